@@ -1,0 +1,184 @@
+"""A model card: the facts of one checkpoint from which memory, FLOPs, bytes and messages follow.
+
+A card names its layer kinds once (`mixers`, `ffns`) and gives their order run-length encoded (`layers`), so that a
+pipeline stage [a, b) has exactly the layers it has. Every kind lists its weight matrices (`gemms()`): parameters,
+bytes and FLOPs all follow from that one list. Sizes are whole-model (before tp / ep).
+
+Precisions (contracts.md): bf16 fp8 fp8_block nvfp4 mxfp4 int4_wo int8 (fp32 for states only).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Precision = Literal["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo", "int8"]
+
+WEIGHT_BYTES: dict[str, float] = {
+    # scales included: fp8_block one fp32 a 128x128 block; nvfp4 one fp8 a 16; mxfp4 one e8m0 a 32; int4 fp16 scale a 128
+    "bf16": 2.0,
+    "fp8": 1.0,
+    "fp8_block": 1.0 + 4 / (128 * 128),
+    "nvfp4": 0.5 + 1 / 16,
+    "mxfp4": 0.5 + 1 / 32,
+    "int4_wo": 0.5 + 2 / 128,
+    "int8": 1.0,
+}
+"""Bytes a weight, scales included."""
+
+KV_BYTES: dict[str, float] = {"bf16": 2.0, "fp8": 1.0, "nvfp4": 0.5625}
+"""Bytes a KV cache element."""
+
+
+class Gemm(NamedTuple):
+    """One weight matrix: `n` outputs x `k` inputs. `split`: which side tp divides ("out", "in", or "none" = every rank
+    holds it whole). `count`: how many equal matrices (experts count their own)."""
+
+    name: str
+    n: int
+    k: int
+    split: Literal["out", "in", "none"]
+
+    @property
+    def params(self) -> int:
+        return self.n * self.k
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Indexer(Strict):
+    """Sparse attention's scorer: every query scores all cached index keys and attends to the `top_k` best tokens."""
+
+    heads: int = Field(ge=1)
+    head_dim: int = Field(ge=1)
+    top_k: int = Field(ge=1)
+
+
+class Attention(Strict):
+    """Softmax attention with its own KV heads (MHA, GQA, MQA); `window` = sliding window or attention chunk in tokens."""
+
+    kind: Literal["attention"] = "attention"
+    heads: int = Field(ge=1)
+    kv_heads: int = Field(ge=1)
+    head_dim: int = Field(ge=1)
+    v_head_dim: int | None = None  # default head_dim
+    window: int | None = Field(default=None, ge=1)
+    output_gate: bool = False  # a gate as wide as Q's output (Qwen3.5)
+    k_is_v: bool = False  # K and V share one projection (Gemma 4)
+    indexer: Indexer | None = None
+
+
+class Mla(Strict):
+    """Multi-head latent attention: one latent of kv_lora_rank + qk_rope a token, whole on every tp rank."""
+
+    kind: Literal["mla"] = "mla"
+    heads: int = Field(ge=1)
+    q_lora_rank: int | None = None
+    kv_lora_rank: int = Field(ge=1)
+    qk_nope: int = Field(ge=0)
+    qk_rope: int = Field(ge=0)
+    v_head_dim: int = Field(ge=1)
+    indexer: Indexer | None = None
+    window: int | None = None
+
+
+class LinearAttention(Strict):
+    """Gated delta rule and its kin (GDN, KDA): a fixed state a sequence, no KV cache."""
+
+    kind: Literal["linear"] = "linear"
+    key_heads: int = Field(ge=1)
+    value_heads: int = Field(ge=1)
+    key_dim: int = Field(ge=1)
+    value_dim: int = Field(ge=1)
+    conv: int = Field(default=4, ge=1)
+
+
+class Mamba2(Strict):
+    """State-space mixer: heads x head_dim x state recurrent values a sequence, no KV cache."""
+
+    kind: Literal["mamba2"] = "mamba2"
+    heads: int = Field(ge=1)
+    head_dim: int = Field(ge=1)
+    groups: int = Field(ge=1)
+    state: int = Field(ge=1)
+    conv: int = Field(default=4, ge=1)
+
+
+Mixer = Annotated[Attention | Mla | LinearAttention | Mamba2, Field(discriminator="kind")]
+
+
+class DenseFfn(Strict):
+    kind: Literal["dense"] = "dense"
+    inner: int = Field(ge=1)
+    matrices: Literal[2, 3] = 3  # 3: gated (SwiGLU), 2: plain
+
+
+class MoeFfn(Strict):
+    kind: Literal["moe"] = "moe"
+    experts: int = Field(ge=1)
+    top_k: int = Field(ge=1)
+    inner: int = Field(ge=1)  # width of one routed expert
+    matrices: Literal[2, 3] = 3
+    shared_inner: int = 0  # summed width of the shared experts
+    latent: int | None = None  # hidden size inside routed experts where it is not the model's
+
+
+Ffn = Annotated[DenseFfn | MoeFfn, Field(discriminator="kind")]
+
+
+class Run(Strict):
+    """`times` repetitions of the layers `of`, each written "mixer/ffn" with "-" for none: ["gdn/moe", "attn/moe"]."""
+
+    times: int = Field(ge=1)
+    of: list[str] = Field(min_length=1)
+
+
+class Weights(Strict):
+    """Precision of each kind of weight as the checkpoint stores it, and of the KV cache it is meant for."""
+
+    attention: Precision = "bf16"
+    dense: Precision = "bf16"  # dense FFN and shared experts
+    experts: Precision = "bf16"
+    embedding: Precision = "bf16"  # embedding and LM head
+    kv: Literal["bf16", "fp8", "nvfp4"] = "bf16"
+
+
+class Layer(NamedTuple):
+    """One layer as it stands in the model: either part may be missing (Nemotron-H, Nemotron-NAS)."""
+
+    mixer: Attention | Mla | LinearAttention | Mamba2 | None
+    ffn: DenseFfn | MoeFfn | None
+
+
+class ModelCard(Strict):
+    """One checkpoint. Everything derived (parameters, KV bytes) is computed, never stored."""
+
+    name: str
+    hf_id: str | None = None
+    also: list[str] = []  # other ids and spellings of the same shape
+    source: str  # where the figures come from
+    hidden: int = Field(ge=1)
+    vocab: int = Field(ge=1)
+    tied_embeddings: bool = False
+    max_context: int = Field(ge=1)
+    mixers: dict[str, Mixer]
+    ffns: dict[str, Ffn]
+    layers: list[Run]
+    weights: Weights = Weights()
+    mtp_layers: int = 0  # extra multi-token-prediction layers, shaped like the last layer
+    vision_params: int = 0  # vision tower with its projector, bf16
+    extra_params: int = 0  # text parameters that no matrix list covers (norms, biases, convolutions)
+    estimate: bool = False  # some figure is not published
+
+    @cached_property
+    def stack(self) -> tuple[Layer, ...]:
+        """All layers in order."""
+        names = [name for run in self.layers for _ in range(run.times) for name in run.of]
+        split = [name.split("/") for name in names]
+        return tuple(
+            Layer(None if m == "-" else self.mixers[m], None if f == "-" else self.ffns[f]) for m, f in split
+        )

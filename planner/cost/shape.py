@@ -1,0 +1,72 @@
+"""What is priced: replica designs as arrays, and what a step of one takes as five numbers.
+
+A **design** is (tp, pp, attn_dp, moe_tp, ep) on one node class with one engine and one set of precisions;
+tp * attn_dp = moe_tp * ep = GPUs of one stage, and a replica has tp * attn_dp * pp GPUs.
+
+A **server** is one attention-dp rank of a replica with all its pipeline stages: it owns 1/attn_dp of the replica's
+requests and KV. Queueing happens at servers; a replica is attn_dp of them in lock step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Precisions:
+    """Weights of attention and dense layers, of experts, of embedding and LM head, and the KV cache."""
+
+    gemm: str
+    experts: str
+    embedding: str
+    kv: str
+
+
+@dataclass(frozen=True)
+class Designs:
+    """`n` replica designs: integer arrays of shape (n,)."""
+
+    tp: Ints
+    pp: Ints
+    attn_dp: Ints
+    moe_tp: Ints
+    ep: Ints
+
+    @property
+    def gpus(self) -> Ints:
+        """GPUs of one replica."""
+        return self.tp * self.attn_dp * self.pp
+
+    def __len__(self) -> int:
+        return len(self.tp)
+
+    def take(self, index: Ints) -> Designs:
+        """The designs at `index` (repeats allowed)."""
+        return Designs(self.tp[index], self.pp[index], self.attn_dp[index], self.moe_tp[index], self.ep[index])
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds of one step (engine iteration, one token for every decoding sequence) of a server, linear near an operating point:
+
+    step_s = t0_s + prefill_s_per_token * prompt tokens in the step
+                  + prefill_s_per_pair * (query, key) pairs of those prompt tokens
+                  + sequence_s * decoding sequences + context_s_per_token * their cached tokens
+
+    Sequences and tokens are the server's. With pp stages a step is one round of all pp micro-batches: work counts the
+    busiest stage once, so a lone prompt takes `stages` times its work to come out (fewer when it is cut into chunks).
+    All fields have shape (n,) or are scalars.
+    """
+
+    t0_s: Floats
+    prefill_s_per_token: Floats
+    prefill_s_per_pair: Floats
+    sequence_s: Floats
+    context_s_per_token: Floats
+    stages: Floats

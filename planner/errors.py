@@ -1,0 +1,70 @@
+"""Errors a user can act on: what is wrong, where, and what to do next. Each class carries its exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+
+class MeshwrightError(Exception):
+    """Base of all errors that end a command with one clear message instead of a traceback."""
+
+    exit_code = 1
+    code = "error"
+
+    def __init__(self, message: str, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.where, self.hint = message, where, hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.where:
+            lines.append(f"  at {self.where}")
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, dict[str, str | None]]:
+        """The form that `--json` prints: {"error": {"code", "message", "where", "hint"}}."""
+        return {"error": {"code": self.code, "message": self.message, "where": self.where, "hint": self.hint}}
+
+
+class InputError(MeshwrightError):
+    """The input cannot be used: exit 2. `where` is `file:line:column, path.in.document` when it is known."""
+
+    exit_code = 2
+    code = "bad_input"
+
+
+class Infeasible(MeshwrightError):
+    """Proven: nothing in the searched space meets what was asked. `hint` is the smallest change that would."""
+
+    exit_code = 3
+    code = "infeasible"
+
+
+class OutOfTime(MeshwrightError):
+    """The time limit passed before any plan was found: exit 5."""
+
+    exit_code = 5
+    code = "time_limit"
+
+
+def squash(name: str) -> str:
+    """Spelling that doesn't matter, removed: case, `-`, `_`, blanks, dots and `/` (contracts.md, Spelling).
+
+    >>> squash("Llama-3.1 70B") == squash("llama_31/70b")
+    True
+    """
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The `count` spellings of `known` nearest to `name`, best first.
+
+    >>> nearest("h100-sxn", ["a100-sxm", "h100-sxm", "h100-pcie", "t4"])
+    ['h100-sxm', 'a100-sxm', 'h100-pcie']
+    """
+    wanted = squash(name)
+    scored = sorted(known, key=lambda k: -SequenceMatcher(None, wanted, squash(k)).ratio())
+    return scored[:count]

@@ -1,0 +1,36 @@
+"""What is asked of a plan beside cluster, model and workload: goal, budgets, engine, precision, limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Objective = Literal["throughput", "cost", "energy", "latency", "gpus"]
+Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
+
+
+class Budget(BaseModel):
+    """Hard limits over the whole plan; None = no limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    gpus: Annotated[int, Field(ge=1)] | None = None
+    watts: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+class Options(BaseModel):
+    """`objective` None: throughput without a rate; with one, cost when every node has a price, else gpus."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    objective: Objective | None = None
+    budget: Budget = Budget()
+    engine: Engine | Literal["any"] = "any"
+    precision: str | None = None  # None: the checkpoint's
+    kv_precision: str | None = None
+    risk: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    gap: Annotated[float, Field(ge=0, lt=1)] = 0.01
+    time_limit_s: Annotated[float, Field(gt=0)] = 60.0
+    seed: Annotated[int, Field(ge=0)] = 0

@@ -1,0 +1,193 @@
+"""The Plan: the hub that check, reports, exporters, simulate, explain and diff depend on, and nothing else of ours.
+
+Names and meanings: the Plan JSON contract. It embeds the problem as used, so that a plan can be checked alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+Role = Literal["mixed", "prefill", "decode", "attention", "ffn", "chain"]
+Status = Literal["optimal", "within_gap", "time_limit", "interrupted"]
+NonNegative = Annotated[FiniteFloat, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Problem(Part):
+    """All as used, defaults filled in; `defaulted` names what the user did not ask for ("slo.tpot_ms")."""
+
+    cluster: dict[str, Any]  # the Cluster YAML form
+    devices: dict[str, dict[str, Any]]  # by device name, overrides applied; the device YAML form
+    model: dict[str, Any]  # the model card form
+    workload: dict[str, Any]  # the Workload YAML form
+    options: dict[str, Any]
+    defaulted: list[str] = []
+    calibration: dict[str, Any] = {}
+
+
+class PrecisionUsed(Part):
+    weights: str
+    experts: str
+    kv: str
+
+
+class Stage(Part):
+    """`gpus` of this stage in ONE replica, in all `nodes` together where count is 1; `layers` half-open."""
+
+    device: str
+    node_class: str
+    nodes: list[str]  # nodes that replicas of this kind may use
+    gpus: Count
+    tp: Count
+    layers: tuple[int, int]
+
+
+class Step(Part):
+    """At the operating point, from the cost model: one decode step; the prefill of one mean prompt; the engine's share."""
+
+    decode_s: NonNegative
+    prefill_s: NonNegative
+    engine_s: NonNegative
+
+
+class StageMemory(Part):
+    """Bytes per GPU."""
+
+    stage: int
+    weights_bytes: NonNegative
+    kv_bytes: NonNegative  # reserved for KV cache
+    activation_bytes: NonNegative
+    reserve_bytes: NonNegative
+    capacity_bytes: NonNegative
+
+
+class Replica(Part):
+    """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage."""
+
+    id: str
+    role: Role
+    count: Count
+    engine: str
+    precision: PrecisionUsed
+    tp: Count
+    pp: Count
+    attn_dp: Count
+    moe_tp: Count
+    ep: Count
+    cp: Count = 1
+    stages: list[Stage]
+    max_batch: Count  # sequences in flight on one replica
+    kv_tokens: NonNegative  # cache room of one replica, in tokens at the workload's mean context
+    utilisation: NonNegative  # busy share of one replica's bottleneck at this plan's load
+    step: Step
+    memory: list[StageMemory]
+    watts: NonNegative  # one replica
+
+
+class Route(Part):
+    """Share of a bucket served by a replica group, or by a prefill and a decode group with `kv_gb_per_s` between them."""
+
+    bucket: int
+    share: Annotated[FiniteFloat, Field(ge=0, le=1.000001)]
+    replica: str | None = None
+    prefill: str | None = None
+    decode: str | None = None
+    kv_gb_per_s: NonNegative | None = None
+
+
+class Band(Part):
+    """A prediction with its 80 % band."""
+
+    value: NonNegative
+    low: NonNegative
+    high: NonNegative
+
+
+class Predicted(Part):
+    """usd_per_mtok: per million *output* tokens. None where it cannot be known (no price, no rate)."""
+
+    out_tok_per_s: Band
+    total_tok_per_s: Band
+    rps: Band
+    ttft_ms: Band
+    tpot_ms: Band
+    utilisation: Band
+    usd_per_hour: Band | None
+    usd_per_mtok: Band | None
+    watts: Band
+    joules_per_tok: Band
+
+
+class Space(Part):
+    """What the bound speaks of."""
+
+    considered: int
+    kept: int
+    complete: bool
+    what: str
+
+
+class Proof(Part):
+    """gap = |bound - objective| / |objective|."""
+
+    objective: FiniteFloat
+    bound: FiniteFloat
+    gap: NonNegative
+    status: Status
+    seconds: NonNegative
+    solver: str
+    seed: int
+    space: Space
+    sense: Literal["max", "min"]
+    unit: str
+
+
+class Price(Part):
+    """What one more unit of a limit is worth: `worth` by solving again, `marginal` the LP dual (None: not solved)."""
+
+    limit: str
+    one_more: str
+    worth: FiniteFloat
+    unit: str
+    marginal: FiniteFloat | None = None
+
+
+class PlanWarning(Part):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    code: str
+    message: str
+    node_class: str | None = Field(default=None, alias="class")
+    count: int | None = None
+    reason: str | None = None
+
+
+class Alternative(Part):
+    """Another way and what it loses: (best - its objective) / best, >= 0; objective None = infeasible."""
+
+    what: str
+    objective: FiniteFloat | None
+    loss: FiniteFloat | None
+    why: str
+
+
+class Plan(Part):
+    meshwright_version: str
+    schema_version: Literal[1] = 1
+    problem: Problem
+    replicas: list[Replica]
+    routing: list[Route]
+    chains: list[dict[str, Any]] = []
+    experts: dict[str, Any] | None = None
+    tiers: list[dict[str, Any]] = []
+    predicted: Predicted
+    proof: Proof
+    prices: list[Price] = []
+    warnings: list[PlanWarning] = []
+    alternatives: list[Alternative] = []
