@@ -1,0 +1,25 @@
+"""Meshwright: plans how to serve a language model on the GPUs you have, and says how good the plan is.
+
+>>> from planner import plan                                                          # doctest: +SKIP
+>>> plan("cluster.yaml", "llama-3.1-70b", rate=20).proof.gap                           # doctest: +SKIP
+0.004
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.api import plan as plan
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "plan"]
+
+
+def __getattr__(name: str) -> object:
+    """`plan` is loaded when it is first used: importing a leaf such as `planner.errors` must stay cheap."""
+    if name == "plan":
+        from planner.api import plan
+
+        return plan
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,99 @@
+"""The command `meshwright`: finds the command's file, runs it, and turns what goes wrong into a clear message.
+
+Commands are loaded when they are run, so that `--help` and typing errors answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from planner.cli import failures
+
+COMMANDS = {
+    "plan": "Plan how to serve a model on the GPUs you have.",
+    "fit": "Does it fit? Memory, longest context, most users.",
+    "predict": "Predict latency and throughput of each row of a table.",
+    "check": "Check a plan from its own figures alone.",
+    "diff": "Show what differs between two plans.",
+    "sweep": "Plan every cell of a grid; resumes where it was stopped.",
+    "devices": "List the GPUs known, or show one with its sources.",
+    "models": "List the models known, or show one.",
+    "schema": "Print a JSON Schema: cluster, workload, plan or sweep.",
+    "version": "Print the version.",
+}
+"""Command name, which is also its file in planner/cli and the function in it, and its line in `--help`."""
+
+
+class LazyGroup(TyperGroup):
+    """A group that knows names and one-line helps of its commands, and imports a command when it is run."""
+
+    def __init__(self, **attrs: Any) -> None:
+        stubs = [TyperCommand(name, help=line, rich_markup_mode=None) for name, line in COMMANDS.items()]
+        super().__init__(**(attrs | {"commands": stubs}))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, stub, rest = super().resolve_command(ctx, args)
+        return name, stub if name is None else load(name), rest
+
+
+def load(name: str) -> Any:
+    """The command `name` from its own file, as typer makes it from the function's signature."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name)(getattr(import_module(f"planner.cli.{name}"), name))
+    return typer.main.get_command(app)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    rich_markup_mode=None,  # plain help: loading rich would take longer than all the rest of `--help`
+    add_completion=True,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with: meshwright plan --gpus 8xH100 --model llama-3.1-70b",
+)
+
+
+@app.callback()
+def meshwright(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
+) -> None:
+    """Plans how to serve a language model on the GPUs you have, and proves how good the plan is."""
+    if version:
+        from planner.cli.version import version as print_version
+
+        print_version()
+        raise typer.Exit()
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line; return its exit code. What goes wrong is reported here, and nowhere else."""
+    try:
+        code = typer.main.get_command(app).main(list(args), prog_name="meshwright", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:  # `meshwright devices | head`: the reader has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except (Exception, SystemExit) as error:
+        return failures.report(error, as_json="--json" in args)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""What goes wrong, as the user sees it: what, where, what next; as JSON for `--json`; the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+
+import typer
+
+from planner.errors import InputError, MeshwrightError
+
+USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # typer exports it under no public name
+JSON_EXITS = {2, 3, 5}
+
+
+def report(error: BaseException, as_json: bool) -> int:
+    """Write `error` to stderr, and to stdout as JSON where a script asked for JSON; return the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if os.environ.get("MESHWRIGHT_DEBUG"):
+        traceback.print_exception(error)
+    told = as_told(error)
+    print(render(told), file=sys.stderr)
+    if as_json and told.exit_code in JSON_EXITS:
+        print(json.dumps(told.as_json()))
+        sys.stdout.flush()
+    return told.exit_code
+
+
+def as_told(error: BaseException) -> MeshwrightError:
+    """The error in our own form: ours as it is, a mistake on the command line as bad input, all else unexpected."""
+    if isinstance(error, MeshwrightError):
+        return error
+    if isinstance(error, USAGE_ERROR):
+        return _usage(error)
+    message = f"unexpected {type(error).__name__}: {str(error) or 'no message'}"
+    return MeshwrightError(message, hint="this is a bug; run again with MESHWRIGHT_DEBUG=1 for the traceback")
+
+
+def _usage(error: BaseException) -> InputError:
+    """A mistake on the command line: an unknown option, a value that is not of the option's kind."""
+    context, option = getattr(error, "ctx", None), getattr(error, "param", None)
+    text = str(getattr(error, "message", error)).removeprefix("Value error, ").strip().rstrip(".")
+    if option is None or not text:
+        text = str(error.format_message() if hasattr(error, "format_message") else error).strip().rstrip(".")
+    return InputError(
+        text[:1].lower() + text[1:],
+        where=f"{'/'.join(option.opts)} on the command line" if option is not None else "the command line",
+        hint=f"see `{context.command_path if context else 'meshwright'} --help`",
+    )
+
+
+def render(error: MeshwrightError) -> str:
+    """The error as text, with colour on a terminal.
+
+    >>> print(render(InputError("unknown GPU `h100-sxn`", "c.yaml:4:13", "did you mean `h100-sxm`?")))
+    error: unknown GPU `h100-sxn`
+      at c.yaml:4:13
+    hint: did you mean `h100-sxm`?
+    """
+    lines = [f"{_paint('error:', '1;31')} {error.message}"]
+    if error.where:
+        lines.append(f"  at {error.where}")
+    if error.hint:
+        lines.append(f"{_paint('hint:', '1;36')} {error.hint}")
+    return "\n".join(lines)
+
+
+def _paint(text: str, code: str) -> str:
+    """`text` in an ANSI colour, where stderr shows colours."""
+    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\x1b[{code}m{text}\x1b[0m" if colour else text

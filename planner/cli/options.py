@@ -1,0 +1,74 @@
+"""Options that several commands share, declared once with their help."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+Engine = Literal["any", "vllm", "sglang", "trtllm", "llama.cpp"]
+Objective = Literal["throughput", "cost", "energy", "latency", "gpus"]
+Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
+
+ClusterArg = Annotated[
+    str | None, typer.Argument(metavar="CLUSTER.yaml", help="The cluster; or use --gpus.", show_default=False)
+]
+GpusOpt = Annotated[
+    str | None, typer.Option("--gpus", metavar="N x GPU,…", help="A cluster in a line: 8xH100,16xL40S.")
+]
+ModelOpt = Annotated[
+    str, typer.Option("--model", "-m", metavar="MODEL", help="Name, Hugging Face id, or a config.json.")
+]
+WorkloadOpt = Annotated[
+    str, typer.Option("--workload", "-w", metavar="NAME|FILE", help="A preset or a workload YAML.")
+]
+IslOpt = Annotated[int | None, typer.Option("--isl", metavar="N", help="Input tokens of a request.")]
+OslOpt = Annotated[int | None, typer.Option("--osl", metavar="N", help="Output tokens of a request.")]
+RateOpt = Annotated[
+    float | None,
+    typer.Option("--rate", metavar="RPS", help="Requests per second to serve; without: as many as possible."),
+]
+TtftOpt = Annotated[
+    str | None,
+    typer.Option("--ttft-ms", metavar="MS|none", help="Limit on time to first token, queueing included."),
+]
+TpotOpt = Annotated[
+    str | None, typer.Option("--tpot-ms", metavar="MS|none", help="Limit on time per output token.")
+]
+PercentileOpt = Annotated[Percentile | None, typer.Option("--percentile", help="Where the limits must hold.")]
+ObjectiveOpt = Annotated[
+    Objective | None,
+    typer.Option(
+        "--objective", help="Default: throughput; with --rate, cost where all prices are known, else gpus."
+    ),
+]
+BudgetOpt = Annotated[
+    str | None, typer.Option("--budget", metavar="LIMITS", help="usd_per_hour=50,gpus=64,watts=20000")
+]
+EngineOpt = Annotated[Engine, typer.Option("--engine", help="Serving engine.")]
+PrecisionOpt = Annotated[
+    str | None,
+    typer.Option("--precision", metavar="P", help="Of the weights; default the checkpoint's."),
+]
+KvPrecisionOpt = Annotated[
+    str | None, typer.Option("--kv-precision", metavar="P", help="Of the KV cache; default the checkpoint's.")
+]
+ProfileOpt = Annotated[
+    str | None, typer.Option("--profile", metavar="TABLE.csv", help="Your own measurements of replicas.")
+]
+CalibrationOpt = Annotated[
+    str | None, typer.Option("--calibration", metavar="FILE", help="Cost model parameters of your own.")
+]
+RiskOpt = Annotated[
+    float,
+    typer.Option("--risk", metavar="R", help="The limits hold with probability 1 - R."),
+]
+GapOpt = Annotated[
+    float, typer.Option("--gap", metavar="G", help="How far from the best possible is good enough.")
+]
+TimeLimitOpt = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="For solving.")]
+SeedOpt = Annotated[int, typer.Option("--seed", metavar="N")]
+JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+PlanFileOpt = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan as JSON too.")
+]

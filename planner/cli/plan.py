@@ -1,0 +1,95 @@
+"""`meshwright plan`: options in, one call, one print."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import typer
+
+from planner.cli import options as o
+
+if TYPE_CHECKING:
+    from planner.plans.schema import Plan
+
+EXIT_CODES = {"optimal": 0, "within_gap": 0, "time_limit": 4, "interrupted": 130}
+
+
+def plan(
+    *,
+    cluster: o.ClusterArg = None,
+    gpus: o.GpusOpt = None,
+    model: o.ModelOpt,
+    workload: o.WorkloadOpt = "chat",
+    isl: o.IslOpt = None,
+    osl: o.OslOpt = None,
+    rate: o.RateOpt = None,
+    ttft_ms: o.TtftOpt = None,
+    tpot_ms: o.TpotOpt = None,
+    percentile: o.PercentileOpt = None,
+    objective: o.ObjectiveOpt = None,
+    budget: o.BudgetOpt = None,
+    engine: o.EngineOpt = "any",
+    precision: o.PrecisionOpt = None,
+    kv_precision: o.KvPrecisionOpt = None,
+    profile: o.ProfileOpt = None,
+    calibration: o.CalibrationOpt = None,
+    risk: o.RiskOpt = 0.5,
+    gap: o.GapOpt = 0.01,
+    time_limit: o.TimeLimitOpt = 60.0,
+    seed: o.SeedOpt = 0,
+    json: o.JsonOpt = False,
+    output: o.PlanFileOpt = None,
+) -> None:
+    """Plan how to serve MODEL on the GPUs of CLUSTER, and prove how good the plan is.
+
+    \b
+    Examples:
+      meshwright plan --gpus 8xH100 --model llama-3.1-70b
+      meshwright plan cluster.yaml --model qwen3-32b --rate 20 --ttft-ms 1000 --percentile p95
+
+    Exit codes: 0 proven within the gap, 2 bad input, 3 proven infeasible, 4 time limit with a
+    plan, 5 without one.
+    """
+    from planner import api  # here, not above: it loads the solvers, and `--help` must not
+    from planner.cli.output import whole_file
+
+    with whole_file(output) if output else nullcontext() as file:
+        found = api.plan(
+            cluster,
+            model,
+            gpus=gpus,
+            workload=workload,
+            isl=isl,
+            osl=osl,
+            rate=rate,
+            ttft_ms=ttft_ms,
+            tpot_ms=tpot_ms,
+            percentile=percentile,
+            objective=objective,
+            budget=budget,
+            engine=engine,
+            precision=precision,
+            kv_precision=kv_precision,
+            profile=profile,
+            calibration=calibration,
+            risk=risk,
+            gap=gap,
+            time_limit_s=time_limit,
+            seed=seed,
+        )
+        if file:
+            file.write(found.model_dump_json(by_alias=True, indent=1) + "\n")
+    show(found, as_json=json)
+    raise typer.Exit(EXIT_CODES[found.proof.status])
+
+
+def show(found: Plan, as_json: bool) -> None:
+    """Print the plan: as JSON and nothing else, or for a reader."""
+    if as_json:
+        typer.echo(found.model_dump_json(by_alias=True, indent=1))
+        return
+    from planner.cli.output import stdout
+    from planner.reports import terminal
+
+    terminal.render(found, stdout())
