@@ -1,0 +1,188 @@
+"""YAML and JSON files: plain values with the position of each, checked against a pydantic model.
+
+`read` refuses what no form of ours can be (a directory, binary, more than 10 MB, alias bombs, duplicate keys, …);
+`Document.validate` turns the model's complaints into one InputError that says what was expected, where, and what is nearest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel
+
+from planner.errors import InputError
+from planner.yaml_nodes import Key, Node, YamlError, parse
+
+MAX_BYTES = 10_000_000
+
+Loc = tuple[Key, ...]
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Document:
+    """`data`: plain Python values; `path`: as the user wrote it, the file's name in messages. A part of a document is
+    named by its `loc`: the keys and indices that lead there."""
+
+    data: Any
+    path: str
+    text: str | None = field(default=None, repr=False)
+
+    @cached_property
+    def root(self) -> Node | None:
+        """The document with positions; None where it came from no text."""
+        if self.text is None:
+            return None
+        try:
+            return parse(self.text)
+        except YamlError:  # JSON that is no YAML, by some odd escape
+            return None
+
+    def position(self, loc: Loc = (), of_key: bool = False) -> str:
+        """ "file:line:column" of the value at `loc` (or of its key), or of the nearest part around it that exists."""
+        node = self.root
+        if node is None:
+            return self.path
+        at = (node.line, node.column)
+        for step in loc:
+            part = node.parts.get(step)
+            if (
+                part is None
+            ):  # a step of the model's that the text doesn't have: a union's tag, a missing field
+                continue
+            at = node.keys[str(step)] if of_key and step in node.keys else (part.line, part.column)
+            node = part
+        return f"{self.path}:{at[0]}:{at[1]}"
+
+    def where(self, loc: Loc = (), of_key: bool = False) -> str:
+        """ "file:line:column, nodes[0].device" """
+        dotted = dotted_path(loc)
+        return f"{self.position(loc, of_key)}, {dotted}" if dotted else self.position(loc, of_key)
+
+    def error(self, message: str, loc: Loc = (), hint: str | None = None, of_key: bool = False) -> InputError:
+        """An InputError about the part at `loc`."""
+        return InputError(message, self.where(loc, of_key), hint)
+
+
+def dotted_path(loc: Loc) -> str:
+    """How a part of a document is called.
+
+    >>> dotted_path(("nodes", 0, "device"))
+    'nodes[0].device'
+    """
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).removeprefix(".")
+
+
+def read(path: str | Path) -> Document:
+    """Reads a YAML or JSON file (told apart by content). Raises InputError."""
+    return read_text(_text(Path(path), str(path)), str(path))
+
+
+def read_text(text: str, path: str) -> Document:
+    """Like `read` for text already in hand; `path` is what messages call it."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return Document(_json(text), path, text)
+        except (ValueError, RecursionError):
+            pass  # YAML's flow style, or a slip: the other parser says where
+    try:
+        root = parse(text)
+    except YamlError as error:
+        raise InputError(error.message, f"{path}:{error.line}:{error.column}", error.hint) from None
+    document = Document(root.value, path, text)
+    document.__dict__["root"] = root  # what cached_property would compute again
+    return document
+
+
+def validate(document: Document, model: type[M]) -> M:
+    """`document` as a `model`: no conversions, so that "8" or true never pass for a number. Raises InputError."""
+    from pydantic import ValidationError
+
+    if not isinstance(document.data, dict):
+        raise document.error(f"expected named fields (`key: value`), got {kind_of(document.data)}")
+    try:
+        return model.model_validate_json(json.dumps(document.data), strict=True)
+    except ValidationError as error:
+        from planner.validation import explain  # only where something is wrong
+
+        raise explain(document, model, error) from None
+    except RecursionError:
+        raise document.error("nested too deep") from None
+
+
+def kind_of(value: object) -> str:
+    """A value as an error calls it: its kind, and itself where it is short.
+
+    >>> kind_of(True), kind_of("80GB"), kind_of([1, 2]), kind_of(None)
+    ('true', 'text "80GB"', 'a list', 'nothing')
+    """
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "named fields"
+    if isinstance(value, list | tuple):
+        return "a list"
+    shown = json.dumps(value, ensure_ascii=False, default=str)
+    shown = shown if len(shown) <= 60 else shown[:57] + '…"'
+    return f"text {shown}" if isinstance(value, str) else shown
+
+
+def _text(path: Path, name: str) -> str:
+    """The file's text; UTF-8, a byte order mark allowed."""
+    if path.is_dir():
+        raise InputError(f"`{name}` is a directory, not a file", name)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError(f"no such file: {name}", name, _sibling_hint(path)) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(f"cannot read `{name}`: {getattr(error, 'strerror', None) or error}", name) from None
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"`{name}` is larger than {MAX_BYTES // 1_000_000} MB", name)
+    if b"\0" in raw:
+        raise InputError(f"`{name}` is binary, not YAML or JSON text", name)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError(f"`{name}` is not UTF-8 text", f"{name}:{line}", "save it as UTF-8") from None
+    if not text.strip():
+        raise InputError(f"`{name}` is empty", name)
+    return text
+
+
+def _sibling_hint(path: Path) -> str | None:
+    """The most similar file name beside the missing one."""
+    from difflib import get_close_matches
+
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return None
+    close = get_close_matches(path.name, names, 1, 0.75)
+    return f"did you mean `{path.with_name(close[0])}`?" if close else None
+
+
+def _json(text: str) -> Any:
+    """Strict JSON: no duplicate keys, no NaN, no infinity. Raises ValueError."""
+
+    def refuse(_: str) -> NoReturn:
+        raise ValueError
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(data := dict(items)) < len(items):
+            raise ValueError
+        return data
+
+    def finite(number: str) -> float:
+        if math.isinf(value := float(number)):
+            raise ValueError
+        return value
+
+    return json.loads(text, object_pairs_hook=pairs, parse_constant=refuse, parse_float=finite)

@@ -1,0 +1,177 @@
+"""pydantic's complaints in the reader's words: what was expected, what stands there, what is nearest."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from planner.documents import Document, Loc, dotted_path, kind_of
+from planner.errors import InputError, nearest, squash
+from planner.units import unit_of
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "named fields (`key: value`)",
+    "model_type": "named fields (`key: value`)",
+    "model_attributes_type": "named fields (`key: value`)",
+}
+_LIMITS = {
+    "greater_than": ("gt", "greater than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+MOST_LISTED = 5
+"""Further errors named after the first."""
+
+
+def explain(document: Document, model: type[BaseModel], error: ValidationError) -> InputError:
+    """All complaints as one error: the first in full (unknown fields before what they may cause), the others briefly."""
+    found = [_Complaint(document, model, each) for each in error.errors(include_url=False)]
+    found.sort(key=lambda c: not c.unknown_field)
+    first, others = found[0], found[1:]
+    briefly = [f"{c.where}: {c.message}" for c in others[:MOST_LISTED]]
+    if len(others) > MOST_LISTED:
+        briefly.append(f"and {len(others) - MOST_LISTED} more")
+    lines = ([first.hint] if first.hint else []) + [f"also wrong: {line}" for line in briefly]
+    return InputError(first.message, first.where, "\n".join(lines) or None)
+
+
+class _Complaint:
+    """One of pydantic's errors, reworded."""
+
+    def __init__(self, document: Document, model: type[BaseModel], error: Any) -> None:
+        self.unknown_field = error["type"] == "extra_forbidden"
+        loc = _without_tags(document.data, error["loc"])
+        self.where = document.where(loc, of_key=self.unknown_field)
+        known = fields_at(model, error["loc"][:-1])
+        self.message, self.hint = _reword(error, loc, known)
+
+
+def _reword(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
+    """(message, hint) of one pydantic error; `known`: the fields beside it."""
+    kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
+    name = str(loc[-1]) if loc else "the document"
+    if kind == "extra_forbidden":
+        return f"unknown field `{name}`", _nearest_field(name, known)
+    if kind == "missing":
+        return f"`{name}` is missing", f"add `{name}:`"
+    if kind == "literal_error":
+        return f"`{name}` must be {context['expected']}, got {kind_of(value)}", _nearest_literal(
+            value, context
+        )
+    if kind in _LIMITS:
+        key, words = _LIMITS[kind]
+        return f"`{name}` must be {words} {context[key]:g}, got {value}", None
+    if kind in ("too_short", "too_long"):
+        bound = context.get("min_length", context.get("max_length"))
+        words = "at least" if kind == "too_short" else "at most"
+        return f"`{name}` must have {words} {bound} entries, got {context['actual_length']}", None
+    if kind in _EXPECTED:
+        return f"`{name}` must be {_EXPECTED[kind]}, got {kind_of(value)}", _value_hint(kind, loc, value)
+    if kind == "value_error":
+        return str(context.get("error", error["msg"])), None
+    return f"`{name}`: {error['msg']}", None
+
+
+def _nearest_field(name: str, known: list[str]) -> str | None:
+    if not known:
+        return None
+    best = nearest(name, known, 1)[0]
+    from difflib import SequenceMatcher
+
+    close = SequenceMatcher(None, squash(name), squash(best)).ratio() >= 0.6
+    listed = "known here: " + ", ".join(known)
+    return f"did you mean `{best}`?" if close else listed
+
+
+def _nearest_literal(value: object, context: Any) -> str | None:
+    choices = [c.strip("'") for c in str(context["expected"]).replace(" or ", ", ").split(", ")]
+    return f"did you mean `{nearest(value, choices, 1)[0]}`?" if isinstance(value, str) else None
+
+
+def _value_hint(kind: str, loc: Loc, value: object) -> str | None:
+    """Text or a fraction where a number belongs: its unit and what to write; a number where text belongs: quotes."""
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        return f'write "{value}" in quotes'
+    if not kind.startswith(("int_", "float_")):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return f"write {int(value)}"
+    if not isinstance(value, str):
+        return None
+    name = next((s for s in reversed(loc) if isinstance(s, str)), "")
+    unit = unit_of(name) or next((u for s in reversed(loc) if (u := unit_of(str(s)))), None)
+    bare = value.strip().replace("_", "").replace(",", "")
+    try:
+        return f"write {float(bare):g} without quotes or separators" + (f", in {unit}" if unit else "")
+    except ValueError:
+        return f"a plain number in {unit}" if unit else "a plain number"
+
+
+def _without_tags(data: Any, loc: Loc) -> Loc:
+    """`loc` without steps that the document doesn't have (tags of unions), its last step kept."""
+    kept: list[str | int] = []
+    for i, step in enumerate(loc):
+        inside = (isinstance(data, dict) and step in data) or (
+            isinstance(data, list) and isinstance(step, int) and step < len(data)
+        )
+        if inside:
+            data = data[step]
+        if inside or i == len(loc) - 1:
+            kept.append(step)
+    return tuple(kept)
+
+
+def fields_at(model: type[BaseModel], loc: Loc) -> list[str]:
+    """Names of the fields that the part at `loc` of a `model` may have; empty where any key may stand."""
+    at: list[Any] = [model]
+    for step in loc:
+        at = [inner for each in at for inner in _into(each, step)] or at  # or: a union's tag
+    return [name for each in at if _is_model(each) for name in each.model_fields]
+
+
+def _into(annotation: Any, step: str | int) -> Iterator[Any]:
+    """Types that stand at key or index `step` of a value of this type."""
+    if _is_model(annotation):
+        if step in annotation.model_fields:
+            yield from _alternatives(annotation.model_fields[str(step)].annotation)
+        elif "kind" in annotation.model_fields and step in get_args(
+            annotation.model_fields["kind"].annotation
+        ):
+            yield annotation  # the tag chose this alternative
+    elif get_origin(annotation) in (list, tuple) and isinstance(step, int):
+        yield from _alternatives(get_args(annotation)[0])
+    elif get_origin(annotation) is dict and isinstance(step, str):
+        yield from _alternatives(get_args(annotation)[1])
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """The types that a field's annotation allows, Annotated and unions opened."""
+    if get_origin(annotation) is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, types.UnionType):
+        for each in get_args(annotation):
+            yield from _alternatives(each)
+    else:
+        yield annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+__all__ = ["dotted_path", "explain", "fields_at"]
