@@ -1,0 +1,59 @@
+"""A candidate: one replica design at one operating point on one node class, with what it can serve. A MILP column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from planner.cost.shape import Precisions
+
+Role = Literal["mixed", "prefill", "decode"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """One replica's layout: tp * attn_dp = moe_tp * ep = GPUs of a stage; pp stages."""
+
+    tp: int = 1
+    pp: int = 1
+    attn_dp: int = 1
+    moe_tp: int = 1
+    ep: int = 1
+
+    @property
+    def gpus(self) -> int:
+        return self.tp * self.attn_dp * self.pp
+
+    def __str__(self) -> str:
+        """Only what is not 1: "tp4 pp2", "dp8 ep8"."""
+        parts = [("tp", self.tp), ("pp", self.pp), ("dp", self.attn_dp), ("moe_tp", self.moe_tp), ("ep", self.ep)]
+        shown = [f"{name}{size}" for name, size in parts if size > 1 and not (name == "moe_tp" and self.ep == 1)]
+        return " ".join(shown) or "1 GPU"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """`use[j][w]`: share of one replica's resource j (busy, kv) that one request/s of bucket w fills, in seconds.
+
+    Buckets absent from `use` cannot be served within the SLO at this operating point. Times are predictions at the
+    operating point under the workload's own mix: `ttft_s[w]`, and `tpot_s` for every bucket. `batch` counts the
+    sequences in flight on the replica, `kv_bytes` the KV room of one GPU. `measured` marks a row of the user's own table.
+    """
+
+    id: str
+    role: Role
+    node_class: str
+    engine: str
+    design: Design
+    gpus: int
+    use: Mapping[str, Mapping[str, float]]
+    watts: float
+    batch: int = 1
+    tpot_s: float = 0.0
+    ttft_s: Mapping[str, float] = field(default_factory=dict)
+    precisions: Precisions | None = None
+    joined: bool = False  # spans nodes and needs one scale-up domain
+    measured: bool = False
+    price_usd_per_hour: float | None = None  # only of measured rows that name one
+    label: str = ""

@@ -1,0 +1,106 @@
+"""Packing: items of a few integer sizes into identical bins, as rows of a larger model.
+
+Sets       s in S   item sizes       b in B   kinds of bin       q in Q[b]   patterns: a maximal filling of one bin of b
+Data       room[b]  units in a bin of b            k[q,s]  items of size s in pattern q
+Given      item[s]  number of items of size s (an expression of the larger model)
+           bins[b]  number of bins of b    (an expression or a number, whole bins taken by others already subtracted)
+Choose     z[b,q]   integer >= 0, bins of b filled by q    (only where sizes do not divide one another)
+
+Sizes that divide one another (1, 2, 4, 8): exact without patterns, first-fit decreasing never wastes a hole that a smaller size
+could use, so all items fit if and only if for every s the items of at least s, counted in units of s, find as many holes:
+fit[s]     sum(t >= s) t/s * item[t]      <= sum(b) floor(room[b]/s) * bins[b]
+otherwise:
+full[b]    sum(q) z[b,q]                  <= bins[b]
+cover[s]   sum(b,q) k[q,s] * z[b,q]       >= item[s]
+
+Source     divisible sizes: Coffman, Garey, Johnson 1987, "Bin packing with divisible item sizes"; patterns: Gilmore, Gomory 1961.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from solvers.linear import Expr, Linear, Term, Var
+
+
+@dataclass(frozen=True)
+class Bins:
+    """`count` (a number, or terms of the model) bins of `room` units, less those that others take whole."""
+
+    room: int
+    count: float = 0.0
+    counted: tuple[Term, ...] = ()
+    taken: tuple[Term, ...] = ()
+
+
+def add(m: Linear, key: str, items: Mapping[int, Sequence[Var]], bins: Sequence[Bins]) -> None:
+    """Add to `m` the rows that make `items` (size -> variables counting items of that size) fit into `bins`."""
+    sizes = sorted(items)
+    if divisible(sizes):
+        for s in sizes:
+            units = [items[t][i] * (t // s) for t in sizes if t >= s for i in range(len(items[t]))]
+            holes, fixed = _available(bins, s)
+            m.add("fit", (key, s), Expr(units + [Term(i, -c) for i, c in holes]) <= fixed)
+        if not sizes:  # others may still take whole bins
+            holes, fixed = _available(bins, 1)
+            m.add("fit", (key, 0), Expr([Term(i, -c) for i, c in holes]) <= fixed)
+        return
+    z = {
+        (b, q): v
+        for b, kind in enumerate(bins)
+        for q, v in m.integers("z", list(patterns(sizes, kind.room))).items()
+    }
+    for b, kind in enumerate(bins):
+        used = [z[key] * 1.0 for key in z if key[0] == b] + list(kind.taken)
+        m.add("full", (key, b), Expr(used + [Term(i, -c) for i, c in kind.counted]) <= kind.count)
+    for s in sizes:
+        made = [v * -dict(q)[s] for (_, q), v in z.items() if s in dict(q)]
+        m.add("cover", (key, s), Expr([v * 1.0 for v in items[s]] + made) <= 0)
+
+
+def _available(bins: Sequence[Bins], size: int) -> tuple[list[Term], float]:
+    """Holes of `size` in all bins: terms of the model and a constant."""
+    holes: list[Term] = []
+    fixed = 0.0
+    for kind in bins:
+        fit = kind.room // size
+        fixed += fit * kind.count
+        holes += [Term(i, fit * c) for i, c in kind.counted]
+        holes += [Term(i, -fit * c) for i, c in kind.taken]
+    return holes, fixed
+
+
+def divisible(sizes: Sequence[int]) -> bool:
+    """True when each size divides the next larger one.
+
+    >>> divisible([1, 2, 8]), divisible([2, 3, 6])
+    (True, False)
+    """
+    return all(b % a == 0 for a, b in pairwise(sorted(sizes)))
+
+
+def patterns(sizes: Sequence[int], room: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """All maximal fillings of `room` as ((size, count), ...), largest size first.
+
+    >>> list(patterns([2, 3], 8))
+    [((3, 2), (2, 1)), ((3, 1), (2, 2)), ((2, 4),)]
+    """
+    fitting = sorted((s for s in sizes if s <= room), reverse=True)
+
+    def fill(i: int, left: int) -> Iterator[tuple[tuple[int, int], ...]]:
+        if i == len(fitting) - 1:
+            most = left // fitting[i]
+            yield ((fitting[i], most),) if most else ()
+            return
+        for count in range(left // fitting[i], -1, -1):
+            for rest in fill(i + 1, left - count * fitting[i]):
+                yield (((fitting[i], count),) if count else ()) + rest
+
+    if not fitting:
+        return
+    for pattern in fill(0, room):
+        left = room - sum(s * k for s, k in pattern)
+        if left < fitting[-1]:
+            yield pattern
