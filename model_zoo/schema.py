@@ -1,7 +1,7 @@
 """A model card: the facts of one checkpoint from which memory, FLOPs, bytes and messages follow.
 
 A card names its layer kinds once (`mixers`, `ffns`) and gives their order run-length encoded (`layers`), so that a
-pipeline stage [a, b) has exactly the layers it has. Every kind lists its weight matrices (`gemms()`): parameters,
+pipeline stage [a, b) has exactly the layers it has. `derive` lists the weight matrices of every kind: parameters,
 bytes and FLOPs all follow from that one list. Sizes are whole-model (before tp / ep).
 
 Precisions (contracts.md): bf16 fp8 fp8_block nvfp4 mxfp4 int4_wo int8 (fp32 for states only).
@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Precision = Literal["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo", "int8"]
 
@@ -34,7 +34,7 @@ KV_BYTES: dict[str, float] = {"bf16": 2.0, "fp8": 1.0, "nvfp4": 0.5625}
 
 class Gemm(NamedTuple):
     """One weight matrix: `n` outputs x `k` inputs. `split`: which side tp divides ("out", "in", or "none" = every rank
-    holds it whole). `count`: how many equal matrices (experts count their own)."""
+    holds it whole)."""
 
     name: str
     n: int
@@ -51,15 +51,30 @@ class Strict(BaseModel):
 
 
 class Indexer(Strict):
-    """Sparse attention's scorer: every query scores all cached index keys and attends to the `top_k` best tokens."""
+    """Sparse attention's scorer: every query scores all cached index keys and attends to the `top_k` best tokens.
+
+    `shared`: takes the choice of an earlier layer, so it has neither weights nor cache of its own (GLM-5.2).
+    """
 
     heads: int = Field(ge=1)
     head_dim: int = Field(ge=1)
     top_k: int = Field(ge=1)
+    shared: bool = False
 
 
-class Attention(Strict):
-    """Softmax attention with its own KV heads (MHA, GQA, MQA); `window` = sliding window or attention chunk in tokens."""
+class Part(Strict):
+    """A mixer or FFN. `precision`: its matrices (named as in `matrices`) that the checkpoint stores otherwise than
+    `Weights` says for their kind."""
+
+    precision: dict[str, Precision] = {}
+
+
+class Attention(Part):
+    """Softmax attention with its own KV heads (MHA, GQA, MQA); `window` = sliding window or attention chunk in tokens.
+
+    `compress` (DeepSeek-V4): beside the window, one cache entry a `compress` tokens; entries are both key and value
+    (`shared_kv`); Q and the output go through low ranks, the output in `o_groups` blocks.
+    """
 
     kind: Literal["attention"] = "attention"
     heads: int = Field(ge=1)
@@ -68,11 +83,16 @@ class Attention(Strict):
     v_head_dim: int | None = None  # default head_dim
     window: int | None = Field(default=None, ge=1)
     output_gate: bool = False  # a gate as wide as Q's output (Qwen3.5)
-    k_is_v: bool = False  # K and V share one projection (Gemma 4)
+    k_is_v: bool = False  # K and V share one projection, but are cached apart (Gemma 4)
+    shared_kv: bool = False  # one cached vector is both K and V (DeepSeek-V4)
+    compress: int | None = Field(default=None, ge=1)
+    q_lora_rank: int | None = Field(default=None, ge=1)
+    o_lora_rank: int | None = Field(default=None, ge=1)
+    o_groups: int = Field(default=1, ge=1)
     indexer: Indexer | None = None
 
 
-class Mla(Strict):
+class Mla(Part):
     """Multi-head latent attention: one latent of kv_lora_rank + qk_rope a token, whole on every tp rank."""
 
     kind: Literal["mla"] = "mla"
@@ -82,12 +102,16 @@ class Mla(Strict):
     qk_nope: int = Field(ge=0)
     qk_rope: int = Field(ge=0)
     v_head_dim: int = Field(ge=1)
+    output_gate: bool = False  # a gate as wide as the heads' output (Kimi-K3)
     indexer: Indexer | None = None
-    window: int | None = None
+    window: int | None = Field(default=None, ge=1)
 
 
-class LinearAttention(Strict):
-    """Gated delta rule and its kin (GDN, KDA): a fixed state a sequence, no KV cache."""
+class LinearAttention(Part):
+    """Gated delta rule and its kin (GDN, KDA): a fixed state a sequence, no KV cache.
+
+    `decay_rank`: rank of the projection to a decay a channel (KDA); None: one decay a head (GDN).
+    """
 
     kind: Literal["linear"] = "linear"
     key_heads: int = Field(ge=1)
@@ -95,9 +119,11 @@ class LinearAttention(Strict):
     key_dim: int = Field(ge=1)
     value_dim: int = Field(ge=1)
     conv: int = Field(default=4, ge=1)
+    decay_rank: int | None = Field(default=None, ge=1)
+    gate_rank: int | None = Field(default=None, ge=1)  # None: the output gate has full rank
 
 
-class Mamba2(Strict):
+class Mamba2(Part):
     """State-space mixer: heads x head_dim x state recurrent values a sequence, no KV cache."""
 
     kind: Literal["mamba2"] = "mamba2"
@@ -111,20 +137,26 @@ class Mamba2(Strict):
 Mixer = Annotated[Attention | Mla | LinearAttention | Mamba2, Field(discriminator="kind")]
 
 
-class DenseFfn(Strict):
+class DenseFfn(Part):
+    """A plain feed-forward block."""
+
     kind: Literal["dense"] = "dense"
     inner: int = Field(ge=1)
     matrices: Literal[2, 3] = 3  # 3: gated (SwiGLU), 2: plain
 
 
-class MoeFfn(Strict):
+class MoeFfn(Part):
+    """Routed experts, of which a token takes `top_k`, and shared experts that every token takes (as one matrix)."""
+
     kind: Literal["moe"] = "moe"
     experts: int = Field(ge=1)
     top_k: int = Field(ge=1)
     inner: int = Field(ge=1)  # width of one routed expert
     matrices: Literal[2, 3] = 3
-    shared_inner: int = 0  # summed width of the shared experts
-    latent: int | None = None  # hidden size inside routed experts where it is not the model's
+    shared_inner: int = Field(default=0, ge=0)  # summed width of the shared experts
+    latent: int | None = Field(
+        default=None, ge=1
+    )  # hidden size inside routed experts where it is not the model's
 
 
 Ffn = Annotated[DenseFfn | MoeFfn, Field(discriminator="kind")]
@@ -144,6 +176,8 @@ class Weights(Strict):
     dense: Precision = "bf16"  # dense FFN and shared experts
     experts: Precision = "bf16"
     embedding: Precision = "bf16"  # embedding and LM head
+    lm_head: Precision | None = None  # where it differs from the embedding
+    int4_group: int = Field(default=128, ge=1)  # weights that share one 16-bit scale in int4_wo
     kv: Literal["bf16", "fp8", "nvfp4"] = "bf16"
 
 
@@ -169,16 +203,32 @@ class ModelCard(Strict):
     ffns: dict[str, Ffn]
     layers: list[Run]
     weights: Weights = Weights()
-    mtp_layers: int = 0  # extra multi-token-prediction layers, shaped like the last layer
-    vision_params: int = 0  # vision tower with its projector, bf16
-    extra_params: int = 0  # text parameters that no matrix list covers (norms, biases, convolutions)
+    mtp_layers: int = Field(default=0, ge=0)  # extra multi-token-prediction layers
+    mtp_layer: str | None = None  # shape of one, "mixer/ffn"; None: the last layer's
+    vision_params: int = Field(default=0, ge=0)  # vision tower with its projector, bf16
+    extra_params: int = Field(
+        default=0, ge=0
+    )  # text parameters that no matrix list covers (norms, biases, convolutions)
     estimate: bool = False  # some figure is not published
+
+    @model_validator(mode="after")
+    def _layers_are_named(self) -> ModelCard:
+        """Every layer names one of `mixers` and one of `ffns`, or "-"."""
+        mixers, ffns = {*self.mixers, "-"}, {*self.ffns, "-"}
+        for name in [name for run in self.layers for name in run.of] + (
+            [self.mtp_layer] if self.mtp_layer else []
+        ):
+            mixer, slash, ffn = name.partition("/")
+            if not slash or mixer not in mixers or ffn not in ffns:
+                raise ValueError(f"layer {name!r} is not MIXER/FFN with MIXER in {mixers} and FFN in {ffns}")
+        return self
 
     @cached_property
     def stack(self) -> tuple[Layer, ...]:
         """All layers in order."""
-        names = [name for run in self.layers for _ in range(run.times) for name in run.of]
-        split = [name.split("/") for name in names]
-        return tuple(
-            Layer(None if m == "-" else self.mixers[m], None if f == "-" else self.ffns[f]) for m, f in split
-        )
+        return tuple(self.layer(name) for run in self.layers for _ in range(run.times) for name in run.of)
+
+    def layer(self, name: str) -> Layer:
+        """The layer written `name`, "mixer/ffn" with "-" for none."""
+        mixer, _, ffn = name.partition("/")
+        return Layer(self.mixers.get(mixer), self.ffns.get(ffn))
