@@ -1,4 +1,4 @@
-"""The command `meshwright`: finds the command's file, runs it, and turns what goes wrong into a clear message.
+"""The command `meshwright`: finds the command's file, runs it, and makes what goes wrong one clear message.
 
 Commands are loaded when they are run, so that `--help` and typing errors answer at once.
 """

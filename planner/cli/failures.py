@@ -30,7 +30,7 @@ def report(error: BaseException, as_json: bool) -> int:
 
 
 def as_told(error: BaseException) -> MeshwrightError:
-    """The error in our own form: ours as it is, a mistake on the command line as bad input, all else unexpected."""
+    """The error in our own form: ours as it is, a mistake on the command line bad input, else unexpected."""
     if isinstance(error, MeshwrightError):
         return error
     if isinstance(error, USAGE_ERROR):

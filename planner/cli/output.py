@@ -33,7 +33,7 @@ def note(text: str) -> None:
 def whole_file(path: str | Path) -> Iterator[TextIO]:
     """A file that appears under `path` complete, when the block ends well, or not at all.
 
-    It is opened at once, so that a path that cannot be written fails before any work is done; what stood there
+    It is opened at once, so that a path that cannot be written fails before any work is done; what was there
     stays until then. Devices and pipes (`/dev/stdout`) are written directly.
     """
     path = Path(os.path.realpath(path))

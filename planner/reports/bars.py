@@ -1,0 +1,57 @@
+"""Memory of each stage as a bar: what a GPU's memory is taken by."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from planner.plans.schema import Replica, StageMemory
+
+PARTS = (
+    ("weights", "█", "blue"),
+    ("KV", "▓", "green"),
+    ("activ.", "▒", "yellow"),
+    ("reserve", "░", "magenta"),
+)
+"""Part, the character it is drawn with (told apart without colour), its colour."""
+FREE = "·"
+FIGURES_WIDTH = 48
+"""Columns of the figures beside the bar, with the space between them."""
+
+
+def memory(replicas: list[Replica], width: int) -> Table:
+    """A bar for each stage of each replica group, in `width` columns, with the gigabytes of each part."""
+    rows = [(f"{r.id} {r.stages[m.stage].device}", m) for r in replicas for m in r.memory]
+    bar_width = max(8, min(40, width - FIGURES_WIDTH - max(len(label) for label, _ in rows)))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    for name, mark, colour in PARTS:
+        table.add_column(Text(f"{mark} {name}", style=colour), justify="right", no_wrap=True)
+    table.add_column(Text("of", style="dim"), justify="right", no_wrap=True)
+    for label, m in rows:
+        gigabytes = [f"{part / 1e9:.1f}" for part in parts(m)]
+        table.add_row(label, bar(m, bar_width), *gigabytes, f"{m.capacity_bytes / 1e9:.0f} GB")
+    return table
+
+
+def parts(stage: StageMemory) -> tuple[float, float, float, float]:
+    """Bytes of each of `PARTS`, in their order."""
+    return stage.weights_bytes, stage.kv_bytes, stage.activation_bytes, stage.reserve_bytes
+
+
+def bar(stage: StageMemory, width: int) -> Text:
+    """The bar: each part's share of the capacity in characters, cut at the running total, so that it adds up.
+
+    >>> m = StageMemory(stage=0, weights_bytes=40e9, kv_bytes=20e9, activation_bytes=5e9, reserve_bytes=5e9,
+    ...                 capacity_bytes=80e9)
+    >>> bar(m, 16).plain
+    '████████▓▓▓▓▒░··'
+    """
+    text, total, drawn = Text(), 0.0, 0
+    for size, (_, mark, colour) in zip(parts(stage), PARTS, strict=True):
+        total += size
+        end = min(width, round(width * total / stage.capacity_bytes)) if stage.capacity_bytes else 0
+        text.append(mark * (end - drawn), style=colour)
+        drawn = max(drawn, end)
+    return text.append(FREE * (width - drawn), style="dim")

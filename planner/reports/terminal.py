@@ -1,0 +1,208 @@
+"""A plan in a terminal: what to run, what it will deliver, why this and not another, and how sure that is.
+
+Reads at 80 columns, uses more where there are more; says all it says without colour too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from planner.plans.schema import Plan, Price, Route
+from planner.reports import bars
+from planner.reports import words as say
+
+
+def render(plan: Plan, console: Console) -> None:
+    """Print the answer. Warnings are not in it: `warnings` prints them, on stderr."""
+    console.print(headline(plan))
+    section(console, "Run", replicas(plan))
+    section(console, "Expect", expected(plan))
+    section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
+    if len(plan.problem.workload["buckets"]) > 1 or len(plan.replicas) > 1:
+        section(console, "Traffic", routing(plan))
+    if plan.alternatives:
+        section(console, "Instead of", alternatives(plan))
+    if plan.prices:
+        section(console, "Bottleneck", Group(*(Text(line) for line in worth(plan))))
+    section(console, "Proof", proof(plan))
+    if plan.problem.defaulted:
+        section(console, "Not asked for, so assumed", Text(", ".join(assumed(plan))))
+
+
+def warnings(plan: Plan, console: Console) -> None:
+    """Print what a user should know before trusting the plan: one line each."""
+    for w in plan.warnings:
+        reason = f" ({w.reason})" if w.reason and w.reason not in w.message else ""
+        console.print(Text.assemble(("warning: ", "bold yellow"), w.message, reason))
+
+
+def section(console: Console, title: str, body: RenderableType) -> None:
+    """A heading and what belongs to it, set in by two."""
+    console.print()
+    console.print(Text(title, style="bold cyan"))
+    console.print(Padding(body, (0, 0, 0, 2), expand=False))
+
+
+def headline(plan: Plan) -> Text:
+    """The answer in two lines: what runs where, and what comes of it."""
+    problem, p = plan.problem, plan.predicted
+    used = sum(r.count * sum(s.gpus for s in r.stages) for r in plan.replicas)
+    owned = sum(gpus_of(node, problem.devices) for node in problem.cluster["nodes"])
+    requests, tokens = (
+        f"{say.number(p.rps.value)} requests/s",
+        f"{say.number(p.out_tok_per_s.value)} output tok/s",
+    )
+    asked = problem.workload.get("rate_rps") is not None
+    text = Text.assemble(
+        (str(problem.model["name"]), "bold"),
+        " on ",
+        (str(problem.cluster.get("name", "cluster")), "bold"),
+        f", {used:,} of {owned:,} GPUs\n",
+        (requests if asked else tokens, "bold green"),
+        f" · TTFT {say.milliseconds(p.ttft_ms.value)} · TPOT {say.milliseconds(p.tpot_ms.value)}",
+    )
+    if p.usd_per_hour:
+        text.append(f" · {say.money(p.usd_per_hour.value)}/h", style="bold green" if asked else "")
+    return text
+
+
+def gpus_of(node: dict[str, Any], devices: dict[str, dict[str, Any]]) -> int:
+    """GPUs of a `nodes:` entry of the cluster."""
+    usual = devices.get(node["device"], {}).get("gpus_per_node", 1)
+    return int(node.get("count") or 1) * int(node.get("gpus_per_node") or usual)
+
+
+def grid(*columns: str) -> Table:
+    """A table without lines; a column's name starts with `>` where it stands to the right."""
+    table = Table(
+        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", show_header=any(columns)
+    )
+    for name in columns:
+        right = name.startswith(">")
+        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
+    return table
+
+
+def replicas(plan: Plan) -> Table:
+    """One row a replica group."""
+    several = any(r.role != "mixed" for r in plan.replicas)
+    role = ["role"] * several
+    table = grid(">", "", *role, "each on", "layout", "engine", "precision", ">batch", ">busy")
+    for r in plan.replicas:
+        about = [say.hardware(r), say.layout(r), r.engine, say.precision(r)]
+        count = Text(f"{r.count:,} ×", style="bold green")
+        roles = [r.role] * several
+        table.add_row(count, r.id, *roles, *about, f"{r.max_batch:,}", say.percent(r.utilisation))
+    return table
+
+
+def expected(plan: Plan) -> Table:
+    """Predicted figures, their 80 % bands, and the limits that were to be kept."""
+    p, slo = plan.predicted, plan.problem.workload["slo"]
+    which = slo["percentile"]
+    rows = [
+        ("output tokens", p.out_tok_per_s, "/s", None),
+        ("requests", p.rps, "/s", None),
+        (f"time to first token, {which}", p.ttft_ms, "ms", slo["ttft_ms"]),
+        (f"time per output token, {which}", p.tpot_ms, "ms", slo["tpot_ms"]),
+        ("cost", p.usd_per_hour, "$/h", None),
+        ("cost of 1M output tokens", p.usd_per_mtok, "$", None),
+        ("power", p.watts, "W", None),
+        ("energy of an output token", p.joules_per_tok, "J", None),
+    ]
+    table = grid("", ">", ">80 % band", ">limit")
+    for label, value, unit, limit in rows:
+        if value is not None:
+            edges = "" if value.low == value.high else f"{say.number(value.low)} – {say.number(value.high)}"
+            bound = "" if limit is None else f"{say.number(limit)} {unit}"
+            table.add_row(label, Text(f"{say.number(value.value)} {unit}", style="bold"), edges, bound)
+    return table
+
+
+def routing(plan: Plan) -> Table:
+    """Where the requests of each bucket go."""
+    table = grid("requests", ">of all", "go to")
+    buckets = plan.problem.workload["buckets"]
+    total = sum(b["share"] for b in buckets)
+    for index, bucket in enumerate(buckets):
+        ways = [way(r) for r in plan.routing if r.bucket == index]
+        label = f"{bucket['isl']:,} in, {bucket['osl']:,} out"
+        table.add_row(label, say.percent(bucket["share"] / total), "\n".join(ways) or "nowhere")
+    return table
+
+
+def way(route: Route) -> str:
+    """One way of a bucket's requests: `70 % p1 then d1, 1.90 GB/s of KV cache between them`."""
+    if route.replica:
+        return f"{say.percent(route.share)} {route.replica}"
+    link = f", {say.number(route.kv_gb_per_s)} GB/s of KV cache between" if route.kv_gb_per_s else ""
+    return f"{say.percent(route.share)} {route.prefill} then {route.decode}{link}"
+
+
+def alternatives(plan: Plan) -> RenderableType:
+    """The runners-up, each with why it lost on a line of its own."""
+    widest = min(48, max(len(a.what) for a in plan.alternatives))
+    lines: list[RenderableType] = []
+    for a in plan.alternatives:
+        amount = "" if a.objective is None else say.rate(a.objective, plan.proof.unit)
+        loss = "not possible" if a.loss is None else f"{say.percent(a.loss)} worse" if a.loss else "equal"
+        lines.append(Text(f"{a.what:<{widest}}  {amount:>14}  {loss:>12}"))
+        lines.append(Padding(Text(a.why, style="dim"), (0, 0, 0, 2), expand=False))
+    return Group(*lines)
+
+
+def worth(plan: Plan) -> list[str]:
+    """What holds the plan back and what one more of each limit brings, the most valuable first."""
+    ordered = sorted(plan.prices, key=lambda price: -price.worth)
+    return [sentence(plan, price, first=i == 0) for i, price in enumerate(ordered)]
+
+
+def sentence(plan: Plan, price: Price, first: bool) -> str:
+    """One limit in words."""
+    family, _, name = price.limit.partition(" ")
+    what = f"{name} GPUs" if family == "gpus" and name else price.limit.replace("_", " ")
+    if price.worth <= 1e-9 * abs(plan.proof.objective):
+        return f"{what}: {price.one_more} more would bring nothing."
+    gain = say.rate(price.worth, price.unit)
+    verb = "bring" if plan.proof.sense == "max" else "save"
+    share = say.percent(price.worth / abs(plan.proof.objective)) if plan.proof.objective else "all"
+    lead = f"{what} hold it back" if first else what
+    return f"{lead}: {price.one_more} more would {verb} {gain} ({share})."
+
+
+def proof(plan: Plan) -> Text:
+    """How good the plan is at worst, among what, and how long that took.
+
+    "The best" only where the bound says so: a solver's status is no proof.
+    """
+    p = plan.proof
+    many = f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")
+    why = {"time_limit": "out of time: ", "interrupted": "interrupted: "}.get(p.status, "")
+    good = say.percent(p.gap) + " from the best possible"
+    start = f"{why}{'the best possible' if p.gap <= 1e-9 else good}"
+    return Text.assemble(
+        (start, "bold yellow" if why else "bold green"),
+        f" among {many}, {say.number(p.seconds, 2)} s ({p.solver})\n",
+        (p.space.what, "dim"),
+    )
+
+
+def assumed(plan: Plan) -> list[str]:
+    """Defaults that were used, with their values: `slo.tpot_ms` 50."""
+    return [f"{name} {_value(plan, name)}".strip() for name in plan.problem.defaulted]
+
+
+def _value(plan: Plan, name: str) -> str:
+    """What the dotted `name` is in the problem as used; empty where it is not a plain value."""
+    for root in (plan.problem.workload, plan.problem.options, plan.problem.model_dump()):
+        found: Any = root
+        for key in name.split("."):
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, (str, int, float)):
+            return f"{found:g}" if isinstance(found, float) else str(found)
+    return ""

@@ -1,0 +1,101 @@
+"""Numbers and names in words, the same in every report."""
+
+from __future__ import annotations
+
+from math import floor, log10
+
+from planner.plans.schema import Replica
+
+
+def number(x: float, digits: int = 3) -> str:
+    """`x` with at least `digits` significant digits, never losing whole units; thousands apart.
+
+    >>> number(12480.4), number(48.83), number(0.6931), number(0.0), number(1234567)
+    ('12,480', '48.8', '0.693', '0', '1,234,567')
+    """
+    if x == 0:
+        return "0"
+    return f"{x:,.{max(0, digits - 1 - floor(log10(abs(x))))}f}"
+
+
+def money(usd: float) -> str:
+    """Dollars: cents below a thousand.
+
+    >>> money(31.2), money(0.0043), money(52000.4)
+    ('$31.20', '$0.0043', '$52,000')
+    """
+    if 0 < abs(usd) < 0.1:
+        return f"${number(usd, 2)}"
+    return f"${usd:,.2f}" if abs(usd) < 1000 else f"${usd:,.0f}"
+
+
+def milliseconds(ms: float) -> str:
+    """Milliseconds, or seconds from ten seconds on.
+
+    >>> milliseconds(41.27), milliseconds(812.4), milliseconds(14210)
+    ('41.3 ms', '812 ms', '14.2 s')
+    """
+    return f"{number(ms)} ms" if ms < 10_000 else f"{number(ms / 1000)} s"
+
+
+def power(watts: float) -> str:
+    """Watts, kilowatts from a thousand on.
+
+    >>> power(640), power(17_240)
+    ('640 W', '17.2 kW')
+    """
+    return f"{number(watts)} W" if watts < 1000 else f"{number(watts / 1000)} kW"
+
+
+def percent(share: float) -> str:
+    """A share in percent, with a digit after the point below ten.
+
+    >>> percent(0.0061), percent(0.88), percent(0.0)
+    ('0.6 %', '88 %', '0 %')
+    """
+    shown = 100 * share
+    return f"{shown:.1f} %" if 0.05 <= abs(shown) < 9.95 else f"{shown:.0f} %"
+
+
+def rate(value: float, unit: str) -> str:
+    """An amount of the goal in its unit.
+
+    >>> rate(412.4, "tok/s"), rate(24, "usd_per_hour"), rate(8, "gpus"), rate(1200, "watts")
+    ('412 tok/s', '$24.00/h', '8 GPUs', '1.20 kW')
+    """
+    plain = unit.replace(" ", "_").lower()
+    if plain in {"usd_per_hour", "usd/h", "$/h"}:
+        return f"{money(value)}/h"
+    if plain in {"watts", "w"}:
+        return power(value)
+    if plain in {"gpus", "gpu"}:
+        return f"{number(value)} GPU{'' if value == 1 else 's'}"
+    return f"{number(value)} {unit}"
+
+
+def layout(r: Replica) -> str:
+    """Parallelism of one replica, ones left out: `tp4 pp2`, `tp1 dp8 ep8`; `tp1` alone for a single GPU."""
+    sizes = [("tp", r.tp), ("pp", r.pp), ("dp", r.attn_dp), ("cp", r.cp), ("ep", r.ep)]
+    words = [f"{word}{size}" for word, size in sizes if size > 1]
+    if r.moe_tp > 1 and r.ep > 1:
+        words.append(f"moe-tp{r.moe_tp}")
+    return " ".join(words) or "tp1"
+
+
+def hardware(r: Replica) -> str:
+    """GPUs of one replica, devices in stage order: `8×h100-sxm`, `4×h100-sxm + 4×l40s`."""
+    gpus: dict[str, int] = {}
+    for stage in r.stages:
+        gpus[stage.device] = gpus.get(stage.device, 0) + stage.gpus
+    return " + ".join(f"{n}×{device}" for device, n in gpus.items())
+
+
+def precision(r: Replica) -> str:
+    """Precisions of one replica: `fp8`, `fp8, experts mxfp4, KV bf16`."""
+    p = r.precision
+    words = [p.weights]
+    if p.experts != p.weights:
+        words.append(f"experts {p.experts}")
+    if p.kv != p.weights:
+        words.append(f"KV {p.kv}")
+    return ", ".join(words)
