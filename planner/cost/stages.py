@@ -1,0 +1,94 @@
+"""Which layers each pipeline stage holds, as counts of layer kinds that bytes and seconds multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model_zoo.schema import Layer, ModelCard
+from planner.cost.shape import Designs, Floats
+
+Bounds = tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=1024)
+def stage_layers(layers: int, pp: int) -> Bounds:
+    """Half-open layer range of each of `pp` stages: vLLM's rule for every engine.
+
+    Even, and what is left over goes one each to the stages before the last, from the back: the first stage
+    has the embedding, the last the LM head. (SGLang would give it to the last stages; plans state ranges, so
+    that exporters can name the partition.) Source: vLLM 0.33 distributed/utils.py.
+
+    >>> [stop - start for start, stop in stage_layers(61, 4)]
+    [15, 15, 16, 15]
+    """
+    sizes = [layers // pp] * pp
+    for i in range(2, layers % pp + 2):
+        sizes[-i] += 1
+    stops = [sum(sizes[: i + 1]) for i in range(pp)]
+    return tuple(zip([0, *stops[:-1]], stops, strict=True))
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of `n` designs, `s` the most any has; `kinds` the distinct layers of the model.
+
+    counts: layers of each kind, shape (n, s, kinds), zero where a design has fewer stages.
+    exists, first, last: shape (n, s).
+    """
+
+    kinds: tuple[Layer, ...]
+    counts: Floats
+    exists: NDArray[np.bool_]
+    first: NDArray[np.bool_]
+    last: NDArray[np.bool_]
+
+    def total(self, per_layer: Floats) -> Floats:
+        """Sum over the layers of each stage of a quantity by kind, shape (n, kinds) -> (n, s)."""
+        return np.asarray(np.einsum("nsk,nk->ns", self.counts, per_layer))
+
+    def widest(self, per_layer: Floats) -> Floats:
+        """Largest over the layers of each stage of a quantity >= 0 by kind, shape (n, kinds) -> (n, s)."""
+        return np.asarray(np.where(self.counts > 0, per_layer[:, None, :], 0.0).max(axis=2, initial=0.0))
+
+
+def stages_of(card: ModelCard, designs: Designs, layers: Sequence[tuple[int, int]] | None = None) -> Stages:
+    """The stages of each design: by `stage_layers`, or the ranges `layers` (then pp is their number in all
+    designs)."""
+    kinds, seen = _kinds(card)
+    before = np.zeros((len(card.stack) + 1, len(kinds)))
+    np.cumsum(np.eye(len(kinds))[seen], axis=0, out=before[1:])
+    bounds = _bounds(len(card.stack), designs, layers)
+    stage = np.arange(bounds.shape[1])[None, :]
+    pp = designs.pp[:, None]
+    counts = before[bounds[..., 1]] - before[bounds[..., 0]]
+    return Stages(kinds, counts, stage < pp, (stage == 0) & (pp > 0), stage == pp - 1)
+
+
+def _kinds(card: ModelCard) -> tuple[tuple[Layer, ...], list[int]]:
+    """The distinct layers, and for each layer of the model which of them it is."""
+    index: dict[tuple[int, int], int] = {}
+    kinds: list[Layer] = []
+    seen = []
+    for layer in card.stack:
+        key = id(layer.mixer), id(layer.ffn)
+        if key not in index:
+            index[key] = len(kinds)
+            kinds.append(layer)
+        seen.append(index[key])
+    return tuple(kinds), seen
+
+
+def _bounds(total: int, designs: Designs, layers: Sequence[tuple[int, int]] | None) -> NDArray[np.int64]:
+    """Start and stop layer of each stage, shape (n, stages, 2); (0, 0) beyond a design's pp."""
+    if layers is not None:
+        return np.broadcast_to(np.asarray(layers, dtype=np.int64), (len(designs), len(layers), 2))
+    deepest = int(designs.pp.max(initial=1))
+    bounds = np.zeros((len(designs), deepest, 2), dtype=np.int64)
+    for pp in np.unique(designs.pp):
+        bounds[designs.pp == pp, :pp] = stage_layers(total, int(pp))
+    return bounds
