@@ -1,0 +1,225 @@
+"""Write planner/cost/efficiency/*.yaml from the closed-form fits beside the repository: `python -m benchmarks.efficiency_files`.
+
+The fits are of measured kernel times (aiconfigurator tables, Apache-2.0). What is changed on the way, and why:
+
+* a GEMM's fixed time is capped at 5 us on NVIDIA devices: served engines fuse the quantisation that was timed apart;
+* efficiencies are capped at 1: small tables fit in L2 and look faster than DRAM, and no time may beat the roofline;
+* fits known to be artefacts (fixed times above 60 us, or beyond the memory bandwidth) give way to another engine's.
+
+A generation's file holds the geometric medians of its devices' fits.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parents[1]
+FITS = HERE.parent / "shared" / "data" / "fits.json"
+OUT = HERE / "planner" / "cost" / "efficiency"
+
+ENGINES = ("vllm", "sglang", "trtllm")
+HEAD_DIMS = (64, 128, 256)
+GENERATIONS = {
+    "ampere": ["a100_sxm"],
+    "ada": ["l40s"],
+    "hopper": ["h100_sxm", "h200_sxm"],
+    "blackwell_dc": ["b200_sxm", "b300_sxm", "gb200", "gb300"],
+    "blackwell_rtx": ["rtx_pro_6000_server"],
+    "xe2": ["b60"],
+}
+KEPT_WEIGHTS = {"bf16": ["bfloat16"], "fp8": ["fp8"], "fp8_block": ["fp8_block"], "nvfp4": ["nvfp4"],
+                "mxfp4": ["w4a8_mxfp4_mxfp8", "w4a16_mxfp4"], "int4_wo": ["int4_wo"], "int8": ["sq"]}  # fmt: skip
+PEAK = {"bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "w4a8_mxfp4_mxfp8": "fp8",
+        "w4a16_mxfp4": "bf16", "int4_wo": "bf16", "sq": "int8"}  # fmt: skip
+ATTENTION = {"bf16": ["bfloat16/kv_bfloat16"], "fp8": ["fp8/kv_fp8", "bfloat16/kv_fp8"]}
+HEADER = """\
+# {what}
+# Source: measurements from aiconfigurator, Copyright (c) NVIDIA CORPORATION & AFFILIATES, Apache-2.0, subset and
+# re-keyed; closed-form fits. Forms and units: planner/cost/efficiency/reading.py. Written by benchmarks/efficiency_files.py.
+"""
+
+Fit = dict[str, Any]
+
+
+def main() -> None:
+    """Write one file a device and one a generation."""
+    fits = json.loads(FITS.read_text())
+    by_device = {}
+    for device in fits["gemm"]:
+        by_device[device] = {
+            "engines": engines(fits, device),
+            "links": links(fits, device),
+            "power": power(fits, device),
+        }
+        name = device.replace("_", "-")
+        write(OUT / f"{name}.yaml", f"Kernel and link efficiency of {name}.", by_device[device])
+    for generation, devices in GENERATIONS.items():
+        parts = [engine for d in devices for engine in by_device[d]["engines"].values()]
+        content = {"engines": {"any": medians(parts)}}
+        write(
+            OUT / "generation" / f"{generation}.yaml",
+            f"Any engine on a {generation} device: medians.",
+            content,
+        )
+
+
+def engines(fits: dict[str, Any], device: str) -> dict[str, Any]:
+    """The fits of each engine measured on `device`, artefacts replaced by another engine's."""
+    found: dict[str, Any] = {}
+    for engine in ENGINES:
+        if engine not in fits["gemm"][device]:
+            continue
+        found[engine] = {
+            "gemm": weights(fits["gemm"], device, engine, cap_us=5.0 if device != "b60" else 25.0),
+            "decode": attention(fits["attention_generation"], device, engine),
+            "prefill": attention(fits["attention_context"], device, engine),
+            "mla_decode": mla(fits["mla"]["kernel"]["generation"], device, engine),
+            "mla_prefill": mla(fits["mla"]["kernel"]["context"], device, engine),
+            "moe": weights(fits["moe"], device, engine, cap_us=100.0),
+        }
+    return {engine: {k: v for k, v in parts.items() if v} for engine, parts in found.items()}
+
+
+def weights(table: dict[str, Any], device: str, engine: str, cap_us: float) -> dict[str, Fit]:
+    """By weight precision; `cap_us` bounds the fixed time."""
+    kept = {}
+    for ours, theirs in KEPT_WEIGHTS.items():
+        for source in sources(engine):
+            rows = table.get(device, {}).get(source, {})
+            name = next((t for t in theirs if t in rows), None)
+            if name and not (source == "vllm" and name == "fp8_block" and rows[name]["t0_us"] > 60):
+                kept[ours] = fit(rows[name], PEAK[name], cap_us)
+                break
+    return kept
+
+
+def sources(engine: str) -> list[str]:
+    """The engine itself, then those that stand in for it where its fit is missing or an artefact."""
+    return [engine, *(e for e in ("sglang", "vllm", "trtllm") if e != engine)]
+
+
+def attention(table: dict[str, Any], device: str, engine: str) -> dict[str, Any]:
+    """By KV precision and head size."""
+    kept: dict[str, Any] = defaultdict(dict)
+    beyond_bandwidth = table.get(device) if device == "a100_sxm" and engine == "trtllm" else None
+    for kv, names in ATTENTION.items():
+        for size in HEAD_DIMS:
+            for source, name in ((s, n) for s in sources(engine) for n in names):
+                row = table.get(device, {}).get(source, {}).get(name, {}).get(f"hd{size}")
+                if row and not (beyond_bandwidth and source == "trtllm"):
+                    kept[kv][size] = fit(row, "fp8" if name.startswith("fp8") else "bf16", cap_us=100.0)
+                    break
+    return dict(kept)
+
+
+def mla(table: dict[str, Any], device: str, engine: str) -> dict[str, Fit]:
+    """By KV precision: the attention kernel alone, its projections are GEMMs of their own."""
+    kept = {}
+    for kv, theirs in {"bf16": "bfloat16", "fp8": "fp8"}.items():
+        for source in [engine, *(e for e in ("trtllm", "sglang", "vllm") if e != engine)]:
+            row = table.get(device, {}).get(source, {}).get(f"bfloat16/kv_{theirs}/gemm_none")
+            if row and row["t0_us"] < 60:
+                kept[kv] = fit(row, "bf16", cap_us=60.0)
+                break
+    return kept
+
+
+def fit(row: dict[str, Any], peak: str, cap_us: float) -> Fit:
+    """One fit in our own short names; terms that vanish are left out."""
+    short: Fit = {
+        "compute": min(1.0, row["eff_c"]),
+        "memory": min(1.0, row["eff_m"]),
+        "t0_us": min(cap_us, row["t0_us"]),
+        "p": row["p"],
+        "tau_ns": row.get("tau_ns", row.get("tau_expert_ns", 0.0)),
+        "quantise": row.get("eff_q", 0.0),
+        "tokens": row.get("eff_tok", 0.0),
+    }
+    short = {k: three_digits(v) for k, v in short.items() if v > 0.01}
+    if row.get("row_tile", 1) > 1:
+        short["tile"] = row["row_tile"]
+    if peak != "bf16":
+        short["peak"] = peak
+    return short | {"error": three_digits(row["mdape"] / 100)}
+
+
+def links(fits: dict[str, Any], device: str) -> dict[str, Any]:
+    """Collectives as (bytes, microseconds) anchors a factor of four apart; DeepEP-like exchange as t0 and GB/s."""
+    found: dict[str, Any] = {}
+    for operation, by_gpus in fits["collective_anchors"][device].items():
+        if operation != "alltoall":
+            found[operation] = {
+                int(n): [[int(b), three_digits(us)] for b, us in rows[::2]] for n, rows in by_gpus.items()
+            }
+    exchange = fits["deepep"].get(device, {}).get("deepep_low_latency", {})
+    for ours, theirs in {"dispatch": "moe_dispatch", "combine": "moe_combine"}.items():
+        if theirs in exchange:
+            row = exchange[theirs]["nodes1"]["h7168_k8_e256"]
+            found[ours] = {"t0_us": three_digits(row["alpha_us"]), "gb_per_s": three_digits(row["eff_gbs"])}
+    return found
+
+
+def power(fits: dict[str, Any], device: str) -> dict[str, float]:
+    """Watts = min(limit, base + limit * (compute * fraction of peak FLOP/s + memory * fraction of bandwidth))."""
+    rows = fits["power"].get(device, {}).get("all", {}).get("all")
+    if not rows:
+        return {}
+    return {"base_watts": rows["p0_w"], "limit_watts": rows["limit_w"], "compute": rows["a"], "memory": rows["b"],
+            "error": three_digits(rows["mdape"] / 100)}  # fmt: skip
+
+
+def medians(parts: list[Any]) -> Any:
+    """The geometric median of every number found at the same place in `parts`."""
+    kept = {}
+    for key in dict.fromkeys(k for part in parts for k in part):
+        values = [part[key] for part in parts if key in part]
+        if key == "tau_ns":  # left out where it vanishes
+            values += [0.0] * (len(parts) - len(values))
+        if isinstance(values[0], dict):
+            kept[key] = medians(values)
+        elif isinstance(values[0], str):
+            kept[key] = statistics.mode(values)
+        elif key == "tile":
+            kept[key] = statistics.median_low(values)
+        else:
+            kept[key] = three_digits(max(values) if key == "error" else statistics.median(values))
+    return kept
+
+
+def three_digits(x: float) -> float:
+    """Rounded to three significant digits: the fits are good to a few percent."""
+    return float(f"{x:.3g}")
+
+
+def write(path: Path, what: str, content: dict[str, Any]) -> None:
+    """The content as YAML: blocks down to the fits, one fit a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEADER.format(what=what) + "\n".join(lines(content, 0)) + "\n")
+
+
+def lines(value: dict[Any, Any], depth: int) -> Iterator[str]:
+    """YAML lines of nested mappings; a mapping of plain values, and a list, are written in one line."""
+    for key, item in value.items():
+        if isinstance(item, dict) and any(isinstance(v, dict | list) for v in item.values()):
+            yield f"{'  ' * depth}{key}:"
+            yield from lines(item, depth + 1)
+        elif item:
+            yield f"{'  ' * depth}{key}: {flow(item)}"
+
+
+def flow(item: Any) -> str:
+    """One line of YAML."""
+    if isinstance(item, dict):
+        return "{" + ", ".join(f"{k}: {flow(v)}" for k, v in item.items()) + "}"
+    if isinstance(item, list):
+        return "[" + ", ".join(flow(v) for v in item) + "]"
+    return f"{item:g}" if isinstance(item, float) else str(item)
+
+
+if __name__ == "__main__":
+    main()

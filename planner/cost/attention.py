@@ -1,0 +1,113 @@
+"""What attention and its recurrent kin do on one rank, beside their GEMMs: FLOPs and bytes by kind.
+
+Decoding reads the cache of every sequence; a prompt's tokens meet `pairs` (query, key) pairs. Kinds: MHA/GQA, MLA in
+its absorbed form (one latent of all heads), sliding windows, compressed and indexed (top-k) entries, linear attention
+and Mamba-2 (a state instead of a cache). Sequences, tokens and contexts are arrays of shape (n,).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from model_zoo.derive import kv_elements_per_token, kv_shards, state_bytes_per_seq
+from model_zoo.matrices import v_dim
+from model_zoo.schema import KV_BYTES, Attention, Indexer, LinearAttention, Mamba2, Mla
+from planner.cost.compute import Work
+from planner.cost.shape import Floats, Ints
+
+Cached = Attention | Mla
+Recurrent = LinearAttention | Mamba2
+SCAN_CHUNK = 64
+"""Tokens a chunk in the chunked scan of recurrent mixers (flash-linear-attention's default)."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Of one micro-batch on one server: `sequences` decoding at mean `context`, and `tokens` of prompts that attend to
+    `keys` tokens each on average. Shape (n,) each."""
+
+    sequences: Floats
+    context: Floats
+    tokens: Floats
+    keys: Floats
+
+    @property
+    def rows(self) -> Floats:
+        """Tokens in the GEMMs."""
+        return self.sequences + self.tokens
+
+
+def entries(mixer: Cached, context: Floats) -> Floats:
+    """Cached entries that one query attends to: all, a window, and of compressed or indexed ones at most top_k.
+
+    >>> entries(Attention(heads=8, kv_heads=8, head_dim=64, window=128), np.array([50.0, 5000.0]))
+    array([ 50., 128.])
+    """
+    compress = mixer.compress if isinstance(mixer, Attention) else None
+    inside = np.minimum(context, mixer.window) if mixer.window is not None else np.zeros_like(context)
+    if mixer.window is not None and compress is None:
+        return inside
+    outside = context / (compress or 1)
+    return inside + (np.minimum(outside, mixer.indexer.top_k) if mixer.indexer else outside)
+
+
+def decode_work(mixer: Cached, load: Load, tp: Ints, kv: str) -> Work:
+    """One new token of every sequence against its cache: bytes are the cache's, items are (sequence, KV head) pairs.
+
+    MLA: every head meets the latent itself, 2*heads*(2*rank + rope) FLOPs an entry, and no rank holds less than all.
+    """
+    heads = mixer.heads / tp
+    read = load.sequences * entries(mixer, load.context)
+    cache = read * kv_elements_per_token(mixer) / np.minimum(tp, kv_shards(mixer)) * KV_BYTES[kv]
+    if isinstance(mixer, Mla):
+        wide = 2 * mixer.kv_lora_rank + mixer.qk_rope
+        return Work(2 * heads * wide * read, cache + 2 * load.sequences * heads * wide, load.sequences)
+    wide = mixer.head_dim + v_dim(mixer)
+    kv_heads = np.maximum(mixer.kv_heads / tp, 1.0)
+    return Work(2 * heads * wide * read, cache + 2 * load.sequences * heads * wide, load.sequences * kv_heads)
+
+
+def prefill_work(mixer: Cached, load: Load, tp: Ints) -> Work:
+    """Prompt tokens against `keys` cached or new tokens each: 2*heads*(key + value width) FLOPs a pair.
+
+    Bytes: queries, keys, values and outputs of the new tokens in 16 bits. Items: (head, 128 tokens) tiles.
+    """
+    heads = mixer.heads / tp
+    if isinstance(mixer, Attention):
+        wide, kv_wide = float(mixer.head_dim + v_dim(mixer)), kv_elements_per_token(mixer) / mixer.kv_heads
+        kv_heads = np.maximum(mixer.kv_heads / tp, 1.0)
+    else:
+        wide = float(mixer.qk_nope + mixer.qk_rope + mixer.v_head_dim)
+        kv_heads, kv_wide = heads, wide  # the latent is expanded to full heads
+        if mixer.indexer:  # each query has its own keys: the absorbed form
+            wide = 2.0 * mixer.kv_lora_rank + mixer.qk_rope
+    pairs = load.tokens * entries(mixer, load.keys)
+    moved = 2 * load.tokens * (heads * wide + kv_heads * kv_wide)
+    return Work(2 * heads * wide * pairs, moved, heads * load.tokens / 128)
+
+
+def index_work(mixer: Cached, indexer: Indexer, load: Load, kv: str) -> Work:
+    """Scoring of all index keys by every query, whole on each rank; keys of prompts are read once a 128-query tile."""
+    compress = (mixer.compress if isinstance(mixer, Attention) else None) or 1
+    pairs = (load.sequences * load.context + load.tokens * load.keys) / compress
+    read = (load.sequences * load.context + load.tokens * load.keys / 128) / compress
+    element_bytes = KV_BYTES[kv] * indexer.head_dim
+    return Work(2.0 * indexer.heads * indexer.head_dim * pairs, read * element_bytes, load.rows)
+
+
+def recurrent_work(mixer: Recurrent, load: Load, tp: Ints) -> Work:
+    """State read and written a decoded token; the chunked scan for prompts: the state once a chunk, and inside the
+    chunk a small attention of `SCAN_CHUNK` tokens."""
+    shards = np.minimum(tp, kv_shards(mixer))
+    if isinstance(mixer, LinearAttention):
+        cells, wide = mixer.value_heads * mixer.key_dim * mixer.value_dim, mixer.key_dim + mixer.value_dim
+        heads = mixer.value_heads
+    else:
+        cells, wide = mixer.heads * mixer.head_dim * mixer.state, mixer.head_dim + mixer.state
+        heads = mixer.heads
+    touched = load.sequences + load.tokens / SCAN_CHUNK
+    flops = 6.0 * cells * load.rows + 2.0 * heads * wide * SCAN_CHUNK * load.tokens
+    moved = 2.0 * state_bytes_per_seq(mixer) * touched + 4.0 * heads * wide * load.tokens
+    return Work(flops / shards, moved / shards, load.rows * 0.0)

@@ -1,0 +1,110 @@
+"""Seconds of messages between GPUs: alpha-beta by group and link, or interpolated measurements where a device has them.
+
+Inside the scale-up domain (NVLink, xGMI, or PCIe within a node) measured anchors are (bytes, microseconds) of the
+fastest graph-captured collective; beyond it every GPU drives its own NIC. Arrays of shape (n,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cluster_configs.schema import NodeClass
+from planner.cost.efficiency.reading import Efficiency, Table
+from planner.cost.shape import Floats, Ints
+
+Step = Callable[[int, Floats], Floats]
+MEASURED_EXCHANGE_GPUS = 8
+
+
+class Links:
+    """The links of one node class under one device's measured (or default) link efficiency."""
+
+    def __init__(self, node_class: NodeClass, efficiency: Efficiency) -> None:
+        self.domain = node_class.scale_up_gpus
+        self.intra = node_class.intra_bytes_per_s
+        self.nic = node_class.nic_bytes_per_s
+        kind = "pcie" if "pcie" in node_class.device.intra_link.lower() else "nvlink"
+        self.default: Table = efficiency.default_links[kind]
+        self.table: Table = efficiency.links
+        self.flat: Table = efficiency.default_links
+        # a cluster may say its links are slower or faster than the device's usual ones
+        self.slower = 1e9 * node_class.device.intra_gb_per_s / self.intra
+
+    def all_reduce_s(self, message_bytes: Floats, gpus: Ints) -> Floats:
+        """Sum of `message_bytes` over `gpus` ranks, everywhere: within nodes, then across with 1/domain of it per NIC."""
+        return self._collective("all_reduce", message_bytes, gpus, rounds=2)
+
+    def all_gather_s(self, gathered_bytes: Floats, gpus: Ints) -> Floats:
+        """`gathered_bytes` in all, a part from every rank, everywhere; a reduce-scatter takes the same."""
+        return self._collective("all_gather", gathered_bytes, gpus, rounds=1)
+
+    def exchange_s(self, tokens: Floats, token_bytes: Floats, top_k: int, gpus: Ints, way: str) -> Floats:
+        """`tokens` of each GPU to the `top_k` ranks of their experts (`way` "dispatch") or back ("combine").
+
+        Inside the domain a copy goes to every expert; across nodes one copy a node (DeepEP), to an expected
+        (N - 1)*(1 - (1 - 1/N)^k) of N nodes. Error: 5 % inside measured nodes, unknown across.
+        """
+        row = self.table.get(way, self.flat[way])
+        rate = 1e9 * row["gb_per_s"] / self.slower if "gb_per_s" in row else row["share"] * self.intra
+        away = (1 - 1 / np.maximum(gpus, 1)) / (1 - 1 / MEASURED_EXCHANGE_GPUS)
+        near = 1e-6 * row["t0_us"] + away * tokens * top_k * token_bytes / rate
+        nodes = np.ceil(gpus / self.domain)
+        copies = (nodes - 1) * -np.expm1(top_k * np.log1p(-1 / np.maximum(nodes, 2)))
+        far = self._network_s(copies * tokens * token_bytes, nodes)
+        return np.where((gpus > 1) & (tokens > 0), near + np.where(nodes > 1, far, 0.0), 0.0)
+
+    def hop_s(self, message_bytes: Floats, replica_gpus: Ints) -> Floats:
+        """From one pipeline stage to the next: over the scale-up links if the whole replica is in one domain."""
+        row = self.flat["hop"]
+        near = 1e-6 * row["t0_us"] + message_bytes / (row["share"] * self.intra)
+        far = self._network_s(message_bytes, np.full(len(replica_gpus), 2.0))
+        return np.where(replica_gpus > self.domain, far, near)
+
+    def _collective(self, name: str, message_bytes: Floats, gpus: Ints, rounds: int) -> Floats:
+        """By group size: every size has its own curve."""
+        t = np.zeros(np.broadcast_shapes(message_bytes.shape, gpus.shape))
+        for size in np.unique(gpus):
+            at = gpus == size
+            inside = min(int(size), self.domain)
+            s = self._inside_s(name, message_bytes[at], inside, rounds)
+            if size > self.domain:
+                nodes = float(np.ceil(size / self.domain))
+                share = rounds * (nodes - 1) / nodes * message_bytes[at] / self.domain
+                s = s + self._network_s(share, np.full(int(at.sum()), nodes))
+            t[at] = s
+        return np.where(message_bytes > 0, t, 0.0)
+
+    def _inside_s(self, name: str, message_bytes: Floats, gpus: int, rounds: int) -> Floats:
+        """Within one scale-up domain: anchors of the nearest smaller measured group, or alpha-beta."""
+        if gpus == 1:
+            return np.zeros_like(message_bytes)
+        anchors = self.table.get(name)
+        if not anchors:
+            row = self.default[_nearest(self.default, gpus)]
+            moved = rounds * (gpus - 1) / gpus * message_bytes
+            return np.asarray(1e-6 * row["t0_us"] + moved / (row["share"] * self.intra))
+        size = _nearest(anchors, gpus)
+        curve = np.asarray(anchors[size], dtype=np.float64)
+        seconds = 1e-6 * _log_interpolate(message_bytes, curve[:, 0], curve[:, 1])
+        floor = 1e-6 * curve[0, 1]
+        longer = self.slower * (1 - 1 / gpus) / (1 - 1 / size)
+        return np.asarray(floor * max(1.0, np.log2(gpus) / np.log2(size)) + (seconds - floor) * longer)
+
+    def _network_s(self, message_bytes: Floats, nodes: Floats) -> Floats:
+        """Through each GPU's NIC to `nodes` nodes."""
+        row = self.flat["network"]
+        waits = 1e-6 * row["t0_us"] * np.log2(np.maximum(nodes, 2))
+        return np.asarray(waits + message_bytes / (row["share"] * self.nic))
+
+
+def _nearest(sizes: Table, gpus: int) -> int:
+    """The largest size with a figure up to `gpus`, else the smallest."""
+    return max((s for s in sizes if s <= gpus), default=min(sizes))
+
+
+def _log_interpolate(x: Floats, xs: Floats, ys: Floats) -> Floats:
+    """Between anchors straight in log-log; below the first constant, beyond the last proportional."""
+    inside = np.exp(np.interp(np.log(np.maximum(x, 1.0)), np.log(xs), np.log(np.maximum.accumulate(ys))))
+    return np.asarray(inside * np.maximum(1.0, x / xs[-1]))

@@ -1,0 +1,102 @@
+"""Seconds of one kernel: the roofline with a smooth corner that all fits share, GEMMs, and bandwidth-bound glue.
+
+All quantities are arrays over operating points, shape (n,), or scalars; SI units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model_zoo.schema import Gemm
+from planner.cost.efficiency.reading import Chip, Fit
+from planner.cost.shape import Floats, Ints
+
+ACTIVATION_BYTES = {"fp4": 0.5625, "fp8": 1.0, "int8": 1.0}
+"""Bytes of one activation inside a GEMM run at that rate; two otherwise."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one kernel does on one GPU: FLOPs, bytes to and from memory, and items of fixed cost each."""
+
+    flops: Floats
+    bytes: Floats
+    items: Floats
+
+
+def kernel_s(fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_]) -> Floats:
+    """Seconds of a kernel: t0 + N(flops/(compute*peak), bytes/(memory*bandwidth), items*tau; p), 0 where not `busy`."""
+    peak, _ = chip.peak(fit.peak)
+    terms = [work.flops / (fit.compute * peak), work.bytes / (fit.memory * chip.bytes_per_s)]
+    if fit.tau_s:
+        terms.append(work.items * fit.tau_s)
+    return np.where(busy, fit.t0_s + pnorm(fit.p, *terms), 0.0)
+
+
+def pnorm(p: float, *terms: Floats) -> Floats:
+    """(sum of terms^p)^(1/p) without overflow: the largest term for large p, their sum for p = 1.
+
+    >>> float(pnorm(2.0, np.array([3.0]), np.array([4.0]))[0])
+    5.0
+    """
+    largest = np.maximum(terms[0], terms[1])
+    for term in terms[2:]:
+        largest = np.maximum(largest, term)
+    if p >= 15:  # within 5 % of the maximum
+        return largest
+    largest = np.maximum(largest, 1e-30)
+    if p == 1:
+        return np.asarray(sum(terms), dtype=np.float64)
+    total = sum(np.power(term / largest, p) for term in terms)
+    return np.asarray(largest * np.power(total, 1 / p), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """A GEMM as one rank runs it: `n` outputs of `k` inputs (by design), stored in so many bytes a weight."""
+
+    n: Floats
+    k: Floats
+    weight_bytes: float
+
+    def work(self, m: Floats, activation_bytes: float = 2.0) -> Work:
+        """Of `m` rows: 2mnk FLOPs; the weights once, inputs, and outputs in 16 bits."""
+        weights = self.n * self.k * self.weight_bytes
+        return Work(
+            2 * m * self.n * self.k, weights + m * self.k * activation_bytes + 2 * m * self.n, m * 0.0
+        )
+
+
+def sharded(gemm: Gemm, ways: Ints, weight_bytes: float) -> Matmul:
+    """`gemm` on one of `ways` ranks: outputs or inputs divided, or whole.
+
+    >>> sharded(Gemm("o", 8, 4, "in"), np.array([2]), 2.0).k
+    array([2.])
+    """
+    whole = np.ones(len(ways))
+    n = gemm.n / ways if gemm.split == "out" else gemm.n * whole
+    k = gemm.k / ways if gemm.split == "in" else gemm.k * whole
+    return Matmul(n, k, weight_bytes)
+
+
+def matmul_s(fit: Fit, chip: Chip, matmul: Matmul, m: Floats) -> Floats:
+    """Seconds of `m` rows through `matmul`; no rows, no time.
+
+    kernel_s + m*k*(2 + activation bytes)/(quantise*bandwidth) where activations are quantised. Error: 5-15 % median on
+    measured devices. A precision without tensor cores of its own is weights-only: FLOPs at the next wider rate, the
+    weights keep their bytes.
+    """
+    activation = ACTIVATION_BYTES.get(chip.peak(fit.peak)[1], 2.0)
+    t = kernel_s(fit, chip, matmul.work(m, activation), m > 0)
+    if fit.quantise and activation < 2:
+        t = t + m * matmul.k * (2 + activation) / (fit.quantise * chip.bytes_per_s)
+    return t
+
+
+def glue_s(fit: Fit, chip: Chip, moved_bytes: Floats, kernels: float) -> Floats:
+    """Seconds of `kernels` small kernels that move `moved_bytes` in all: norms, rotary embedding, activations."""
+    t = kernels * fit.t0_s + moved_bytes / (fit.memory * chip.bytes_per_s)
+    return np.where(moved_bytes > 0, t, 0.0)

@@ -1,0 +1,124 @@
+"""From a device and an engine to the fits of its kernels, falling back device -> generation -> datasheet.
+
+Every kernel takes
+
+    t = t0 + N(flops / (compute * peak), bytes / (memory * bandwidth), items * tau; p) + terms of its kind
+
+with N the p-norm (p large: hard maximum; p = 1: sum). `peak` names the tensor rate the fit is relative to, `error` is
+the median relative error on held-out measurements. A GEMM with quantised activations adds m*k*(2 + activation bytes) /
+(quantise * bandwidth), a fused expert kernel tau a touched expert (padded to `tile` rows) and tokens*(1 + top_k)*hidden*2 / (tokens * bandwidth).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from cluster_configs.schema import Device
+
+HERE = Path(__file__).parent
+Level = Literal["device", "generation", "datasheet"]
+Table = dict[Any, Any]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Parameters of one kernel; see the module docstring. Zero `quantise` or `tokens`: the term is absent."""
+
+    compute: float
+    memory: float
+    t0_s: float
+    p: float = 2.0
+    tau_s: float = 0.0
+    quantise: float = 0.0
+    tokens: float = 0.0
+    tile: int = 1
+    peak: str = "bf16"
+    error: float = 0.2
+    level: Level = "datasheet"
+
+
+@dataclass(frozen=True)
+class Chip:
+    """Datasheet rates of one GPU: bytes/s of its memory and dense FLOP/s by precision."""
+
+    bytes_per_s: float
+    flops_per_s: dict[str, float]
+
+    @classmethod
+    def of(cls, device: Device) -> Chip:
+        """The device's own peaks in SI units."""
+        peaks = {name: 1e12 * tflops for name, tflops in device.tflops.items()}
+        return cls(1e9 * device.memory_gb_per_s, dict(peaks))
+
+    def peak(self, precision: str) -> tuple[float, str]:
+        """FLOP/s of `precision` and the precision it runs in: the next wider one where it is not native.
+
+        >>> Chip(2e12, {"bf16": 3e14, "int8": 6e14}).peak("fp8")
+        (300000000000000.0, 'bf16')
+        """
+        wider = {"fp4": ("fp4", "fp8"), "fp8": ("fp8",), "int8": ("int8",)}.get(precision, ())
+        for name in (*wider, "bf16", "fp16", "fp32"):
+            if name in self.flops_per_s:
+                return self.flops_per_s[name], name
+        return max(self.flops_per_s.values()), "bf16"
+
+
+class Efficiency:
+    """The fits of one engine on one device."""
+
+    def __init__(self, device: Device, engine: str) -> None:
+        shelves: list[tuple[Level, str, Table]] = [
+            ("device", engine, load(device.name)),
+            ("generation", "any", load(f"generation/{device.generation}")),
+            ("datasheet", engine, load("datasheet")),
+            ("datasheet", "any", load("datasheet")),
+        ]
+        if (
+            engine == "llama.cpp"
+        ):  # its kernels are its own: nothing measured on another engine says much of them
+            shelves = shelves[2:]
+        self.shelves = [(level, file.get("engines", {}).get(name, {})) for level, name, file in shelves]
+        self.links: Table = load(device.name).get("links", {})
+        self.default_links: Table = load("datasheet")["links"]
+        self.power: Table = load(device.name).get("power") or load("datasheet")["power"]
+
+    def fit(self, kernel: str, precision: str, head_dim: int | None = None) -> Fit:
+        """The nearest fit of `kernel` at `precision`: the device's, its generation's, or the datasheet default.
+
+        With `head_dim`, the measured head size nearest by ratio.
+        """
+        for level, table in self.shelves:
+            row = table.get(kernel, {}).get(precision)
+            if row and head_dim is not None:
+                row = row[min(row, key=lambda size: abs(math.log(size / head_dim)))]
+            if row:
+                return as_fit(row, level)
+        raise KeyError(f"no default for {kernel} at {precision}")
+
+
+def as_fit(row: Table, level: Level) -> Fit:
+    """A YAML row in SI units."""
+    plain = {k: v for k, v in row.items() if k not in ("t0_us", "tau_ns")}
+    return Fit(t0_s=1e-6 * row.get("t0_us", 0.0), tau_s=1e-9 * row.get("tau_ns", 0.0), level=level, **plain)
+
+
+@cache
+def load(name: str) -> Table:
+    """The file `name`.yaml of this folder, empty where there is none."""
+    path = HERE / f"{name}.yaml"
+    if not path.is_file():
+        return {}
+    from ruamel.yaml import YAML
+
+    table: Table = YAML(typ="safe", pure=False).load(path.read_text(encoding="utf-8"))
+    return table
+
+
+def measured_devices() -> Iterator[str]:
+    """Names of the devices that have a file of their own."""
+    return (path.stem for path in sorted(HERE.glob("*.yaml")) if path.stem != "datasheet")

@@ -1,0 +1,171 @@
+"""Seconds of one layer of a model on one server, by part: GEMMs, attention, experts, glue and messages.
+
+A layer is a mixer (attention or a recurrent kind) and an FFN. tp divides the heads and dense matrices of a server;
+experts are divided over the ranks of all attention-dp servers of a stage (moe_tp * ep of them). All shapes (n,).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms, precision_bytes
+from model_zoo.matrices import v_dim
+from model_zoo.schema import Attention, DenseFfn, Gemm, Layer, Mla, ModelCard, MoeFfn
+from planner.cost import attention
+from planner.cost.attention import Load
+from planner.cost.communication import Links
+from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, sharded
+from planner.cost.efficiency.reading import Chip, Efficiency
+from planner.cost.experts import expert_work, experts_s
+from planner.cost.shape import Designs, Floats, Ints, Precisions
+
+ACTIVATION_BYTES = 2.0
+MIXER_KERNELS = 2
+"""Small kernels around attention: norm with residual, rotary embedding with cache write."""
+FFN_KERNELS = 2
+"""Small kernels around an FFN: norm with residual, activation."""
+
+
+class Layers:
+    """The layers of one model on one device under one engine."""
+
+    def __init__(self, card: ModelCard, chip: Chip, fits: Efficiency, links: Links, used: Precisions) -> None:
+        self.card, self.chip, self.fits, self.links, self.used = card, chip, fits, links, used
+        stored = card.weights
+        self.mixer_default = stored.attention
+        self.dense_default = stored.dense if used.gemm == stored.attention else used.gemm
+        self.glue = fits.fit("elementwise", "bf16")
+
+    def layer_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
+        """Seconds of one layer."""
+        return self.mixer_s(layer, load, designs) + self.ffn_s(layer, load, designs)
+
+    def mixer_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
+        """Seconds of the mixer with its all-reduce over tp."""
+        mixer, rows, tp = layer.mixer, load.rows, designs.tp
+        if mixer is None:
+            return np.zeros(len(designs))
+        t = self._gemms_s(mixer_gemms(mixer, self.card.hidden), self._mixer_precision(layer), rows, tp)
+        if isinstance(mixer, Attention | Mla):
+            t = t + self._attention_s(mixer, load, tp)
+        else:
+            work = attention.recurrent_work(mixer, load, tp)
+            t = t + kernel_s(self.fits.fit("recurrent", "bf16"), self.chip, work, rows > 0)
+        message = ACTIVATION_BYTES * rows * self.card.hidden
+        t = t + glue_s(self.glue, self.chip, 4 * message, MIXER_KERNELS)
+        return t + self.links.all_reduce_s(message, tp)
+
+    def ffn_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
+        """Seconds of the FFN with its messages: an all-reduce over tp, or tokens to their experts and back."""
+        ffn, rows, tp = layer.ffn, load.rows, designs.tp
+        if ffn is None:
+            return np.zeros(len(designs))
+        t = self._gemms_s(ffn_gemms(ffn, self.card.hidden), self._ffn_precision(layer), rows, tp)
+        message = ACTIVATION_BYTES * rows * self.card.hidden
+        inner = ffn.inner if isinstance(ffn, DenseFfn) else ffn.shared_inner
+        glued = 4 * message + 3 * ACTIVATION_BYTES * rows * inner / tp
+        t = t + glue_s(self.glue, self.chip, glued, FFN_KERNELS)
+        all_reduce = self.links.all_reduce_s(message, tp)
+        if not isinstance(ffn, MoeFfn):
+            return t + all_reduce
+        precision, each = self._expert_weights(layer)
+        fit = self.fits.fit("moe", precision)
+        tokens = rows * designs.attn_dp
+        t = t + experts_s(fit, self.chip, ffn, self.card.hidden, tokens, designs, each)
+        if (designs.attn_dp > 1).any():
+            exchange = self._exchange_s(ffn, rows, designs)
+            return t + np.where(designs.attn_dp > 1, exchange, all_reduce)
+        return t + all_reduce
+
+    def head_s(self, sequences: Floats, designs: Designs) -> Floats:
+        """Seconds of the LM head: one row a sequence."""
+        gemm = Gemm("lm_head", self.card.vocab, self.card.hidden, "out")
+        precision = self.card.weights.lm_head or self.used.embedding
+        return self._gemms_s([gemm], {"lm_head": precision}, sequences, designs.tp)
+
+    def works(self, layer: Layer, load: Load, designs: Designs) -> list[tuple[float, Work]]:
+        """All FLOPs and bytes of a layer with the peak FLOP/s they could run at: what `roofline` adds up."""
+        found = [(self._peak("gemm", p), m.work(load.rows)) for p, m in self.matmuls(layer, designs.tp)]
+        mixer = layer.mixer
+        if isinstance(mixer, Attention | Mla):
+            fastest = max(self.chip.flops_per_s.values())
+            found += [(fastest, attention.decode_work(mixer, load, designs.tp, self.used.kv))]
+            found += [(fastest, attention.prefill_work(mixer, load, designs.tp))]
+        elif mixer is not None:
+            found += [(self._peak("recurrent", "bf16"), attention.recurrent_work(mixer, load, designs.tp))]
+        if isinstance(layer.ffn, MoeFfn):
+            precision, each = self._expert_weights(layer)
+            tokens = load.rows * designs.attn_dp
+            work = expert_work(layer.ffn, self.card.hidden, tokens, designs, each, tile=1)
+            found += [(self._peak("moe", precision), work)]
+        return found
+
+    def matmuls(self, layer: Layer, tp: Ints) -> list[tuple[str, Matmul]]:
+        """The GEMMs of a layer that every token passes, as one rank runs them, with their precision."""
+        parts = [(mixer_gemms(layer.mixer, self.card.hidden), self._mixer_precision(layer)),
+                 (ffn_gemms(layer.ffn, self.card.hidden), self._ffn_precision(layer))]  # fmt: skip
+        return [
+            (precision[g.name], sharded(g, tp, precision_bytes(precision[g.name], self.card.weights)))
+            for gemms, precision in parts
+            for g in gemms
+        ]
+
+    def _gemms_s(self, gemms: list[Gemm], precision: dict[str, str], rows: Floats, tp: Ints) -> Floats:
+        """Seconds of `rows` through all `gemms`; equal precisions share one fit."""
+        t = np.zeros(len(tp))
+        for gemm in gemms:
+            name = precision[gemm.name]
+            matmul = sharded(gemm, tp, precision_bytes(name, self.card.weights))
+            t = t + matmul_s(self.fits.fit("gemm", name), self.chip, matmul, rows)
+        return t
+
+    def _attention_s(self, mixer: Attention | Mla, load: Load, tp: Ints) -> Floats:
+        """Decoding sequences and prompt tokens are separate kernels; so is the scoring of sparse attention."""
+        kind, size = ("mla_", None) if isinstance(mixer, Mla) else ("", (mixer.head_dim + v_dim(mixer)) // 2)
+        kv = self.used.kv
+        decode, prefill = (self.fits.fit(kind + phase, kv, size) for phase in ("decode", "prefill"))
+        t = kernel_s(decode, self.chip, attention.decode_work(mixer, load, tp, kv), load.sequences > 0)
+        t = t + kernel_s(prefill, self.chip, attention.prefill_work(mixer, load, tp), load.tokens > 0)
+        if mixer.indexer and not mixer.indexer.shared:
+            work = attention.index_work(mixer, mixer.indexer, load, kv)
+            t = t + kernel_s(self.fits.fit("index", "bf16"), self.chip, work, load.rows > 0)
+        return t
+
+    def _exchange_s(self, ffn: MoeFfn, rows: Floats, designs: Designs) -> Floats:
+        """Tokens of all attention-dp ranks to the experts and back: gathered by all, or sent where they go; the faster.
+
+        Only whole experts (ep > 1) can be sent to.
+        """
+        gpus = designs.tp * designs.attn_dp
+        token_bytes = ACTIVATION_BYTES * self.card.hidden
+        gathered = 2 * self.links.all_gather_s(rows * designs.attn_dp * token_bytes, gpus)
+        mine = rows / designs.tp
+        sent = self.links.exchange_s(
+            mine, np.full(len(designs), token_bytes / 2), ffn.top_k, gpus, "dispatch"
+        )
+        sent = sent + self.links.exchange_s(
+            mine, np.full(len(designs), token_bytes), ffn.top_k, gpus, "combine"
+        )
+        return np.where(designs.ep > 1, np.minimum(gathered, sent), gathered)
+
+    def _mixer_precision(self, layer: Layer) -> dict[str, str]:
+        own = layer.mixer.precision if layer.mixer and self.used.gemm == self.mixer_default else {}
+        return {g.name: own.get(g.name, self.used.gemm) for g in mixer_gemms(layer.mixer, self.card.hidden)}
+
+    def _ffn_precision(self, layer: Layer) -> dict[str, str]:
+        own = layer.ffn.precision if layer.ffn and self.used.gemm == self.mixer_default else {}
+        names = [g.name for g in ffn_gemms(layer.ffn, self.card.hidden)]
+        return {n: "bf16" if n == "router" else own.get(n, self.dense_default) for n in names}
+
+    def _expert_weights(self, layer: Layer) -> tuple[str, float]:
+        """Precision of the routed experts and bytes a weight, averaged over their matrices."""
+        as_stored = self.used.experts == self.card.weights.experts
+        own = layer.ffn.precision if layer.ffn and as_stored else {}
+        gemms = expert_gemms(layer.ffn, self.card.hidden)
+        each = [precision_bytes(own.get(g.name, self.used.experts), self.card.weights) for g in gemms]
+        return self.used.experts, sum(g.params * b for g, b in zip(gemms, each, strict=True)) / sum(
+            g.params for g in gemms
+        )
+
+    def _peak(self, kernel: str, precision: str) -> float:
+        return self.chip.peak(self.fits.fit(kernel, precision).peak)[0]

@@ -1,0 +1,169 @@
+"""CostModel: seconds of a step, its linear form, watts and error bands of replica designs, as arrays.
+
+A step is one engine iteration of a server (an attention-dp rank with its stages; its peers do the same). Every distinct
+layer is timed once and counted as often as a stage has it; a step takes the fullest stage. With pp stages it is one
+round of pp micro-batches: pp times the fullest stage, and the hops of one token's way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cluster_configs.schema import NodeClass
+from model_zoo.schema import ModelCard
+from planner.cost.attention import Load
+from planner.cost.bands import band_sigma
+from planner.cost.communication import Links
+from planner.cost.efficiency.reading import Chip, Efficiency
+from planner.cost.layers import ACTIVATION_BYTES, Layers
+from planner.cost.memory import kv_bytes_per_seq
+from planner.cost.overhead import OVERHEADS
+from planner.cost.power import activity_watts
+from planner.cost.shape import Designs, Floats, Ints, Precisions, StepTimes
+from planner.cost.stages import Stages, stages_of
+
+SPREAD = 0.05
+"""Half-width of the finite differences of `step_times`, relative to the operating point."""
+
+
+class CostModel:
+    """What one model takes on one node class, engine and set of precisions."""
+
+    def __init__(self, card: ModelCard, node_class: NodeClass, engine: str, precisions: Precisions) -> None:
+        self.card, self.node_class, self.engine, self.precisions = card, node_class, engine, precisions
+        self.chip = Chip.of(node_class.device)
+        self.fits = Efficiency(node_class.device, engine)
+        self.links = Links(node_class, self.fits)
+        self.layers = Layers(card, self.chip, self.fits, self.links, precisions)
+        self.overhead = OVERHEADS[engine]
+
+    def step_s(
+        self,
+        designs: Designs,
+        sequences: Floats,
+        context: Floats,
+        prefill_tokens: Floats,
+        prefill_context: Floats,
+    ) -> Floats:
+        """Seconds of a step of a server, shape (n,): `sequences` decoding at mean cached `context`, and
+        `prefill_tokens` prompt tokens that attend to `prefill_context` tokens each on average (half the prompt, for a
+        whole prompt in one step).
+
+        Error: docs/calibration.md#steps; the median is about 10-20 % where the device was measured.
+        """
+        args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
+        return self._round_s(designs, stages_of(self.card, designs), *args)
+
+    def step_times(self, designs: Designs, sequences: Floats, context: Floats, chunk: Floats) -> StepTimes:
+        """The step as a linear function near `sequences` decoding at `context` with prompts in chunks of `chunk` tokens.
+
+        Exact at the operating point without prompts, and with one chunk that attends to context/2 tokens; slopes are
+        central differences, clipped to be >= 0 with t0 >= 0.
+        """
+        b, ctx, new, _ = self._spread(designs, sequences, context, chunk, 0.0)
+        b, ctx, new = np.maximum(b, 1e-3), np.maximum(ctx, 1.0), np.maximum(new, 1.0)
+        stages, none = stages_of(self.card, designs), np.zeros(len(designs))
+
+        def at(b: Floats, ctx: Floats, tokens: Floats = none, keys: Floats = none) -> Floats:
+            return self._round_s(designs, stages, b, ctx, tokens, keys)
+
+        here = at(b, ctx)
+        by_context = (at(b, ctx * (1 + SPREAD)) - at(b, ctx * (1 - SPREAD))) / (2 * SPREAD * b * ctx)
+        by_sequence = (at(b * (1 + SPREAD), ctx) - at(b * (1 - SPREAD), ctx)) / (2 * SPREAD * b)
+        slope = np.clip(by_sequence, 0.0, here / b)
+        per_context = np.clip(by_context, 0.0, slope / ctx)
+        per_sequence = slope - per_context * ctx
+        keys = ctx / 2
+        alone, meeting = at(b, ctx, new, none), at(b, ctx, new, keys)
+        per_pair = np.maximum((meeting - alone) / (new * keys), 0.0)
+        per_token = np.maximum((meeting - here) / new - per_pair * keys, 0.0)
+        t0 = np.maximum(here - slope * b, 0.0)
+        return StepTimes(t0, per_token, per_pair, per_sequence, per_context, designs.pp.astype(np.float64))
+
+    def floor_s(
+        self,
+        designs: Designs,
+        sequences: Floats,
+        context: Floats,
+        prefill_tokens: Floats,
+        prefill_context: Floats,
+    ) -> Floats:
+        """The roofline: no step of this work can take less on this device, shape (n,)."""
+        args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
+        compute, memory = self._busy_s(designs, *args)
+        return np.maximum(compute, memory)
+
+    def watts(
+        self,
+        designs: Designs,
+        utilisation: Floats,
+        sequences: Floats,
+        context: Floats,
+        prefill_tokens: Floats,
+        prefill_context: Floats,
+    ) -> Floats:
+        """Watts of a replica that is busy a share `utilisation` of the time with such steps, shape (n,). Error: 25 %."""
+        args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
+        compute, memory = self._busy_s(designs, *args)
+        step = np.maximum(self._round_s(designs, stages_of(self.card, designs), *args), 1e-9)
+        device = self.node_class.device
+        each = activity_watts(self.fits.power, device.tdp_watts, utilisation, compute / step, memory / step)
+        return np.asarray(each * designs.gpus)
+
+    def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
+        """The engine's own share of a step, shape (n,)."""
+        return np.asarray(designs.pp * self.overhead.step_s + sequences * self.overhead.sequence_s)
+
+    def transfer_bytes(self, isl: Floats) -> Floats:
+        """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode replica."""
+        one = np.ones(1, dtype=np.int64)
+        return kv_bytes_per_seq(self.card, Designs(one, one, one, one, one), self.precisions, isl)[0]
+
+    @property
+    def sigma_tpot(self) -> float:
+        """Standard deviation of the log of measured / predicted TPOT."""
+        return band_sigma(self.fits, self.precisions, self.card, "decode")
+
+    @property
+    def sigma_ttft(self) -> float:
+        """Standard deviation of the log of measured / predicted TTFT: queueing adds to the kernels' error."""
+        return band_sigma(self.fits, self.precisions, self.card, "prefill")
+
+    def _spread(self, designs: Designs, *args: Floats | float) -> tuple[Floats, ...]:
+        """Every argument as an array of shape (n,)."""
+        return tuple(np.broadcast_to(np.asarray(a, dtype=np.float64), (len(designs),)) for a in args)
+
+    def _round_s(
+        self, designs: Designs, stages: Stages, b: Floats, ctx: Floats, new: Floats, keys: Floats
+    ) -> Floats:
+        """Seconds of one round: pp micro-batches, each of 1/pp of the sequences and prompt tokens."""
+        pp = designs.pp
+        load = Load(b / pp, ctx, new / pp, keys)
+        fullest = self._stage_s(designs, stages, load)
+        factor = np.where(designs.attn_dp > 1, self.overhead.attn_dp_factor, 1.0)
+        hop = self.links.hop_s(ACTIVATION_BYTES * load.rows * self.card.hidden, designs.gpus)
+        hops = np.where(pp > 1, pp * hop, 0.0)
+        return np.asarray(pp * fullest * factor + hops + self.engine_s(designs, b))
+
+    def _stage_s(self, designs: Designs, stages: Stages, load: Load) -> Floats:
+        """Seconds of the fullest stage for one micro-batch: its layers, and on the last the LM head."""
+        per_layer = np.stack([self.layers.layer_s(kind, load, designs) for kind in stages.kinds], axis=1)
+        head = self.layers.head_s(load.sequences, designs)
+        by_stage = stages.total(per_layer) + stages.last * head[:, None]
+        return np.asarray(by_stage.max(axis=1))
+
+    def _busy_s(
+        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
+    ) -> tuple[Floats, Floats]:
+        """Seconds that FLOPs at peak and bytes at full bandwidth take of a round on the fullest stage."""
+        pp: Ints = designs.pp
+        load = Load(b / pp, ctx, new / pp, keys)
+        stages = stages_of(self.card, designs)
+        busy = []
+        for kind in stages.kinds:
+            works = self.layers.works(kind, load, designs)
+            flops = sum((w.flops / peak for peak, w in works), np.zeros(len(designs)))
+            moved = sum((w.bytes for _, w in works), np.zeros(len(designs))) / self.chip.bytes_per_s
+            busy.append((flops, moved))
+        compute, memory = (stages.total(np.stack([x[i] for x in busy], axis=1)) for i in (0, 1))
+        return pp * compute.max(axis=1), pp * memory.max(axis=1)
