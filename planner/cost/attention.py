@@ -1,8 +1,9 @@
 """What attention and its recurrent kin do on one rank, beside their GEMMs: FLOPs and bytes by kind.
 
-Decoding reads the cache of every sequence; a prompt's tokens meet `pairs` (query, key) pairs. Kinds: MHA/GQA, MLA in
-its absorbed form (one latent of all heads), sliding windows, compressed and indexed (top-k) entries, linear attention
-and Mamba-2 (a state instead of a cache). Sequences, tokens and contexts are arrays of shape (n,).
+Decoding reads the cache of every sequence; a prompt's tokens meet `pairs` (query, key) pairs. Kinds: MHA/GQA,
+MLA in its absorbed form (one latent of all heads), sliding windows, compressed and indexed (top-k) entries,
+linear attention and Mamba-2 (a state instead of a cache). Sequences, tokens and contexts are arrays of shape
+(n,).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ SCAN_CHUNK = 64
 
 @dataclass(frozen=True)
 class Load:
-    """Of one micro-batch on one server: `sequences` decoding at mean `context`, and `tokens` of prompts that attend to
-    `keys` tokens each on average. Shape (n,) each."""
+    """Of one micro-batch on one server: `sequences` decoding at mean `context`, and `tokens` of prompts that
+    attend to `keys` tokens each on average. Shape (n,) each."""
 
     sequences: Floats
     context: Floats
@@ -40,7 +41,8 @@ class Load:
 
 
 def entries(mixer: Cached, context: Floats) -> Floats:
-    """Cached entries that one query attends to: all, a window, and of compressed or indexed ones at most top_k.
+    """Cached entries that one query attends to: all, a window, and of compressed or indexed ones at most
+    top_k.
 
     >>> entries(Attention(heads=8, kv_heads=8, head_dim=64, window=128), np.array([50.0, 5000.0]))
     array([ 50., 128.])
@@ -54,9 +56,11 @@ def entries(mixer: Cached, context: Floats) -> Floats:
 
 
 def decode_work(mixer: Cached, load: Load, tp: Ints, kv: str) -> Work:
-    """One new token of every sequence against its cache: bytes are the cache's, items are (sequence, KV head) pairs.
+    """One new token of every sequence against its cache: bytes are the cache's, items are (sequence, KV head)
+    pairs.
 
-    MLA: every head meets the latent itself, 2*heads*(2*rank + rope) FLOPs an entry, and no rank holds less than all.
+    MLA: every head meets the latent itself, 2*heads*(2*rank + rope) FLOPs an entry, and no rank holds less
+    than all.
     """
     heads = mixer.heads / tp
     read = load.sequences * entries(mixer, load.context)
@@ -89,7 +93,8 @@ def prefill_work(mixer: Cached, load: Load, tp: Ints) -> Work:
 
 
 def index_work(mixer: Cached, indexer: Indexer, load: Load, kv: str) -> Work:
-    """Scoring of all index keys by every query, whole on each rank; keys of prompts are read once a 128-query tile."""
+    """Scoring of all index keys by every query, whole on each rank; keys of prompts are read once a 128-query
+    tile."""
     compress = (mixer.compress if isinstance(mixer, Attention) else None) or 1
     pairs = (load.sequences * load.context + load.tokens * load.keys) / compress
     read = (load.sequences * load.context + load.tokens * load.keys / 128) / compress
@@ -98,8 +103,8 @@ def index_work(mixer: Cached, indexer: Indexer, load: Load, kv: str) -> Work:
 
 
 def recurrent_work(mixer: Recurrent, load: Load, tp: Ints) -> Work:
-    """State read and written a decoded token; the chunked scan for prompts: the state once a chunk, and inside the
-    chunk a small attention of `SCAN_CHUNK` tokens."""
+    """State read and written a decoded token; the chunked scan for prompts: the state once a chunk, and
+    inside the chunk a small attention of `SCAN_CHUNK` tokens."""
     shards = np.minimum(tp, kv_shards(mixer))
     if isinstance(mixer, LinearAttention):
         cells, wide = mixer.value_heads * mixer.key_dim * mixer.value_dim, mixer.key_dim + mixer.value_dim

@@ -2,50 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
-from model_zoo.schema import Mla, ModelCard, MoeFfn
-from planner.cost.efficiency.reading import Efficiency
+from model_zoo.schema import Attention, Mla, ModelCard, MoeFfn
+from planner.cost.efficiency.reading import Efficiency, Fit
 from planner.cost.shape import Floats, Precisions
 
 Phase = Literal["decode", "prefill"]
 
 WHOLE_MODEL = {"decode": 0.17, "prefill": 0.45}
-"""What is left when all kernels are known: engine, routing, and for TTFT the queue (spread of benchmarks/accuracy.py)."""
-LEVEL = {"device": 1.0, "generation": 1.6, "datasheet": 2.5}
-"""How much wider a fit's own error is where it is borrowed."""
-MOE = 0.12
-"""Added by routing that is not known: which experts are popular."""
-TO_SIGMA = 1 / 0.6745
-"""Median absolute error -> standard deviation, of a Gaussian."""
+"""What is left when all kernels are known: the engine and, for TTFT, the queue (spread of
+benchmarks/accuracy.py)."""
+
+BORROWED = {"device": 0.0, "generation": 0.15, "datasheet": 0.35}
+"""Added where a kernel was not measured on the device: efficiencies scatter so much within a generation, and
+over all."""
+
+ROUTING = 0.12
+"""Added by experts whose popularity is not known."""
+
+MEDIAN_TO_SIGMA = 1 / 0.6745
+"""Median absolute error to standard deviation, of a Gaussian."""
+
 Z80 = 1.2816
+"""Normal score of the 90th percentile: the central 80 % reach so many standard deviations either way."""
 
 
-def band_sigma(fits: Efficiency, used: Precisions, card: ModelCard, phase: Phase) -> float:
-    """Errors of the kernels that matter (GEMM, attention, experts), whole-model error and routing, as independent."""
-    layers = card.stack
-    size = next((m.head_dim for m in (layer.mixer for layer in layers) if hasattr(m, "head_dim")), 128)
-    attention = ("mla_" if any(isinstance(layer.mixer, Mla) for layer in layers) else "") + phase
-    kernels = [
-        fits.fit("gemm", used.gemm),
-        fits.fit(attention, used.kv, None if attention.startswith("mla") else size),
-    ]
-    experts = any(isinstance(layer.ffn, MoeFfn) for layer in layers)
-    if experts:
-        kernels.append(fits.fit("moe", used.experts))
-    own = (
-        max(LEVEL[fit.level] * fit.error for fit in kernels) * TO_SIGMA / 2
-    )  # errors of many kernels average out
-    borrowed = {"device": 0.0, "generation": 0.12, "datasheet": 0.3}[max(kernels, key=_distance).level]
-    routing = MOE if experts else 0.0
-    return float(np.sqrt(WHOLE_MODEL[phase] ** 2 + own**2 + borrowed**2 + routing**2))
+def band_sigma(card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) -> float:
+    """Independent errors added: whole model, the worst of its kernels (half: others average it out), how far
+    the fits come from, and unknown routing."""
+    kernels = list(_kernels(card, fits, used, phase))
+    kernel = max(fit.error for fit in kernels) * MEDIAN_TO_SIGMA / 2
+    borrowed = max(BORROWED[fit.level] for fit in kernels)
+    routing = ROUTING if any(isinstance(layer.ffn, MoeFfn) for layer in card.stack) else 0.0
+    return float(np.sqrt(WHOLE_MODEL[phase] ** 2 + kernel**2 + borrowed**2 + routing**2))
 
 
-def _distance(fit: object) -> int:
-    """0 measured on the device, 1 its generation, 2 datasheet."""
-    return ["device", "generation", "datasheet"].index(fit.level)  # type: ignore[attr-defined]
+def _kernels(card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) -> Iterator[Fit]:
+    """The fits that weigh most: GEMMs, attention of its first kind, routed experts."""
+    yield fits.fit("gemm", used.gemm)
+    for layer in card.stack:
+        if isinstance(layer.mixer, Attention | Mla):
+            latent = isinstance(layer.mixer, Mla)
+            size = None if isinstance(layer.mixer, Mla) else layer.mixer.head_dim
+            yield fits.fit(f"mla_{phase}" if latent else phase, used.kv, size)
+            break
+    if any(isinstance(layer.ffn, MoeFfn) for layer in card.stack):
+        yield fits.fit("moe", used.experts)
 
 
 def band(value: Floats, sigma: float | Floats) -> tuple[Floats, Floats]:

@@ -1,7 +1,8 @@
-"""Seconds of messages between GPUs: alpha-beta by group and link, or interpolated measurements where a device has them.
+"""Seconds of messages between GPUs: alpha-beta by group and link, or interpolated measurements where a device
+has them.
 
-Inside the scale-up domain (NVLink, xGMI, or PCIe within a node) measured anchors are (bytes, microseconds) of the
-fastest graph-captured collective; beyond it every GPU drives its own NIC. Arrays of shape (n,).
+Inside the scale-up domain (NVLink, xGMI, or PCIe within a node) measured anchors are (bytes, microseconds) of
+the fastest graph-captured collective; beyond it every GPU drives its own NIC. Arrays of shape (n,).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Links:
         self.slower = 1e9 * node_class.device.intra_gb_per_s / self.intra
 
     def all_reduce_s(self, message_bytes: Floats, gpus: Ints) -> Floats:
-        """Sum of `message_bytes` over `gpus` ranks, everywhere: within nodes, then across with 1/domain of it per NIC."""
+        """Sum of `message_bytes` over `gpus` ranks, everywhere: within nodes, then across with 1/domain of it
+        per NIC."""
         return self._collective("all_reduce", message_bytes, gpus, rounds=2)
 
     def all_gather_s(self, gathered_bytes: Floats, gpus: Ints) -> Floats:
@@ -46,7 +48,7 @@ class Links:
         Inside the domain a copy goes to every expert; across nodes one copy a node (DeepEP), to an expected
         (N - 1)*(1 - (1 - 1/N)^k) of N nodes. Error: 5 % inside measured nodes, unknown across.
         """
-        row = self.table.get(way, self.flat[way])
+        row: Table = self.table.get(way) or self.flat[way]
         rate = 1e9 * row["gb_per_s"] / self.slower if "gb_per_s" in row else row["share"] * self.intra
         away = (1 - 1 / np.maximum(gpus, 1)) / (1 - 1 / MEASURED_EXCHANGE_GPUS)
         near = 1e-6 * row["t0_us"] + away * tokens * top_k * token_bytes / rate
@@ -56,7 +58,8 @@ class Links:
         return np.where((gpus > 1) & (tokens > 0), near + np.where(nodes > 1, far, 0.0), 0.0)
 
     def hop_s(self, message_bytes: Floats, replica_gpus: Ints) -> Floats:
-        """From one pipeline stage to the next: over the scale-up links if the whole replica is in one domain."""
+        """From one pipeline stage to the next: over the scale-up links if the whole replica is in one
+        domain."""
         row = self.flat["hop"]
         near = 1e-6 * row["t0_us"] + message_bytes / (row["share"] * self.intra)
         far = self._network_s(message_bytes, np.full(len(replica_gpus), 2.0))
@@ -101,7 +104,7 @@ class Links:
 
 def _nearest(sizes: Table, gpus: int) -> int:
     """The largest size with a figure up to `gpus`, else the smallest."""
-    return max((s for s in sizes if s <= gpus), default=min(sizes))
+    return int(max((s for s in sizes if s <= gpus), default=min(sizes)))
 
 
 def _log_interpolate(x: Floats, xs: Floats, ys: Floats) -> Floats:

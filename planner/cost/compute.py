@@ -1,4 +1,5 @@
-"""Seconds of one kernel: the roofline with a smooth corner that all fits share, GEMMs, and bandwidth-bound glue.
+"""Seconds of one kernel: the roofline with a smooth corner that all fits share, GEMMs, and bandwidth-bound
+glue.
 
 All quantities are arrays over operating points, shape (n,), or scalars; SI units.
 """
@@ -28,7 +29,8 @@ class Work:
 
 
 def kernel_s(fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_]) -> Floats:
-    """Seconds of a kernel: t0 + N(flops/(compute*peak), bytes/(memory*bandwidth), items*tau; p), 0 where not `busy`."""
+    """Seconds of a kernel: t0 + N(flops/(compute*peak), bytes/(memory*bandwidth), items*tau; p), 0 where not
+    `busy`."""
     peak, _ = chip.peak(fit.peak)
     terms = [work.flops / (fit.compute * peak), work.bytes / (fit.memory * chip.bytes_per_s)]
     if fit.tau_s:
@@ -85,9 +87,9 @@ def sharded(gemm: Gemm, ways: Ints, weight_bytes: float) -> Matmul:
 def matmul_s(fit: Fit, chip: Chip, matmul: Matmul, m: Floats) -> Floats:
     """Seconds of `m` rows through `matmul`; no rows, no time.
 
-    kernel_s + m*k*(2 + activation bytes)/(quantise*bandwidth) where activations are quantised. Error: 5-15 % median on
-    measured devices. A precision without tensor cores of its own is weights-only: FLOPs at the next wider rate, the
-    weights keep their bytes.
+    kernel_s + m*k*(2 + activation bytes)/(quantise*bandwidth) where activations are quantised. Error: 5-15 %
+    median on measured devices. A precision without tensor cores of its own is weights-only: FLOPs at the next
+    wider rate, the weights keep their bytes.
     """
     activation = ACTIVATION_BYTES.get(chip.peak(fit.peak)[1], 2.0)
     t = kernel_s(fit, chip, matmul.work(m, activation), m > 0)
@@ -97,6 +99,7 @@ def matmul_s(fit: Fit, chip: Chip, matmul: Matmul, m: Floats) -> Floats:
 
 
 def glue_s(fit: Fit, chip: Chip, moved_bytes: Floats, kernels: float) -> Floats:
-    """Seconds of `kernels` small kernels that move `moved_bytes` in all: norms, rotary embedding, activations."""
+    """Seconds of `kernels` small kernels that move `moved_bytes` in all: norms, rotary embedding,
+    activations."""
     t = kernels * fit.t0_s + moved_bytes / (fit.memory * chip.bytes_per_s)
     return np.where(moved_bytes > 0, t, 0.0)

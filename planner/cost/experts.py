@@ -1,4 +1,5 @@
-"""Mixture-of-experts FFNs: how many distinct experts a step touches, how full the fullest rank is, and the seconds.
+"""Mixture-of-experts FFNs: how many distinct experts a step touches, how full the fullest rank is, and the
+seconds.
 
 T tokens (of all attention-dp ranks of the step) choose k of E experts each. Shapes: (n,) everywhere.
 """
@@ -15,8 +16,9 @@ from planner.cost.efficiency.reading import Chip, Fit
 from planner.cost.shape import Designs, Floats, Ints
 
 POPULARITY_SPREAD = 0.6
-"""Standard deviation of experts' popularity around its mean, as a share of the mean, without a load report: makes the
-fullest of 8 ranks of 128 experts 1.3 times the mean; measured kernels take 1.2-1.8 times as long at power-law 1.2."""
+"""Standard deviation of experts' popularity around its mean, as a share of the mean, without a load report:
+makes the fullest of 8 ranks of 128 experts 1.3 times the mean; measured kernels take 1.2-1.8 times as long at
+power-law 1.2."""
 
 ROW_BYTES = 2.0
 """Rows between the GEMMs of an expert are in 16 bits."""
@@ -36,9 +38,9 @@ def distinct_experts(experts: int, top_k: int, tokens: Floats) -> Floats:
 def fullest_share(experts: int, top_k: int, tokens: Floats, ep: Ints) -> Floats:
     """How many times the mean the fullest of `ep` ranks gets of the (token, expert) pairs.
 
-    Mean + sqrt(2 ln ep * variance), the usual bound on the largest of ep Gaussians; variance from drawing T*k pairs
-    over the ranks, and from experts' unequal popularity averaged over a rank's E/ep experts. At most all pairs that
-    can fall on one rank.
+    Mean + sqrt(2 ln ep * variance), the usual bound on the largest of ep Gaussians; variance from drawing T*k
+    pairs over the ranks, and from experts' unequal popularity averaged over a rank's E/ep experts. At most
+    all pairs that can fall on one rank.
 
     >>> fullest_share(8, 2, np.array([100.0]), np.array([1]))
     array([1.])
@@ -54,7 +56,8 @@ def fullest_share(experts: int, top_k: int, tokens: Floats, ep: Ints) -> Floats:
 def expert_work(
     ffn: MoeFfn, hidden: int, tokens: Floats, designs: Designs, weight_bytes: float, tile: int
 ) -> Work:
-    """Of the fullest ep rank: FLOPs of its pairs, padded to `tile` rows an expert, and bytes of the experts touched.
+    """Of the fullest ep rank: FLOPs of its pairs, padded to `tile` rows an expert, and bytes of the experts
+    touched.
 
     items = experts touched on that rank.
     """
@@ -74,8 +77,9 @@ def experts_s(
 ) -> Floats:
     """Seconds of the routed experts of one layer on the fullest rank, without communication.
 
-    The fused kernel of `forms.moe`: GEMMs + tau an expert touched + permuting tokens*(1 + top_k) rows. Under attention
-    dp tokens are sent to their ranks, so a rank permutes only what it gets; otherwise every rank sees all tokens.
+    The fused kernel of `forms.moe`: GEMMs + tau an expert touched + permuting tokens*(1 + top_k) rows. Under
+    attention dp tokens are sent to their ranks, so a rank permutes only what it gets; otherwise every rank
+    sees all tokens.
     Error: 5-20 % median on measured devices, balanced routing.
     """
     work = expert_work(ffn, hidden, tokens, designs, weight_bytes, fit.tile)

@@ -1,7 +1,8 @@
 """Seconds of one layer of a model on one server, by part: GEMMs, attention, experts, glue and messages.
 
-A layer is a mixer (attention or a recurrent kind) and an FFN. tp divides the heads and dense matrices of a server;
-experts are divided over the ranks of all attention-dp servers of a stage (moe_tp * ep of them). All shapes (n,).
+A layer is a mixer (attention or a recurrent kind) and an FFN. tp divides the heads and dense matrices of a
+server; experts are divided over the ranks of all attention-dp servers of a stage (moe_tp * ep of them). All
+shapes (n,).
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Layers:
         return t + self.links.all_reduce_s(message, tp)
 
     def ffn_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
-        """Seconds of the FFN with its messages: an all-reduce over tp, or tokens to their experts and back."""
+        """Seconds of the FFN with its messages: an all-reduce over tp, or tokens to their experts and
+        back."""
         ffn, rows, tp = layer.ffn, load.rows, designs.tp
         if ffn is None:
             return np.zeros(len(designs))
@@ -120,7 +122,8 @@ class Layers:
         return t
 
     def _attention_s(self, mixer: Attention | Mla, load: Load, tp: Ints) -> Floats:
-        """Decoding sequences and prompt tokens are separate kernels; so is the scoring of sparse attention."""
+        """Decoding sequences and prompt tokens are separate kernels; so is the scoring of sparse
+        attention."""
         kind, size = ("mla_", None) if isinstance(mixer, Mla) else ("", (mixer.head_dim + v_dim(mixer)) // 2)
         kv = self.used.kv
         decode, prefill = (self.fits.fit(kind + phase, kv, size) for phase in ("decode", "prefill"))
@@ -132,7 +135,8 @@ class Layers:
         return t
 
     def _exchange_s(self, ffn: MoeFfn, rows: Floats, designs: Designs) -> Floats:
-        """Tokens of all attention-dp ranks to the experts and back: gathered by all, or sent where they go; the faster.
+        """Tokens of all attention-dp ranks to the experts and back: gathered by all, or sent where they go;
+        the faster.
 
         Only whole experts (ep > 1) can be sent to.
         """

@@ -1,8 +1,9 @@
 """CostModel: seconds of a step, its linear form, watts and error bands of replica designs, as arrays.
 
-A step is one engine iteration of a server (an attention-dp rank with its stages; its peers do the same). Every distinct
-layer is timed once and counted as often as a stage has it; a step takes the fullest stage. With pp stages it is one
-round of pp micro-batches: pp times the fullest stage, and the hops of one token's way.
+A step is one engine iteration of a server (an attention-dp rank with its stages; its peers do the same).
+Every distinct layer is timed once and counted as often as a stage has it; a step takes the fullest stage.
+With pp stages it is one round of pp micro-batches: pp times the fullest stage, and the hops of one token's
+way.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class CostModel:
         prefill_context: Floats,
     ) -> Floats:
         """Seconds of a step of a server, shape (n,): `sequences` decoding at mean cached `context`, and
-        `prefill_tokens` prompt tokens that attend to `prefill_context` tokens each on average (half the prompt, for a
-        whole prompt in one step).
+        `prefill_tokens` prompt tokens that attend to `prefill_context` tokens each on average (half the
+        prompt, for a whole prompt in one step).
 
         Error: docs/calibration.md#steps; the median is about 10-20 % where the device was measured.
         """
@@ -55,10 +56,11 @@ class CostModel:
         return self._round_s(designs, stages_of(self.card, designs), *args)
 
     def step_times(self, designs: Designs, sequences: Floats, context: Floats, chunk: Floats) -> StepTimes:
-        """The step as a linear function near `sequences` decoding at `context` with prompts in chunks of `chunk` tokens.
+        """The step as a linear function near `sequences` decoding at `context` with prompts in chunks of
+        `chunk` tokens.
 
-        Exact at the operating point without prompts, and with one chunk that attends to context/2 tokens; slopes are
-        central differences, clipped to be >= 0 with t0 >= 0.
+        Exact at the operating point without prompts, and with one chunk that attends to context/2 tokens;
+        slopes are central differences, clipped to be >= 0 with t0 >= 0.
         """
         b, ctx, new, _ = self._spread(designs, sequences, context, chunk, 0.0)
         b, ctx, new = np.maximum(b, 1e-3), np.maximum(ctx, 1.0), np.maximum(new, 1.0)
@@ -102,7 +104,8 @@ class CostModel:
         prefill_tokens: Floats,
         prefill_context: Floats,
     ) -> Floats:
-        """Watts of a replica that is busy a share `utilisation` of the time with such steps, shape (n,). Error: 25 %."""
+        """Watts of a replica that is busy a share `utilisation` of the time with such steps, shape (n,).
+        Error: 25 %."""
         args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
         compute, memory = self._busy_s(designs, *args)
         step = np.maximum(self._round_s(designs, stages_of(self.card, designs), *args), 1e-9)
@@ -115,19 +118,22 @@ class CostModel:
         return np.asarray(designs.pp * self.overhead.step_s + sequences * self.overhead.sequence_s)
 
     def transfer_bytes(self, isl: Floats) -> Floats:
-        """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode replica."""
+        """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode
+        replica."""
         one = np.ones(1, dtype=np.int64)
-        return kv_bytes_per_seq(self.card, Designs(one, one, one, one, one), self.precisions, isl)[0]
+        return np.asarray(
+            kv_bytes_per_seq(self.card, Designs(one, one, one, one, one), self.precisions, isl)[0]
+        )
 
     @property
     def sigma_tpot(self) -> float:
         """Standard deviation of the log of measured / predicted TPOT."""
-        return band_sigma(self.fits, self.precisions, self.card, "decode")
+        return band_sigma(self.card, self.fits, self.precisions, "decode")
 
     @property
     def sigma_ttft(self) -> float:
         """Standard deviation of the log of measured / predicted TTFT: queueing adds to the kernels' error."""
-        return band_sigma(self.fits, self.precisions, self.card, "prefill")
+        return band_sigma(self.card, self.fits, self.precisions, "prefill")
 
     def _spread(self, designs: Designs, *args: Floats | float) -> tuple[Floats, ...]:
         """Every argument as an array of shape (n,)."""

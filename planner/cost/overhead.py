@@ -1,6 +1,8 @@
-"""What an engine adds to its kernels: the host's share of a step, of a sequence, and of ranks that wait for each other.
+"""What an engine adds to its kernels: the host's share of a step, of a sequence, and of ranks that wait for
+each other.
 
-A handful of constants an engine, set by hand on public end-to-end measurements (see benchmarks/accuracy.py), not by a
+A handful of constants an engine, set by hand on public end-to-end measurements (see benchmarks/accuracy.py),
+not by a
 fit: each stands for something that happens. Seconds.
 """
 
@@ -11,8 +13,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Overhead:
-    """step_s: scheduling, launching and sampling of one step that the GPU waits for; sequence_s: the same for one
-    decoding sequence; attn_dp_factor: how much longer a step of unevenly loaded attention-dp ranks takes."""
+    """step_s: scheduling, launching and sampling of one step that the GPU waits for; sequence_s: the same for
+    one decoding sequence; attn_dp_factor: how much longer a step of unevenly loaded attention-dp ranks
+    takes."""
 
     step_s: float
     sequence_s: float

@@ -14,10 +14,11 @@ IDLE_SHARE = 0.12
 def activity_watts(
     table: Table, tdp_watts: float, utilisation: Floats, compute: Floats, memory: Floats
 ) -> Floats:
-    """Watts of one GPU: idle when it is not `utilisation`, else base + limit*(a*compute + b*memory) up to its limit.
+    """Watts of one GPU: idle when it is not `utilisation`, else base + limit*(a*compute + b*memory) up to its
+    limit.
 
-    `compute`, `memory`: shares of peak FLOP/s and of bandwidth while busy. Measured where the device's table has
-    `base_watts`; else shares of the TDP. Error: 10-27 % median of measured kernels.
+    `compute`, `memory`: shares of peak FLOP/s and of bandwidth while busy. Measured where the device's table
+    has `base_watts`; else shares of the TDP. Error: 10-27 % median of measured kernels.
 
     >>> activity_watts({"base": 0.4, "compute": 0.8, "memory": 0.5}, 700.0, *np.array([[1.0], [0.0], [0.6]]))
     array([490.])

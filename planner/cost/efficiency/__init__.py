@@ -1,1 +1,1 @@
-"""How near real kernels and links come to their datasheet: one YAML a device, a generation, and one for all the rest."""
+"""How near real kernels and links come to their datasheet: one YAML a device, a generation, and a default."""

@@ -4,9 +4,10 @@ Every kernel takes
 
     t = t0 + N(flops / (compute * peak), bytes / (memory * bandwidth), items * tau; p) + terms of its kind
 
-with N the p-norm (p large: hard maximum; p = 1: sum). `peak` names the tensor rate the fit is relative to, `error` is
-the median relative error on held-out measurements. A GEMM with quantised activations adds m*k*(2 + activation bytes) /
-(quantise * bandwidth), a fused expert kernel tau a touched expert (padded to `tile` rows) and tokens*(1 + top_k)*hidden*2 / (tokens * bandwidth).
+with N the p-norm (p large: hard maximum; p = 1: sum). `peak` names the tensor rate the fit is relative to,
+`error` is the median relative error on held-out measurements. A GEMM with quantised activations adds m*k*(2 +
+activation bytes) / (quantise * bandwidth), a fused expert kernel tau a touched expert (padded to `tile` rows)
+and tokens*(1 + top_k)*hidden*2 / (tokens * bandwidth).
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class Chip:
     @classmethod
     def of(cls, device: Device) -> Chip:
         """The device's own peaks in SI units."""
-        peaks = {name: 1e12 * tflops for name, tflops in device.tflops.items()}
-        return cls(1e9 * device.memory_gb_per_s, dict(peaks))
+        peaks: dict[str, float] = {name: 1e12 * tflops for name, tflops in device.tflops.items()}
+        return cls(1e9 * device.memory_gb_per_s, peaks)
 
     def peak(self, precision: str) -> tuple[float, str]:
         """FLOP/s of `precision` and the precision it runs in: the next wider one where it is not native.
@@ -88,7 +89,8 @@ class Efficiency:
         self.power: Table = load(device.name).get("power") or load("datasheet")["power"]
 
     def fit(self, kernel: str, precision: str, head_dim: int | None = None) -> Fit:
-        """The nearest fit of `kernel` at `precision`: the device's, its generation's, or the datasheet default.
+        """The nearest fit of `kernel` at `precision`: the device's, its generation's, or the datasheet
+        default.
 
         With `head_dim`, the measured head size nearest by ratio.
         """
