@@ -1,12 +1,16 @@
-"""The cluster as its YAML says it (pydantic, user units), and as the planner uses it (`NodeClass`, SI base units).
+"""The cluster as its YAML says it (pydantic, user units), and as planning uses it (`NodeClass`, SI base units).
 
-Field names and meanings: the Cluster YAML contract. GB = 1e9 bytes. `resolve.py` turns the first into the second.
+Field names and meanings: the Cluster YAML contract. GB = 1e9 bytes. `resolving.py` turns one into the other.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from functools import cached_property
+from itertools import accumulate
+from typing import Annotated, Literal, NamedTuple, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +18,10 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 NicKind = Literal["infiniband", "roce", "ethernet"]
+Generation = Literal[
+    "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell_dc", "blackwell_rtx",
+    "xe2", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3", "tpu", "apple",
+]  # fmt: skip
 
 
 class Strict(BaseModel):
@@ -21,11 +29,11 @@ class Strict(BaseModel):
 
 
 class Device(Strict):
-    """One accelerator as sold: dense peaks without sparsity, bandwidths in one direction. None = not native or unknown."""
+    """One accelerator as sold: dense peaks, one-direction bandwidths; an absent precision is not native."""
 
     name: str
     vendor: Literal["nvidia", "amd", "intel", "google", "apple"]
-    generation: str  # pascal volta turing ampere ada hopper blackwell_dc blackwell_rtx xe2 cdna2 cdna3 cdna4 gaudi tpu apple
+    generation: Generation
     also: list[str] = []
     memory_gb: Positive
     memory_gb_per_s: Positive
@@ -33,6 +41,7 @@ class Device(Strict):
     intra_gb_per_s: Positive  # to peers in the scale-up domain, per GPU
     intra_link: str  # nvlink | pcie | xgmi | …
     nic_gb_per_s: Positive  # per GPU, out of the domain
+    nic: NicKind = "infiniband"
     gpus_per_node: Count
     scale_up_gpus: Count  # GPUs joined by NVLink-class links (PCIe boxes: the node)
     tdp_watts: Positive
@@ -94,13 +103,57 @@ class Cluster(Strict):
     device_overrides: dict[str, dict[str, object]] = {}
 
 
+class NameRun(NamedTuple):
+    """Nodes `stem`-`start` … `stem`-(`stop` - 1)."""
+
+    stem: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class NodeNames(Sequence[str]):
+    """Names of a class's nodes, spelt out only when asked for: a class may have a million.
+
+    >>> names = NodeNames((NameRun("h", 0, 3), NameRun("spare", 0, 1)))
+    >>> len(names), list(names), names[-1]
+    (4, ['h-0', 'h-1', 'h-2', 'spare-0'], 'spare-0')
+    """
+
+    runs: tuple[NameRun, ...]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(run.stop - run.start for run in self.runs))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self.runs else 0
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{stem}-{i}" for stem, start, stop in self.runs for i in range(start, stop))
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
+        if isinstance(at, slice):
+            return tuple(self[i] for i in range(*at.indices(len(self))))
+        index = at + len(self) if at < 0 else at
+        if not 0 <= index < len(self):
+            raise IndexError(at)
+        which = bisect_right(self._ends, index)
+        run = self.runs[which]
+        return f"{run.stem}-{run.stop - self._ends[which] + index}"
+
+
 @dataclass(frozen=True)
 class NodeClass:
-    """All identical nodes of a cluster, merged: the unit of planning. SI base units (bytes, bytes/s, FLOP/s, watts)."""
+    """All identical nodes of a cluster, merged: the unit of planning. SI base units (bytes, bytes/s, watts)."""
 
     id: str  # name of the first entry merged in
     device: Device  # overrides applied
-    nodes: tuple[str, ...]  # names of all nodes: "h-0", "h-1", …
+    nodes: NodeNames  # names of all nodes: "h-0", "h-1", …
     gpus_per_node: int
     scale_up_gpus: int  # may exceed gpus_per_node (NVL72): then whole nodes join one domain
     intra_bytes_per_s: float  # per GPU, one direction, inside the scale-up domain
@@ -125,7 +178,7 @@ class NodeClass:
 
 @dataclass(frozen=True)
 class ClusterLink:
-    """Bandwidth and latency between two zones or nodes (keys sorted); shared by all flows, each direction."""
+    """Between two zones or node classes (sorted): shared by all flows, each direction."""
 
     between: tuple[str, str]
     bytes_per_s: float
@@ -134,10 +187,14 @@ class ClusterLink:
 
 @dataclass(frozen=True)
 class ResolvedCluster:
-    """What planning starts from: classes in reading order, links by zone pair, and the document they came from."""
+    """What planning starts from: classes in reading order, links, the cluster form with all defaults filled in.
+
+    `defaulted` names what the user left to the device or to us: "nodes[0].price_usd_per_hour".
+    """
 
     name: str
     classes: tuple[NodeClass, ...]
     links: tuple[ClusterLink, ...]
     source: Cluster
     warnings: tuple[str, ...] = ()
+    defaulted: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """YAML and JSON files: plain values with the position of each, checked against a pydantic model.
 
-`read` refuses what no form of ours can be (a directory, binary, more than 10 MB, alias bombs, duplicate keys, …);
-`Document.validate` turns the model's complaints into one InputError that says what was expected, where, and what is nearest.
+`read` refuses what no form of ours can be (a directory, binary, over 10 MB, alias bombs, duplicate keys, …);
+`validate` turns the model's complaints into one InputError: what was expected, where, and what is nearest.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Document:
-    """`data`: plain Python values; `path`: as the user wrote it, the file's name in messages. A part of a document is
-    named by its `loc`: the keys and indices that lead there."""
+    """`data`: plain Python values; `path`: as the user wrote it, the file's name in messages.
+
+    A part of a document is named by its `loc`: the keys and indices that lead there.
+    """
 
     data: Any
     path: str
@@ -44,7 +46,7 @@ class Document:
             return None
 
     def position(self, loc: Loc = (), of_key: bool = False) -> str:
-        """ "file:line:column" of the value at `loc` (or of its key), or of the nearest part around it that exists."""
+        """ "file:line:column" of the value at `loc`, or of its key; if absent, of what surrounds it."""
         node = self.root
         if node is None:
             return self.path
@@ -100,19 +102,24 @@ def read_text(text: str, path: str) -> Document:
 
 
 def validate(document: Document, model: type[M]) -> M:
-    """`document` as a `model`: no conversions, so that "8" or true never pass for a number. Raises InputError."""
+    """`document` as a `model`, converting nothing: "8" or true never pass for a number. Raises InputError."""
+    return validate_part(document, model, document.data, ())
+
+
+def validate_part(document: Document, model: type[M], data: Any, at: Loc) -> M:
+    """`data`, made from what stands at `at` of the document, as a `model`. Raises InputError."""
     from pydantic import ValidationError
 
-    if not isinstance(document.data, dict):
-        raise document.error(f"expected named fields (`key: value`), got {kind_of(document.data)}")
+    if not isinstance(data, dict):
+        raise document.error(f"expected named fields (`key: value`), got {kind_of(data)}", at)
     try:
-        return model.model_validate_json(json.dumps(document.data), strict=True)
+        return model.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         from planner.validation import explain  # only where something is wrong
 
-        raise explain(document, model, error) from None
+        raise explain(document, model, error, at) from None
     except RecursionError:
-        raise document.error("nested too deep") from None
+        raise document.error("nested too deep", at) from None
 
 
 def kind_of(value: object) -> str:

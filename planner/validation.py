@@ -38,9 +38,12 @@ MOST_LISTED = 5
 """Further errors named after the first."""
 
 
-def explain(document: Document, model: type[BaseModel], error: ValidationError) -> InputError:
-    """All complaints as one error: the first in full (unknown fields before what they may cause), the others briefly."""
-    found = [_Complaint(document, model, each) for each in error.errors(include_url=False)]
+def explain(document: Document, model: type[BaseModel], error: ValidationError, at: Loc = ()) -> InputError:
+    """All complaints about the part at `at` as one error: the first in full, the others briefly.
+
+    Unknown fields come first: what else is wrong is often their doing.
+    """
+    found = [_Complaint(document, model, each, at) for each in error.errors(include_url=False)]
     found.sort(key=lambda c: not c.unknown_field)
     first, others = found[0], found[1:]
     briefly = [f"{c.where}: {c.message}" for c in others[:MOST_LISTED]]
@@ -53,9 +56,9 @@ def explain(document: Document, model: type[BaseModel], error: ValidationError) 
 class _Complaint:
     """One of pydantic's errors, reworded."""
 
-    def __init__(self, document: Document, model: type[BaseModel], error: Any) -> None:
+    def __init__(self, document: Document, model: type[BaseModel], error: Any, at: Loc) -> None:
         self.unknown_field = error["type"] == "extra_forbidden"
-        loc = _without_tags(document.data, error["loc"])
+        loc = _without_tags(document.data, (*at, *error["loc"]))
         self.where = document.where(loc, of_key=self.unknown_field)
         known = fields_at(model, error["loc"][:-1])
         self.message, self.hint = _reword(error, loc, known)
@@ -104,7 +107,7 @@ def _nearest_literal(value: object, context: Any) -> str | None:
 
 
 def _value_hint(kind: str, loc: Loc, value: object) -> str | None:
-    """Text or a fraction where a number belongs: its unit and what to write; a number where text belongs: quotes."""
+    """Text or a fraction for a number: its unit and what to write; a number for text: quotes."""
     if kind == "string_type" and isinstance(value, bool | int | float):
         return f'write "{value}" in quotes'
     if not kind.startswith(("int_", "float_")):

@@ -1,7 +1,7 @@
 """YAML text → plain values, each with its line and column.
 
-Built from the parser's events rather than the library's loader: aliases are then counted before they expand, cycles,
-duplicate keys, tags and non-finite numbers are seen where they stand, and no depth of nesting can exhaust the stack.
+Built from the parser's events rather than the library's loader: aliases are then counted before they expand,
+cycles, duplicate keys, tags and infinities are seen where they stand, and no nesting exhausts the stack.
 Scalars follow YAML 1.2's core schema (`yes` is text, `0o17` octal), keys are always text, and `<<` merges.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 MAX_VALUES = 100_000
-"""Most values a document may hold with its aliases expanded: pure-Python parsing takes about 30 µs a value."""
+"""Most values a document may hold with its aliases expanded (parsing takes some 30 µs a value)."""
 MAX_DEPTH = 64
 
 Key = str | int
@@ -38,7 +38,7 @@ class YamlError(ValueError):
 
 @dataclass
 class Node:
-    """One value: where it starts (from 1), its parts by key or index, how many values it expands to, how deep it nests."""
+    """One value: where it starts (from 1), its parts by key or index, its values expanded, its depth."""
 
     line: int
     column: int

@@ -1,0 +1,94 @@
+"""Links of a cluster: ends found among zones, entries and nodes, copies dropped, contradictions refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cluster_configs.schema import ClusterLink, Link
+from planner.documents import Document, Loc
+from planner.errors import InputError, nearest
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What links need to know of a line under `nodes`."""
+
+    name: str
+    count: int
+    zone: str
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What may be linked: zones, entries by name, single nodes ("h-1") of entries with several."""
+
+    entries: Mapping[str, Entry]
+
+    @property
+    def zones(self) -> set[str]:
+        return {entry.zone for entry in self.entries.values()}
+
+    def find(self, name: str) -> str | None:
+        """The zone, entry or node that `name` means, None if nothing. Raises ValueError where it means two."""
+        if name in self.zones:
+            others = [e.name for e in self.entries.values() if e.zone == name and e.name != name]
+            if name in self.entries and (others or self.entries[name].zone != name):
+                raise ValueError(f"`{name}` is both a zone and a node: rename one")
+            return name
+        if name in self.entries:
+            return name
+        node = re.fullmatch(r"(.+)-(0|[1-9]\d{0,6})", name)
+        entry = self.entries.get(node[1]) if node else None
+        if node is None or entry is None or int(node[2]) >= entry.count:
+            return None
+        return entry.name if entry.count == 1 else name
+
+    def known(self) -> list[str]:
+        """Names to suggest."""
+        return sorted(self.zones | set(self.entries))
+
+
+def resolve_links(
+    links: Sequence[Link], ends: Ends, document: Document
+) -> tuple[tuple[ClusterLink, ...], list[str]]:
+    """Links in SI units, ends sorted, and warnings about copies. Raises InputError."""
+    found: dict[tuple[str, str], tuple[int, ClusterLink]] = {}
+    warnings = []
+    for i, link in enumerate(links):
+        resolved = _resolve(link, ends, document, ("links", i))
+        first, known = found.setdefault(resolved.between, (i, resolved))
+        if first == i:
+            continue
+        a, b = resolved.between
+        if known != resolved:
+            raise document.error(
+                f"`{a}` and `{b}` are linked twice, with different figures",
+                ("links", i),
+                f"links[{first}]: {known.bytes_per_s / 1e9:g} GB/s, {known.latency_s * 1e3:g} ms; keep one",
+            )
+        warnings.append(f"links[{i}] repeats links[{first}] ({a} to {b}): counted once")
+    return tuple(link for _, link in found.values()), warnings
+
+
+def _resolve(link: Link, ends: Ends, document: Document, at: Loc) -> ClusterLink:
+    a, b = sorted(_end(name, ends, document, (*at, "between", k)) for k, name in enumerate(link.between))
+    if a == b:
+        raise document.error(f"a link from `{a}` to itself", (*at, "between"), "link two zones or nodes")
+    return ClusterLink((a, b), 1e9 * link.gb_per_s, 1e-3 * link.latency_ms)
+
+
+def _end(name: str, ends: Ends, document: Document, at: Loc) -> str:
+    try:
+        found = ends.find(name)
+    except ValueError as error:
+        raise document.error(str(error), at) from None
+    if found is not None:
+        return found
+    raise _unknown(name, ends, document, at)
+
+
+def _unknown(name: str, ends: Ends, document: Document, at: Loc) -> InputError:
+    listed = " or ".join(f"`{n}`" for n in nearest(name, ends.known()))
+    return document.error(f"no zone or node is called `{name}`", at, f"did you mean {listed}?")
