@@ -11,7 +11,7 @@ from planner.errors import InputError
 
 
 def precisions(card: ModelCard, weights: str | None = None, kv: str | None = None) -> Precisions:
-    """The checkpoint's precisions, or `weights` for all matrices but embedding and LM head, and `kv` for the
+    """The checkpoint's precisions, or `weights` for all matrices but embedding and LM head, `kv` for the
     cache.
 
     Raises InputError for a precision that does not exist.
@@ -28,43 +28,41 @@ def precisions(card: ModelCard, weights: str | None = None, kv: str | None = Non
     )
 
 
-class MatrixBytes:
-    """Bytes a weight, by matrix. Where `Precisions` names what the checkpoint stores, its exceptions hold
-    too: other precisions of single matrices, of dense layers beside attention, of the LM head. Routers stay
-    in 16 bits."""
+class MatrixPrecision:
+    """Precision of each matrix. Where `Precisions` names what the checkpoint stores, its exceptions hold too:
+    of single matrices, of dense layers beside attention, of the LM head. Routers stay in 16 bits."""
 
     def __init__(self, card: ModelCard, used: Precisions) -> None:
-        self.card, self.used = card, used
-        self.gemms_as_stored = used.gemm == card.weights.attention
-        self.experts_as_stored = used.experts == card.weights.experts
+        self.stored, self.used = card.weights, used
 
-    def attention(self, layer: Layer, gemm: Gemm) -> float:
+    def attention(self, layer: Layer, gemm: Gemm) -> str:
         """Of a matrix of the layer's mixer."""
         own = layer.mixer.precision if layer.mixer else {}
-        return self._bytes(gemm, own, self.card.weights.attention, self.used.gemm, self.gemms_as_stored)
+        as_stored = self.used.gemm == self.stored.attention
+        return _kept(gemm, own, self.stored.attention) if as_stored else self.used.gemm
 
-    def dense(self, layer: Layer, gemm: Gemm) -> float:
+    def dense(self, layer: Layer, gemm: Gemm) -> str:
         """Of a matrix of the layer's FFN that every token passes."""
         own = layer.ffn.precision if layer.ffn else {}
-        return self._bytes(gemm, own, self.card.weights.dense, self.used.gemm, self.gemms_as_stored)
+        as_stored = self.used.gemm == self.stored.attention or gemm.name == "router"
+        return _kept(gemm, own, self.stored.dense) if as_stored else self.used.gemm
 
-    def expert(self, layer: Layer, gemm: Gemm) -> float:
+    def expert(self, layer: Layer, gemm: Gemm) -> str:
         """Of a matrix of a routed expert."""
         own = layer.ffn.precision if layer.ffn else {}
-        return self._bytes(gemm, own, self.card.weights.experts, self.used.experts, self.experts_as_stored)
+        as_stored = self.used.experts == self.stored.experts
+        return _kept(gemm, own, self.stored.experts) if as_stored else self.used.experts
 
     @property
-    def embedding(self) -> float:
-        """Of the input embedding."""
-        return precision_bytes(self.used.embedding, self.card.weights)
-
-    @property
-    def lm_head(self) -> float:
+    def lm_head(self) -> str:
         """Of the output projection."""
-        stored = self.card.weights
-        own = stored.lm_head if self.used.embedding == stored.embedding else None
-        return precision_bytes(own or self.used.embedding, stored)
+        own = self.stored.lm_head if self.used.embedding == self.stored.embedding else None
+        return own or self.used.embedding
 
-    def _bytes(self, gemm: Gemm, own: Mapping[str, str], stored: str, used: str, as_stored: bool) -> float:
-        kept = own.get(gemm.name, stored) if as_stored else used
-        return precision_bytes("bf16" if gemm.name == "router" else kept, self.card.weights)
+    def bytes(self, precision: str) -> float:
+        """Bytes a weight held in `precision`, scales included."""
+        return precision_bytes(precision, self.stored)
+
+
+def _kept(gemm: Gemm, own: Mapping[str, str], usual: str) -> str:
+    return "bf16" if gemm.name == "router" else own.get(gemm.name, usual)

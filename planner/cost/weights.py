@@ -1,7 +1,7 @@
 """Bytes of weights on one GPU of each pipeline stage, exact up to padding: what is divided, what is repeated.
 
-    attention                   / tp; K and V by the KV heads at most (beyond, each is held tp / kv_heads times);
-                                what makes a latent (MLA's and DeepSeek-V4's `a` halves, indexers) whole
+    attention                   / tp; K and V by the KV heads at most (beyond, heads are repeated);
+                                what makes a latent (`a` halves of MLA and DeepSeek-V4, indexers) whole
     dense FFN, shared experts   / tp, repeated on every attention-dp rank
     router, latent projections  whole on every rank
     routed experts              ceil(experts / ep) of them, each / moe_tp
@@ -28,7 +28,7 @@ from model_zoo.derive import (
 )
 from model_zoo.matrices import v_dim
 from model_zoo.schema import Attention, Gemm, Layer, Mamba2, ModelCard, MoeFfn
-from planner.cost.precision import MatrixBytes
+from planner.cost.precision import MatrixPrecision
 from planner.cost.shape import Designs, Floats, Precisions
 from planner.cost.stages import Stages
 
@@ -37,7 +37,7 @@ BF16_BYTES = 2.0
 
 def weights_bytes(card: ModelCard, designs: Designs, used: Precisions, stages: Stages) -> Floats:
     """Bytes of weights per GPU of each stage, shape (n, stages)."""
-    matrix = MatrixBytes(card, used)
+    matrix = MatrixPrecision(card, used)
     by_kind = [layer_bytes(layer, card.hidden, designs, matrix) for layer in stages.kinds]
     share = stages.counts.sum(axis=2) / len(card.stack)
     held = stages.total(np.stack(by_kind, axis=1)) + share * card.extra_params * BF16_BYTES
@@ -45,18 +45,17 @@ def weights_bytes(card: ModelCard, designs: Designs, used: Precisions, stages: S
     return np.asarray(held + _ends_bytes(card, designs, matrix, stages))
 
 
-def layer_bytes(layer: Layer, hidden: int, designs: Designs, matrix: MatrixBytes) -> Floats:
+def layer_bytes(layer: Layer, hidden: int, designs: Designs, matrix: MatrixPrecision) -> Floats:
     """Bytes of one layer on one GPU, shape (n,)."""
     total = np.zeros(len(designs))
     for gemm in mixer_gemms(layer.mixer, hidden):
-        total = total + _held_params(gemm, designs, layer) * matrix.attention(layer, gemm)
+        total = total + _held_params(gemm, designs, layer) * matrix.bytes(matrix.attention(layer, gemm))
     for gemm in ffn_gemms(layer.ffn, hidden):
-        total = total + _held_params(gemm, designs) * matrix.dense(layer, gemm)
+        total = total + _held_params(gemm, designs) * matrix.bytes(matrix.dense(layer, gemm))
     if isinstance(layer.ffn, MoeFfn):
         here = np.ceil(layer.ffn.experts / designs.ep) / designs.moe_tp
-        total = total + here * sum(
-            g.params * matrix.expert(layer, g) for g in expert_gemms(layer.ffn, hidden)
-        )
+        gemms = expert_gemms(layer.ffn, hidden)
+        total = total + here * sum(g.params * matrix.bytes(matrix.expert(layer, g)) for g in gemms)
     return total
 
 
@@ -82,12 +81,12 @@ def _repeated_outputs(gemm: Gemm, layer: Layer | None) -> tuple[int, int]:
     return 0, 1
 
 
-def _ends_bytes(card: ModelCard, designs: Designs, matrix: MatrixBytes, stages: Stages) -> Floats:
+def _ends_bytes(card: ModelCard, designs: Designs, matrix: MatrixPrecision, stages: Stages) -> Floats:
     """Bytes of embedding, LM head and MTP layers, shape (n, stages)."""
     tp = designs.tp[:, None]
-    embedding = embedding_params(card) * matrix.embedding / tp
+    embedding = embedding_params(card) * matrix.bytes(matrix.used.embedding) / tp
     apart = stages.last & ~stages.first
-    head = lm_head_params(card) * matrix.lm_head / tp
+    head = lm_head_params(card) * matrix.bytes(matrix.lm_head) / tp
     held = stages.first * embedding + stages.last * head
     if card.tied_embeddings or card.mtp_layers:
         held = held + apart * embedding
