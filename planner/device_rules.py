@@ -1,10 +1,12 @@
-"""Which engines serve which devices in which precision: natively, or as weights alone beside 16-bit arithmetic.
+"""Which engines serve which devices in which precision: natively, or as weights alone beside 16-bit
+arithmetic.
 
-Read in the vLLM documentation, "Quantization: supported hardware" and "FP8 W8A8" (0.32: weight-only FP8 and FP4 by
-Marlin from Turing on; W8A8 from Ada on, AMD from MI300 on; AWQ and GPTQ not on AMD) and "Installation: GPU" (compute
-capability 7.0 and higher, gfx90a, gfx942, gfx950, Intel GPUs, plugins for Gaudi and TPU); TensorRT-LLM, "Supported
-hardware" and "Quantization"; SGLang and llama.cpp server documentation. 16-bit weights run as fp16 before Ampere.
-Where a table names no Blackwell column, the kernels that the measured efficiencies cover were taken.
+Read in the vLLM documentation, "Quantization: supported hardware" and "FP8 W8A8" (0.32: weight-only FP8 and
+FP4 by Marlin from Turing on; W8A8 from Ada on, AMD from MI300 on; AWQ and GPTQ not on AMD) and "Installation:
+GPU" (compute capability 7.0 and higher, gfx90a, gfx942, gfx950, Intel GPUs, plugins for Gaudi and TPU);
+TensorRT-LLM, "Supported hardware" and "Quantization"; SGLang and llama.cpp server documentation. 16-bit
+weights run as fp16 before Ampere. Where a table names no Blackwell column, the kernels that the measured
+efficiencies cover were taken.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ def supports_cache(device: Device, engine: str, precision: str) -> str | None:
 
 
 def why_unsupported(device: Device, engine: str, used: Precisions, moe: bool) -> str | None:
-    """The first reason against any of `used` on `device`; `moe` False: the experts' precision does not matter."""
+    """The first reason against any of `used` on `device`; `moe` False: the experts' precision does not
+    matter."""
     weights = {used.gemm, used.embedding} | ({used.experts} if moe else set())
     reasons = [supports(device, engine, precision) for precision in sorted(weights)]
     return next((r for r in reasons if r), None) or supports_cache(device, engine, used.kv)

@@ -2,8 +2,8 @@
 
 Read in vLLM 0.33 (config/parallel.py, config/model.py, quantization/utils/fp8_utils.py,
 layers/vocab_parallel_embedding.py), SGLang 0.5.23 (arg_groups/parallel_hook.py, validation_hook.py),
-TensorRT-LLM (llmapi/llm_args.py and exported configurations), the llama.cpp server README, and the support
-tables that `supports` names. A reason is one plain clause; None means that the engine starts.
+TensorRT-LLM (llmapi/llm_args.py and exported configurations) and the llama.cpp server README. A reason is one
+plain clause; None means that the engine starts.
 
 | | tp x attn_dp | experts | pp |
 |---|---|---|---|
@@ -189,6 +189,7 @@ def valid_designs(
     max_gpus: int,
     max_tp: int | None = None,
     used: Precisions | None = None,
+    redundant: bool = False,
 ) -> Designs:
     """All designs that `engine` starts with stages of STAGE_GPUS and DEPTHS, at most `max_gpus` in a replica.
 
@@ -204,7 +205,9 @@ def valid_designs(
         (tp, gpus // tp, gpus // ep, ep)
         for gpus, tp in product(ranks, tps)
         for ep in (_divisors(gpus) if moe else [1])
-        if gpus % tp == 0 and why_not_together(card, engine, tp, gpus // tp, gpus // ep, ep) is None
+        if gpus % tp == 0
+        and (redundant or _divides(card, ep))
+        and why_not_together(card, engine, tp, gpus // tp, gpus // ep, ep) is None
     ]
     fine = {key: why_not_moe(card, *key, used) is None for key in {stage[2:] for stage in stages}}
     depths = [pp for pp in DEPTHS if why_not_depth(card, pp) is None]
@@ -215,6 +218,10 @@ def valid_designs(
     ]
     found.sort(key=lambda design: (design[0] * design[1] * design[2], design))
     return Designs(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
+
+
+def _divides(card: ModelCard, ep: int) -> bool:
+    return all(ffn.experts % ep == 0 for ffn in card.ffns.values() if isinstance(ffn, MoeFfn))
 
 
 def _divisors(number: int) -> list[int]:

@@ -8,7 +8,7 @@
     embedding, LM head          / tp, on the first and last stage; tied: on both where they differ
     MTP layers                  on the last stage, with a copy of the embedding where that is another stage;
                                 counted although engines load them only to speculate: a plan leaves that open
-    vision tower                whole on every GPU, 16 bit
+    vision tower                whole on every GPU of the first stage, 16 bit
     norms, biases, convolutions whole, 16 bit, spread evenly over the layers
 
 Sources: vLLM 0.33 (config/model.py, layers/linear.py, layers/vocab_parallel_embedding.py, layers/fused_moe).
@@ -41,7 +41,7 @@ def weights_bytes(card: ModelCard, designs: Designs, used: Precisions, stages: S
     by_kind = [layer_bytes(layer, card.hidden, designs, matrix) for layer in stages.kinds]
     share = stages.counts.sum(axis=2) / len(card.stack)
     held = stages.total(np.stack(by_kind, axis=1)) + share * card.extra_params * BF16_BYTES
-    held = held + stages.exists * card.vision_params * BF16_BYTES
+    held = held + stages.first * card.vision_params * BF16_BYTES
     return np.asarray(held + _ends_bytes(card, designs, matrix, stages))
 
 
