@@ -12,8 +12,6 @@ from planner.cli import options as o
 if TYPE_CHECKING:
     from planner.plans.schema import Plan
 
-EXIT_CODES = {"optimal": 0, "within_gap": 0, "time_limit": 4, "interrupted": 130}
-
 
 def plan(
     *,
@@ -81,7 +79,7 @@ def plan(
         if file:
             file.write(found.model_dump_json(by_alias=True, indent=1) + "\n")
     show(found, as_json=json)
-    raise typer.Exit(EXIT_CODES[found.proof.status])
+    raise typer.Exit(found.proof.exit_code)
 
 
 def show(found: Plan, as_json: bool) -> None:

@@ -147,6 +147,11 @@ class Proof(Part):
     sense: Literal["max", "min"]
     unit: str
 
+    @property
+    def exit_code(self) -> int:
+        """What a command that found this plan exits with."""
+        return {"optimal": 0, "within_gap": 0, "time_limit": 4, "interrupted": 130}[self.status]
+
 
 class Price(Part):
     """What one more unit of a limit is worth: `worth` by solving again, `marginal` the LP dual (None: not solved)."""

@@ -7,7 +7,8 @@ from planner.reports import words as say
 
 
 def short(r: Replica) -> str:
-    """Count, GPUs of each, layout, role, engine, precision, batch: `4x 2×h100-sxm tp2 mixed vllm bf16 b96`."""
+    """Count, GPUs of each, layout, role, engine, precision and batch:
+    `4x 2×h100-sxm tp2 mixed vllm bf16 b96`."""
     precision = say.precision(r).replace(", ", "+").replace(" ", ":")
     gpus = say.hardware(r).replace(" ", "")
     layout = say.layout(r).replace(" ", "-")

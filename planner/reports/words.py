@@ -69,7 +69,7 @@ def rate(value: float, unit: str) -> str:
     if plain in {"watts", "w"}:
         return power(value)
     if plain in {"gpus", "gpu"}:
-        return f"{number(value)} GPU{'' if value == 1 else 's'}"
+        return f"{value:,.6g} GPU{'' if value == 1 else 's'}"
     return f"{number(value)} {unit}"
 
 

@@ -1,0 +1,164 @@
+"""Sweeps: every cell once, in order, whatever fails and however often the process is killed."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.errors import InputError
+from planner.studies import sweep
+from planner.studies.journal import Journal
+from tests.studies.fake import CELLS, plan
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+def silent(*_: int) -> None: ...
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """All rows in `path` but a torn last one."""
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
+def untimed(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in found]
+
+
+def test_rows_come_in_cell_order_with_failures_among_them(tmp_path: Path) -> None:
+    cells = [*CELLS[6:10], {"gpus": "8xH100", "model": "bug", "isl": 1}]
+
+    sweep.run(cells, tmp_path / "out.jsonl", plan, 1, silent)
+
+    found = rows(tmp_path / "out.jsonl")
+    assert [row["cell"] for row in found] == cells
+    assert [row["exit_code"] for row in found] == [0, 0, 3, 3, 1]
+    assert found[0]["objective"] == pytest.approx(1000 / 106)
+    assert found[0]["status"] == "within_gap"
+    assert found[0]["replicas"] == ["4x 2×h100-sxm tp2 mixed vllm bf16 b96"]
+    assert found[2]["error"] == {
+        "code": "infeasible", "message": "does not fit", "where": None, "hint": "take more GPUs"
+    }  # fmt: skip
+    assert "ZeroDivisionError: a bug" in found[4]["error"]["message"]
+
+
+def test_two_processes_write_what_one_writes(tmp_path: Path) -> None:
+    one = sweep.run(CELLS, tmp_path / "one.jsonl", plan, 1, silent)
+    two = sweep.run(CELLS, tmp_path / "two.jsonl", plan, 2, silent)
+
+    assert untimed(one) == untimed(two)
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_sweep_killed_many_times_equals_an_undisturbed_one(tmp_path: Path, jobs: str) -> None:
+    calm = untimed(sweep.run(CELLS, tmp_path / "calm.jsonl", plan, 1, silent))
+    out, log = tmp_path / "out.jsonl", tmp_path / "log"
+    command = [sys.executable, "-m", "tests.studies.fake", str(out), str(log), jobs]
+    chance, kills, settled = random.Random(7), 0, dict[str, int]()
+
+    while not out.exists():
+        process = subprocess.Popen(command, cwd=REPO)
+        before = _done(out)
+        while process.poll() is None and _done(out) < before + chance.randint(2, 10):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        kills += process.wait() == -signal.SIGKILL
+        planned = Counter(log.read_text().splitlines()) if log.exists() else Counter[str]()
+        for row in rows(_part(out)) if _part(out).exists() else []:
+            settled.setdefault(_name(row["cell"]), planned[_name(row["cell"])])
+        if kills % 3 == 1 and (part := _part(out)).exists():  # a kill in the middle of a write
+            part.write_bytes(part.read_bytes() + b'{"key": "half a li')
+
+    assert kills >= 2
+    assert untimed(rows(out)) == calm
+    assert not _part(out).exists()
+    planned = Counter(log.read_text().splitlines())
+    assert {name: planned[name] for name in settled} == settled  # what was done was never planned again
+
+
+def _name(cell: dict[str, Any]) -> str:
+    return f"{cell['model']} {cell['isl']}"
+
+
+def _part(out: Path) -> Path:
+    return out.with_name(out.name + ".part")
+
+
+def _done(out: Path) -> int:
+    part = _part(out)
+    return part.read_bytes().count(b"\n") if part.exists() else 0
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+    calls: list[object] = []
+
+    def counted(**cell: Any) -> Any:
+        calls.append(cell)
+        return plan(**cell)
+
+    sweep.run(CELLS[:4], tmp_path / "out.jsonl", counted, 1, silent)
+    sweep.run(CELLS[2:6], tmp_path / "out.jsonl", counted, 1, silent)
+
+    assert len(calls) == 6
+    assert [row["cell"] for row in rows(tmp_path / "out.jsonl")] == CELLS[2:6]
+
+
+def test_a_changed_file_makes_its_cells_new(tmp_path: Path) -> None:
+    cluster = tmp_path / "c.yaml"
+    cluster.write_text("nodes: [{device: h100-sxm}]")
+    before = sweep.key({"cluster": str(cluster)})
+    cluster.write_text("nodes: [{device: h200}]")
+
+    assert sweep.key({"cluster": str(cluster)}) != before
+
+
+def test_equal_cells_are_planned_once(tmp_path: Path) -> None:
+    found = sweep.run([CELLS[0], CELLS[0]], tmp_path / "out.jsonl", plan, 1, silent)
+
+    assert len(found) == len(rows(tmp_path / "out.jsonl")) == 2
+
+
+def test_a_file_that_is_no_result_of_a_sweep_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("precious\n")
+
+    with pytest.raises(InputError, match="not a result of a sweep"):
+        sweep.run(CELLS, tmp_path / "mine.txt", plan, 1, silent)
+
+    assert (tmp_path / "mine.txt").read_text() == "precious\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("place", ["", "no/such/folder/out.jsonl"])
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path, place: str) -> None:
+    def never(**_: Any) -> Any:
+        raise AssertionError
+
+    with pytest.raises(InputError, match="cannot write"):
+        sweep.run(CELLS, tmp_path / place, never, 1, silent)
+
+
+def test_two_sweeps_do_not_write_to_the_same_file(tmp_path: Path) -> None:
+    with Journal(tmp_path / "out.jsonl"), pytest.raises(InputError, match="another sweep"):
+        sweep.run(CELLS, tmp_path / "out.jsonl", plan, 1, silent)
+
+
+def test_an_interrupted_plan_is_no_row(tmp_path: Path) -> None:
+    def stopped(**cell: Any) -> Any:
+        found = plan(**cell)
+        if cell["isl"] == 102:
+            found = found.model_copy(
+                update={"proof": found.proof.model_copy(update={"status": "interrupted"})}
+            )
+        return found
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run(CELLS, tmp_path / "out.jsonl", stopped, 1, silent)
+
+    assert _done(tmp_path / "out.jsonl") == 2
