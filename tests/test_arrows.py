@@ -1,0 +1,110 @@
+"""Who may import whom: the table of the design, read from the syntax tree, inner imports included."""
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[1]
+OURS = {"planner", "solvers", "model_zoo", "cluster_configs"}
+LEAVES = {"planner.errors", "planner.documents", "planner.units", "planner.validation", "planner.yaml_nodes"}
+"""Import nothing of ours but each other; any folder but `solvers/` may import them."""
+
+DATA = {*LEAVES, "planner.inputs", "model_zoo", "cluster_configs"}
+COST = {*DATA, "planner.cost"}
+RULES = {*COST, "planner.engine_rules", "planner.device_rules"}
+CANDIDATES = {*RULES, "planner.candidates", "solvers.pipeline"}
+PROBLEMS = {*CANDIDATES, "planner.problems", "solvers"}
+PLAN = {*DATA, "planner.plans.schema"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "solvers": set(),
+    "model_zoo": LEAVES,
+    "cluster_configs": LEAVES,
+    "planner.inputs": LEAVES,
+    "planner.cost": COST,
+    "planner.engine_rules": RULES,
+    "planner.device_rules": RULES,
+    "planner.rows": RULES,
+    "planner.predictions": {*RULES, "planner.rows"},
+    "planner.candidates": CANDIDATES,
+    "planner.problems": PROBLEMS,
+    "planner.plans": {*PROBLEMS, "planner.plans"},  # `assemble` and its parts
+    "planner.plans.schema": {*DATA, "planner.cost.shape"},
+    "planner.plans.diff": {*PLAN, "planner.cost.shape"},
+    "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
+    "planner.simulate": {*PLAN, "planner.cost"},
+    "planner.search": {*PROBLEMS, "planner.plans"},
+    "planner.explain": {*PROBLEMS, "planner.plans", "planner.search"},
+    "planner.exporters": PLAN,
+    "planner.reports": PLAN,
+    "planner.studies": {*PLAN, "planner.api", "planner.reports"},
+    "planner.api": OURS,
+    "planner.cli": OURS,
+}
+"""Module or folder → what it may import of ours beside itself; the most precise line counts."""
+SOLVER_LIBRARIES = {"pulp", "highspy", "ortools"}
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name → file of all modules of ours."""
+    files = [path for folder in sorted(OURS) for path in (REPO / folder).rglob("*.py")]
+    names = [str(path.relative_to(REPO).with_suffix("")).replace("/", ".") for path in files]
+    return {name.removesuffix(".__init__"): path for name, path in zip(names, files, strict=True)}
+
+
+def imports(module: str, path: Path) -> set[str]:
+    """Dotted names that the file imports at any depth; `from a import b` counts as `a.b`."""
+    found: set[str] = set()
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            start = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {f"{start}.{alias.name}" for alias in node.names}
+    return found
+
+
+def within(name: str, folders: Iterable[str]) -> bool:
+    return any(name == folder or name.startswith(folder + ".") for folder in folders)
+
+
+def allowed(module: str) -> set[str]:
+    """What `module` may import of ours: the most precise line of the table, and its own folder."""
+    if module in LEAVES:
+        return LEAVES
+    line = max((name for name in MAY_IMPORT if within(module, [name])), key=len)
+    return MAY_IMPORT[line] | {line}
+
+
+@pytest.mark.parametrize("module", sorted(set(modules()) - {"planner"}))
+def test_imports_follow_the_arrows_of_the_design(module: str) -> None:
+    found = {name for name in imports(module, modules()[module]) if within(name, OURS)}
+
+    assert {name for name in found - {"planner.__version__"} if not within(name, allowed(module))} == set()
+
+
+def test_the_package_itself_imports_nothing_but_the_api_and_that_late() -> None:
+    tree = ast.parse((REPO / "planner/__init__.py").read_text())
+    top = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+
+    assert top == {"__future__", "typing"}
+    assert {n for n in imports("planner", REPO / "planner/__init__.py") if within(n, OURS)} == {
+        "planner.api.plan"
+    }
+
+
+def test_only_the_solver_seams_import_a_solver_library() -> None:
+    files = modules().items()
+    users = {m for m, path in files if any(within(name, SOLVER_LIBRARIES) for name in imports(m, path))}
+
+    assert users <= {"solvers.linear", "solvers.highs", "solvers.cpsat"}
+
+
+def test_every_module_stands_in_the_table() -> None:
+    placed = {*MAY_IMPORT, *LEAVES}
+
+    assert {m for m in modules() if m != "planner" and not within(m, placed)} == set()
