@@ -1,8 +1,8 @@
 """The device catalog: one YAML a device in `devices/`; only the file asked for is parsed.
 
-Spelling: case, `-`, `_`, blanks and `/` don't matter, nor do vendor words, SXM generations and memory kinds, so
-that what drivers print is understood ("NVIDIA A100-SXM4-40GB"). A memory suffix must match. A bare family means its
-SXM form, and where that comes with several memories the smallest one.
+Spelling: case, `-`, `_`, blanks and `/` don't matter, nor do vendor words, SXM generations and memory kinds: what
+drivers print is understood ("NVIDIA A100-SXM4-40GB"). A memory suffix must match. A bare family means its SXM
+form, and where that comes with several memories the smallest one.
 """
 
 from __future__ import annotations
@@ -121,5 +121,5 @@ def _gib(device: Device) -> float:
 
 
 def _has_memory(device: Device, gigabytes: int) -> bool:
-    """Whether a device is sold as having so much: its usable GiB, or up to 8 % more (an L40S "48 GB" shows 45)."""
+    """Whether a device is sold as having so much: its usable GiB, or up to 8 % more (an L40S shows 45)."""
     return 0.97 <= gigabytes / _gib(device) <= 1.08

@@ -31,7 +31,7 @@ class Ends:
         return {entry.zone for entry in self.entries.values()}
 
     def find(self, name: str) -> str | None:
-        """The zone, entry or node that `name` means, None if nothing. Raises ValueError where it means two."""
+        """The zone, entry or node that `name` means, None if nothing. Raises ValueError if two."""
         if name in self.zones:
             others = [e.name for e in self.entries.values() if e.zone == name and e.name != name]
             if name in self.entries and (others or self.entries[name].zone != name):

@@ -1,6 +1,6 @@
 """Cluster form → node classes: defaults by device, names, links, identical entries merged into one class.
 
-An entry's nodes are called name-0, name-1, …; its name defaults to its device's, the next to that and -2, -3, …
+An entry's nodes are called name-0, name-1, …; its name defaults to its device's, then -2, -3, …
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def resolve(
 ) -> ResolvedCluster:
     """The cluster as planning uses it. Raises InputError, with positions where `document` is given.
 
-    `devices` stand for the catalog with overrides already applied, where they are given: a plan embeds its own.
+    `devices`, where given, stand for the catalog with overrides already applied: a plan embeds its own.
     """
     document = document or Document(None, cluster.name)
     catalog = Catalog(cluster, document, devices)
@@ -151,7 +151,7 @@ class _Filler:
 
 
 def default_scale_up(device: Device, gpus_per_node: int) -> int:
-    """GPUs of a scale-up domain where the cluster doesn't say: a rack's whole nodes, a board, or on PCIe the node.
+    """GPUs of a scale-up domain by default: a rack's whole nodes, a board, or on PCIe the node.
 
     >>> from cluster_configs.devices import find
     >>> [default_scale_up(find(d), n) for d, n in (("gb200", 4), ("h100-sxm", 4), ("l40s", 10))]

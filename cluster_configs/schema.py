@@ -1,4 +1,4 @@
-"""The cluster as its YAML says it (pydantic, user units), and as planning uses it (`NodeClass`, SI base units).
+"""The cluster as its YAML says it (pydantic, user units), and as planning uses it (`NodeClass`, SI units).
 
 Field names and meanings: the Cluster YAML contract. GB = 1e9 bytes. `resolving.py` turns one into the other.
 """
@@ -149,7 +149,7 @@ class NodeNames(Sequence[str]):
 
 @dataclass(frozen=True)
 class NodeClass:
-    """All identical nodes of a cluster, merged: the unit of planning. SI base units (bytes, bytes/s, watts)."""
+    """All identical nodes of a cluster, merged: the unit of planning. SI units (bytes, bytes/s, watts)."""
 
     id: str  # name of the first entry merged in
     device: Device  # overrides applied
@@ -187,7 +187,7 @@ class ClusterLink:
 
 @dataclass(frozen=True)
 class ResolvedCluster:
-    """What planning starts from: classes in reading order, links, the cluster form with all defaults filled in.
+    """What planning starts from: classes in reading order, links, the form with all defaults filled in.
 
     `defaulted` names what the user left to the device or to us: "nodes[0].price_usd_per_hour".
     """

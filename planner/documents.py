@@ -82,7 +82,7 @@ def dotted_path(loc: Loc) -> str:
 
 def read(path: str | Path) -> Document:
     """Reads a YAML or JSON file (told apart by content). Raises InputError."""
-    return read_text(_text(Path(path), str(path)), str(path))
+    return read_text(decoded(read_bytes(path), str(path)), str(path))
 
 
 def read_text(text: str, path: str) -> Document:
@@ -139,21 +139,27 @@ def kind_of(value: object) -> str:
     return f"text {shown}" if isinstance(value, str) else shown
 
 
-def _text(path: Path, name: str) -> str:
-    """The file's text; UTF-8, a byte order mark allowed."""
-    if path.is_dir():
-        raise InputError(f"`{name}` is a directory, not a file", name)
+def read_bytes(path: str | Path, limit: int = MAX_BYTES) -> bytes:
+    """A file that should hold text. Raises InputError: absent, a directory, too large, binary."""
+    name, path = str(path), Path(path)
     try:
+        if path.is_dir():
+            raise InputError(f"`{name}` is a directory, not a file", name)
         with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+            raw = file.read(limit + 1)
     except FileNotFoundError:
         raise InputError(f"no such file: {name}", name, _sibling_hint(path)) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InputError(f"cannot read `{name}`: {getattr(error, 'strerror', None) or error}", name) from None
-    if len(raw) > MAX_BYTES:
-        raise InputError(f"`{name}` is larger than {MAX_BYTES // 1_000_000} MB", name)
+    if len(raw) > limit:
+        raise InputError(f"`{name}` is larger than {limit // 1_000_000:,} MB", name)
     if b"\0" in raw:
-        raise InputError(f"`{name}` is binary, not YAML or JSON text", name)
+        raise InputError(f"`{name}` is binary, not text", name)
+    return raw
+
+
+def decoded(raw: bytes, name: str) -> str:
+    """UTF-8, a byte order mark allowed. Raises InputError: not UTF-8, empty."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -144,7 +144,9 @@ def fields_at(model: type[BaseModel], loc: Loc) -> list[str]:
     at: list[Any] = [model]
     for step in loc:
         at = [inner for each in at for inner in _into(each, step)] or at  # or: a union's tag
-    return [name for each in at if _is_model(each) for name in each.model_fields]
+    return [
+        field.alias or name for each in at if _is_model(each) for name, field in each.model_fields.items()
+    ]
 
 
 def _into(annotation: Any, step: str | int) -> Iterator[Any]:

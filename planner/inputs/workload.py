@@ -1,13 +1,14 @@
-"""What must be served: request buckets, rate, latency promise. Field names and meanings: the Workload YAML contract."""
+"""What must be served: request buckets, rate, latency promise. Names: the Workload YAML contract."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
 class Strict(BaseModel):
@@ -17,17 +18,22 @@ class Strict(BaseModel):
 class Bucket(Strict):
     """Requests alike: `isl` prompt tokens in, `osl` tokens out, `share` of all requests."""
 
-    isl: Annotated[int, Field(ge=1)]
-    osl: Annotated[int, Field(ge=1)]
-    share: Positive = 1.0
+    isl: Tokens
+    osl: Tokens
+    share: Annotated[float, Field(gt=0, le=1e9)] = 1.0
 
 
 class Slo(Strict):
-    """Latency promise at `percentile`; None = no promise."""
+    """Latency promise at `percentile`; None (in YAML also `none`) = no promise."""
 
     ttft_ms: Positive | None = 2000.0
     tpot_ms: Positive | None = 50.0
     percentile: Percentile = "mean"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_is_no_promise(cls, data: Any) -> Any:
+        return {k: None if v == "none" else v for k, v in data.items()} if isinstance(data, dict) else data
 
 
 class Workload(Strict):
@@ -35,19 +41,31 @@ class Workload(Strict):
 
     name: str = "custom"
     buckets: Annotated[list[Bucket], Field(min_length=1)]
-    rate_rps: Positive | None = None
+    rate_rps: Annotated[float, Field(gt=0, le=1e9)] | None = None
     slo: Slo = Slo()
     prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    max_osl: Annotated[int, Field(ge=1)] | None = None
+    max_osl: Tokens | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _one_bucket(cls, data: object) -> object:
+    def _one_bucket(cls, data: Any) -> Any:
         """`isl:`/`osl:` at the top stand for one bucket; a missing one is the chat preset's."""
-        if isinstance(data, dict) and "buckets" not in data:
-            data = dict(data)
-            data["buckets"] = [{"isl": data.pop("isl", 1024), "osl": data.pop("osl", 256)}]
-        return data
+        if not isinstance(data, dict):
+            return data
+        given = {"isl", "osl"} & set(data)
+        if "buckets" in data and given:
+            raise ValueError(f"give either `buckets` or `{min(given)}`, not both")
+        if "buckets" in data:
+            return data
+        rest = {k: v for k, v in data.items() if k not in given}
+        return rest | {"buckets": [{"isl": data.get("isl", 1024), "osl": data.get("osl", 256)}]}
+
+    @model_validator(mode="after")
+    def _room_for_answers(self) -> Workload:
+        longest = max(b.osl for b in self.buckets)
+        if self.max_osl is not None and self.max_osl < longest:
+            raise ValueError(f"`max_osl` ({self.max_osl}) is below the `osl` of a bucket ({longest})")
+        return self
 
     @property
     def shares(self) -> list[float]:

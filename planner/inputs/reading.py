@@ -1,0 +1,139 @@
+"""Workloads by preset name or file, with the options that override them; budgets from the command line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from planner.documents import Document, read, validate
+from planner.errors import InputError, nearest, squash
+from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
+from planner.inputs.options import Budget
+from planner.inputs.presets import PRESETS
+from planner.inputs.workload import Bucket, Percentile, Slo, Workload
+
+_RATE = Range(high=1e9, open=True)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A workload, and which of its values the user asked for ("slo.tpot_ms")."""
+
+    workload: Workload
+    values: frozenset[str]
+
+
+def read_workload(
+    name_or_path: str | Path = "chat",
+    *,
+    isl: int | None = None,
+    osl: int | None = None,
+    rate: float | None = None,
+    ttft_ms: float | str | None = None,
+    tpot_ms: float | str | None = None,
+    percentile: str | None = None,
+) -> tuple[Workload, list[str]]:
+    """The workload, options put over it, and what nobody asked for: a preset's figures, a file's gaps.
+
+    `ttft_ms` and `tpot_ms` may be "none"; `isl` and `osl` hold for every bucket. Raises InputError.
+
+    >>> workload, defaulted = read_workload("chat", isl=4096, tpot_ms="none")
+    >>> workload.buckets[0].isl, workload.slo.tpot_ms, defaulted
+    (4096, None, ['osl', 'slo.ttft_ms', 'slo.percentile'])
+    """
+    base = _find(name_or_path)
+    workload = _with_lengths(base.workload, isl, osl)
+    slo: dict[str, Any] = {}
+    if ttft_ms is not None:
+        slo["ttft_ms"] = _limit(ttft_ms, "--ttft-ms")
+    if tpot_ms is not None:
+        slo["tpot_ms"] = _limit(tpot_ms, "--tpot-ms")
+    if percentile is not None:
+        slo["percentile"] = _percentile(percentile)
+    update: dict[str, Any] = {"slo": workload.slo.model_copy(update=slo)}
+    if rate is not None:
+        update["rate_rps"] = number(rate, "--rate", "--rate", _RATE, "requests a second")
+    lengths = {name for name, value in (("isl", isl), ("osl", osl)) if value is not None}
+    asked = base.values | lengths | {f"slo.{key}" for key in slo}
+    values = ["isl", "osl", *(f"slo.{key}" for key in Slo.model_fields)]
+    return workload.model_copy(update=update), [value for value in values if value not in asked]
+
+
+def parse_budget(text: str | None) -> Budget:
+    """Limits over the whole plan, "usd_per_hour=50,gpus=64,watts=20000". Raises InputError.
+
+    >>> parse_budget("usd_per_hour=50, gpus=64")
+    Budget(usd_per_hour=50.0, gpus=64, watts=None)
+    """
+    limits: dict[str, float] = {}
+    for part in (text or "").split(",") if text is not None else []:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not key or not value:
+            form = "write limits parted by commas: usd_per_hour=50,gpus=64,watts=20000"
+            raise InputError(f"`{part.strip()}` in --budget is not NAME=NUMBER", "--budget", form)
+        if key not in Budget.model_fields:
+            known = list(Budget.model_fields)
+            hint = f"did you mean `{nearest(key, known, 1)[0]}`? limits: {', '.join(known)}"
+            raise InputError(f"unknown limit `{key}`", "--budget", hint)
+        if key in limits:
+            raise InputError(f"limit `{key}` is given twice", "--budget")
+        limits[key] = number(value, key, "--budget", COUNT if key == "gpus" else POSITIVE)
+    return Budget.model_validate(limits)
+
+
+def _find(name_or_path: str | Path) -> _Asked:
+    """A preset or a file."""
+    name = str(name_or_path)
+    preset = {squash(key): value for key, value in PRESETS.items()}.get(squash(name))
+    path = Path(name_or_path)
+    if preset is not None and path.suffix == "":
+        return _Asked(preset, frozenset())
+    if not name.strip() or not (path.suffix or "/" in name or "\0" in name or path.exists()):
+        close = " or ".join(f"`{n}`" for n in nearest(name[:60], PRESETS))
+        hint = f"did you mean {close}? Or give a workload YAML file"
+        raise InputError(f"unknown workload `{name[:60]}`", "--workload", hint)
+    document = read(path)
+    return _Asked(validate(document, Workload), _given(document))
+
+
+def _given(document: Document) -> frozenset[str]:
+    """Which values a workload file sets itself."""
+    data = document.data
+    slo = data.get("slo") or {}
+    lengths = {"isl", "osl"} if "buckets" in data else {"isl", "osl"} & set(data)
+    return frozenset(lengths | {f"slo.{key}" for key in slo})
+
+
+def _with_lengths(workload: Workload, isl: int | None, osl: int | None) -> Workload:
+    """Every bucket with these lengths; buckets that this makes equal become one."""
+    if isl is None and osl is None:
+        return workload
+    new_isl = None if isl is None else whole(isl, "--isl", "--isl", TOKENS)
+    new_osl = None if osl is None else whole(osl, "--osl", "--osl", TOKENS)
+    if new_osl is not None and workload.max_osl is not None and new_osl > workload.max_osl:
+        raise InputError(f"`--osl` {new_osl} is above the workload's `max_osl` ({workload.max_osl})", "--osl")
+    shares: Counter[tuple[int, int]] = Counter()
+    for bucket in workload.buckets:
+        shares[new_isl or bucket.isl, new_osl or bucket.osl] += bucket.share  # type: ignore[assignment]
+    buckets = [Bucket(isl=i, osl=o, share=1.0 if len(shares) == 1 else s) for (i, o), s in shares.items()]
+    return workload.model_copy(update={"buckets": buckets})
+
+
+def _limit(value: float | str, option: str) -> float | None:
+    """A limit in milliseconds; "none" is no limit."""
+    if isinstance(value, str) and value.strip().lower() == "none":
+        return None
+    try:
+        return number(value, option, option, POSITIVE, "milliseconds")
+    except InputError as error:
+        raise InputError(error.message, error.where, "milliseconds, or `none` for no limit") from None
+
+
+def _percentile(value: str) -> str:
+    known = get_args(Percentile)
+    if value not in known:
+        hint = f"did you mean `{nearest(value, known, 1)[0]}`? one of {', '.join(known)}"
+        raise InputError(f"unknown percentile `{value}`", "--percentile", hint)
+    return value
