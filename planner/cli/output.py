@@ -21,7 +21,14 @@ def stdout() -> Console:
     """Console for the answer: no colour with NO_COLOR or where stdout is no terminal."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, highlight=False, soft_wrap=False)
+    return Console(file=sys.stdout, highlight=False)
+
+
+def stderr() -> Console:
+    """Console for all else."""
+    from rich.console import Console
+
+    return Console(file=sys.stderr, highlight=False)
 
 
 def note(text: str) -> None:
@@ -43,11 +50,11 @@ def whole_file(path: str | Path) -> Iterator[TextIO]:
             raise IsADirectoryError(21, "is a directory")
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(13, "permission denied")
-        file = path.open("w", encoding="utf-8") if direct else _beside(path)
+        temporary = None if direct else _beside(path)
+        file = (temporary or path).open("w", encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot write `{path}`: {reason}", hint="choose another file with -o") from error
-    temporary = None if direct else Path(file.name)
     try:
         with file:
             yield file
@@ -59,10 +66,11 @@ def whole_file(path: str | Path) -> Iterator[TextIO]:
         raise
 
 
-def _beside(path: Path) -> TextIO:
-    """A temporary file in the folder of `path`, with the access rights that a new file would have."""
+def _beside(path: Path) -> Path:
+    """A new temporary file in the folder of `path`, with the access rights that a new file would have."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     umask = os.umask(0)
     os.umask(umask)
     os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask)
-    return os.fdopen(handle, "w", encoding="utf-8")
+    os.close(handle)
+    return Path(name)

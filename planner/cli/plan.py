@@ -87,7 +87,8 @@ def show(found: Plan, as_json: bool) -> None:
     if as_json:
         typer.echo(found.model_dump_json(by_alias=True, indent=1))
         return
-    from planner.cli.output import stdout
+    from planner.cli.output import stderr, stdout
     from planner.reports import terminal
 
     terminal.render(found, stdout())
+    terminal.warnings(found, stderr())
