@@ -1,0 +1,185 @@
+"""All replica designs worth a column: engine-valid layouts of each node class, at their operating points, dominated ones dropped.
+
+Space: for each class x engine: every (tp, pp, attn_dp, moe_tp, ep) that the engine accepts for the model (`engine_rules`), up to
+`MOST_GPUS` GPUs a replica and one node more than the class has (so that "one more node" is priced in the same space); roles mixed, prefill,
+decode. Batch: for one bucket the largest that keeps SLO and KV room is enough for throughput, dollars and GPUs (its rate is the highest
+of that design, `points`); for several buckets, watts and latency a grid below it, too, each under the workload's mix and for
+each bucket alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cluster_configs.schema import NodeClass
+from model_zoo.schema import ModelCard, MoeFfn
+from planner.candidates.candidate import Candidate, Design
+from planner.candidates.dominance import Counts, undominated
+from planner.candidates.points import LEVELS, Mix, Points, Promise, Role, Setup, batched, largest, prefilling
+from planner.cost.memory import room
+from planner.cost.model import CostModel
+from planner.cost.reserve import default_tokens_per_step, device_bytes
+from planner.cost.shape import Floats, Precisions
+from planner.device_rules import why_unsupported
+from planner.engine_rules import valid_designs
+from planner.inputs.options import Objective
+from planner.inputs.workload import Workload
+
+MOST_GPUS = 144
+"""Largest replica offered: two racks of 72."""
+
+GRID = np.unique(np.round(2.0 ** np.arange(0, 10.01, 0.5)))
+"""Batches offered beside the largest, the same for every SLO, so that a looser one only adds points."""
+
+RESERVING = ("trtllm",)
+"""Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no evict)."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Candidates of the whole cluster, how many were considered, and what they were."""
+
+    candidates: tuple[Candidate, ...]
+    setups: dict[tuple[str, str], Setup]
+    considered: int
+    fitting: int  # designs whose weights fit
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What candidates are for."""
+
+    card: ModelCard
+    precisions: Precisions
+    engines: Sequence[str]
+    workload: Workload
+    promise: Promise
+    objective: Objective
+    risk_z: float = 0.0  # normal quantile of the confidence asked for
+    watts_limited: bool = False  # a budget in watts
+
+    @property
+    def moe(self) -> bool:
+        return any(isinstance(ffn, MoeFfn) for ffn in self.card.ffns.values())
+
+
+def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> Pool:
+    """All candidates for all classes; `ids` are unique and say what they are."""
+    found: list[Candidate] = []
+    setups: dict[tuple[str, str], Setup] = {}
+    considered = fitting = 0
+    for node in classes:
+        for engine in ask.engines:
+            if why_unsupported(node.device, engine, ask.precisions, ask.moe) is not None:
+                continue
+            s = setup(node, engine, ask, one_more)
+            if s is None:
+                continue
+            considered += len(s.designs)
+            fits = np.flatnonzero(s.memory.kv_bytes > 0)
+            fitting += len(fits)
+            setups[node.id, engine] = s
+            for made in _of_setup(s, node, engine, fits, ask):
+                considered += len(made)
+                found += made
+    counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
+    kept = undominated(found, {node.id: node.gpus_per_node for node in classes}, counts)
+    return Pool(tuple(kept), setups, considered, fitting)
+
+
+def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | None:
+    """The designs of one engine on one class, with their memory; None where the engine accepts none."""
+    most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
+    designs = valid_designs(ask.card, engine, most, most, node.scale_up_gpus, ask.precisions)
+    if len(designs) == 0:
+        return None
+    budget = default_tokens_per_step(engine, node.device.memory_gb * 1e9)
+    memory = room(ask.card, device_bytes(node.device), designs, ask.precisions, engine, budget)
+    model = CostModel(ask.card, node, engine, ask.precisions)
+    caution = (float(np.exp(ask.risk_z * model.sigma_ttft)), float(np.exp(ask.risk_z * model.sigma_tpot)))
+    mix = Mix.of(ask.workload)
+    return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, caution)
+
+
+def _of_setup(s: Setup, node: NodeClass, engine: str, fits: Floats, ask: Ask) -> Iterator[list[Candidate]]:
+    """Candidates of every role and focus: the workload's mix, and each bucket alone where there are several."""
+    w = len(s.mix.share)
+    focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 else [None]
+    for focus in focuses:
+        at = s if focus is None else replace(s, mix=_only(s.mix, focus))
+        for role in ("mixed", "prefill", "decode"):
+            if at.mix.steps == 0 and role != "mixed":
+                continue
+            points = _points(at, fits, role, ask)
+            yield list(_named(points, node, engine, role, focus, at))
+
+
+def _only(mix: Mix, w: int) -> Mix:
+    share = np.zeros_like(mix.share)
+    share[w] = 1.0
+    return replace(mix, share=share)
+
+
+def _points(s: Setup, fits: Floats, role: Role, ask: Ask) -> Points:
+    """Operating points of the designs `fits` in `role`."""
+    if role == "prefill" or s.mix.steps == 0:
+        index = np.repeat(fits, len(LEVELS))
+        return prefilling(s, index, np.tile(LEVELS, len(fits)))
+    most = largest(s, fits, role)
+    alive = most > 0
+    index, batch = fits[alive], most[alive].astype(float)
+    if len(s.mix.share) > 1 or ask.objective in ("energy", "latency"):
+        below = GRID[None, :] < batch[:, None]
+        row, column = np.nonzero(below)
+        index = np.concatenate([index, index[row]])
+        batch = np.concatenate([batch, GRID[column]])
+    return batched(s, index, batch, role)
+
+
+def draw(s: Setup, points: Points, role: Role) -> Floats:
+    """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
+    designs, mix = s.designs.take(points.index), s.mix
+    new = float(mix.new @ mix.share)
+    if role == "prefill" or mix.steps == 0:
+        chunk = min(new, s.token_budget)
+        return s.model.watts(designs, points.load, 0.0, 0.0, chunk, new / 2)
+    tokens = points.rate * new * (points.tpot_s @ mix.share) if role == "mixed" else 0.0 * points.rate
+    busy = np.ones(len(points.rate))
+    return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)
+
+
+def _named(points: Points, node: NodeClass, engine: str, role: Role, focus: int | None, s: Setup) -> Iterator[Candidate]:
+    """Points as candidates, in shares of a whole replica (attn_dp servers)."""
+    designs = s.designs.take(points.index)
+    watts = draw(s, points, role)
+    cap = np.inf if node.power_cap_watts is None else node.power_cap_watts / node.gpus_per_node
+    for i in range(len(points.rate)):
+        served = [w for w in range(len(s.mix.share)) if points.meets[i, w] and s.mix.share[w] > 0]
+        gpus = int(designs.gpus[i])
+        if not served or watts[i] / gpus > cap:
+            continue
+        dp = int(designs.attn_dp[i])
+        busy = {str(w): float(points.work_s[i, w] / points.load[i] / dp) for w in served}
+        kv = {str(w): float(points.kv_share[i, w] / dp) for w in served}
+        design = Design(*(int(getattr(designs, k)[i]) for k in ("tp", "pp", "attn_dp", "moe_tp", "ep")))
+        batch = max(1, round(float(points.sequences[i]) * dp))
+        tag = "" if focus is None else f" bucket {focus}"
+        yield Candidate(
+            id=f"{node.id}|{engine}|{role}|{design}|batch {points.sequences[i]:.6g}{tag}",
+            role=role,
+            node_class=node.id,
+            engine=engine,
+            design=design,
+            gpus=gpus,
+            use={"busy": busy, "kv": kv},
+            watts=float(watts[i]),
+            batch=batch,
+            tpot_s=float(np.max(points.tpot_s[i])) if role != "prefill" else 0.0,
+            ttft_s={str(w): float(points.ttft_s[i, w]) for w in served},
+            precisions=s.model.precisions,
+            joined=gpus > node.gpus_per_node and gpus <= node.scale_up_gpus,
+            label=f"{design}",
+        )

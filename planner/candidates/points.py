@@ -1,0 +1,214 @@
+"""Operating points: what servers of many designs deliver with so many sequences in the batch, and the largest batch that keeps the promise.
+
+A server with B decoding sequences under the workload's mix (shares s_w) makes steps of
+
+    T = t0 + B * E[work] / E[osl - 1]            E[.] over the mix; t0 and work by the step linearised at B
+
+so it takes rate = B / (E[osl - 1] * T). Larger batches share t0 among more sequences: the rate never falls with B, so for one
+bucket the best point is the largest B that keeps the SLO and the KV room; for several, smaller ones may matter and a grid of them
+is kept. Shapes: m points x w buckets; all quantities are one server's (one attention-dp rank).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from planner.cost.memory import Memory, kv_bytes_per_seq
+from planner.cost.model import CostModel
+from planner.cost.queueing import Estimate, estimate, work_s
+from planner.cost.shape import Designs, Floats, Ints, StepTimes
+from planner.inputs.workload import Percentile, Slo, Workload
+
+Role = Literal["mixed", "prefill", "decode"]
+LEVELS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Utilisations offered for prefill servers: less busy ones answer sooner."""
+
+MOST_SEQUENCES = 1024
+"""Largest batch a server is planned with: what engines capture graphs and size buffers for."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Buckets as arrays (w,): prompt tokens computed and in all, output tokens, share; `held` = output tokens an engine that
+    reserves for the worst case must reserve for."""
+
+    new: Floats
+    isl: Floats
+    osl: Floats
+    share: Floats
+    held: Floats
+
+    @staticmethod
+    def of(workload: Workload) -> Mix:
+        isl = np.array([b.isl for b in workload.buckets], dtype=float)
+        osl = np.array([b.osl for b in workload.buckets], dtype=float)
+        new = np.maximum(np.round(isl * (1 - workload.prefix_hit)), 1.0)
+        held = np.maximum(osl, float(workload.max_osl)) if workload.max_osl else osl
+        return Mix(new, isl, osl, np.array(workload.shares), held)
+
+    @property
+    def steps(self) -> float:
+        """Mean decode steps a request, E[osl - 1]."""
+        return float(self.share @ (self.osl - 1))
+
+    @property
+    def prompt(self) -> float:
+        """Mean prompt tokens to compute."""
+        return float(self.share @ self.new)
+
+    @property
+    def context(self) -> float:
+        """Mean context of a decoding sequence, length-biased: long outputs are in the batch for longer."""
+        if self.steps == 0:
+            return float(self.share @ self.isl)
+        return float(self.share @ ((self.osl - 1) * (self.isl + self.osl / 2))) / self.steps
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The SLO in seconds as the cautious prediction must keep it, and how load arrives."""
+
+    ttft_s: float
+    tpot_s: float
+    percentile: Percentile
+    loop: Literal["open", "closed"]
+
+    @staticmethod
+    def of(slo: Slo, rate_rps: float | None) -> Promise:
+        """Without a rate: closed loop, means."""
+        ttft, tpot = (np.inf if x is None else x / 1e3 for x in (slo.ttft_ms, slo.tpot_ms))
+        return Promise(ttft, tpot, slo.percentile, "open") if rate_rps else Promise(ttft, tpot, "mean", "closed")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Designs of one engine on one node class under one workload, with the KV room of each (bytes per GPU).
+
+    `caution` (ttft, tpot): factors on predicted times that --risk asks for, 1 at the median.
+    """
+
+    model: CostModel
+    designs: Designs
+    memory: Memory
+    mix: Mix
+    promise: Promise
+    token_budget: int
+    reserves: bool  # the engine reserves KV for the longest output
+    caution: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def chunk(self) -> Floats:
+        """Prompt tokens of a typical prefill step: the mean prompt, cut at the budget."""
+        return np.array(min(self.mix.prompt, float(self.token_budget)))
+
+
+@dataclass(frozen=True)
+class Points:
+    """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,), the linear step there, `rate`
+    (m,) requests/s at the workload's mix, `work_s` and `kv_share` (m, w) of server time and of KV room that one request/s fills,
+    `load` (m,) the utilisation, `meets` (m, w)."""
+
+    index: Ints
+    sequences: Floats
+    step: StepTimes
+    rate: Floats
+    load: Floats
+    work_s: Floats
+    kv_share: Floats
+    tpot_s: Floats
+    ttft_s: Floats
+    meets: Floats
+
+    def take(self, chosen: Ints) -> Points:
+        step = StepTimes(*(np.broadcast_to(x, self.rate.shape)[chosen] for x in vars(self.step).values()))
+        parts = {k: v[chosen] for k, v in vars(self).items() if k != "step"}
+        return Points(step=step, **parts)
+
+
+def batched(s: Setup, index: Ints, sequences: Floats, role: Role) -> Points:
+    """Points of servers that decode `sequences` (m,) at once: role mixed or decode."""
+    designs, mix = s.designs.take(index), s.mix
+    step = s.model.step_times(designs, sequences, np.full(len(index), mix.context), s.chunk)
+    work = work_s(step, mix.new, mix.isl, mix.osl, role)
+    tpot = step.t0_s + sequences * (work @ mix.share) / mix.steps
+    rate = sequences / (mix.steps * tpot)
+    return _points(s, index, sequences, step, rate, work, role)
+
+
+def prefilling(s: Setup, index: Ints, level: Floats) -> Points:
+    """Points of servers that only prefill, busy for `level` (m,) of the time."""
+    designs, mix = s.designs.take(index), s.mix
+    none = np.zeros(len(index))
+    step = s.model.step_times(designs, none, none, s.chunk)
+    work = work_s(step, mix.new, mix.isl, mix.osl, "prefill")
+    rate = level / (work @ mix.share)
+    return _points(s, index, rate * (work @ mix.share), step, rate, work, "prefill")
+
+
+def _points(
+    s: Setup, index: Ints, sequences: Floats, step: StepTimes, rate: Floats, work: Floats, role: Role
+) -> Points:
+    """Times at `rate` by the queueing formulas, KV in use by Little's law, and which buckets keep the promise."""
+    e = predict(s, step, rate[:, None] * s.mix.share, role)
+    kv = kv_in_use(s, index, step, e, sequences, role)
+    ttft_s, tpot_s = e.ttft_s * s.caution[0], e.tpot_s * s.caution[1]
+    meets = np.ones_like(work, dtype=bool)
+    if role != "decode":
+        meets &= ttft_s <= s.promise.ttft_s
+    if role != "prefill":
+        meets &= (tpot_s <= s.promise.tpot_s) | (s.mix.osl == 1)
+    meets &= ((rate * (kv @ s.mix.share) <= 1 + 1e-9) & np.isfinite(rate))[:, None]
+    load = rate * (work @ s.mix.share)
+    return Points(index, sequences, step, rate, load, work, kv, e.tpot_s, e.ttft_s, meets)
+
+
+def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
+    """TTFT and TPOT of servers at `rate` (m, w) requests/s."""
+    m = s.mix
+    return estimate(step, m.new, m.isl, m.osl, rate, s.token_budget, s.promise.percentile, s.promise.loop, role)
+
+
+def kv_in_use(
+    s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role
+) -> Floats:
+    """Share of a server's KV room that one request/s of each bucket fills, (m, w), by Little's law.
+
+    A prompt in prefill holds half of itself on average, a decoding sequence its prompt and half of its output (all it could
+    need where the engine reserves); waiting requests hold none; a prefix shared in the cache counts once, for nobody. From the room a margin
+    is kept for the spread of what is held: z standard deviations of the sum over B independent sequences, z = 1 in a closed
+    loop (their number is fixed), 2 in an open one (their number is Poisson).
+    """
+    mix, designs = s.mix, s.designs.take(index)
+    reach = mix.held if s.reserves else mix.osl / 2
+    card, used, stage = s.model.card, s.model.precisions, s.memory.stage[index]
+    prompt = kv_bytes_per_seq(card, designs, used, mix.new, stage=stage)
+    held = kv_bytes_per_seq(card, designs, used, mix.new + reach, stage=stage)
+    own = work_s(step, mix.new, mix.isl, mix.osl, "prefill")
+    seconds = own * prompt / 2 if role == "mixed" else own * prompt if role == "prefill" else np.zeros_like(held)
+    if role != "prefill":
+        seconds = seconds + (mix.osl - 1) * np.where(np.isfinite(e.tpot_s), e.tpot_s, 1e9) * held
+    weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
+    weight = weight / weight.sum()
+    mean = held @ weight
+    spread = (held**2 * (1 + (mix.osl / (mix.new + mix.osl)) ** 2 / 12)) @ weight
+    closed = s.promise.loop == "closed"
+    sd = np.sqrt(np.maximum(spread - mean**2, 0.0) if closed else spread)
+    margin = np.minimum((1.0 if closed else 2.0) * sd * np.sqrt(sequences), 0.5 * s.memory.kv_bytes[index])
+    room = np.maximum(s.memory.kv_bytes[index] - margin, 1.0)
+    return np.asarray(seconds / room[:, None])
+
+
+def largest(s: Setup, index: Ints, role: Role) -> Ints:
+    """The largest batch of a server (m,) at which some bucket keeps the promise; 0 where not even one sequence does."""
+    low, high = np.zeros(len(index), dtype=np.int64), np.full(len(index), MOST_SEQUENCES + 1)
+    while (high - low > 1).any():
+        middle = np.maximum((low + high) // 2, 1)
+        open_ = np.flatnonzero(high - low > 1)
+        points = batched(s, index[open_], middle[open_].astype(float), role)
+        good = points.meets.any(axis=1)
+        low[open_] = np.where(good, middle[open_], low[open_])
+        high[open_] = np.where(good, high[open_], middle[open_])
+    return low

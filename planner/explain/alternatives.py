@@ -1,0 +1,109 @@
+"""What else could have been run, what it loses, and why: the other phase split, and the best fleet without each chosen design."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from planner.candidates.candidate import Candidate
+from planner.plans.assemble import Found, Group, groups
+from planner.plans.schema import Alternative
+from planner.search import Question, find
+from solvers.linear import Limits
+
+RUNNERS_UP = 3
+
+
+def alternatives(question: Question, best: Found, chosen: Sequence[Group], limits: Limits) -> list[Alternative]:
+    """The other way to treat the phases first, then runners-up, each solved within `limits.seconds` in all."""
+    until = time.monotonic() + limits.seconds
+    made = [_other_phases(question, best, chosen, limits)]
+    banned: set[tuple[str, str]] = set()
+    lead = next((g for g in chosen if g.candidate.role != "prefill"), chosen[0])
+    for _ in range(RUNNERS_UP):
+        if time.monotonic() > until:
+            break
+        banned.add(_kind(lead.candidate))
+        rival = _solve(question, best, lambda c: _kind(c) not in banned, limits)
+        if rival is None:
+            break
+        others = groups(rival)
+        made.append(_alternative(best, rival, describe(others), _why(best, chosen, others)))
+        lead = next((g for g in others if g.candidate.role != "prefill"), others[0])
+    return made
+
+
+def _kind(c: Candidate) -> tuple[str, str]:
+    return c.node_class, str(c.design)
+
+
+def _solve(question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits) -> Found | None:
+    pool = replace(best.pool, candidates=tuple(c for c in best.pool.candidates if keep(c)))
+    rival = find(question, pool, limits) if pool.candidates else None
+    return rival if rival is not None and rival.solution.objective is not None else None
+
+
+def _other_phases(question: Question, best: Found, chosen: Sequence[Group], limits: Limits) -> Alternative:
+    """Split prefill from decode where the plan doesn't, and the other way round."""
+    split = any(g.candidate.role != "mixed" for g in chosen)
+    what = "no prefill/decode split" if split else "prefill/decode split"
+    rival = _solve(question, best, lambda c: (c.role == "mixed") == split, limits)
+    if rival is None:
+        why = (
+            "no replica that does both phases carries the load within the SLO"
+            if split
+            else "no pair of prefill and decode replicas fits and keeps the TTFT limit"
+        )
+        return Alternative(what=what, objective=None, loss=None, why=why)
+    others = groups(rival)
+    return _alternative(best, rival, what, f"{describe(others)}; {_why(best, chosen, others)}")
+
+
+def _alternative(best: Found, rival: Found, what: str, why: str) -> Alternative:
+    a, b = best.solution.objective, rival.solution.objective
+    assert a is not None and b is not None
+    unit = 1.0 / best.solution.rate if best.objective == "latency" else 1.0
+    loss = (a - b if best.objective == "throughput" else b - a) / abs(a) if a else 0.0
+    return Alternative(what=what, objective=b * unit, loss=max(loss, 0.0), why=why)
+
+
+def describe(made: Sequence[Group]) -> str:
+    """A fleet in short: "4 x tp2 h100-sxm (vllm)", prefill and decode marked."""
+    parts = []
+    for g in made[:4]:
+        role = "" if g.candidate.role == "mixed" else f"{g.candidate.role} "
+        device = g.setup.model.node_class.device.name
+        parts.append(f"{g.count} x {role}{g.candidate.design} {device} ({g.candidate.engine})")
+    return " + ".join(parts) + (" + …" if len(made) > 4 else "")
+
+
+def _why(best: Found, chosen: Sequence[Group], others: Sequence[Group]) -> str:
+    """What holds the rival back, in one sentence with numbers."""
+    ours, theirs = _per_gpu(best, chosen), _per_gpu(best, others)
+    lead = max(others, key=lambda g: g.count * g.candidate.gpus)
+    held = f"its {lead.candidate.label} is held by {limit(lead)}"
+    return f"{theirs:.3g} against {ours:.3g} req/s a GPU, {held}"
+
+
+def _per_gpu(best: Found, made: Sequence[Group]) -> float:
+    served = sum(sum(g.served.values()) for g in made if g.candidate.role != "decode")
+    return served / sum(g.count * g.candidate.gpus for g in made)
+
+
+def limit(g: Group) -> str:
+    """The limit that keeps a replica from taking more: KV room, TPOT, TTFT, or none of these."""
+    op, s = g.operation, g.setup
+    shares = {
+        "the TPOT limit": max(op.tpot_s) * s.caution[1] / s.promise.tpot_s if g.candidate.role != "prefill" else 0.0,
+        "the TTFT limit": max(op.ttft_s) * s.caution[0] / s.promise.ttft_s if g.candidate.role != "decode" else 0.0,
+        "KV room": _kv_share(g),
+    }
+    name, share = max(shares.items(), key=lambda item: item[1])
+    return name if share > 0.85 else "the load it is given" if op.utilisation < 0.85 else "its batch"
+
+
+def _kv_share(g: Group) -> float:
+    """Share of KV room in use."""
+    kv = g.candidate.use.get("kv", {})
+    return sum(kv.get(w, 0.0) * rate for w, rate in g.served.items()) / g.count

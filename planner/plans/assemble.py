@@ -1,0 +1,351 @@
+"""Solution -> Plan: places replicas on nodes, asks the cost model for each at its real load, adds up, and words the proof."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cluster_configs.schema import NodeClass, ResolvedCluster
+from planner import __version__
+from planner.candidates.candidate import Candidate
+from planner.candidates.generate import Pool
+from planner.candidates.points import Setup
+from planner.cost.memory import device_bytes, room_by_stage
+from planner.cost.shape import Floats
+from planner.cost.stages import stage_layers
+from planner.inputs.options import Objective
+from planner.inputs.workload import Workload
+from planner.plans import placement, schema
+from planner.plans.operation import Operation, operate
+from planner.problems.fleet import Transfer
+from solvers import linear
+from solvers.fleet import FleetProblem, FleetSolution
+
+UNITS: dict[Objective, str] = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", "latency": "s"}
+Z80 = 1.2815515655
+
+
+@dataclass(frozen=True)
+class Found:
+    """A solved fleet and all it was made from."""
+
+    cluster: ResolvedCluster
+    workload: Workload
+    objective: Objective
+    pool: Pool
+    problem: FleetProblem
+    solution: FleetSolution
+
+    @property
+    def candidates(self) -> dict[str, Candidate]:
+        return {c.id: c for c in self.pool.candidates}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One replica group: a candidate, how many, what it serves, how it runs."""
+
+    id: str
+    candidate: Candidate
+    count: int
+    served: Mapping[str, float]  # requests/s of each bucket, all replicas
+    operation: Operation
+    setup: Setup
+
+
+def groups(found: Found) -> list[Group]:
+    """Replica groups, those that serve most GPUs first: mixed r1…, prefill p1…, decode d1…."""
+    candidates, s = found.candidates, found.solution
+    served: dict[str, dict[str, float]] = {}
+    for (c, w), flow in s.flows.items():
+        served.setdefault(c, {})[w] = flow
+    made: list[Group] = []
+    seen = {"mixed": 0, "prefill": 0, "decode": 0}
+    for c, count in sorted(s.replicas.items(), key=lambda item: -item[1] * candidates[item[0]].gpus):
+        candidate = candidates[c]
+        if not served.get(c):
+            continue  # a replica that serves nothing is not run
+        seen[candidate.role] += 1
+        name = {"mixed": "r", "prefill": "p", "decode": "d"}[candidate.role] + str(seen[candidate.role])
+        setup = found.pool.setups[candidate.node_class, candidate.engine]
+        made.append(Group(name, candidate, count, served[c], operate(setup, candidate, served[c], count), setup))
+    return made
+
+
+@dataclass(frozen=True)
+class Path:
+    """Requests/s of one bucket along one way through the fleet, and the times they see."""
+
+    bucket: int
+    rate: float
+    first: Group
+    second: Group | None
+    ttft_s: float
+    tpot_s: float
+    kv_bytes_per_s: float | None = None
+
+
+def paths(found: Found, made: Sequence[Group]) -> list[Path]:
+    """Every way a request can take. Pair flows are known by group of candidates; inside, they follow the members' own flows."""
+    result = []
+    of_column: dict[str, list[Group]] = {}
+    for g in made:
+        w_of = found.problem.columns[g.candidate.id].group
+        if w_of is None:
+            for w, rate in g.served.items():
+                i = int(w)
+                result.append(Path(i, rate, g, None, float(g.operation.ttft_s[i]), float(g.operation.tpot_s[i])))
+        else:
+            of_column.setdefault(w_of, []).append(g)
+    for (prefill, decode, w), rate in found.solution.pair_flows.items():
+        result += _pair_paths(of_column.get(prefill, []), of_column.get(decode, []), w, rate, found.problem.pairs[prefill, decode, w])
+    return sorted(result, key=lambda p: (p.bucket, -p.rate))
+
+
+def _pair_paths(senders: list[Group], receivers: list[Group], w: str, rate: float, move: Transfer) -> list[Path]:
+    def share(members: list[Group], g: Group) -> float:
+        return g.served.get(w, 0.0) / max(sum(m.served.get(w, 0.0) for m in members), 1e-30)
+
+    made = []
+    for p in senders:
+        for d in receivers:
+            part = rate * share(senders, p) * share(receivers, d)
+            if part > 1e-9 * rate:
+                i = int(w)
+                ttft = float(p.operation.ttft_s[i] + move.latency + d.operation.tpot_s[i])
+                made.append(Path(i, part, p, d, ttft, float(d.operation.tpot_s[i]), part * move.bytes))
+    return made
+
+
+def broken(found: Found, made: Sequence[Group], slack: float = 0.02) -> list[tuple[str, str]]:
+    """(candidate, bucket) whose real mix answers later than promised by more than `slack`: to be cut off and solved again."""
+    late = []
+    for path in paths(found, made):
+        s = path.first.setup
+        ttft = path.ttft_s * s.caution[0] > s.promise.ttft_s * (1 + slack)
+        tpot = found.workload.buckets[path.bucket].osl > 1 and path.tpot_s * s.caution[1] > s.promise.tpot_s * (1 + slack)
+        if ttft or tpot:
+            guilty = path.second if tpot and path.second else path.first
+            late.append((guilty.candidate.id, str(path.bucket)))
+    return late
+
+
+def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> schema.Predicted:
+    """Totals with 80 % bands. Times are means over requests of each path's value at the workload's percentile."""
+    ways, w = paths(found, made), found.workload
+    rate = sum(p.rate for p in ways)
+    osl = np.array([b.osl for b in w.buckets], dtype=float)
+    isl = np.array([b.isl for b in w.buckets], dtype=float)
+    out = sum(p.rate * osl[p.bucket] for p in ways)
+    tokens = out + sum(p.rate * isl[p.bucket] for p in ways)
+    ttft = sum(p.rate * p.ttft_s for p in ways) / rate
+    decoding = [p for p in ways if osl[p.bucket] > 1] or ways
+    tpot = sum(p.rate * p.tpot_s for p in decoding) / sum(p.rate for p in decoding)
+    sigma_ttft = max(g.setup.model.sigma_ttft for g in made)
+    sigma_tpot = max(g.setup.model.sigma_tpot for g in made)
+    watts = sum(g.count * g.candidate.watts for g in made)
+    usd = price(found.cluster.classes, placed.used)
+    asked = w.rate_rps is not None and found.objective != "throughput"
+    speed = 0.0 if asked else sigma_tpot  # an asked rate is served; a largest one is as sure as the step times
+    busiest = max(g.operation.utilisation for g in made)
+    return schema.Predicted(
+        out_tok_per_s=band(out, speed),
+        total_tok_per_s=band(tokens, speed),
+        rps=band(rate, speed),
+        ttft_ms=band(1e3 * ttft, sigma_ttft),
+        tpot_ms=band(1e3 * tpot, sigma_tpot),
+        utilisation=band(busiest, sigma_tpot if asked else 0.0),
+        usd_per_hour=None if usd is None else band(usd, 0.0),
+        usd_per_mtok=None if usd is None else band(usd / (out * 3600 / 1e6), speed),
+        watts=band(watts, 0.2),
+        joules_per_tok=band(watts / out, math.hypot(speed, 0.2)),
+    )
+
+
+def band(value: float, sigma: float) -> schema.Band:
+    """The central 80 % of a log-normal with median `value`."""
+    factor = math.exp(Z80 * sigma)
+    return schema.Band(value=value, low=value / factor, high=value * factor)
+
+
+def price(classes: Sequence[NodeClass], used: Mapping[str, int]) -> float | None:
+    """US$/h of the whole nodes in use; None where one of them has no price."""
+    paid = [(n.price_usd_per_hour, used.get(n.id, 0)) for n in classes if used.get(n.id, 0)]
+    return None if any(p is None for p, _ in paid) else float(sum((p or 0.0) * k for p, k in paid))
+
+
+def replica(g: Group, node: NodeClass, placed: placement.Placed, mix_osl: Floats) -> schema.Replica:
+    """One group in the Plan's form."""
+    c, d, op, s = g.candidate, g.candidate.design, g.operation, g.setup
+    layers = stage_layers(len(s.model.card.stack), d.pp)
+    held = placed.stages[c.id]
+    index = np.array([k for k in range(len(s.designs)) if _is(s, k, c)][:1])
+    designs = s.designs.take(index)
+    memory = room_by_stage(s.model.card, device_bytes(node.device), designs, s.model.precisions, c.engine, s.token_budget)
+    in_flight = op.in_flight(mix_osl, c.role) * d.attn_dp
+    spread = 0.0 if s.promise.loop == "closed" else 3 * math.sqrt(max(in_flight, 1.0))
+    batch = max(1, math.ceil(in_flight + spread - 1e-6))
+    return schema.Replica(
+        id=g.id,
+        role=c.role,
+        count=g.count,
+        engine=c.engine,
+        precision=schema.PrecisionUsed(
+            weights=s.model.precisions.gemm, experts=s.model.precisions.experts, kv=s.model.precisions.kv
+        ),
+        tp=d.tp,
+        pp=d.pp,
+        attn_dp=d.attn_dp,
+        moe_tp=d.moe_tp,
+        ep=d.ep,
+        stages=[
+            schema.Stage(
+                device=node.device.name,
+                node_class=node.id,
+                nodes=[node.nodes[k] for k in held[i]],
+                gpus=c.gpus // d.pp,
+                tp=d.tp,
+                layers=layers[i],
+            )
+            for i in range(d.pp)
+        ],
+        max_batch=batch,
+        kv_tokens=_kv_tokens(s, index, d.attn_dp),
+        utilisation=op.utilisation,
+        step=schema.Step(
+            decode_s=op.decode_s,
+            prefill_s=op.prefill_s,
+            engine_s=float(s.model.engine_s(designs, np.array([op.sequences]))[0]),
+        ),
+        memory=[
+            schema.StageMemory(
+                stage=i,
+                weights_bytes=float(memory.weights_bytes[0, i]),
+                kv_bytes=float(memory.kv_bytes[0, i]),
+                activation_bytes=float(memory.activation_bytes[0, i]),
+                reserve_bytes=float(memory.reserve_bytes[0, i]),
+                capacity_bytes=float(memory.capacity_bytes[0, i]),
+            )
+            for i in range(d.pp)
+        ],
+        watts=c.watts,
+    )
+
+
+def _is(s: Setup, k: int, c: Candidate) -> bool:
+    d, want = s.designs, c.design
+    return (d.tp[k], d.pp[k], d.attn_dp[k], d.moe_tp[k], d.ep[k]) == (
+        want.tp, want.pp, want.attn_dp, want.moe_tp, want.ep,
+    )  # fmt: skip
+
+
+def _kv_tokens(s: Setup, index: np.ndarray, attn_dp: int) -> float:
+    """Cache room of one replica in tokens at the workload's mean context."""
+    from planner.cost.memory import kv_bytes_per_seq
+
+    context = max(s.mix.context, 1.0)
+    held = kv_bytes_per_seq(
+        s.model.card, s.designs.take(index), s.model.precisions, np.array([context]), stage=s.memory.stage[index]
+    )[0, 0]
+    return math.floor(attn_dp * float(s.memory.kv_bytes[index[0]]) / held * context) if held > 0 else 1e15
+
+
+def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:
+    """Shares of each bucket along each way; they add to one."""
+    ways = paths(found, made)
+    total: dict[int, float] = {}
+    for p in ways:
+        total[p.bucket] = total.get(p.bucket, 0.0) + p.rate
+    routes = []
+    for p in ways:
+        share = p.rate / total[p.bucket]
+        if p.second is None:
+            routes.append(schema.Route(bucket=p.bucket, share=share, replica=p.first.id))
+        else:
+            moved = (p.kv_bytes_per_s or 0.0) / 1e9
+            routes.append(
+                schema.Route(bucket=p.bucket, share=share, prefill=p.first.id, decode=p.second.id, kv_gb_per_s=moved)
+            )
+    return routes
+
+
+def proof(found: Found, seconds: float, seed: int, what: str) -> schema.Proof:
+    """The proof line's numbers; latency is a mean over requests."""
+    s = found.solution
+    assert s.objective is not None and s.bound is not None
+    unit = 1.0 / found.solution.rate if found.objective == "latency" else 1.0
+    objective, bound = s.objective * unit, s.bound * unit
+    status = s.status if s.status in ("optimal", "within_gap", "interrupted") else "time_limit"
+    return schema.Proof(
+        objective=objective,
+        bound=bound,
+        gap=linear.gap(objective, bound),
+        status=status,
+        seconds=seconds,
+        solver=s.solver,
+        seed=seed,
+        space=schema.Space(
+            considered=found.pool.considered, kept=len(found.problem.columns), complete=True, what=what
+        ),
+        sense="max" if found.objective == "throughput" else "min",
+        unit=UNITS[found.objective],
+    )
+
+
+def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
+    """GPUs that no replica uses, with the reason."""
+    warnings = []
+    for node in found.cluster.classes:
+        busy = sum(g.count * g.candidate.gpus for g in made if g.candidate.node_class == node.id)
+        left = node.gpus - busy
+        if left > 0:
+            reason = _why_idle(found, node, left)
+            message = f"{left} of {node.gpus} {node.device.name} idle: {reason}"
+            warnings.append(
+                schema.PlanWarning.model_validate(
+                    {"code": "idle_gpus", "message": message, "class": node.id, "count": left, "reason": reason}
+                )
+            )
+    return warnings
+
+
+def _why_idle(found: Found, node: NodeClass, left: int) -> str:
+    sizes = [c.gpus for c in found.pool.candidates if c.node_class == node.id]
+    if not sizes:
+        return "no replica of this model fits on this class and keeps the SLO"
+    if found.objective != "throughput":
+        return "the load is served without them"
+    if found.problem.budget:
+        return "a budget is spent"
+    if min(sizes) > left:
+        return f"the smallest replica that keeps the SLO takes {min(sizes)}"
+    return "they would add nothing to what the others serve"
+
+
+def assemble(
+    found: Found,
+    problem: schema.Problem,
+    made: Sequence[Group],
+    proven: schema.Proof,
+    extras: Mapping[str, Any],
+) -> schema.Plan:
+    """The Plan; `extras`: prices, warnings, alternatives."""
+    counts = {g.candidate.id: g.count for g in made}
+    nodes = {n.id: n for n in found.cluster.classes}
+    placed = placement.place(found.cluster.classes, counts, found.candidates)
+    osl = np.array([b.osl for b in found.workload.buckets], dtype=float)
+    return schema.Plan(
+        meshwright_version=__version__,
+        problem=problem,
+        replicas=[replica(g, nodes[g.candidate.node_class], placed, osl) for g in made],
+        routing=routing(found, made),
+        predicted=predicted(found, made, placed),
+        proof=proven,
+        prices=list(extras.get("prices", [])),
+        warnings=[*extras.get("warnings", []), *idle(found, made)],
+        alternatives=list(extras.get("alternatives", [])),
+    )

@@ -1,0 +1,81 @@
+"""What each replica group really does under the traffic the plan gives it: the cost model asked again at that load.
+
+A column promised its times at its own operating point and under the workload's mix; the plan may load it less, or with another mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.candidates.candidate import Candidate
+from planner.candidates.points import Setup, kv_in_use
+from planner.cost.queueing import estimate, prefill_s, work_s
+from planner.cost.shape import Floats, StepTimes
+
+ROUNDS = 6
+"""Fixed point of batch and step time: each round shrinks the error by about the utilisation."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One server of a replica group: `rate` (w,) requests/s, times (w,) without caution, sequences decoding, utilisation of the fullest
+    resource, seconds of a pure decode step and of the mean prompt alone."""
+
+    rate: Floats
+    ttft_s: Floats
+    tpot_s: Floats
+    sequences: float
+    utilisation: float
+    decode_s: float
+    prefill_s: float
+    step: StepTimes
+
+    def in_flight(self, osl: Floats, role: str) -> float:
+        """Requests in the server by Little's law."""
+        held = self.rate * np.where(np.isfinite(self.ttft_s), self.ttft_s, 0.0) * (role != "decode")
+        return float((held + self.rate * (osl - 1) * self.tpot_s * (role != "prefill")).sum())
+
+
+def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> Operation:
+    """`served[w]` requests/s of each bucket by `count` replicas of `c` together."""
+    index = np.array([_index(s, c)])
+    dp = c.design.attn_dp
+    rate = np.array([[served.get(str(w), 0.0) / (count * dp) for w in range(len(s.mix.share))]])
+    designs, mix = s.designs.take(index), s.mix
+    share = rate[0] / max(rate.sum(), 1e-30)
+    weight = share * (mix.osl - 1)
+    context = float(weight @ (mix.isl + mix.osl / 2) / weight.sum()) if weight.sum() > 0 else 0.0
+    sequences = np.array([0.0 if c.role == "prefill" else c.batch / dp])
+    for _ in range(1 if c.role == "prefill" else ROUNDS):
+        step = s.model.step_times(designs, sequences, np.array([context]), s.chunk)
+        e = estimate(
+            step, mix.new, mix.isl, mix.osl, rate, s.token_budget, s.promise.percentile, s.promise.loop, c.role
+        )
+        if not np.isfinite(e.sequences).all():
+            break
+        sequences = e.sequences
+    role = "prefill" if context == 0 else c.role
+    kv = kv_in_use(s, index, step, e, sequences, role)
+    prompt = float(prefill_s(step, mix.new, mix.isl)[0] @ share + step.t0_s[0]) if c.role != "decode" else 0.0
+    busy = float((rate * work_s(step, mix.new, mix.isl, mix.osl, role)).sum())
+    decode = float(step.t0_s[0] + sequences[0] * (step.sequence_s[0] + step.context_s_per_token[0] * context))
+    return Operation(
+        rate[0],
+        e.ttft_s[0],
+        e.tpot_s[0],
+        float(sequences[0]),
+        max(busy, float((rate * kv).sum())),
+        decode if context else 0.0,
+        prompt,
+        step,
+    )
+
+
+def _index(s: Setup, c: Candidate) -> int:
+    """Where the candidate's design stands in its setup."""
+    d, want = s.designs, c.design
+    same = (d.tp == want.tp) & (d.pp == want.pp) & (d.attn_dp == want.attn_dp)
+    return int(np.flatnonzero(same & (d.moe_tp == want.moe_tp) & (d.ep == want.ep))[0])
