@@ -1,0 +1,162 @@
+"""`meshwright fit`: options in, one call, one print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import options as o
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from planner.fits import ClassFit, Fit, Row
+
+SHOWN = 14
+"""Rows of one class in a terminal: `--json` has all."""
+
+ContextOpt = Annotated[
+    int | None, typer.Option("--isl", metavar="N", help="Tokens of context of one user. [default: 8192]")
+]
+
+
+def fit(
+    *,
+    cluster: o.ClusterArg = None,
+    gpus: o.GpusOpt = None,
+    model: o.ModelOpt,
+    isl: ContextOpt = None,
+    engine: o.EngineOpt = "any",
+    precision: o.PrecisionOpt = None,
+    kv_precision: o.KvPrecisionOpt = None,
+    json: o.JsonOpt = False,
+) -> None:
+    """Does MODEL fit? Memory per GPU, longest context and most users, for each parallelism.
+
+    \b
+    Examples:
+      meshwright fit --gpus 2xH100 --model llama-3.1-70b
+      meshwright fit cluster.yaml --model deepseek-v3 --isl 32768 --kv-precision fp8
+
+    Exit codes: 0 something fits, 2 bad input, 3 nothing fits.
+    """
+    from cluster_configs.reading import from_gpus, read_cluster
+    from model_zoo import catalog
+    from planner import fits
+    from planner.cli.output import note
+    from planner.errors import InputError
+
+    if (cluster is None) == (gpus is None):
+        raise InputError("give either CLUSTER.yaml or --gpus", hint="meshwright fit --gpus 2xH100 --model M")
+    where = read_cluster(cluster) if cluster is not None else from_gpus(gpus or "")
+    card, warnings = catalog.find(model)
+    for line in (*where.warnings, *warnings):
+        note(f"note: {line}")
+    found = fits.fit(fits.Ask(card, isl, precision, kv_precision, engine), where)
+    show(found, as_json=json)
+    if not found.fits:
+        raise fits.infeasible(found, where.name)
+
+
+def show(found: Fit, as_json: bool) -> None:
+    """Print the answer: as JSON and nothing else, or for a reader."""
+    from planner.cli.output import stdout
+
+    if as_json:
+        if found.fits:
+            typer.echo(as_document(found))
+        return
+    console = stdout()
+    console.print(headline(found))
+    for part in found.classes:
+        console.print()
+        console.print(table(part, found.context))
+
+
+def as_document(found: Fit) -> str:
+    """The answer with all rows as JSON."""
+    import json
+    from dataclasses import asdict
+
+    return json.dumps({"fits": found.fits, **asdict(found)}, indent=1)
+
+
+def headline(found: Fit) -> str:
+    """Model, size, cache: one line."""
+    p = found.precision
+    weights = p.gemm if p.gemm == p.experts else f"{p.gemm}, experts {p.experts}"
+    return (
+        f"[bold]{found.model}[/]  {found.params / 1e9:,.1f} B parameters, checkpoint"
+        f" {found.checkpoint_bytes / 1e9:,.1f} GB; here in {weights}, KV cache {p.kv}:"
+        f" {found.kv_bytes / 1e9:,.2f} GB for {found.context:,} tokens"
+    )
+
+
+def table(part: ClassFit, context: int) -> RenderableType:
+    """One class: a row for the best of each kind of parallelism by GPUs."""
+    from rich.table import Table
+
+    title = f"{part.gpus} x {part.device}"
+    if part.engine is None:
+        return f"[bold]{title}[/]  cannot serve it: {part.reason}"
+    if not part.rows:
+        return f"[bold]{title}[/]  {part.engine} has no valid parallelism for it"
+    rows = shown(part.rows)
+    capacity = rows[0].capacity_bytes / 1e9
+    grid = Table(
+        title=f"[bold]{title}[/] ({capacity:,.1f} GB each), {part.engine}", title_justify="left", box=None
+    )
+    for name in ("GPUs", "parallelism", "weights", "buffers", "KV room", "longest", f"users at {context:,}"):
+        grid.add_column(name, justify="left" if name == "parallelism" else "right")
+    for row in rows:
+        grid.add_row(*cells(row), style=None if row.fits else "dim")
+    grid.caption = "GB per GPU; buffers = activations and the engine's reserve"
+    if len(rows) < len(part.rows):
+        grid.caption += f"; {len(part.rows) - len(rows)} more with --json"
+    grid.caption_justify = "left"
+    return grid
+
+
+def cells(row: Row) -> list[str]:
+    """One row as text; sizes in GB per GPU."""
+    from planner.fits import layout
+
+    buffers = row.activation_bytes + row.reserve_bytes
+    sizes = [f"{x / 1e9:,.1f}" for x in (row.weights_bytes, buffers, row.kv_bytes)]
+    last = f"{row.concurrency:,}" if row.fits else f"no: {row.missing_bytes / 1e9:,.1f} GB short"
+    return [str(row.gpus), layout(row), *sizes, f"{row.max_context:,}" if row.max_context else "-", last]
+
+
+def shown(rows: Sequence[Row], limit: int = SHOWN) -> list[Row]:
+    """At most about `limit` rows by GPUs: the best of each kind of parallelism, as many kinds as there is
+    place for.
+
+    GPU counts: the fewest that fit, powers of two, all; before them the nearest miss. Where nothing fits, the
+    nearest miss of the largest six counts.
+    """
+    fitting = [row for row in rows if row.fits]
+    if not fitting:
+        best = _best_kinds(rows)
+        return [best[gpus][0] for gpus in sorted(best)][-6:]
+    fewest, most = min(row.gpus for row in fitting), max(row.gpus for row in fitting)
+    kinds = _best_kinds([r for r in fitting if r.gpus in (fewest, most) or r.gpus & (r.gpus - 1) == 0])
+    depth = next(n for n in range(16, 0, -1) if n == 1 or sum(len(k[:n]) for k in kinds.values()) < limit)
+    missed = [row for row in rows if row.gpus < fewest]
+    nearest = [min(missed, key=lambda row: row.missing_bytes)] if missed else []
+    return nearest + [row for gpus in sorted(kinds) for row in kinds[gpus][:depth]]
+
+
+def _best_kinds(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    """By GPUs, the best row of each combination of parallelisms, best first: most users, then longest
+    context."""
+    kinds: dict[int, dict[tuple[bool, ...], Row]] = {}
+    for row in sorted(rows, key=lambda r: (-r.concurrency, r.missing_bytes, -r.max_context)):
+        kind = (row.tp > 1, row.pp > 1, row.attn_dp > 1, row.ep > 1)
+        kinds.setdefault(row.gpus, {}).setdefault(kind, row)
+    tp_alone = (True, False, False, False)
+    return {
+        gpus: sorted(best.values(), key=lambda row: row is not best.get(tp_alone))
+        for gpus, best in kinds.items()
+    }
