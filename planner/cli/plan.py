@@ -51,8 +51,9 @@ def plan(
     """
     from planner import api  # here, not above: it loads the solvers, and `--help` must not
     from planner.cli.output import whole_file
+    from planner.cli.progress import Status
 
-    with whole_file(output) if output else nullcontext() as file:
+    with whole_file(output) if output else nullcontext() as file, Status() as status:
         found = api.plan(
             cluster,
             model,
@@ -75,6 +76,7 @@ def plan(
             gap=gap,
             time_limit_s=time_limit,
             seed=seed,
+            on_progress=status,
         )
         if file:
             file.write(found.model_dump_json(by_alias=True, indent=1) + "\n")

@@ -8,6 +8,24 @@ import time
 SECONDS_BETWEEN_LINES = 10.0
 
 
+class Status:
+    """What a command is doing, on a terminal only: call it with the words; gone when the `with` ends."""
+
+    def __init__(self) -> None:
+        self.live = sys.stderr.isatty()
+
+    def __call__(self, words: str) -> None:
+        if self.live:
+            print(f"\r\x1b[2K{words} …", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Status:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
 class Progress:
     """Call it with (done, of, found done before) after each step, in a `with` that ends the line."""
 

@@ -103,13 +103,13 @@ def replicas(plan: Plan) -> Table:
 
 def expected(plan: Plan) -> Table:
     """Predicted figures, their 80 % bands, and the limits that were to be kept."""
-    p, slo = plan.predicted, plan.problem.workload["slo"]
-    which = slo["percentile"]
+    p, slo = plan.predicted, plan.problem.workload.get("slo", {})
+    which = slo.get("percentile", "mean")
     rows = [
         ("output tokens", p.out_tok_per_s, "/s", None),
         ("requests", p.rps, "/s", None),
-        (f"time to first token, {which}", p.ttft_ms, "ms", slo["ttft_ms"]),
-        (f"time per output token, {which}", p.tpot_ms, "ms", slo["tpot_ms"]),
+        (f"time to first token, {which}", p.ttft_ms, "ms", slo.get("ttft_ms")),
+        (f"time per output token, {which}", p.tpot_ms, "ms", slo.get("tpot_ms")),
         ("cost", p.usd_per_hour, "$/h", None),
         ("cost of 1M output tokens", p.usd_per_mtok, "$", None),
         ("power", p.watts, "W", None),

@@ -20,6 +20,10 @@ from planner.plans.schema import Plan
 from planner.studies.grid import FILE_OPTIONS, Cell
 from planner.studies.journal import Journal, Row
 
+WORK_LIMIT_NODES = 10_000
+"""Of branch and bound; about a minute where a cell is hard."""
+TIME_LIMIT_S = 600.0
+
 Planner = Callable[..., Plan]
 Progress = Callable[[int, int, int], None]
 
@@ -42,13 +46,15 @@ def run(cells: list[Cell], results: Path, planner: Planner, jobs: int, progress:
 
 
 def plan_cell(**cell: Any) -> Plan:
-    """`api.plan` for a cell, whose options are named as on the command line."""
+    """`api.plan` for a cell, whose options are named as on the command line.
+
+    Limited by work, so that a cell has the same answer on a busy machine; the clock only ends the endless.
+    """
     from planner import api
 
-    options = dict(cell)
-    if "time_limit" in options:
-        options["time_limit_s"] = options.pop("time_limit")
-    return api.plan(options.pop("cluster", None), options.pop("model"), **options)
+    options = {"work_limit": WORK_LIMIT_NODES, **cell}
+    time_limit_s = options.pop("time_limit", TIME_LIMIT_S)
+    return api.plan(options.pop("cluster", None), options.pop("model"), time_limit_s=time_limit_s, **options)
 
 
 def cores() -> int:

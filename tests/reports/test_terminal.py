@@ -1,0 +1,136 @@
+"""A plan in a terminal: what must stand there, at 80 columns and 120, with and without colour."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from planner.plans.schema import Plan, Price
+from planner.reports import bars, terminal
+from planner.reports.short import short
+from tests.reports.samples import MIXED, ONE_NODE, STOPPED, memory
+
+
+def shown(plan: Plan, width: int = 80, colour: bool = False) -> str:
+    console = Console(file=StringIO(), width=width, force_terminal=colour, highlight=False)
+    terminal.render(plan, console)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def proven(plan: Plan, **changes: object) -> Plan:
+    return plan.model_copy(update={"proof": plan.proof.model_copy(update=changes)})
+
+
+@pytest.mark.parametrize("plan", [ONE_NODE, MIXED, STOPPED])
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(plan: Plan, width: int) -> None:
+    assert max(len(line) for line in shown(plan, width).splitlines()) <= width
+
+
+@pytest.mark.parametrize("plan", [ONE_NODE, MIXED])
+def test_nothing_is_cut_at_80_columns(plan: Plan) -> None:
+    assert "…" not in shown(plan)
+
+
+def test_the_headline_says_what_runs_where_and_what_comes_of_it() -> None:
+    lines = shown(ONE_NODE).splitlines()
+
+    assert lines[0] == "llama-3.1-70b on 8xH100, 8 of 8 GPUs"
+    assert lines[1] == "3,180 output tok/s · TTFT 812 ms · TPOT 41.3 ms"
+
+
+def test_with_a_rate_the_headline_says_requests_and_cost() -> None:
+    assert shown(MIXED).splitlines()[1] == "40.0 requests/s · TTFT 812 ms · TPOT 41.3 ms · $84.40/h"
+
+
+def test_each_replica_group_has_its_row() -> None:
+    text = shown(MIXED, 120)
+
+    assert "2 ×  p1  prefill  2×h100-sxm           tp4          sglang  bf16" in text
+    assert "tp2 dp4 ep8" in text
+    assert "2×h100-sxm + 2×l40s  tp2 pp2" in text
+
+
+def test_predictions_stand_beside_their_bands_and_limits() -> None:
+    row = next(line for line in shown(ONE_NODE).splitlines() if "time to first token, mean" in line)
+
+    assert row.split("mean")[1].split() == ["812", "ms", "715", "–", "918", "2,000", "ms"]
+
+
+def test_traffic_is_shown_where_there_is_a_choice() -> None:
+    assert "Traffic" not in shown(ONE_NODE)
+    assert "70 % p1 then d1, 1.90 GB/s of KV cache between" in shown(MIXED)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (ONE_NODE, "0.6 % from the best possible among 1,840 designs, 0.41 s"),
+        (proven(ONE_NODE, gap=0.0), "the best possible among 1,840 designs"),
+        (STOPPED, "out of time: 3.4 % from the best possible"),
+        (proven(ONE_NODE, status="interrupted", gap=0.2), "interrupted: 20 % from the best possible"),
+    ],
+)
+def test_the_proof_line_says_how_far_from_the_best(plan: Plan, words: str) -> None:
+    assert words in " ".join(shown(plan, 200).split())
+
+
+def test_a_status_of_optimal_is_not_called_the_best_where_the_bound_says_otherwise() -> None:
+    text = shown(proven(ONE_NODE, status="optimal", gap=0.08))
+
+    assert "8.0 % from the best possible" in text
+
+
+def test_the_bottleneck_comes_first_and_what_binds_nothing_is_said_so() -> None:
+    said = terminal.worth(MIXED)
+
+    assert said == [
+        "l40s GPUs hold it back: 4 GPUs (a node) more would save $6.40/h (7.6 %).",
+        "h100-sxm GPUs: 8 GPUs (a node) more would bring nothing.",
+    ]
+
+
+def test_of_limits_that_all_bring_nothing_none_holds_the_plan_back() -> None:
+    idle = Price(limit="watts", one_more="1 kW", worth=0.0, unit="tok/s")
+    plan = ONE_NODE.model_copy(update={"prices": [idle]})
+
+    assert terminal.worth(plan) == ["watts: 1 kW more would bring nothing."]
+
+
+def test_each_runner_up_says_why_it_lost() -> None:
+    text = " ".join(shown(ONE_NODE).split())
+
+    assert "prefill and decode apart 2,870 tok/s 9.7 % worse TTFT is met with room to spare" in text
+    assert "tp1 not possible weights of 141 GB do not fit in 80 GB" in text
+
+
+def test_what_was_assumed_is_said_with_its_value() -> None:
+    assert "slo.tpot_ms 50" in shown(ONE_NODE)
+    assert "assumed" not in shown(MIXED)
+
+
+def test_colour_adds_nothing_but_colour() -> None:
+    plain = Console(file=StringIO(), width=80, force_terminal=True, no_color=True, highlight=False)
+    terminal.render(MIXED, plain)
+    coloured = shown(MIXED, colour=True)
+
+    assert "\x1b[" in coloured
+    assert isinstance(plain.file, StringIO)
+    assert "\x1b[3" not in plain.file.getvalue()
+
+
+def test_a_bar_is_as_long_as_asked_and_full_where_memory_is_full() -> None:
+    full = memory(0, 70.0, 4.5)
+
+    assert len(bars.bar(full, 40).plain) == 40
+    assert bars.FREE not in bars.bar(full, 40).plain
+    assert bars.bar(memory(0, 0.0, 0.0, 8000.0), 40).plain == bars.FREE * 40
+
+
+def test_short_forms_are_one_word_a_fact() -> None:
+    assert [short(r) for r in MIXED.replicas] == [
+        "2x 2×h100-sxm tp4 prefill sglang bf16 b96",
+        "3x 8×h100-sxm tp2-dp4-ep8 decode sglang fp8+experts:mxfp4+KV:bf16 b512",
+        "1x 2×h100-sxm+2×l40s tp2-pp2 mixed sglang bf16 b96",
+    ]
