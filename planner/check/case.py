@@ -1,0 +1,133 @@
+"""A plan opened up: its embedded problem parsed, its groups by name, and the load that its routing puts on
+each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pydantic import BaseModel, ValidationError
+
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Device, NodeClass, ResolvedCluster
+from model_zoo.schema import ModelCard
+from planner.check.violation import Violation
+from planner.errors import InputError
+from planner.inputs.options import Options
+from planner.inputs.workload import Bucket, Workload
+from planner.plans.schema import Plan, Replica, Route
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests/s of each bucket that one group of equal replicas serves (or prefills, or decodes)."""
+
+    buckets: tuple[tuple[Bucket, float], ...]
+
+    @property
+    def rps(self) -> float:
+        """All requests of the group together, 1/s."""
+        return sum(rate for _, rate in self.buckets)
+
+    @property
+    def decode_tok_per_s(self) -> float:
+        """Tokens made by decode steps: all but the first of each request."""
+        return sum(rate * (bucket.osl - 1) for bucket, rate in self.buckets)
+
+    @property
+    def decode_context(self) -> float:
+        """Mean cached tokens of a sequence met in a decode step (long answers are met more often)."""
+        tokens = self.decode_tok_per_s
+        weighted = sum(rate * (b.osl - 1) * (b.isl + b.osl / 2) for b, rate in self.buckets)
+        return weighted / tokens if tokens else 0.0
+
+    @property
+    def prompt(self) -> float:
+        """Tokens of the mean prompt."""
+        return sum(rate * bucket.isl for bucket, rate in self.buckets) / self.rps if self.rps else 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """What all rules are checked on. `card` is None where the plan rests on measurements and embeds no
+    model."""
+
+    plan: Plan
+    cluster: ResolvedCluster
+    card: ModelCard | None
+    workload: Workload
+    options: Options
+
+    @cached_property
+    def classes(self) -> dict[str, NodeClass]:
+        """Node classes by id."""
+        return {node.id: node for node in self.cluster.classes}
+
+    @cached_property
+    def groups(self) -> dict[str, Replica]:
+        """Replica groups by id; the first where an id is used twice."""
+        return {replica.id: replica for replica in reversed(self.plan.replicas)}
+
+    @cached_property
+    def rps(self) -> float:
+        """Requests/s the plan promises."""
+        return self.plan.predicted.rps.value
+
+    def route_rps(self, route: Route) -> float:
+        """Requests/s of one route; 0 for a bucket that does not exist."""
+        if not 0 <= route.bucket < len(self.workload.buckets):
+            return 0.0
+        return self.rps * self.workload.shares[route.bucket] * route.share
+
+    @cached_property
+    def loads(self) -> dict[str, Load]:
+        """Load by group id."""
+        found: dict[str, list[tuple[Bucket, float]]] = {name: [] for name in self.groups}
+        for route in self.plan.routing:
+            for name in {route.replica, route.prefill, route.decode} & found.keys():
+                if rate := self.route_rps(route):
+                    found[str(name)].append((self.workload.buckets[route.bucket], rate))
+        return {name: Load(tuple(buckets)) for name, buckets in found.items()}
+
+    def has_warning(self, code: str) -> bool:
+        """Whether the plan says so itself."""
+        return any(warning.code == code for warning in self.plan.warnings)
+
+
+def open_case(plan: Plan) -> Case | list[Violation]:
+    """The case, or what is wrong with the problem that the plan embeds."""
+    problem = plan.problem
+    broken: list[Violation] = []
+
+    def parsed(model: type[BaseModel], data: object, where: str) -> BaseModel | None:
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            broken.extend(_complaints(error, f"problem.{where}"))
+            return None
+
+    cluster = parsed(Cluster, problem.cluster, "cluster")
+    workload = parsed(Workload, problem.workload, "workload")
+    options = parsed(Options, problem.options, "options")
+    card = parsed(ModelCard, problem.model, "model") if problem.model else None
+    devices = {name: parsed(Device, data, f"devices.{name}") for name, data in problem.devices.items()}
+    if broken:
+        return broken
+    assert isinstance(cluster, Cluster)
+    assert isinstance(workload, Workload)
+    assert isinstance(options, Options)
+    assert card is None or isinstance(card, ModelCard)
+    try:
+        own = {name: device for name, device in devices.items() if isinstance(device, Device)}
+        resolved = resolve(cluster, devices=own)
+    except InputError as error:
+        return [Violation("bad_problem", "problem.cluster", error.message)]
+    return Case(plan, resolved, card, workload, options)
+
+
+def _complaints(error: ValidationError, where: str) -> list[Violation]:
+    """Each complaint of the schema as a violation `bad_problem`."""
+    return [
+        Violation("bad_problem", ".".join([where, *map(str, e["loc"])]), str(e["msg"]))
+        for e in error.errors()
+    ]

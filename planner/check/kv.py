@@ -1,0 +1,83 @@
+"""Bytes of KV cache and recurrent state, counted anew from the card. Always the least an engine can hold."""
+
+from __future__ import annotations
+
+from model_zoo.schema import KV_BYTES, Attention, Layer, LinearAttention, Mamba2, Mla, ModelCard
+from planner.plans.schema import Replica, Stage
+
+STATE_BYTES = 4.0  # engines keep recurrent states in fp32
+
+
+def sequence_bytes(card: ModelCard, replica: Replica, stage: Stage, context: float) -> float:
+    """Bytes on one GPU of `stage` for one sequence of `context` tokens; KV heads fewer than ranks are
+    copied."""
+    layers = card.stack[stage.layers[0] : stage.layers[1]]
+    element = KV_BYTES[replica.precision.kv]
+    return sum(_layer_bytes(layer, context / replica.cp, stage.tp, element) for layer in layers)
+
+
+def prompt_bytes(card: ModelCard, kv_precision: str, tokens: float) -> float:
+    """Bytes of one prompt's cache in the whole model: what a prefill replica must send to a decode replica.
+
+    A Llama-3.1-8B prompt of 1,000 tokens: 32 layers x 2 x 8 heads x 128 x 2 bytes = 131,072 bytes a token.
+    """
+    element = KV_BYTES[kv_precision]
+    return sum(_layer_bytes(layer, tokens, 1, element) for layer in card.stack)
+
+
+def read_bytes(card: ModelCard, replica: Replica, stage: Stage, context: float) -> float:
+    """Bytes one decode step reads for one sequence on one GPU: what it stores, of it `top_k` entries where
+    attention is sparse."""
+    element = KV_BYTES[replica.precision.kv]
+    total = 0.0
+    for layer in card.stack[stage.layers[0] : stage.layers[1]]:
+        share = seen(layer, context) / max(stored(layer, context), 1.0)
+        whole = _layer_bytes(layer, context / replica.cp, stage.tp, element)
+        total += whole * min(share, 1.0) if isinstance(layer.mixer, Attention | Mla) else whole
+    return total
+
+
+def stored(layer: Layer, context: float) -> float:
+    """Cache entries of one sequence in one layer: all tokens, a window of them, or a window and one a
+    `compress` tokens."""
+    mixer = layer.mixer
+    if not isinstance(mixer, Attention | Mla):
+        return 0.0
+    compress = mixer.compress if isinstance(mixer, Attention) else None
+    inside = min(context, mixer.window) if mixer.window else (0.0 if compress else context)
+    return inside + (context / compress if compress else 0.0)
+
+
+def seen(layer: Layer, context: float) -> float:
+    """Cache entries that one query at `context` attends to: as stored, or the indexer's `top_k` where that
+    is less."""
+    mixer = layer.mixer
+    entries = stored(layer, context)
+    if isinstance(mixer, Attention | Mla) and mixer.indexer:
+        return min(entries, float(mixer.indexer.top_k))
+    return entries
+
+
+def _layer_bytes(layer: Layer, context: float, tp: int, element: float) -> float:
+    """Bytes on one of `tp` ranks of a sequence of `context` tokens in one layer."""
+    mixer = layer.mixer
+    index = _index_bytes(layer, context, element)
+    if isinstance(mixer, Attention):
+        width = mixer.head_dim + (0 if mixer.shared_kv else mixer.v_head_dim or mixer.head_dim)
+        return stored(layer, context) * max(mixer.kv_heads / tp, 1.0) * width * element + index
+    if isinstance(mixer, Mla):
+        return stored(layer, context) * (mixer.kv_lora_rank + mixer.qk_rope) * element + index
+    if isinstance(mixer, LinearAttention):
+        return mixer.value_heads * mixer.value_dim * mixer.key_dim * STATE_BYTES / tp
+    if isinstance(mixer, Mamba2):
+        return mixer.heads * mixer.head_dim * mixer.state * STATE_BYTES / tp
+    return 0.0
+
+
+def _index_bytes(layer: Layer, context: float, element: float) -> float:
+    """Index keys of sparse attention, whole on every rank; one byte an element where engines choose."""
+    mixer = layer.mixer
+    if not isinstance(mixer, Attention | Mla) or mixer.indexer is None or mixer.indexer.shared:
+        return 0.0
+    compress = mixer.compress if isinstance(mixer, Attention) else None
+    return context / (compress or 1) * mixer.indexer.head_dim * min(element, 1.0)

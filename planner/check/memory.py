@@ -1,0 +1,92 @@
+"""Bytes per GPU: the weights that must be there, all parts within the capacity, the cache as large as its
+tokens say.
+
+Bands: stated weights may lie 2 % under our leanest count (ranks are padded up, never down, but engines fuse
+and drop small tensors) and 30 % over our most generous one (padding of heads and vocabulary, redundant
+experts, scales kept in fp32). Below the band a plan would not fit although it says so; above it the figure
+belongs to another model or split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.check import kv, weights
+from planner.check.case import Case
+from planner.check.violation import EXACT, MODEL, Violation, at_most
+from planner.inputs.workload import Bucket
+from planner.plans.schema import Replica, StageMemory
+
+GENEROUS = 1.30
+GB = 1e9
+
+
+def violations(case: Case) -> Iterator[Violation]:
+    """Everything wrong with the memory of the replicas."""
+    for index, replica in enumerate(case.plan.replicas):
+        where = f"replicas[{index}].memory"
+        if sorted(part.stage for part in replica.memory) != list(range(len(replica.stages))):
+            stages = [part.stage for part in replica.memory]
+            yield Violation(
+                "memory_stages", where, f"speaks of stages {stages}, there are {len(replica.stages)}"
+            )
+            continue
+        for number, part in enumerate(replica.memory):
+            yield from _capacity(case, replica, part, f"{where}[{number}]")
+            if case.card is not None:
+                yield from _weights(case, replica, part, f"{where}[{number}].weights_bytes")
+        if case.card is not None:
+            yield from _cache(case, replica, f"replicas[{index}]")
+
+
+def _capacity(case: Case, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
+    """weights + cache + activations + reserve <= capacity <= what the device has."""
+    used = part.weights_bytes + part.kv_bytes + part.activation_bytes + part.reserve_bytes
+    if not at_most(used, part.capacity_bytes, EXACT):
+        text = f"{used / GB:.3f} GB on a GPU with {part.capacity_bytes / GB:.3f} GB"
+        yield Violation("memory_over", where, text)
+    node_class = case.classes.get(replica.stages[part.stage].node_class)
+    if node_class and not at_most(part.capacity_bytes, node_class.device.memory_gb * GB, EXACT):
+        device = node_class.device
+        text = f"{part.capacity_bytes / GB:.3f} GB, but {device.name} has {device.memory_gb:g} GB"
+        yield Violation("capacity_over", f"{where}.capacity_bytes", text)
+
+
+def _weights(case: Case, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
+    """Stated weights against our own count of the stage's layers."""
+    assert case.card is not None
+    span = weights.stage_bytes(case.card, replica, part.stage).total
+    if not part.weights_bytes >= (1 - MODEL) * span.low:
+        text = f"{part.weights_bytes / GB:.3f} GB stated, its layers weigh at least {span.low / GB:.3f} GB"
+        yield Violation("weights_understated", where, text)
+    if not part.weights_bytes <= GENEROUS * span.high:
+        text = f"{part.weights_bytes / GB:.3f} GB stated, its layers weigh at most {span.high / GB:.3f} GB"
+        yield Violation("weights_overstated", where, text)
+
+
+def _cache(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
+    """kv_tokens within kv_bytes on every stage, at the workload's mean context, over all attention-dp
+    ranks."""
+    assert case.card is not None
+    context = longest_mean_context(case.workload.buckets, case.workload.shares)
+    for number, part in enumerate(replica.memory):
+        stage = replica.stages[part.stage]
+        per_sequence = kv.sequence_bytes(case.card, replica, stage, context)
+        if not per_sequence:
+            continue
+        room = replica.attn_dp * context * part.kv_bytes / per_sequence
+        if not at_most(replica.kv_tokens, room, MODEL):
+            text = f"{replica.kv_tokens:,.0f} tokens, but memory[{number}] has room for {room:,.0f}"
+            yield Violation("kv_tokens_over", f"{where}.kv_tokens", text)
+            return
+
+
+def longest_mean_context(buckets: list[Bucket], shares: list[float]) -> float:
+    """The longest that "mean context" can mean: of whole requests, or of sequences as decode steps meet them.
+
+    A longer one takes no more bytes a token (windows and states are paid once), so nothing sound is refused.
+    """
+    whole = sum(share * (b.isl + b.osl) for b, share in zip(buckets, shares, strict=True))
+    steps = sum(share * (b.osl - 1) for b, share in zip(buckets, shares, strict=True))
+    met = sum(share * (b.osl - 1) * (b.isl + b.osl / 2) for b, share in zip(buckets, shares, strict=True))
+    return max(whole, met / steps if steps else 0.0)

@@ -1,0 +1,161 @@
+"""Little's law on the stored step times: what is promised per second must find room in the batch and in the
+cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from model_zoo.schema import ModelCard
+from planner.check import kv
+from planner.check.case import Case, Load
+from planner.check.violation import EXACT, MODEL, Violation, at_most
+from planner.plans.schema import Band, Replica, Stage
+
+CAUTIOUS = 0.1  # at this risk or below a limit must hold at the upper edge of the 80 % band
+
+
+def violations(case: Case) -> Iterator[Violation]:
+    """Everything that does not fit in time."""
+    for index, replica in enumerate(case.plan.replicas):
+        where = f"replicas[{index}]"
+        if not at_most(replica.utilisation, 1.0, MODEL):
+            text = f"busy {replica.utilisation:.4g} of the time"
+            yield Violation("utilisation_over", f"{where}.utilisation", text)
+        step = replica.step
+        if step.decode_s and not at_most(step.engine_s, step.decode_s):
+            text = f"the engine's share {step.engine_s:g} s exceeds the step of {step.decode_s:g} s"
+            yield Violation("engine_over_step", f"{where}.step", text)
+        yield from _batch(replica, case.loads[replica.id], f"{where}.max_batch")
+        if case.card is not None:
+            yield from _cache(case, case.card, replica, where)
+    yield from _fleet(case)
+    yield from _promises(case)
+
+
+def sequences(replica: Replica, load: Load) -> float:
+    """Sequences being decoded at once by the whole group: rate x (osl - 1) x step."""
+    return load.decode_tok_per_s * replica.step.decode_s if replica.role != "prefill" else 0.0
+
+
+def _batch(replica: Replica, load: Load, where: str) -> Iterator[Violation]:
+    """Sequences in flight within max_batch."""
+    batch = replica.count * replica.max_batch
+    if not at_most(sequences(replica, load), batch, MODEL):
+        text = f"{sequences(replica, load):.4g} sequences decode at once by Little's law, room for {batch}"
+        yield Violation("batch_over", where, text)
+
+
+def resident_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage, load: Load) -> float:
+    """Bytes of cache on one GPU of the stage, summed over replicas and attention-dp ranks, by Little's law.
+
+    Half a prompt while it is prefilled, the prompt and half the answer while it is decoded; shared prefixes
+    count once for all, so they are left out.
+    """
+    total = 0.0
+    for bucket, rate in load.buckets:
+        own = bucket.isl * (1 - case.workload.prefix_hit)
+        if replica.role != "decode":
+            total += rate * replica.step.prefill_s * kv.sequence_bytes(card, replica, stage, own / 2)
+        if replica.role != "prefill":
+            held = kv.sequence_bytes(card, replica, stage, own + bucket.osl / 2)
+            total += rate * (bucket.osl - 1) * replica.step.decode_s * held
+    return total
+
+
+def _cache(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
+    """What is resident fits kv_bytes on every stage, and kv_tokens."""
+    load, servers = case.loads[replica.id], replica.count * replica.attn_dp
+    shortest = min((b.isl * (1 - case.workload.prefix_hit) for b in case.workload.buckets), default=1.0)
+    for part in replica.memory:
+        stage = replica.stages[part.stage]
+        needed = resident_bytes(case, card, replica, stage, load)
+        if not at_most(needed, servers * part.kv_bytes, MODEL):
+            text = (
+                f"{needed / servers / 1e9:.4g} GB resident on a GPU of stage {part.stage} by Little's law, "
+            )
+            yield Violation("kv_over", f"{where}.memory", f"{text}{part.kv_bytes / 1e9:.4g} GB reserved")
+            return
+        token = kv.sequence_bytes(card, replica, stage, shortest) / max(shortest, 1.0)
+        if token and not at_most(needed * replica.attn_dp / servers / token, replica.kv_tokens, MODEL):
+            tokens = needed / replica.count / token
+            text = f"{tokens:,.0f} tokens resident in one replica by Little's law, "
+            yield Violation("kv_over", f"{where}.kv_tokens", f"{text}room for {replica.kv_tokens:,.0f}")
+            return
+
+
+def _fleet(case: Case) -> Iterator[Violation]:
+    """Predicted means against the stored times and batches of all groups. Percentiles say nothing of
+    means."""
+    if (case.workload.rate_rps and case.workload.slo.percentile != "mean") or not case.rps:
+        return
+    predicted, groups = case.plan.predicted, case.groups
+    lone_s = sum(
+        load.rps * groups[name].step.prefill_s
+        for name, load in case.loads.items()
+        if groups[name].role != "decode"
+    )
+    yield from _not_below(
+        "ttft_ms", predicted.ttft_ms.value, 1e3 * lone_s / case.rps, "a mean prompt alone takes"
+    )
+    decoding = [
+        (sum(rate for bucket, rate in load.buckets if bucket.osl > 1), groups[name])
+        for name, load in case.loads.items()
+        if groups[name].role != "prefill"
+    ]
+    if rate := sum(rate for rate, _ in decoding):
+        step_ms = 1e3 * sum(rate * group.step.decode_s for rate, group in decoding) / rate
+        yield from _not_below("tpot_ms", predicted.tpot_ms.value, step_ms, "decode steps alone take")
+    if len({bucket.osl for bucket in case.workload.buckets}) == 1 or len(decoding) == 1:
+        yield from _all_in_flight(case)
+
+
+def _not_below(name: str, value_ms: float, floor_ms: float, what: str) -> Iterator[Violation]:
+    if not at_most(floor_ms, value_ms, MODEL):
+        text = f"{value_ms:.5g} ms, but {what} {floor_ms:.5g} ms"
+        yield Violation(f"{name.removesuffix('_ms')}_below_step", f"predicted.{name}", text)
+
+
+def _all_in_flight(case: Case) -> Iterator[Violation]:
+    """rate x (TTFT + (osl - 1) TPOT) within all batches; of TTFT only where one group does both phases."""
+    predicted = case.plan.predicted
+    serving = [case.groups[name] for name, load in case.loads.items() if load.rps]
+    steps = sum(
+        share * (b.osl - 1) for b, share in zip(case.workload.buckets, case.workload.shares, strict=True)
+    )
+    seconds = steps * predicted.tpot_ms.value / 1e3
+    if all(group.role == "mixed" for group in serving):
+        seconds += predicted.ttft_ms.value / 1e3
+    room = sum(group.count * group.max_batch for group in serving if group.role != "prefill")
+    if not at_most(case.rps * seconds, room, MODEL):
+        text = f"{case.rps * seconds:.4g} requests in flight by Little's law, room for {room}"
+        yield Violation("batch_over", "predicted", text)
+
+
+def _promises(case: Case) -> Iterator[Violation]:
+    """The rate asked for is served, and latencies keep the SLO unless the plan says that it was relaxed."""
+    predicted, slo = case.plan.predicted, case.workload.slo
+    busy = [replica.utilisation for replica in case.plan.replicas]
+    value = predicted.utilisation.value
+    if not (at_most(value, max(busy), MODEL) and at_most(min(busy), value, MODEL)):
+        text = f"{value:.4g}, but replicas are busy for {min(busy):.4g} to {max(busy):.4g} of the time"
+        yield Violation("utilisation_wrong", "predicted.utilisation", text)
+    rate = case.workload.rate_rps
+    if rate is not None and not at_most(rate, predicted.rps.value, EXACT):
+        text = f"{predicted.rps.value:.6g} req/s, asked for {rate:.6g}"
+        yield Violation("rate_not_served", "predicted.rps", text)
+    if case.has_warning("slo_relaxed"):
+        return
+    for name, band, limit in (
+        ("ttft_ms", predicted.ttft_ms, slo.ttft_ms),
+        ("tpot_ms", predicted.tpot_ms, slo.tpot_ms),
+    ):
+        if limit is not None and not at_most(_cautious(case, band), limit, MODEL):
+            text = f"{_cautious(case, band):.5g} ms, the limit is {limit:g} ms"
+            yield Violation("slo_missed", f"predicted.{name}", text)
+
+
+def _cautious(case: Case, band: Band) -> float:
+    """The value that must keep the limit. Groups that differ share one band in `predicted`, so it speaks of
+    none of them."""
+    kinds = {(replica.engine, stage.device) for replica in case.plan.replicas for stage in replica.stages}
+    return band.high if case.options.risk <= CAUTIOUS and len(kinds) == 1 else band.value

@@ -1,0 +1,74 @@
+"""All rules, in the order in which a reader wants to hear of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from planner.check import (
+    budgets,
+    memory,
+    packing,
+    proof,
+    queueing,
+    roofline,
+    routing,
+    structure,
+    totals,
+    transfer,
+)
+from planner.check.case import Case, open_case
+from planner.check.violation import Violation
+from planner.plans.schema import Plan
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One topic: what it verifies, in words, and how."""
+
+    name: str
+    what: str
+    violations: Callable[[Case], Iterable[Violation]]
+
+
+SHAPE = (
+    Rule("structure", "layers covered once, splits multiply out, engine rules hold", structure.violations),
+    Rule("routing", "shares add up to one, groups exist and have the right roles", routing.violations),
+)
+"""Rules without which the others make no sense."""
+
+RULES = (
+    *SHAPE,
+    Rule("memory", "weights, KV cache, activations and reserve fit every GPU", memory.violations),
+    Rule("packing", "all replicas fit on their nodes and scale-up domains at once", packing.violations),
+    Rule("transfer", "KV and activation flows fit NICs and zone links", transfer.violations),
+    Rule(
+        "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations
+    ),
+    Rule("roofline", "no step time is below bytes / peak bandwidth or FLOPs / peak", roofline.violations),
+    Rule("totals", "tokens, money and energy follow from rates, nodes and watts", totals.violations),
+    Rule("budgets", "within the budgets and power caps", budgets.violations),
+    Rule("proof", "objective, bound, gap and status agree", proof.violations),
+)
+
+
+def check(plan: Plan) -> list[Violation]:
+    """Every broken limit of `plan`, in the order of `RULES`; empty = sound. Never raises.
+
+    Where the shape itself is broken the other rules would only repeat it, so they wait.
+    """
+    case = open_case(plan)
+    if isinstance(case, list):
+        return case
+    broken = [violation for rule in SHAPE for violation in _found(rule, case)]
+    if broken:
+        return broken
+    return [violation for rule in RULES if rule not in SHAPE for violation in _found(rule, case)]
+
+
+def _found(rule: Rule, case: Case) -> list[Violation]:
+    """What one rule finds. Numbers too large to compute with are a finding too."""
+    try:
+        return list(rule.violations(case))
+    except (OverflowError, ZeroDivisionError) as error:
+        return [Violation("absurd_number", rule.name, f"a figure is too large or too small: {error}")]

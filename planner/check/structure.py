@@ -1,0 +1,180 @@
+"""Shape of each replica: layers covered once and in order, the split of a stage multiplies out, the engine
+can run it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from model_zoo.schema import (
+    KV_BYTES,
+    WEIGHT_BYTES,
+    Attention,
+    DenseFfn,
+    LinearAttention,
+    Mixer,
+    Mla,
+    ModelCard,
+    MoeFfn,
+)
+from planner.check.case import Case
+from planner.check.nodes import NodeIndex
+from planner.check.violation import Violation
+from planner.plans.schema import Replica
+
+REDUNDANT_SHARE = 1 / 8  # of experts, that engines add as copies to fill the ranks
+KNOWN_ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp", "measured")
+
+
+def violations(case: Case) -> Iterator[Violation]:
+    """Everything wrong with the shape of the replicas."""
+    ids = Counter(replica.id for replica in case.plan.replicas)
+    for name, times in ids.items():
+        if times > 1:
+            yield Violation("duplicate_id", "replicas", f"{times} groups are called {name}")
+    if not case.plan.replicas:
+        yield Violation("no_replicas", "replicas", "the plan runs nothing")
+    for index, replica in enumerate(case.plan.replicas):
+        where = f"replicas[{index}]"
+        yield from _stages(case, replica, where)
+        yield from _split(replica, where)
+        yield from _names(case, replica, where)
+        if case.card is not None:
+            yield from _layers(case.card, replica, where)
+            if case.card.stack and replica.engine != "llama.cpp":
+                yield from _heads(case.card, replica, where)
+                yield from _experts(case, case.card, replica, where)
+
+
+def _stages(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
+    """pp stages, each on known nodes of one class, of the device it names."""
+    if len(replica.stages) != replica.pp:
+        yield Violation(
+            "stage_count", f"{where}.stages", f"{len(replica.stages)} stages, but pp is {replica.pp}"
+        )
+    for number, stage in enumerate(replica.stages):
+        place = f"{where}.stages[{number}]"
+        node_class = case.classes.get(stage.node_class)
+        if node_class is None:
+            known = ", ".join(case.classes)
+            yield Violation(
+                "unknown_class", f"{place}.node_class", f"no class {stage.node_class}; there are {known}"
+            )
+            continue
+        if stage.device != node_class.device.name:
+            text = f"{stage.node_class} has {node_class.device.name}, not {stage.device}"
+            yield Violation("wrong_device", f"{place}.device", text)
+        index = NodeIndex(node_class.nodes)
+        if strangers := [name for name in stage.nodes if index.find(name) is None]:
+            text = f"{stage.node_class} has no node {strangers[0]}"
+            yield Violation("unknown_node", f"{place}.nodes", text)
+        if not stage.nodes:
+            yield Violation("unknown_node", f"{place}.nodes", "the stage stands on no node")
+        if len(set(stage.nodes)) < len(stage.nodes):
+            yield Violation("duplicate_node", f"{place}.nodes", "a node is named twice")
+
+
+def _split(replica: Replica, where: str) -> Iterator[Violation]:
+    """tp * attn_dp * cp = moe_tp * ep = GPUs of one stage, the same in all."""
+    attention = replica.tp * replica.attn_dp * replica.cp
+    experts = replica.moe_tp * replica.ep
+    if attention != experts:
+        text = f"tp·attn_dp·cp = {attention}, but moe_tp·ep = {experts}"
+        yield Violation("split_mismatch", where, text)
+    for number, stage in enumerate(replica.stages):
+        place = f"{where}.stages[{number}]"
+        if stage.gpus != stage.tp * replica.attn_dp * replica.cp:
+            text = f"{stage.gpus} GPUs, but tp·attn_dp·cp = {stage.tp * replica.attn_dp * replica.cp}"
+            yield Violation("stage_gpus", f"{place}.gpus", text)
+        if stage.tp != replica.tp:
+            yield Violation("stage_tp", f"{place}.tp", f"tp {stage.tp} in a replica of tp {replica.tp}")
+
+
+def _names(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
+    """Engine and precisions are known, and are those asked for."""
+    asked = case.options.engine
+    if replica.engine not in KNOWN_ENGINES or (asked != "any" and replica.engine not in (asked, "measured")):
+        yield Violation("wrong_engine", f"{where}.engine", f"{replica.engine}, asked for {asked}")
+    if case.card is None:
+        return
+    used = replica.precision
+    for field, value, known in (
+        ("weights", used.weights, WEIGHT_BYTES),
+        ("experts", used.experts, WEIGHT_BYTES),
+        ("kv", used.kv, KV_BYTES),
+    ):
+        if value not in known:
+            text = f"unknown precision {value}; there are {', '.join(known)}"
+            yield Violation("unknown_precision", f"{where}.precision.{field}", text)
+    yield from _lowered(case, case.card, replica, f"{where}.precision")
+
+
+def _lowered(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
+    """Nothing is stored in fewer bytes than the checkpoint's, or than was asked for."""
+    own, asked, used = card.weights, case.options.precision, replica.precision
+    least = [
+        ("weights", used.weights, [asked] if asked else [own.attention, own.dense], WEIGHT_BYTES),
+        ("kv", used.kv, [case.options.kv_precision or own.kv], KV_BYTES),
+    ]
+    if any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values()):
+        least.append(("experts", used.experts, [own.experts] + ([asked] if asked else []), WEIGHT_BYTES))
+    for field, value, floor, size in least:
+        known = [name for name in floor if name in size]
+        if value in size and known and size[value] < min(size[name] for name in known):
+            text = f"{value} is lower than {' or '.join(known)}, which nobody asked for"
+            yield Violation("precision_lowered", f"{where}.{field}", text)
+
+
+def _layers(card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
+    """The stages hold [0, a), [a, b), … up to the last layer; none empty."""
+    expected = 0
+    for number, stage in enumerate(replica.stages):
+        place = f"{where}.stages[{number}].layers"
+        first, end = stage.layers
+        if first != expected:
+            kind = "layers_gap" if first > expected else "layers_overlap"
+            yield Violation(kind, place, f"starts at layer {first}, expected {expected}")
+        if end <= first:
+            yield Violation("layers_empty", place, f"[{first}, {end}) holds no layer")
+        expected = end
+    if expected != len(card.stack):
+        text = f"stages end at layer {expected}, {card.name} has {len(card.stack)}"
+        yield Violation("layers_not_covered", f"{where}.stages", text)
+
+
+def _heads(card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
+    """tp divides the heads of every mixer and the width of every dense FFN."""
+    tp = replica.tp
+    for name, mixer in card.mixers.items():
+        bad = any(count % tp for count in _head_counts(mixer))
+        if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
+            bad = True
+        if bad:
+            yield Violation(
+                "heads_not_divisible", f"{where}.tp", f"the heads of {name} don't divide by tp {tp}"
+            )
+    for name, ffn in card.ffns.items():
+        if isinstance(ffn, DenseFfn) and ffn.inner % tp:
+            yield Violation("ffn_not_divisible", f"{where}.tp", f"width {ffn.inner} of {name} by tp {tp}")
+    if replica.cp > 1 and not any(isinstance(m, Attention | Mla) for m in card.mixers.values()):
+        yield Violation("cp_without_cache", f"{where}.cp", "context parallel needs a KV cache")
+
+
+def _head_counts(mixer: Mixer) -> list[int]:
+    if isinstance(mixer, LinearAttention):
+        return [mixer.key_heads, mixer.value_heads]
+    return [mixer.heads]
+
+
+def _experts(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
+    """ep divides the experts (with a few copies, or as a map places them), moe_tp their width."""
+    for name, ffn in card.ffns.items():
+        if not isinstance(ffn, MoeFfn):
+            continue
+        slots = -(-ffn.experts // replica.ep) * replica.ep
+        if slots > ffn.experts * (1 + REDUNDANT_SHARE) and case.plan.experts is None:
+            text = f"{ffn.experts} experts of {name} don't divide by ep {replica.ep}"
+            yield Violation("experts_not_divisible", f"{where}.ep", text)
+        if ffn.inner % replica.moe_tp:
+            text = f"expert width {ffn.inner} of {name} doesn't divide by moe_tp {replica.moe_tp}"
+            yield Violation("experts_not_divisible", f"{where}.moe_tp", text)

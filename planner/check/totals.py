@@ -1,0 +1,95 @@
+"""Figures that follow from one another: tokens from requests, money from nodes, joules from watts; bands in
+order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.check import packing
+from planner.check.case import Case
+from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
+from planner.plans.schema import Band
+
+SECONDS_PER_HOUR = 3600.0
+HOST_WATTS_FACTOR = (
+    2.0  # a replica's watts may include its share of the host: at most as much again as the GPUs
+)
+
+
+def violations(case: Case) -> Iterator[Violation]:
+    """Everything that does not add up."""
+    yield from _bands(case)
+    yield from _tokens(case)
+    yield from _money(case)
+    yield from _power(case)
+
+
+def _bands(case: Case) -> Iterator[Violation]:
+    """low <= value <= high."""
+    for name, band in case.plan.predicted:
+        if isinstance(band, Band) and not (at_most(band.low, band.value) and at_most(band.value, band.high)):
+            text = f"{band.low:g} <= {band.value:g} <= {band.high:g} does not hold"
+            yield Violation("band_order", f"predicted.{name}", text)
+
+
+def _tokens(case: Case) -> Iterator[Violation]:
+    """Tokens/s = requests/s x mean tokens a request."""
+    pairs = list(zip(case.workload.buckets, case.workload.shares, strict=True))
+    osl = sum(share * bucket.osl for bucket, share in pairs)
+    isl = sum(share * bucket.isl for bucket, share in pairs)
+    predicted = case.plan.predicted
+    for name, stated, own in (
+        ("out_tok_per_s", predicted.out_tok_per_s.value, case.rps * osl),
+        ("total_tok_per_s", predicted.total_tok_per_s.value, case.rps * (isl + osl)),
+    ):
+        if not same(stated, own, FIGURE):
+            text = f"{stated:.6g} tok/s, but {case.rps:.6g} req/s make {own:.6g}"
+            yield Violation("totals", f"predicted.{name}", text)
+
+
+def least_usd_per_hour(case: Case) -> float | None:
+    """Price of the nodes that the plan needs at least; None where one of them has none."""
+    total = 0.0
+    for node_class in case.cluster.classes:
+        nodes = packing.nodes_used(case, node_class)
+        if nodes and node_class.price_usd_per_hour is None:
+            return None
+        total += nodes * (node_class.price_usd_per_hour or 0.0)
+    return total
+
+
+def _money(case: Case) -> Iterator[Violation]:
+    """Whole nodes are paid for; a million output tokens cost what an hour costs, by the tokens of an hour."""
+    predicted = case.plan.predicted
+    hour, least = predicted.usd_per_hour, least_usd_per_hour(case)
+    if hour is None:
+        return
+    if least is not None and not at_most(least, hour.value, FIGURE):
+        text = f"{hour.value:.4f} USD/h, its nodes cost at least {least:.4f}"
+        yield Violation("cost_understated", "predicted.usd_per_hour", text)
+    if predicted.usd_per_mtok is not None and predicted.out_tok_per_s.value:
+        own = hour.value / SECONDS_PER_HOUR / predicted.out_tok_per_s.value * 1e6
+        if not same(predicted.usd_per_mtok.value, own, FIGURE):
+            text = f"{predicted.usd_per_mtok.value:.5g}, but the hour and its tokens give {own:.5g}"
+            yield Violation("totals", "predicted.usd_per_mtok", text)
+
+
+def _power(case: Case) -> Iterator[Violation]:
+    """Watts are at least the replicas' own, no replica takes more than its GPUs may; joules = watts /
+    tokens/s."""
+    predicted = case.plan.predicted
+    own = sum(replica.count * replica.watts for replica in case.plan.replicas)
+    if not at_most(own, predicted.watts.value, FIGURE):
+        text = f"{predicted.watts.value:.6g} W, its replicas take {own:.6g} W"
+        yield Violation("watts_understated", "predicted.watts", text)
+    for index, replica in enumerate(case.plan.replicas):
+        classes = [(case.classes.get(stage.node_class), stage.gpus) for stage in replica.stages]
+        most = sum(node_class.device.tdp_watts * gpus for node_class, gpus in classes if node_class)
+        if not at_most(replica.watts, HOST_WATTS_FACTOR * most, MODEL):
+            text = f"{replica.watts:.5g} W on GPUs of {most:.5g} W together"
+            yield Violation("watts_over", f"replicas[{index}].watts", text)
+    if tokens := predicted.out_tok_per_s.value:
+        joules = predicted.watts.value / tokens
+        if not same(predicted.joules_per_tok.value, joules, FIGURE):
+            text = f"{predicted.joules_per_tok.value:.5g}, but watts over tokens/s give {joules:.5g}"
+            yield Violation("totals", "predicted.joules_per_tok", text)

@@ -1,0 +1,127 @@
+"""What crosses the network: KV caches from prefill to decode, activations between stages; within NICs and
+links."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from cluster_configs.schema import ClusterLink, NodeClass
+from planner.check import kv
+from planner.check.case import Case
+from planner.check.violation import MODEL, Violation, at_most
+from planner.plans.schema import Replica, Route
+
+GIGA = 1e9
+ACTIVATION_BYTES = 2.0  # bf16 hidden states between stages
+
+
+@dataclass
+class Flows:
+    """Bytes/s: out of and into the NICs of each group, and from class to class (by id)."""
+
+    sent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    received: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    between: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+
+
+def violations(case: Case) -> Iterator[Violation]:
+    """Everything wrong with the flows."""
+    flows = Flows()
+    for number, route in enumerate(case.plan.routing):
+        if route.prefill is not None and route.decode is not None:
+            yield from _pair(case, route, flows, f"routing[{number}].kv_gb_per_s")
+    for name, flow in flows.sent.items():
+        yield from _ports(case, name, flow, "sends")
+    for name, flow in flows.received.items():
+        yield from _ports(case, name, flow, "receives")
+    _add_hops(case, flows)
+    yield from _links(case, flows)
+
+
+def _pair(case: Case, route: Route, flows: Flows, where: str) -> Iterator[Violation]:
+    """Adds the flow of one prefill-decode route; it must state at least what its prompts weigh."""
+    prefill, decode = case.groups[str(route.prefill)], case.groups[str(route.decode)]
+    own, stated = own_bytes_per_s(case, route, prefill), (route.kv_gb_per_s or 0.0) * GIGA
+    if not at_most(own, stated, MODEL):
+        text = f"{stated / GIGA:.4g} GB/s stated, its requests bring {own / GIGA:.4g} GB/s"
+        yield Violation("kv_flow_understated", where, text)
+    flow = max(own, stated)
+    for source, target, share in _crossings(case, prefill, decode):
+        flows.between[source.id, target.id] += share * flow
+        if not (source.id == target.id and one_domain(source)):
+            flows.sent[prefill.id] += share * flow
+            flows.received[decode.id] += share * flow
+
+
+def own_bytes_per_s(case: Case, route: Route, prefill: Replica) -> float:
+    """Bytes/s that the route's prompts bring, less what the prefix cache may hold at both ends."""
+    if case.card is None:
+        return 0.0
+    new_tokens = case.workload.buckets[route.bucket].isl * (1 - case.workload.prefix_hit)
+    return case.route_rps(route) * kv.prompt_bytes(case.card, prefill.precision.kv, new_tokens)
+
+
+def one_domain(node_class: NodeClass) -> bool:
+    """Whether scale-up links join all GPUs of the class, so that nothing inside it needs a NIC."""
+    return node_class.gpus <= max(node_class.scale_up_gpus, node_class.gpus_per_node)
+
+
+def _crossings(case: Case, prefill: Replica, decode: Replica) -> Iterator[tuple[NodeClass, NodeClass, float]]:
+    """Classes that a flow goes between, with its share: from stage to stage, in proportion to the layers
+    they have in common."""
+    layers = prefill.stages[-1].layers[1]
+    for source in prefill.stages:
+        for target in decode.stages:
+            first, end = max(source.layers[0], target.layers[0]), min(source.layers[1], target.layers[1])
+            if end > first:
+                classes = case.classes[source.node_class], case.classes[target.node_class]
+                yield *classes, (end - first) / layers
+
+
+def _ports(case: Case, name: str, flow: float, word: str) -> Iterator[Violation]:
+    """A group cannot send or receive faster than the NICs of its GPUs."""
+    group = case.groups[name]
+    nics = sum(case.classes[stage.node_class].nic_bytes_per_s * stage.gpus for stage in group.stages)
+    ports = group.count * nics
+    if not at_most(flow, ports, MODEL):
+        text = f"{name} {word} {flow / GIGA:.4g} GB/s of KV cache over NICs of {ports / GIGA:.4g} GB/s"
+        yield Violation("nic_over", f"replicas.{name}", text)
+
+
+def _add_hops(case: Case, flows: Flows) -> None:
+    """Adds the activations that pass from stage to stage of other classes."""
+    for name, group in case.groups.items():
+        load, hit = case.loads[name], case.workload.prefix_hit
+        prompts = 0.0 if group.role == "decode" else load.rps * load.prompt * (1 - hit)
+        answers = 0.0 if group.role == "prefill" else load.decode_tok_per_s
+        for first, second in pairwise(group.stages):
+            if first.node_class != second.node_class and case.card is not None:
+                flow = (prompts + answers) * case.card.hidden * ACTIVATION_BYTES
+                flows.between[first.node_class, second.node_class] += flow
+
+
+def _links(case: Case, flows: Flows) -> Iterator[Violation]:
+    """All flows over one link together within it, each direction. Between zones there must be a link."""
+    load: dict[tuple[ClusterLink, str], float] = defaultdict(float)
+    for (source, target), flow in flows.between.items():
+        a, b = case.classes[source], case.classes[target]
+        link = _link(case, a, b)
+        if link is not None:
+            load[link, "up" if (a.zone, a.id) <= (b.zone, b.id) else "down"] += flow
+        elif a.zone != b.zone and flow:
+            text = f"{flow / GIGA:.4g} GB/s from zone {a.zone} to {b.zone}, which no link joins"
+            yield Violation("no_link", "problem.cluster.links", text)
+    for (link, _), flow in load.items():
+        if not at_most(flow, link.bytes_per_s, MODEL):
+            name, limit = " - ".join(link.between), link.bytes_per_s / GIGA
+            text = f"{flow / GIGA:.4g} GB/s over the link {name} of {limit:.4g} GB/s"
+            yield Violation("link_over", "problem.cluster.links", text)
+
+
+def _link(case: Case, a: NodeClass, b: NodeClass) -> ClusterLink | None:
+    """The link between two classes, by zone or by name."""
+    ends = ({a.zone, b.zone}, {a.id, b.id}, {a.id, b.zone}, {a.zone, b.id})
+    return next((link for link in case.cluster.links if set(link.between) in ends), None)

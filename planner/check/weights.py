@@ -1,0 +1,209 @@
+"""Bytes of weights on one GPU of a stage, counted anew from the card: the least any engine holds, and the
+most.
+
+Engines differ: dense layers beside attention-dp are split over the rank or over the whole stage, shared
+experts are split or copied, vision towers and MTP layers are loaded or left out. `Span.low` takes the
+leanest choice everywhere and `Span.high` the most generous one. A plan must state something between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from model_zoo.schema import (
+    WEIGHT_BYTES,
+    Attention,
+    DenseFfn,
+    Indexer,
+    Layer,
+    LinearAttention,
+    Mamba2,
+    Mla,
+    ModelCard,
+    MoeFfn,
+)
+from planner.plans.schema import PrecisionUsed, Replica, Stage
+
+WIDEST_BYTES = 4.0  # an unquantised leftover kept in fp32
+
+
+@dataclass(frozen=True)
+class Span:
+    """Least and most."""
+
+    low: float = 0.0
+    high: float = 0.0
+
+    def __add__(self, other: Span) -> Span:
+        return Span(self.low + other.low, self.high + other.high)
+
+    def times(self, span: Span) -> Span:
+        """Product of two spans of numbers >= 0."""
+        return Span(self.low * span.low, self.high * span.high)
+
+
+@dataclass(frozen=True)
+class Split:
+    """How many ways a stage is cut: `tp` within a rank, `gpus` in all, `experts` = moe_tp * ep."""
+
+    tp: int
+    gpus: int
+    experts: int
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parameters (or bytes) of one GPU of a stage, by kind of weight."""
+
+    attention: Span = Span()
+    dense: Span = Span()
+    experts: Span = Span()
+    embedding: Span = Span()  # the input table: looked up, never read as a whole
+    head: Span = Span()
+    other: Span = Span()  # norms, routers, vision tower, MTP layers: in none of the low figures
+
+    def __add__(self, other: Parts) -> Parts:
+        return Parts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def total(self) -> Span:
+        """All kinds together."""
+        spans: Iterator[Span] = (getattr(self, f.name) for f in fields(self))
+        return sum(spans, Span())
+
+
+def split_of(replica: Replica, stage: Stage) -> Split:
+    """The split of one stage; counts as the plan states them."""
+    return Split(stage.tp, stage.gpus, replica.moe_tp * replica.ep)
+
+
+def stage_bytes(card: ModelCard, replica: Replica, index: int) -> Parts:
+    """Bytes of weights on one GPU of stage `index`, by kind."""
+    stage = replica.stages[index]
+    params = stage_params(card, split_of(replica, stage), stage.layers, index == len(replica.stages) - 1)
+    return in_bytes(params, card, replica.precision)
+
+
+def stage_params(card: ModelCard, split: Split, layers: tuple[int, int], last: bool) -> Parts:
+    """Parameters on one GPU of the stage that holds `layers`; the first also embeds, the last has the LM
+    head."""
+    stack = card.stack[layers[0] : layers[1]]
+    parts = sum((layer_params(layer, card.hidden, split) for layer in stack), Parts())
+    table = float(card.vocab * card.hidden)
+    spread = Span(table / split.gpus, table)
+    first, other = layers[0] == 0, float(card.extra_params + card.vision_params)
+    if first:
+        parts += Parts(embedding=spread)
+    if last:
+        shared = first and card.tied_embeddings
+        parts += Parts(head=Span(spread.low, 0.0 if shared else spread.high))
+        parts += Parts(embedding=Span(-spread.low, 0.0)) if shared else Parts()
+        guess = card.layer(card.mtp_layer) if card.mtp_layer else card.stack[-1]
+        extra = layer_params(guess, card.hidden, split).total.high + 2 * card.hidden**2 + 2 * table
+        other += card.mtp_layers * extra
+    return parts + Parts(other=Span(0.0, other))
+
+
+def in_bytes(params: Parts, card: ModelCard, used: PrecisionUsed) -> Parts:
+    """Parameters to bytes. A kind is stored as the plan says, or as the checkpoint does where the plan
+    keeps its precision."""
+    own = card.weights
+    kept = used.weights in (own.attention, own.dense)
+    expert_size = WEIGHT_BYTES[used.experts]
+    return Parts(
+        attention=params.attention.times(_sizes(used.weights, *([own.attention] if kept else []))),
+        dense=params.dense.times(_sizes(used.weights, *([own.dense] if kept else []))),
+        experts=params.experts.times(Span(expert_size, expert_size)),
+        embedding=params.embedding.times(_sizes(used.weights, own.embedding)),
+        head=params.head.times(_sizes(used.weights, own.embedding, own.lm_head or own.embedding)),
+        other=params.other.times(Span(0.0, WIDEST_BYTES)),
+    )
+
+
+def _sizes(*precisions: str) -> Span:
+    sizes = [WEIGHT_BYTES[precision] for precision in precisions]
+    return Span(min(sizes), max(sizes))
+
+
+def layer_params(layer: Layer, hidden: int, split: Split) -> Parts:
+    """Parameters of one layer on one GPU."""
+    parts = Parts()
+    if layer.mixer is not None:
+        parts += Parts(attention=mixer_params(layer.mixer, hidden, split.tp))
+    if isinstance(layer.ffn, DenseFfn):
+        whole = float(layer.ffn.matrices * hidden * layer.ffn.inner)
+        parts += Parts(dense=Span(whole / split.gpus, whole / split.tp))
+    elif layer.ffn is not None:
+        parts += moe_params(layer.ffn, hidden, split)
+    return parts
+
+
+def moe_params(moe: MoeFfn, hidden: int, split: Split) -> Parts:
+    """Routed experts over moe_tp * ep; shared experts and latent projections split over the stage at best,
+    copied at worst."""
+    routed = float(moe.experts * moe.matrices * (moe.latent or hidden) * moe.inner)
+    beside = float(moe.matrices * hidden * moe.shared_inner + (2 * hidden * moe.latent if moe.latent else 0))
+    return Parts(
+        experts=Span(routed / split.experts, routed / split.experts),
+        dense=Span(beside / split.gpus, beside),
+        other=Span(0.0, float(hidden * moe.experts)),  # the router, whole on every GPU
+    )
+
+
+def mixer_params(mixer: Attention | Mla | LinearAttention | Mamba2, hidden: int, tp: int) -> Span:
+    """Parameters of one mixer on one of `tp` ranks. KV heads fewer than ranks are copied; MLA's
+    down-projections always are."""
+    if isinstance(mixer, Attention):
+        low, extra = _attention(mixer, hidden, tp), _compressors(mixer, hidden)
+    elif isinstance(mixer, Mla):
+        low, extra = _mla(mixer, hidden, tp), _absorbed(mixer, tp) + _indexer(mixer.indexer, hidden, mixer)
+    elif isinstance(mixer, LinearAttention):
+        keys, values = mixer.key_heads * mixer.key_dim, mixer.value_heads * mixer.value_dim
+        ranks = (mixer.decay_rank or 0) + (mixer.gate_rank or 0)
+        low = hidden * (2 * keys + 2 * values) / tp
+        extra = hidden * (values + 2 * mixer.value_heads) / tp + ranks * (hidden + keys + values)
+    else:
+        low = hidden * 3 * mixer.heads * mixer.head_dim / tp
+        extra = hidden * (2.0 * mixer.groups * mixer.state + mixer.heads)
+    return Span(low, low + extra)
+
+
+def _attention(mixer: Attention, hidden: int, tp: int) -> float:
+    value_dim = mixer.v_head_dim or mixer.head_dim
+    queries = mixer.heads * mixer.head_dim * (2 if mixer.output_gate else 1)
+    into = queries / tp * (mixer.q_lora_rank or hidden) + hidden * (mixer.q_lora_rank or 0)
+    one = mixer.k_is_v or mixer.shared_kv
+    keys_values = max(mixer.kv_heads / tp, 1.0) * (mixer.head_dim + (0 if one else value_dim))
+    wide = mixer.heads * value_dim
+    if mixer.o_lora_rank is None:
+        return into + hidden * (keys_values + wide / tp)
+    return into + hidden * keys_values + mixer.o_lora_rank * (wide + hidden * mixer.o_groups) / tp
+
+
+def _compressors(mixer: Attention, hidden: int) -> float:
+    """Projections of compressed attention (at most two windows wide) and of the indexer."""
+    pooled = 4 * mixer.head_dim * hidden if mixer.compress else 0
+    return pooled + _indexer(mixer.indexer, hidden, mixer)
+
+
+def _mla(mixer: Mla, hidden: int, tp: int) -> float:
+    wide = mixer.heads * (mixer.qk_nope + mixer.qk_rope)
+    query = mixer.q_lora_rank * (hidden + wide / tp) if mixer.q_lora_rank else hidden * wide / tp
+    latent = hidden * (mixer.kv_lora_rank + mixer.qk_rope)
+    up = mixer.kv_lora_rank * mixer.heads * (mixer.qk_nope + mixer.v_head_dim) / tp
+    return (
+        query + latent + up + hidden * mixer.heads * mixer.v_head_dim * (2 if mixer.output_gate else 1) / tp
+    )
+
+
+def _absorbed(mixer: Mla, tp: int) -> float:
+    """The up-projection once more: engines keep a transposed copy of it for decoding."""
+    return mixer.kv_lora_rank * mixer.heads * (mixer.qk_nope + mixer.v_head_dim) / tp
+
+
+def _indexer(indexer: Indexer | None, hidden: int, mixer: Attention | Mla) -> float:
+    if indexer is None or indexer.shared:
+        return 0.0
+    source = mixer.q_lora_rank or hidden
+    return float(source * indexer.heads * indexer.head_dim + hidden * (4 * indexer.head_dim + indexer.heads))

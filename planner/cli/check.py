@@ -1,0 +1,59 @@
+"""`meshwright check PLAN.json`."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import options as o
+
+if TYPE_CHECKING:
+    from planner.check import Violation
+
+PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
+UNSOUND_EXIT = 2  # a plan that does not hold is bad input
+
+
+def check(plan: PlanArg, json: o.JsonOpt = False) -> None:
+    """Check a plan from its own figures alone, with arithmetic that shares no code with the planner.
+
+    Example: meshwright check plan.json
+
+    Exit codes: 0 sound, 2 not sound (each broken limit by name) or not readable as a plan.
+    """
+    from planner.check import check as violations_of
+    from planner.plans.reading import read_plan
+
+    violations = violations_of(read_plan(plan))
+    if json:
+        typer.echo(json_.dumps(as_json(plan, violations), indent=1))
+    elif not violations:
+        typer.echo("\n".join(sound_lines(plan)))
+    for violation in violations:
+        print(f"error: {violation}", file=sys.stderr)
+    if violations:
+        raise typer.Exit(UNSOUND_EXIT)
+
+
+def sound_lines(path: str) -> list[str]:
+    """The answer for a sound plan: the word, and what was verified."""
+    from planner.check import RULES
+
+    return [f"sound: {path}", *(f"  {rule.name:<10} {rule.what}" for rule in RULES)]
+
+
+def as_json(path: str, violations: list[Violation]) -> dict[str, object]:
+    """{"sound", "violations", "verified"}; where it is not sound also the common {"error": …} of exit 2."""
+    from planner.check import RULES
+
+    found = [{"code": v.code, "where": v.where, "message": v.message} for v in violations]
+    answer: dict[str, object] = {"sound": not violations, "violations": found}
+    if not violations:
+        return answer | {"verified": {rule.name: rule.what for rule in RULES}}
+    first = violations[0]
+    message = f"the plan is not sound: {len(violations)} broken limits, the first: {first.message}"
+    error = {"code": first.code, "message": message, "where": f"{path}, {first.where}", "hint": None}
+    return answer | {"error": error}

@@ -1,0 +1,116 @@
+"""What changed between two plans: replicas, promises, proof, and the question itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from planner.plans.schema import Band, Plan, Replica
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference: `where` in the plan, and the values before and after; None = not there."""
+
+    where: str
+    before: Any
+    after: Any
+
+    @property
+    def ratio(self) -> float | None:
+        """after / before - 1 for two numbers; None where that means nothing.
+
+        >>> Change("predicted.rps", 4.0, 5.0).ratio
+        0.25
+        """
+        numbers = all(
+            isinstance(x, int | float) and not isinstance(x, bool) for x in (self.before, self.after)
+        )
+        return self.after / self.before - 1 if numbers and self.before else None
+
+
+def diff(before: Plan, after: Plan, tolerance: float = 1e-6) -> list[Change]:
+    """Every difference that matters, most important first. Ids, node names, order and timing don't matter."""
+    changes = [*_replicas(before, after), *_predicted(before, after), *_proof(before, after)]
+    changes += _tree("problem", before.problem.model_dump(), after.problem.model_dump())
+    changes += _warnings(before, after)
+    return [change for change in changes if not _near(change, tolerance)]
+
+
+def design(replica: Replica) -> str:
+    """A replica in one line, without its id: what two plans have in common.
+
+    Layers are named only where stages have different devices.
+    """
+    split = [("tp", replica.tp), ("pp", replica.pp), ("dp", replica.attn_dp), ("cp", replica.cp)]
+    split += [("moe_tp", replica.moe_tp), ("ep", replica.ep)] if replica.ep > 1 else []
+    sizes = " ".join(f"{name}{size}" for name, size in split if size > 1 or name == "tp")
+    classes = [stage.node_class for stage in replica.stages]
+    if len(set(classes)) == 1:
+        place = classes[0]
+    else:
+        place = " + ".join(f"{s.node_class}[{s.layers[0]}:{s.layers[1]}]" for s in replica.stages)
+    used = replica.precision
+    return f"{replica.role} {sizes} on {place}, {replica.engine}, {used.weights}/{used.experts}/kv {used.kv}"
+
+
+def _replicas(before: Plan, after: Plan) -> Iterator[Change]:
+    """Counts by design; then, for designs in both, the operating points."""
+    old, new = (_by_design(plan) for plan in (before, after))
+    for name in [*old, *(name for name in new if name not in old)]:
+        counts = [sum(r.count for r in side.get(name, [])) or None for side in (old, new)]
+        yield Change(f"replicas[{name}].count", *counts)
+    for name in old.keys() & new.keys():
+        for field in ("max_batch", "kv_tokens"):
+            sides = [sorted(getattr(r, field) for r in side[name]) for side in (old, new)]
+            if len(sides[0]) == len(sides[1]) == 1:
+                yield Change(f"replicas[{name}].{field}", sides[0][0], sides[1][0])
+
+
+def _by_design(plan: Plan) -> dict[str, list[Replica]]:
+    found: dict[str, list[Replica]] = {}
+    for replica in plan.replicas:
+        found.setdefault(design(replica), []).append(replica)
+    return found
+
+
+def _predicted(before: Plan, after: Plan) -> Iterator[Change]:
+    for name in type(before.predicted).model_fields:
+        sides: list[Band | None] = [getattr(plan.predicted, name) for plan in (before, after)]
+        yield Change(f"predicted.{name}", *(None if side is None else side.value for side in sides))
+
+
+def _proof(before: Plan, after: Plan) -> Iterator[Change]:
+    for name in ("objective", "bound", "gap", "status", "sense", "unit"):
+        yield Change(f"proof.{name}", getattr(before.proof, name), getattr(after.proof, name))
+
+
+def _tree(where: str, before: Any, after: Any) -> Iterator[Change]:
+    """Leaves that differ between two trees of dicts and lists."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            yield from _tree(f"{where}.{key}", before.get(key), after.get(key))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (left, right) in enumerate(zip(before, after, strict=True)):
+            yield from _tree(f"{where}[{index}]", left, right)
+    elif before != after:
+        yield Change(where, before, after)
+
+
+def _warnings(before: Plan, after: Plan) -> Iterator[Change]:
+    """Warnings by code and message."""
+    old, new = (Counter(f"{w.code}: {w.message}" for w in plan.warnings) for plan in (before, after))
+    for text in (old - new).elements():
+        yield Change("warnings", text, None)
+    for text in (new - old).elements():
+        yield Change("warnings", None, text)
+
+
+def _near(change: Change, tolerance: float) -> bool:
+    """Whether the two sides are the same, numbers up to a relative `tolerance`."""
+    before, after = change.before, change.after
+    if isinstance(before, int | float) and isinstance(after, int | float):
+        return abs(after - before) <= tolerance * max(abs(before), abs(after))
+    return bool(before == after)
