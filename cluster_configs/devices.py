@@ -1,8 +1,8 @@
 """The device catalog: one YAML a device in `devices/`; only the file asked for is parsed.
 
-Spelling: case, `-`, `_`, blanks and `/` don't matter, nor do vendor words, SXM generations and memory kinds: what
-drivers print is understood ("NVIDIA A100-SXM4-40GB"). A memory suffix must match. A bare family means its SXM
-form, and where that comes with several memories the smallest one.
+Spelling: case, `-`, `_`, blanks and `/` don't matter, nor do vendor words, SXM generations and memory kinds:
+"NVIDIA A100-SXM4-40GB", as drivers print it, is understood. A memory suffix must match. A bare family means
+its SXM form, and where that comes with several memories the smallest one.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from cluster_configs.schema import ClusterLink, Link
 from planner.documents import Document, Loc
-from planner.errors import InputError, nearest
+from planner.errors import nearest
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,18 @@ class Ends:
 def resolve_links(
     links: Sequence[Link], ends: Ends, document: Document
 ) -> tuple[tuple[ClusterLink, ...], list[str]]:
-    """Links in SI units, ends sorted, and warnings about copies. Raises InputError."""
+    """Links in SI units, ends sorted, and warnings: copies, zones without nodes. Raises InputError."""
     found: dict[tuple[str, str], tuple[int, ClusterLink]] = {}
     warnings = []
     for i, link in enumerate(links):
+        absent = [
+            name
+            for k, name in enumerate(link.between)
+            if not _exists(name, ends, document, ("links", i, "between", k))
+        ]
+        if absent:
+            warnings.append(f"links[{i}] is left out: no node is in `{absent[0]}`")
+            continue
         resolved = _resolve(link, ends, document, ("links", i))
         first, known = found.setdefault(resolved.between, (i, resolved))
         if first == i:
@@ -73,22 +82,20 @@ def resolve_links(
 
 
 def _resolve(link: Link, ends: Ends, document: Document, at: Loc) -> ClusterLink:
-    a, b = sorted(_end(name, ends, document, (*at, "between", k)) for k, name in enumerate(link.between))
+    a, b = sorted(ends.find(name) or name for name in link.between)
     if a == b:
         raise document.error(f"a link from `{a}` to itself", (*at, "between"), "link two zones or nodes")
     return ClusterLink((a, b), 1e9 * link.gb_per_s, 1e-3 * link.latency_ms)
 
 
-def _end(name: str, ends: Ends, document: Document, at: Loc) -> str:
+def _exists(name: str, ends: Ends, document: Document, at: Loc) -> bool:
+    """Whether a link's end is there. A name much like one that is there is refused: a slip of the pen."""
     try:
-        found = ends.find(name)
+        if ends.find(name) is not None:
+            return True
     except ValueError as error:
         raise document.error(str(error), at) from None
-    if found is not None:
-        return found
-    raise _unknown(name, ends, document, at)
-
-
-def _unknown(name: str, ends: Ends, document: Document, at: Loc) -> InputError:
-    listed = " or ".join(f"`{n}`" for n in nearest(name, ends.known()))
-    return document.error(f"no zone or node is called `{name}`", at, f"did you mean {listed}?")
+    if get_close_matches(name.lower(), [known.lower() for known in ends.known()], 1):
+        listed = " or ".join(f"`{n}`" for n in nearest(name, ends.known()))
+        raise document.error(f"no zone or node is called `{name}`", at, f"did you mean {listed}?")
+    return False

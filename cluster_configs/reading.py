@@ -78,4 +78,4 @@ def _form_hint(device: str) -> str | None:
             except InputError:
                 continue
             return f"write {match['n']}x{match['d']}"
-    return FORM if re.search(r"[:;=+]|\bx", device) else None
+    return FORM if re.match(r"[\d.e]*x|[\d.]*$", device) or re.search(r"[:;=+]", device) else None

@@ -69,7 +69,7 @@ class _Filler:
     def __init__(self, catalog: Catalog, document: Document) -> None:
         self.catalog, self.document = catalog, document
         self.warnings: list[str] = []
-        self.defaulted: list[str] = []
+        self.defaulted: dict[str, None] = {}  # an ordered set
 
     def fill(self, cluster: Cluster) -> _Filled:
         devices = [
@@ -81,7 +81,7 @@ class _Filler:
             self._entry(node, device, name, i)
             for i, (node, device, name) in enumerate(zip(cluster.nodes, devices, names, strict=True))
         ]
-        return _Filled(nodes, self.warnings, self.defaulted)
+        return _Filled(nodes, self.warnings, list(self.defaulted))
 
     def _names(self, cluster: Cluster, devices: list[Device]) -> list[str]:
         """Each entry's name: its own, else the device's with the first number free."""
@@ -127,7 +127,7 @@ class _Filler:
             "nic": device.nic,
         }
         missing = {k: v for k, v in defaults.items() if getattr(node, k) is None and v is not None}
-        self.defaulted += [f"nodes[{i}].{key}" for key in missing]
+        self.defaulted |= {f"cluster.nodes.{key}": None for key in missing}
         form = node.model_copy(update={"name": name, "device": device.name, **missing})
         self._check_links_of(form, gpus, ("nodes", i))
         return _FilledNode(form, device, name, node.count, form.zone or ZONE)

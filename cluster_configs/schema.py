@@ -189,7 +189,7 @@ class ClusterLink:
 class ResolvedCluster:
     """What planning starts from: classes in reading order, links, the form with all defaults filled in.
 
-    `defaulted` names what the user left to the device or to us: "nodes[0].price_usd_per_hour".
+    `defaulted`: fields that some entry left to its device or to us, as "cluster.nodes.price_usd_per_hour".
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Workloads known by name: round figures of each kind of traffic, and limits that its users put up with.
 
-chat is the contract's; the lengths of code are near the means of the Azure LLM inference trace 2023 (code: 2,048
+chat is the contract's; the lengths of code are near the means of the Azure LLM inference trace 2023 (2,048
 in, 28 out); the others are ours.
 """
 

@@ -17,7 +17,7 @@ OPTIONAL = ("price_usd_per_hour", "watts")
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """What one replica of `design` (`gpus` of `device`) sustains of requests with lengths in these closed ranges.
+    """What one replica of `design` (`gpus` of `device`) sustains of requests of these lengths, ends included.
 
     `price_usd_per_hour` and `watts` are the whole replica's; None = not given.
     """

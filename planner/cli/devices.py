@@ -1,0 +1,96 @@
+"""`meshwright devices`: the GPUs known, as a table, or one in full with where each figure comes from."""
+
+from __future__ import annotations
+
+import json as jsons
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.options import JsonOpt
+
+if TYPE_CHECKING:
+    from cluster_configs.schema import Device
+
+PRECISIONS = ("bf16", "fp16", "fp8", "fp4", "int8", "fp32")
+
+
+def devices(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One of them.", show_default=False)
+    ] = None,
+    json: JsonOpt = False,
+) -> None:
+    """List the GPUs known, or show one with its sources.
+
+    Example: meshwright devices h100
+    """
+    from cluster_configs import devices as catalog
+
+    found = [catalog.load(n) for n in catalog.names()] if name is None else [catalog.find(name)]
+    if json:
+        forms = [device.model_dump(mode="json", exclude_none=True) for device in found]
+        print(jsons.dumps(forms if name is None else forms[0], indent=2))
+    elif name is None:
+        print("\n".join([*table(found), LEGEND]))
+    else:
+        print("\n".join(describe(found[0])))
+
+
+def table(found: list[Device]) -> list[str]:
+    """One line a device under a heading, columns aligned; never cut, whatever the terminal's width."""
+    headings = ["device", "GB", "GB/s", "bf16", "fp8", "fp4", "link", "GPUs", "watts", "$/h"]
+    rows = [headings, *(_cells(device) for device in found)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(headings))]
+    return [
+        "  ".join(
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+LEGEND = """
+GB = 1e9 bytes of memory, GB/s its bandwidth; bf16 (fp16 where there is none), fp8, fp4: dense TFLOP/s;
+link: GB/s per GPU to its peers; GPUs: of a usual node (/scale-up domain); $/h: per GPU, where sourced."""
+
+
+def _cells(d: Device) -> list[str]:
+    half = d.tflops.get("bf16") or d.tflops.get("fp16")
+    rates = ["-" if f is None else f"{f:,.0f}" for f in (half, d.tflops.get("fp8"), d.tflops.get("fp4"))]
+    node = f"{d.gpus_per_node}" + (f"/{d.scale_up_gpus}" if d.scale_up_gpus > d.gpus_per_node else "")
+    price = "-" if d.price_usd_per_gpu_hour is None else f"{d.price_usd_per_gpu_hour:.2f}"
+    memory = [f"{d.memory_gb:.1f}", f"{d.memory_gb_per_s:,.0f}"]
+    return [d.name, *memory, *rates, f"{d.intra_gb_per_s:g}", node, f"{d.tdp_watts:g}", price]
+
+
+def describe(d: Device) -> list[str]:
+    """Lines that tell all of a device, each figure with its unit, then where the figures come from.
+
+    >>> from cluster_configs.devices import find
+    >>> print("\\n".join(describe(find("h100"))[:3]))
+    h100-sxm (nvidia, hopper)
+      memory          85.9 GB (80 GiB) at 3,350 GB/s
+      bf16            989 TFLOP/s dense
+    """
+    rates = [(p, f"{d.tflops[p]:,.4g} TFLOP/s dense") for p in PRECISIONS if p in d.tflops]
+    facts = [
+        (
+            "memory",
+            f"{d.memory_gb:.1f} GB ({d.memory_gb * 1e9 / 2**30:.4g} GiB) at {d.memory_gb_per_s:,g} GB/s",
+        ),
+        *rates,
+        ("node", f"{d.gpus_per_node} GPUs"),
+        ("scale-up", f"{d.scale_up_gpus} GPUs by {d.intra_link}, {d.intra_gb_per_s:g} GB/s each way per GPU"),
+        ("network", f"{d.nic}, {d.nic_gb_per_s:g} GB/s each way per GPU"),
+        ("host link", "-" if d.pcie_gb_per_s is None else f"PCIe, {d.pcie_gb_per_s:g} GB/s each way"),
+        ("power", f"{d.tdp_watts:g} W"),
+        (
+            "price",
+            "unknown" if d.price_usd_per_gpu_hour is None else f"{d.price_usd_per_gpu_hour:g} $ per GPU hour",
+        ),
+    ]
+    lines = [f"{d.name} ({d.vendor}, {d.generation})", *(f"  {name:<15} {value}" for name, value in facts)]
+    lines += ["sources", *(f"  {name:<15} {source}" for name, source in d.sources.items())]
+    return lines + ([f"note: {d.notes}"] if d.notes else [])

@@ -1,0 +1,45 @@
+"""`meshwright schema`: the JSON Schema of a form, for editors and other programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import typer
+
+Kind = Literal["cluster", "workload", "plan", "sweep"]
+
+
+def schema(kind: Annotated[Kind, typer.Argument(help="Which form.", show_default=False)]) -> None:
+    """Print the JSON Schema of a cluster, workload, plan or sweep file.
+
+    Example: meshwright schema cluster > cluster.schema.json
+    """
+    print(json.dumps(json_schema(kind), indent=2))
+
+
+def json_schema(kind: Kind) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of the form as written, a workload's short `isl` and `osl` included."""
+    form = _model(kind).model_json_schema(mode="validation", by_alias=True)
+    if kind == "workload":
+        tokens = form["$defs"]["Bucket"]["properties"]
+        lengths = {name: {**tokens[name], "description": "instead of `buckets`"} for name in ("isl", "osl")}
+        form["properties"] |= lengths
+        form["required"] = [name for name in form.get("required", []) if name != "buckets"]
+        form["not"] = {"required": ["buckets"], "anyOf": [{"required": ["isl"]}, {"required": ["osl"]}]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"Meshwright {kind}"} | {
+        key: value for key, value in form.items() if key != "title"
+    }
+
+
+def _model(kind: Kind) -> Any:
+    """The pydantic model of a form."""
+    if kind == "cluster":
+        from cluster_configs.schema import Cluster as form
+    elif kind == "workload":
+        from planner.inputs.workload import Workload as form  # type: ignore[assignment]
+    elif kind == "plan":
+        from planner.plans.schema import Plan as form  # type: ignore[assignment]
+    else:
+        from planner.studies.schema import Sweep as form  # type: ignore[assignment]
+    return form
