@@ -57,20 +57,13 @@ def main() -> int:
 
 def start(folder: str, out: str, jobs: int) -> subprocess.Popen[bytes]:
     """The command as a user runs it."""
-    command = [
-        sys.executable,
-        "-m",
-        "planner.cli.app",
-        "sweep",
-        f"{folder}/sweep.yaml",
-        "-o",
-        f"{folder}/{out}",
-    ]
-    return subprocess.Popen([*command, "--jobs", str(jobs)], stderr=subprocess.DEVNULL)
+    program = [sys.executable, "-m", "planner.cli.app"]
+    options = ["sweep", f"{folder}/sweep.yaml", "-o", f"{folder}/{out}", "--jobs", str(jobs)]
+    return subprocess.Popen([*program, *options], stderr=subprocess.DEVNULL)
 
 
 def kill_and_resume(folder: str, jobs: int, kills: int, chance: random.Random) -> int:
-    """Run the sweep until it is done, killing it `kills` times where chance has it; how often it was killed."""
+    """Run the sweep until it is done, killing it `kills` times at random; how often it was killed."""
     out = Path(folder, "torn.jsonl")
     killed = 0
     for at in [*sorted(chance.sample(range(1, CELLS - 1), kills)), CELLS]:

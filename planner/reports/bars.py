@@ -20,8 +20,8 @@ FIGURES_WIDTH = 48
 
 
 def memory(replicas: list[Replica], width: int) -> Table:
-    """A bar for each stage of each replica group, in `width` columns, with the gigabytes of each part."""
-    rows = [(f"{r.id} {r.stages[m.stage].device}", m) for r in replicas for m in r.memory]
+    """A bar for each replica group and device, in `width` columns, with the gigabytes of each part."""
+    rows = [(f"{r.id} {device}", m) for r in replicas for device, m in fullest(r).items()]
     bar_width = max(8, min(40, width - FIGURES_WIDTH - max(len(label) for label, _ in rows)))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)
@@ -33,6 +33,16 @@ def memory(replicas: list[Replica], width: int) -> Table:
         gigabytes = [f"{part / 1e9:.1f}" for part in parts(m)]
         table.add_row(label, bar(m, bar_width), *gigabytes, f"{m.capacity_bytes / 1e9:.0f} GB")
     return table
+
+
+def fullest(replica: Replica) -> dict[str, StageMemory]:
+    """By device, the stage with the least room left: the one to look at."""
+    found: dict[str, StageMemory] = {}
+    for stage in replica.memory:
+        device = replica.stages[stage.stage].device
+        if device not in found or sum(parts(stage)) > sum(parts(found[device])):
+            found[device] = stage
+    return found
 
 
 def parts(stage: StageMemory) -> tuple[float, float, float, float]:

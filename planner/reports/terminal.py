@@ -15,6 +15,7 @@ from rich.text import Text
 from planner.plans.schema import Plan, Price, Route
 from planner.reports import bars
 from planner.reports import words as say
+from planner.reports.defaults import assumed
 
 
 def render(plan: Plan, console: Console) -> None:
@@ -31,11 +32,13 @@ def render(plan: Plan, console: Console) -> None:
         section(console, "Bottleneck", Group(*(Text(line) for line in worth(plan))))
     section(console, "Proof", proof(plan))
     if plan.problem.defaulted:
-        section(console, "Not asked for, so assumed", Text(", ".join(assumed(plan))))
+        section(console, "Not asked for, so assumed", Text(", ".join(assumed(plan.problem))))
 
 
 def warnings(plan: Plan, console: Console) -> None:
     """Print what a user should know before trusting the plan: one line each."""
+    if plan.warnings and console.is_terminal:
+        console.print()
     for w in plan.warnings:
         reason = f" ({w.reason})" if w.reason and w.reason not in w.message else ""
         console.print(Text.assemble(("warning: ", "bold yellow"), w.message, reason))
@@ -53,18 +56,16 @@ def headline(plan: Plan) -> Text:
     problem, p = plan.problem, plan.predicted
     used = sum(r.count * sum(s.gpus for s in r.stages) for r in plan.replicas)
     owned = sum(gpus_of(node, problem.devices) for node in problem.cluster["nodes"])
-    requests, tokens = (
-        f"{say.number(p.rps.value)} requests/s",
-        f"{say.number(p.out_tok_per_s.value)} output tok/s",
-    )
+    parts = [f"{say.number(p.out_tok_per_s.value)} output tok/s", f"{say.number(p.rps.value)} requests/s"]
     asked = problem.workload.get("rate_rps") is not None
+    first, second = reversed(parts) if asked else parts
     text = Text.assemble(
         (str(problem.model["name"]), "bold"),
         " on ",
         (str(problem.cluster.get("name", "cluster")), "bold"),
         f", {used:,} of {owned:,} GPUs\n",
-        (requests if asked else tokens, "bold green"),
-        f" · TTFT {say.milliseconds(p.ttft_ms.value)} · TPOT {say.milliseconds(p.tpot_ms.value)}",
+        (first, "bold green"),
+        f" · {second} · TTFT {say.milliseconds(p.ttft_ms.value)} · TPOT {say.milliseconds(p.tpot_ms.value)}",
     )
     if p.usd_per_hour:
         text.append(f" · {say.money(p.usd_per_hour.value)}/h", style="bold green" if asked else "")
@@ -88,17 +89,25 @@ def grid(*columns: str) -> Table:
     return table
 
 
-def replicas(plan: Plan) -> Table:
-    """One row a replica group."""
-    several = any(r.role != "mixed" for r in plan.replicas)
-    role = ["role"] * several
-    table = grid(">", "", *role, "each on", "layout", "engine", "precision", ">batch", ">busy")
-    for r in plan.replicas:
-        about = [say.hardware(r), say.layout(r), r.engine, say.precision(r)]
+def replicas(plan: Plan) -> RenderableType:
+    """One row a replica group; what is the same for all of them stands below, once."""
+    facts = {
+        "role": [r.role for r in plan.replicas],
+        "each on": [say.hardware(r) for r in plan.replicas],
+        "layout": [say.layout(r) for r in plan.replicas],
+        "engine": [r.engine for r in plan.replicas],
+        "precision": [say.precision(r) for r in plan.replicas],
+    }
+    common = [name for name in ("engine", "precision") if len(set(facts[name])) == 1]
+    if set(facts["role"]) == {"mixed"}:
+        del facts["role"]
+    table = grid(">", "", *(name for name in facts if name not in common), ">batch", ">busy")
+    for i, r in enumerate(plan.replicas):
+        about = [values[i] for name, values in facts.items() if name not in common]
         count = Text(f"{r.count:,} ×", style="bold green")
-        roles = [r.role] * several
-        table.add_row(count, r.id, *roles, *about, f"{r.max_batch:,}", say.percent(r.utilisation))
-    return table
+        table.add_row(count, r.id, *about, f"{r.max_batch:,}", say.percent(r.utilisation))
+    below = ", ".join(facts[name][0] for name in common)
+    return Group(table, Text(f"with {below}", style="dim")) if below else table
 
 
 def expected(plan: Plan) -> Table:
@@ -119,8 +128,8 @@ def expected(plan: Plan) -> Table:
     for label, value, unit, limit in rows:
         if value is not None:
             edges = "" if value.low == value.high else f"{say.number(value.low)} – {say.number(value.high)}"
-            bound = "" if limit is None else f"{say.number(limit)} {unit}"
-            table.add_row(label, Text(f"{say.number(value.value)} {unit}", style="bold"), edges, bound)
+            bound = "" if limit is None else say.amount(limit, unit)
+            table.add_row(label, Text(say.amount(value.value, unit), style="bold"), edges, bound)
     return table
 
 
@@ -144,16 +153,14 @@ def way(route: Route) -> str:
     return f"{say.percent(route.share)} {route.prefill} then {route.decode}{link}"
 
 
-def alternatives(plan: Plan) -> RenderableType:
-    """The runners-up, each with why it lost on a line of its own."""
-    widest = min(48, max(len(a.what) for a in plan.alternatives))
-    lines: list[RenderableType] = []
+def alternatives(plan: Plan) -> Table:
+    """The runners-up, each with what it loses and why it lost."""
+    table = grid(">", ">", "")
     for a in plan.alternatives:
         amount = "" if a.objective is None else say.rate(a.objective, plan.proof.unit)
         loss = "not possible" if a.loss is None else f"{say.percent(a.loss)} worse" if a.loss else "equal"
-        lines.append(Text(f"{a.what:<{widest}}  {amount:>14}  {loss:>12}"))
-        lines.append(Padding(Text(a.why, style="dim"), (0, 0, 0, 2), expand=False))
-    return Group(*lines)
+        table.add_row(loss, amount, Text.assemble(a.what, "\n", (a.why, "dim")))
+    return table
 
 
 def worth(plan: Plan) -> list[str]:
@@ -165,7 +172,8 @@ def worth(plan: Plan) -> list[str]:
 def sentence(plan: Plan, price: Price, first: bool) -> str:
     """One limit in words."""
     family, _, name = price.limit.partition(" ")
-    what = f"{name} GPUs" if family == "gpus" and name else price.limit.replace("_", " ")
+    kind = {"gpus": "GPUs", "nodes": "nodes"}.get(family)
+    what = f"{name} {kind}" if kind and name else price.limit.replace("_", " ")
     if price.worth <= 1e-9 * abs(plan.proof.objective):
         return f"{what}: {price.one_more} more would bring nothing."
     gain = say.rate(price.worth, price.unit)
@@ -190,19 +198,3 @@ def proof(plan: Plan) -> Text:
         f" among {many}, {say.number(p.seconds, 2)} s ({p.solver})\n",
         (p.space.what, "dim"),
     )
-
-
-def assumed(plan: Plan) -> list[str]:
-    """Defaults that were used, with their values: `slo.tpot_ms` 50."""
-    return [f"{name} {_value(plan, name)}".strip() for name in plan.problem.defaulted]
-
-
-def _value(plan: Plan, name: str) -> str:
-    """What the dotted `name` is in the problem as used; empty where it is not a plain value."""
-    for root in (plan.problem.workload, plan.problem.options, plan.problem.model_dump()):
-        found: Any = root
-        for key in name.split("."):
-            found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, (str, int, float)):
-            return f"{found:g}" if isinstance(found, float) else str(found)
-    return ""

@@ -57,6 +57,17 @@ def percent(share: float) -> str:
     return f"{shown:.1f} %" if 0.05 <= abs(shown) < 9.95 else f"{shown:.0f} %"
 
 
+def amount(value: float, unit: str) -> str:
+    """`value` in its unit, dollars in front.
+
+    >>> amount(19.2, "$/h"), amount(812.4, "ms"), amount(4952, "/s")
+    ('$19.20/h', '812 ms', '4,952 /s')
+    """
+    if unit.startswith("$"):
+        return money(value) + unit[1:]
+    return f"{number(value)} {unit}"
+
+
 def rate(value: float, unit: str) -> str:
     """An amount of the goal in its unit.
 

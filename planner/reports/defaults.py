@@ -1,0 +1,51 @@
+"""What a plan rests on that nobody asked for, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from planner.plans.schema import Problem
+
+WORDS: dict[str, Callable[[Any], str]] = {
+    "isl": lambda x: f"{x:,} tokens in",
+    "osl": lambda x: f"{x:,} tokens out",
+    "ttft_ms": lambda x: f"TTFT within {x:,g} ms",
+    "tpot_ms": lambda x: f"TPOT within {x:,g} ms",
+    "percentile": lambda x: "limits on the mean" if x == "mean" else f"limits at {x}",
+    "objective": lambda x: f"objective {x}",
+    "engine": lambda x: "any engine" if x == "any" else f"engine {x}",
+    "precision": lambda x: f"weights in {x or 'the precision of the checkpoint'}",
+    "kv_precision": lambda x: f"KV cache in {x or 'the precision of the checkpoint'}",
+}
+"""Last part of the name in `defaulted` → its words, from its value (None: left to the checkpoint)."""
+
+
+def assumed(problem: Problem) -> list[str]:
+    """Each defaulted option with the value that was used, in the order of `defaulted`.
+
+    >>> assumed(Problem(cluster={}, devices={}, model={}, workload={"slo": {"tpot_ms": 50.0}}, options={},
+    ...                 defaulted=["slo.tpot_ms", "options.precision", "workload.name"]))
+    ['TPOT within 50 ms', 'weights in the precision of the checkpoint', 'workload.name']
+    """
+    return [_words(problem, name) for name in problem.defaulted]
+
+
+def _words(problem: Problem, name: str) -> str:
+    key, value = name.split(".")[-1], _value(problem, name)
+    if key in WORDS and (value is not None or key.endswith("precision")):
+        return WORDS[key](value)
+    return name if value is None else f"{name} {value}"
+
+
+def _value(problem: Problem, name: str) -> Any:
+    """What the dotted `name` is in the problem as used; None where it is no plain value."""
+    buckets = problem.workload.get("buckets") or []
+    roots = [problem.workload, {"options": problem.options, "workload": problem.workload}, problem.options]
+    for root in [*roots, buckets[0] if len(buckets) == 1 else {}]:
+        found: Any = root
+        for key in name.split("."):
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, (str, int, float)):
+            return found
+    return None
