@@ -12,7 +12,7 @@ from typing import Any
 from cluster_configs.reading import from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
-from planner.candidates.generate import Ask, Pool, generate
+from planner.candidates.generate import ENGINES, Ask, Pool, generate
 from planner.candidates.points import Mix, Promise
 from planner.cost.precision import precisions
 from planner.errors import InputError, MeshwrightError
@@ -28,7 +28,6 @@ from planner.problems.fleet import Traffic
 from planner.search import Question, find, unserved
 from solvers.linear import Limits
 
-ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 EXTRA_SHARE = 0.3
 """Of the time limit, for alternatives and prices together."""
 
@@ -115,7 +114,9 @@ def read(
     else:
         load, defaulted = read_workload(workload, **loads)
     chosen = options_of(options)
-    defaulted += [f"options.{name}" for name in ("objective", "engine", "precision", "kv_precision") if name not in options or options[name] in (None, "any")]
+    asked_for = {k for k, v in options.items() if v not in (None, "any")}
+    names = ("objective", "engine", "precision", "kv_precision")
+    defaulted += [f"options.{name}" for name in names if name not in asked_for]
     warnings = [schema.PlanWarning(code="input", message=text) for text in notes]
     return Asked(resolved, card, load, chosen, goal(chosen, load, resolved), defaulted, warnings + lowered(chosen))
 
@@ -262,7 +263,7 @@ def problem_of(asked: Asked) -> schema.Problem:
     return schema.Problem(
         cluster=as_document(asked.cluster),
         devices=devices,
-        model=asked.card.model_dump(exclude_none=True, exclude_defaults=True),
+        model=asked.card.model_dump(exclude_none=True),
         workload=asked.workload.model_dump(exclude_none=True),
         options=used.model_dump(exclude_none=True),
         defaulted=asked.defaulted,

@@ -53,6 +53,8 @@ class Candidate:
     tpot_s: float = 0.0
     ttft_s: Mapping[str, float] = field(default_factory=dict)
     precisions: Precisions | None = None
+    late_s: Mapping[str, float] = field(default_factory=dict)  # TTFT as pairs are formed with it, rounded up
+    handoff_s: Mapping[str, float] = field(default_factory=dict)  # a prompt's KV cache over the replica's own NICs
     joined: bool = False  # spans nodes and needs one scale-up domain
     measured: bool = False
     price_usd_per_hour: float | None = None  # only of measured rows that name one

@@ -6,7 +6,9 @@ more of *any* of their resources for one request/s than B needs of *one* of its 
 
 Proof. Take a plan with B. Put k replicas of A where each B stood. Let f be B's traffic and b the one resource of B: for every resource j
 of A, sum_w use_A[j,w] f_w / k <= sum_w use_B[b,w] f_w <= n_B, since that holds bucket by bucket; so A carries f within its own limits.
-Objective and budgets (GPUs, dollars, watts) do not rise, latency does not either. Hence some optimal plan has no B.      QED
+Objective and budgets (GPUs, dollars, watts) do not rise, latency does not either: a pair's is TTFT(prefill) + transfer + a decode step, and
+where A is smaller than B its slower transfer is charged to A in full (transfer <= what B's partner takes + what A's NICs take). k replicas of
+A have the NICs of one B. Hence some optimal plan has no B.                                                             QED
 
 The resource b must be the same for all buckets of B; where B's two resources cross, nothing is dropped by it.
 """
@@ -20,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.candidates.candidate import Candidate
-from planner.cost.shape import Floats
 
 FREE = 1e-12
 """Relative slack of comparisons: the same number computed twice may differ in its last digit."""
@@ -38,7 +39,7 @@ def undominated(candidates: Sequence[Candidate], gpus_per_node: Mapping[str, int
     """The candidates that no other makes pointless, in their first order; of equals the first stays."""
     pools: dict[tuple[object, ...], list[Candidate]] = defaultdict(list)
     for c in candidates:
-        partners = (c.engine, c.gpus) if c.role != "mixed" else ()  # pairs are formed by engine and size
+        partners = (c.engine,) if c.role != "mixed" else ()  # pairs agree on the engine
         pools[c.node_class, c.role, *partners].append(c)
     kept: set[str] = set()
     for (node_class, *_), pool in pools.items():
@@ -51,6 +52,7 @@ def _survivors(pool: list[Candidate], node_gpus: int, counts: Counts) -> list[Ca
     buckets = sorted({w for c in pool for w in next(iter(c.use.values()))})
     use = np.array([[[row.get(w, np.inf) for w in buckets] for row in c.use.values()] for c in pool])  # (m, j, w)
     late = np.array([[_late(c, w, counts) for w in buckets] for c in pool])
+    handoff = np.array([[c.handoff_s.get(w, 0.0) if c.role != "mixed" else 0.0 for w in buckets] for c in pool])
     watts = np.array([c.watts if counts.watts else 0.0 for c in pool])
     peak = use.max(axis=1)
     gpus = np.array([c.gpus for c in pool])
@@ -64,7 +66,8 @@ def _survivors(pool: list[Candidate], node_gpus: int, counts: Counts) -> list[Ca
         carries = np.zeros(len(a), dtype=bool)
         for row in use[b][:, serves]:
             carries |= (needs <= row * (1 + FREE)).all(axis=1)
-        prompt = (late[a][:, serves] <= late[b][serves] * (1 + FREE)).all(axis=1)
+        slower = np.where((times > 1)[:, None], handoff[a], 0.0)
+        prompt = ((late[a] + slower)[:, serves] <= late[b][serves] * (1 + FREE)).all(axis=1)
         if not (carries & prompt & (watts[a] * times <= watts[b] * (1 + FREE))).any():
             alive.append(int(b))
     return [pool[i] for i in alive]
@@ -80,8 +83,10 @@ def _fits(a: Candidate, b: Candidate, node_gpus: int) -> bool:
     return times * -(-a.gpus // node_gpus) <= nodes and (b.joined or not a.joined)
 
 
-def _late(c: Candidate, bucket: str, counts: Counts) -> Floats | float:
+def _late(c: Candidate, bucket: str, counts: Counts) -> float:
     """Seconds that must not rise: all that a pair's TTFT or the objective counts."""
-    if c.role == "mixed" and not counts.latency:
-        return 0.0
-    return c.ttft_s.get(bucket, np.inf) + (c.tpot_s if counts.latency or c.role == "decode" else 0.0)
+    if counts.latency:
+        return c.ttft_s.get(bucket, np.inf) + c.tpot_s
+    if c.role == "prefill":
+        return c.late_s.get(bucket, np.inf)
+    return 0.0 if c.role == "mixed" else c.tpot_s

@@ -18,7 +18,18 @@ from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import Counts, undominated
-from planner.candidates.points import LEVELS, Mix, Points, Promise, Role, Setup, batched, largest, prefilling
+from planner.candidates.points import (
+    LEVELS,
+    Mix,
+    Points,
+    Promise,
+    Role,
+    Setup,
+    batched,
+    largest,
+    prefilling,
+    rounded_up,
+)
 from planner.cost.memory import room
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step, device_bytes
@@ -27,6 +38,9 @@ from planner.device_rules import why_unsupported
 from planner.engine_rules import valid_designs
 from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
+
+ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
+"""What `any` tries."""
 
 MOST_GPUS = 144
 """Largest replica offered: two racks of 72."""
@@ -86,7 +100,9 @@ def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> P
                 considered += len(made)
                 found += made
     counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
-    kept = undominated(found, {node.id: node.gpus_per_node for node in classes}, counts)
+    phases = {(c.role, c.engine) for c in found}
+    whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
+    kept = undominated(whole, {node.id: node.gpus_per_node for node in classes}, counts)
     return Pool(tuple(kept), setups, considered, fitting)
 
 
@@ -126,8 +142,7 @@ def _only(mix: Mix, w: int) -> Mix:
 def _points(s: Setup, fits: Floats, role: Role, ask: Ask) -> Points:
     """Operating points of the designs `fits` in `role`."""
     if role == "prefill" or s.mix.steps == 0:
-        index = np.repeat(fits, len(LEVELS))
-        return prefilling(s, index, np.tile(LEVELS, len(fits)))
+        return prefilling(s, fits, LEVELS)
     most = largest(s, fits, role)
     alive = most > 0
     index, batch = fits[alive], most[alive].astype(float)
@@ -155,6 +170,8 @@ def _named(points: Points, node: NodeClass, engine: str, role: Role, focus: int 
     """Points as candidates, in shares of a whole replica (attn_dp servers)."""
     designs = s.designs.take(points.index)
     watts = draw(s, points, role)
+    late = rounded_up(points.ttft_s * s.caution[0], s.promise)
+    sent = s.model.transfer_bytes(s.mix.isl)
     cap = np.inf if node.power_cap_watts is None else node.power_cap_watts / node.gpus_per_node
     for i in range(len(points.rate)):
         served = [w for w in range(len(s.mix.share)) if points.meets[i, w] and s.mix.share[w] > 0]
@@ -180,6 +197,8 @@ def _named(points: Points, node: NodeClass, engine: str, role: Role, focus: int 
             tpot_s=float(np.max(points.tpot_s[i])) if role != "prefill" else 0.0,
             ttft_s={str(w): float(points.ttft_s[i, w]) for w in served},
             precisions=s.model.precisions,
+            late_s={str(w): float(late[i, w]) for w in served} if role == "prefill" else {},
+            handoff_s={str(w): float(sent[w]) / (gpus * node.nic_bytes_per_s) for w in served},
             joined=gpus > node.gpus_per_node and gpus <= node.scale_up_gpus,
             label=f"{design}",
         )

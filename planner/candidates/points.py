@@ -23,8 +23,11 @@ from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.inputs.workload import Percentile, Slo, Workload
 
 Role = Literal["mixed", "prefill", "decode"]
-LEVELS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+LEVELS = np.arange(0.10, 0.96, 0.05)
 """Utilisations offered for prefill servers: less busy ones answer sooner."""
+
+BANDS = np.array([0.25, 0.5, 0.7, 0.85, 0.95, 1.0])
+"""Shares of the TTFT promise that a prefill server's own TTFT is rounded up to: the rest is left for transfer and first decode step."""
 
 MOST_SEQUENCES = 1024
 """Largest batch a server is planned with: what engines capture graphs and size buffers for."""
@@ -138,14 +141,24 @@ def batched(s: Setup, index: Ints, sequences: Floats, role: Role) -> Points:
     return _points(s, index, sequences, step, rate, work, role)
 
 
-def prefilling(s: Setup, index: Ints, level: Floats) -> Points:
-    """Points of servers that only prefill, busy for `level` (m,) of the time."""
-    designs, mix = s.designs.take(index), s.mix
+def prefilling(s: Setup, index: Ints, levels: Floats) -> Points:
+    """Points of servers that only prefill, each design of `index` at each of `levels` (share of the time it is busy)."""
     none = np.zeros(len(index))
-    step = s.model.step_times(designs, none, none, s.chunk)
-    work = work_s(step, mix.new, mix.isl, mix.osl, "prefill")
-    rate = level / (work @ mix.share)
-    return _points(s, index, rate * (work @ mix.share), step, rate, work, "prefill")
+    step = s.model.step_times(s.designs.take(index), none, none, s.chunk)
+    each = np.repeat(np.arange(len(index)), len(levels))
+    step = StepTimes(*(x[each] for x in vars(step).values()))
+    level = np.tile(levels, len(index))
+    work = work_s(step, s.mix.new, s.mix.isl, s.mix.osl, "prefill")
+    rate = level / (work @ s.mix.share)
+    return _points(s, index[each], level, step, rate, work, "prefill")
+
+
+def rounded_up(ttft_s: Floats, promise: Promise) -> Floats:
+    """TTFT at the next of BANDS."""
+    if not np.isfinite(promise.ttft_s):
+        return np.full_like(ttft_s, 0.0)
+    edges = BANDS * promise.ttft_s
+    return np.asarray(np.append(edges, np.inf)[np.searchsorted(edges, ttft_s * (1 - 1e-12))])
 
 
 def _points(

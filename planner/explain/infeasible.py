@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.candidates.generate import Pool
+from cluster_configs.schema import ResolvedCluster
+from model_zoo.derive import total_params, weight_bytes
+from model_zoo.schema import WEIGHT_BYTES, ModelCard, MoeFfn
+from planner.candidates.generate import ENGINES, Pool
 from planner.candidates.points import Setup, batched, prefilling
+from planner.cost.precision import precisions
+from planner.device_rules import why_unsupported
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
-from planner.inputs.options import Budget
+from planner.inputs.options import Budget, Options
 from planner.inputs.workload import Slo
 from planner.plans.assemble import Found
 from planner.search import Question
@@ -50,7 +54,7 @@ def tightest(pool: Pool, slo: Slo) -> Tightest | None:
 def quickest(s: Setup, fits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """TTFT and TPOT (n,) with one sequence in the batch, the slowest bucket's."""
     if s.mix.steps == 0:
-        points = prefilling(s, fits, np.full(len(fits), 0.05))
+        points = prefilling(s, fits, np.array([0.05]))
         return points.ttft_s.max(axis=1) * s.caution[0], np.zeros(len(fits))
     points = batched(s, fits, np.ones(len(fits)), "mixed")
     return points.ttft_s.max(axis=1) * s.caution[0], points.tpot_s.max(axis=1) * s.caution[1]
@@ -146,10 +150,29 @@ def _carries(problem: fleet.FleetProblem, g: str, nodes: int, limits: Limits) ->
     return s.objective is not None
 
 
-def does_not_fit(pool_setups: Sequence[Setup], model: str, lightest_bytes: float | None, room_bytes: float) -> Infeasible:
-    """No design's weights fit: how much the least demanding one lacks."""
-    lack = "" if lightest_bytes is None else f": at least {lightest_bytes / 1e9:.4g} GB a GPU are missing"
+def does_not_fit(cluster: ResolvedCluster, card: ModelCard, options: Options, pool: Pool) -> Infeasible:
+    """No design's weights fit, or no engine runs the model here."""
+    if not pool.setups:
+        used = precisions(card, options.precision, options.kv_precision)
+        engines = ENGINES if options.engine == "any" else (options.engine,)
+        moe = any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
+        reasons = {why_unsupported(n.device, e, used, moe) for n in cluster.classes for e in engines} - {None}
+        listed = "; ".join(sorted(str(r) for r in reasons)[:3])
+        return Infeasible(f"no engine serves {card.name} as {used.gemm} on these devices: {listed}", hint="another checkpoint, or --precision")
+    short = min(float(-s.memory.kv_bytes.max()) for s in pool.setups.values())
     return Infeasible(
-        f"{model} does not fit on any replica these nodes can form{lack}",
-        hint="see `meshwright fit` for what is missing in each layout; more GPUs, or a lower --precision",
+        f"{card.name} does not fit on any replica these nodes can form: at best {short / 1e9:.3g} GB a GPU are missing",
+        hint=_smallest_fit(cluster, card, options),
     )
+
+
+def _smallest_fit(cluster: ResolvedCluster, card: ModelCard, options: Options) -> str:
+    """How many nodes of a class would hold the model, as they are or at a lower precision."""
+    used = precisions(card, options.precision, options.kv_precision)
+    need = sum(weight_bytes(card).values()) if options.precision is None else total_params(card) * WEIGHT_BYTES[used.gemm]
+    parts = []
+    for node in cluster.classes:
+        room = 0.85 * node.device.memory_gb * 1e9 * node.gpus_per_node
+        parts.append(f"about {int(-(-need // room))} nodes of {node.gpus_per_node} {node.device.name}")
+    lower = "" if used.gemm in ("int4_wo", "nvfp4", "mxfp4") else ", or a checkpoint of lower precision (--precision fp8 or int4_wo)"
+    return f"{' or '.join(parts[:3])}{lower}; `meshwright fit` shows each layout"

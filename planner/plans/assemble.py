@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
 from planner.plans import placement, schema
 from planner.plans.operation import Operation, operate
-from planner.problems.fleet import Transfer
+from planner.problems.fleet import transfer_s
 from solvers import linear
 from solvers.fleet import FleetProblem, FleetSolution
 
@@ -102,22 +103,25 @@ def paths(found: Found, made: Sequence[Group]) -> list[Path]:
         else:
             of_column.setdefault(w_of, []).append(g)
     for (prefill, decode, w), rate in found.solution.pair_flows.items():
-        result += _pair_paths(of_column.get(prefill, []), of_column.get(decode, []), w, rate, found.problem.pairs[prefill, decode, w])
+        result += _pair_paths(found, of_column.get(prefill, []), of_column.get(decode, []), w, rate)
     return sorted(result, key=lambda p: (p.bucket, -p.rate))
 
 
-def _pair_paths(senders: list[Group], receivers: list[Group], w: str, rate: float, move: Transfer) -> list[Path]:
+def _pair_paths(found: Found, senders: list[Group], receivers: list[Group], w: str, rate: float) -> list[Path]:
     def share(members: list[Group], g: Group) -> float:
         return g.served.get(w, 0.0) / max(sum(m.served.get(w, 0.0) for m in members), 1e-30)
 
     made = []
-    for p in senders:
-        for d in receivers:
-            part = rate * share(senders, p) * share(receivers, d)
-            if part > 1e-9 * rate:
-                i = int(w)
-                ttft = float(p.operation.ttft_s[i] + move.latency + d.operation.tpot_s[i])
-                made.append(Path(i, part, p, d, ttft, float(d.operation.tpot_s[i]), part * move.bytes))
+    nodes = {n.id: n for n in found.cluster.classes}
+    i = int(w)
+    for p, d in product(senders, receivers):
+        part = rate * share(senders, p) * share(receivers, d)
+        if part <= 1e-9 * rate:
+            continue
+        move_s = transfer_s(p.candidate, d.candidate, nodes, found.cluster, w)
+        step_s = float(d.operation.tpot_s[i])
+        moved = p.candidate.handoff_s[w] * p.candidate.gpus * nodes[p.candidate.node_class].nic_bytes_per_s
+        made.append(Path(i, part, p, d, float(p.operation.ttft_s[i]) + move_s + step_s, step_s, part * moved))
     return made
 
 

@@ -1,8 +1,8 @@
 """Candidates -> the numbers of `solvers/fleet.py`: stocks, columns, prefill/decode pairs with their transfers, budgets.
 
 A pair (prefill group, decode group, bucket) exists only where engine and KV precision agree, a path joins the two classes, and the
-*pair* keeps the TTFT promise:  TTFT(prefill) + transfer + one decode step. Groups gather candidates of one class, engine and
-replica size whose own TTFT falls in the same band, so pairs stay few; a group answers as late as its latest member.
+*pair* keeps the TTFT promise:  TTFT(prefill) + transfer + one decode step. Groups gather candidates of one class and
+engine whose own TTFT and transfer are rounded up to the same bands, so pairs stay few; a decode group steps as slowly as its slowest member.
 
 Transfer: the prompt's whole KV cache over the slowest of the sender's NICs, the receiver's NICs and the zone link, after the
 prompt is done (engines that overlap it layer by layer do better: Splitwise, ISCA 2024, §4.3). Inside one scale-up domain it goes over that.
@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
 from planner.candidates.candidate import Candidate
 from planner.inputs.options import Budget, Objective
 from solvers.fleet import Column, FleetProblem, Stock, Transfer
 
-TTFT_BANDS = 4
-"""Prefill groups of one class, engine and size: by how much of the TTFT promise they use."""
+HANDOFFS = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
+"""Shares of the TTFT promise that a transfer over a replica's own NICs is rounded up to, so that replica sizes share groups."""
 
 LATENCY_S = 50e-6
 """Start of a transfer inside a zone: connection and first byte."""
@@ -40,13 +41,13 @@ class Traffic:
 
 @dataclass(frozen=True)
 class _Group:
-    """Prefill or decode candidates that pair alike."""
+    """Prefill or decode candidates that pair alike: `late_s` of TTFT by bucket, `handoff_s` a prompt's cache over their own NICs."""
 
     name: str
     node: NodeClass
     engine: str
-    gpus: int
-    late_s: Mapping[str, float]  # of its latest member, for each bucket that all members serve
+    late_s: Mapping[str, float]
+    handoff_s: Mapping[str, float]
 
 
 def state(
@@ -102,18 +103,22 @@ def _groups(
     members: dict[tuple[object, ...], list[Candidate]] = defaultdict(list)
     for c in candidates:
         if c.role != "mixed":
-            band = 0
-            if c.role == "prefill" and traffic.ttft_s < float("inf"):
-                band = min(int(TTFT_BANDS * max(c.ttft_s.values()) * traffic.ttft_caution / traffic.ttft_s), TTFT_BANDS)
-            members[c.role, c.node_class, c.engine, c.gpus, band, *sorted(c.ttft_s)].append(c)
+            handoff = tuple((w, _rounded_up(s, traffic)) for w, s in sorted(c.handoff_s.items()))
+            members[c.role, c.node_class, c.engine, handoff, *sorted(c.late_s.items())].append(c)
     groups: dict[str, list[_Group]] = {"prefill": [], "decode": []}
     member_of: dict[str, str] = {}
-    for i, ((role, node_class, engine, gpus, *_), pool) in enumerate(members.items()):
-        name = f"{role} {i} {node_class} {engine} {gpus}"
-        late = {w: max(c.ttft_s[w] if role == "prefill" else c.tpot_s for c in pool) for w in pool[0].ttft_s}
-        groups[str(role)].append(_Group(name, nodes[str(node_class)], str(engine), int(str(gpus)), late))
+    for i, ((role, node_class, engine, handoff, *_), pool) in enumerate(members.items()):
+        name = f"{role} {i} {node_class} {engine}"
+        late = dict(pool[0].late_s) or {w: max(c.tpot_s for c in pool) for w in pool[0].ttft_s}
+        groups[str(role)].append(_Group(name, nodes[str(node_class)], str(engine), late, dict(handoff)))  # type: ignore[call-overload]
         member_of |= {c.id: name for c in pool}
     return groups, member_of
+
+
+def _rounded_up(seconds: float, traffic: Traffic) -> float:
+    """To the next of HANDOFFS of the TTFT promise (of a second where there is none)."""
+    promise = traffic.ttft_s if traffic.ttft_s < float("inf") else 1.0
+    return next((h * promise for h in HANDOFFS if seconds <= h * promise), seconds)
 
 
 def _pairs(
@@ -123,36 +128,54 @@ def _pairs(
     pairs: dict[tuple[str, str, str], Transfer] = {}
     nic: dict[str, float] = {}
     links: dict[str, float] = {}
-    for p in groups["prefill"]:
-        for d in groups["decode"]:
-            if p.engine != d.engine:
+    for p, d in product(groups["prefill"], groups["decode"]):
+        way = route(p.node, d.node, cluster)
+        if p.engine != d.engine or way is None:
+            continue
+        for w in set(p.late_s) & set(d.late_s):
+            own = max(p.handoff_s[w], d.handoff_s[w]) if way.on_nic else 0.0
+            seconds = way.seconds(own, traffic.kv_bytes[w])
+            if p.late_s[w] + (seconds + d.late_s[w]) * traffic.ttft_caution > traffic.ttft_s:
                 continue
-            path = _path(p, d, cluster)
-            if path is None:
-                continue
-            rate, latency_s, link, on_nic = path
-            for w in p.late_s:
-                seconds = latency_s + traffic.kv_bytes[w] / rate
-                first = p.late_s[w] + seconds + d.late_s.get(w, float("inf"))
-                if first * traffic.ttft_caution > traffic.ttft_s:
-                    continue
-                names = (link_name(link),) if link else ()
-                pairs[p.name, d.name, w] = Transfer(traffic.kv_bytes[w], seconds, names, on_nic)
-                nic |= {g.name: g.node.nic_bytes_per_s for g in (p, d)}
-                if link:
-                    links[link_name(link)] = link.bytes_per_s
+            names = (link_name(way.link),) if way.link else ()
+            pairs[p.name, d.name, w] = Transfer(traffic.kv_bytes[w], seconds, names, way.on_nic)
+            nic |= {g.name: g.node.nic_bytes_per_s for g in (p, d)}
+            if way.link:
+                links[link_name(way.link)] = way.link.bytes_per_s
     return pairs, nic, links
 
 
-def _path(p: _Group, d: _Group, cluster: ResolvedCluster) -> tuple[float, float, ClusterLink | None, bool] | None:
-    """bytes/s of one transfer, latency, the zone link crossed, and whether NICs carry it; None where nothing joins the two."""
-    if p.node.id == d.node.id and p.node.gpus <= max(p.node.scale_up_gpus, p.node.gpus_per_node):
-        return p.node.intra_bytes_per_s * min(p.gpus, d.gpus), LATENCY_S, None, False
-    rate = min(p.node.nic_bytes_per_s * p.gpus, d.node.nic_bytes_per_s * d.gpus)
-    link = find_link(p.node, d.node, cluster)
+@dataclass(frozen=True)
+class Way:
+    """How a prompt's cache gets from one class to another: over NICs and perhaps a zone link, or inside one scale-up domain."""
+
+    link: ClusterLink | None
+    on_nic: bool
+    bytes_per_s: float  # of what is shared: the link, or one GPU's share of the domain
+    latency_s: float
+
+    def seconds(self, own_s: float, kv_bytes: float) -> float:
+        """`own_s`: over the slower of the two replicas' NICs."""
+        return self.latency_s + max(own_s, kv_bytes / self.bytes_per_s)
+
+
+def route(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> Way | None:
+    """None where nothing joins the two classes: zones without a link."""
+    if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
+        return Way(None, False, a.intra_bytes_per_s, LATENCY_S)
+    link = find_link(a, b, cluster)
     if link is not None:
-        return min(rate, link.bytes_per_s), link.latency_s, link, True
-    return (rate, LATENCY_S, None, True) if p.node.zone == d.node.zone else None
+        return Way(link, True, link.bytes_per_s, link.latency_s)
+    return Way(None, True, float("inf"), LATENCY_S) if a.zone == b.zone else None
+
+
+def transfer_s(a: Candidate, b: Candidate, nodes: Mapping[str, NodeClass], cluster: ResolvedCluster, w: str) -> float:
+    """Seconds that a prompt of bucket `w` takes from a replica of `a` to one of `b`, which must be joined."""
+    node = nodes[a.node_class]
+    way = route(node, nodes[b.node_class], cluster)
+    assert way is not None
+    sent = a.handoff_s[w] * a.gpus * node.nic_bytes_per_s
+    return way.seconds(max(a.handoff_s[w], b.handoff_s[w]) if way.on_nic else 0.0, sent)
 
 
 def find_link(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> ClusterLink | None:
