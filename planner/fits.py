@@ -209,23 +209,20 @@ def _rows(ask: Ask, device: Device, engine: str, gpus: int, scale_up: int) -> tu
 
 def _changes(ask: Ask, cluster: ResolvedCluster, classes: tuple[ClassFit, ...]) -> Iterator[str]:
     """What would make it fit, gentlest first: engine, cache precision, context, GPUs, checkpoint."""
+    also = ""
     if ask.engine != "any":
-        other = replace(ask, engine="any")
-        engines = [e for e in ENGINES if _any_fits(replace(ask, engine=e), cluster)]
-        if engines:
-            yield f"--engine {engines[0]}"
-        elif not any(c.rows for c in classes):
-            ask = other
+        yield from [f"--engine {e}" for e in ENGINES if _any_fits(replace(ask, engine=e), cluster)][:1]
+        if not any(c.rows for c in classes):  # this engine will not do it, whatever else changes
+            ask, also = replace(ask, engine="any"), "--engine any and "
     if ask.used.kv == "bf16" and _any_fits(replace(ask, kv="fp8"), cluster):
-        yield "an fp8 KV cache (--kv-precision fp8)"
+        yield f"{also}an fp8 KV cache (--kv-precision fp8)"
     longest = max((row.max_context for c in classes for row in c.rows), default=0)
     if longest:
         yield f"a context of at most {longest:,} tokens (--isl {longest})"
-    yield from _more_gpus(ask, cluster)
+    yield from (also + more for more in _more_gpus(ask, cluster))
     now = WEIGHT_BYTES[ask.used.experts]
     lower = [p for p in QUANTISED if WEIGHT_BYTES[p] < now and _any_fits(replace(ask, weights=p), cluster)]
-    if lower:
-        yield f"a checkpoint in {lower[0]} (--precision {lower[0]})"
+    yield from (f"{also}a checkpoint in {p} (--precision {p})" for p in lower[:1])
 
 
 def _any_fits(ask: Ask, cluster: ResolvedCluster) -> bool:
