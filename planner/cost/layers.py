@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms, precision_bytes
+from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.matrices import v_dim
 from model_zoo.schema import Attention, DenseFfn, Gemm, Layer, Mla, ModelCard, MoeFfn
 from planner.cost import attention
@@ -18,6 +18,7 @@ from planner.cost.communication import Links
 from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, sharded
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.experts import expert_work, experts_s
+from planner.cost.precision import MatrixPrecision
 from planner.cost.shape import Designs, Floats, Ints, Precisions
 
 ACTIVATION_BYTES = 2.0
@@ -32,9 +33,7 @@ class Layers:
 
     def __init__(self, card: ModelCard, chip: Chip, fits: Efficiency, links: Links, used: Precisions) -> None:
         self.card, self.chip, self.fits, self.links, self.used = card, chip, fits, links, used
-        stored = card.weights
-        self.mixer_default = stored.attention
-        self.dense_default = stored.dense if used.gemm == stored.attention else used.gemm
+        self.precision = MatrixPrecision(card, used)
         self.glue = fits.fit("elementwise", "bf16")
 
     def layer_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
@@ -46,7 +45,7 @@ class Layers:
         mixer, rows, tp = layer.mixer, load.rows, designs.tp
         if mixer is None:
             return np.zeros(len(designs))
-        t = self._gemms_s(mixer_gemms(mixer, self.card.hidden), self._mixer_precision(layer), rows, tp)
+        t = self._gemms_s(self.mixer_matmuls(layer, tp), rows)
         if isinstance(mixer, Attention | Mla):
             t = t + self._attention_s(mixer, load, tp)
         else:
@@ -62,7 +61,7 @@ class Layers:
         ffn, rows, tp = layer.ffn, load.rows, designs.tp
         if ffn is None:
             return np.zeros(len(designs))
-        t = self._gemms_s(ffn_gemms(ffn, self.card.hidden), self._ffn_precision(layer), rows, tp)
+        t = self._gemms_s(self.ffn_matmuls(layer, tp), rows)
         message = ACTIVATION_BYTES * rows * self.card.hidden
         inner = ffn.inner if isinstance(ffn, DenseFfn) else ffn.shared_inner
         glued = 4 * message + 3 * ACTIVATION_BYTES * rows * inner / tp
@@ -82,12 +81,13 @@ class Layers:
     def head_s(self, sequences: Floats, designs: Designs) -> Floats:
         """Seconds of the LM head: one row a sequence."""
         gemm = Gemm("lm_head", self.card.vocab, self.card.hidden, "out")
-        precision = self.card.weights.lm_head or self.used.embedding
-        return self._gemms_s([gemm], {"lm_head": precision}, sequences, designs.tp)
+        name = self.precision.lm_head
+        return self._gemms_s([(name, sharded(gemm, designs.tp, self.precision.bytes(name)))], sequences)
 
     def works(self, layer: Layer, load: Load, designs: Designs) -> list[tuple[float, Work]]:
         """All FLOPs and bytes of a layer with the peak FLOP/s they could run at: what `roofline` adds up."""
-        found = [(self._peak("gemm", p), m.work(load.rows)) for p, m in self.matmuls(layer, designs.tp)]
+        matmuls = self.mixer_matmuls(layer, designs.tp) + self.ffn_matmuls(layer, designs.tp)
+        found = [(self._peak("gemm", p), m.work(load.rows, 0.0)) for p, m in matmuls]
         mixer = layer.mixer
         if isinstance(mixer, Attention | Mla):
             fastest = max(self.chip.flops_per_s.values())
@@ -102,22 +102,23 @@ class Layers:
             found += [(self._peak("moe", precision), work)]
         return found
 
-    def matmuls(self, layer: Layer, tp: Ints) -> list[tuple[str, Matmul]]:
-        """The GEMMs of a layer that every token passes, as one rank runs them, with their precision."""
-        parts = [(mixer_gemms(layer.mixer, self.card.hidden), self._mixer_precision(layer)),
-                 (ffn_gemms(layer.ffn, self.card.hidden), self._ffn_precision(layer))]  # fmt: skip
-        return [
-            (precision[g.name], sharded(g, tp, precision_bytes(precision[g.name], self.card.weights)))
-            for gemms, precision in parts
-            for g in gemms
-        ]
+    def mixer_matmuls(self, layer: Layer, tp: Ints) -> list[tuple[str, Matmul]]:
+        """The GEMMs of the mixer as one rank runs them, each with its precision."""
+        gemms = mixer_gemms(layer.mixer, self.card.hidden)
+        return [self._sharded(gemm, self.precision.attention(layer, gemm), tp) for gemm in gemms]
 
-    def _gemms_s(self, gemms: list[Gemm], precision: dict[str, str], rows: Floats, tp: Ints) -> Floats:
-        """Seconds of `rows` through all `gemms`; equal precisions share one fit."""
-        t = np.zeros(len(tp))
-        for gemm in gemms:
-            name = precision[gemm.name]
-            matmul = sharded(gemm, tp, precision_bytes(name, self.card.weights))
+    def ffn_matmuls(self, layer: Layer, tp: Ints) -> list[tuple[str, Matmul]]:
+        """The GEMMs of the FFN that every token passes (routed experts apart), each with its precision."""
+        gemms = ffn_gemms(layer.ffn, self.card.hidden)
+        return [self._sharded(gemm, self.precision.dense(layer, gemm), tp) for gemm in gemms]
+
+    def _sharded(self, gemm: Gemm, name: str, tp: Ints) -> tuple[str, Matmul]:
+        return name, sharded(gemm, tp, self.precision.bytes(name))
+
+    def _gemms_s(self, matmuls: list[tuple[str, Matmul]], rows: Floats) -> Floats:
+        """Seconds of `rows` through all `matmuls`."""
+        t = np.zeros(len(rows))
+        for name, matmul in matmuls:
             t = t + matmul_s(self.fits.fit("gemm", name), self.chip, matmul, rows)
         return t
 
@@ -152,24 +153,12 @@ class Layers:
         )
         return np.where(designs.ep > 1, np.minimum(gathered, sent), gathered)
 
-    def _mixer_precision(self, layer: Layer) -> dict[str, str]:
-        own = layer.mixer.precision if layer.mixer and self.used.gemm == self.mixer_default else {}
-        return {g.name: own.get(g.name, self.used.gemm) for g in mixer_gemms(layer.mixer, self.card.hidden)}
-
-    def _ffn_precision(self, layer: Layer) -> dict[str, str]:
-        own = layer.ffn.precision if layer.ffn and self.used.gemm == self.mixer_default else {}
-        names = [g.name for g in ffn_gemms(layer.ffn, self.card.hidden)]
-        return {n: "bf16" if n == "router" else own.get(n, self.dense_default) for n in names}
-
     def _expert_weights(self, layer: Layer) -> tuple[str, float]:
         """Precision of the routed experts and bytes a weight, averaged over their matrices."""
-        as_stored = self.used.experts == self.card.weights.experts
-        own = layer.ffn.precision if layer.ffn and as_stored else {}
         gemms = expert_gemms(layer.ffn, self.card.hidden)
-        each = [precision_bytes(own.get(g.name, self.used.experts), self.card.weights) for g in gemms]
-        return self.used.experts, sum(g.params * b for g, b in zip(gemms, each, strict=True)) / sum(
-            g.params for g in gemms
-        )
+        names = [self.precision.expert(layer, g) for g in gemms]
+        held = sum(g.params * self.precision.bytes(n) for g, n in zip(gemms, names, strict=True))
+        return names[0], held / sum(g.params for g in gemms)
 
     def _peak(self, kernel: str, precision: str) -> float:
         return self.chip.peak(self.fits.fit(kernel, precision).peak)[0]

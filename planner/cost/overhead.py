@@ -14,17 +14,18 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Overhead:
     """step_s: scheduling, launching and sampling of one step that the GPU waits for; sequence_s: the same for
-    one decoding sequence; attn_dp_factor: how much longer a step of unevenly loaded attention-dp ranks
-    takes."""
+    one decoding sequence; request_s: from a request's arrival to its prompt being scheduled, and from its
+    first token to the client; attn_dp_factor: how much longer a step of uneven attention-dp ranks takes."""
 
     step_s: float
     sequence_s: float
-    attn_dp_factor: float
+    request_s: float
+    attn_dp_factor: float = 1.6
 
 
 OVERHEADS = {
-    "vllm": Overhead(step_s=1.0e-3, sequence_s=8e-6, attn_dp_factor=1.6),
-    "sglang": Overhead(step_s=1.0e-3, sequence_s=8e-6, attn_dp_factor=1.6),
-    "trtllm": Overhead(step_s=0.8e-3, sequence_s=5e-6, attn_dp_factor=1.6),
-    "llama.cpp": Overhead(step_s=0.3e-3, sequence_s=30e-6, attn_dp_factor=1.6),
+    "vllm": Overhead(step_s=0.5e-3, sequence_s=5e-6, request_s=0.03),
+    "sglang": Overhead(step_s=0.1e-3, sequence_s=3e-6, request_s=0.2),
+    "trtllm": Overhead(step_s=0.1e-3, sequence_s=5e-6, request_s=0.08),
+    "llama.cpp": Overhead(step_s=0.3e-3, sequence_s=30e-6, request_s=0.02),
 }

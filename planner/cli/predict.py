@@ -1,0 +1,39 @@
+"""`meshwright predict`: answers every row of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def predict(
+    rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="One replica under one load a row.")],
+    out: Annotated[Path, typer.Option("--out", metavar="OUT.csv", help="The table with answers added.")],
+) -> int:
+    """Predict latency, throughput, memory and watts of each row of ROWS.csv.
+
+    Bad rows get blank answers with the reason in `note`, and are listed; all others are answered.
+
+    Example: meshwright predict rows.csv --out predicted.csv
+    """
+    import csv
+
+    from planner.cli.output import note, whole_file
+    from planner.errors import InputError
+    from planner.inputs.tables import read_csv
+    from planner.predictions import ANSWERS, cells, predict_rows
+
+    table = read_csv(rows, required=("model", "device"))
+    with whole_file(out) as file:
+        lines = [InputError(row.problem) if row.problem else row.cells for row in table.rows]
+        answers = predict_rows(lines)
+        columns = [c for c in table.columns if c not in ANSWERS] + list(ANSWERS)
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row.cells | cells(answer) for row, answer in zip(table.rows, answers, strict=True))
+    bad = [(row, a) for row, a in zip(table.rows, answers, strict=True) if isinstance(a, InputError)]
+    for row, answer in bad:
+        note(f"{row.path}:{row.line}: {answer.message}")
+    return 2 if bad else 0
