@@ -23,9 +23,10 @@ FROM_ADA: Final = {"ada", *FROM_HOPPER}
 FROM_AMPERE: Final = {"ampere", *FROM_ADA}
 FROM_TURING: Final = {"turing", *FROM_AMPERE}
 MI300: Final = {"cdna3", "cdna4"}
+GAUDI: Final = {"gaudi2", "gaudi3"}
 
 DEVICES: Final[dict[str, set[str]]] = {
-    "vllm": {"volta", *FROM_TURING, "xe2", "cdna2", *MI300, "gaudi", "tpu"},
+    "vllm": {"volta", *FROM_TURING, "xe2", "cdna2", *MI300, *GAUDI, "tpu"},
     "sglang": {*FROM_TURING, *MI300},
     "trtllm": FROM_AMPERE,
     "llama.cpp": {"pascal", "volta", *FROM_TURING, "xe2", "cdna2", *MI300, "apple"},
@@ -34,8 +35,8 @@ DEVICES: Final[dict[str, set[str]]] = {
 
 WEIGHTS: Final[dict[str, dict[str, set[str]]]] = {
     "vllm": {
-        "fp8": {*FROM_TURING, *MI300, "xe2", "gaudi"},
-        "fp8_block": {*FROM_TURING, *MI300, "gaudi"},
+        "fp8": {*FROM_TURING, *MI300, "xe2", *GAUDI},
+        "fp8_block": {*FROM_TURING, *MI300, *GAUDI},
         "nvfp4": FROM_TURING,
         "mxfp4": {*FROM_AMPERE, *MI300},
         "int4_wo": {"volta", *FROM_TURING, "xe2"},
@@ -66,7 +67,7 @@ WEIGHTS: Final[dict[str, dict[str, set[str]]]] = {
 """Generations by engine and precision of the weights; 16 bit runs wherever the engine does."""
 
 CACHE: Final[dict[str, dict[str, set[str]]]] = {
-    "vllm": {"fp8": {*FROM_AMPERE, *MI300, "gaudi", "tpu"}},
+    "vllm": {"fp8": {*FROM_AMPERE, *MI300, *GAUDI, "tpu"}},
     "sglang": {"fp8": {*FROM_AMPERE, *MI300}},
     "trtllm": {"fp8": FROM_ADA, "nvfp4": {"blackwell_dc"}},
     "llama.cpp": {},  # its q8_0 cache is another format

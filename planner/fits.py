@@ -57,7 +57,7 @@ class Ask:
     @property
     def tokens(self) -> int:
         """Context of one sequence."""
-        return self.context or min(DEFAULT_CONTEXT, self.card.max_context)
+        return min(DEFAULT_CONTEXT, self.card.max_context) if self.context is None else self.context
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def fit(ask: Ask, cluster: ResolvedCluster) -> Fit:
     card = ask.card
     if not 1 <= ask.tokens <= card.max_context:
         raise InputError(
-            f"a context of {ask.tokens:,} tokens; {card.name} takes 1 to {card.max_context:,}", where="--isl"
+            f"a context of {ask.tokens:,} tokens: {card.name} takes 1 to {card.max_context:,}", where="--isl"
         )
     classes = tuple(_class_fit(ask, node) for node in cluster.classes)
     found = Fit(

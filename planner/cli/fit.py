@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 SHOWN = 14
 """Rows of one class in a terminal: `--json` has all."""
 
+USUAL = (
+    (True, False, False, False),  # tp
+    (False, False, True, True),  # dp ep
+    (False, True, False, False),  # pp
+    (True, False, False, True),  # tp ep
+)
+"""Parallelisms (tp, pp, dp, ep) that people ask for first."""
+
 ContextOpt = Annotated[
     int | None, typer.Option("--isl", metavar="N", help="Tokens of context of one user. [default: 8192]")
 ]
@@ -155,8 +163,8 @@ def _best_kinds(rows: Sequence[Row]) -> dict[int, list[Row]]:
     for row in sorted(rows, key=lambda r: (-r.concurrency, r.missing_bytes, -r.max_context)):
         kind = (row.tp > 1, row.pp > 1, row.attn_dp > 1, row.ep > 1)
         kinds.setdefault(row.gpus, {}).setdefault(kind, row)
-    tp_alone = (True, False, False, False)
+    rank: dict[tuple[bool, ...], int] = {kind: i for i, kind in enumerate(USUAL)}
     return {
-        gpus: sorted(best.values(), key=lambda row: row is not best.get(tp_alone))
+        gpus: [best[kind] for kind in sorted(best, key=lambda kind: rank.get(kind, len(USUAL)))]
         for gpus, best in kinds.items()
     }

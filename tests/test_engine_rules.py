@@ -1,0 +1,263 @@
+"""Engine rules: what engines refused in public threads, what they were measured with, and the list of
+designs."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cluster_configs import devices
+from cluster_configs.devices import find as find_device
+from model_zoo import catalog
+from model_zoo.schema import ModelCard
+from planner.cost.memory import device_bytes, kv_capacity, room_by_stage
+from planner.cost.precision import precisions
+from planner.cost.reserve import ENGINES
+from planner.cost.shape import Designs, Precisions
+from planner.device_rules import CACHE, DEVICES, WEIGHTS
+from planner.engine_rules import supports, supports_cache, valid_designs, why_invalid, why_unsupported
+from planner.errors import InputError, MeshwrightError
+
+RUNS = Path(__file__).resolve().parents[2] / "shared" / "data" / "silicon_train.csv.gz"
+
+
+def model(name: str) -> ModelCard:
+    return catalog.find(name)[0]
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "shape", "reason"),
+    [
+        ("llama-3.1-70b", "vllm", (3, 1), "64 heads do not divide by tp=3"),
+        ("llama-3.1-70b", "vllm", (8, 81), "80 layers cannot fill 81 stages"),
+        ("llama-3.1-70b", "vllm", (0, 1), "at least 1"),
+        ("llama-3.1-70b", "vllm", (2, 1, 2, 4, 1), "run more replicas"),
+        ("llama-3.1-70b", "vllm", (2, 1, 1, 1, 2), "no experts"),
+        ("qwen3-32b", "vllm", (3, 1), "vocabulary of 151936 does not divide by tp=3"),
+        ("llama-3.1-70b", "llama.cpp", (2, 1), "use pp"),
+        ("deepseek-v3", "llama.cpp", (1, 1, 2, 1, 2), "neither experts nor attention dp"),
+        ("deepseek-v3", "vllm", (8, 1, 1, 2, 4), "a switch: ep is 1 or 8"),
+        ("deepseek-v3", "trtllm", (4, 1, 2, 1, 8), "tp must be 1"),
+        ("deepseek-v3", "sglang", (8, 1, 1, 4, 4), "8 GPUs of a stage, but moe_tp x ep = 16"),
+        ("deepseek-v3", "sglang", (1, 1, 96, 1, 96), None),  # 288 slots
+        ("deepseek-v3", "sglang", (1, 1, 100, 1, 100), "256 experts do not divide by ep=100"),
+        ("mixtral-8x7b", "sglang", (8, 1, 1, 8, 1), None),
+        ("mixtral-8x7b", "sglang", (1, 1, 3, 1, 3), None),  # 9 slots for 8 experts
+        ("mixtral-8x7b", "sglang", (1, 1, 5, 1, 5), "8 experts do not divide by ep=5"),
+        # published: 2560 / 8 = 320 is no multiple of the 128 x 128 blocks; experts whole on 8 ranks are fine
+        ("qwen3-coder-480b-a35b-fp8", "vllm", (8, 1, 1, 8, 1), "a shard of 320 at moe_tp=8"),
+        ("qwen3-coder-480b-a35b-fp8", "vllm", (8, 1, 1, 1, 8), None),
+        ("qwen3-coder-480b-a35b", "vllm", (8, 1, 1, 8, 1), None),
+        # published: 18432 / 32 = 576
+        ("deepseek-v3", "vllm", (32, 1, 1, 1, 32), "fp8_block's block of 128"),
+        ("deepseek-v3", "vllm", (16, 1, 1, 16, 1), None),
+        # the vendors' own recipes
+        ("deepseek-v3", "vllm", (1, 1, 16, 1, 16), None),
+        ("deepseek-v3", "sglang", (2, 2, 8, 1, 16), None),
+        ("deepseek-v3", "trtllm", (1, 1, 72, 1, 72), None),
+        ("qwen3-235b-a22b", "vllm", (8, 1, 1, 8, 1), None),  # 4 KV heads, each twice
+    ],
+)
+def test_designs_are_refused_with_the_reason_or_accepted(
+    name: str, engine: str, shape: tuple[int, ...], reason: str | None
+):
+    tp, pp, attn_dp, moe_tp, ep = (*shape, *(1, shape[0], 1)[len(shape) - 2 :])
+
+    told = why_invalid(model(name), engine, tp, pp, attn_dp, moe_tp, ep)
+
+    assert told is None if reason is None else told is not None and reason in told
+
+
+def test_another_precision_has_other_blocks():
+    card = model("qwen3-coder-480b-a35b-fp8")
+
+    assert why_invalid(card, "vllm", 8, 1, 1, 8, 1) is not None
+    assert why_invalid(card, "vllm", 8, 1, 1, 8, 1, used=precisions(card, "fp8")) is None
+
+
+def test_kv_heads_that_neither_divide_nor_repeat_evenly_are_refused():
+    assert (
+        why_invalid(_with_kv_heads(6), "vllm", 4)
+        == "6 KV heads neither divide by tp=4 nor can be repeated evenly"
+    )
+    assert why_invalid(_with_kv_heads(4), "vllm", 8) is None
+
+
+def _with_kv_heads(kv_heads: int) -> ModelCard:
+    card = model("llama-3.1-70b")
+    form = card.model_dump(exclude={"stack"})
+    for mixer in form["mixers"].values():
+        mixer["kv_heads"] = kv_heads
+    return ModelCard.model_validate(form)
+
+
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(InputError, match="unknown engine"):
+        why_invalid(model("llama-3.1-8b"), "tgi", 1)
+
+
+# Against public measurements: what ran, runs
+
+
+def test_every_measured_replica_is_valid_and_fits():
+    if not RUNS.exists():
+        pytest.skip("shared/data/silicon_train.csv.gz is not beside the repository")
+    with gzip.open(RUNS, "rt") as file:
+        runs = [r for r in csv.DictReader(file) if r["mode"] == "agg" and not r["suspect"]]
+
+    different = {_key(r): r for r in runs}.values()  # concurrency apart
+    assert len(different) > 150
+    refused = {_key(r): reason for r in different if (reason := _why_not(r))}
+
+    # two rows serve 236 GB of weights on two 80 GB cards: misrecorded
+    assert {key[:3] for key in refused} <= {("Qwen/Qwen3-235B-A22B-FP8", "h100_sxm", "2.0")}, refused
+
+
+def _key(run: dict[str, str]) -> tuple[str, ...]:
+    shape = ("gpus", "attn_tp", "attn_dp", "moe_tp", "ep", "gemm_quant_mode", "moe_quant_mode", "isl", "osl")
+    return run["model_path"], run["system"], *(run[k] for k in shape), run["backend"]
+
+
+def _why_not(run: dict[str, str]) -> str | None:
+    """Why we would not have run what was run; None also for models that the zoo lacks."""
+    try:
+        card = model(run["model_path"])
+    except MeshwrightError:
+        return None
+    device, engine = find_device(run["system"]), run["backend"]
+    tp, attn_dp, ep = (int(float(run[k])) for k in ("attn_tp", "attn_dp", "ep"))
+    own = precisions(card)
+    used = Precisions(
+        run["gemm_quant_mode"] or own.gemm, run["moe_quant_mode"] or own.experts, "bf16", own.kv
+    )
+    moe_tp = tp * attn_dp // ep
+    reason = why_invalid(card, engine, tp, 1, attn_dp, moe_tp, ep, used)
+    reason = reason or why_unsupported(device, engine, used, moe=bool(run["moe_quant_mode"]))
+    if reason:
+        return reason
+    one = Designs(*np.array([[tp, 1, attn_dp, moe_tp, ep]], dtype=np.int64).T)
+    by_stage = room_by_stage(card, device_bytes(device), one, used, engine, 8192)
+    context = np.array([float(run["isl"]) + float(run["osl"])])
+    return None if kv_capacity(card, one, used, by_stage, context)[0, 0] >= 1 else "does not fit"
+
+
+# The list of designs
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["llama-3.1-70b", "deepseek-v3", "qwen3.5-397b-a17b", "gpt-oss-120b"])
+def test_listed_designs_are_those_that_trying_all_finds(name: str, engine: str):
+    card = model(name)
+    moe = any(ffn.kind == "moe" for ffn in card.ffns.values())
+    sizes = range(1, 9)
+    tried = {
+        (tp, pp, attn_dp, moe_tp, ep)
+        for tp, pp, attn_dp, ep in product(sizes, (1, 2, 3), sizes, sizes)
+        if tp * attn_dp <= 8 and tp * attn_dp * pp <= 16 and (tp * attn_dp) % ep == 0
+        for moe_tp in [tp * attn_dp // ep]
+        if why_invalid(card, engine, tp, pp, attn_dp, moe_tp, ep) is None
+        and (not moe or all(ffn.experts % ep == 0 for ffn in card.ffns.values() if ffn.kind == "moe"))
+    }
+
+    d = valid_designs(card, engine, max_gpus_per_stage=8, max_gpus=16)
+
+    listed = {tuple(row) for row in _rows(d) if row[1] <= 3}
+    assert listed == tried
+    assert len(_rows(d)) == len({tuple(row) for row in _rows(d)})
+
+
+def _rows(d: Designs) -> list[list[int]]:
+    return np.stack([d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep], axis=1).tolist()
+
+
+def test_designs_keep_to_the_limits_and_come_by_gpus():
+    d = valid_designs(model("deepseek-v3"), "sglang", 72, 144, max_tp=8)
+
+    assert d.tp.max() == 8
+    assert (d.tp * d.attn_dp).max() <= 72
+    assert (np.diff(d.gpus) >= 0).all()
+    assert 72 < d.gpus.max() <= 144
+    assert ((d.tp * d.attn_dp) == (d.moe_tp * d.ep)).all()
+
+
+def test_wide_expert_parallelism_fills_a_rack_with_redundant_experts():
+    card = model("deepseek-v3")
+
+    even = valid_designs(card, "trtllm", 72, 72, max_tp=8)
+    filled = valid_designs(card, "trtllm", 72, 72, max_tp=8, redundant=True)
+
+    assert even.ep.max() == 64
+    assert filled.ep.max() == 72
+
+
+def test_a_model_that_nothing_divides_still_runs_on_one_gpu():
+    d = valid_designs(_with_kv_heads(1), "vllm", 1, 1)
+
+    assert _rows(d) == [[1, 1, 1, 1, 1]]
+
+
+# Devices and precisions
+
+
+@pytest.mark.parametrize(
+    ("device", "engine", "precision", "served"),
+    [
+        ("h100-sxm", "vllm", "fp8", True),
+        ("a100-sxm", "vllm", "fp8", True),  # weights alone
+        ("a100-sxm", "trtllm", "fp8", False),
+        ("v100-sxm2-32gb", "vllm", "fp8", False),
+        ("h100-sxm", "vllm", "nvfp4", True),  # weights alone
+        ("h100-sxm", "trtllm", "nvfp4", False),
+        ("b200-sxm", "sglang", "nvfp4", True),
+        ("mi300x", "vllm", "fp8", True),
+        ("mi300x", "trtllm", "bf16", False),
+        ("m3-ultra", "vllm", "bf16", False),
+        ("m3-ultra", "llama.cpp", "int4_wo", True),
+        ("h100-sxm", "llama.cpp", "fp8", False),
+        ("gaudi3", "vllm", "bf16", True),
+        ("gaudi3", "sglang", "bf16", False),
+        ("tpu-v5e", "vllm", "bf16", True),
+        ("p100-pcie", "vllm", "bf16", False),
+        ("p100-pcie", "llama.cpp", "bf16", True),
+    ],
+)
+def test_devices_serve_what_the_engines_documents_say(device: str, engine: str, precision: str, served: bool):
+    assert (supports(find_device(device), engine, precision) is None) == served
+
+
+def test_the_reason_names_what_is_missing():
+    device = find_device("t4")
+
+    assert supports(device, "trtllm", "bf16") == "trtllm does not run on t4 (turing)"
+    assert supports(device, "sglang", "nvfp4") == "sglang has no nvfp4 weights on t4 (turing)"
+    assert supports_cache(device, "vllm", "fp8") == "vllm has no fp8 KV cache on t4 (turing)"
+
+
+def test_every_precision_used_counts_but_the_experts_of_a_dense_model():
+    device, used = find_device("h100-sxm"), Precisions("bf16", "nvfp4", "bf16", "bf16")
+
+    assert "nvfp4" in str(why_unsupported(device, "sglang", used, moe=True))
+    assert why_unsupported(device, "sglang", used, moe=False) is None
+    assert "KV cache" in str(
+        why_unsupported(device, "vllm", Precisions("bf16", "bf16", "bf16", "nvfp4"), moe=True)
+    )
+
+
+def test_every_device_of_the_catalog_runs_some_engine():
+
+    for name in devices.names():
+        assert any(supports(find_device(name), engine, "bf16") is None for engine in ENGINES), name
+
+
+def test_precisions_are_only_promised_where_the_engine_runs():
+    for table in (WEIGHTS, CACHE):
+        for engine, by_precision in table.items():
+            assert all(generations <= DEVICES[engine] for generations in by_precision.values())
