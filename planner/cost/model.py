@@ -20,7 +20,7 @@ from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.memory import kv_bytes_per_seq
 from planner.cost.overhead import OVERHEADS
 from planner.cost.power import activity_watts
-from planner.cost.shape import Designs, Floats, Ints, Precisions, StepTimes
+from planner.cost.shape import Designs, Floats, Precisions, StepTimes
 from planner.cost.stages import Stages, stages_of
 
 SPREAD = 0.05
@@ -114,8 +114,9 @@ class CostModel:
         return np.asarray(each * designs.gpus)
 
     def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
-        """The engine's own share of a step, shape (n,)."""
-        return np.asarray(designs.pp * self.overhead.step_s + sequences * self.overhead.sequence_s)
+        """The engine's own share of a step without prompts, shape (n,)."""
+        batches = np.clip(sequences, 1.0, designs.pp)
+        return np.asarray(batches * self.overhead.step_s + sequences * self.overhead.sequence_s)
 
     def transfer_bytes(self, isl: Floats) -> Floats:
         """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode
@@ -142,28 +143,35 @@ class CostModel:
     def _round_s(
         self, designs: Designs, stages: Stages, b: Floats, ctx: Floats, new: Floats, keys: Floats
     ) -> Floats:
-        """Seconds of one round: pp micro-batches, each of 1/pp of the sequences and prompt tokens."""
-        pp = designs.pp
-        load = Load(b / pp, ctx, new / pp, keys)
-        fullest = self._stage_s(designs, stages, load)
-        factor = np.where(designs.attn_dp > 1, self.overhead.attn_dp_factor, 1.0)
-        hop = self.links.hop_s(ACTIVATION_BYTES * load.rows * self.card.hidden, designs.gpus)
-        hops = np.where(pp > 1, pp * hop, 0.0)
-        return np.asarray(pp * fullest * factor + hops + self.engine_s(designs, b))
+        """Seconds of one round: every sequence gets a token, all prompt tokens their turn.
 
-    def _stage_s(self, designs: Designs, stages: Stages, load: Load) -> Floats:
-        """Seconds of the fullest stage for one micro-batch: its layers, and on the last the LM head."""
+        k micro-batches share the work: pp of them, or as many as there are sequences. A round takes k times the
+        fullest stage, and never less than one micro-batch's way through all stages.
+        """
+        k = np.where(new > 0, designs.pp, np.clip(b, 1.0, designs.pp))
+        load = Load(b / k, ctx, new / k, keys)
+        by_stage = self._stages_s(designs, stages, load)
+        hop = np.where(designs.pp > 1, designs.pp * self.links.hop_s(self._message(load), designs.gpus), 0.0)
+        kernels = np.maximum(k * by_stage.max(axis=1), by_stage.sum(axis=1))
+        factor = np.where(designs.attn_dp > 1, self.overhead.attn_dp_factor, 1.0)
+        return np.asarray(kernels * factor + hop + k * self.overhead.step_s + b * self.overhead.sequence_s)
+
+    def _message(self, load: Load) -> Floats:
+        """Bytes of a micro-batch between stages."""
+        return ACTIVATION_BYTES * load.rows * self.card.hidden
+
+    def _stages_s(self, designs: Designs, stages: Stages, load: Load) -> Floats:
+        """Seconds of each stage for one micro-batch, shape (n, s): its layers, and on the last the LM head."""
         per_layer = np.stack([self.layers.layer_s(kind, load, designs) for kind in stages.kinds], axis=1)
         head = self.layers.head_s(load.sequences, designs)
-        by_stage = stages.total(per_layer) + stages.last * head[:, None]
-        return np.asarray(by_stage.max(axis=1))
+        return stages.total(per_layer) + stages.last * head[:, None]
 
     def _busy_s(
         self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
     ) -> tuple[Floats, Floats]:
-        """Seconds that FLOPs at peak and bytes at full bandwidth take of a round on the fullest stage."""
-        pp: Ints = designs.pp
-        load = Load(b / pp, ctx, new / pp, keys)
+        """Seconds that FLOPs at peak and bytes at full bandwidth take of a round on the fullest stage, weights
+        read once although every micro-batch reads them: a bound, not an estimate."""
+        load = Load(b, ctx, new, keys)
         stages = stages_of(self.card, designs)
         busy = []
         for kind in stages.kinds:
@@ -172,4 +180,4 @@ class CostModel:
             moved = sum((w.bytes for _, w in works), np.zeros(len(designs))) / self.chip.bytes_per_s
             busy.append((flops, moved))
         compute, memory = (stages.total(np.stack([x[i] for x in busy], axis=1)) for i in (0, 1))
-        return pp * compute.max(axis=1), pp * memory.max(axis=1)
+        return compute.max(axis=1), memory.max(axis=1)
