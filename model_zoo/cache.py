@@ -1,7 +1,8 @@
-"""What a sequence keeps on the GPU: KV entries that grow, a window that does not, index keys, recurrent states.
+"""What a sequence keeps on the GPU: KV entries that grow, a window, index keys, recurrent states.
 
-A layer's KV at context L is  growing * L + windowed * min(L, window)  elements, plus its index keys * L, plus its
-state bytes. Elements count both K and V, whole model (before tp). Only DeepSeek-V4's layers have both first terms.
+A layer's KV at context L is  growing * L + windowed * min(L, window)  elements, plus its index keys * L,
+plus its state bytes. Elements count both K and V, whole model (before tp). Only DeepSeek-V4's layers have
+both first terms.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def window(mixer: object) -> int | None:
 
 
 def kv_elements_per_token(mixer: object) -> int:
-    """Elements that one token writes to the cache of one layer: growing, or windowed where `window(mixer)` is set.
+    """Elements that one token writes to the cache of one layer: growing, or windowed where `window(mixer)`
+    is set.
 
     >>> kv_elements_per_token(Attention(heads=32, kv_heads=8, head_dim=128))
     2048
@@ -37,7 +39,7 @@ def kv_elements_per_token(mixer: object) -> int:
 
 
 def growing_elements_per_token(mixer: object) -> float:
-    """Elements a token of context adds for good: those of full attention, or 1/compress of them (DeepSeek-V4)."""
+    """Elements a token of context adds for good: all of full attention's, or 1/compress of them."""
     if isinstance(mixer, Attention) and mixer.compress is not None:
         return kv_elements_per_token(mixer) / mixer.compress
     return 0.0 if window(mixer) is not None else float(kv_elements_per_token(mixer))

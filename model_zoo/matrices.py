@@ -1,7 +1,8 @@
 """The weight matrices of each layer kind: parameters, bytes and FLOPs all follow from these lists.
 
-Names are those that engines run as one kernel (`qkv`, `up` = gate and up). Norms, biases and convolutions are not
-listed (`ModelCard.extra_params`). Shapes: (outputs n, inputs k), whole model; `split` says which side tp divides.
+Names are those that engines run as one kernel (`qkv`, `up` = gate and up). Norms, biases and convolutions
+are not listed (`ModelCard.extra_params`). Shapes: (outputs n, inputs k), whole model; `split` says which
+side tp divides.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def mixer_gemms(mixer: object, hidden: int) -> list[Gemm]:
 
 @mixer_gemms.register
 def _attention(mixer: Attention, hidden: int) -> list[Gemm]:
-    """GQA; with low-rank Q and output as in DeepSeek-V4, whose output projection has `o_groups` diagonal blocks."""
+    """GQA; in DeepSeek-V4 with low-rank Q, and an output projection of `o_groups` diagonal blocks."""
     q = mixer.heads * mixer.head_dim * (2 if mixer.output_gate else 1)
     one_projection = mixer.k_is_v or mixer.shared_kv
     kv = mixer.kv_heads * (mixer.head_dim + (0 if one_projection else v_dim(mixer)))
@@ -52,7 +53,7 @@ def _attention(mixer: Attention, hidden: int) -> list[Gemm]:
 
 @mixer_gemms.register
 def _mla(mixer: Mla, hidden: int) -> list[Gemm]:
-    """DeepSeek-V2's low-rank Q and joint KV latent (arXiv:2405.04434): the `a` halves are whole on every rank."""
+    """Low-rank Q and joint KV latent (arXiv:2405.04434): the `a` halves are whole on every rank."""
     q = mixer.heads * (mixer.qk_nope + mixer.qk_rope)
     out = mixer.heads * mixer.v_head_dim
     if mixer.q_lora_rank is None:
@@ -94,7 +95,7 @@ def _linear(mixer: LinearAttention, hidden: int) -> list[Gemm]:
 
 @mixer_gemms.register
 def _mamba2(mixer: Mamba2, hidden: int) -> list[Gemm]:
-    """Mamba-2 (arXiv:2405.21060): one input projection to z, x, B, C and the time steps, one output projection."""
+    """Mamba-2 (arXiv:2405.21060): one projection in, to z, x, B, C and the time steps, and one out."""
     inner = mixer.heads * mixer.head_dim
     into = 2 * inner + 2 * mixer.groups * mixer.state + mixer.heads
     return [Gemm("in", into, hidden, "out"), Gemm("o", hidden, inner, "in")]
@@ -103,8 +104,8 @@ def _mamba2(mixer: Mamba2, hidden: int) -> list[Gemm]:
 def replicated_kv_params(mixer: object, hidden: int, tp: int) -> int:
     """Parameters of K and V that each rank holds beyond its 1/tp share, as a KV head cannot be split.
 
-    >>> replicated_kv_params(Attention(heads=64, kv_heads=4, head_dim=128), 4096, 8) == 4096 * (128 + 128) // 2
-    True
+    >>> replicated_kv_params(Attention(heads=64, kv_heads=4, head_dim=128), 4096, tp=8)
+    524288
     """
     if not isinstance(mixer, Attention) or tp <= mixer.kv_heads or mixer.q_lora_rank is not None:
         return 0
@@ -115,7 +116,7 @@ def replicated_kv_params(mixer: object, hidden: int, tp: int) -> int:
 def _indexer_gemms(
     indexer: Indexer | None, hidden: int, q_rank: int | None, compress: int | None
 ) -> list[Gemm]:
-    """The scorer's queries (from Q's latent where there is one), keys and head weights; whole on every rank."""
+    """The scorer's queries (from Q's latent if there is one), keys, head weights; whole on every rank."""
     if indexer is None or indexer.shared:
         return []
     keys = indexer.head_dim if compress is None else 2 * _overlap(compress) * indexer.head_dim
@@ -127,7 +128,7 @@ def _indexer_gemms(
 
 
 def _overlap(compress: int) -> int:
-    """DeepSeek-V4's finest compression (4) pools overlapping windows, so it projects twice; coarser ones once."""
+    """DeepSeek-V4's finest compression (4) pools overlapping windows, so it projects twice."""
     return 2 if compress == 4 else 1
 
 

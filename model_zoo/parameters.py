@@ -44,8 +44,8 @@ def total_params(card: ModelCard) -> int:
 
 
 def active_params(card: ModelCard, embedding: bool = True) -> int:
-    """Parameters read for one token; `embedding` False leaves out the input embedding (a look-up, not a product)
-    unless it is tied, as then it is the LM head."""
+    """Parameters read for one token; `embedding` False leaves out the input embedding (a look-up, not a
+    product) unless it is tied, as then it is the LM head."""
     layers = sum(layer_active_params(layer, card.hidden) for layer in card.stack)
     looked_up = embedding_params(card) if embedding or card.tied_embeddings else 0
     return layers + looked_up + lm_head_params(card) + card.extra_params

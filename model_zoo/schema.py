@@ -1,8 +1,8 @@
 """A model card: the facts of one checkpoint from which memory, FLOPs, bytes and messages follow.
 
-A card names its layer kinds once (`mixers`, `ffns`) and gives their order run-length encoded (`layers`), so that a
-pipeline stage [a, b) has exactly the layers it has. `derive` lists the weight matrices of every kind: parameters,
-bytes and FLOPs all follow from that one list. Sizes are whole-model (before tp / ep).
+A card names its layer kinds once (`mixers`, `ffns`) and gives their order run-length encoded (`layers`), so
+that a pipeline stage [a, b) has exactly the layers it has. `derive` lists the weight matrices of every
+kind: parameters, bytes and FLOPs all follow from that one list. Sizes are whole-model (before tp / ep).
 
 Precisions (contracts.md): bf16 fp8 fp8_block nvfp4 mxfp4 int4_wo int8 (fp32 for states only).
 """
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Precision = Literal["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo", "int8"]
 
 WEIGHT_BYTES: dict[str, float] = {
-    # scales included: fp8_block one fp32 a 128x128 block; nvfp4 one fp8 a 16; mxfp4 one e8m0 a 32; int4 fp16 scale a 128
+    # scales: fp8_block an fp32 a 128x128 block, nvfp4 an fp8 a 16, mxfp4 an e8m0 a 32, int4 an fp16 a 128
     "bf16": 2.0,
     "fp8": 1.0,
     "fp8_block": 1.0 + 4 / (128 * 128),
@@ -33,8 +33,8 @@ KV_BYTES: dict[str, float] = {"bf16": 2.0, "fp8": 1.0, "nvfp4": 0.5625}
 
 
 class Gemm(NamedTuple):
-    """One weight matrix: `n` outputs x `k` inputs. `split`: which side tp divides ("out", "in", or "none" = every rank
-    holds it whole)."""
+    """One weight matrix: `n` outputs x `k` inputs. `split`: which side tp divides ("out", "in", or "none" =
+    every rank holds it whole)."""
 
     name: str
     n: int
@@ -51,7 +51,8 @@ class Strict(BaseModel):
 
 
 class Indexer(Strict):
-    """Sparse attention's scorer: every query scores all cached index keys and attends to the `top_k` best tokens.
+    """Sparse attention's scorer: every query scores all cached index keys and attends to the `top_k` best
+    tokens.
 
     `shared`: takes the choice of an earlier layer, so it has neither weights nor cache of its own (GLM-5.2).
     """
@@ -63,17 +64,17 @@ class Indexer(Strict):
 
 
 class Part(Strict):
-    """A mixer or FFN. `precision`: its matrices (named as in `matrices`) that the checkpoint stores otherwise than
-    `Weights` says for their kind."""
+    """A mixer or FFN. `precision`: its matrices (named as in `matrices`) that the checkpoint stores
+    otherwise than `Weights` says for their kind."""
 
     precision: dict[str, Precision] = {}
 
 
 class Attention(Part):
-    """Softmax attention with its own KV heads (MHA, GQA, MQA); `window` = sliding window or attention chunk in tokens.
+    """Softmax attention with its own KV heads; `window` = sliding window or attention chunk in tokens.
 
-    `compress` (DeepSeek-V4): beside the window, one cache entry a `compress` tokens; entries are both key and value
-    (`shared_kv`); Q and the output go through low ranks, the output in `o_groups` blocks.
+    `compress` (DeepSeek-V4): beside the window, one cache entry a `compress` tokens; entries are both key
+    and value (`shared_kv`); Q and the output go through low ranks, the output in `o_groups` blocks.
     """
 
     kind: Literal["attention"] = "attention"
@@ -146,7 +147,7 @@ class DenseFfn(Part):
 
 
 class MoeFfn(Part):
-    """Routed experts, of which a token takes `top_k`, and shared experts that every token takes (as one matrix)."""
+    """Routed experts, of which a token takes `top_k`, and shared ones, as one, that every token takes."""
 
     kind: Literal["moe"] = "moe"
     experts: int = Field(ge=1)
@@ -163,7 +164,7 @@ Ffn = Annotated[DenseFfn | MoeFfn, Field(discriminator="kind")]
 
 
 class Run(Strict):
-    """`times` repetitions of the layers `of`, each written "mixer/ffn" with "-" for none: ["gdn/moe", "attn/moe"]."""
+    """`times` repetitions of the layers `of`, each "mixer/ffn" with "-" for none: ["gdn/moe", "attn/moe"]."""
 
     times: int = Field(ge=1)
     of: list[str] = Field(min_length=1)

@@ -1,4 +1,4 @@
-"""What the weights of a checkpoint weigh, matrix by matrix in the precision it stores them in, scales included."""
+"""What the weights of a checkpoint weigh, matrix by matrix as it stores them, scales included."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def precision_bytes(precision: str, weights: Weights) -> float:
 
 
 def layer_precisions(layer: Layer, hidden: int, weights: Weights) -> Counter[str]:
-    """Parameters of one layer by the precision that the checkpoint stores them in. Routers stay in 16 bits."""
+    """Parameters of one layer by the precision they are stored in. Routers stay in 16 bits."""
     counts: Counter[str] = Counter()
     if layer.mixer is not None:
         _count(counts, mixer_gemms(layer.mixer, hidden), weights.attention, layer.mixer.precision)
@@ -60,7 +60,7 @@ def params_by_precision(card: ModelCard, mtp: bool = False, vision: bool = False
 
 
 def weight_bytes(card: ModelCard, mtp: bool = False, vision: bool = False) -> dict[str, float]:
-    """Bytes of the checkpoint by precision, scales included; `sum(...values())` is what all GPUs hold together."""
+    """Bytes of the checkpoint by precision, scales included."""
     counts = params_by_precision(card, mtp, vision)
     return {precision: n * precision_bytes(precision, card.weights) for precision, n in counts.items()}
 

@@ -1,5 +1,4 @@
-"""Reads any Hugging Face `config.json` into a model card. One concern a file: keys, attention, ffn, layers, vectors,
-quantisation, modules, vision."""
+"""Reads any Hugging Face `config.json` into a model card, one concern a file."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from planner.errors import InputError
 
-from ..schema import Attention, Layer, Mixer, ModelCard, Run
+from ..schema import Layer, Mixer, ModelCard, Run
 from . import attention, layers, modules, quantisation, vectors, vision
 from .keys import Keys, load
 
@@ -70,7 +69,7 @@ def card(keys: Keys, side: Keys | None, hf_id: str) -> ModelCard:
 
 
 class _Named:
-    """Names for the different mixers and FFNs of a stack. Equal parts share one; keys are their JSON forms."""
+    """Names for the different mixers and FFNs of a stack; equal parts share one."""
 
     def __init__(self, stack: list[Layer]) -> None:
         mixers = {m.model_dump_json(): m for m, _ in stack if m is not None}
@@ -91,11 +90,13 @@ class _Named:
 def _mtp_layer(keys: Keys, stack: list[Layer]) -> Layer | None:
     """The shape of an MTP layer where it is not that of the last layer."""
     words = layers.single_parts(keys, "mtp_hybrid_override_pattern", "mtp_layers_block_type")
-    if words:  # Nemotron-H: one attention and one MoE part
-        parts = [p for p in stack if p.mixer is None or isinstance(p.mixer, Attention)]
-        mixers = [p.mixer for p in parts if p.mixer is not None]
-        ffns = [p.ffn for p in parts if p.ffn is not None]
-        return Layer(mixers[-1] if mixers else None, ffns[-1] if ffns else None)
+    if words:  # Nemotron-H: an attention and a MoE part, as the main model has them
+        parts = [layers.single_part(keys, word, 0) for word in words]
+        mixers, ffns = [m for m, _ in parts if m is not None], [f for _, f in parts if f is not None]
+        return Layer(
+            next((m for m, _ in stack if mixers and m is not None and m.kind == mixers[0].kind), None),
+            next((f for _, f in stack if ffns and f is not None and f.kind == ffns[0].kind), None),
+        )
     if keys.has("compress_ratios"):
         ratios = keys.items("compress_ratios", int)
         if len(ratios) > len(stack):
@@ -104,7 +105,7 @@ def _mtp_layer(keys: Keys, stack: list[Layer]) -> Layer | None:
 
 
 def identity(file: Path) -> str:
-    """ORG/NAME as far as the path tells: `org--name.json`, the hub's cache folders, else the folder's name."""
+    """ORG/NAME as far as the path tells: `org--name.json`, the hub's cache folders, the folder's name."""
     for part in reversed(file.parts[:-1]):
         if cached := re.fullmatch(r"models--(.+?)--(.+)", part):
             return f"{cached[1]}/{cached[2]}"
@@ -122,7 +123,7 @@ def _file(path: Path) -> Path:
 
 
 def _side_file(file: Path) -> Path | None:
-    """ModelOpt's quantisation file beside a config: X.hf_quant.json, or hf_quant_config.json in a model's folder."""
+    """ModelOpt's file beside a config: X.hf_quant.json, or hf_quant_config.json in a model's folder."""
     candidates = [file.with_name(f"{file.stem}.hf_quant.json")]
     if file.name == "config.json":
         candidates.append(file.with_name("hf_quant_config.json"))

@@ -1,4 +1,4 @@
-"""Which mixer every layer has: full, sliding or chunked attention, MLA, sparse or compressed attention, linear, SSM."""
+"""Which mixer every layer has: full, sliding, latent, sparse or compressed attention, linear, SSM."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ Mixer = Attention | Mla | LinearAttention | Mamba2
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "multi_query_group_num")
 CHUNK_FULL_EVERY = 4  # Llama 4: every 4th layer attends to everything where the config does not list them
+
+GATED = ("qwen3_next",)
+"""Families whose attention output is gated though no key says so."""
 
 LAYER_KINDS = {
     "full_attention": "full",
@@ -78,7 +81,7 @@ def _named_kind(keys: Keys, at: int, name: str) -> str:
 
 
 def _window_pattern(keys: Keys, layers: int) -> list[str]:
-    """Sliding or chunked layers that no list names; `sliding_window` is inert where `use_sliding_window` is false."""
+    """Sliding or chunked layers that no list names. A false `use_sliding_window` makes the window inert."""
     if keys.has("attention_chunk_size"):
         listed = keys.items("no_rope_layers", int)  # 0 = no rotary embedding = attends to everything
         flags = [flag == 0 for flag in listed[:layers]] if len(listed) >= layers else None
@@ -139,7 +142,8 @@ def _attention(keys: Keys, **sizes: Any) -> Attention:
         )
     if sizes["v_head_dim"] == sizes["head_dim"]:
         sizes["v_head_dim"] = None
-    return Attention(output_gate=keys.flag("attn_output_gate", "attention_output_gate"), **sizes)
+    gated = keys.flag("attn_output_gate", "attention_output_gate", default=keys.text("model_type") in GATED)
+    return Attention(output_gate=gated, **sizes)
 
 
 def mla(keys: Keys, at: int) -> Mla:
@@ -157,7 +161,7 @@ def mla(keys: Keys, at: int) -> Mla:
 
 
 def indexer(keys: Keys, at: int) -> Indexer | None:
-    """The sparse-attention scorer of layer `at`: `index_*` keys (DeepSeek, GLM) or `sparse_attention_config` (MiniMax)."""
+    """The scorer of layer `at`: `index_*` keys (DeepSeek, GLM) or `sparse_attention_config` (MiniMax)."""
     if keys.has("index_topk"):
         types = keys.items("indexer_types", str)
         return Indexer(
@@ -180,7 +184,7 @@ def indexer(keys: Keys, at: int) -> Indexer | None:
 
 
 def compressed(keys: Keys, ratio: int) -> Attention:
-    """DeepSeek-V4: a window, and beside it one entry a `ratio` tokens (0: none); the finest ratio is indexed."""
+    """DeepSeek-V4: a window, and beside it one entry a `ratio` tokens (0: none); the finest is indexed."""
     if ratio < 0:
         raise keys.error("compress_ratios", "ratios of at least 0", ratio)
     return Attention(

@@ -20,9 +20,24 @@ TOP_K = (
 )
 INNER = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim")
 
-PLAIN_MLP = frozenset(  # two matrices; all other families gate their FFN (three)
-    "gpt2 gpt_neox gptj opt bloom falcon phi mpt gpt_bigcode starcoder2 nemotron nemotron_h arcee".split()
+PLAIN_MLP = frozenset(
+    (
+        "gpt2",
+        "gpt_neox",
+        "gptj",
+        "opt",
+        "bloom",
+        "falcon",
+        "phi",
+        "mpt",
+        "gpt_bigcode",
+        "starcoder2",
+        "nemotron",
+        "nemotron_h",
+        "arcee",
+    )
 )
+"""Families whose FFN has two matrices; all others gate it (three)."""
 
 
 def ffns(keys: Keys, hidden: int, layers: int) -> list[Ffn | None]:
@@ -54,7 +69,7 @@ def moe_layers(keys: Keys, layers: int) -> list[bool]:
 
 
 def dense(keys: Keys, hidden: int) -> DenseFfn:
-    """Llama 4 and MiniMax-M3 name the width of dense layers apart, as `intermediate_size` is that of an expert."""
+    """Llama 4 and MiniMax-M3 have a key of its own for the width of dense layers."""
     plain = keys.text("model_type") in PLAIN_MLP
     default = {"default": 4 * hidden} if plain else {}
     inner = keys.integer("intermediate_size_mlp", "dense_intermediate_size", *INNER, **default)
@@ -62,7 +77,7 @@ def dense(keys: Keys, hidden: int) -> DenseFfn:
 
 
 def moe(keys: Keys) -> MoeFfn:
-    """Expert width is `moe_intermediate_size`, or plain `intermediate_size` (Mixtral, gpt-oss, MiniMax-M2, Llama 4)."""
+    """Expert width is `moe_intermediate_size`, or the plain one (Mixtral, gpt-oss, MiniMax-M2, Llama 4)."""
     experts, top_k = keys.integer(*EXPERTS), keys.integer(*TOP_K)
     if top_k > experts:
         raise InputError(f"a token takes {top_k} of {experts} experts", keys.where(keys.path_of(*TOP_K)))

@@ -1,4 +1,4 @@
-"""One accessor for the keys of a Hugging Face config: text settings may be nested, null means absent, types are checked."""
+"""Checked look-up in a Hugging Face config: text settings may be nested, null means absent."""
 
 from __future__ import annotations
 

@@ -119,17 +119,17 @@ def ffn_name(part: object) -> str:
 
 
 def named(parts: Sequence[T | None], base: dict[T, str]) -> dict[T, str]:
-    """A unique name for every different part, in order of appearance: attn, attn2, attn3 …
+    """A unique name for every different part, in order of appearance: attn, attn_2, attn_3 …
 
     >>> named([1, 2, None, 1], {1: "attn", 2: "attn"})
-    {1: 'attn', 2: 'attn2'}
+    {1: 'attn', 2: 'attn_2'}
     """
     names: dict[T, str] = {}
     used: dict[str, int] = {}
     for part in parts:
         if part is not None and part not in names:
             used[base[part]] = used.get(base[part], 0) + 1
-            names[part] = base[part] + (str(used[base[part]]) if used[base[part]] > 1 else "")
+            names[part] = base[part] + (f"_{used[base[part]]}" if used[base[part]] > 1 else "")
     return names
 
 

@@ -1,4 +1,4 @@
-"""What the matrices of `matrices` are called in checkpoints, to read their precision from a quantisation scheme."""
+"""What checkpoints call each matrix, to read its precision from a quantisation scheme."""
 
 from __future__ import annotations
 

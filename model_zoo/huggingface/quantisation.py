@@ -1,7 +1,7 @@
-"""In which precision a checkpoint stores each matrix: all common `quantization_config` forms and ModelOpt's side file.
+"""In which precision a checkpoint stores each matrix, from `quantization_config` or ModelOpt's side file.
 
-A scheme is a base precision, modules left in 16 bits, and modules named with a precision of their own. Module names
-are compared from `layers.` on, as wrappers put different prefixes before it.
+A scheme is a base precision, modules left in 16 bits, and modules named with a precision of their own.
+Module names are compared from `layers.` on, as wrappers put different prefixes before it.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class Scheme:
 def pattern(name: str) -> re.Pattern[str]:
     """How a name in an ignore list matches modules: `re:` expression, glob, or whole dotted parts.
 
-    >>> bool(pattern("gate").search("layers.0.mlp.gate")), bool(pattern("gate").search("layers.0.mlp.gate_proj"))
-    (True, False)
+    >>> [bool(pattern("gate").search(f"layers.0.mlp.{name}")) for name in ("gate", "gate_proj")]
+    [True, False]
     """
     if name.startswith("re:"):
         try:
-            return re.compile(name[3:])
+            return re.compile(_from_layers(name[3:]))
         except re.error as error:
             raise InputError(f"`{name}` is not a regular expression: {error}") from None
     short = _from_layers(name)
@@ -96,8 +96,9 @@ def pattern(name: str) -> re.Pattern[str]:
 
 
 def _from_layers(name: str) -> str:
-    at = name.find("layers.")
-    return name[at:] if at >= 0 else name
+    """`name` without what wrappers put before `layers`; an expression keeps a prefix that opens a group."""
+    at = name.find("layers")
+    return name[at:] if at >= 0 and name.count("(", 0, at) == name.count(")", 0, at) else name
 
 
 def scheme(keys: Keys, side: Keys | None = None) -> Scheme:

@@ -1,4 +1,4 @@
-"""Size of the vision tower, estimated from `vision_config`: a plain ViT, its patch and position tables, its projector."""
+"""Size of a vision tower, estimated from `vision_config`: plain ViT, its tables, its projector."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _positions_of_grid(tower: Keys) -> int:
 
 
 def _projectors(tower: Keys, width: int, hidden: int) -> int:
-    """Merges `spatial_merge_size`^2 patches, then two layers; deepstack adds one such projector a tapped layer."""
+    """Two layers on merged patches; deepstack adds one such projector a tapped layer."""
     merge = tower.integer("spatial_merge_size", default=2)
     merged = merge * merge * width
     out = tower.integer("out_hidden_size", "text_hidden_size", "projection_dim", default=hidden)
