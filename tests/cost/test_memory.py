@@ -2,66 +2,36 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_zoo import catalog
-from model_zoo.derive import mtp_params, weight_bytes
-from model_zoo.schema import Attention, DenseFfn, LinearAttention, Mla, ModelCard, MoeFfn, Run, Weights
+from model_zoo.schema import Attention, LinearAttention, Mla, ModelCard, Run
 from planner.cost.memory import (
-    Memory,
     default_tokens_per_step,
     kv_bytes_per_seq,
     kv_capacity,
     longest_context,
     room,
     room_by_stage,
-    stage_layers,
 )
 from planner.cost.precision import precisions
-from planner.cost.shape import Designs, Precisions
 from planner.engine_rules import valid_designs
 from planner.errors import InputError
-
-GIB = 2.0**30
-SPLITS = Path(__file__).resolve().parents[3] / "shared" / "engines" / "pp_splits.json"
-ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
-
-
-def designs(*shapes: tuple[int, ...]) -> Designs:
-    """Designs from (tp, pp, attn_dp, moe_tp, ep); the last three default to 1, tp, 1."""
-    full = [(tp, pp, *(rest or (1, tp, 1))) for tp, pp, *rest in shapes]
-    return Designs(*np.array(full, dtype=np.int64).T)
-
-
-def changed(card: ModelCard, update: dict[str, object]) -> ModelCard:
-    """The card with some fields replaced; `model_copy` would keep the old layers cached."""
-    return ModelCard(**{field: getattr(card, field) for field in ModelCard.model_fields} | update)
-
-
-def vllm(card: ModelCard, device_memory_bytes: float, *shapes: tuple[int, ...]) -> Memory:
-    return room(card, device_memory_bytes, designs(*shapes), precisions(card), "vllm", 8192)
-
-
-SMALL = ModelCard(
-    name="small",
-    source="made up",
-    hidden=256,
-    vocab=1024,
-    max_context=4096,
-    mixers={"a": Attention(heads=8, kv_heads=8, head_dim=32)},
-    ffns={"f": DenseFfn(inner=512)},
-    layers=[Run(times=6, of=["a/f"])],
+from tests.cost.memory_cases import (
+    ENGINES,
+    GIB,
+    SMALL,
+    SMALL_LAYER_BYTES,
+    SMALL_TABLE_BYTES,
+    cards,
+    changed,
+    designs,
+    per_replica,
+    vllm,
 )
-SMALL_LAYER_BYTES = 2 * (4 * 256 * 256 + 3 * 256 * 512)
-SMALL_TABLE_BYTES = 2 * 1024 * 256
-
 
 # Acceptance: Llama-3.1-70B in 16 bit, by hand
 
@@ -165,37 +135,7 @@ def test_longest_context_stops_at_the_models_own_and_is_zero_where_weights_do_no
     assert kv_capacity(SMALL, d, p, none, np.array([1.0]))[0, 0] == 0
 
 
-# Weights: what is divided and what is repeated
-
-
-def test_embedding_is_on_the_first_stage_and_the_head_on_the_last():
-    by_stage = room_by_stage(SMALL, 16 * GIB, designs((1, 3)), precisions(SMALL), "vllm", 2048)
-
-    ends = 2 * SMALL_LAYER_BYTES + SMALL_TABLE_BYTES
-    assert by_stage.weights_bytes[0] == pytest.approx([ends, 2 * SMALL_LAYER_BYTES, ends])
-
-
-def test_a_tied_embedding_is_held_once_on_one_stage_and_twice_on_more():
-    tied = changed(SMALL, {"tied_embeddings": True})
-
-    by_stage = room_by_stage(tied, 16 * GIB, designs((1, 1), (1, 2)), precisions(tied), "vllm", 2048)
-
-    half = 3 * SMALL_LAYER_BYTES + SMALL_TABLE_BYTES
-    assert by_stage.weights_bytes[0] == pytest.approx([6 * SMALL_LAYER_BYTES + SMALL_TABLE_BYTES, 0])
-    assert by_stage.weights_bytes[1] == pytest.approx([half, half])
-
-
-def test_kv_heads_fewer_than_ranks_are_repeated_in_weights_and_cache():
-    gqa = changed(SMALL, {"mixers": {"a": Attention(heads=8, kv_heads=2, head_dim=32)}})
-    d, p = designs((2, 1), (8, 1)), precisions(gqa)
-
-    weights = room(gqa, 16 * GIB, d, p, "vllm", 2048).weights_bytes
-    cache = kv_bytes_per_seq(gqa, d, p, np.array([100.0]))[:, 0]
-
-    one_head = 2 * 2 * 32 * 256  # K and V of one head in 16 bit
-    q_and_o, ffn = 2 * 2 * 256 * 256, 2 * 3 * 256 * 512
-    assert weights[1] == pytest.approx(6 * ((q_and_o + ffn) / 8 + one_head) + 2 * SMALL_TABLE_BYTES / 8)
-    assert cache[0] == cache[1] == 100 * 6 * 2 * 32 * 2
+# Cache
 
 
 def test_an_mla_latent_is_whole_on_every_rank():
@@ -205,64 +145,6 @@ def test_an_mla_latent_is_whole_on_every_rank():
     held = kv_bytes_per_seq(card, designs((1, 1), (8, 1)), precisions(card), np.array([1000.0]))
 
     assert held[:, 0] == pytest.approx(1000 * 6 * (64 + 16) * 2)
-
-
-def test_experts_divide_over_ep_and_moe_tp_and_shared_parts_repeat_on_attention_dp_ranks():
-    moe = MoeFfn(experts=16, top_k=2, inner=128, shared_inner=128)
-    card = changed(SMALL, {"ffns": {"f": moe}})
-    shapes = (4, 1, 1, 4, 1), (4, 1, 1, 1, 4), (1, 1, 4, 1, 4), (1, 1, 4, 2, 2)
-
-    weights = room(card, 16 * GIB, designs(*shapes), precisions(card), "sglang", 2048).weights_bytes
-
-    attention, shared, router = 2 * 4 * 256 * 256, 2 * 3 * 256 * 128, 2 * 16 * 256
-    routed = 16 * shared
-    divided = 6 * ((attention + shared + routed) / 4 + router) + 2 * SMALL_TABLE_BYTES / 4
-    whole = 6 * (attention + shared + routed / 4 + router) + 2 * SMALL_TABLE_BYTES
-    assert weights == pytest.approx([divided, divided, whole, whole])
-
-
-def test_experts_that_do_not_divide_leave_the_fullest_rank_with_one_more():
-    card = changed(SMALL, {"ffns": {"f": MoeFfn(experts=16, top_k=2, inner=128)}})
-
-    even, uneven = (
-        room(card, 16 * GIB, designs((1, 1, ep, 1, ep)), precisions(card), "vllm", 2048).weights_bytes[0]
-        for ep in (4, 3)
-    )
-
-    assert uneven - even == pytest.approx(6 * (6 - 4) * 2 * 3 * 256 * 128)
-
-
-def test_lower_precision_shrinks_what_it_names_and_spares_embedding_and_router():
-    card = changed(SMALL, {"ffns": {"f": MoeFfn(experts=16, top_k=2, inner=128)}})
-
-    bf16, fp8 = (
-        room(card, 16 * GIB, designs((1, 1)), precisions(card, p), "vllm", 2048).weights_bytes[0]
-        for p in (None, "fp8")
-    )
-
-    kept = 2 * SMALL_TABLE_BYTES + 6 * 2 * 16 * 256
-    assert fp8 - kept == pytest.approx((bf16 - kept) / 2)
-
-
-def test_a_checkpoint_keeps_its_own_mix_of_precisions():
-    """gpt-oss: experts in mxfp4, all else in 16 bit; its size on one GPU is the checkpoint's."""
-    card = catalog.find("gpt-oss-120b")[0]
-
-    held = vllm(card, 80 * GIB, (1, 1)).weights_bytes[0]
-
-    assert held == pytest.approx(sum(weight_bytes(card, mtp=True, vision=True).values()), rel=1e-6)
-
-
-def test_mtp_layers_and_vision_tower_count():
-    card = catalog.find("qwen3.5-27b")[0]
-    without = changed(card, {"mtp_layers": 0, "vision_params": 0})
-
-    more = vllm(card, 80 * GIB, (1, 1)).weights_bytes - vllm(without, 80 * GIB, (1, 1)).weights_bytes
-
-    assert more[0] == pytest.approx(2 * (mtp_params(card) + card.vision_params))
-
-
-# Cache
 
 
 def test_windows_saturate_and_recurrent_states_do_not_grow():
@@ -304,26 +186,6 @@ def test_stage_ranges_can_be_given():
 
     layers = np.array([1, 5]) * SMALL_LAYER_BYTES + SMALL_TABLE_BYTES
     assert m.weights_bytes[0] == pytest.approx(layers)
-
-
-# Stages
-
-
-@given(layers=st.integers(1, 150), pp=st.integers(1, 32))
-def test_stages_cover_every_layer_once_and_differ_by_one_at_most(layers: int, pp: int):
-    ranges = stage_layers(layers, pp)
-    sizes = [stop - start for start, stop in ranges]
-
-    assert [layer for start, stop in ranges for layer in range(start, stop)] == list(range(layers))
-    assert max(sizes) - min(sizes) <= 1
-
-
-def test_stages_are_split_as_vllm_does():
-    if not SPLITS.exists():
-        pytest.skip("shared/engines/pp_splits.json is not beside the repository")
-
-    for case in json.loads(SPLITS.read_text())["cases"]:
-        assert [b - a for a, b in stage_layers(case["layers"], case["pp"])] == case["vllm"]
 
 
 # Against what engines logged
@@ -368,54 +230,6 @@ def test_an_unknown_engine_or_precision_is_refused_with_those_known():
 # For any model
 
 
-@st.composite
-def cards(draw: st.DrawFn) -> ModelCard:
-    """Small models of every kind, dense or MoE, tied or not, with and without MTP and vision."""
-    heads = 16
-    attention = draw(
-        st.sampled_from(
-            [
-                Attention(heads=heads, kv_heads=16, head_dim=64),
-                Attention(heads=heads, kv_heads=4, head_dim=64),
-                Attention(heads=heads, kv_heads=2, head_dim=64, window=512),
-                Mla(heads=heads, q_lora_rank=128, kv_lora_rank=128, qk_nope=32, qk_rope=16, v_head_dim=32),
-            ]
-        )
-    )
-    other = draw(
-        st.sampled_from([attention, LinearAttention(key_heads=16, value_heads=16, key_dim=32, value_dim=32)])
-    )
-    ffn = draw(
-        st.sampled_from([DenseFfn(inner=4096), MoeFfn(experts=32, top_k=4, inner=1024, shared_inner=1024)])
-    )
-    return ModelCard(
-        name="any",
-        source="drawn",
-        hidden=1024,
-        vocab=4096,
-        tied_embeddings=draw(st.booleans()),
-        max_context=10**6,
-        mixers={"a": attention, "b": other},
-        ffns={"f": ffn},
-        layers=[Run(times=draw(st.integers(2, 8)), of=["b/f", "a/f"])],
-        weights=draw(
-            st.sampled_from([Weights(), Weights(attention="fp8", dense="fp8", experts="nvfp4", kv="fp8")])
-        ),
-        mtp_layers=draw(st.integers(0, 1)),
-        vision_params=draw(st.sampled_from([0, 10**6])),
-        extra_params=draw(st.sampled_from([0, 10**5])),
-    )
-
-
-def per_replica(
-    card: ModelCard, d: Designs, used: Precisions, engine: str, memory: float
-) -> tuple[Memory, np.ndarray]:
-    """Memory by stage, and KV bytes of all GPUs of each replica."""
-    by_stage = room_by_stage(card, memory, d, used, engine, 4096)
-    room_there = np.where(np.isfinite(by_stage.kv_bytes), by_stage.kv_bytes, 0.0)
-    return by_stage, room_there.sum(axis=1) * d.tp * d.attn_dp
-
-
 @settings(max_examples=60, deadline=None)
 @given(card=cards(), engine=st.sampled_from(ENGINES), gib=st.sampled_from([24.0, 80.0]))
 def test_more_gpus_never_leave_less_kv_room_in_the_replica(card: ModelCard, engine: str, gib: float):
@@ -427,27 +241,6 @@ def test_more_gpus_never_leave_less_kv_room_in_the_replica(card: ModelCard, engi
     for i in np.flatnonzero(fits):
         grown = (shape >= shape[i]).all(axis=1) & (d.gpus > d.gpus[i])
         assert (total[grown] >= total[i]).all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(card=cards(), engine=st.sampled_from(ENGINES))
-def test_all_gpus_together_hold_at_least_the_checkpoint(card: ModelCard, engine: str):
-    d = valid_designs(card, engine, 16, 32)
-
-    weights = per_replica(card, d, precisions(card), engine, 80 * GIB)[0].weights_bytes
-
-    checkpoint = sum(weight_bytes(card, mtp=True, vision=True).values())
-    held = weights.sum(axis=1) * d.tp * d.attn_dp
-    assert (held >= checkpoint * (1 - 1e-12)).all()
-    assert held[d.gpus == 1] == pytest.approx(checkpoint)
-
-
-@settings(max_examples=60, deadline=None)
-@given(tp=st.sampled_from([1, 2, 4, 8]), pp=st.integers(1, 6))
-def test_all_gpus_together_hold_exactly_the_checkpoint_where_every_matrix_divides(tp: int, pp: int):
-    weights = room_by_stage(SMALL, GIB, designs((tp, pp)), precisions(SMALL), "vllm", 2048).weights_bytes
-
-    assert weights.sum() * tp == pytest.approx(sum(weight_bytes(SMALL).values()))
 
 
 @settings(max_examples=60, deadline=None)
@@ -483,15 +276,3 @@ def test_engines_differ_as_their_rules_say():
     assert kept["sglang"] > kept["trtllm"] > kept["vllm"] > kept["llama.cpp"]
     assert kept["vllm"] == pytest.approx(80 - 0.92 * 79.2 + 0.6, abs=0.01)
     assert kept["llama.cpp"] == pytest.approx(0.8 + 0.5 + 1.0)
-
-
-def test_replacing_a_precision_that_is_the_checkpoints_own_changes_nothing():
-    card = catalog.find("deepseek-v3")[0]
-    used = precisions(card)
-
-    same = replace(used, gemm=card.weights.attention)
-
-    assert (
-        vllm(card, 141e9, (8, 1)).weights_bytes
-        == room(card, 141e9, designs((8, 1)), same, "vllm", 8192).weights_bytes
-    )
