@@ -1,31 +1,44 @@
 """HiGHS in process: arrays in, `Outcome` out; Ctrl-C stops the search and keeps the best solution so far.
 
 highspy is pinned to the HiGHS that OR-tools bundles (pyproject.toml says why).
+Settings that differ from HiGHS's own: docs/decisions/0001-solvers.md.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from solvers.linear import Limits, Linear, Outcome, Status, judge
+from solvers.linear import Floats, Limits, Linear, Outcome, Status, judge
+
+FEASIBLE = 1e-9
+"""How far a row or an integer may be off, in the row's own unit."""
 
 
-def solve(model: Linear, limits: Limits, start: np.ndarray | None, relaxed: bool = False) -> Outcome:
-    """Minimise `model`; `start` is a full solution to begin from; `relaxed` drops integrality and returns duals."""
+def solve(model: Linear, limits: Limits, start: Floats | None, relaxed: bool = False) -> Outcome:
+    """Minimise `model`; `start` is a full solution to begin from; `relaxed` drops integers, returns duals."""
     import highspy
 
     solver = highspy.Highs()
     for name, value in _options(limits).items():
-        solver.setOptionValue(name, value)
-    solver.passModel(_program(model, relaxed))
-    if start is not None and not relaxed:
+        if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+            raise ValueError(f"HiGHS refuses {name} = {value}")
+    if solver.passModel(_program(model, relaxed)) == highspy.HighsStatus.kError:
+        raise ValueError(f"HiGHS refuses the model {model.name}: a coefficient is not a number")
+    if start is not None and not relaxed and len(start) == len(model.lower):
         warm = highspy.HighsSolution()
         warm.col_value = list(start)
         solver.setSolution(warm)
     interrupted = _run(solver)
+    if not interrupted and solver.getModelStatus() == highspy.HighsModelStatus.kUnboundedOrInfeasible:
+        solver.setOptionValue("presolve", "off")  # only presolve says "one of the two"
+        interrupted = _run(solver)
     return _outcome(model, solver, limits, relaxed, interrupted)
 
 
@@ -37,8 +50,10 @@ def _options(limits: Limits) -> dict[str, object]:
         "random_seed": limits.seed,
         "mip_rel_gap": limits.gap,
         "mip_abs_gap": 1e-9,
-        "mip_feasibility_tolerance": 1e-7,
-        "primal_feasibility_tolerance": 1e-8,
+        "mip_feasibility_tolerance": FEASIBLE,
+        "primal_feasibility_tolerance": FEASIBLE,
+        "mip_allow_restart": False,  # fleets' roots have little left to learn: 20 % less time, fewer long ones
+        "mip_heuristic_run_feasibility_jump": False,  # its plans are poor here, and slow to repair
     }
     if limits.work is not None:
         options["mip_max_nodes"] = limits.work
@@ -66,39 +81,86 @@ def _run(solver: Any) -> bool:
     """Run in a thread so that Ctrl-C reaches Python; True when it did."""
     solver.HandleUserInterrupt = True
     worker = threading.Thread(target=solver.run, daemon=True)
-    worker.start()
+    with _mute():
+        worker.start()
+        try:
+            while worker.is_alive():
+                worker.join(0.2)
+            return False
+        except KeyboardInterrupt:
+            solver.cancelSolve()
+            worker.join()
+            return True
+
+
+class _Muted:
+    """How many solves now keep C's stdout shut, and where it led before the first of them."""
+
+    lock = threading.Lock()
+    depth = 0
+    kept = -1
+
+
+@contextmanager
+def _mute() -> Iterator[None]:
+    """Keep C's stdout shut: HiGHS 1.12 prints a line of its own there whatever `output_flag` says
+    ("HighsMipSolverData::transformNewIntegerFeasibleSolution ..."), which would break `--json`."""
+    with _Muted.lock:
+        _Muted.depth += 1
+        if _Muted.depth == 1:
+            _flush()
+            _Muted.kept = os.dup(1)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.close(null)
     try:
-        while worker.is_alive():
-            worker.join(0.2)
-        return False
-    except KeyboardInterrupt:
-        solver.cancelSolve()
-        worker.join()
-        return True
+        yield
+    finally:
+        with _Muted.lock:
+            _Muted.depth -= 1
+            if _Muted.depth == 0:
+                _flush()
+                os.dup2(_Muted.kept, 1)
+                os.close(_Muted.kept)
+
+
+def _flush() -> None:
+    """Write out what C has buffered, so that it lands on the side of the switch it was printed on."""
+    if os.name == "posix":
+        ctypes.CDLL(None).fflush(None)
 
 
 def _outcome(model: Linear, solver: Any, limits: Limits, relaxed: bool, interrupted: bool) -> Outcome:
     import highspy
 
     status, info = solver.getModelStatus(), solver.getInfo()
-    name = f"HiGHS {solver.version()}"
-    ended: dict[Any, Status] = {
-        highspy.HighsModelStatus.kInfeasible: "infeasible",
-        highspy.HighsModelStatus.kUnbounded: "unbounded",
-        highspy.HighsModelStatus.kUnboundedOrInfeasible: "infeasible",
-    }
+    word, name = highspy.HighsModelStatus, f"HiGHS {solver.version()}"
+    ended: dict[Any, Status] = {word.kInfeasible: "infeasible", word.kUnbounded: "unbounded"}
     if status in ended:
         return Outcome(ended[status], None, None, None, name)
-    stopped: Status = "interrupted" if interrupted else "time_limit"
+    if status in (
+        word.kLoadError,
+        word.kModelError,
+        word.kPresolveError,
+        word.kSolveError,
+        word.kPostsolveError,
+    ):
+        raise RuntimeError(f"HiGHS failed on {model.name}: {solver.modelStatusToString(status)}")
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    mip = not relaxed and any(model.integer)
     value = float(info.objective_function_value) if found else None
-    bound: float | None = value
-    if mip:
-        bound = float(info.mip_dual_bound) if np.isfinite(info.mip_dual_bound) else None
-    elif status != highspy.HighsModelStatus.kOptimal:
-        bound = None
+    bound = _bound(model, solver, relaxed, value)
     solution = solver.getSolution()
     values = np.array(solution.col_value) if found else None
     duals = dict(zip(model.rows, solution.row_dual, strict=True)) if relaxed and found else {}
+    stopped: Status = "interrupted" if interrupted else "time_limit"
     return Outcome(judge(value, bound, limits, stopped), value, bound, values, name, duals)
+
+
+def _bound(model: Linear, solver: Any, relaxed: bool, value: float | None) -> float | None:
+    """What HiGHS has proven: the dual bound of a MIP, the value of a solved LP."""
+    import highspy
+
+    if not relaxed and any(model.integer):
+        bound = float(solver.getInfo().mip_dual_bound)
+        return bound if np.isfinite(bound) else None
+    return value if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal else None

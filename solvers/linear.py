@@ -1,8 +1,9 @@
-"""Linear and integer programs: the one file that talks to HiGHS (and, as a second opinion, to CBC through PuLP).
+"""Linear and integer programs: how a model is stated, and what a solve may claim.
 
-A model is stated as in the textbooks (`m.add("stock", g, total(...) <= 8)`) and kept as flat lists, so that building
-costs less than solving; HiGHS gets arrays. Everything minimises. An `Outcome` never says more than what was proven:
-`bound` is the solver's dual bound, `status` compares it with the value, and the solver's own word "optimal" is not used.
+A model is stated as in the textbooks (`m.add("stock", g, total(...) <= 8)`) and kept as flat lists, so that
+building costs less than solving; `highs.py` hands arrays to HiGHS, `cbc.py` is the second opinion.
+Everything minimises. An `Outcome` never says more than what was proven: `bound` is the solver's dual bound,
+`status` compares it with the value, and the solver's own word "optimal" is not used.
 
     gap = |bound - value| / |value|          (0 when both are 0)
 
@@ -12,21 +13,24 @@ Source of the pitfalls handled here: docs/decisions/0001-solvers.md.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 Status = Literal["optimal", "within_gap", "time_limit", "interrupted", "infeasible", "unbounded"]
+Floats = NDArray[np.float64]
 INF = math.inf
-EXACT = 1e-9
-"""Relative distance below which a bound and a value are the same number: solvers work in floating point."""
+EXACT = 1e-7
+"""Relative distance below which a bound and a value are the same number: solvers keep rows to 1e-9 only."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: relative gap, seconds, or branch-and-bound nodes (`work`: the same answer on any machine)."""
+    """When to stop: relative gap, seconds, or branch-and-bound nodes (`work`: the same answer anywhere)."""
 
     gap: float = 0.0
     seconds: float = 60.0
@@ -36,27 +40,28 @@ class Limits:
 
 
 class Term(NamedTuple):
-    """coefficient * variable."""
+    """coefficient * variable. (A tuple, because a model has tens of thousands.)"""
 
-    index: int
+    column: int
     coefficient: float
 
-    def __le__(self, other: object) -> Any:
+    def __le__(self, other: object) -> Expr:  # type: ignore[override]
         return Expr([self]) <= other
 
-    def __ge__(self, other: object) -> Any:
+    def __ge__(self, other: object) -> Expr:  # type: ignore[override]
         return Expr([self]) >= other
 
 
 class Var(NamedTuple):
     """A variable, by its column."""
 
-    index: int
+    column: int
 
-    def __mul__(self, coefficient: object) -> Term:  # type: ignore[override]
-        return Term(self.index, float(coefficient))  # type: ignore[arg-type]
+    def __mul__(self, coefficient: float) -> Term:  # type: ignore[override]
+        return Term(self.column, float(coefficient))
 
-    __rmul__ = __mul__  # type: ignore[assignment]
+    def __rmul__(self, coefficient: float) -> Term:  # type: ignore[override]
+        return Term(self.column, float(coefficient))
 
 
 @dataclass
@@ -85,7 +90,7 @@ def _move(terms: list[Term], other: object, *, upper: bool) -> tuple[list[Term],
     if isinstance(other, Var):
         other = other * 1.0
     if isinstance(other, Term):
-        terms = [*terms, Term(other.index, -other.coefficient)]
+        terms = [*terms, Term(other.column, -other.coefficient)]
     elif isinstance(other, Expr):
         terms = terms + [Term(i, -c) for i, c in other.terms]
     else:
@@ -105,7 +110,7 @@ class Outcome:
     status: Status
     value: float | None
     bound: float | None
-    values: np.ndarray | None
+    values: Floats | None
     solver: str
     duals: Mapping[tuple[str, Hashable], float] = field(default_factory=dict)
 
@@ -116,7 +121,7 @@ class Outcome:
     def of(self, variables: Mapping[Any, Var]) -> dict[Any, float]:
         """Values of a family, exact zeros left out."""
         assert self.values is not None
-        return {key: x for key, v in variables.items() if (x := float(self.values[v.index])) != 0.0}
+        return {key: x for key, v in variables.items() if (x := float(self.values[v.column])) != 0.0}
 
     def counts(self, variables: Mapping[Any, Var]) -> dict[Any, int]:
         """Values of an integer family, rounded, zeros left out."""
@@ -133,16 +138,24 @@ class Linear:
         self.integer: list[bool] = []
         self.rows: dict[tuple[str, Hashable], Expr] = {}
         self.goal: list[Term] = []
+        self.families: set[str] = set()
 
-    def integers(self, family: str, keys: Iterable[Any], upper: Mapping[Any, float] | float = INF) -> dict[Any, Var]:
+    def integers(
+        self, family: str, keys: Iterable[Any], upper: Mapping[Any, float] | float = INF
+    ) -> dict[Any, Var]:
         """One integer variable >= 0 a key."""
-        return self._variables(keys, upper, integer=True)
+        return self._variables(family, keys, upper, integer=True)
 
-    def reals(self, family: str, keys: Iterable[Any], upper: Mapping[Any, float] | float = INF) -> dict[Any, Var]:
+    def reals(
+        self, family: str, keys: Iterable[Any], upper: Mapping[Any, float] | float = INF
+    ) -> dict[Any, Var]:
         """One real variable >= 0 a key."""
-        return self._variables(keys, upper, integer=False)
+        return self._variables(family, keys, upper, integer=False)
 
-    def _variables(self, keys: Iterable[Any], upper: Mapping[Any, float] | float, *, integer: bool) -> dict[Any, Var]:
+    def _variables(
+        self, family: str, keys: Iterable[Any], upper: Mapping[Any, float] | float, *, integer: bool
+    ) -> dict[Any, Var]:
+        self.families.add(family)
         made: dict[Any, Var] = {}
         for key in keys:
             made[key] = Var(len(self.lower))
@@ -150,6 +163,10 @@ class Linear:
             self.upper.append(upper[key] if isinstance(upper, Mapping) else upper)
             self.integer.append(integer)
         return made
+
+    def fix(self, variable: Var, value: float) -> None:
+        """Make `variable` the constant `value`."""
+        self.lower[variable.column] = self.upper[variable.column] = value
 
     def minimise(self, terms: Iterable[Term]) -> None:
         self.goal = list(terms)
@@ -160,11 +177,22 @@ class Linear:
             raise ValueError(f"row {family}[{key}] stated twice in {self.name}")
         self.rows[family, key] = row
 
-    def solve(self, limits: Limits, start: np.ndarray | None = None) -> Outcome:
-        """Minimise with HiGHS; where it ends without proof or plan inside half the time, CBC gets the other half."""
+    def solve(self, limits: Limits, start: Floats | None = None) -> Outcome:
+        """Minimise with HiGHS; what it has not proven in half the time, CBC may prove in the other half.
+
+        With a limit on `work` the clock decides nothing, so there is no second half.
+        """
         from solvers import highs  # loads the library
 
-        return highs.solve(self, limits, start)
+        if limits.work is not None or not any(self.integer):
+            return highs.solve(self, limits, start)
+        began = time.perf_counter()
+        first = highs.solve(self, replace(limits, seconds=limits.seconds / 2), start)
+        if first.status != "time_limit":
+            return first
+        from solvers import cbc
+
+        return cbc.second_opinion(self, limits.seconds - (time.perf_counter() - began), first)
 
     def relax(self, limits: Limits) -> Outcome:
         """The linear relaxation with its row duals (per unit of the row's limit)."""
@@ -172,16 +200,16 @@ class Linear:
 
         return highs.solve(self, limits, None, relaxed=True)
 
-    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def columns(self) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
         """cost, lower, upper (columns,) and integrality (columns,) of the model."""
         cost = np.zeros(len(self.lower))
         for i, c in self.goal:
             cost[i] += c
         return cost, np.array(self.lower), np.array(self.upper), np.array(self.integer)
 
-    def matrix(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Rows by compressed sparse row: starts, indices, coefficients, lower, upper. Repeated terms are added up."""
-        starts, indices, data = [0], [], []
+    def matrix(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats, Floats, Floats]:
+        """Rows, compressed: starts, indices, coefficients, lower, upper. Repeated terms are added up."""
+        starts, indices, data = [0], list[int](), list[float]()
         for row in self.rows.values():
             merged: dict[int, float] = {}
             for i, c in row.terms:
@@ -191,7 +219,7 @@ class Linear:
             starts.append(len(indices))
         lower = np.array([r.lower for r in self.rows.values()])
         upper = np.array([r.upper for r in self.rows.values()])
-        return np.array(starts, np.int32), np.array(indices, np.int32), np.array(data, float), lower, upper
+        return np.array(starts, np.int32), np.array(indices, np.int32), np.array(data), lower, upper
 
 
 def gap(value: float, bound: float) -> float:
@@ -206,10 +234,14 @@ def gap(value: float, bound: float) -> float:
 
 
 def judge(value: float | None, bound: float | None, limits: Limits, stopped: Status) -> Status:
-    """The status that bound and value prove, else why the solver stopped."""
+    """The status that bound and value prove, else why the solver stopped.
+
+    >>> [judge(100.0, b, Limits(gap=0.02), "time_limit") for b in (100.0, 99.0, 90.0, None)]
+    ['optimal', 'within_gap', 'time_limit', 'time_limit']
+    """
     if value is None or bound is None:
         return stopped
     distance = gap(value, bound)
-    if distance <= EXACT or abs(value - bound) <= EXACT:
+    if distance <= EXACT or abs(value - bound) <= 1e-9:
         return "optimal"
     return "within_gap" if distance <= max(limits.gap, 1e-6) else stopped

@@ -1,23 +1,27 @@
 """Packing: items of a few integer sizes into identical bins, as rows of a larger model.
 
-Sets       s in S   item sizes       b in B   kinds of bin       q in Q[b]   patterns: a maximal filling of one bin of b
+Sets       s in S   item sizes       b in B   kinds of bin
+           q in Q[b]   patterns: a maximal filling of one bin of b
 Data       room[b]  units in a bin of b            k[q,s]  items of size s in pattern q
 Given      item[s]  number of items of size s (an expression of the larger model)
-           bins[b]  number of bins of b    (an expression or a number, whole bins taken by others already subtracted)
+           bins[b]  number of bins of b    (an expression or a number, less those that others take whole)
 Choose     z[b,q]   integer >= 0, bins of b filled by q    (only where sizes do not divide one another)
 
-Sizes that divide one another (1, 2, 4, 8): exact without patterns, first-fit decreasing never wastes a hole that a smaller size
-could use, so all items fit if and only if for every s the items of at least s, counted in units of s, find as many holes:
+Sizes that divide one another (1, 2, 4, 8): exact without patterns. First-fit decreasing never wastes a hole
+that a smaller size could use, so all items fit if and only if for every s the items of at least s, counted
+in units of s, find as many holes:
 fit[s]     sum(t >= s) t/s * item[t]      <= sum(b) floor(room[b]/s) * bins[b]
 otherwise:
 full[b]    sum(q) z[b,q]                  <= bins[b]
 cover[s]   sum(b,q) k[q,s] * z[b,q]       >= item[s]
 
-Source     divisible sizes: Coffman, Garey, Johnson 1987, "Bin packing with divisible item sizes"; patterns: Gilmore, Gomory 1961.
+Source     divisible sizes: Coffman, Garey, Johnson 1987, "Bin packing with divisible item sizes";
+           patterns: Gilmore, Gomory 1961.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -36,7 +40,7 @@ class Bins:
 
 
 def add(m: Linear, key: str, items: Mapping[int, Sequence[Var]], bins: Sequence[Bins]) -> None:
-    """Add to `m` the rows that make `items` (size -> variables counting items of that size) fit into `bins`."""
+    """Add to `m` the rows that fit `items` (size -> variables that count items of that size) into `bins`."""
     sizes = sorted(items)
     if divisible(sizes):
         for s in sizes:
@@ -104,3 +108,33 @@ def patterns(sizes: Sequence[int], room: int) -> Iterator[tuple[tuple[int, int],
         left = room - sum(s * k for s, k in pattern)
         if left < fitting[-1]:
             yield pattern
+
+
+def bins_filled(items: Mapping[int, int], room: int) -> int:
+    """Bins of `room` that best-fit decreasing fills with `items` (size -> count); fewest where sizes divide.
+
+    >>> bins_filled({4: 1, 2: 2, 1: 1}, 8), bins_filled({6: 2, 3: 1, 2: 1}, 8), bins_filled({3: 5}, 8)
+    (2, 3, 3)
+    """
+    holes: Counter[int] = Counter()  # room left -> bins with that room
+    filled = 0
+    for size in sorted(items, reverse=True):
+        left = items[size]
+        for hole in sorted(h for h in holes if h >= size):
+            left = _put(holes, hole, min(holes[hole], -(-left // (hole // size))), size, left)
+        new = -(-left // (room // size))
+        filled += new
+        holes[room] += new
+        _put(holes, room, new, size, left)
+    return filled
+
+
+def _put(holes: Counter[int], hole: int, bins: int, size: int, left: int) -> int:
+    """Put up to `left` items of `size` into `bins` bins that have `hole` room; the items that remain."""
+    each = hole // size
+    full, rest = divmod(min(left, bins * each), each)
+    holes[hole] -= full + (1 if rest else 0)
+    holes[hole - each * size] += full
+    if rest:
+        holes[hole - rest * size] += 1
+    return left - full * each - rest

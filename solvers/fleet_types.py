@@ -1,0 +1,128 @@
+"""What a fleet problem is made of and what its solution says; the maths and the units are in `fleet.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from solvers.linear import Floats, Linear, Status, Var
+
+Objective = Literal["throughput", "cost", "energy", "latency", "gpus"]
+Pair = tuple[str, str, str]
+"""(prefill group, decode group, bucket)."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One replica design at one operating point. `use[j]`: the buckets it may serve -> share of a replica."""
+
+    stock: str
+    gpus: int
+    use: Mapping[str, Mapping[str, float]]
+    watts: float = 0.0
+    latency: Mapping[str, float] = field(default_factory=dict)
+    group: str | None = None  # None: mixed; else its prefill or decode group
+    joined: bool = False  # spans nodes and needs one scale-up domain
+
+    @property
+    def buckets(self) -> Sequence[str]:
+        return list(next(iter(self.use.values())))
+
+
+@dataclass(frozen=True)
+class Stock:
+    """Nodes of one class."""
+
+    nodes: int
+    gpus_per_node: int
+    price: float | None = None
+    domain_nodes: int = 1
+
+    def span(self, gpus: int) -> int:
+        """Nodes that a replica of `gpus` takes whole; 0 where it shares a node.
+
+        >>> [Stock(4, 8).span(gpus) for gpus in (2, 8, 12)]
+        [0, 0, 2]
+        """
+        return 0 if gpus <= self.gpus_per_node else -(-gpus // self.gpus_per_node)
+
+    def most(self, gpus: int) -> int:
+        """No more replicas of `gpus` than this fit."""
+        span = self.span(gpus)
+        return self.nodes // span if span else self.nodes * (self.gpus_per_node // gpus)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What one request of a pair moves, over which links, and how long that takes."""
+
+    bytes: float
+    latency: float = 0.0
+    links: tuple[str, ...] = ()
+    on_nic: bool = True
+
+
+@dataclass(frozen=True)
+class FleetProblem:
+    """Numbers only, keyed by id; units are in the docstring of `fleet.py`."""
+
+    columns: Mapping[str, Column]
+    stocks: Mapping[str, Stock]
+    share: Mapping[str, float]
+    objective: Objective
+    demand: float | None = None
+    pairs: Mapping[Pair, Transfer] = field(default_factory=dict)
+    nic: Mapping[str, float] = field(default_factory=dict)
+    links: Mapping[str, float] = field(default_factory=dict)
+    budget: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Numbers that would make the answer wrong in silence are mistakes of the caller."""
+        if self.demand is None and self.objective != "throughput":
+            raise ValueError(f"objective {self.objective} needs a demand")
+        if self.objective == "cost" or "usd_per_hour" in self.budget:
+            unpriced = sorted({c.stock for c in self.columns.values() if self.stocks[c.stock].price is None})
+            if unpriced:
+                raise ValueError(f"no price for {', '.join(unpriced)}")
+        for c, column in self.columns.items():
+            if any(u < 0 for use in column.use.values() for u in use.values()):
+                raise ValueError(f"{c} would be freed by the requests it serves")
+
+    def groups(self) -> dict[str, list[str]]:
+        """Columns of each prefill and decode group."""
+        members: dict[str, list[str]] = {}
+        for c, column in self.columns.items():
+            if column.group is not None:
+                members.setdefault(column.group, []).append(c)
+        return members
+
+
+@dataclass(frozen=True)
+class FleetSolution:
+    """`objective` and `bound` in the problem's sense; counts without zeros; `point` to start another from."""
+
+    status: Status
+    objective: float | None
+    bound: float | None
+    solver: str
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    flows: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    pair_flows: Mapping[Pair, float] = field(default_factory=dict)
+    rate: float = 0.0
+    point: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Built:
+    """The model; 1 of f[c, w] and of x[P, D, w] is `unit[w]` requests/s, 1 of rate is `reference`."""
+
+    model: Linear
+    n: Mapping[str, Var]
+    y: Mapping[str, Var]
+    f: Mapping[tuple[str, str], Var]
+    x: Mapping[Pair, Var]
+    rate: Var
+    reference: float
+    unit: Mapping[str, float]
