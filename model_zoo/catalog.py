@@ -52,25 +52,18 @@ def find(name: str) -> tuple[ModelCard, list[str]]:
 @cache
 def load(stem: str) -> ModelCard:
     """The shipped card in `cards/STEM.yaml`."""
-    return read_card(CARDS / f"{stem}.yaml")
+    from ruamel.yaml import YAML
+
+    return ModelCard.model_validate(
+        YAML(typ="safe").load((CARDS / f"{stem}.yaml").read_text(encoding="utf-8"))
+    )
 
 
 def read_card(file: Path) -> ModelCard:
-    """The card in a YAML file of ours or of a user."""
-    from pydantic import ValidationError
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+    """A card of the user's own; what is wrong in it is an `InputError` with its place."""
+    from planner import documents
 
-    try:
-        return ModelCard.model_validate(YAML(typ="safe").load(file.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InputError(
-            f"not a model card: {first['msg']}", f"{file}, {place}" if place else str(file)
-        ) from None
-    except (YAMLError, OSError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"cannot read the model card: {error}", str(file)) from None
+    return documents.validate(documents.read(file), ModelCard)
 
 
 def _is_path(name: str) -> bool:

@@ -221,7 +221,8 @@ class ModelCard(Strict):
         ):
             mixer, slash, ffn = name.partition("/")
             if not slash or mixer not in mixers or ffn not in ffns:
-                raise ValueError(f"layer {name!r} is not MIXER/FFN with MIXER in {mixers} and FFN in {ffns}")
+                known = f"MIXER one of {', '.join(sorted(mixers))} and FFN one of {', '.join(sorted(ffns))}"
+                raise ValueError(f"layer {name!r} is not MIXER/FFN with {known}")
         return self
 
     @cached_property

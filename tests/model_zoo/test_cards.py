@@ -4,6 +4,7 @@ import pytest
 
 from model_zoo import catalog, derive, writing
 from model_zoo.schema import ModelCard
+from planner.errors import squash
 
 FAMILIES = {
     "llama-3.1-8b",
@@ -100,3 +101,12 @@ def test_every_part_of_a_card_is_used(cards):
         used |= set((card.mtp_layer or "").split("/"))
 
         assert {*card.mixers, *card.ffns} <= used, card.name
+
+
+def test_no_name_or_id_means_two_cards(cards):
+    owners: dict[str, set[str]] = {}
+    for name, card in cards.items():
+        for known in (name, *filter(None, [card.hf_id]), *card.also):
+            owners.setdefault(squash(known.rpartition("/")[2]), set()).add(name)
+
+    assert {known: names for known, names in owners.items() if len(names) > 1} == {}
