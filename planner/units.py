@@ -1,4 +1,4 @@
-"""The unit each field of the YAML forms takes, told from its name: the answer to someone who writes "80GB"."""
+"""The unit each field of the YAML forms takes, told from its name: for who writes "80GB"."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class _Complaint:
 def _reword(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
     """(message, hint) of one pydantic error; `known`: the fields beside it."""
     kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
-    name = str(loc[-1]) if loc else "the document"
+    name = str(loc[-1])[:60] if loc else "the document"
     if kind == "extra_forbidden":
         return f"unknown field `{name}`", _nearest_field(name, known)
     if kind == "missing":

@@ -195,7 +195,7 @@ class _Frame:
         if key in self.node.value:
             first_line = self.node.keys[key][0]
             hint = f"it stands on line {first_line} already"
-            raise YamlError(f"key `{key}` is given twice", node.line, node.column, hint)
+            raise YamlError(f"key `{key[:60]}` is given twice", node.line, node.column, hint)
         self.key, self.key_at = key, (node.line, node.column)
 
     def merge(self) -> None:
@@ -219,7 +219,7 @@ def _mappings(node: Node) -> list[Node]:
 def _refuse_tag(event: Any, line: int, column: int) -> None:
     tag = event.tag
     if tag is not None and str(tag) not in _CORE_TAGS and str(tag) != "!":
-        shown = str(tag).replace("tag:yaml.org,2002:", "!!")
+        shown = str(tag).replace("tag:yaml.org,2002:", "!!")[:60]
         raise YamlError(f"tag `{shown}` is not allowed", line, column, "plain values only: drop the tag")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +57,12 @@ def test_positions_are_known_in_json_too():
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1", 1), ("0x10", 16), ("0o17", 15), ("1e3", 1000.0), (".5", 0.5), ("yes", "yes"), ("'8'", "8")]
-    + [("null", None), ("~", None), ("", None), ("true", True), ("10_000", "10_000"), ("!!str 8", "8"), ("-3", -3)],
-)
+    [
+        ("1", 1), ("0x10", 16), ("0o17", 15), ("1e3", 1000.0), (".5", 0.5), ("-3", -3), ("true", True),
+        ("null", None), ("~", None), ("", None), ("yes", "yes"), ("'8'", "8"),
+        ("10_000", "10_000"), ("!!str 8", "8"),
+    ],
+)  # fmt: skip
 def test_scalars_follow_the_yaml_1_2_core_schema(text: str, value: object):
     found = read_text(f"a: {text}\n", "x").data["a"]
 
@@ -107,7 +112,7 @@ def test_text_that_is_no_document_is_refused_where_it_goes_wrong(text: str, mess
 def test_an_alias_bomb_is_refused_before_it_expands():
     letters = "abcdefghij"
     lines = ["a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
-    lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in zip(letters, letters[1:], strict=False)]
+    lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in pairwise(letters)]
 
     assert "expands to more than 100,000 values" in refused("\n".join(lines)).message
 
@@ -135,7 +140,7 @@ def test_chained_aliases_cannot_nest_without_end():
         ("1024", "0", "`memory_gb` must be greater than 0, got 0", None),
         ("h100-sxm", "100", "`device` must be text, got 100", 'write "100" in quotes'),
         ("device: h100-sxm", "spot: 1", "`device` is missing", "also wrong"),
-        ("device: h100-sxm", "device: t4\n    nic: infinibnd", "`nic` must be 'infiniband', 'roce' or", "`infiniband`?"),
+        ("device: h100-sxm", "device: t4\n    nic: infinibnd", "`nic` must be 'infiniband'", "`infiniband`?"),
         ("name: lab\n", "links: [{between: [a], gb_per_s: 1}]\n", "at least 2 entries, got 1", None),
         ("name: lab\n", "links: [{between: [a, b], gb_per_s: 0}]\n", "must be greater than 0", None),
     ],
@@ -149,11 +154,15 @@ def test_a_wrong_field_is_told_with_what_was_expected(old: str, new: str, messag
 
 
 def test_of_several_mistakes_the_first_is_told_in_full_and_the_others_briefly():
-    error = refused(LAB.replace("count: 3", "count: 0").replace("1024", "-1").replace("name: lab", "nmae: lab"))
+    error = refused(
+        LAB.replace("count: 3", "count: 0").replace("1024", "-1").replace("name: lab", "nmae: lab")
+    )
 
     assert error.message == "unknown field `nmae`"
     assert error.where == "lab.yaml:1:1, nmae"
-    assert "also wrong: lab.yaml:4:12, nodes[0].count: `count` must be at least 1, got 0" in (error.hint or "")
+    assert "also wrong: lab.yaml:4:12, nodes[0].count: `count` must be at least 1, got 0" in (
+        error.hint or ""
+    )
     assert "nodes[0].host.memory_gb" in (error.hint or "")
 
 
@@ -187,8 +196,18 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path):
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    words = {"empty.yaml": "is empty", "binary.yaml": "is binary", "latin.yaml": "not UTF-8", "huge.yaml": "10 MB"}
-    words |= {"": "is a directory", "absent.yaml": "no such file", "a\0b": "cannot read", "x" * 5000: "cannot read"}
+    words = {
+        "empty.yaml": "is empty",
+        "binary.yaml": "is binary",
+        "latin.yaml": "not UTF-8",
+        "huge.yaml": "10 MB",
+    }
+    words |= {
+        "": "is a directory",
+        "absent.yaml": "no such file",
+        "a\0b": "cannot read",
+        "x" * 5000: "cannot read",
+    }
 
     for name, message in words.items():
         with pytest.raises(InputError, match=message):
@@ -209,9 +228,16 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path):
     assert read(tmp_path / "bom.yaml").data == {"name": "lab"}
 
 
-NAMES = st.sampled_from(["name", "nodes", "device", "count", "links", "between", "slo", "isl", "buckets", "x", "<<"])
+NAMES = st.sampled_from(
+    ["name", "nodes", "device", "count", "links", "between", "slo", "isl", "buckets", "x", "<<"]
+)
 SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.sampled_from(["h100", "80GB"])
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["h100", "80GB"]),
 )
 STRUCTURES = st.recursive(
     SCALARS,
@@ -223,16 +249,14 @@ STRUCTURES = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(data=st.dictionaries(NAMES, STRUCTURES, max_size=4), model=st.sampled_from([Cluster, Workload, Sweep]))
 def test_any_structure_is_a_model_or_an_input_error(data: dict[str, Any], model: type[Any]):
-    try:
-        validate(read_text(json.dumps(data), "any.json"), model)
-    except InputError as error:
-        assert str(error)
+    with suppress(InputError):
+        assert isinstance(validate(read_text(json.dumps(data), "any.json"), model), model)
 
 
 @settings(max_examples=250, deadline=None)
-@given(text=st.one_of(st.text(max_size=60), st.text(alphabet="ab:-?[]{}&*!|>'\"%@#, \n\t<1.0~\\x", max_size=60)))
+@given(
+    text=st.one_of(st.text(max_size=60), st.text(alphabet="ab:-?[]{}&*!|>'\"%@#, \n\t<1.0~\\x", max_size=60))
+)
 def test_any_text_is_a_document_or_an_input_error(text: str):
-    try:
-        read_text(text, "any.yaml")
-    except InputError as error:
-        assert error.message
+    with suppress(InputError):
+        json.dumps(read_text(text, "any.yaml").data)

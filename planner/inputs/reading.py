@@ -75,8 +75,9 @@ def parse_budget(text: str | None) -> Budget:
             raise InputError(f"`{part.strip()}` in --budget is not NAME=NUMBER", "--budget", form)
         if key not in Budget.model_fields:
             known = list(Budget.model_fields)
-            hint = f"did you mean `{nearest(key, known, 1)[0]}`? limits: {', '.join(known)}"
-            raise InputError(f"unknown limit `{key}`", "--budget", hint)
+            close = next((name for name in known if key in name), nearest(key, known, 1)[0])
+            hint = f"did you mean `{close}`? limits: {', '.join(known)}"
+            raise InputError(f"unknown limit `{key[:60]}`", "--budget", hint)
         if key in limits:
             raise InputError(f"limit `{key}` is given twice", "--budget")
         limits[key] = number(value, key, "--budget", COUNT if key == "gpus" else POSITIVE)

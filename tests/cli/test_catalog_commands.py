@@ -1,0 +1,69 @@
+"""`meshwright devices` and `meshwright schema`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from cluster_configs.devices import find, load, names
+from planner.cli.devices import describe, devices, table
+from planner.cli.schema import Kind, json_schema, schema
+from planner.documents import read
+from planner.errors import InputError
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_the_table_has_a_line_for_every_device_and_cuts_nothing(capsys: pytest.CaptureFixture[str]):
+    devices()
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line.split()[0] for line in lines[1 : len(names()) + 1]] == list(names())
+    assert "…" not in "".join(lines)
+    assert len({len(line) for line in table([load(n) for n in names()])}) == 1
+
+
+def test_one_device_is_shown_with_all_figures_and_sources():
+    text = "\n".join(describe(find("gb200")))
+
+    for figure in ("198.7 GB (185 GiB) at 8,000 GB/s", "72 GPUs by nvlink, 900 GB/s", "1200 W", "unknown"):
+        assert figure in text
+    assert "aiconfigurator systems/gb200.yaml" in text
+
+
+def test_json_of_a_device_is_its_yaml_form(capsys: pytest.CaptureFixture[str]):
+    devices("h100", json=True)
+
+    assert json.loads(capsys.readouterr().out)["memory_gb_per_s"] == 3350
+
+
+def test_an_unknown_device_is_an_input_error():
+    with pytest.raises(InputError, match="unknown GPU"):
+        devices("h100-sxn")
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_every_form_has_a_schema(kind: Kind, capsys: pytest.CaptureFixture[str]):
+    schema(kind)
+    form = json.loads(capsys.readouterr().out)
+
+    assert form["$schema"].startswith("https://json-schema.org/")
+    assert form["type"] == "object"
+    assert form["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("kind", ["cluster", "workload"])
+def test_schemas_name_every_field_of_the_frozen_examples(kind: Kind):
+    form = json_schema(kind)
+
+    assert set(read(GOLDEN / f"{kind}.yaml").data) <= set(form["properties"])
+
+
+def test_the_workload_schema_knows_the_short_form():
+    form: dict[str, Any] = json_schema("workload")
+
+    assert {"isl", "osl"} <= set(form["properties"])
+    assert "buckets" not in form.get("required", [])
