@@ -1,12 +1,12 @@
-"""Write planner/cost/efficiency/*.yaml from the closed-form fits beside the repository: `python -m benchmarks.efficiency_files`.
+"""Write planner/cost/efficiency/*.yaml from the fits beside the repository: `python -m benchmarks.efficiency_files`.
 
-The fits are of measured kernel times (aiconfigurator tables, Apache-2.0). What is changed on the way, and why:
+Closed-form fits of measured kernel times (aiconfigurator tables, Apache-2.0). What is changed on the way:
 
-* a GEMM's fixed time is capped at 5 us on NVIDIA devices: served engines fuse the quantisation that was timed apart;
-* efficiencies are capped at 1: small tables fit in L2 and look faster than DRAM, and no time may beat the roofline;
-* fits known to be artefacts (fixed times above 60 us, or beyond the memory bandwidth) give way to another engine's.
+* a GEMM's fixed time is at most 5 us on NVIDIA devices: served engines fuse the quantisation timed apart;
+* efficiencies are at most 1: small tables fit in L2 and look faster than DRAM, and nothing beats the roofline;
+* artefacts (fixed times above 60 us, more than the memory bandwidth) give way to another engine's fit.
 
-A generation's file holds the geometric medians of its devices' fits.
+A generation's file holds the medians of its devices' fits.
 """
 
 from __future__ import annotations
@@ -32,15 +32,25 @@ GENERATIONS = {
     "blackwell_rtx": ["rtx_pro_6000_server"],
     "xe2": ["b60"],
 }
-KEPT_WEIGHTS = {"bf16": ["bfloat16"], "fp8": ["fp8"], "fp8_block": ["fp8_block"], "nvfp4": ["nvfp4"],
-                "mxfp4": ["w4a8_mxfp4_mxfp8", "w4a16_mxfp4"], "int4_wo": ["int4_wo"], "int8": ["sq"]}  # fmt: skip
-PEAK = {"bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "w4a8_mxfp4_mxfp8": "fp8",
-        "w4a16_mxfp4": "bf16", "int4_wo": "bf16", "sq": "int8"}  # fmt: skip
+KEPT_WEIGHTS = {
+    "bf16": ["bfloat16"],
+    "fp8": ["fp8"],
+    "fp8_block": ["fp8_block"],
+    "nvfp4": ["nvfp4"],
+    "mxfp4": ["w4a8_mxfp4_mxfp8", "w4a16_mxfp4"],
+    "int4_wo": ["int4_wo"],
+    "int8": ["sq"],
+}
+"""Our precision and the names of its tables, the faster kind first."""
+
+PEAK = {"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "w4a8_mxfp4_mxfp8": "fp8", "sq": "int8"}
+"""Tensor rate that a table's fit is relative to; bf16 for all others."""
+
 ATTENTION = {"bf16": ["bfloat16/kv_bfloat16"], "fp8": ["fp8/kv_fp8", "bfloat16/kv_fp8"]}
 HEADER = """\
 # {what}
-# Source: measurements from aiconfigurator, Copyright (c) NVIDIA CORPORATION & AFFILIATES, Apache-2.0, subset and
-# re-keyed; closed-form fits. Forms and units: planner/cost/efficiency/reading.py. Written by benchmarks/efficiency_files.py.
+# Source: measurements from aiconfigurator, Copyright (c) NVIDIA CORPORATION & AFFILIATES, Apache-2.0, subset
+# and re-keyed; closed-form fits. Forms and units: reading.py. Written by benchmarks/efficiency_files.py.
 """
 
 Fit = dict[str, Any]
@@ -93,7 +103,7 @@ def weights(table: dict[str, Any], device: str, engine: str, cap_us: float) -> d
             rows = table.get(device, {}).get(source, {})
             name = next((t for t in theirs if t in rows), None)
             if name and not (source == "vllm" and name == "fp8_block" and rows[name]["t0_us"] > 60):
-                kept[ours] = fit(rows[name], PEAK[name], cap_us)
+                kept[ours] = fit(rows[name], PEAK.get(name, "bf16"), cap_us)
                 break
     return kept
 
@@ -149,7 +159,7 @@ def fit(row: dict[str, Any], peak: str, cap_us: float) -> Fit:
 
 
 def links(fits: dict[str, Any], device: str) -> dict[str, Any]:
-    """Collectives as (bytes, microseconds) anchors a factor of four apart; DeepEP-like exchange as t0 and GB/s."""
+    """Collectives as (bytes, microseconds) anchors a factor of four apart; DeepEP exchange as t0 and GB/s."""
     found: dict[str, Any] = {}
     for operation, by_gpus in fits["collective_anchors"][device].items():
         if operation != "alltoall":
@@ -165,12 +175,14 @@ def links(fits: dict[str, Any], device: str) -> dict[str, Any]:
 
 
 def power(fits: dict[str, Any], device: str) -> dict[str, float]:
-    """Watts = min(limit, base + limit * (compute * fraction of peak FLOP/s + memory * fraction of bandwidth))."""
+    """Watts = min(limit, base + limit * (compute * share of peak FLOP/s + memory * share of bandwidth))."""
     rows = fits["power"].get(device, {}).get("all", {}).get("all")
     if not rows:
         return {}
-    return {"base_watts": rows["p0_w"], "limit_watts": rows["limit_w"], "compute": rows["a"], "memory": rows["b"],
-            "error": three_digits(rows["mdape"] / 100)}  # fmt: skip
+    ours = {"base_watts": "p0_w", "limit_watts": "limit_w", "compute": "a", "memory": "b"}
+    return {name: rows[theirs] for name, theirs in ours.items()} | {
+        "error": three_digits(rows["mdape"] / 100)
+    }
 
 
 def medians(parts: list[Any]) -> Any:

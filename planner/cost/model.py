@@ -41,10 +41,10 @@ class CostModel:
     def step_s(
         self,
         designs: Designs,
-        sequences: Floats,
-        context: Floats,
-        prefill_tokens: Floats,
-        prefill_context: Floats,
+        sequences: Floats | float,
+        context: Floats | float,
+        prefill_tokens: Floats | float,
+        prefill_context: Floats | float,
     ) -> Floats:
         """Seconds of a step of a server, shape (n,): `sequences` decoding at mean cached `context`, and
         `prefill_tokens` prompt tokens that attend to `prefill_context` tokens each on average (half the
@@ -55,7 +55,9 @@ class CostModel:
         args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
         return self._round_s(designs, stages_of(self.card, designs), *args)
 
-    def step_times(self, designs: Designs, sequences: Floats, context: Floats, chunk: Floats) -> StepTimes:
+    def step_times(
+        self, designs: Designs, sequences: Floats | float, context: Floats | float, chunk: Floats | float
+    ) -> StepTimes:
         """The step as a linear function near `sequences` decoding at `context` with prompts in chunks of
         `chunk` tokens.
 
@@ -85,10 +87,10 @@ class CostModel:
     def floor_s(
         self,
         designs: Designs,
-        sequences: Floats,
-        context: Floats,
-        prefill_tokens: Floats,
-        prefill_context: Floats,
+        sequences: Floats | float,
+        context: Floats | float,
+        prefill_tokens: Floats | float,
+        prefill_context: Floats | float,
     ) -> Floats:
         """The roofline: no step of this work can take less on this device, shape (n,)."""
         args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
@@ -98,11 +100,11 @@ class CostModel:
     def watts(
         self,
         designs: Designs,
-        utilisation: Floats,
-        sequences: Floats,
-        context: Floats,
-        prefill_tokens: Floats,
-        prefill_context: Floats,
+        utilisation: Floats | float,
+        sequences: Floats | float,
+        context: Floats | float,
+        prefill_tokens: Floats | float,
+        prefill_context: Floats | float,
     ) -> Floats:
         """Watts of a replica that is busy a share `utilisation` of the time with such steps, shape (n,).
         Error: 25 %."""
@@ -110,7 +112,8 @@ class CostModel:
         compute, memory = self._busy_s(designs, *args)
         step = np.maximum(self._round_s(designs, stages_of(self.card, designs), *args), 1e-9)
         device = self.node_class.device
-        each = activity_watts(self.fits.power, device.tdp_watts, utilisation, compute / step, memory / step)
+        busy = np.broadcast_to(utilisation, step.shape)
+        each = activity_watts(self.fits.power, device.tdp_watts, busy, compute / step, memory / step)
         return np.asarray(each * designs.gpus)
 
     def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
@@ -145,8 +148,8 @@ class CostModel:
     ) -> Floats:
         """Seconds of one round: every sequence gets a token, all prompt tokens their turn.
 
-        k micro-batches share the work: pp of them, or as many as there are sequences. A round takes k times the
-        fullest stage, and never less than one micro-batch's way through all stages.
+        k micro-batches share the work: pp of them, or as many as there are sequences. A round takes k times
+        the fullest stage, and never less than one micro-batch's way through all stages.
         """
         k = np.where(new > 0, designs.pp, np.clip(b, 1.0, designs.pp))
         load = Load(b / k, ctx, new / k, keys)
@@ -161,7 +164,7 @@ class CostModel:
         return ACTIVATION_BYTES * load.rows * self.card.hidden
 
     def _stages_s(self, designs: Designs, stages: Stages, load: Load) -> Floats:
-        """Seconds of each stage for one micro-batch, shape (n, s): its layers, and on the last the LM head."""
+        """Seconds of each stage for one micro-batch, shape (n, s): its layers, on the last the LM head."""
         per_layer = np.stack([self.layers.layer_s(kind, load, designs) for kind in stages.kinds], axis=1)
         head = self.layers.head_s(load.sequences, designs)
         return stages.total(per_layer) + stages.last * head[:, None]
@@ -169,8 +172,10 @@ class CostModel:
     def _busy_s(
         self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
     ) -> tuple[Floats, Floats]:
-        """Seconds that FLOPs at peak and bytes at full bandwidth take of a round on the fullest stage, weights
-        read once although every micro-batch reads them: a bound, not an estimate."""
+        """Seconds that FLOPs at peak and bytes at full bandwidth take of a round on the fullest stage.
+
+        Weights count once although every micro-batch reads them: a bound, not an estimate.
+        """
         load = Load(b, ctx, new, keys)
         stages = stages_of(self.card, designs)
         busy = []

@@ -13,7 +13,6 @@ and tokens*(1 + top_k)*hidden*2 / (tokens * bandwidth).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -121,6 +120,6 @@ def load(name: str) -> Table:
     return table
 
 
-def measured_devices() -> Iterator[str]:
+def measured_devices() -> list[str]:
     """Names of the devices that have a file of their own."""
-    return (path.stem for path in sorted(HERE.glob("*.yaml")) if path.stem != "datasheet")
+    return sorted(path.stem for path in HERE.glob("*.yaml") if path.stem != "datasheet")

@@ -1,0 +1,96 @@
+"""One kernel: limits of the smooth roofline, GEMMs by hand, attention's FLOPs and bytes by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model_zoo.schema import Gemm
+from planner.cost.attention import Load, decode_work, prefill_work, recurrent_work
+from planner.cost.compute import Matmul, matmul_s, pnorm, sharded
+from planner.cost.efficiency.reading import Chip, Fit
+from tests.cost.samples import GQA, LINEAR, MLA
+
+CHIP = Chip(1e12, {"bf16": 1e14, "fp8": 2e14})
+PERFECT = Fit(compute=1.0, memory=1.0, t0_s=0.0, p=20.0)
+TERMS = st.floats(1e-9, 1.0)
+
+
+@given(a=TERMS, b=TERMS, p=st.floats(0.5, 20))
+def test_the_corner_lies_between_maximum_and_sum(a, b, p):
+    norm = pnorm(p, np.array([a]), np.array([b]))[0]
+
+    assert norm >= max(a, b) * (1 - 1e-12)
+    if p >= 1:
+        assert norm <= (a + b) * (1 + 1e-12)
+
+
+def test_a_small_batch_takes_the_weights_bytes_and_a_large_one_its_flops():
+    """By hand: 1000 x 1000 at 2 bytes over 1 TB/s is 2 us; 1e6 rows are 2e12 FLOP of 1e14: 20 ms."""
+    matmul = Matmul(np.array([1000.0]), np.array([1000.0]), 2.0)
+
+    assert matmul_s(PERFECT, CHIP, matmul, np.array([1.0]))[0] == pytest.approx(2e-6, rel=0.01)
+    assert matmul_s(PERFECT, CHIP, matmul, np.array([1e6]))[0] == pytest.approx(20e-3, rel=0.01)
+
+
+def test_no_rows_take_no_time():
+    assert matmul_s(Fit(1, 1, 5e-6), CHIP, Matmul(np.ones(1), np.ones(1), 2.0), np.zeros(1))[0] == 0
+
+
+def test_quantised_activations_cost_a_pass_of_their_own():
+    """By hand: 1000 rows of 1000 inputs read in 2 bytes and written in 1, at half of 1 TB/s: 6 us."""
+    fit = Fit(compute=1.0, memory=1.0, t0_s=0.0, p=20.0, peak="fp8")
+    matmul, rows = Matmul(np.array([1000.0]), np.array([1000.0]), 1.0), np.array([1000.0])
+    with_pass = Fit(compute=1.0, memory=1.0, t0_s=0.0, p=20.0, peak="fp8", quantise=0.5)
+
+    assert matmul_s(with_pass, CHIP, matmul, rows) - matmul_s(fit, CHIP, matmul, rows) == pytest.approx(6e-6)
+
+
+@pytest.mark.parametrize(("split", "shape"), [("out", (4, 16)), ("in", (8, 8)), ("none", (8, 16))])
+def test_tensor_parallelism_divides_one_side(split, shape):
+    part = sharded(Gemm("g", 8, 16, split), np.array([2]), 2.0)
+
+    assert (part.n[0], part.k[0]) == shape
+
+
+def load(sequences=0.0, context=0.0, tokens=0.0, keys=0.0):
+    return Load(*(np.array([x]) for x in (sequences, context, tokens, keys)))
+
+
+def test_decoding_reads_the_cache_of_every_sequence():
+    """By hand: 10 sequences * 1000 tokens * 2 * 8 heads * 128 * 2 bytes = 41 MB, a fourth of it at tp 4."""
+    for tp, cache in ((1, 40.96e6), (4, 10.24e6), (16, 5.12e6)):  # beyond 8 KV heads they are repeated
+        work = decode_work(GQA, load(10, 1000), np.array([tp]), "bf16")
+        assert work.bytes[0] == pytest.approx(cache, rel=0.02)
+        assert work.flops[0] == pytest.approx(4 * 10 * 1000 * 32 * 128 / tp)
+
+
+def test_a_latent_is_read_whole_by_every_rank():
+    """By hand: 10 * 1000 * 576 * 2 bytes = 11.5 MB at any tp; 2 * 128 heads * (2*512 + 64) FLOPs an entry."""
+    for tp in (1, 8):
+        work = decode_work(MLA, load(10, 1000), np.array([tp]), "bf16")
+        assert work.bytes[0] == pytest.approx(11.52e6, rel=0.25)
+        assert work.flops[0] == pytest.approx(2 * 128 * 1088 * 10_000 / tp)
+
+
+def test_an_fp8_cache_is_half_of_it():
+    bf16, fp8 = (decode_work(GQA, load(10, 50_000), np.ones(1, int), kv).bytes[0] for kv in ("bf16", "fp8"))
+
+    assert fp8 == pytest.approx(bf16 / 2, rel=0.01)
+
+
+def test_a_prompt_meets_half_the_square_of_its_length():
+    """By hand: 4 * 32 heads * 128 * 4096^2/2."""
+    work = prefill_work(GQA, load(tokens=4096, keys=2048), np.ones(1, int))
+
+    assert work.flops[0] == pytest.approx(4 * 32 * 128 * 4096**2 / 2)
+
+
+def test_a_recurrent_state_is_read_and_written_whatever_the_context():
+    """By hand: 32 heads * 128 * 128 * 4 bytes, twice, and the convolution's inputs."""
+    short, long = (
+        recurrent_work(LINEAR, load(1, context), np.ones(1, int)).bytes[0] for context in (10, 10**6)
+    )
+
+    assert short == long
+    assert short == pytest.approx(2 * 32 * 128 * 128 * 4, rel=0.03)

@@ -1,0 +1,209 @@
+"""Step times: by hand, against the roofline, and as a function of every argument."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model_zoo.schema import DenseFfn
+from planner.cost.overhead import OVERHEADS
+from planner.cost.shape import Precisions
+from tests.cost.samples import BF16, GQA, KINDS, LLAMA_70B, SPARSE_MOE, card, cost, designs, tensor_parallel
+
+FLOATS = {"batch": st.floats(1, 512), "context": st.floats(16, 60000), "new": st.floats(0, 8192)}
+DESIGNS = designs((1, 1, 1, 1, 1), (8, 1, 1, 8, 1), (4, 2, 1, 4, 1), (1, 1, 8, 1, 8), (2, 1, 4, 1, 8))
+SOME = settings(max_examples=25, deadline=None)
+
+
+def test_llama_8b_decodes_a_token_on_an_h100_in_seven_milliseconds():
+    """By hand: 15.0 GB of weights without the input embedding at 3.35 TB/s are 4.5 ms; GEMMs reach 0.86 of that rate,
+    and 32 layers of 4 GEMMs, an attention call and 4 small kernels add some 35 us each: 5.2 + 1.2 + 0.5 ms of engine."""
+    step = cost().step_s(tensor_parallel(1), 1, 1000, 0, 0)[0]
+
+    assert step == pytest.approx(7.0e-3, rel=0.07)
+
+
+def test_a_prompt_of_4096_on_llama_8b_takes_its_flops():
+    """By hand: 2 * 7.0e9 * 4096 + 4*32*128*32 layers * 4096^2/2 = 61.7 TFLOP; 0.62 of 989 TFLOP/s gives 0.1 s."""
+    step = cost().step_s(tensor_parallel(1), 0, 0, 4096, 2048)[0]
+
+    assert step == pytest.approx(0.1, rel=0.15)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("engine", OVERHEADS)
+@pytest.mark.parametrize("device", ["h100-sxm", "l40s", "b200-sxm", "mi300x", "rtx-4090"])
+def test_no_step_beats_the_roofline(name, engine, device):
+    model = cost(KINDS[name], device, engine)
+    for work in ((1, 100, 0, 0), (256, 8000, 0, 0), (0, 0, 8192, 4096), (64, 2000, 2048, 9000)):
+        floor, step = model.floor_s(DESIGNS, *work), model.step_s(DESIGNS, *work)
+        assert (step >= floor).all()
+        assert (floor > 0).all()
+
+
+@pytest.mark.parametrize("name", KINDS)
+@SOME
+@given(**FLOATS, more=st.floats(1, 3))
+def test_more_sequences_context_or_prompt_never_take_less_time(name, batch, context, new, more):
+    model = cost(KINDS[name])
+    here = model.step_s(DESIGNS, batch, context, new, context)
+
+    assert (model.step_s(DESIGNS, batch * more, context, new, context) >= here * (1 - 1e-9)).all()
+    assert (model.step_s(DESIGNS, batch, context * more, new, context) >= here * (1 - 1e-9)).all()
+    assert (model.step_s(DESIGNS, batch, context, new * more, context) >= here * (1 - 1e-9)).all()
+    assert (model.step_s(DESIGNS, batch, context, new, context * more) >= here * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_many_points_at_once_are_each_point_alone(name):
+    rng = np.random.default_rng(1)
+    model, pick = cost(KINDS[name]), rng.integers(0, len(DESIGNS), 40)
+    many = DESIGNS.take(pick)
+    work = [rng.uniform(0, high, 40) for high in (300, 9000, 4096, 9000)]
+    together = model.step_s(many, *work)
+    alone = [model.step_s(many.take(np.array([i])), *(x[i] for x in work))[0] for i in range(40)]
+
+    assert together == pytest.approx(alone)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@SOME
+@given(**FLOATS)
+def test_the_linear_step_is_exact_at_its_point_and_never_negative(name, batch, context, new):
+    model, new = cost(KINDS[name]), max(new, 16.0)
+    step = model.step_times(DESIGNS, batch, context, new)
+    decode = step.t0_s + batch * (step.sequence_s + context * step.context_s_per_token)
+    prompt = new * (step.prefill_s_per_token + context / 2 * step.prefill_s_per_pair)
+
+    assert decode == pytest.approx(model.step_s(DESIGNS, batch, context, 0, 0))
+    assert decode + prompt == pytest.approx(model.step_s(DESIGNS, batch, context, new, context / 2), rel=0.02)
+    assert all(
+        (getattr(step, field) >= 0).all()
+        for field in (
+            "t0_s",
+            "prefill_s_per_token",
+            "prefill_s_per_pair",
+            "sequence_s",
+            "context_s_per_token",
+        )
+    )
+
+
+def test_the_linear_step_holds_nearby():
+    """A fifth more or fewer sequences: within 2 % on a dense model."""
+    model = cost(LLAMA_70B)
+    some = tensor_parallel(2, 4, 8)
+    step = model.step_times(some, 64, 2000, 2048)
+    for batch in (51, 77):
+        linear = step.t0_s + batch * (step.sequence_s + 2000 * step.context_s_per_token)
+        assert linear == pytest.approx(model.step_s(some, batch, 2000, 0, 0), rel=0.02)
+
+
+def test_tensor_parallelism_reads_less_on_each_gpu():
+    model = cost(LLAMA_70B)
+    floors = model.floor_s(tensor_parallel(1, 2, 4, 8), 1, 1000, 0, 0)
+    steps = model.step_s(tensor_parallel(1, 2, 4, 8), 1, 1000, 0, 0)
+
+    assert (np.diff(floors) < 0).all()
+    assert (np.diff(steps) < 0).all()
+    assert (steps[:-1] / steps[1:] < 2).all()  # never better than linear
+
+
+def test_a_full_pipeline_takes_its_fullest_stage_for_every_micro_batch():
+    """Two stages of 16 layers: a round of 64 sequences is two micro-batches of 32 on the stage with the LM head."""
+    model, two = cost(), designs((1, 2, 1, 1, 1))
+    half = cost(card(GQA, DenseFfn(inner=14336), layers=16))
+    hops = 2 * model.links.hop_s(np.array([32 * 4096 * 2.0]), two.gpus)[0]
+    stage = half.step_s(tensor_parallel(1), 32, 1000, 0, 0)[0]
+
+    assert model.step_s(two, 64, 1000, 0, 0)[0] == pytest.approx(2 * stage + hops)
+
+
+def test_a_lone_sequence_passes_each_stage_once():
+    """With one sequence in flight, stages add up to the whole model: depth costs hops only."""
+    model = cost()
+    one, deep = model.step_s(designs((1, 1, 1, 1, 1), (1, 4, 1, 1, 1)), 1, 1000, 0, 0)
+
+    assert one < deep < 1.03 * one
+
+
+def test_crossing_nodes_costs_more_than_staying_inside():
+    inside, across = cost(LLAMA_70B).step_s(tensor_parallel(8, 16), 64, 2000, 0, 0)
+    rack = cost(LLAMA_70B, "gb200").step_s(tensor_parallel(8, 16), 64, 2000, 0, 0)
+
+    assert rack[1] < rack[0]  # 16 GPUs of an NVL72 share one domain
+    assert across / inside > rack[1] / rack[0]
+
+
+def test_fp8_weights_decode_faster_than_bf16():
+    fp8 = replace(BF16, gemm="fp8")
+
+    assert cost(used=fp8).step_s(tensor_parallel(1), 8, 1000, 0, 0) < cost().step_s(
+        tensor_parallel(1), 8, 1000, 0, 0
+    )
+
+
+def test_a_window_makes_long_context_free():
+    model = cost(KINDS["window"])
+    short, long = (model.step_s(tensor_parallel(1), 8, context, 0, 0)[0] for context in (128, 100_000))
+
+    assert long == pytest.approx(short)
+
+
+def test_sparse_attention_pays_for_scoring_but_not_for_reading_long_contexts():
+    """Beyond top_k a decoded token reads 2048 latents whatever the context; the scorer's keys still grow."""
+    dense, sparse = cost(KINDS["mla"]), cost(KINDS["sparse"])
+    one = designs((1, 1, 8, 1, 8))
+    long, short = ([m.step_s(one, 64, ctx, 0, 0)[0] for m in (dense, sparse)] for ctx in (100_000, 4000))
+    growth = [a - b for a, b in zip(long, short, strict=True)]
+
+    assert 0 < growth[1] < 0.7 * growth[0]
+
+
+def test_uneven_attention_dp_ranks_slow_a_step():
+    """Eight single-GPU ranks of 8 sequences against one tp 8 server of 64: the same experts, and a wait for the fullest."""
+    model = cost(SPARSE_MOE)
+    factor = OVERHEADS["vllm"].attn_dp_factor
+    plain = cost(SPARSE_MOE)
+    plain.overhead = replace(plain.overhead, attn_dp_factor=1.0)
+    dp = designs((1, 1, 8, 1, 8))
+    own = model.engine_s(dp, np.array([8.0]))
+
+    assert model.step_s(dp, 8, 1000, 0, 0) - own == pytest.approx(
+        factor * (plain.step_s(dp, 8, 1000, 0, 0) - own)
+    )
+
+
+def test_the_kv_cache_of_a_prompt_is_what_crosses_to_the_decoder():
+    """Llama-3.1-8B: 32 layers * 2 * 8 heads * 128 * 2 bytes = 131,072 a token."""
+    assert cost().transfer_bytes(np.array([1000.0]))[0] == 131_072_000
+
+
+def test_watts_rise_with_use_up_to_the_limit():
+    model, one = cost(device="h200-sxm"), tensor_parallel(1, 4)
+    idle, half, busy = (model.watts(one, use, 64, 1000, 0, 0) for use in (0.0, 0.5, 1.0))
+    prompts = model.watts(one, 1.0, 0, 0, 8192, 4096)
+
+    assert (idle < half).all()
+    assert (half < busy).all()
+    assert (busy < prompts).all()
+    assert (prompts <= 700 * one.gpus).all()
+
+
+def test_borrowed_efficiencies_widen_the_band():
+    """Measured device, then its generation, then the datasheet."""
+    sigmas = [cost(device=device).sigma_tpot for device in ("h100-sxm", "h100-pcie", "mi300x")]
+
+    assert sigmas == sorted(sigmas)
+    assert len(set(sigmas)) == 3
+
+
+@pytest.mark.parametrize("weights", ["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo", "int8"])
+@pytest.mark.parametrize("kv", ["bf16", "fp8", "nvfp4"])
+def test_every_precision_has_a_time_on_every_kind_of_device(weights, kv):
+    used = Precisions(weights, weights, "bf16", kv)
+    for device in ("a100-sxm", "b60", "t4", "m2-ultra", "gaudi3"):
+        for engine in ("vllm", "llama.cpp"):
+            assert np.isfinite(cost(SPARSE_MOE, device, engine, used).step_s(DESIGNS, 8, 1000, 100, 50)).all()

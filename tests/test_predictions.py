@@ -1,0 +1,127 @@
+"""`predict_rows`: every row answered on its own terms."""
+
+import pytest
+
+from planner.errors import InputError
+from planner.predictions import ANSWERS, Prediction, cells, predict_rows
+from planner.rows import expert_split, parse
+
+LLAMA = {"model": "llama-3.1-8b", "device": "h100-sxm", "isl": "1024", "osl": "256", "concurrency": "16"}
+ROWS = [
+    LLAMA,
+    {**LLAMA, "engine": "sglang", "tp": "2", "prefix_hit": "0.5"},
+    {**LLAMA, "device": "nope"},
+    {**LLAMA, "model": "deepseek-v3", "device": "b200-sxm", "attn_dp": "8", "ep": "8"},
+    {**LLAMA, "concurrency": "0"},
+]
+
+
+def test_rows_are_answered_in_order_whatever_their_neighbours():
+    together = predict_rows(ROWS)
+
+    assert [isinstance(answer, InputError) for answer in together] == [False, False, True, False, True]
+    for row, answer in zip(ROWS, together, strict=True):
+        (alone,) = predict_rows([row])
+        assert cells(alone) == cells(answer)
+
+
+def test_a_prediction_lies_inside_its_band():
+    for answer in predict_rows([ROWS[0], ROWS[1], ROWS[3]]):
+        assert isinstance(answer, Prediction)
+        assert 0 < answer.ttft_ms_low < answer.ttft_ms < answer.ttft_ms_high
+        assert 0 < answer.tpot_ms_low < answer.tpot_ms < answer.tpot_ms_high
+        assert answer.fits
+
+
+def test_littles_law_holds():
+    """requests in flight = rate * (TTFT + (osl - 1) * TPOT), the engine's handling of requests apart."""
+    (answer,) = predict_rows([{**LLAMA, "concurrency": "64"}])
+    rate = answer.out_tok_per_s / 256
+
+    assert rate * 1e-3 * (answer.ttft_ms + 255 * answer.tpot_ms) == pytest.approx(64, rel=0.15)
+
+
+def test_more_requests_in_flight_take_longer_each_and_deliver_more():
+    few, many = predict_rows([{**LLAMA, "concurrency": c} for c in ("4", "128")])
+
+    assert few.tpot_ms < many.tpot_ms
+    assert few.ttft_ms < many.ttft_ms
+    assert few.out_tok_per_s < many.out_tok_per_s
+    assert few.memory_bytes_per_gpu < many.memory_bytes_per_gpu
+
+
+def test_a_prefix_found_in_the_cache_shortens_the_first_token():
+    none, most = predict_rows([{**LLAMA, "isl": "16000", "prefix_hit": hit} for hit in ("0", "0.9")])
+
+    assert most.ttft_ms < none.ttft_ms
+
+
+def test_what_does_not_fit_says_what_is_missing():
+    """70.6e9 weights of 2 bytes against 85.9 GB."""
+    (answer,) = predict_rows([{**LLAMA, "model": "llama-3.1-70b"}])
+
+    assert not answer.fits
+    assert "does not fit" in answer.note
+    assert answer.memory_bytes_per_gpu > 141e9
+
+
+def test_requests_beyond_the_cache_queue():
+    (answer,) = predict_rows([{**LLAMA, "isl": "32000", "concurrency": "500"}])
+
+    assert answer.fits
+    assert "queue" in answer.note
+
+
+@pytest.mark.parametrize(("role", "blank"), [("prefill", "tpot_ms"), ("decode", "ttft_ms"), ("mixed", None)])
+def test_a_role_answers_for_its_own_phase(role, blank):
+    (answer,) = predict_rows([{**LLAMA, "role": role}])
+    empty = {name for name, text in cells(answer).items() if not text} - {"note"}
+
+    assert empty == ({blank, f"{blank}_low", f"{blank}_high"} if blank else set())
+    assert answer.out_tok_per_s > 0
+
+
+def test_fp8_of_a_block_fp8_checkpoint_is_the_checkpoint():
+    row = {**LLAMA, "model": "deepseek-v3", "device": "h200-sxm", "tp": "8"}
+    stored, asked = predict_rows([row, {**row, "precision": "fp8"}])
+
+    assert stored == asked
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"model": ""}, "`model` is blank"),
+        ({"model": "llama-9"}, "unknown model"),
+        ({"engine": "vlm"}, "unknown engine"),
+        ({"precision": "fp7"}, "unknown precision"),
+        ({"kv_precision": "int8"}, "unknown kv_precision"),
+        ({"role": "both"}, "unknown role"),
+        ({"tp": "0"}, "at least 1"),
+        ({"tp": "2.5"}, "whole number"),
+        ({"tp": "3"}, "does not divide"),
+        ({"pp": "33"}, "layers"),
+        ({"isl": "many"}, "must be a number"),
+        ({"osl": "nan"}, "finite"),
+        ({"concurrency": "inf"}, "finite"),
+        ({"prefix_hit": "1"}, "at most"),
+        ({"model": "deepseek-v3", "tp": "8", "moe_tp": "2", "ep": "2"}, "must equal"),
+    ],
+)
+def test_a_bad_row_says_why(change, reason):
+    (answer,) = predict_rows([{**LLAMA, **change}])
+
+    assert isinstance(answer, InputError)
+    assert reason in answer.message
+    assert cells(answer) == dict.fromkeys(ANSWERS, "") | {"note": cells(answer)["note"]}
+    assert reason in cells(answer)["note"]
+
+
+def test_a_dense_model_ignores_how_experts_are_split():
+    row = parse({**LLAMA, "tp": "4", "moe_tp": "1", "ep": "1"})
+
+    assert expert_split(row, has_experts=False).moe_tp == 4
+
+
+def test_whole_numbers_may_be_written_as_tables_of_other_tools_write_them():
+    assert parse({**LLAMA, "tp": "4.0"}).tp == 4
