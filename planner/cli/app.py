@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
@@ -92,6 +93,8 @@ def run(args: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the console script."""
+    if not os.environ.get("MESHWRIGHT_DEBUG"):
+        warnings.simplefilter("ignore")  # of libraries, for developers: no part of our answer
     sys.exit(run(sys.argv[1:]))
 
 

@@ -15,8 +15,8 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "percentile": lambda x: "limits on the mean" if x == "mean" else f"limits at {x}",
     "objective": lambda x: f"objective {x}",
     "engine": lambda x: "any engine" if x == "any" else f"engine {x}",
-    "precision": lambda x: f"weights in {x or 'the precision of the checkpoint'}",
-    "kv_precision": lambda x: f"KV cache in {x or 'the precision of the checkpoint'}",
+    "precision": lambda x: f"weights {x or 'as in the checkpoint'}",
+    "kv_precision": lambda x: f"KV cache {x or 'as in the checkpoint'}",
 }
 """Last part of the name in `defaulted` → its words, from its value (None: left to the checkpoint)."""
 
@@ -26,7 +26,7 @@ def assumed(problem: Problem) -> list[str]:
 
     >>> assumed(Problem(cluster={}, devices={}, model={}, workload={"slo": {"tpot_ms": 50.0}}, options={},
     ...                 defaulted=["slo.tpot_ms", "options.precision", "workload.name"]))
-    ['TPOT within 50 ms', 'weights in the precision of the checkpoint', 'workload.name']
+    ['TPOT within 50 ms', 'weights as in the checkpoint', 'workload.name']
     """
     return [_words(problem, name) for name in problem.defaulted]
 

@@ -81,7 +81,11 @@ def gpus_of(node: dict[str, Any], devices: dict[str, dict[str, Any]]) -> int:
 def grid(*columns: str) -> Table:
     """A table without lines; a column's name starts with `>` where it stands to the right."""
     table = Table(
-        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", show_header=any(columns)
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+        header_style="dim",
+        show_header=any(name.strip(">") for name in columns),
     )
     for name in columns:
         right = name.startswith(">")
@@ -91,7 +95,7 @@ def grid(*columns: str) -> Table:
 
 def replicas(plan: Plan) -> RenderableType:
     """One row a replica group; what is the same for all of them stands below, once."""
-    facts = {
+    facts: dict[str, list[str]] = {
         "role": [r.role for r in plan.replicas],
         "each on": [say.hardware(r) for r in plan.replicas],
         "layout": [say.layout(r) for r in plan.replicas],

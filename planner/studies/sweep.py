@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -134,14 +135,15 @@ def _rows(todo: dict[str, Cell], planner: Planner, jobs: int) -> Iterator[Row]:
         backend="loky",
         batch_size=1,
         return_as="generator_unordered",
-        initializer=_end_with_parent,
+        initializer=_as_worker,
     )
     yield from parallel(delayed(row)(k, cell, planner) for k, cell in todo.items())
 
 
-def _end_with_parent() -> None:
-    """In a worker: end when the sweep was killed; it would wait for more work otherwise."""
+def _as_worker() -> None:
+    """In a worker: end when the sweep was killed, rather than wait; leave stderr to the sweep."""
     parent = os.getppid()
+    warnings.simplefilter("ignore")
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -1,0 +1,94 @@
+"""The README is true: its commands run, set-up is two commands, its sample looks like today's output."""
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from planner.cli import app
+
+REPO = Path(__file__).resolve().parents[1]
+README = (REPO / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+
+
+def after(marker: str) -> str:
+    """The code block after `<!-- marker -->`."""
+    found = re.search(rf"<!-- {marker} -->\n```\w+\n(.*?)```", README, flags=re.DOTALL)
+    assert found
+    return found.group(1)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that has the repository's files, where commands may write."""
+    for name in ("docs", "cluster_configs"):
+        (tmp_path / name).symlink_to(REPO / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_command_runs(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [
+        line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")
+    ]
+    assert len(commands) >= 8
+
+    for command in commands:
+        program, *args = shlex.split(command)
+        assert program == "meshwright"
+        assert (command, app.run(args)) == (command, 0), capsys.readouterr().err
+        assert capsys.readouterr().out or {"-o", "--out"} & set(args), f"{command} said nothing"
+
+
+def test_every_python_example_runs(workspace: Path) -> None:
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), {})
+
+
+def test_there_are_two_set_up_commands_and_the_first_plans_on_a_shipped_cluster(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = blocks("sh")
+    program, *args = shlex.split(first.split("&&")[-1])
+
+    assert second == after("test command")
+    assert program == ".venv/bin/meshwright"
+    assert app.run(args) == 0
+
+
+def test_the_sample_has_the_sections_of_a_real_plan(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.run(shlex.split(after("set-up command").split("&&")[-1])[1:])
+    real = capsys.readouterr().out
+
+    def headings(text: str) -> list[str]:
+        return [line.strip() for line in text.splitlines()[2:] if re.match(r"[A-Z][^:]*$", line)]
+
+    assert headings(after("sample")) == headings(real)
+
+
+def test_ci_runs_the_test_command_word_for_word() -> None:
+    script = (REPO / ".ci" / "run").read_text()
+    extract = re.search(r"command=\$\((.*)\)", script)
+    assert extract
+    found = subprocess.run(
+        ["sh", "-c", extract.group(1)], cwd=REPO, capture_output=True, text=True, check=True
+    )
+
+    assert found.stdout.strip() == after("test command").strip()
+    assert os.access(REPO / ".ci" / "run", os.X_OK)
+    assert os.access(REPO / "scripts" / "check", os.X_OK)
+
+
+def test_every_local_link_leads_somewhere() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+
+    assert [link for link in links if not (REPO / link).exists()] == []
