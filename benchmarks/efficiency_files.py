@@ -1,9 +1,11 @@
-"""Write planner/cost/efficiency/*.yaml from the fits beside the repository: `python -m benchmarks.efficiency_files`.
+"""Write planner/cost/efficiency/*.yaml from the fits beside the repository.
+
+`python -m benchmarks.efficiency_files`.
 
 Closed-form fits of measured kernel times (aiconfigurator tables, Apache-2.0). What is changed on the way:
 
 * a GEMM's fixed time is at most 5 us on NVIDIA devices: served engines fuse the quantisation timed apart;
-* efficiencies are at most 1: small tables fit in L2 and look faster than DRAM, and nothing beats the roofline;
+* efficiencies are at most 1: small tables fit in L2 and look faster than DRAM; nothing beats the roofline;
 * artefacts (fixed times above 60 us, more than the memory bandwidth) give way to another engine's fit.
 
 A generation's file holds the medians of its devices' fits.

@@ -49,7 +49,8 @@ def test_longer_messages_take_longer(device, gpus):
 
 
 def test_eight_l40s_share_two_gigabytes_a_second():
-    """Measured on a PCIe host: 8 GPUs reach 2.1 GB/s of bus bandwidth of a 32 GB/s link, so the link rate is no guide."""
+    """Measured on a PCIe host: 8 GPUs reach 2.1 GB/s of bus bandwidth of a 32 GB/s link, so the link rate is
+    no guide."""
     seconds = 1e-6 * all_reduce_us(links("l40s"), 100, 8)
 
     assert 2 * 7 / 8 * 0.1 / seconds == pytest.approx(2.1, rel=0.15)
@@ -69,7 +70,8 @@ def test_slower_links_in_the_cluster_slow_large_messages_only():
 
 
 def test_two_nodes_send_an_eighth_over_each_nic():
-    """By hand: 80 MB over 16 GPUs: inside 8 as measured, then 80/8 MB at 0.8 of 50 GB/s = 250 us and 20 us of wait."""
+    """By hand: 80 MB over 16 GPUs: inside 8 as measured, then 80/8 MB at 0.8 of 50 GB/s = 250 us and 20 us of
+    wait."""
     inside, across = (all_reduce_us(links(), 80, gpus) for gpus in (8, 16))
 
     assert across - inside == pytest.approx(270, rel=0.01)

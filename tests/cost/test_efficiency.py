@@ -74,7 +74,8 @@ def test_the_nearest_head_size_is_taken():
 
 
 def test_artefacts_of_the_measurements_are_not_carried_over():
-    """vLLM block-fp8 GEMMs were timed with 64 us of host time; TensorRT-LLM's fp8 with an unfused quantisation."""
+    """vLLM block-fp8 GEMMs were timed with 64 us of host time; TensorRT-LLM's fp8 with an unfused
+    quantisation."""
     for device in ("h100-sxm", "b200-sxm", "l40s"):
         for engine in ("vllm", "sglang", "trtllm"):
             fits = Efficiency(find(device), engine)

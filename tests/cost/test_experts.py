@@ -31,7 +31,8 @@ def test_distinct_experts_agree_with_drawing_them(count, top_k, tokens):
 
 @pytest.mark.parametrize(("ep", "tokens"), [(4, 64), (8, 32), (8, 512), (32, 256)])
 def test_the_fullest_rank_agrees_with_drawing_pairs(ep, tokens, monkeypatch):
-    """Experts equally popular: the closed form is a bound on the mean of the maximum, at most a quarter above it."""
+    """Experts equally popular: the closed form is a bound on the mean of the maximum, at most a quarter above
+    it."""
     monkeypatch.setattr(experts, "POPULARITY_SPREAD", 0.0)
     rng = np.random.default_rng(4)
     per_rank = 128 // ep

@@ -18,15 +18,17 @@ SOME = settings(max_examples=25, deadline=None)
 
 
 def test_llama_8b_decodes_a_token_on_an_h100_in_seven_milliseconds():
-    """By hand: 15.0 GB of weights without the input embedding at 3.35 TB/s are 4.5 ms; GEMMs reach 0.86 of that rate,
-    and 32 layers of 4 GEMMs, an attention call and 4 small kernels add some 35 us each: 5.2 + 1.2 + 0.5 ms of engine."""
+    """By hand: 15.0 GB of weights without the input embedding at 3.35 TB/s are 4.5 ms; GEMMs reach 0.86 of
+    that rate, and 32 layers of 4 GEMMs, an attention call and 4 small kernels add some 35 us each: 5.2 + 1.2
+    + 0.5 ms of engine."""
     step = cost().step_s(tensor_parallel(1), 1, 1000, 0, 0)[0]
 
     assert step == pytest.approx(7.0e-3, rel=0.07)
 
 
 def test_a_prompt_of_4096_on_llama_8b_takes_its_flops():
-    """By hand: 2 * 7.0e9 * 4096 + 4*32*128*32 layers * 4096^2/2 = 61.7 TFLOP; 0.62 of 989 TFLOP/s gives 0.1 s."""
+    """By hand: 2 * 7.0e9 * 4096 + 4*32*128*32 layers * 4096^2/2 = 61.7 TFLOP; 0.62 of 989 TFLOP/s gives 0.1
+    s."""
     step = cost().step_s(tensor_parallel(1), 0, 0, 4096, 2048)[0]
 
     assert step == pytest.approx(0.1, rel=0.15)
@@ -112,7 +114,8 @@ def test_tensor_parallelism_reads_less_on_each_gpu():
 
 
 def test_a_full_pipeline_takes_its_fullest_stage_for_every_micro_batch():
-    """Two stages of 16 layers: a round of 64 sequences is two micro-batches of 32 on the stage with the LM head."""
+    """Two stages of 16 layers: a round of 64 sequences is two micro-batches of 32 on the stage with the LM
+    head."""
     model, two = cost(), designs((1, 2, 1, 1, 1))
     half = cost(card(GQA, DenseFfn(inner=14336), layers=16))
     hops = 2 * model.links.hop_s(np.array([32 * 4096 * 2.0]), two.gpus)[0]
@@ -163,7 +166,8 @@ def test_sparse_attention_pays_for_scoring_but_not_for_reading_long_contexts():
 
 
 def test_uneven_attention_dp_ranks_slow_a_step():
-    """Eight single-GPU ranks of 8 sequences against one tp 8 server of 64: the same experts, and a wait for the fullest."""
+    """Eight single-GPU ranks of 8 sequences against one tp 8 server of 64: the same experts, and a wait for
+    the fullest."""
     model = cost(SPARSE_MOE)
     factor = OVERHEADS["vllm"].attn_dp_factor
     plain = cost(SPARSE_MOE)
