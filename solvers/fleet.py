@@ -5,7 +5,7 @@ Sets       c in C   columns: a replica design at one operating point, on one cla
            w in W   request buckets           g in G   node classes        k in K   links
            j        resources of a column: busy time, KV room, ...
 Data       use[c,j,w]  replicas of c whose resource j one request/s of w fills      [s]
-           gpus[c] [GPU]    watts[c] [W]    latency[c,w] [s]
+           gpus[c] [GPU]    watts[c] [W]    price[c] [$/h, beside its nodes]    latency[c,w] [s]
            nodes[g]  gpus_per_node[g]  domain_nodes[g] (nodes in one scale-up domain)  price[g] [$/h a node]
            share[w]  of all requests (adds up to 1)
            demand [request/s]: what must be served (throughput: at least that much, or None)
@@ -17,8 +17,8 @@ Choose     n[c]      integer >= 0   replicas of c
            f[c,w]    real >= 0      requests of w at c                   [1/s]
            x[P,D,w]  real >= 0      requests of w prefilled at P, decoded at D     [1/s]
            rate      real >= 0      requests served, all buckets         [1/s]
-minimise   one of    throughput -rate    cost sum(g) price[g] y[g]    energy sum(c) watts[c] n[c]
-                     gpus sum(c) gpus[c] n[c]
+minimise   one of    throughput -rate    energy sum(c) watts[c] n[c]    gpus sum(c) gpus[c] n[c]
+                     cost sum(g) price[g] y[g] + sum(c) price[c] n[c]
                      latency (sum(c,w) latency f + sum(P,D,w) latency x) / rate, the mean over requests [s]
 busy[c,j]  sum(w) use[c,j,w] * f[c,w]            <= n[c]
 serve[w]   sum(c mixed) f[c,w] + sum(P,D) x[P,D,w] == share[w] * rate
@@ -136,7 +136,8 @@ def _goal(p: FleetProblem, b: Built) -> list[Term]:
 def _spending(p: FleetProblem, b: Built, what: str) -> list[Term]:
     """What the fleet takes of dollars an hour, watts or GPUs."""
     if what == "usd_per_hour":
-        return [b.y[g] * (stock.price or 0.0) for g, stock in p.stocks.items()]
+        own = [b.n[c] * column.price for c, column in p.columns.items() if column.price]
+        return own + [b.y[g] * stock.price for g, stock in p.stocks.items() if stock.price]
     return [b.n[c] * (column.watts if what == "watts" else column.gpus) for c, column in p.columns.items()]
 
 

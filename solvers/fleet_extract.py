@@ -43,7 +43,8 @@ def value(p: FleetProblem, s: FleetSolution) -> float:
     if p.objective == "throughput":
         return s.rate
     if p.objective == "cost":
-        return sum(k * (p.stocks[g].price or 0.0) for g, k in s.nodes.items())
+        own = sum(k * p.columns[c].price for c, k in s.replicas.items())
+        return own + sum(k * (p.stocks[g].price or 0.0) for g, k in s.nodes.items())
     if p.objective == "gpus":
         return float(sum(k * p.columns[c].gpus for c, k in s.replicas.items()))
     if p.objective == "energy":

@@ -24,6 +24,7 @@ class Column:
     latency: Mapping[str, float] = field(default_factory=dict)
     group: str | None = None  # None: mixed; else its prefill or decode group
     joined: bool = False  # spans nodes and needs one scale-up domain
+    price: float = 0.0  # beside that of its nodes
 
     @property
     def buckets(self) -> Sequence[str]:

@@ -52,7 +52,7 @@ def _options(limits: Limits) -> dict[str, object]:
         "mip_abs_gap": 1e-9,
         "mip_feasibility_tolerance": FEASIBLE,
         "primal_feasibility_tolerance": FEASIBLE,
-        "mip_allow_restart": False,  # fleets' roots have little left to learn: 20 % less time, fewer long ones
+        "mip_allow_restart": False,  # fleets' roots have little left to learn: 20 % less time in all
         "mip_heuristic_run_feasibility_jump": False,  # its plans are poor here, and slow to repair
     }
     if limits.work is not None:

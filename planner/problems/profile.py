@@ -1,0 +1,178 @@
+"""The user's own measurements (`--profile`) -> the numbers of `solvers/fleet.py`, in place of predictions.
+
+A row says what one replica sustains of requests of some lengths alone, within the SLO. Replicas divide
+their time between buckets, so a request/s of bucket w fills 1 / max_rps[w] of a replica and the mix is
+linear. Rows of one design name are one replica; where two of them speak of a bucket, the narrower range
+does. A prefill replica pairs with every decode replica of its own or a linked zone; the table does not say
+what the transfer takes, so it counts as nothing.
+
+Prices: of a class where some design names one, each replica pays its own, and a design without one pays its
+share of the node; other classes pay whole nodes, as without a table. Watts: the design's, else the TDP of
+its GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import product
+
+from cluster_configs import devices
+from cluster_configs.schema import ClusterLink, NodeClass
+from planner.candidates.candidate import Candidate, Design
+from planner.errors import Infeasible, InputError, squash
+from planner.inputs.options import Budget, Objective
+from planner.inputs.profile import ProfileRow
+from planner.inputs.workload import Bucket, Workload
+from planner.problems.fleet import stock
+from solvers.fleet import Column, FleetProblem, Pair, Stock, Transfer
+
+ENGINE = "measured"
+"""What a measured replica's engine is called: the table does not say."""
+
+
+def from_profile(
+    rows: Sequence[ProfileRow],
+    classes: Sequence[NodeClass],
+    workload: Workload,
+    objective: Objective,
+    demand: float | None,
+    budget: Budget,
+    links: Sequence[ClusterLink] = (),
+) -> tuple[FleetProblem, list[Candidate]]:
+    """The fleet problem of measured designs on `classes`, and its columns as candidates.
+
+    Rows of devices that the cluster lacks are passed over. Raises InputError for a device that nobody knows,
+    Infeasible where a bucket of the workload is covered by no design that fits.
+    """
+    if objective == "latency":
+        raise InputError("a --profile table has no latencies to minimise", "--objective", "use cost or gpus")
+    candidates = [
+        _candidate(design, node, workload) for design in _designs(rows) for node in _homes(design[0], classes)
+    ]
+    candidates = [c for c in candidates if c.use["busy"]]
+    pairs = _pairs(candidates, classes, links)
+    _check_covered(candidates, pairs, workload.buckets)
+    priced = {c.node_class for c in candidates if c.price_usd_per_hour is not None}
+    candidates = [_priced(c, node) for c, node in _with_nodes(candidates, classes, priced)]
+    problem = FleetProblem(
+        columns={c.id: _column(c, {n.id: n.zone for n in classes}) for c in candidates},
+        stocks={n.id: _stock(n, n.id in priced) for n in classes},
+        share={str(w): share for w, share in enumerate(workload.shares)},
+        objective=objective,
+        demand=demand,
+        pairs=pairs,
+        budget={k: float(v) for k, v in budget.model_dump().items() if v is not None},
+    )
+    return problem, candidates
+
+
+def _designs(rows: Sequence[ProfileRow]) -> list[list[ProfileRow]]:
+    """Rows by design name, narrow ranges first; of equal ranges the lower rate."""
+    designs: dict[str, list[ProfileRow]] = {}
+    for row in rows:
+        designs.setdefault(row.design, []).append(row)
+    return [sorted(same, key=_width) for same in designs.values()]
+
+
+def _width(row: ProfileRow) -> tuple[int, float]:
+    return (row.isl_max - row.isl_min + 1) * (row.osl_max - row.osl_min + 1), row.max_rps
+
+
+def _homes(row: ProfileRow, classes: Sequence[NodeClass]) -> list[NodeClass]:
+    """Classes that have the row's device, and enough of it for one replica."""
+    wanted = squash(row.device)
+    homes = [n for n in classes if wanted in {squash(name) for name in (n.device.name, *n.device.also)}]
+    if not homes:
+        name = devices.find(row.device, f"line {row.line}, column device").name
+        homes = [n for n in classes if n.device.name == name]
+    return [n for n in homes if row.gpus <= n.gpus]
+
+
+def _candidate(design: Sequence[ProfileRow], node: NodeClass, workload: Workload) -> Candidate:
+    row = design[0]
+    busy: dict[str, float] = {}
+    for w, bucket in enumerate(workload.buckets):
+        found = next((r for r in design if r.covers(bucket.isl, bucket.osl)), None)
+        if found is not None and found.max_rps > 0:
+            busy[str(w)] = 1.0 / found.max_rps
+    return Candidate(
+        id=f"{row.design} on {node.id}",
+        role=row.role,
+        node_class=node.id,
+        engine=ENGINE,
+        design=Design(tp=row.gpus, moe_tp=row.gpus),
+        gpus=row.gpus,
+        use={"busy": busy},
+        watts=row.watts if row.watts is not None else row.gpus * node.device.tdp_watts,
+        measured=True,
+        price_usd_per_hour=row.price_usd_per_hour,
+        label=row.design,
+    )
+
+
+def _with_nodes(
+    candidates: Iterable[Candidate], classes: Sequence[NodeClass], priced: set[str]
+) -> list[tuple[Candidate, NodeClass | None]]:
+    """Each candidate with its class where that is paid by the replica, else None."""
+    nodes = {n.id: n for n in classes if n.id in priced}
+    return [(c, nodes.get(c.node_class)) for c in candidates]
+
+
+def _priced(c: Candidate, node: NodeClass | None) -> Candidate:
+    """`c` with a price of its own where its class is paid by the replica."""
+    if node is None or c.price_usd_per_hour is not None:
+        return c
+    if node.price_usd_per_hour is None:
+        raise InputError(
+            f"design `{c.label}` has no price, others on `{node.id}` have one",
+            "column price_usd_per_hour",
+            "give every design of a device a price, or its nodes in the cluster file",
+        )
+    return replace(c, price_usd_per_hour=node.price_usd_per_hour * c.gpus / node.gpus_per_node)
+
+
+def _column(c: Candidate, zone: dict[str, str]) -> Column:
+    group = None if c.role == "mixed" else _group(c.role, zone[c.node_class])
+    price = c.price_usd_per_hour or 0.0
+    return Column(c.node_class, c.gpus, c.use, c.watts, group=group, price=price)
+
+
+def _group(role: str, zone: str) -> str:
+    return f"{role} {zone}"
+
+
+def _stock(node: NodeClass, by_replica: bool) -> Stock:
+    return replace(stock(node), price=0.0) if by_replica else stock(node)
+
+
+def _pairs(
+    candidates: Sequence[Candidate], classes: Sequence[NodeClass], links: Sequence[ClusterLink]
+) -> dict[Pair, Transfer]:
+    """Every zone's prefill pool with the decode pools of its own and of linked zones."""
+    zone = {n.id: n.zone for n in classes}
+    joined = {frozenset(link.between) for link in links}
+    pairs: dict[Pair, Transfer] = {}
+    for p, d in product(candidates, candidates):
+        if (p.role, d.role) != ("prefill", "decode"):
+            continue
+        a, b = zone[p.node_class], zone[d.node_class]
+        if a == b or frozenset((a, b)) in joined or frozenset((p.node_class, d.node_class)) in joined:
+            for w in set(p.use["busy"]) & set(d.use["busy"]):
+                pairs[_group("prefill", a), _group("decode", b), w] = Transfer(0.0, on_nic=False)
+    return pairs
+
+
+def _check_covered(
+    candidates: Sequence[Candidate], pairs: dict[Pair, Transfer], buckets: Sequence[Bucket]
+) -> None:
+    """Raise Infeasible where nothing serves a bucket, and say which."""
+    served = {w for c in candidates if c.role == "mixed" for w in c.use["busy"]} | {w for _, _, w in pairs}
+    missing = [f"isl {b.isl} osl {b.osl}" for w, b in enumerate(buckets) if str(w) not in served]
+    if missing:
+        raise Infeasible(
+            f"no design of the --profile table serves {', '.join(missing)} on this cluster",
+            "--profile",
+            "add a row whose isl and osl ranges hold it, for a device of the cluster "
+            "(mixed, or prefill and decode)",
+        )
