@@ -33,7 +33,11 @@ def sweep(
     from planner.studies.sweep import cores, plan_cell, run
 
     cells = grid.read(file)
-    with Progress("cells") as progress:
-        rows = run(cells, Path(output), plan_cell, jobs or cores(), progress)
+    try:
+        with Progress("cells") as progress:
+            rows = run(cells, Path(output), plan_cell, jobs or cores(), progress)
+    except KeyboardInterrupt:
+        note("interrupted; the same command goes on from here")
+        raise
     failed = sum(row["error"] is not None for row in rows)
     note(f"{output}: {len(rows):,} rows" + (f", {failed:,} of them without a plan" if failed else ""))

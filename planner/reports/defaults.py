@@ -25,10 +25,12 @@ def assumed(problem: Problem) -> list[str]:
     """Each defaulted option with the value that was used, in the order of `defaulted`.
 
     >>> assumed(Problem(cluster={}, devices={}, model={}, workload={"slo": {"tpot_ms": 50.0}}, options={},
-    ...                 defaulted=["slo.tpot_ms", "options.precision", "workload.name"]))
-    ['TPOT within 50 ms', 'weights as in the checkpoint', 'workload.name']
+    ...                 defaulted=["slo.tpot_ms", "options.precision", "workload.name", "cluster.nodes.nic"]))
+    ['TPOT within 50 ms', 'weights as in the checkpoint', 'workload.name', 'nodes and links as is usual for the devices']
     """
-    return [_words(problem, name) for name in problem.defaulted]
+    named = [_words(problem, name) for name in problem.defaulted if not name.startswith("cluster.")]
+    usual = ["nodes and links as is usual for the devices"]
+    return named + usual * any(name.startswith("cluster.") for name in problem.defaulted)
 
 
 def _words(problem: Problem, name: str) -> str:

@@ -170,21 +170,28 @@ def alternatives(plan: Plan) -> Table:
 def worth(plan: Plan) -> list[str]:
     """What holds the plan back and what one more of each limit brings, the most valuable first."""
     ordered = sorted(plan.prices, key=lambda price: -price.worth)
-    return [sentence(plan, price, first=i == 0) for i, price in enumerate(ordered)]
+    smallest = 1e-9 * abs(plan.proof.objective)
+    lines = [sentence(plan, price) for price in ordered if price.worth > smallest]
+    if lines:
+        lines[0] = lines[0].replace(":", " hold it back:", 1)
+    if idle := ", ".join(limit_words(price) for price in ordered if price.worth <= smallest):
+        lines.append(f"More of these would bring nothing: {idle}.")
+    return lines
 
 
-def sentence(plan: Plan, price: Price, first: bool) -> str:
-    """One limit in words."""
+def limit_words(price: Price) -> str:
+    """`gpus h100-sxm` → `h100-sxm GPUs`."""
     family, _, name = price.limit.partition(" ")
     kind = {"gpus": "GPUs", "nodes": "nodes"}.get(family)
-    what = f"{name} {kind}" if kind and name else price.limit.replace("_", " ")
-    if price.worth <= 1e-9 * abs(plan.proof.objective):
-        return f"{what}: {price.one_more} more would bring nothing."
+    return f"{name} {kind}" if kind and name else price.limit.replace("_", " ")
+
+
+def sentence(plan: Plan, price: Price) -> str:
+    """What one more of a limit brings, in words."""
     gain = say.rate(price.worth, price.unit)
     verb = "bring" if plan.proof.sense == "max" else "save"
     share = say.percent(price.worth / abs(plan.proof.objective)) if plan.proof.objective else "all"
-    lead = f"{what} hold it back" if first else what
-    return f"{lead}: {price.one_more} more would {verb} {gain} ({share})."
+    return f"{limit_words(price)}: {price.one_more} more would {verb} {gain} ({share})."
 
 
 def proof(plan: Plan) -> Text:
@@ -195,7 +202,8 @@ def proof(plan: Plan) -> Text:
     p = plan.proof
     many = f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")
     why = {"time_limit": "out of time: ", "interrupted": "interrupted: "}.get(p.status, "")
-    good = say.percent(p.gap) + " from the best possible"
+    near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
+    good = f"{near} from the best possible"
     start = f"{why}{'the best possible' if p.gap <= 1e-9 else good}"
     return Text.assemble(
         (start, "bold yellow" if why else "bold green"),

@@ -72,6 +72,7 @@ def test_traffic_is_shown_where_there_is_a_choice() -> None:
     [
         (ONE_NODE, "0.6 % from the best possible among 1,840 designs, 0.41 s"),
         (proven(ONE_NODE, gap=0.0), "the best possible among 1,840 designs"),
+        (proven(ONE_NODE, gap=1e-5), "less than 0.1 % from the best possible"),
         (STOPPED, "out of time: 3.4 % from the best possible"),
         (proven(ONE_NODE, status="interrupted", gap=0.2), "interrupted: 20 % from the best possible"),
     ],
@@ -91,7 +92,7 @@ def test_the_bottleneck_comes_first_and_what_binds_nothing_is_said_so() -> None:
 
     assert said == [
         "l40s GPUs hold it back: 4 GPUs (a node) more would save $6.40/h (7.6 %).",
-        "h100-sxm GPUs: 8 GPUs (a node) more would bring nothing.",
+        "More of these would bring nothing: h100-sxm GPUs.",
     ]
 
 
@@ -99,7 +100,7 @@ def test_of_limits_that_all_bring_nothing_none_holds_the_plan_back() -> None:
     idle = Price(limit="watts", one_more="1 kW", worth=0.0, unit="tok/s")
     plan = ONE_NODE.model_copy(update={"prices": [idle]})
 
-    assert terminal.worth(plan) == ["watts: 1 kW more would bring nothing."]
+    assert terminal.worth(plan) == ["More of these would bring nothing: watts."]
 
 
 def test_each_runner_up_says_why_it_lost() -> None:
