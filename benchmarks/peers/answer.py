@@ -18,7 +18,7 @@ NOT_ADAPTERS = {"__init__", "__main__", "answer", "measured", "table"}
 
 @dataclass(frozen=True)
 class Answer:
-    """`objective` and `bound` in the case's unit, None where there is none; `solution` in the scorer's form."""
+    """`objective` and `bound` in the case's unit, None: there is none; `solution` in the scorer's form."""
 
     objective: float | None
     bound: float | None

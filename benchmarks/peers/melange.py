@@ -78,7 +78,7 @@ def _solution(p: dict[str, Any], found: FleetSolution, asked: list[Key]) -> dict
         served = sum(shares[str(w)].values())
         fraction = {name: rate / served for name, rate in shares[str(w)].items()}
         split.append({"input_bucket": i, "output_bucket": j, "fraction": fraction})
-    counts = {name: found.replicas.get(c, 0) for c, name in column.items()}
+    counts = {name: found.replicas.get(f"{name} on {name}", 0) for name in p["gpu_types"]}
     return {"counts": counts, "split": split}
 
 

@@ -6,13 +6,14 @@ stands as the machine's price (or its watts, where the budget is of power).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from benchmarks.peers import measured
 from benchmarks.peers.answer import Answer, Case
 from cluster_configs.schema import Node
 from planner.inputs.options import Budget
-from planner.inputs.profile import ProfileRow
+from planner.inputs.profile import ProfileRow, Role
 from planner.inputs.workload import Bucket, Slo, Workload
 
 OBJECTIVES = ("throughput",)
@@ -27,30 +28,34 @@ def solve(case: Case, objective: str, seconds: float) -> Answer:
     power = "power" in resource or "watts" in resource
     isl = max(1, round(p["workload"]["prompt_tokens_mean"]))
     osl = max(1, round(p["workload"]["output_tokens_mean"]))
-    rows, nodes = [], []
+    rows: list[ProfileRow] = []
+    nodes: list[Node] = []
     for name, machine in p["machine_types"].items():
         takes = float(machine[resource])
         count = int(amount // takes) if takes > 0 else UNLIMITED
         if count == 0:
             continue
         nodes.append(Node(name=name, count=count, device=name, gpus_per_node=1, price_usd_per_hour=takes))
-        watts = takes if power else None
-        for phase, role, rate in (
-            ("prompt", "prefill", _prompt_rps(p, machine)),
-            ("token", "decode", _token_rps(p, machine)),
-        ):
-            row = ProfileRow(0, f"{name} {phase}", name, 1, role, isl, isl, osl, osl, rate, takes, watts)
-            rows.append(row)
+        design = partial(_row, name, (isl, osl), takes, takes if power else None)
+        rows += [
+            design("prompt", "prefill", _prompt_rps(p, machine)),
+            design("token", "decode", _token_rps(p, machine)),
+        ]
     workload = Workload(buckets=[Bucket(isl=isl, osl=osl)], slo=Slo(ttft_ms=None, tpot_ms=None))
     budget = Budget(watts=amount) if power else Budget(usd_per_hour=amount)
     found, took = measured.solve(rows, measured.machine_room(nodes), workload, "throughput", budget, seconds)
-    counts = {
-        phase: {
-            name: k for name in p["machine_types"] if (k := found.replicas.get(f"{name} {phase} on {name}"))
-        }
-        for phase in ("prompt", "token")
-    }
+    counts: dict[str, dict[str, int]] = {"prompt": {}, "token": {}}
+    for phase, by_name in counts.items():
+        for name in p["machine_types"]:
+            by_name[name] = found.replicas.get(f"{name} {phase} on {name}", 0)
     return Answer(found.objective, found.bound, found.status, counts, took)
+
+
+def _row(
+    name: str, lengths: tuple[int, int], price: float, watts: float | None, phase: str, role: Role, rps: float
+) -> ProfileRow:
+    isl, osl = lengths
+    return ProfileRow(0, f"{name} {phase}", name, 1, role, isl, isl, osl, osl, rps, price, watts)
 
 
 def _prompt_rps(p: dict[str, Any], machine: dict[str, Any]) -> float:
@@ -65,7 +70,7 @@ def _token_rps(p: dict[str, Any], machine: dict[str, Any]) -> float:
     room = machine["memory_bytes"] - p["model"]["weight_bytes"]
     batch = int(min(p["limits"]["token_batch_max"], room // (p["model"]["kv_bytes_per_token"] * tokens)))
     step_s = _between(machine["token_ms_by_batch_tokens"], batch) / 1e3
-    return max(0.0, batch / step_s / p["workload"]["output_tokens_mean"])
+    return max(0.0, float(batch / step_s / p["workload"]["output_tokens_mean"]))
 
 
 def _between(knots: list[list[float]], x: float) -> float:

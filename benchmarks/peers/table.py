@@ -36,10 +36,8 @@ def table(lines: Sequence[Line], markdown: bool) -> str:
     """All lines under their heads."""
     cells = [HEADS, *(_cells(line) for line in lines)]
     width = [max(len(row[i]) for row in cells) for i in range(len(HEADS))]
-    text = [
-        [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, width, strict=True))]
-        for row in cells
-    ]
+    text = [[c.rjust(w) for c, w in zip(row, width, strict=True)] for row in cells]
+    text = [[row[0].ljust(width[0]), *padded[1:]] for row, padded in zip(cells, text, strict=True)]
     if markdown:
         rule = ["-" * width[0], *("-" * (w - 1) + ":" for w in width[1:])]
         return "\n".join(f"| {' | '.join(row)} |" for row in [text[0], rule, *text[1:]])
