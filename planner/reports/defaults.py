@@ -25,8 +25,8 @@ def assumed(problem: Problem) -> list[str]:
     """Each defaulted option with the value that was used, in the order of `defaulted`.
 
     >>> assumed(Problem(cluster={}, devices={}, model={}, workload={"slo": {"tpot_ms": 50.0}}, options={},
-    ...                 defaulted=["slo.tpot_ms", "options.precision", "workload.name", "cluster.nodes.nic"]))
-    ['TPOT within 50 ms', 'weights as in the checkpoint', 'workload.name', 'nodes and links as is usual for the devices']
+    ...                 defaulted=["slo.tpot_ms", "workload.name", "cluster.nodes.nic"]))
+    ['TPOT within 50 ms', 'workload.name', 'nodes and links as is usual for the devices']
     """
     named = [_words(problem, name) for name in problem.defaulted if not name.startswith("cluster.")]
     usual = ["nodes and links as is usual for the devices"]
