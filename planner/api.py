@@ -264,9 +264,9 @@ def problem_of(asked: Asked) -> schema.Problem:
         cluster=as_document(asked.cluster),
         devices=devices,
         model=asked.card.model_dump(exclude_none=True),
-        workload=asked.workload.model_dump(exclude_none=True),
+        workload=asked.workload.model_dump(),
         options=used.model_dump(exclude_none=True),
-        defaulted=asked.defaulted,
+        defaulted=[*asked.defaulted, *asked.cluster.defaulted],
     )
 
 

@@ -1,6 +1,6 @@
-"""From candidates to a solved fleet: state, solve, verify at the real mix, cut what broke its promise, solve again, spread the load.
+"""From candidates to a solved fleet: state, solve, verify at the real mix, load less what broke its promise, solve again, spread the load.
 
-The bound printed is the first solve's: cuts only remove fleets, so it holds for what is left, and says how much honesty cost.
+The bound printed is the first solve's: easing only removes fleets, so it holds for what is left, and says how much honesty cost.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.generate import Pool
 from planner.inputs.options import Budget, Objective
 from planner.inputs.workload import Workload
-from planner.plans.assemble import Found, broken, groups
+from planner.plans.assemble import Found, Late, broken, groups
 from planner.problems import fleet as stated
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
-CUTS = 8
-"""Rounds of verify and cut."""
+CUTS = 16
+"""Rounds of verify and ease."""
+
+EASINGS = 8
+"""Rounds in which a late column is loaded less before it is cut off from what it answers late."""
+
+LIGHTEST = 0.3
+"""Share of its traffic below which easing a column is not worth while."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
     problem = problem or question.state(pool.candidates)
     solution = fleet.solve(problem, limits)
     bound = solution.bound
-    for _ in range(CUTS):
+    for round_ in range(CUTS):
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
         if solution.objective is None:
             return found
@@ -55,7 +61,7 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
         left = limits.seconds - (time.monotonic() - began)
         if not late or left <= 0:
             break
-        problem = without(problem, late)
+        problem = eased(problem, late, round_)
         solution = fleet.solve(problem, replace(limits, seconds=left))
     return replace(found, solution=_bounded(found.solution, bound, limits, question.objective))
 
@@ -71,15 +77,21 @@ def _bounded(s: FleetSolution, bound: float | None, limits: Limits, objective: O
     return replace(s, bound=bound, status=judge(sign * s.objective, sign * bound, limits, stopped))
 
 
-def without(problem: FleetProblem, late: Sequence[tuple[str, str]]) -> FleetProblem:
-    """The problem without the (column, bucket) assignments in `late`."""
+def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProblem:
+    """The problem with each late column charged more for its traffic, or cut off from the bucket where no load is light enough."""
     columns = dict(problem.columns)
-    for c, w in late:
-        use = {j: {v: u for v, u in row.items() if v != w} for j, row in columns[c].use.items()}
-        if next(iter(use.values())):
-            columns[c] = replace(columns[c], use=use)
+    for bad in late:
+        if bad.candidate not in columns or bad.bucket not in columns[bad.candidate].buckets:
+            continue
+        use = columns[bad.candidate].use
+        if bad.share > LIGHTEST and rounds < EASINGS:
+            use = {j: {w: u / bad.share for w, u in row.items()} for j, row in use.items()}
         else:
-            del columns[c]
+            use = {j: {w: u for w, u in row.items() if w != bad.bucket} for j, row in use.items()}
+        if next(iter(use.values())):
+            columns[bad.candidate] = replace(columns[bad.candidate], use=use)
+        else:
+            del columns[bad.candidate]
     return replace(problem, columns=columns)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from planner.cost.shape import Precisions
+from planner.cost.shape import Precisions, StepTimes
 
 Role = Literal["mixed", "prefill", "decode"]
 
@@ -50,6 +50,7 @@ class Candidate:
     use: Mapping[str, Mapping[str, float]]
     watts: float
     batch: int = 1
+    step: StepTimes | None = None  # one server's, linear at this point; fields of shape (1,)
     tpot_s: float = 0.0
     ttft_s: Mapping[str, float] = field(default_factory=dict)
     precisions: Precisions | None = None

@@ -50,7 +50,11 @@ def undominated(candidates: Sequence[Candidate], gpus_per_node: Mapping[str, int
 def _survivors(pool: list[Candidate], node_gpus: int, counts: Counts) -> list[Candidate]:
     """Each candidate is tried against those kept so far, smallest and most capable first."""
     buckets = sorted({w for c in pool for w in next(iter(c.use.values()))})
-    use = np.array([[[row.get(w, np.inf) for w in buckets] for row in c.use.values()] for c in pool])  # (m, j, w)
+    most = max(len(c.use) for c in pool)
+    use = np.zeros((len(pool), most, len(buckets)))  # a row of zeros stands for none: it never excuses anyone
+    for i, c in enumerate(pool):
+        for j, row in enumerate(c.use.values()):
+            use[i, j] = [row.get(w, np.inf) for w in buckets]
     late = np.array([[_late(c, w, counts) for w in buckets] for c in pool])
     handoff = np.array([[c.handoff_s.get(w, 0.0) if c.role != "mixed" else 0.0 for w in buckets] for c in pool])
     watts = np.array([c.watts if counts.watts else 0.0 for c in pool])

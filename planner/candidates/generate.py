@@ -40,7 +40,7 @@ from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
 
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
-"""What `any` tries."""
+"""What `any` tries on each class, the last only where none of the others serves device and precision."""
 
 MOST_GPUS = 144
 """Largest replica offered: two racks of 72."""
@@ -86,9 +86,7 @@ def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> P
     setups: dict[tuple[str, str], Setup] = {}
     considered = fitting = 0
     for node in classes:
-        for engine in ask.engines:
-            if why_unsupported(node.device, engine, ask.precisions, ask.moe) is not None:
-                continue
+        for engine in serving(node, ask):
             s = setup(node, engine, ask, one_more)
             if s is None:
                 continue
@@ -104,6 +102,12 @@ def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> P
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     kept = undominated(whole, {node.id: node.gpus_per_node for node in classes}, counts)
     return Pool(tuple(kept), setups, considered, fitting)
+
+
+def serving(node: NodeClass, ask: Ask) -> list[str]:
+    """The engines that serve the model on the class; llama.cpp only when asked for or when no other does."""
+    able = [e for e in ask.engines if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
+    return [e for e in able if e != "llama.cpp"] or able
 
 
 def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | None:
@@ -154,6 +158,17 @@ def _points(s: Setup, fits: Floats, role: Role, ask: Ask) -> Points:
     return batched(s, index, batch, role)
 
 
+def _use(points: Points, i: int, served: list[int], dp: int, role: Role, s: Setup) -> dict[str, dict[str, float]]:
+    """Shares of a replica's time, KV room and tokens a step that one request/s fills; rows that another always exceeds are left out."""
+    rows = {"busy": points.work_s[i] / points.load[i], "kv": points.kv_share[i]}
+    if role != "prefill":
+        tokens = s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0)
+        rows["tokens"] = tokens * points.tpot_s[i] / s.token_budget
+    kept = {j: {str(w): float(row[w] / dp) for w in served} for j, row in rows.items()}
+    loose = [j for j in kept if j != "busy" and all(kept[j][w] <= kept["busy"][w] for w in kept[j])]
+    return {j: row for j, row in kept.items() if j not in loose}
+
+
 def draw(s: Setup, points: Points, role: Role) -> Floats:
     """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
     designs, mix = s.designs.take(points.index), s.mix
@@ -179,8 +194,6 @@ def _named(points: Points, node: NodeClass, engine: str, role: Role, focus: int 
         if not served or watts[i] / gpus > cap:
             continue
         dp = int(designs.attn_dp[i])
-        busy = {str(w): float(points.work_s[i, w] / points.load[i] / dp) for w in served}
-        kv = {str(w): float(points.kv_share[i, w] / dp) for w in served}
         design = Design(*(int(getattr(designs, k)[i]) for k in ("tp", "pp", "attn_dp", "moe_tp", "ep")))
         batch = max(1, round(float(points.sequences[i]) * dp))
         tag = "" if focus is None else f" bucket {focus}"
@@ -191,9 +204,10 @@ def _named(points: Points, node: NodeClass, engine: str, role: Role, focus: int 
             engine=engine,
             design=design,
             gpus=gpus,
-            use={"busy": busy, "kv": kv},
+            use=_use(points, i, served, dp, role, s),
             watts=float(watts[i]),
             batch=batch,
+            step=points.take(np.array([i])).step,
             tpot_s=float(np.max(points.tpot_s[i])) if role != "prefill" else 0.0,
             ttft_s={str(w): float(points.ttft_s[i, w]) for w in served},
             precisions=s.model.precisions,

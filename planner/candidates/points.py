@@ -142,13 +142,17 @@ def batched(s: Setup, index: Ints, sequences: Floats, role: Role) -> Points:
 
 
 def prefilling(s: Setup, index: Ints, levels: Floats) -> Points:
-    """Points of servers that only prefill, each design of `index` at each of `levels` (share of the time it is busy)."""
+    """Points of servers that only prefill, each design of `index` at each of `levels` (share of the time it is busy).
+
+    Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the queueing formula's to say.
+    """
     none = np.zeros(len(index))
     step = s.model.step_times(s.designs.take(index), none, none, s.chunk)
     each = np.repeat(np.arange(len(index)), len(levels))
     step = StepTimes(*(x[each] for x in vars(step).values()))
     level = np.tile(levels, len(index))
-    work = work_s(step, s.mix.new, s.mix.isl, s.mix.osl, "prefill")
+    alone = np.eye(len(s.mix.share))
+    work = np.stack([predict(s, step, np.tile(one, (len(level), 1)), "prefill").utilisation for one in alone], axis=1)
     rate = level / (work @ s.mix.share)
     return _points(s, index[each], level, step, rate, work, "prefill")
 

@@ -88,7 +88,7 @@ def _why(best: Found, chosen: Sequence[Group], others: Sequence[Group]) -> str:
 
 def _per_gpu(best: Found, made: Sequence[Group]) -> float:
     served = sum(sum(g.served.values()) for g in made if g.candidate.role != "decode")
-    return served / sum(g.count * g.candidate.gpus for g in made)
+    return served / max(sum(g.count * g.candidate.gpus for g in made), 1)
 
 
 def limit(g: Group) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -125,17 +125,46 @@ def _pair_paths(found: Found, senders: list[Group], receivers: list[Group], w: s
     return made
 
 
-def broken(found: Found, made: Sequence[Group], slack: float = 0.02) -> list[tuple[str, str]]:
-    """(candidate, bucket) whose real mix answers later than promised by more than `slack`: to be cut off and solved again."""
+@dataclass(frozen=True)
+class Late:
+    """A replica group that answers `bucket` too late at its real mix; at `share` of its traffic it would not."""
+
+    candidate: str
+    bucket: str
+    share: float
+
+
+def broken(found: Found, made: Sequence[Group], slack: float = 0.02) -> list[Late]:
+    """Groups whose real mix answers later than promised by more than `slack`: to be loaded less and solved again."""
     late = []
     for path in paths(found, made):
-        s = path.first.setup
-        ttft = path.ttft_s * s.caution[0] > s.promise.ttft_s * (1 + slack)
-        tpot = found.workload.buckets[path.bucket].osl > 1 and path.tpot_s * s.caution[1] > s.promise.tpot_s * (1 + slack)
-        if ttft or tpot:
-            guilty = path.second if tpot and path.second else path.first
-            late.append((guilty.candidate.id, str(path.bucket)))
+        if _keeps(found, path, 1 + slack):
+            continue
+        tpot = path.tpot_s * path.first.setup.caution[1] > path.first.setup.promise.tpot_s * (1 + slack)
+        guilty = path.second if path.second and tpot else path.first
+        late.append(Late(guilty.candidate.id, str(path.bucket), _bearable(found, path, guilty)))
     return late
+
+
+def _keeps(found: Found, path: Path, slack: float) -> bool:
+    s = path.first.setup
+    decodes = found.workload.buckets[path.bucket].osl > 1
+    on_time = path.ttft_s * s.caution[0] <= s.promise.ttft_s * slack
+    return on_time and (not decodes or path.tpot_s * s.caution[1] <= s.promise.tpot_s * slack)
+
+
+def _bearable(found: Found, path: Path, guilty: Group) -> float:
+    """The largest share of the guilty group's traffic at which the path keeps its promise, by bisection; 0 where none does."""
+    low, high, i = 0.0, 1.0, path.bucket
+    for _ in range(7):
+        middle = (low + high) / 2
+        served = {w: middle * rate for w, rate in guilty.served.items()}
+        op, was = operate(guilty.setup, guilty.candidate, served, guilty.count), guilty.operation
+        ttft = path.ttft_s - was.ttft_s[i] + op.ttft_s[i] if np.isfinite(was.ttft_s[i]) else op.ttft_s[i]
+        tpot = op.tpot_s[i] if guilty.candidate.role != "prefill" else path.tpot_s
+        good = _keeps(found, replace(path, ttft_s=float(ttft), tpot_s=float(tpot)), 1.0)
+        low, high = (middle, high) if good else (low, middle)
+    return low
 
 
 def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> schema.Predicted:

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.points import Setup, kv_in_use
-from planner.cost.queueing import estimate, prefill_s, work_s
+from planner.candidates.points import Setup, kv_in_use, predict
+from planner.cost.queueing import prefill_s, work_s
 from planner.cost.shape import Floats, StepTimes
 
 ROUNDS = 8
-"""At most, of the fixed point of batch and step time: each shrinks the error by about the utilisation."""
+"""At most, of the fixed point of batch and step time."""
+
+NEAR = 0.8
+"""Down to this share of a column's batch its own linear step is used: the one its limits were set with."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class Operation:
 
     def in_flight(self, osl: Floats, role: str) -> float:
         """Requests in the server by Little's law."""
-        held = self.rate * np.where(np.isfinite(self.ttft_s), self.ttft_s, 0.0) * (role != "decode")
-        return float((held + self.rate * (osl - 1) * self.tpot_s * (role != "prefill")).sum())
+        waiting = 0.0 if role == "decode" else float(self.rate @ self.ttft_s)
+        return waiting + (0.0 if role == "prefill" else float((self.rate * (osl - 1)) @ self.tpot_s))
 
 
 def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> Operation:
@@ -48,16 +51,16 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     share = rate[0] / max(rate.sum(), 1e-30)
     weight = share * (mix.osl - 1)
     context = float(weight @ (mix.isl + mix.osl / 2) / weight.sum()) if weight.sum() > 0 else 0.0
-    sequences = np.array([0.0 if c.role == "prefill" else c.batch / dp])
-    for _ in range(1 if c.role == "prefill" else ROUNDS):
-        step = s.model.step_times(designs, sequences, np.array([context]), s.chunk)
-        e = estimate(
-            step, mix.new, mix.isl, mix.osl, rate, s.token_budget, s.promise.percentile, s.promise.loop, c.role
-        )
-        settled = abs(float(e.sequences[0]) - float(sequences[0])) <= 1e-3 * float(sequences[0])
-        if settled or not np.isfinite(e.sequences).all():
+    assert c.step is not None
+    step, point = c.step, c.batch / dp
+    for _ in range(ROUNDS):
+        e = predict(s, step, rate, c.role)
+        batch = float(e.sequences[0])
+        if c.role == "prefill" or context == 0 or not NEAR * point > batch:
             break
-        sequences = e.sequences
+        point = max(batch, 1e-3)
+        step = s.model.step_times(designs, np.array([point]), np.array([context]), s.chunk)
+    sequences = e.sequences
     role = "prefill" if context == 0 else c.role
     kv = kv_in_use(s, index, step, e, sequences, role)
     prompt = float(prefill_s(step, mix.new, mix.isl)[0] @ share + step.t0_s[0]) if c.role != "decode" else 0.0
