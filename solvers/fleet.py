@@ -20,6 +20,8 @@ Choose     n[c]      integer >= 0   replicas of c
 minimise   one of    throughput -rate    energy sum(c) watts[c] n[c]    gpus sum(c) gpus[c] n[c]
                      cost sum(g) price[g] y[g] + sum(c) price[c] n[c]
                      latency (sum(c,w) latency f + sum(P,D,w) latency x) / rate, the mean over requests [s]
+                     spare sum(c) gpus[c] (n[c] + sum(w) use[c,1st,w] f[c,w] / 100): fewest GPUs, then least
+                     work on them
 busy[c,j]  sum(w) use[c,j,w] * f[c,w]            <= n[c]
 serve[w]   sum(c mixed) f[c,w] + sum(P,D) x[P,D,w] == share[w] * rate
 out[P,w]   sum(c in P) f[c,w]                    == sum(D) x[P,D,w]
@@ -56,7 +58,7 @@ from solvers.fleet_types import (
     Stock,
     Transfer,
 )
-from solvers.linear import Expr, Floats, Limits, Linear, Term, Var, total
+from solvers.linear import INF, Expr, Floats, Limits, Linear, Term, Var, total
 
 __all__ = [
     "Built",
@@ -130,6 +132,10 @@ def _goal(p: FleetProblem, b: Built) -> list[Term]:
         }
         at = [b.f[c, w] * (t * p.share[w]) for (c, w), t in of.items()]
         return at + [b.x[key] * (pair.latency * p.share[key[2]]) for key, pair in p.pairs.items()]
+    if p.objective == "spare":
+        works = {(c, w): k.gpus * u / 100 for c, k in p.columns.items() for w, u in k.first.items()}
+        work = [b.f[key] * (u * b.unit[key[1]]) for key, u in works.items() if key in b.f]
+        return _spending(p, b, "gpus") + work
     return _spending(p, b, {"cost": "usd_per_hour", "energy": "watts", "gpus": "gpus"}[p.objective])
 
 
@@ -214,7 +220,10 @@ def _pack(p: FleetProblem, b: Built, g: str, stock: Stock) -> None:
 
 def marginals(p: FleetProblem, limits: Limits) -> dict[tuple[str, str], float]:
     """LP duals of nodes, links and budgets: what one unit more is worth in the objective, never < 0."""
-    outcome = build(p).model.relax(limits)
+    built = build(p)
+    for v in built.n.values():  # these limits follow from `nodes`, whose duals they would take
+        built.model.upper[v.column] = INF
+    outcome = built.model.relax(limits)
     worth: dict[tuple[str, str], float] = {}
     for (family, key), dual in outcome.duals.items():
         if family in ("nodes", "link", "budget") and dual:

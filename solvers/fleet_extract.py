@@ -49,6 +49,9 @@ def value(p: FleetProblem, s: FleetSolution) -> float:
         return float(sum(k * p.columns[c].gpus for c, k in s.replicas.items()))
     if p.objective == "energy":
         return sum(k * p.columns[c].watts for c, k in s.replicas.items())
+    if p.objective == "spare":
+        used = sum(v * p.columns[c].gpus * p.columns[c].first[w] / 100 for (c, w), v in s.flows.items())
+        return used + sum(k * p.columns[c].gpus for c, k in s.replicas.items())
     at = sum(v * p.columns[c].latency.get(w, 0.0) for (c, w), v in s.flows.items())
     moving = sum(v * p.pairs[key].latency for key, v in s.pair_flows.items())
     return (at + moving) / s.rate if s.rate else 0.0

@@ -8,7 +8,7 @@ from typing import Literal
 
 from solvers.linear import Floats, Linear, Status, Var
 
-Objective = Literal["throughput", "cost", "energy", "latency", "gpus"]
+Objective = Literal["throughput", "cost", "energy", "latency", "gpus", "spare"]
 Pair = tuple[str, str, str]
 """(prefill group, decode group, bucket)."""
 
@@ -27,8 +27,13 @@ class Column:
     price: float = 0.0  # beside that of its nodes
 
     @property
+    def first(self) -> Mapping[str, float]:
+        """The use of its first resource: time."""
+        return next(iter(self.use.values()))
+
+    @property
     def buckets(self) -> Sequence[str]:
-        return list(next(iter(self.use.values())))
+        return list(self.first)
 
 
 @dataclass(frozen=True)

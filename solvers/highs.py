@@ -30,7 +30,7 @@ def solve(model: Linear, limits: Limits, start: Floats | None, relaxed: bool = F
         if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise ValueError(f"HiGHS refuses {name} = {value}")
     if solver.passModel(_program(model, relaxed)) == highspy.HighsStatus.kError:
-        raise ValueError(f"HiGHS refuses the model {model.name}: a coefficient is not a number")
+        raise ValueError(f"HiGHS refuses the model {model.name}")
     if start is not None and not relaxed and len(start) == len(model.lower):
         warm = highspy.HighsSolution()
         warm.col_value = list(start)
@@ -65,6 +65,8 @@ def _program(model: Linear, relaxed: bool) -> Any:
 
     cost, lower, upper, integer = model.columns()
     starts, indices, data, row_lower, row_upper = model.matrix()
+    if not (np.isfinite(cost).all() and np.isfinite(data).all()) or np.isnan([*row_lower, *row_upper]).any():
+        raise ValueError(f"the model {model.name} has a coefficient that is not a number")
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = len(cost), len(row_lower)
     lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, lower, upper
@@ -78,19 +80,29 @@ def _program(model: Linear, relaxed: bool) -> Any:
 
 
 def _run(solver: Any) -> bool:
-    """Run in a thread so that Ctrl-C reaches Python; True when it did."""
+    """Run in a thread so that Ctrl-C reaches Python; True when it did.
+
+    An event tells when the thread is done: Python 3.11 takes a thread whose `join` was interrupted for ended.
+    """
     solver.HandleUserInterrupt = True
-    worker = threading.Thread(target=solver.run, daemon=True)
-    with _mute():
-        worker.start()
+    done = threading.Event()
+
+    def work() -> None:
         try:
-            while worker.is_alive():
-                worker.join(0.2)
-            return False
-        except KeyboardInterrupt:
-            solver.cancelSolve()
-            worker.join()
-            return True
+            solver.run()
+        finally:
+            done.set()
+
+    interrupted = False
+    with _mute():
+        threading.Thread(target=work, daemon=True).start()
+        while not done.is_set():
+            try:
+                done.wait(0.2)
+            except KeyboardInterrupt:
+                interrupted = True
+                solver.cancelSolve()
+    return interrupted
 
 
 class _Muted:

@@ -1,0 +1,250 @@
+"""Small random fleets, and their best answer by trying every combination of counts.
+
+Knows no row of `solvers/fleet.py`: packing is by trying every bin, traffic by an LP in requests/s of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+
+import numpy as np
+from scipy.optimize import linprog
+
+from solvers.fleet import Column, FleetProblem, Objective, Stock, Transfer
+
+OBJECTIVES: tuple[Objective, ...] = ("throughput", "cost", "energy", "gpus", "latency", "spare")
+
+
+def random_fleet(seed: int, objective: Objective | None = None) -> FleetProblem:
+    """One to three classes with some replica designs, one to three buckets, perhaps pairs and budgets."""
+    r = random.Random(seed)
+    for _ in range(1000):
+        p = _drawn(r, objective or OBJECTIVES[seed % len(OBJECTIVES)])
+        if p is not None and np.prod([most(p, c) + 1.0 for c in p.columns]) <= 200:
+            return p
+    raise AssertionError("no fleet small enough was drawn")
+
+
+def _drawn(r: random.Random, objective: Objective) -> FleetProblem | None:
+    buckets = [f"w{i}" for i in range(r.randint(1, 3))]
+    weights = [r.uniform(0.2, 1.0) for _ in buckets]
+    share = {w: x / sum(weights) for w, x in zip(buckets, weights, strict=True)}
+    stocks = {
+        f"g{i}": Stock(r.randint(1, 3), r.choice([1, 2, 4, 8]), round(r.uniform(1, 9), 2), r.choice([1, 2]))
+        for i in range(r.randint(1, 3))
+    }
+    paired = r.random() < 0.5
+    columns = {}
+    for i in range(r.randint(3, 5) if paired else r.randint(1, 5)):
+        g = r.choice(list(stocks))
+        node = stocks[g].gpus_per_node
+        gpus = r.choice([s for s in (1, 2, 3, 4, 5, 6, 8) if s <= node] + [2 * node])
+        role = (
+            ("prefill", "decode", r.choice(["mixed", "prefill", "decode"]))[min(i, 2)] if paired else "mixed"
+        )
+        columns[f"c{i}"] = _column(r, g, gpus, node, role, buckets)
+    pairs = _pairs(r, columns, buckets)
+    nic = {g: r.uniform(0.5, 4.0) for key in pairs for g in key[:2]}
+    p = FleetProblem(columns, stocks, share, "throughput", None, pairs, nic, {"k": r.uniform(0.5, 6.0)})
+    demand = None if objective == "throughput" else r.uniform(0.2, 2.5)
+    budget = {
+        "usd_per_hour": r.uniform(3, 25),
+        "gpus": float(r.randint(1, 20)),
+        "watts": r.uniform(2, 20),
+    }
+    kept = {b: x for b, x in budget.items() if r.random() < 0.2}
+    return FleetProblem(columns, stocks, share, objective, demand, pairs, nic, p.links, kept)
+
+
+def _column(r: random.Random, g: str, gpus: int, node: int, role: str, buckets: list[str]) -> Column:
+    served = [w for w in buckets if r.random() < 0.85] or buckets[:1]
+    speed = gpus ** r.uniform(0.7, 1.1) * r.uniform(0.3, 1.0) * (1.0 if role == "mixed" else 2.0)
+    use = {
+        j: {w: r.uniform(0.3, 1.0) / speed for w in served}
+        for j in ("busy", "kv")[: 1 if role == "prefill" else r.randint(1, 2)]
+    }
+    latency = {w: r.uniform(0.1, 5.0) for w in served}
+    group = None if role == "mixed" else f"{role} {r.randint(0, 1)}"
+    return Column(g, gpus, use, r.uniform(0.3, 2.0) * gpus, latency, group, gpus > node, r.choice([0, 0.5]))
+
+
+def _pairs(
+    r: random.Random, columns: dict[str, Column], buckets: list[str]
+) -> dict[tuple[str, str, str], Transfer]:
+    groups = sorted({c.group for c in columns.values() if c.group})
+    ends = [
+        [g for g in groups if g.startswith("prefill")],
+        [g for g in groups if g.startswith("decode")],
+        buckets,
+    ]
+    return {
+        key: Transfer(r.uniform(0.1, 2), r.uniform(0, 1), r.choice([(), ("k",)]), r.random() < 0.7)
+        for key in product(*ends)
+        if r.random() < 0.8
+    }
+
+
+def most(p: FleetProblem, c: str) -> int:
+    """Replicas of `c` that fit where nothing else runs."""
+    gpus, stock = p.columns[c].gpus, p.stocks[p.columns[c].stock]
+    return max(
+        k for k in range(stock.nodes * stock.gpus_per_node // gpus + 1) if _nodes(p, {c: k}) is not None
+    )
+
+
+def best_by_trying_all(p: FleetProblem) -> float | None:
+    """The best objective over all counts that pack and keep the budgets; None: none serves the demand."""
+    fitting = [(counts, nodes) for counts in _all_counts(p) if (nodes := _affordable(p, counts)) is not None]
+    if p.objective in ("throughput", "latency"):  # more replicas never hurt: only fullest fleets need an LP
+        full = [c for c, _ in fitting if not any(_above(other, c) for other, _ in fitting)]
+        found = [v for counts in full if (v := _by_flows(p, counts)) is not None]
+        return None if not found else (max(found) if p.objective == "throughput" else min(found))
+    priced = sorted((_price(p, counts, nodes), i) for i, (counts, nodes) in enumerate(fitting))
+    best: float | None = None
+    for price, i in priced:
+        if best is not None and price >= best:
+            break
+        flows = _by_flows(p, fitting[i][0])
+        if flows is not None:
+            best = min(price + (flows if p.objective == "spare" else 0.0), best or float("inf"))
+    return best
+
+
+def _all_counts(p: FleetProblem) -> Iterator[dict[str, int]]:
+    for ks in product(*(range(most(p, c) + 1) for c in p.columns)):
+        yield dict(zip(p.columns, ks, strict=True))
+
+
+def _above(a: dict[str, int], b: dict[str, int]) -> bool:
+    return a != b and all(a[c] >= b[c] for c in b)
+
+
+def _affordable(p: FleetProblem, counts: dict[str, int]) -> dict[str, int] | None:
+    """Fewest nodes by class where `counts` pack and keep all budgets."""
+    nodes = _nodes(p, counts)
+    if nodes is None:
+        return None
+    goals: dict[str, Objective] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
+    kept = all(_price(p, counts, nodes, goals[b]) <= limit + 1e-9 for b, limit in p.budget.items())
+    return nodes if kept else None
+
+
+def _price(
+    p: FleetProblem, counts: dict[str, int], nodes: dict[str, int], objective: Objective | None = None
+) -> float:
+    goal = objective or p.objective
+    if goal == "cost":
+        own = sum(k * p.columns[c].price for c, k in counts.items())
+        return own + sum((p.stocks[g].price or 0.0) * k for g, k in nodes.items())
+    return sum(k * (p.columns[c].watts if goal == "energy" else p.columns[c].gpus) for c, k in counts.items())
+
+
+def _nodes(p: FleetProblem, counts: dict[str, int]) -> dict[str, int] | None:
+    """Fewest nodes in use by class; None where they do not suffice."""
+    used = {}
+    for g, stock in p.stocks.items():
+        here = [(p.columns[c], k) for c, k in counts.items() if p.columns[c].stock == g]
+        small = [c.gpus for c, k in here for _ in range(k) if c.gpus <= stock.gpus_per_node]
+        spans = [
+            (-(-c.gpus // stock.gpus_per_node), c.joined, k) for c, k in here if c.gpus > stock.gpus_per_node
+        ]
+        used[g] = sum(span * k for span, _, k in spans) + fewest_bins(
+            tuple(sorted(small)), stock.gpus_per_node
+        )
+        domains = [stock.domain_nodes] * (stock.nodes // stock.domain_nodes) + [
+            stock.nodes % stock.domain_nodes
+        ]
+        joined = tuple(sorted(span for span, whole, k in spans if whole for _ in range(k)))
+        if used[g] > stock.nodes or not fits(joined, tuple(sorted(domains))):
+            return None
+    return used
+
+
+@cache
+def fits(items: tuple[int, ...], bins: tuple[int, ...]) -> bool:
+    """Whether `items` go into bins of these rooms (both sorted), by trying every bin for the largest item."""
+    if not items:
+        return True
+    *rest, largest = items
+    for room in set(bins):
+        if largest <= room:
+            left = list(bins)
+            left.remove(room)
+            if fits(tuple(rest), tuple(sorted([*left, room - largest]))):
+                return True
+    return False
+
+
+@cache
+def fewest_bins(items: tuple[int, ...], room: int) -> int:
+    """Fewest bins of `room` for `items` (sorted)."""
+    return next(k for k in range(len(items) + 1) if fits(items, (room,) * k))
+
+
+def _by_flows(p: FleetProblem, counts: dict[str, int]) -> float | None:
+    """The best rate (throughput), mean latency or least work that `counts` can give; None: demand unmet."""
+    f = [(c, w) for c, column in p.columns.items() for w in column.buckets if counts[c]]
+    x = list(p.pairs)
+    at = {key: i for i, key in enumerate([*f, *x, "rate"])}
+    upper: list[tuple[dict[object, float], float]] = []
+    equal: list[dict[object, float]] = []
+    for c, k in counts.items():
+        for use in p.columns[c].use.values() if k else ():
+            upper.append(({(c, w): u for w, u in use.items()}, float(k)))
+    for w, share in p.share.items():
+        mixed = {(c, v): 1.0 for c, v in f if v == w and p.columns[c].group is None}
+        equal.append({**mixed, **{key: 1.0 for key in x if key[2] == w}, "rate": -share})
+        for end, group in {(i, key[i]) for key in x for i in (0, 1)} | _ends(p):
+            inside = {(c, v): 1.0 for c, v in f if v == w and p.columns[c].group == group}
+            equal.append({**inside, **{key: -1.0 for key in x if key[end] == group and key[2] == w}})
+    for end, group in {(i, key[i]) for key in x for i in (0, 1)}:
+        moved = {key: p.pairs[key].bytes for key in x if key[end] == group and p.pairs[key].on_nic}
+        gpus = sum(k * p.columns[c].gpus for c, k in counts.items() if p.columns[c].group == group)
+        upper.append((dict(moved), p.nic[group] * gpus))
+    for name, limit in p.links.items():
+        upper.append(({key: t.bytes for key, t in p.pairs.items() if name in t.links}, limit))
+    return _linear(p, at, upper, equal)
+
+
+def _ends(p: FleetProblem) -> set[tuple[int, str]]:
+    """Groups, also those that no pair names: what they would serve goes nowhere."""
+    return {(int(c.group.startswith("decode")), c.group) for c in p.columns.values() if c.group}
+
+
+def _linear(
+    p: FleetProblem,
+    at: dict[object, int],
+    upper: list[tuple[dict[object, float], float]],
+    equal: list[dict[object, float]],
+) -> float | None:
+    def row(terms: dict[object, float]) -> list[float]:
+        dense = [0.0] * len(at)
+        for key, v in terms.items():
+            dense[at[key]] = v
+        return dense
+
+    goal = [0.0] * len(at)
+    if p.objective == "throughput":
+        goal[at["rate"]] = -1.0
+    for key, i in at.items():
+        if p.objective == "latency" and isinstance(key, tuple):
+            goal[i] = p.columns[key[0]].latency[key[1]] if len(key) == 2 else p.pairs[key].latency
+        if p.objective == "spare" and isinstance(key, tuple) and len(key) == 2:
+            goal[i] = p.columns[key[0]].gpus * p.columns[key[0]].use["busy"][key[1]] / 100
+    limits: list[tuple[float, float | None]] = [(0, None)] * (len(at) - 1)
+    limits.append((p.demand or 0.0, p.demand if p.objective != "throughput" else None))
+    done = linprog(
+        goal,
+        A_ub=[row(t) for t, _ in upper] or None,
+        b_ub=[b for _, b in upper] or None,
+        A_eq=[row(t) for t in equal],
+        b_eq=[0.0] * len(equal),
+        bounds=limits,
+    )
+    if done.status != 0:
+        return None
+    scale = {"throughput": -1.0, "latency": 1.0 / (p.demand or 1.0)}.get(p.objective, 1.0)
+    return float(done.fun * scale)
