@@ -207,7 +207,6 @@ def _generate(asked: Asked) -> tuple[Pool, Question]:
         kv_bytes={str(i): float(b) for i, b in enumerate(sent)},
         osl={str(i): b.osl for i, b in enumerate(w.buckets)},
         ttft_s=promise.ttft_s,
-        ttft_caution=max((s.caution[0] for s in setups), default=1.0),
         rate_rps=w.rate_rps,
     )
     return pool, Question(asked.cluster, w, traffic, asked.objective, o.budget)

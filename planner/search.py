@@ -18,6 +18,7 @@ from planner.plans.assemble import Found, Late, broken, groups
 from planner.problems import fleet as stated
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
+from solvers.fleet_extract import value as fleet_value
 from solvers.linear import Limits
 
 CUTS = 16
@@ -25,6 +26,12 @@ CUTS = 16
 
 EASINGS = 8
 """Rounds in which a late column is loaded less before it is cut off from what it answers late."""
+
+TINY = 5e-10
+"""How much worse a tidier fleet may be: rounding."""
+
+TIDY_S = 5.0
+"""Seconds spent at most on a tidier fleet."""
 
 LIGHTEST = 0.3
 """Share of its traffic below which easing a column is not worth while."""
@@ -48,12 +55,12 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
     """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where there is none."""
     began = time.monotonic()
     problem = problem or question.state(pool.candidates)
-    solution = fleet.solve(problem, limits)
+    solution = tidied(problem, fleet.solve(problem, limits), limits)
     bound = solution.bound
     for round_ in range(CUTS):
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
-        if solution.objective is None:
-            return found
+        if solution.objective is None or solution.rate <= 0:
+            return replace(found, solution=replace(solution, objective=None))
         if question.traffic.rate_rps is not None and solution.rate > 0:
             solution = fleet.balance(problem, solution, limits)
             found = replace(found, solution=solution)
@@ -62,8 +69,23 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
         if not late or left <= 0:
             break
         problem = eased(problem, late, round_)
-        solution = fleet.solve(problem, replace(limits, seconds=left))
+        solution = tidied(problem, fleet.solve(problem, replace(limits, seconds=left)), limits)
     return replace(found, solution=_bounded(found.solution, bound, limits, question.objective))
+
+
+def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
+    """Of the fleets exactly as good as `s`, one with fewer GPUs and less work on them: a second solve with the first's answer as a row."""
+    row = {"cost": "usd_per_hour", "energy": "watts", "gpus": "gpus", "throughput": None}
+    if s.objective is None or s.rate <= 0 or problem.objective not in row:
+        return s
+    name = row[problem.objective]
+    budget = dict(problem.budget) if name is None else {**problem.budget, name: s.objective * (1 + TINY)}
+    same = replace(problem, objective="spare", demand=s.rate * (1 - TINY), budget=budget)
+    quick = replace(limits, gap=max(limits.gap, 0.005), seconds=min(limits.seconds, TIDY_S))
+    best = fleet.solve(same, quick, s.point)
+    if best.objective is None or s.status == "interrupted":
+        return s
+    return replace(best, objective=fleet_value(problem, best), bound=s.bound, status=s.status, solver=s.solver)
 
 
 def _bounded(s: FleetSolution, bound: float | None, limits: Limits, objective: Objective) -> FleetSolution:

@@ -54,7 +54,7 @@ class Candidate:
     tpot_s: float = 0.0
     ttft_s: Mapping[str, float] = field(default_factory=dict)
     precisions: Precisions | None = None
-    late_s: Mapping[str, float] = field(default_factory=dict)  # TTFT as pairs are formed with it, rounded up
+    late_s: float = 0.0  # its part of a pair's TTFT, cautious and rounded up: that of its slowest bucket, or a decode step
     handoff_s: Mapping[str, float] = field(default_factory=dict)  # a prompt's KV cache over the replica's own NICs
     joined: bool = False  # spans nodes and needs one scale-up domain
     measured: bool = False

@@ -89,8 +89,4 @@ def _fits(a: Candidate, b: Candidate, node_gpus: int) -> bool:
 
 def _late(c: Candidate, bucket: str, counts: Counts) -> float:
     """Seconds that must not rise: all that a pair's TTFT or the objective counts."""
-    if counts.latency:
-        return c.ttft_s.get(bucket, np.inf) + c.tpot_s
-    if c.role == "prefill":
-        return c.late_s.get(bucket, np.inf)
-    return 0.0 if c.role == "mixed" else c.tpot_s
+    return c.ttft_s.get(bucket, np.inf) + c.tpot_s if counts.latency else c.late_s

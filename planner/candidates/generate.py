@@ -1,7 +1,7 @@
 """All replica designs worth a column: engine-valid layouts of each node class, at their operating points, dominated ones dropped.
 
 Space: for each class x engine: every (tp, pp, attn_dp, moe_tp, ep) that the engine accepts for the model (`engine_rules`), up to
-`MOST_GPUS` GPUs a replica and one node more than the class has (so that "one more node" is priced in the same space); roles mixed, prefill,
+`MOST_GPUS` GPUs a replica, of the usual sizes (`usual_sizes`), and one node more than the class has (so that "one more node" is priced in the same space); roles mixed, prefill,
 decode. Batch: for one bucket the largest that keeps SLO and KV room is enough for throughput, dollars and GPUs (its rate is the highest
 of that design, `points`); for several buckets, watts and latency a grid below it, too, each under the workload's mix and for
 each bucket alone.
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
@@ -33,7 +34,7 @@ from planner.candidates.points import (
 from planner.cost.memory import room
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Floats, Precisions
+from planner.cost.shape import Floats, Ints, Precisions
 from planner.device_rules import why_unsupported
 from planner.engine_rules import valid_designs
 from planner.inputs.options import Objective
@@ -104,6 +105,17 @@ def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> P
     return Pool(tuple(kept), setups, considered, fitting)
 
 
+def usual_sizes(gpus: Ints, node_gpus: int) -> NDArray[np.bool_]:
+    """Which replica sizes are offered: whole nodes; inside a node of 2, 4, 8 … GPUs powers of two, inside an odd one any.
+
+    >>> [g for g in range(1, 25) if usual_sizes(np.array([g]), 8)[0]], [g for g in range(1, 13) if usual_sizes(np.array([g]), 6)[0]]
+    ([1, 2, 4, 8, 16, 24], [1, 2, 3, 4, 5, 6, 12])
+    """
+    even = node_gpus & (node_gpus - 1) == 0
+    inside = (gpus <= node_gpus) & ((gpus & (gpus - 1) == 0) if even else True)
+    return np.asarray(inside | (gpus % node_gpus == 0))
+
+
 def serving(node: NodeClass, ask: Ask) -> list[str]:
     """The engines that serve the model on the class; llama.cpp only when asked for or when no other does."""
     able = [e for e in ask.engines if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
@@ -114,6 +126,7 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     """The designs of one engine on one class, with their memory; None where the engine accepts none."""
     most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
     designs = valid_designs(ask.card, engine, most, most, node.scale_up_gpus, ask.precisions)
+    designs = designs.take(np.flatnonzero(usual_sizes(designs.gpus, node.gpus_per_node)))
     if len(designs) == 0:
         return None
     budget = default_tokens_per_step(engine, node.device.memory_gb * 1e9)
@@ -185,7 +198,7 @@ def _named(points: Points, node: NodeClass, engine: str, role: Role, focus: int 
     """Points as candidates, in shares of a whole replica (attn_dp servers)."""
     designs = s.designs.take(points.index)
     watts = draw(s, points, role)
-    late = rounded_up(points.ttft_s * s.caution[0], s.promise)
+    late = rounded_up(points, s.promise, s.caution, role)
     sent = s.model.transfer_bytes(s.mix.isl)
     cap = np.inf if node.power_cap_watts is None else node.power_cap_watts / node.gpus_per_node
     for i in range(len(points.rate)):
@@ -211,7 +224,7 @@ def _named(points: Points, node: NodeClass, engine: str, role: Role, focus: int 
             tpot_s=float(np.max(points.tpot_s[i])) if role != "prefill" else 0.0,
             ttft_s={str(w): float(points.ttft_s[i, w]) for w in served},
             precisions=s.model.precisions,
-            late_s={str(w): float(late[i, w]) for w in served} if role == "prefill" else {},
+            late_s=float(late[i]),
             handoff_s={str(w): float(sent[w]) / (gpus * node.nic_bytes_per_s) for w in served},
             joined=gpus > node.gpus_per_node and gpus <= node.scale_up_gpus,
             label=f"{design}",

@@ -157,12 +157,19 @@ def prefilling(s: Setup, index: Ints, levels: Floats) -> Points:
     return _points(s, index[each], level, step, rate, work, "prefill")
 
 
-def rounded_up(ttft_s: Floats, promise: Promise) -> Floats:
-    """TTFT at the next of BANDS."""
+def rounded_up(points: Points, promise: Promise, caution: tuple[float, float], role: Role) -> Floats:
+    """What a server adds to a pair's TTFT (m,), rounded up so that many pair alike: the TTFT of the slowest bucket it serves to the
+    next of BANDS, a decode step to the TPOT promise."""
+    if role == "mixed":
+        return np.zeros(len(points.rate))
+    if role == "decode":
+        step = points.tpot_s.max(axis=1) * caution[1]
+        return np.full(len(step), promise.tpot_s) if np.isfinite(promise.tpot_s) else step
+    slowest = np.where(points.meets, points.ttft_s, 0.0).max(axis=1) * caution[0]
     if not np.isfinite(promise.ttft_s):
-        return np.full_like(ttft_s, 0.0)
+        return np.zeros(len(slowest))
     edges = BANDS * promise.ttft_s
-    return np.asarray(np.append(edges, np.inf)[np.searchsorted(edges, ttft_s * (1 - 1e-12))])
+    return np.asarray(np.append(edges, np.inf)[np.searchsorted(edges, slowest * (1 - 1e-12))])
 
 
 def _points(

@@ -63,9 +63,8 @@ def _other_phases(question: Question, best: Found, chosen: Sequence[Group], limi
 def _alternative(best: Found, rival: Found, what: str, why: str) -> Alternative:
     a, b = best.solution.objective, rival.solution.objective
     assert a is not None and b is not None
-    unit = 1.0 / best.solution.rate if best.objective == "latency" else 1.0
     loss = (a - b if best.objective == "throughput" else b - a) / abs(a) if a else 0.0
-    return Alternative(what=what, objective=b * unit, loss=max(loss, 0.0), why=why)
+    return Alternative(what=what, objective=b, loss=max(loss, 0.0), why=why)
 
 
 def describe(made: Sequence[Group]) -> str:

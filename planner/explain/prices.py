@@ -45,11 +45,10 @@ def _price(
     if again.objective is not None and s.objective is not None:
         worth = again.objective - s.objective
         worth = max(worth if found.objective == "throughput" else -worth, 0.0)
-    unit = 1.0 / s.rate if found.objective == "latency" else 1.0
     return Price(
         limit=limit,
         one_more=one,
-        worth=worth * unit,
+        worth=worth,
         unit=UNITS[found.objective],
-        marginal=None if marginal is None else abs(marginal) * unit,
+        marginal=None if marginal is None else abs(marginal),
     )

@@ -307,11 +307,10 @@ def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:
 
 
 def proof(found: Found, seconds: float, seed: int, what: str) -> schema.Proof:
-    """The proof line's numbers; latency is a mean over requests."""
+    """The proof line's numbers."""
     s = found.solution
     assert s.objective is not None and s.bound is not None
-    unit = 1.0 / found.solution.rate if found.objective == "latency" else 1.0
-    objective, bound = s.objective * unit, s.bound * unit
+    objective, bound = s.objective, s.bound
     status = s.status if s.status in ("optimal", "within_gap", "interrupted") else "time_limit"
     return schema.Proof(
         objective=objective,

@@ -12,7 +12,7 @@ import numpy as np
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Setup, kv_in_use, predict
-from planner.cost.queueing import prefill_s, work_s
+from planner.cost.queueing import prefill_s
 from planner.cost.shape import Floats, StepTimes
 
 ROUNDS = 8
@@ -64,14 +64,13 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     role = "prefill" if context == 0 else c.role
     kv = kv_in_use(s, index, step, e, sequences, role)
     prompt = float(prefill_s(step, mix.new, mix.isl)[0] @ share + step.t0_s[0]) if c.role != "decode" else 0.0
-    busy = float((rate * work_s(step, mix.new, mix.isl, mix.osl, role)).sum())
     decode = float(step.t0_s[0] + sequences[0] * (step.sequence_s[0] + step.context_s_per_token[0] * context))
     return Operation(
         rate[0],
         e.ttft_s[0],
         e.tpot_s[0],
         float(sequences[0]),
-        max(busy, float((rate * kv).sum())),
+        max(float(e.utilisation[0]), float((rate * kv).sum())),
         decode if context else 0.0,
         prompt,
         step,

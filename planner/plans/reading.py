@@ -9,7 +9,10 @@ from planner.plans.schema import Plan
 
 
 def read_plan(path: str | Path) -> Plan:
-    """The plan in a file. Raises InputError with file:line:column; the embedded problem is read as strictly as the rest."""
+    """The plan in a file, its embedded problem read as strictly as the rest.
+
+    Raises InputError with file:line:column.
+    """
     return from_document(read(path))
 
 

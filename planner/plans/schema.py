@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 Role = Literal["mixed", "prefill", "decode", "attention", "ffn", "chain"]
 Status = Literal["optimal", "within_gap", "time_limit", "interrupted"]
 NonNegative = Annotated[FiniteFloat, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 
 
 class Part(BaseModel):
@@ -38,14 +38,27 @@ class PrecisionUsed(Part):
 
 
 class Stage(Part):
-    """`gpus` of this stage in ONE replica, in all `nodes` together where count is 1; `layers` half-open."""
+    """`gpus` of this stage in ONE replica, in all `nodes` together where count is 1; `layers` half-open.
+
+    `node_class`: the class of the nodes; where a plan leaves it out, the name that its first node shares with the
+    others of its class ("h" of "h-0").
+    """
 
     device: str
-    node_class: str
+    node_class: str = ""
     nodes: list[str]  # nodes that replicas of this kind may use
     gpus: Count
     tp: Count
     layers: tuple[int, int]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _class_of_first_node(cls, data: object) -> object:
+        if isinstance(data, dict) and "node_class" not in data:
+            nodes = data.get("nodes")
+            if isinstance(nodes, list) and nodes and isinstance(nodes[0], str):
+                return {**data, "node_class": nodes[0].rpartition("-")[0] or nodes[0]}
+        return data
 
 
 class Step(Part):
@@ -68,7 +81,10 @@ class StageMemory(Part):
 
 
 class Replica(Part):
-    """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage."""
+    """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage.
+
+    `utilisation` and `watts` may be left out: 0 then means "not stated".
+    """
 
     id: str
     role: Role
@@ -84,10 +100,10 @@ class Replica(Part):
     stages: list[Stage]
     max_batch: Count  # sequences in flight on one replica
     kv_tokens: NonNegative  # cache room of one replica, in tokens at the workload's mean context
-    utilisation: NonNegative  # busy share of one replica's bottleneck at this plan's load
+    utilisation: NonNegative = 0.0  # busy share of one replica's bottleneck at this plan's load
     step: Step
     memory: list[StageMemory]
-    watts: NonNegative  # one replica
+    watts: NonNegative = 0.0  # one replica
 
 
 class Route(Part):
@@ -134,7 +150,7 @@ class Space(Part):
 
 
 class Proof(Part):
-    """gap = |bound - objective| / |objective|."""
+    """gap = |bound - objective| / |objective|. `sense` and `unit` follow from the goal where they are left out."""
 
     objective: FiniteFloat
     bound: FiniteFloat
@@ -144,8 +160,8 @@ class Proof(Part):
     solver: str
     seed: int
     space: Space
-    sense: Literal["max", "min"]
-    unit: str
+    sense: Literal["max", "min"] = "max"
+    unit: str = ""
 
     @property
     def exit_code(self) -> int:

@@ -35,18 +35,17 @@ class Traffic:
     kv_bytes: Mapping[str, float]
     osl: Mapping[str, int]
     ttft_s: float
-    ttft_caution: float = 1.0
     rate_rps: float | None = None
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Prefill or decode candidates that pair alike: `late_s` of TTFT by bucket, `handoff_s` a prompt's cache over their own NICs."""
+    """Prefill or decode candidates that pair alike: `late_s` what they add to TTFT, `handoff_s` a prompt's cache over their own NICs."""
 
     name: str
     node: NodeClass
     engine: str
-    late_s: Mapping[str, float]
+    late_s: float
     handoff_s: Mapping[str, float]
 
 
@@ -60,7 +59,11 @@ def state(
     """The fleet problem of `candidates` on `cluster`."""
     nodes = {node.id: node for node in cluster.classes}
     groups, member_of = _groups(candidates, nodes, traffic)
-    pairs, nic, links = _pairs(groups, cluster, traffic)
+    fast = _fast(candidates, member_of, nodes, traffic)
+    pairs, nic, links = _pairs(groups, cluster, traffic, fast)
+    if objective != "latency":
+        pairs, merged = _merged(pairs)
+        member_of = {c: merged.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
     columns = {
         c.id: _column(c, member_of.get(c.id), traffic, objective)
@@ -104,13 +107,13 @@ def _groups(
     for c in candidates:
         if c.role != "mixed":
             handoff = tuple((w, _rounded_up(s, traffic)) for w, s in sorted(c.handoff_s.items()))
-            members[c.role, c.node_class, c.engine, handoff, *sorted(c.late_s.items())].append(c)
+            members[c.role, c.node_class, c.engine, handoff, c.late_s].append(c)
     groups: dict[str, list[_Group]] = {"prefill": [], "decode": []}
     member_of: dict[str, str] = {}
-    for i, ((role, node_class, engine, handoff, *_), pool) in enumerate(members.items()):
+    for i, ((role, node_class, engine, handoff, late), pool) in enumerate(members.items()):
         name = f"{role} {i} {node_class} {engine}"
-        late = dict(pool[0].late_s) or {w: max(c.tpot_s for c in pool) for w in pool[0].ttft_s}
-        groups[str(role)].append(_Group(name, nodes[str(node_class)], str(engine), late, dict(handoff)))  # type: ignore[call-overload]
+        group = _Group(name, nodes[str(node_class)], str(engine), float(late), dict(handoff))  # type: ignore[arg-type, call-overload]
+        groups[str(role)].append(group)
         member_of |= {c.id: name for c in pool}
     return groups, member_of
 
@@ -121,8 +124,39 @@ def _rounded_up(seconds: float, traffic: Traffic) -> float:
     return next((h * promise for h in HANDOFFS if seconds <= h * promise), seconds)
 
 
+def _fast(
+    candidates: Sequence[Candidate], member_of: Mapping[str, str], nodes: Mapping[str, NodeClass], traffic: Traffic
+) -> set[str]:
+    """Groups whose NICs can never be the limit: no member can fill its own even with its most cache-heavy bucket."""
+    slow = set()
+    for c in candidates:
+        if c.role != "mixed":
+            room = nodes[c.node_class].nic_bytes_per_s * c.gpus
+            first = next(iter(c.use.values()))
+            if any(traffic.kv_bytes[w] / u > room for w, u in first.items() if u > 0):
+                slow.add(member_of[c.id])
+    return set(member_of.values()) - slow
+
+
+def _merged(pairs: Mapping[tuple[str, str, str], Transfer]) -> tuple[dict[tuple[str, str, str], Transfer], dict[str, str]]:
+    """Groups with the same partners and no limit on the way become one: only sums of their traffic matter. Old -> new names too."""
+    into: dict[str, str] = {}
+    for side in (0, 1):
+        partners: dict[str, set[object]] = defaultdict(set)
+        for key, move in pairs.items():
+            limits = (move.links, key[side] if move.on_nic else None)
+            partners[key[side]].add((key[1 - side], key[2], limits))
+        first: dict[frozenset[object], str] = {}
+        names = {group: first.setdefault(frozenset(seen), group) for group, seen in partners.items()}
+        into = {old: names.get(new, new) for old, new in into.items()} | {g: n for g, n in names.items() if g not in into}
+        pairs = {
+            ((names[p], d, w) if side == 0 else (p, names[d], w)): move for (p, d, w), move in pairs.items()
+        }
+    return dict(pairs), into
+
+
 def _pairs(
-    groups: Mapping[str, list[_Group]], cluster: ResolvedCluster, traffic: Traffic
+    groups: Mapping[str, list[_Group]], cluster: ResolvedCluster, traffic: Traffic, fast: set[str]
 ) -> tuple[dict[tuple[str, str, str], Transfer], dict[str, float], dict[str, float]]:
     """Pairs that keep the promise, NIC bytes/s of a GPU by group, bytes/s of the links used."""
     pairs: dict[tuple[str, str, str], Transfer] = {}
@@ -132,13 +166,14 @@ def _pairs(
         way = route(p.node, d.node, cluster)
         if p.engine != d.engine or way is None:
             continue
-        for w in set(p.late_s) & set(d.late_s):
+        for w in sorted(set(p.handoff_s) & set(d.handoff_s)):
             own = max(p.handoff_s[w], d.handoff_s[w]) if way.on_nic else 0.0
             seconds = way.seconds(own, traffic.kv_bytes[w])
-            if p.late_s[w] + (seconds + d.late_s[w]) * traffic.ttft_caution > traffic.ttft_s:
+            if p.late_s + d.late_s + seconds > traffic.ttft_s:
                 continue
             names = (link_name(way.link),) if way.link else ()
-            pairs[p.name, d.name, w] = Transfer(traffic.kv_bytes[w], seconds, names, way.on_nic)
+            limited = way.on_nic and not {p.name, d.name} <= fast
+            pairs[p.name, d.name, w] = Transfer(traffic.kv_bytes[w], seconds, names, limited)
             nic |= {g.name: g.node.nic_bytes_per_s for g in (p, d)}
             if way.link:
                 links[link_name(way.link)] = way.link.bytes_per_s
