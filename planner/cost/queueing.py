@@ -1,7 +1,19 @@
-"""Step times + load -> TPOT, TTFT and utilisation of a server, mean and percentiles, in closed form over arrays.
-
-Shapes: n servers x w buckets. First formulas; see `benchmarks/queueing.py` for their error against the replay.
-"""
+"""Step times + load -> TPOT, TTFT, utilisation and rate of a server: mean and percentiles, in closed form
+over arrays.
+ Doors: `work_s`, `estimate` at given rates, `closed_loop` at a given concurrency. Shapes: n servers x w
+buckets.
+ With the linear step of `StepTimes` a request brings `work_s` beside the t0 that all sequences of a step
+share, so steps last T = t0 / (1 - ρ) (`queueing_load`); prompts wait in a line that each step serves from
+what the decodes leave of the token budget (`queueing_line`, percentiles in `queueing_tail`); a request's TPOT
+is the mean of the steps it lives through (`queueing_tpot`). `queueing_closed`: a fixed number of requests;
+`queueing_prefill`: servers that only prefill.
+ Arrivals are Poisson ("open") or each follows the end of another ("closed"). Beyond the server's capacity
+(utilisation >= 1) times are infinite. Where KV or `max_sequences` bind, requests wait for one of c places as
+in M/G/c (Sakasegawa 1977), W = (1 + cv²)/2 · u^(√(2(c + 1)) - 1) · u / ((1 - u) λ), u the utilisation of the
+places, cv of the decode steps. Preemption is left out: engines that admit by prompt alone preempt from about
+0.8 of the KV on, so keep a margin there.
+ Error against the replay, `python -m benchmarks.queueing` (single buckets and mixes, budgets of 2,048 and
+8,192 tokens, utilisation 0.3 to 0.9, open loop, each bucket on its own): MEASURED"""
 
 from __future__ import annotations
 
@@ -10,40 +22,34 @@ from typing import Literal
 
 import numpy as np
 
+from planner.cost.queueing_closed import at_rate, rate_of
+from planner.cost.queueing_line import line, moments
+from planner.cost.queueing_load import Limits, Load, Parts, column, decode_s, prefill_s, total
+from planner.cost.queueing_prefill import step_shares, ttft_s, utilisation
+from planner.cost.queueing_tail import QUANTILE, ttft_quantile
+from planner.cost.queueing_tpot import behind, mean_tpot_s, tpot_quantile, variance_tpot
 from planner.cost.shape import Floats, StepTimes
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 Role = Literal["mixed", "prefill", "decode"]
 Loop = Literal["open", "closed"]
-NORMAL_QUANTILE = {"p50": 0.0, "p90": 1.2815515655, "p95": 1.6448536270, "p99": 2.3263478740}
+
+__all__ = ["Estimate", "closed_loop", "decode_s", "estimate", "prefill_s", "work_s"]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a server delivers: `tpot_s`, `ttft_s` of shape (n, w); `sequences` in the batch, `utilisation` and `rate` of
-    shape (n,). Infinite where the load is more than the server can carry (utilisation >= 1)."""
+    """What a server delivers: `tpot_s`, `ttft_s` (n, w); `sequences` decoding, `utilisation`, `rate`
+    requests/s (n,).
+
+    A decode server's `ttft_s` is the wait from the KV's arrival to the beginning of its first step; a prefill
+    server's `tpot_s` is 0. Times are infinite where the load is more than the server can carry."""
 
     tpot_s: Floats
     ttft_s: Floats
     sequences: Floats
     utilisation: Floats
     rate: Floats
-
-
-def column(x: Floats) -> Floats:
-    """(n,) or scalar -> (n, 1) or (1, 1)."""
-    return np.atleast_1d(np.asarray(x, dtype=float))[:, None]
-
-
-def prefill_s(step: StepTimes, new: Floats, isl: Floats) -> Floats:
-    """Seconds of work of a prompt of which `new` tokens are computed, (n, w)."""
-    pairs = new * (isl - new) + new * (new + 1) / 2
-    return column(step.prefill_s_per_token) * new + column(step.prefill_s_per_pair) * pairs
-
-
-def decode_s(step: StepTimes, isl: Floats, osl: Floats) -> Floats:
-    """Seconds of work of the osl - 1 decode steps of a sequence, whose context is isl + osl/2 on average, (n, w)."""
-    return (osl - 1) * (column(step.sequence_s) + column(step.context_s_per_token) * (isl + osl / 2))
 
 
 def work_s(step: StepTimes, new: Floats, isl: Floats, osl: Floats, role: Role = "mixed") -> Floats:
@@ -71,44 +77,22 @@ def estimate(
     kv_tokens: Floats | float = np.inf,
     max_sequences: Floats | float = np.inf,
 ) -> Estimate:
-    """Times at `rate` (n, w) requests/s per server, arriving at random ("open") or as soon as one ends ("closed")."""
+    """Times at `rate` (n, w) requests/s per server, arriving at random ("open") or as soon as one ends
+    ("closed").
+
+    `new` prompt tokens are computed (the others are in the prefix cache), `isl` is the whole prompt; (n, w)
+    or (w,)."""
     new, isl, osl, rate = (np.atleast_2d(np.asarray(x, dtype=float)) for x in (new, isl, osl, rate))
-    t0 = column(step.t0_s)
-    budget, kv, most = (column(np.asarray(x)) for x in (token_budget, kv_tokens, max_sequences))
-    prefill, decode = prefill_s(step, new, isl), decode_s(step, isl, osl)
-    if role == "decode":
-        prefill = np.zeros_like(prefill)
+    parts = Parts.of(step, new, isl, osl, role)
+    limits = Limits(column(token_budget), column(kv_tokens), column(max_sequences))
+    rate = rate + np.zeros_like(parts.prompt_s)
+    load = Load.of(parts, rate, limits)
     if role == "prefill":
-        decode = np.zeros_like(decode)
-    steps_of = np.where(role == "prefill", 0.0, osl - 1)
-    rho_p, rho_d = total(rate * prefill), total(rate * decode)
-    rho = rho_p + rho_d
-    tokens = total(rate * ((new if role != "decode" else 0.0) + steps_of))
-    residency = total(rate * steps_of * (isl + osl / 2))
-    shared = np.maximum.reduce([tokens / budget, residency / kv, total(rate * steps_of) / most])
-    utilisation = rho + t0 * shared
-    stable = utilisation < 1
-    free = np.where(stable, 1 - rho, 1.0)
-    own = decode / np.maximum(osl - 1, 1)
-    tpot = (t0 + own) / free
-    sequences = total(rate * steps_of * tpot)
-    gap = t0 * (1 - rho_p) / free  # a step without its prompts
-    room = np.maximum(budget - sequences, 1.0)
-    long = prefill + gap * new / room
-    line = np.minimum(total(rate * long), 0.999)
-    factor = (0.5 if loop == "open" else 0.0) + line
-    wait = gap * factor / (1 - np.minimum(rho_p, 0.999)) + total(rate * long**2) * factor / (1 - line**2)
-    fixed = gap * np.maximum(1.0, new / room) + prefill * chunk_factor(step, new, room)
-    ttft = wait + fixed if role != "decode" else np.zeros_like(prefill) + gap
-    if percentile != "mean":
-        z = NORMAL_QUANTILE[percentile]
-        spread = np.sqrt(rho / (1 + t0 / np.maximum(own, 1e-12)) + total(rate * prefill**2) / (osl * t0))
-        tpot = tpot * (1 + z * spread)
-        ttft = fixed + wait * gamma_quantile(1.0, z)
-    bad = np.where(stable, 0.0, np.inf)
-    return Estimate(
-        tpot + bad, ttft + bad, (sequences + bad)[:, 0], (utilisation + 0 * bad)[:, 0], rate.sum(axis=1)
-    )
+        return _prefill(parts, rate, limits, percentile)
+    if loop == "closed":
+        met = at_rate(parts, load, percentile)
+        return _answer(load, rate, met.tpot_s, met.ttft_s, met.sequences)
+    return _open(parts, load, rate, limits, percentile, role)
 
 
 def closed_loop(
@@ -117,48 +101,98 @@ def closed_loop(
     isl: Floats,
     osl: Floats,
     share: Floats,
-    concurrency: Floats,
+    concurrency: Floats | float,
     token_budget: Floats | float,
     percentile: Percentile = "mean",
     role: Role = "mixed",
     kv_tokens: Floats | float = np.inf,
     max_sequences: Floats | float = np.inf,
 ) -> Estimate:
-    """Times and rate with `concurrency` (n,) requests always in flight; `share` (n, w) or (w,) of the buckets adds to 1.
-
-    Solves rate · (TTFT + (osl - 1) · TPOT) = concurrency by bisection.
-    """
+    """Times and rate with `concurrency` (n,) requests always in flight; `share` (n, w) or (w,) of the buckets
+    adds to 1."""
     new, isl, osl, share = (np.atleast_2d(np.asarray(x, dtype=float)) for x in (new, isl, osl, share))
-    wanted = column(concurrency)
-
-    def at(rate: Floats, q: Percentile) -> Estimate:
-        return estimate(
-            step, new, isl, osl, rate * share, token_budget, q, "closed", role, kv_tokens, max_sequences
-        )
-
-    low = np.zeros_like(wanted)
-    one = np.ones_like(wanted)
-    high = one / np.maximum(at(one, "mean").utilisation[:, None], 1e-30)
-    for _ in range(50):
-        rate = (low + high) / 2
-        e = at(rate, "mean")
-        inside = total(rate * share * (e.ttft_s + (osl - 1) * e.tpot_s))
-        low, high = np.where(inside < wanted, rate, low), np.where(inside < wanted, high, rate)
-    return at(low, percentile)
-
-
-def total(x: Floats) -> Floats:
-    """Sum over buckets, (n, w) -> (n, 1)."""
-    return np.asarray(x.sum(axis=1, keepdims=True))
+    parts = Parts.of(step, new, isl, osl, role)
+    share = share + np.zeros_like(parts.prompt_s)
+    wanted, budget = column(concurrency), column(token_budget)
+    if role == "prefill":
+        return _closed_prefill(parts, share, wanted, budget)
+    life = total(share * parts.steps)
+    places = np.minimum(
+        column(kv_tokens) * life / np.maximum(total(share * parts.steps * parts.context), 1e-12),
+        column(max_sequences),
+    )
+    inside = np.minimum(wanted, np.maximum(places, 1.0))
+    unlimited = Limits(budget, column(np.inf), column(np.inf))
+    rate = rate_of(parts, share, inside, unlimited)
+    load = Load.of(parts, rate * share, unlimited)
+    met = at_rate(parts, load, percentile)
+    waits = np.maximum(wanted - met.inside, 0.0) / rate  # outside, where places or the token budget are full
+    return _answer(load, rate * share, met.tpot_s, met.ttft_s + waits, met.sequences)
 
 
-def chunk_factor(step: StepTimes, new: Floats, room: Floats) -> Floats:
-    """A lone prompt of c chunks takes (c + stages - 1)/c times its work through the pipeline's stages, (n, w)."""
-    chunks = np.maximum(1.0, new / room)
-    return 1 + (column(step.stages) - 1) / chunks
+def _open(
+    parts: Parts, load: Load, rate: Floats, limits: Limits, percentile: Percentile, role: Role
+) -> Estimate:
+    """Poisson arrivals. Sequences as the clock sees them need TPOT and TPOT needs them: one correction is
+    enough (a second one changes 0.1 %)."""
+    met = line(load, parts.stages, moments(load, load.sequences))
+    left = behind(load, met)
+    seen = np.maximum(total(load.rate * parts.steps * mean_tpot_s(load, met, left)), load.sequences)
+    met = line(load, parts.stages, moments(load, seen))
+    left = behind(load, met)
+    tpot, ttft = mean_tpot_s(load, met, left), met.ttft_s
+    sequences = total(load.rate * parts.steps * tpot)
+    if percentile != "mean":
+        quantile = QUANTILE[percentile]
+        ttft = ttft_quantile(load, met, quantile)
+        tpot = tpot_quantile(load, met, tpot, variance_tpot(load, met, left), quantile)
+    if role == "decode":
+        ttft = np.zeros_like(tpot) + load.step_s / 2
+    return _answer(load, rate, tpot, ttft + _place(parts, load, limits, percentile), sequences)
 
 
-def gamma_quantile(shape: Floats | float, z: float) -> Floats:
-    """Quantile of a gamma variable of mean 1 at normal score `z` (Wilson and Hilferty 1931; 2 % at p90 from shape 1)."""
-    k = np.asarray(shape, dtype=float)
-    return np.asarray(np.maximum(1 - 1 / (9 * k) + z / (3 * np.sqrt(k)), 0.0) ** 3)
+def _place(parts: Parts, load: Load, limits: Limits, percentile: Percentile) -> Floats:
+    """Wait for a place in the batch or in the KV cache, (n, 1): exponential, given that there is one."""
+    decoding = np.maximum(total(load.rate * parts.steps), 1e-30)
+    held = total(load.rate * parts.steps * parts.context) / decoding
+    places = np.minimum(limits.kv_tokens / held, limits.sequences)
+    needed = np.where(np.isfinite(places), load.rho + load.t0_s * decoding / places, 0.0)
+    used = np.clip(needed, 1e-9, 1 - 1e-9)
+    chance = np.where(np.isfinite(places), used ** (np.sqrt(2 * (np.minimum(places, 1e9) + 1)) - 1), 0.0)
+    life = decoding / load.arrivals
+    spread = (
+        total(load.rate * parts.steps**2) / load.arrivals / np.maximum(life, 1e-12) ** 2
+    )  # 1 + variation² of steps
+    given = used / ((1 - used) * load.arrivals) * spread / 2
+    if percentile == "mean":
+        return np.asarray(chance * given)
+    return np.asarray(given * np.log(np.maximum(chance / (1 - QUANTILE[percentile]), 1.0)))
+
+
+def _prefill(parts: Parts, rate: Floats, limits: Limits, percentile: Percentile) -> Estimate:
+    """A prefill server with Poisson arrivals."""
+    used = utilisation(parts, rate, limits.budget)
+    safe = np.where(used < 1, rate, 0.0)
+    load = Load.of(parts, safe, Limits(np.full_like(used, np.inf), limits.kv_tokens, limits.sequences))
+    ttft = ttft_s(load, parts, limits.budget, percentile)
+    bad = np.where(used < 1, 0.0, np.inf)
+    inside = total(load.rate * ttft) + bad
+    return Estimate(np.zeros_like(ttft), ttft + bad, inside[:, 0], used[:, 0], rate.sum(axis=1))
+
+
+def _closed_prefill(parts: Parts, share: Floats, wanted: Floats, budget: Floats) -> Estimate:
+    """Prefill servers in a closed loop: as many prompts a step as fit, N / rate from arrival to first
+    token."""
+    mean = total(share * parts.prompt_s)
+    fits = 1 / total(share * step_shares(parts, share, budget))
+    together = np.minimum(wanted, np.maximum(fits, 1.0))
+    rate = together / (parts.t0_s + together * mean)
+    ttft = wanted / rate + (parts.stages - 1) * parts.prompt_s + parts.prompt_s - mean
+    used = rate * (mean + parts.t0_s / np.maximum(fits, 1.0))
+    return Estimate(np.zeros_like(ttft), ttft, wanted[:, 0] + 0 * used[:, 0], used[:, 0], rate[:, 0])
+
+
+def _answer(load: Load, rate: Floats, tpot: Floats, ttft: Floats, sequences: Floats) -> Estimate:
+    """Columns off, infinity where the server cannot carry the load."""
+    bad = np.where(load.stable, 0.0, np.inf)
+    return Estimate(tpot + bad, ttft + bad, (sequences + bad)[:, 0], load.utilisation[:, 0], rate.sum(axis=1))

@@ -1,27 +1,25 @@
-"""Replay of requests on one deployment, as discrete events: the truth that `planner.cost.queueing` is tested against.
-
-A step of a server lasts what `StepTimes` says. Before each step waiting requests enter in order of arrival while fewer than
-`max_sequences` are in the batch and prompt + tokens made + 1 fits in `kv_tokens` beside what is held (an empty server takes
-any one); a request holds its whole prompt from entry and one token more for each token made. In a step every sequence
-with a finished prompt makes one token; what that leaves of `token_budget` goes to unfinished prompts in order of entry, cut
-where needed. The first token appears at the end of the step that finishes the prompt. If more than `kv_tokens` are held
-after a step, the sequences that entered last go back to the head of the queue one by one (prompt and tokens made are
-computed again, the time of the first token stays). Steps that begin before an arrival do not see it.
-
-Pipeline stages: with `step.stages` > 1 a prompt's first token, and so all its later ones, come (stages - 1) times its last
-chunk's work later: the last chunk still has to pass the other stages. c equal chunks then take (c + stages - 1)/c times
-the prompt's work.
-
-Routing: `round_robin` deals requests in turn; `least_requests` to the fewest unfinished ones (what the step in progress finishes
-counts as finished), lowest index on ties. In a closed loop the next request goes to the replica where one just finished.
-
-A prefill-decode pair (`replay_pair`): prefill servers take whole prompts, first come first served, as many as fit the
-token budget (at least one); each prompt's KV then travels for `latency_s` + bytes / bandwidth, transfers beside each other;
-the decode servers hold prompt + first token from entry and only decode.
-
-Error: none against these rules; the four cases `chunked_*` of tests/simulate come out to the last digit stored. What the
-rules leave out of a real engine (host work between steps, block-granular KV, speculative tokens) is not modelled.
-"""
+"""Replay of requests on one deployment, as discrete events: the truth that `planner.cost.queueing` is tested
+against.
+ A step of a server lasts what `StepTimes` says. Before each step waiting requests enter in order of arrival
+while fewer than `max_sequences` are in the batch and prompt + tokens made + 1 fits in `kv_tokens` beside what
+is held (an empty server takes any one); a request holds its whole prompt from entry and one token more for
+each token made. In a step every sequence with a finished prompt makes one token; what that leaves of
+`token_budget` goes to unfinished prompts in order of entry, cut where needed. The first token appears at the
+end of the step that finishes the prompt. If more than `kv_tokens` are held after a step, the sequences that
+entered last go back to the head of the queue one by one (prompt and tokens made are computed again, the time
+of the first token stays). Steps that begin before an arrival do not see it.
+ Pipeline stages: with `step.stages` > 1 a prompt's first token, and so all its later ones, come (stages - 1)
+times its last chunk's work later: the last chunk still has to pass the other stages. c equal chunks then take
+(c + stages - 1)/c times the prompt's work.
+ Routing: `round_robin` deals requests in turn; `least_requests` to the fewest unfinished ones (what the step
+in progress finishes counts as finished), lowest index on ties. In a closed loop the next request goes to the
+replica where one just finished.
+ A prefill-decode pair (`replay_pair`): prefill servers take whole prompts, first come first served, as many
+as fit the token budget (at least one); each prompt's KV then travels for `latency_s` + bytes / bandwidth,
+transfers beside each other; the decode servers hold prompt + first token from entry and only decode.
+ Error: none against these rules; the four cases `chunked_*` of tests/simulate come out to the last digit
+stored. What the rules leave out of a real engine (host work between steps, block-granular KV, speculative
+tokens) is not modelled."""
 
 from __future__ import annotations
 
@@ -39,7 +37,8 @@ from planner.simulate.server import Ledger, Role, Server
 
 @dataclass(frozen=True)
 class Transfer:
-    """KV of a prompt from prefill to decode: `latency_s` + prompt tokens · `bytes_per_token` / `bytes_per_s`."""
+    """KV of a prompt from prefill to decode: `latency_s` + prompt tokens · `bytes_per_token` /
+    `bytes_per_s`."""
 
     latency_s: float
     bytes_per_token: float
@@ -67,11 +66,11 @@ def replay_pair(
     requests: Requests,
     transfer: Transfer,
 ) -> Result:
-    """Replay on prefill servers and decode servers joined by `transfer`; `prefill[1].concurrency` closes the loop.
+    """Replay on prefill servers and decode servers joined by `transfer`; `prefill[1].concurrency` closes the
+    loop.
 
-    The first token is the prefill server's, at the end of its step; figures of utilisation are those of the decode servers
-    (replay the prefill side alone for its own).
-    """
+    The first token is the prefill server's, at the end of its step; figures of utilisation are those of the
+    decode servers (replay the prefill side alone for its own)."""
     pools = [_Pool(*prefill, "prefill", requests), _Pool(*decode, "decode", requests)]
     return _Run(requests, pools, transfer).result()
 
@@ -85,8 +84,8 @@ class _Pool:
     """Equal servers of one role, their ledger and their routing."""
 
     def __init__(self, step: StepTimes, settings: Settings, role: Role, requests: Requests) -> None:
-        lengths = ([int(x) for x in a] for a in (requests.isl, requests.osl, requests.computed))
-        self.ledger = Ledger(*lengths)
+        isl, osl, new = ([int(x) for x in a] for a in (requests.isl, requests.osl, requests.computed))
+        self.ledger = Ledger(isl, osl, new)
         self.settings = settings
         costs = StepCosts.of(step)
         self.t0_s = costs.t0_s
@@ -143,7 +142,8 @@ class _Run:
             self._pass_on(server, server.run(until_s))
 
     def _pass_on(self, server: Server, finished: list[int]) -> None:
-        """Finished prompts travel to the decode servers; in a closed loop each finished request lets one in."""
+        """Finished prompts travel to the decode servers; in a closed loop each finished request lets one
+        in."""
         for request in finished:
             if server.role == "prefill" and self.transfer and self.pools[1].ledger.osl[request] > 1:
                 arrives_s = self.pools[0].ledger.end_s[request] + self.transfer.seconds(

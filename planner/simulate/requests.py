@@ -1,4 +1,5 @@
-"""What goes into a replay and what comes out of it: requests, the rules of a server, the times of every request."""
+"""What goes into a replay and what comes out of it: requests, the rules of a server, the times of every
+request."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ Routing = Literal["round_robin", "least_requests"]
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests in order of arrival, arrays of shape (requests,). `new`: prompt tokens that are computed, the others are
-    in the prefix cache (default: all). In a closed loop `arrival_s` isn't used."""
+    """Requests in order of arrival, arrays of shape (requests,). `new`: prompt tokens that are computed, the
+    others are in the prefix cache (default: all). In a closed loop `arrival_s` isn't used."""
 
     arrival_s: Floats
     isl: Floats
@@ -46,8 +47,9 @@ class Requests:
 
 @dataclass(frozen=True)
 class Settings:
-    """Rules of one server and how many equal ones there are. `concurrency`: a closed loop of that many requests over
-    all replicas, each replica keeping its equal share (None: the requests come at their arrival times)."""
+    """Rules of one server and how many equal ones there are. `concurrency`: a closed loop of that many
+    requests over all replicas, each replica keeping its equal share (None: the requests come at their arrival
+    times)."""
 
     token_budget: int = 2048  # tokens of one step: one for each decoding sequence, the rest for prompts
     max_sequences: float = math.inf
@@ -104,11 +106,11 @@ class StepCosts:
 class Result:
     """Times of every request, shape (requests,), and sums over all servers of the replay.
 
-    `ttft_s` arrival to first token · `tpot_s` (end - first token) / (osl - 1), NaN where osl is 1 · `e2e_s` arrival to
-    end · `queue_s` arrival to first entry into the batch · `end_s` when it ended.
-    `span_s`: first arrival to last end. `busy`: share of that time, per server, in which a step ran; `utilisation`: the
-    same without each step's t0 (the formula's ρ). `mean_sequences`: time average of sequences in the batch, per server.
-    """
+    `ttft_s` arrival to first token · `tpot_s` (end - first token) / (osl - 1), NaN where osl is 1 · `e2e_s`
+    arrival to end · `queue_s` arrival to first entry into the batch · `end_s` when it ended. `span_s`: first
+    arrival to last end. `busy`: share of that time, per server, in which a step ran; `utilisation`: the same
+    without each step's t0 (the formula's ρ). `mean_sequences`: time average of sequences in the batch, per
+    server."""
 
     ttft_s: Floats
     tpot_s: Floats

@@ -1,14 +1,14 @@
-"""One server of a replay: continuous batching with chunked prefill, jumping over steps in which nothing changes.
-
-All decoding sequences make one token a step. So a sequence that joins after step k with m tokens made has made
-m + (s - k) after step s, whatever happens: it is stored as its `origin` k - m and ends after step origin + osl. A heap
-of those ends, the number of decoding sequences and the sum of their contexts are the whole state, and a step costs O(1)
-however many sequences decode. While no prompt is in work and nothing enters or ends, k steps last
+"""One server of a replay: continuous batching with chunked prefill, jumping over steps in which nothing
+changes.
+ All decoding sequences make one token a step. So a sequence that joins after step k with m tokens made has
+made m + (s - k) after step s, whatever happens: it is stored as its `origin` k - m and ends after step origin
++ osl. A heap of those ends, the number of decoding sequences and the sum of their contexts are the whole
+state, and a step costs O(1) however many sequences decode. While no prompt is in work and nothing enters or
+ends, k steps last
 
     k·(t0 + sequence_s·n + context_s·context) + context_s·n·k·(k - 1)/2
-
-because each adds n tokens of context, and are taken at once. The rules: docstring of `planner.simulate.replay`.
-"""
+ because each adds n tokens of context, and are taken at once. The rules: docstring of
+`planner.simulate.replay`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ class Server:
 
     @property
     def unfinished(self) -> int:
-        """Requests sent here and not finished; those that the step in progress will finish count as finished."""
+        """Requests sent here and not finished; those that the step in progress will finish count as
+        finished."""
         return len(self.waiting) + len(self.batch)
 
     def take(self, request: int, at_s: float) -> None:
@@ -85,14 +86,16 @@ class Server:
         self.waiting.append(request)
 
     def run(self, until_s: float) -> list[int]:
-        """Run one step, and more that begin before `until_s` while nothing changes; return the requests they finish."""
+        """Run one step, and more that begin before `until_s` while nothing changes; return the requests they
+        finish."""
         self._admit()
         if self.prompts:
             return self._step_with_prompts()
         return self._decode_only(until_s)
 
     def _admit(self) -> None:
-        """Waiting requests enter in order of arrival while batch and KV cache have room; an empty server takes any."""
+        """Waiting requests enter in order of arrival while batch and KV cache have room; an empty server
+        takes any."""
         book, room = self.ledger, 0 if self.role != "prefill" else self.rules.token_budget
         while self.waiting and len(self.batch) < self.rules.max_sequences:
             request = self.waiting[0]
@@ -138,7 +141,8 @@ class Server:
         return self._close([])
 
     def _step_with_prompts(self) -> list[int]:
-        """One step: a token for each decoding sequence, what that leaves of the budget for prompts in order of entry."""
+        """One step: a token for each decoding sequence, what that leaves of the budget for prompts in order
+        of entry."""
         step = self.step
         seconds = step.t0_s + step.sequence_s * self.decoding + step.context_s * self.context
         budget = self.rules.token_budget - self.decoding
@@ -167,7 +171,8 @@ class Server:
         self.held += count * self.decoding
 
     def _close(self, prompts_done: list[tuple[int, float]]) -> list[int]:
-        """After a step: first tokens of finished prompts, ends of sequences, then preemption where KV overflows."""
+        """After a step: first tokens of finished prompts, ends of sequences, then preemption where KV
+        overflows."""
         book, finished = self.ledger, []
         while self.ends and self.ends[0][0] <= self.steps:
             last, request = heappop(self.ends)
@@ -200,7 +205,8 @@ class Server:
         return request
 
     def _preempt(self) -> None:
-        """Put the sequence that entered last back at the head of the queue, to recompute its prompt and tokens made."""
+        """Put the sequence that entered last back at the head of the queue, to recompute its prompt and
+        tokens made."""
         request, _ = self.batch.popitem()
         origin = self.origin.pop(request, None)
         if origin is None:  # its prompt is still in work: the last one of the line

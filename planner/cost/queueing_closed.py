@@ -1,0 +1,88 @@
+"""A closed loop: a fixed number of requests, the next one enters when one ends.
+ Of N requests in flight M = min(N, what KV and batch hold) are in the server; a request spends K + c steps
+there, K = osl - 1 of them decoding and c before its first token, and steps last T = t0 / (1 - ρ) on average.
+By Little's law, with X requests/s and the mean work E[work] of a request, ρ = X E[work]:
+
+    M = X E[K + c] T,   X = M / (E[K + c] t0 + M E[work])
+ exact; only c is approximate: 1 for a prompt that fits the step, more for one cut into chunks or in a line of
+others. Requests enter at the end of a step, with those whose sequences ended in the same step: at random
+where lengths differ; where all outputs are equal, requests that once shared a step do so for ever, so whole
+steps' worth of prompts come at once. Requests beyond M wait outside for (N - M) / X.
+ Error of means: `python -m benchmarks.queueing`. Percentiles are rougher: prompts met at random, as in the
+open loop, with a constant number of sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.queueing_line import Moments, line, softmin
+from planner.cost.queueing_load import TINY, Limits, Load, Parts, total
+from planner.cost.queueing_tail import QUANTILE, gamma_quantile
+from planner.cost.shape import Floats
+
+ROUNDS = 40
+"""Halvings of the rate: to 1e-12 of the server's capacity."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Times (n, w) at one rate, `sequences` decoding and requests `inside` the server (n, 1)."""
+
+    ttft_s: Floats
+    tpot_s: Floats
+    sequences: Floats
+    inside: Floats
+
+
+def at_rate(parts: Parts, load: Load, percentile: str = "mean") -> Loop:
+    """What a loop that makes this rate looks like."""
+    chunks = np.maximum(np.ceil(load.prompt_s / load.chunk_s * (1 - 1e-9)), 1.0)
+    alone = total(load.rate * (parts.steps + chunks)) * load.step_s
+    others = np.clip(1 - 1 / np.maximum(alone, TINY), 0.0, 1.0)
+    met = line(load, parts.stages, _moments(load, alone), others)
+    steps, ttft = met.steps, met.ttft_s
+    inside = total(load.rate * (parts.steps + steps)) * load.step_s
+    decoding = np.maximum(total(load.rate * parts.steps), TINY)
+    lag = total(load.rate * (steps * load.step_s - ttft)) / decoding
+    tpot = np.maximum(load.step_s + lag, load.t0_s + load.own_s)  # rate · (TTFT + K · TPOT) is what is inside
+    sequences = total(load.rate * parts.steps * tpot)
+    if percentile != "mean":
+        ttft, tpot = _percentiles(load, ttft, tpot, QUANTILE[percentile])
+    return Loop(ttft, tpot, sequences, inside)
+
+
+def rate_of(parts: Parts, share: Floats, inside: Floats, limits: Limits) -> Floats:
+    """Requests/s (n, 1) at which `inside` (n, 1) requests are in the server."""
+    low = np.zeros_like(inside * parts.t0_s)
+    high = 1 / Load.of(parts, share + 0 * low, limits).utilisation
+    for _ in range(ROUNDS):
+        rate = (low + high) / 2
+        fewer = at_rate(parts, Load.of(parts, rate * share, limits)).inside < inside
+        low, high = np.where(fewer, rate, low), np.where(fewer, high, rate)
+    return np.asarray(low)
+
+
+def _moments(load: Load, inside: Floats) -> Moments:
+    """Of steps with a constant number of sequences, into which prompts come step by step, Poisson: E[R] from
+    Q' = (Q - m) + A, no more than all others' prompts."""
+    mean, beta = load.prompts_per_step_s, load.full_s
+    came2 = load.square_s * load.step_s + mean**2
+    served2 = softmin(came2, beta * mean)
+    left = np.maximum(came2 - served2, 0.0) / (2 * np.maximum(beta - mean, 1e-9 * beta))
+    most = (inside - 1).clip(0.0) * load.rho_p / load.arrivals
+    left = left * most / (left + most + TINY)
+    square = load.gap_s**2 + 2 * load.gap_s * mean + served2
+    return Moments(served2, left, np.clip(mean / beta, 0.0, 1.0), load.gap_s, load.gap_s, square, 0 * left)
+
+
+def _percentiles(load: Load, ttft: Floats, tpot: Floats, quantile: float) -> tuple[Floats, Floats]:
+    """Gamma variables above what nobody undercuts, with the variance of the prompts met."""
+    floor = np.minimum(load.gap_s + load.prompt_s, ttft)
+    wait = np.maximum(ttft - floor, TINY)
+    lump = load.square_s / np.maximum(load.rho_p, TINY)
+    first = floor + wait * gamma_quantile(np.maximum(wait / lump, 0.1), quantile)
+    vary = np.maximum(load.square_s * load.step_s / load.steps, TINY**2)
+    above = np.maximum(tpot - load.t0_s - load.own_s, TINY)
+    return first, load.t0_s + load.own_s + above * gamma_quantile(above**2 / vary, quantile)

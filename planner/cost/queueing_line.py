@@ -1,0 +1,164 @@
+"""The line of prompts: what waits before each step, and the mean time to first token.
+ Prompts are computed in order of arrival, each step taking what fits: a gated queue in bulk. Before a step
+the line holds Q seconds of prompt work, of which it serves m = min(Q, β), β = `full_s`; it leaves R = Q - m
+and lasts S = D + m, D the `gap_s`. Meanwhile work A arrives, Poisson: E[A|S] = ρ_p S, Var[A|S] = S Σλp².
+Conservation gives E[m] = ρ_p T. Squaring Q' = R + A in steady state, R m = R β:
+
+    0 = -2 E[Q m] + E[m²] + 2 ρ_p E[R S] + T Σλp² + ρ_p² E[S²] E[R] = (T Σλp² + ρ_p² (D² + 2 D E[m]) - (1 -
+    ρ_p²) E[m²]) / 2 (β - ρ_p (D_f + β))                                  (1)
+ exact but for E[m²], which lies between two limits: no chunk waits (R = 0, so (1) gives it, with the squares
+of chunks in place of p²) and every step with prompts is full (E[m²] = β E[m]); a smooth minimum joins them.
+D_f, the gap of full steps, is longer than D: while the line is served many sequences start. From the mean
+seen by steps, n, and by the clock, n_t:
+
+    n_f = n + (1 - P)(n_t - n) / (φ - P),   P = E[m]/β the share of full steps, φ = P (D + β)/T their share of
+    time.
+ A request arrives in a step of length-biased duration: it waits E[S²]/2T for its end, finds E[R S]/T + ρ_p
+E[S²]/2T of work before it, and takes as many steps as that work and its own prompt fill. They hold also the
+work of prompts behind it that fit its last step. The number of steps of a prompt is a step function of the
+work before it, so nobody, one whole prompt and more than one are told apart (a geometric number of prompts
+before it).
+ Error against the replay: `python -m benchmarks.queueing`. Gated queues: Takagi, Analysis of Polling Systems,
+1986, of which this is the case of one queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.queueing_load import TINY, Load, total
+from planner.cost.shape import Floats
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of a step, (n, 1): E[m²], E[R], P, gaps of full steps and as the clock sees them, E[S²], Cov(D, R)."""
+
+    served2: Floats
+    left: Floats
+    full_share: Floats
+    full_gap_s: Floats
+    seen_gap_s: Floats
+    square: Floats
+    pull: Floats
+
+
+@dataclass(frozen=True)
+class Line:
+    """Means of the way to the first token, (n, w) but `residual_s`, `ahead` (n, 1).
+
+    `ttft_s`; `free_s` the same with nobody before; `fill_s`, `free_fill_s` the work of prompts behind done
+    meanwhile; `chunks` of a prompt alone, `steps` to its first token; `ahead` the chance to find a prompt
+    before."""
+
+    moments: Moments
+    residual_s: Floats
+    ttft_s: Floats
+    free_s: Floats
+    fill_s: Floats
+    free_fill_s: Floats
+    chunks: Floats
+    steps: Floats
+    ahead: Floats
+
+
+def softmin(a: Floats, b: Floats) -> Floats:
+    """A smooth minimum: (a⁻⁴ + b⁻⁴)^(-1/4).
+
+    >>> float(softmin(np.array(1.0), np.array(1e9))), round(float(softmin(np.array(2.0), np.array(2.0))), 3)
+    (1.0, 1.682)
+    """
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    return np.asarray(low / (1 + (low / np.maximum(high, TINY**2)) ** 4) ** 0.25)
+
+
+def soft_ceil(x: Floats, width: Floats) -> Floats:
+    """Chunks of a prompt of `x` budgets: the ceiling, its jumps spread over `width` because the room for
+    prompts varies."""
+    whole = np.floor(x)
+    return np.asarray(np.maximum(1.0, whole + np.clip((x - whole) / width, 0.0, 1.0)))
+
+
+def moments(load: Load, seen: Floats) -> Moments:
+    """Moments of the steps where the clock sees `seen` (n, 1) decoding sequences, no fewer than the mean
+    step."""
+    beta, gap, step, rho_p = load.full_s, load.gap_s, load.step_s, load.rho_p
+    mean = load.prompts_per_step_s
+    chunks = np.ceil(load.prompt_s / load.chunk_s * (1 - 1e-12))
+    pieces = (chunks - 1) * load.chunk_s**2 + (load.prompt_s - (chunks - 1) * load.chunk_s) ** 2
+    spread = rho_p**2 * (gap**2 + 2 * gap * mean)
+    alone = (total(load.rate * pieces) * step + spread) / (1 - rho_p**2)
+    served2 = softmin(alone, beta * mean)
+
+    own = load.rho_d * step / np.maximum(load.sequences, TINY)
+    share = np.clip(mean / beta, 1e-9, 1 - 1e-9)
+    in_time = share * np.maximum((gap + beta) / step, 1 + 1e-9)
+    full = load.sequences + (1 - share) * (seen - load.sequences) / (in_time - share)
+    most = total(load.rate * load.steps) * beta / rho_p  # a line never empty feeds no more than this
+    full_gap = np.maximum(load.t0_s + own * np.minimum(full, np.maximum(most, seen)), gap)
+    slack = np.maximum(beta - rho_p * (full_gap + beta), 0.02 * beta)
+    left = np.maximum(load.square_s * step + spread - (1 - rho_p**2) * served2, 0.0) / (2 * slack)
+
+    slow = (
+        load.weighted_own_s * load.rho_d * step * (1 - rho_p) / (1 - load.rho)
+    )  # Var D of a slow number of sequences
+    keeps, drains = (
+        load.weighted_steps / 2 / (1 - load.feedback),
+        2 * left / slack,
+    )  # steps that D and R remember
+    pull = rho_p * left / slack * slow / (1 - rho_p) ** 2 * keeps / (keeps + drains + TINY)
+    left = left + rho_p * pull / slack
+    extra = np.maximum(
+        own * (seen - load.sequences) * step - slow / (1 - rho_p), 0.0
+    )  # sequences and prompts come together
+    square = gap**2 + 2 * gap * mean + served2 + slow / (1 - rho_p) ** 2 + 2 * extra
+    return Moments(served2, left, share, full_gap, load.t0_s + own * seen, square, pull)
+
+
+def line(load: Load, stages: Floats, m: Moments, others: Floats | None = None) -> Line:
+    """Mean time to first token. In a closed loop (`others`: requests it can meet over all, (n, 1)) requests
+    come with the end of a step: no residual, but half of those that come at the same time are before it."""
+    share, prompt, beta = load.share, load.prompt_s, load.full_s
+    residual = m.square / (2 * load.step_s)
+    if others is None:
+        met, window, starts = 1 + 0 * residual, residual, residual
+        biased = (m.full_gap_s + beta) / load.step_s
+    else:
+        met, window, starts, biased = others, load.step_s / 2, 0 * residual, 1 + 0 * residual
+    before = m.left * biased + load.rho_p * window * met + TINY
+
+    width = 0.02 + np.sqrt(load.sequences / (1 - load.feedback)) / load.budget
+    chunks = soft_ceil(prompt / load.chunk_s, width)
+    whole = np.minimum(1.0, beta / prompt)
+    lump = prompt * (1 + whole) / 2  # what is left of a prompt found in work: half of a long one
+    lumps = before / total(share * lump)
+    ahead = lumps / (1 + lumps)
+
+    def through(work: Floats, steps: Floats) -> tuple[Floats, Floats]:
+        room = np.maximum(steps * beta - work - prompt, TINY)
+        waited = window + (steps - 1) * (m.full_gap_s + beta)
+        piece = (share[:, None, :] * np.minimum(prompt[:, None, :], room[:, :, None])).sum(axis=2)
+        fill = room * (1 - np.exp(-load.arrivals * met * waited * piece / room))
+        return starts + work + prompt + m.seen_gap_s + (steps - 1) * m.full_gap_s + fill, fill
+
+    free, free_fill = through(np.zeros_like(prompt), chunks)
+    one, one_fill, one_steps = np.zeros_like(prompt), np.zeros_like(prompt), np.zeros_like(prompt)
+    for j in range(prompt.shape[1]):
+        first, whole_j = lump[:, [j]], whole[:, [j]]
+        budgets = prompt / load.chunk_s + first / beta
+        steps = whole_j * soft_ceil(budgets, width) + (1 - whole_j) * (budgets + 0.5)
+        t, f = through(first + 0 * prompt, steps)
+        one, one_fill = one + share[:, [j]] * t, one_fill + share[:, [j]] * f
+        one_steps = one_steps + share[:, [j]] * steps
+    many = total(share * lump) * (2 + lumps)
+    budgets = prompt / load.chunk_s + many / beta
+    more_steps = np.maximum(1.0, budgets + 0.5 * np.minimum(1.0, budgets))
+    more, more_fill = through(many + 0 * prompt, more_steps)
+
+    weights = 1 - ahead, ahead * (1 - ahead), ahead**2
+    ttft = weights[0] * free + weights[1] * one + weights[2] * more + m.pull / beta
+    fill = weights[0] * free_fill + weights[1] * one_fill + weights[2] * more_fill
+    steps = weights[0] * chunks + weights[1] * one_steps + weights[2] * more_steps
+    drain = (stages - 1) * prompt / chunks  # the last chunk passes the other stages
+    return Line(m, residual, ttft + drain, free + drain, fill, free_fill, chunks, steps, ahead)

@@ -1,0 +1,172 @@
+"""Load of a server: what requests bring, summed over buckets, and the means that follow from conservation
+alone.
+
+Shapes: n servers x w buckets; sums over buckets keep a column, (n, 1). Work is in seconds of server time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.shape import Floats, StepTimes
+
+TINY = 1e-12
+
+
+def column(x: Floats | float) -> Floats:
+    """(n,) or scalar -> (n, 1) or (1, 1)."""
+    return np.atleast_1d(np.asarray(x, dtype=float))[:, None]
+
+
+def total(x: Floats) -> Floats:
+    """Sum over buckets, (n, w) -> (n, 1)."""
+    return np.asarray(x.sum(axis=1, keepdims=True))
+
+
+def prefill_s(step: StepTimes, new: Floats, isl: Floats) -> Floats:
+    """Seconds of work of a prompt of which the last `new` tokens are computed, (n, w)."""
+    pairs = new * (isl - new) + new * (new + 1) / 2
+    return column(step.prefill_s_per_token) * new + column(step.prefill_s_per_pair) * pairs
+
+
+def decode_s(step: StepTimes, isl: Floats, osl: Floats) -> Floats:
+    """Seconds of work of the osl - 1 decode steps of a sequence, whose context is isl + osl/2 on average, (n,
+    w)."""
+    return (osl - 1) * (column(step.sequence_s) + column(step.context_s_per_token) * (isl + osl / 2))
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests of w buckets at `rate` on n servers; see `Load.of` for how the fields arise.
+
+    (n, w): `rate`, `prompt_s` work of a prompt, `steps` decode steps (osl - 1), `own_s` work a decode step,
+    `chunk_s` work of a chunk that fills the step. (n, 1): everything else; `rho_p` + `rho_d` = `rho`, all
+    below 1."""
+
+    rate: Floats
+    prompt_s: Floats
+    steps: Floats
+    own_s: Floats
+    chunk_s: Floats
+    t0_s: Floats
+    arrivals: Floats  # requests/s, all buckets
+    rho_p: Floats  # work of prompts per second
+    rho_d: Floats  # work of decodes per second
+    square_s: Floats  # sum of rate · prompt_s²
+    weighted_own_s: Floats  # own_s of the mean decode step seen by work: sum(rate · steps · own_s²) / rho_d
+    weighted_steps: Floats  # steps of a request, by decode work
+    step_s: Floats  # mean step
+    gap_s: Floats  # mean step without its prompt work
+    sequences: Floats  # decoding in the mean step
+    full_s: Floats  # prompt work of a step that uses the whole token budget
+    budget: Floats  # tokens a step
+    utilisation: Floats
+
+    @property
+    def rho(self) -> Floats:
+        return np.asarray(self.rho_p + self.rho_d)
+
+    @property
+    def share(self) -> Floats:
+        """Share of each bucket in the arrivals, (n, w)."""
+        return np.asarray(self.rate / self.arrivals)
+
+    @property
+    def prompts_per_step_s(self) -> Floats:
+        """Mean prompt work in a step, (n, 1)."""
+        return np.asarray(self.step_s - self.gap_s)
+
+    @property
+    def feedback(self) -> Floats:
+        """σ = ρ_d / (1 - ρ_p): share of a step's length that decodes make of the steps before it, (n, 1)."""
+        return np.asarray(np.minimum(self.rho_d / (1 - self.rho_p), 0.999))
+
+    @property
+    def stable(self) -> Floats:
+        return np.asarray(self.utilisation < 1)
+
+    @staticmethod
+    def of(parts: Parts, rate: Floats, limits: Limits) -> Load:
+        """Means by conservation: in a second 1/T steps cost t0 each and all work is done once, so
+
+            t0 / T + ρ = 1,   T = t0 / (1 - ρ),   gap = T (1 - ρ_p),   sequences a step = Σ λ (osl - 1) · T
+
+        What a step can hold limits the load too. Tokens a step: Σ λ (new + osl - 1) · T <= budget, which by T
+        reads ρ + t0 · Σ λ (new + osl - 1) / budget <= 1; KV and sequences alike. The utilisation is the
+        largest left side: 1 at the most that the server can carry, and proportional to the rate.
+
+        Rows that cannot carry their load (utilisation >= 1) are computed at a millionth of it: finite, to be
+        overwritten."""
+        t0, steps = parts.t0_s, parts.steps
+        work = parts.prompt_s + parts.decode_s
+        held = total(rate * (parts.new + steps)) / limits.budget
+        held = np.maximum(held, total(rate * steps * parts.context) / limits.kv_tokens)
+        held = np.maximum(held, total(rate * steps) / limits.sequences)
+        utilisation = total(rate * work) + t0 * held
+        rate = np.where(utilisation < 1, rate, 1e-6 * rate / np.maximum(utilisation, TINY)) + TINY
+        rho_p, rho_d = total(rate * parts.prompt_s), total(rate * parts.decode_s)
+        step_s = t0 / (1 - rho_p - rho_d)
+        sequences = total(rate * steps) * step_s
+        room = np.maximum(limits.budget - sequences, 1.0)
+        own = parts.decode_s / np.maximum(steps, 1.0)
+        return Load(
+            rate=rate,
+            prompt_s=np.broadcast_to(parts.prompt_s, rate.shape),
+            steps=np.maximum(np.broadcast_to(steps, rate.shape), 1.0),
+            own_s=own,
+            chunk_s=room * parts.prompt_s / np.maximum(parts.new, TINY),
+            t0_s=t0,
+            arrivals=total(rate),
+            rho_p=rho_p,
+            rho_d=rho_d,
+            square_s=total(rate * parts.prompt_s**2),
+            weighted_own_s=total(rate * parts.decode_s * own) / np.maximum(rho_d, TINY),
+            weighted_steps=total(rate * parts.decode_s * steps) / np.maximum(rho_d, TINY),
+            step_s=step_s,
+            gap_s=step_s * (1 - rho_p),
+            sequences=sequences,
+            full_s=room * rho_p / np.maximum(total(rate * parts.new), TINY),
+            budget=limits.budget,
+            utilisation=utilisation,
+        )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What one request of each bucket takes, (n, w), and t0, (n, 1). Zero where the server's role has no part
+    in it."""
+
+    t0_s: Floats
+    new: Floats
+    prompt_s: Floats
+    steps: Floats
+    decode_s: Floats
+    context: Floats  # tokens in the KV cache, mean over the decode steps
+    stages: Floats
+
+    @staticmethod
+    def of(step: StepTimes, new: Floats, isl: Floats, osl: Floats, role: str) -> Parts:
+        """Work of a request on a server that does both phases ("mixed") or one ("prefill", "decode")."""
+        zero = np.zeros_like(column(step.t0_s) * new)
+        prompt = zero if role == "decode" else prefill_s(step, new, isl)
+        decode = zero if role == "prefill" else decode_s(step, isl, osl)
+        return Parts(
+            t0_s=column(step.t0_s),
+            new=zero if role == "decode" else new + zero,
+            prompt_s=np.maximum(prompt, TINY),
+            steps=zero if role == "prefill" else osl - 1 + zero,
+            decode_s=decode,
+            context=isl + osl / 2,
+            stages=column(step.stages),
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one step, and the server, can hold: arrays (n, 1)."""
+
+    budget: Floats
+    kv_tokens: Floats
+    sequences: Floats
