@@ -42,7 +42,7 @@ def _optimal_integers(model: Linear, seconds: float) -> dict[int, int] | None:
 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PuLP 3.3 announces what 4.0 will rename
-        problem, variables = _stated(model)
+        problem, variables = stated(model)
         cbc = pulp.PULP_CBC_CMD(msg=False, timeLimit=seconds, gapRel=0.0, gapAbs=1e-9)
         if not cbc.available():
             return None
@@ -56,7 +56,7 @@ def _optimal_integers(model: Linear, seconds: float) -> dict[int, int] | None:
     return {i: round(variables[i].value()) for i, integer in enumerate(model.integer) if integer}
 
 
-def _stated(model: Linear) -> tuple[Any, list[Any]]:
+def stated(model: Linear) -> tuple[Any, list[Any]]:
     """`model` in PuLP's words; variables are numbered, for PuLP rewrites names and can merge two."""
     import pulp
 

@@ -26,7 +26,7 @@ def solve(model: Linear, limits: Limits, start: Floats | None, relaxed: bool = F
     import highspy
 
     solver = highspy.Highs()
-    for name, value in _options(limits).items():
+    for name, value in settings(limits).items():
         if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise ValueError(f"HiGHS refuses {name} = {value}")
     if solver.passModel(_program(model, relaxed)) == highspy.HighsStatus.kError:
@@ -42,7 +42,8 @@ def solve(model: Linear, limits: Limits, start: Floats | None, relaxed: bool = F
     return _outcome(model, solver, limits, relaxed, interrupted)
 
 
-def _options(limits: Limits) -> dict[str, object]:
+def settings(limits: Limits) -> dict[str, object]:
+    """Of HiGHS, by name."""
     options: dict[str, object] = {
         "output_flag": False,
         "time_limit": float(limits.seconds),

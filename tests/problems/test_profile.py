@@ -1,4 +1,4 @@
-"""A table of measured rates as a fleet problem: which rows speak of a bucket, on which class, at which price."""
+"""A table of measured rates as a fleet problem: which row speaks of which bucket, where, for how much."""
 
 from dataclasses import replace
 
