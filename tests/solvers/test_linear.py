@@ -169,3 +169,13 @@ def test_the_clock_asks_cbc_for_the_second_half(monkeypatch):
 
     assert hard().solve(Limits(seconds=8.0)).solver == "4.0"
     assert 7.0 < asked[0] <= 8.0
+
+
+def test_ctrl_c_while_cbc_runs_leaves_the_plan_of_highs(monkeypatch):
+    def pressed(model: Linear, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cbc, "_optimal_integers", pressed)
+    first = Outcome("time_limit", -11.0, -16.0, None, "HiGHS")
+
+    assert cbc.second_opinion(SMALL, 10.0, first) == replace(first, status="interrupted")
