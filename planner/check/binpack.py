@@ -106,7 +106,8 @@ def _search(items: Mapping[int, int], bins: Mapping[int, int]) -> bool | None:
     if sum(items.values()) > MAX_SEARCH_ITEMS:
         return None
     sizes = sorted(items, reverse=True)
-    caps = sorted((c for c, n in bins.items() for _ in range(n)), reverse=True)
+    enough = sum(items.values())  # an item a bin at worst
+    caps = sorted((c for c, n in bins.items() for _ in range(min(n, enough))), reverse=True)[:enough]
     steps = 0
 
     @cache

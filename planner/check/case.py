@@ -17,6 +17,8 @@ from planner.inputs.options import Options
 from planner.inputs.workload import Bucket, Workload
 from planner.plans.schema import Plan, Replica, Route
 
+MOST_LAYERS = 10_000
+
 
 @dataclass(frozen=True)
 class Load:
@@ -111,6 +113,13 @@ def open_case(plan: Plan) -> Case | list[Violation]:
     options = parsed(Options, problem.options, "options")
     card = parsed(ModelCard, problem.model, "model") if problem.model else None
     devices = {name: parsed(Device, data, f"devices.{name}") for name, data in problem.devices.items()}
+    if (
+        isinstance(card, ModelCard)
+        and (layers := sum(run.times * len(run.of) for run in card.layers)) > MOST_LAYERS
+    ):
+        broken.append(
+            Violation("bad_problem", "problem.model.layers", f"{layers} layers: no model has as many")
+        )
     if broken:
         return broken
     assert isinstance(cluster, Cluster)

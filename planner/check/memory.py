@@ -25,12 +25,6 @@ def violations(case: Case) -> Iterator[Violation]:
     """Everything wrong with the memory of the replicas."""
     for index, replica in enumerate(case.plan.replicas):
         where = f"replicas[{index}].memory"
-        if sorted(part.stage for part in replica.memory) != list(range(len(replica.stages))):
-            stages = [part.stage for part in replica.memory]
-            yield Violation(
-                "memory_stages", where, f"speaks of stages {stages}, there are {len(replica.stages)}"
-            )
-            continue
         for number, part in enumerate(replica.memory):
             yield from _capacity(case, replica, part, f"{where}[{number}]")
             if case.card is not None:

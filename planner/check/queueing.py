@@ -134,9 +134,10 @@ def _all_in_flight(case: Case) -> Iterator[Violation]:
 def _promises(case: Case) -> Iterator[Violation]:
     """The rate asked for is served, and latencies keep the SLO unless the plan says that it was relaxed."""
     predicted, slo = case.plan.predicted, case.workload.slo
-    busy = [replica.utilisation for replica in case.plan.replicas]
+    stated = [replica for replica in case.plan.replicas if "utilisation" in replica.model_fields_set]
+    busy = [replica.utilisation for replica in stated] if len(stated) == len(case.plan.replicas) else []
     value = predicted.utilisation.value
-    if not (at_most(value, max(busy), MODEL) and at_most(min(busy), value, MODEL)):
+    if busy and not (at_most(value, max(busy), MODEL) and at_most(min(busy), value, MODEL)):
         text = f"{value:.4g}, but replicas are busy for {min(busy):.4g} to {max(busy):.4g} of the time"
         yield Violation("utilisation_wrong", "predicted.utilisation", text)
     rate = case.workload.rate_rps

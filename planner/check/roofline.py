@@ -8,22 +8,17 @@ through all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from cluster_configs.schema import Device
-from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Attention, Layer, Mla, ModelCard, MoeFfn
+from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, ModelCard, MoeFfn
 from planner.check import kv, weights
 from planner.check.case import Case, Load
+from planner.check.flops import StageWork, stage_work
 from planner.check.violation import MODEL, Violation, at_most
-from planner.plans.schema import Replica, Stage
+from planner.plans.schema import Replica
 
-TERA, GIGA = 1e12, 1e9
-RATES: dict[str, tuple[str, ...]] = {
-    "bf16": ("bf16", "fp16", "fp32"),
-    "fp8": ("bf16", "fp16", "fp32", "fp8", "int8"),
-    "fp4": ("bf16", "fp16", "fp32", "fp8", "int8", "fp4"),
-}
-FORMAT = {"bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "fp8", "int4_wo": "fp8"}
+GIGA = 1e9
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -31,89 +26,110 @@ def violations(case: Case) -> Iterator[Violation]:
     if case.card is None:
         return
     for index, replica in enumerate(case.plan.replicas):
-        known = all(stage.node_class in case.classes for stage in replica.stages)
-        precise = {replica.precision.weights, replica.precision.experts} <= WEIGHT_BYTES.keys()
-        load = case.loads.get(replica.id)
-        if load and load.rps and known and precise and replica.precision.kv in KV_BYTES:
-            yield from _group(case, case.card, replica, load, f"replicas[{index}]")
+        used = replica.precision
+        known = {used.weights, used.experts} <= WEIGHT_BYTES.keys() and used.kv in KV_BYTES
+        if known and case.loads[replica.id].rps:
+            yield from _Group(case, case.card, replica).violations(f"replicas[{index}]")
 
 
-def _group(case: Case, card: ModelCard, replica: Replica, load: Load, where: str) -> Iterator[Violation]:
-    if replica.role != "prefill" and load.decode_tok_per_s:
-        floor = decode_floor_s(case, card, replica, load)
-        if not at_most(floor, replica.step.decode_s, MODEL):
-            text = f"{replica.step.decode_s:.4g} s, physics needs {floor:.4g} s"
-            yield Violation("decode_below_roofline", f"{where}.step.decode_s", text)
-    if replica.role != "decode":
-        floor = prefill_floor_s(case, card, replica, load)
-        if not at_most(floor, replica.step.prefill_s, MODEL):
-            text = f"{replica.step.prefill_s:.4g} s, physics needs {floor:.4g} s"
-            yield Violation("prefill_below_roofline", f"{where}.step.prefill_s", text)
-    busy = busy_floor(case, card, replica, load)
-    if not at_most(busy, min(replica.utilisation, 1.0), MODEL):
-        text = f"{replica.utilisation:.4g}, but its requests need {busy:.4g} of the peak FLOP/s"
-        yield Violation("utilisation_understated", f"{where}.utilisation", text)
+class _Group:
+    """The floors of one group of replicas at its load."""
 
+    def __init__(self, case: Case, card: ModelCard, replica: Replica) -> None:
+        self.case, self.card, self.replica = case, card, replica
+        self.load = case.loads[replica.id]
+        self.devices = [case.classes[stage.node_class].device for stage in replica.stages]
+        self.work = [stage_work(card, replica, i, device) for i, device in enumerate(self.devices)]
 
-def decode_floor_s(case: Case, card: ModelCard, replica: Replica, load: Load) -> float:
-    """Least seconds of one decode step: a micro-batch passes all stages, each at least its bytes or its
-    FLOPs."""
-    batch = sequences(case, replica, load) / replica.count / replica.pp
-    context = load.decode_context
-    total = 0.0
-    for index, stage in enumerate(replica.stages):
-        device = case.classes[stage.node_class].device
-        moved = weight_read_bytes(card, replica, index, batch)
-        moved += batch / replica.attn_dp * kv.read_bytes(card, replica, stage, context)
-        compute_s = batch * _token_s(card, replica, index, device, context)
-        total += max(moved / (device.memory_gb_per_s * GIGA), compute_s)
-    return total
+    def violations(self, where: str) -> Iterator[Violation]:
+        """What is below its floor."""
+        step, role = self.replica.step, self.replica.role
+        if role != "prefill" and self.load.decode_tok_per_s:
+            floor = self.decode_floor_s()
+            if not at_most(floor, step.decode_s, MODEL):
+                text = f"{step.decode_s:.4g} s, physics needs {floor:.4g} s"
+                yield Violation("decode_below_roofline", f"{where}.step.decode_s", text)
+        if role != "decode":
+            floor = self.prefill_floor_s()
+            if not at_most(floor, step.prefill_s, MODEL):
+                text = f"{step.prefill_s:.4g} s, physics needs {floor:.4g} s"
+                yield Violation("prefill_below_roofline", f"{where}.step.prefill_s", text)
+        if not at_most(self.busy(), 1.0, MODEL):
+            text = f"its requests need {self.busy():.4g} times the peak FLOP/s of its busiest stage"
+            yield Violation("rate_above_roofline", where, text)
+
+    def decode_floor_s(self) -> float:
+        """Least seconds of one decode step: a micro-batch passes all stages, each at least its bytes or its
+        FLOPs."""
+        replica, total = self.replica, 0.0
+        batch = sequences(self.case, replica, self.load) / replica.count / replica.pp
+        for index, (stage, device, work) in enumerate(
+            zip(replica.stages, self.devices, self.work, strict=True)
+        ):
+            cached = decode_mean(self.load, partial(kv.read_bytes, self.card, replica, stage))
+            moved = weight_read_bytes(self.card, replica, index, batch) + batch / replica.attn_dp * cached
+            token_s = work.mixers_s + work.ffns_s + work.head_s + decode_mean(self.load, work.pairs_s)
+            total += max(moved / (device.memory_gb_per_s * GIGA), batch * token_s / stage.gpus)
+        return total
+
+    def prefill_floor_s(self) -> float:
+        """Least seconds of one mean prompt alone: its stages read their weights one after the other and
+        compute at best at once; attention runs on the prompt's own rank, FFNs at best on all GPUs of the
+        stage."""
+        new = max(self.load.prompt * (1 - self.case.workload.prefix_hit), 1.0)
+        read_s = compute_s = 0.0
+        for index, (stage, device, work) in enumerate(
+            zip(self.replica.stages, self.devices, self.work, strict=True)
+        ):
+            read = weight_read_bytes(self.card, self.replica, index, new)
+            read_s += read / (device.memory_gb_per_s * GIGA)
+            attention_s = new * work.mixers_s + work.prompt_pairs_s(self.load.prompt, new)
+            own = attention_s / (stage.tp * self.replica.cp) + new * work.ffns_s / stage.gpus
+            compute_s = max(compute_s, own)
+        return max(read_s, compute_s)
+
+    def busy(self) -> float:
+        """Least busy share of the busiest stage: FLOPs per second of all its requests over the peak of its
+        GPUs."""
+        return max(
+            sum(rate * self._request_s(work, bucket.isl, bucket.osl) for bucket, rate in self.load.buckets)
+            / (stage.gpus * self.replica.count)
+            for stage, work in zip(self.replica.stages, self.work, strict=True)
+        )
+
+    def _request_s(self, work: StageWork, isl: int, osl: int) -> float:
+        """GPU-seconds at peak that one request takes of one stage."""
+        token_s, total = work.mixers_s + work.ffns_s, 0.0
+        if self.replica.role != "decode":
+            new = max(isl * (1 - self.case.workload.prefix_hit), 1.0)
+            total += new * token_s + work.prompt_pairs_s(isl, new)
+        if self.replica.role != "prefill":
+            pairs_s = (work.pairs_s(isl) + work.pairs_s(isl + osl)) / 2
+            total += (osl - 1) * (token_s + work.head_s + pairs_s)
+        return total
 
 
 def sequences(case: Case, replica: Replica, load: Load) -> float:
     """Sequences the group decodes at once, by Little's law: at the predicted TPOT where no other group
     shares in it."""
     tpot_s = replica.step.decode_s
-    alone = (
-        sum(1 for name, group in case.groups.items() if group.role != "prefill" and case.loads[name].rps) == 1
-    )
-    if alone and (case.workload.rate_rps is None or case.workload.slo.percentile == "mean"):
+    decoding = [g for name, g in case.groups.items() if g.role != "prefill" and case.loads[name].rps]
+    if len(decoding) == 1 and (case.workload.rate_rps is None or case.workload.slo.percentile == "mean"):
         tpot_s = max(tpot_s, case.plan.predicted.tpot_ms.value / 1e3)
     return load.decode_tok_per_s * tpot_s
 
 
-def prefill_floor_s(case: Case, card: ModelCard, replica: Replica, load: Load) -> float:
-    """Least seconds of one mean prompt alone: its stages read their weights one after the other, and
-    compute at best at once."""
-    new = max(load.prompt * (1 - case.workload.prefix_hit), 1.0)
-    read_s = compute_s = 0.0
-    for index, stage in enumerate(replica.stages):
-        device = case.classes[stage.node_class].device
-        read_s += weight_read_bytes(card, replica, index, new) / (device.memory_gb_per_s * GIGA)
-        compute_s = max(compute_s, _prompt_s(card, replica, index, device, load.prompt, new))
-    return max(read_s, compute_s)
-
-
-def busy_floor(case: Case, card: ModelCard, replica: Replica, load: Load) -> float:
-    """Least busy share of the busiest stage: FLOPs per second of all its requests over the peak of its
-    GPUs."""
-    worst = 0.0
-    for index, stage in enumerate(replica.stages):
-        device = case.classes[stage.node_class].device
-        busy = 0.0
-        for bucket, rate in load.buckets:
-            if replica.role != "decode":
-                new = max(bucket.isl * (1 - case.workload.prefix_hit), 1.0)
-                busy += rate * _prompt_s(card, replica, index, device, bucket.isl, new)
-            if replica.role != "prefill":
-                context = bucket.isl + bucket.osl / 2
-                busy += rate * (bucket.osl - 1) * _token_s(card, replica, index, device, context)
-        worst = max(worst, busy / replica.count)
-    return worst
+def decode_mean(load: Load, of_context: Callable[[float], float]) -> float:
+    """Mean of a function of the context over the sequences met in decode steps: the mean of both ends of
+    each answer, which errs low where the function grows ever slower."""
+    weighted = sum(
+        rate * (b.osl - 1) * (of_context(b.isl) + of_context(b.isl + b.osl)) / 2 for b, rate in load.buckets
+    )
+    return weighted / load.decode_tok_per_s
 
 
 def weight_read_bytes(card: ModelCard, replica: Replica, index: int, tokens: float) -> float:
-    """Bytes of weights one GPU of the stage reads for a step of `tokens` tokens: of the experts, those that
+    """Bytes of weights that one GPU of the stage reads for a step of `tokens`: of the experts, those that
     are met."""
     parts = weights.stage_bytes(card, replica, index)
     first, end = replica.stages[index].layers
@@ -129,68 +145,3 @@ def distinct_share(moe: MoeFfn, tokens: float) -> float:
     0.684
     """
     return float(1 - (1 - moe.top_k / moe.experts) ** tokens)
-
-
-def _token_s(card: ModelCard, replica: Replica, index: int, device: Device, context: float) -> float:
-    """Seconds at peak that one decoded token takes of the whole stage, head included."""
-    stage = replica.stages[index]
-    layers = card.stack[stage.layers[0] : stage.layers[1]]
-    pairs = sum(_pair_flops(layer) * kv.seen(layer, context) for layer in layers)
-    return _matrix_s(card, replica, index, device, head=True) + pairs / (stage.gpus * peak(device, "fp8"))
-
-
-def _prompt_s(
-    card: ModelCard, replica: Replica, index: int, device: Device, prompt: float, new: float
-) -> float:
-    """Seconds at peak that `new` tokens at the end of a prompt take of the whole stage; the head runs once,
-    so not at all."""
-    stage = replica.stages[index]
-    layers = card.stack[stage.layers[0] : stage.layers[1]]
-    mean_context = prompt - new / 2
-    pairs = new * sum(
-        _pair_flops(layer) * min(kv.seen(layer, mean_context), mean_context) for layer in layers
-    )
-    return new * _matrix_s(card, replica, index, device, head=False) + pairs / _speed(stage, device)
-
-
-def _speed(stage: Stage, device: Device) -> float:
-    return stage.gpus * peak(device, "fp8")
-
-
-def _matrix_s(card: ModelCard, replica: Replica, index: int, device: Device, head: bool) -> float:
-    """Seconds at peak of one token's matrix products on all GPUs of the stage together."""
-    stage = replica.stages[index]
-    whole = weights.Split(1, 1, 1)
-    params = weights.stage_params(card, whole, stage.layers, index == len(replica.stages) - 1)
-    layers = card.stack[stage.layers[0] : stage.layers[1]]
-    common = params.attention.low + params.dense.low + (params.head.low if head else 0.0)
-    routed = sum(_routed_params(layer, card.hidden) for layer in layers)
-    seconds = common / peak(device, replica.precision.weights) + routed / peak(
-        device, replica.precision.experts
-    )
-    return 2 * seconds / stage.gpus
-
-
-def _routed_params(layer: Layer, hidden: int) -> float:
-    """Parameters of the experts that one token takes."""
-    if not isinstance(layer.ffn, MoeFfn):
-        return 0.0
-    moe = layer.ffn
-    return float(moe.top_k * moe.matrices * (moe.latent or hidden) * moe.inner)
-
-
-def _pair_flops(layer: Layer) -> float:
-    """FLOPs of one query with one cached entry, all heads: a product for the score and one for the value."""
-    mixer = layer.mixer
-    if isinstance(mixer, Attention):
-        return 2.0 * mixer.heads * (mixer.head_dim + (mixer.v_head_dim or mixer.head_dim))
-    if isinstance(mixer, Mla):
-        return 2.0 * mixer.heads * (mixer.qk_nope + mixer.qk_rope + mixer.v_head_dim)
-    return 0.0
-
-
-def peak(device: Device, precision: str) -> float:
-    """Fastest FLOP/s of the device that weights of `precision` could run at."""
-    rates = RATES[FORMAT.get(precision, "fp4")]
-    known = [float(device.tflops[rate]) for rate in rates if rate in device.tflops]
-    return TERA * max(known, default=float("inf"))

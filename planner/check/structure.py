@@ -52,6 +52,10 @@ def _stages(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
         yield Violation(
             "stage_count", f"{where}.stages", f"{len(replica.stages)} stages, but pp is {replica.pp}"
         )
+    if sorted(part.stage for part in replica.memory) != list(range(len(replica.stages))):
+        named = [part.stage for part in replica.memory]
+        text = f"speaks of stages {named}, there are {len(replica.stages)}"
+        yield Violation("memory_stages", f"{where}.memory", text)
     for number, stage in enumerate(replica.stages):
         place = f"{where}.stages[{number}]"
         node_class = case.classes.get(stage.node_class)

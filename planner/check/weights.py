@@ -23,7 +23,7 @@ from model_zoo.schema import (
     ModelCard,
     MoeFfn,
 )
-from planner.plans.schema import PrecisionUsed, Replica, Stage
+from planner.plans.schema import PrecisionUsed, Replica
 
 WIDEST_BYTES = 4.0  # an unquantised leftover kept in fp32
 
@@ -73,48 +73,44 @@ class Parts:
         return sum(spans, Span())
 
 
-def split_of(replica: Replica, stage: Stage) -> Split:
-    """The split of one stage; counts as the plan states them."""
-    return Split(stage.tp, stage.gpus, replica.moe_tp * replica.ep)
-
-
 def stage_bytes(card: ModelCard, replica: Replica, index: int) -> Parts:
     """Bytes of weights on one GPU of stage `index`, by kind."""
-    stage = replica.stages[index]
-    params = stage_params(card, split_of(replica, stage), stage.layers, index == len(replica.stages) - 1)
-    return in_bytes(params, card, replica.precision)
+    stage, used = replica.stages[index], replica.precision
+    split = Split(stage.tp, stage.gpus, replica.moe_tp * replica.ep)
+    stack = card.stack[stage.layers[0] : stage.layers[1]]
+    parts = sum((_in_bytes(layer_params(n, card.hidden, split), card, used, n) for n in stack), Parts())
+    ends = end_params(card, split, stage.layers[0] == 0, index == len(replica.stages) - 1)
+    return parts + _in_bytes(ends, card, used, Layer(None, None))
 
 
-def stage_params(card: ModelCard, split: Split, layers: tuple[int, int], last: bool) -> Parts:
-    """Parameters on one GPU of the stage that holds `layers`; the first also embeds, the last has the LM
-    head."""
-    stack = card.stack[layers[0] : layers[1]]
-    parts = sum((layer_params(layer, card.hidden, split) for layer in stack), Parts())
+def end_params(card: ModelCard, split: Split, first: bool, last: bool) -> Parts:
+    """Parameters on one GPU outside the layers: the first stage embeds, the last has the LM head and MTP
+    layers."""
     table = float(card.vocab * card.hidden)
     spread = Span(table / split.gpus, table)
-    first, other = layers[0] == 0, float(card.extra_params + card.vision_params)
-    if first:
-        parts += Parts(embedding=spread)
+    parts = Parts(embedding=spread) if first else Parts()
+    other = float(card.extra_params + card.vision_params)
     if last:
         shared = first and card.tied_embeddings
         parts += Parts(head=Span(spread.low, 0.0 if shared else spread.high))
         parts += Parts(embedding=Span(-spread.low, 0.0)) if shared else Parts()
-        guess = card.layer(card.mtp_layer) if card.mtp_layer else card.stack[-1]
-        extra = layer_params(guess, card.hidden, split).total.high + 2 * card.hidden**2 + 2 * table
+        mtp = card.layer(card.mtp_layer) if card.mtp_layer else card.stack[-1]
+        extra = layer_params(mtp, card.hidden, split).total.high + 2 * card.hidden**2 + 2 * table
         other += card.mtp_layers * extra
     return parts + Parts(other=Span(0.0, other))
 
 
-def in_bytes(params: Parts, card: ModelCard, used: PrecisionUsed) -> Parts:
-    """Parameters to bytes. A kind is stored as the plan says, or as the checkpoint does where the plan
-    keeps its precision."""
+def _in_bytes(params: Parts, card: ModelCard, used: PrecisionUsed, layer: Layer) -> Parts:
+    """Parameters to bytes. A kind is stored as the plan says, or as the checkpoint does (with its
+    exceptions for single matrices) where the plan keeps its precision."""
     own = card.weights
     kept = used.weights in (own.attention, own.dense)
-    expert_size = WEIGHT_BYTES[used.experts]
+    mixer = [own.attention, *layer.mixer.precision.values()] if layer.mixer and kept else []
+    ffn = [*layer.ffn.precision.values()] if layer.ffn else []
     return Parts(
-        attention=params.attention.times(_sizes(used.weights, *([own.attention] if kept else []))),
-        dense=params.dense.times(_sizes(used.weights, *([own.dense] if kept else []))),
-        experts=params.experts.times(Span(expert_size, expert_size)),
+        attention=params.attention.times(_sizes(used.weights, *mixer)),
+        dense=params.dense.times(_sizes(used.weights, *([own.dense, *ffn] if kept else []))),
+        experts=params.experts.times(_sizes(used.experts, *(ffn if used.experts == own.experts else []))),
         embedding=params.embedding.times(_sizes(used.weights, own.embedding)),
         head=params.head.times(_sizes(used.weights, own.embedding, own.lm_head or own.embedding)),
         other=params.other.times(Span(0.0, WIDEST_BYTES)),

@@ -1,13 +1,15 @@
-"""The Plan: the hub that check, reports, exporters, simulate, explain and diff depend on, and nothing else of ours.
+"""The Plan: the hub that check, reports, exporters, simulate, explain and diff depend on, and nothing else
+of ours.
 
-Names and meanings: the Plan JSON contract. It embeds the problem as used, so that a plan can be checked alone.
+Names and meanings: the Plan JSON contract. It embeds the problem as used, so that a plan can be checked
+alone.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationInfo, field_validator
 
 Role = Literal["mixed", "prefill", "decode", "attention", "ffn", "chain"]
 Status = Literal["optimal", "within_gap", "time_limit", "interrupted"]
@@ -40,29 +42,27 @@ class PrecisionUsed(Part):
 class Stage(Part):
     """`gpus` of this stage in ONE replica, in all `nodes` together where count is 1; `layers` half-open.
 
-    `node_class`: the class of the nodes; where a plan leaves it out, the name that its first node shares with the
-    others of its class ("h" of "h-0").
+    `node_class`: the class of the nodes; where a plan leaves it out, the name that its first node shares
+    with the others of its class ("h" of "h-0").
     """
 
     device: str
-    node_class: str = ""
     nodes: list[str]  # nodes that replicas of this kind may use
+    node_class: str = Field(default="", validate_default=True)
     gpus: Count
     tp: Count
     layers: tuple[int, int]
 
-    @model_validator(mode="before")
+    @field_validator("node_class")
     @classmethod
-    def _class_of_first_node(cls, data: object) -> object:
-        if isinstance(data, dict) and "node_class" not in data:
-            nodes = data.get("nodes")
-            if isinstance(nodes, list) and nodes and isinstance(nodes[0], str):
-                return {**data, "node_class": nodes[0].rpartition("-")[0] or nodes[0]}
-        return data
+    def _class_of_first_node(cls, name: str, info: ValidationInfo) -> str:
+        nodes = info.data.get("nodes")
+        return name or (nodes[0].rpartition("-")[0] or nodes[0] if nodes else "")
 
 
 class Step(Part):
-    """At the operating point, from the cost model: one decode step; the prefill of one mean prompt; the engine's share."""
+    """At the operating point, from the cost model: one decode step; the prefill of one mean prompt; the
+    engine's share."""
 
     decode_s: NonNegative
     prefill_s: NonNegative
@@ -107,7 +107,8 @@ class Replica(Part):
 
 
 class Route(Part):
-    """Share of a bucket served by a replica group, or by a prefill and a decode group with `kv_gb_per_s` between them."""
+    """Share of a bucket served by a replica group, or by a prefill and a decode group with `kv_gb_per_s`
+    between them."""
 
     bucket: int
     share: Annotated[FiniteFloat, Field(ge=0, le=1.000001)]
@@ -150,7 +151,8 @@ class Space(Part):
 
 
 class Proof(Part):
-    """gap = |bound - objective| / |objective|. `sense` and `unit` follow from the goal where they are left out."""
+    """gap = |bound - objective| / |objective|. `sense` and `unit` follow from the goal where they are left
+    out."""
 
     objective: FiniteFloat
     bound: FiniteFloat
@@ -170,7 +172,8 @@ class Proof(Part):
 
 
 class Price(Part):
-    """What one more unit of a limit is worth: `worth` by solving again, `marginal` the LP dual (None: not solved)."""
+    """What one more unit of a limit is worth: `worth` by solving again, `marginal` the LP dual (None: not
+    solved)."""
 
     limit: str
     one_more: str
