@@ -100,18 +100,13 @@ def moments(load: Load, seen: Floats) -> Moments:
     slack = np.maximum(beta - rho_p * (full_gap + beta), 0.02 * beta)
     left = np.maximum(load.square_s * step + spread - (1 - rho_p**2) * served2, 0.0) / (2 * slack)
 
-    slow = (
-        load.weighted_own_s * load.rho_d * step * (1 - rho_p) / (1 - load.rho)
-    )  # Var D of a slow number of sequences
-    keeps, drains = (
-        load.weighted_steps / 2 / (1 - load.feedback),
-        2 * left / slack,
-    )  # steps that D and R remember
+    # D varies slowly with the number of sequences, and remembers it for `keeps` steps, R for `drains`
+    slow = load.weighted_own_s * load.rho_d * step * (1 - rho_p) / (1 - load.rho)
+    keeps, drains = load.weighted_steps / 2 / (1 - load.feedback), 2 * left / slack
     pull = rho_p * left / slack * slow / (1 - rho_p) ** 2 * keeps / (keeps + drains + TINY)
     left = left + rho_p * pull / slack
-    extra = np.maximum(
-        own * (seen - load.sequences) * step - slow / (1 - rho_p), 0.0
-    )  # sequences and prompts come together
+    # sequences and prompts come together
+    extra = np.maximum(own * (seen - load.sequences) * step - slow / (1 - rho_p), 0.0)
     square = gap**2 + 2 * gap * mean + served2 + slow / (1 - rho_p) ** 2 + 2 * extra
     return Moments(served2, left, share, full_gap, load.t0_s + own * seen, square, pull)
 
@@ -119,46 +114,49 @@ def moments(load: Load, seen: Floats) -> Moments:
 def line(load: Load, stages: Floats, m: Moments, others: Floats | None = None) -> Line:
     """Mean time to first token. In a closed loop (`others`: requests it can meet over all, (n, 1)) requests
     come with the end of a step: no residual, but half of those that come at the same time are before it."""
-    share, prompt, beta = load.share, load.prompt_s, load.full_s
     residual = m.square / (2 * load.step_s)
     if others is None:
         met, window, starts = 1 + 0 * residual, residual, residual
-        biased = (m.full_gap_s + beta) / load.step_s
+        biased = (m.full_gap_s + load.full_s) / load.step_s
     else:
         met, window, starts, biased = others, load.step_s / 2, 0 * residual, 1 + 0 * residual
     before = m.left * biased + load.rho_p * window * met + TINY
+    ahead, ways = _ways(load, before)
+    ttft, fill, steps = m.pull / load.full_s, 0.0 * residual, 0.0 * residual
+    alone: tuple[Floats, ...] = ()
+    for chance, work, taken in ways:
+        room = np.maximum(taken * load.full_s - work - load.prompt_s, TINY)
+        waited = window + (taken - 1) * (m.full_gap_s + load.full_s)
+        filled = _filled(load, room, load.arrivals * met * waited)
+        time = starts + work + load.prompt_s + m.seen_gap_s + (taken - 1) * m.full_gap_s + filled
+        alone = alone or (time, filled, taken)
+        ttft, fill, steps = ttft + chance * time, fill + chance * filled, steps + chance * taken
+    drain = (stages - 1) * load.prompt_s / alone[2]  # the last chunk passes the other stages
+    return Line(m, residual, ttft + drain, alone[0] + drain, fill, alone[1], alone[2], steps, ahead)
 
+
+def _ways(load: Load, before: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:
+    """The chance to find a prompt ahead, and (chance, work ahead, steps taken): nobody, one prompt of each
+    bucket, more."""
+    share, prompt, beta = load.share, load.prompt_s, load.full_s
     width = 0.02 + np.sqrt(load.sequences / (1 - load.feedback)) / load.budget
-    chunks = soft_ceil(prompt / load.chunk_s, width)
     whole = np.minimum(1.0, beta / prompt)
     lump = prompt * (1 + whole) / 2  # what is left of a prompt found in work: half of a long one
     lumps = before / total(share * lump)
     ahead = lumps / (1 + lumps)
-
-    def through(work: Floats, steps: Floats) -> tuple[Floats, Floats]:
-        room = np.maximum(steps * beta - work - prompt, TINY)
-        waited = window + (steps - 1) * (m.full_gap_s + beta)
-        piece = (share[:, None, :] * np.minimum(prompt[:, None, :], room[:, :, None])).sum(axis=2)
-        fill = room * (1 - np.exp(-load.arrivals * met * waited * piece / room))
-        return starts + work + prompt + m.seen_gap_s + (steps - 1) * m.full_gap_s + fill, fill
-
-    free, free_fill = through(np.zeros_like(prompt), chunks)
-    one, one_fill, one_steps = np.zeros_like(prompt), np.zeros_like(prompt), np.zeros_like(prompt)
+    own = prompt / load.chunk_s
+    ways = [(1 - ahead, 0.0 * prompt, soft_ceil(own, width))]
     for j in range(prompt.shape[1]):
-        first, whole_j = lump[:, [j]], whole[:, [j]]
-        budgets = prompt / load.chunk_s + first / beta
-        steps = whole_j * soft_ceil(budgets, width) + (1 - whole_j) * (budgets + 0.5)
-        t, f = through(first + 0 * prompt, steps)
-        one, one_fill = one + share[:, [j]] * t, one_fill + share[:, [j]] * f
-        one_steps = one_steps + share[:, [j]] * steps
+        budgets, is_whole = own + lump[:, [j]] / beta, whole[:, [j]]
+        steps = is_whole * soft_ceil(budgets, width) + (1 - is_whole) * (budgets + 0.5)
+        ways.append((ahead * (1 - ahead) * share[:, [j]], lump[:, [j]] + 0.0 * prompt, steps))
     many = total(share * lump) * (2 + lumps)
-    budgets = prompt / load.chunk_s + many / beta
-    more_steps = np.maximum(1.0, budgets + 0.5 * np.minimum(1.0, budgets))
-    more, more_fill = through(many + 0 * prompt, more_steps)
+    budgets = own + many / beta
+    steps = np.maximum(1.0, budgets + 0.5 * np.minimum(1.0, budgets))
+    return ahead, [*ways, (ahead**2, many + 0.0 * prompt, steps)]
 
-    weights = 1 - ahead, ahead * (1 - ahead), ahead**2
-    ttft = weights[0] * free + weights[1] * one + weights[2] * more + m.pull / beta
-    fill = weights[0] * free_fill + weights[1] * one_fill + weights[2] * more_fill
-    steps = weights[0] * chunks + weights[1] * one_steps + weights[2] * more_steps
-    drain = (stages - 1) * prompt / chunks  # the last chunk passes the other stages
-    return Line(m, residual, ttft + drain, free + drain, fill, free_fill, chunks, steps, ahead)
+
+def _filled(load: Load, room: Floats, behind: Floats) -> Floats:
+    """Work of `behind` prompts on average, Poisson, that goes into `room` seconds of the last step."""
+    piece = (load.share[:, None, :] * np.minimum(load.prompt_s[:, None, :], room[:, :, None])).sum(axis=2)
+    return np.asarray(room * (1 - np.exp(-behind * piece / room)))

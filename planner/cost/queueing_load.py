@@ -93,18 +93,10 @@ class Load:
 
             t0 / T + ρ = 1,   T = t0 / (1 - ρ),   gap = T (1 - ρ_p),   sequences a step = Σ λ (osl - 1) · T
 
-        What a step can hold limits the load too. Tokens a step: Σ λ (new + osl - 1) · T <= budget, which by T
-        reads ρ + t0 · Σ λ (new + osl - 1) / budget <= 1; KV and sequences alike. The utilisation is the
-        largest left side: 1 at the most that the server can carry, and proportional to the rate.
-
         Rows that cannot carry their load (utilisation >= 1) are computed at a millionth of it: finite, to be
         overwritten."""
         t0, steps = parts.t0_s, parts.steps
-        work = parts.prompt_s + parts.decode_s
-        held = total(rate * (parts.new + steps)) / limits.budget
-        held = np.maximum(held, total(rate * steps * parts.context) / limits.kv_tokens)
-        held = np.maximum(held, total(rate * steps) / limits.sequences)
-        utilisation = total(rate * work) + t0 * held
+        utilisation = limits.utilisation(parts, rate)
         rate = np.where(utilisation < 1, rate, 1e-6 * rate / np.maximum(utilisation, TINY)) + TINY
         rho_p, rho_d = total(rate * parts.prompt_s), total(rate * parts.decode_s)
         step_s = t0 / (1 - rho_p - rho_d)
@@ -170,3 +162,14 @@ class Limits:
     budget: Floats
     kv_tokens: Floats
     sequences: Floats
+
+    def utilisation(self, parts: Parts, rate: Floats) -> Floats:
+        """Share of what the server can carry at most, (n, 1), proportional to `rate`.
+
+        Tokens a step, Σ λ (new + osl - 1) · T <= budget with T = t0 / (1 - ρ), read
+        ρ + t0 · Σ λ (new + osl - 1) / budget <= 1; KV and sequences alike: the largest left side.
+        """
+        held = total(rate * (parts.new + parts.steps)) / self.budget
+        held = np.maximum(held, total(rate * parts.steps * parts.context) / self.kv_tokens)
+        held = np.maximum(held, total(rate * parts.steps) / self.sequences)
+        return np.asarray(total(rate * (parts.prompt_s + parts.decode_s)) + parts.t0_s * held)
