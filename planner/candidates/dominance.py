@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.candidates.candidate import Candidate
+from planner.cost.shape import Floats
 
 FREE = 1e-12
 """Relative slack of comparisons: the same number computed twice may differ in its last digit."""
@@ -35,28 +36,39 @@ class Counts:
     watts: bool
 
 
-def undominated(candidates: Sequence[Candidate], gpus_per_node: Mapping[str, int], counts: Counts) -> list[Candidate]:
-    """The candidates that no other makes pointless, in their first order; of equals the first stays."""
+def undominated(
+    candidates: Sequence[Candidate],
+    gpus_per_node: Mapping[str, int],
+    counts: Counts,
+    partners: Mapping[str, str] | None = None,
+) -> list[Candidate]:
+    """The candidates that no other makes pointless, in their first order; of equals the first stays.
+
+    `partners`: a name for each prefill and decode candidate, the same for those that may pair with exactly the same others; where
+    that is known, how late they are no longer matters. Without it pairs are only known to agree on the engine.
+    """
     pools: dict[tuple[object, ...], list[Candidate]] = defaultdict(list)
     for c in candidates:
-        partners = (c.engine,) if c.role != "mixed" else ()  # pairs agree on the engine
-        pools[c.node_class, c.role, *partners].append(c)
+        pairs_as = None if c.role == "mixed" else c.engine if partners is None else partners[c.id]
+        pools[c.node_class, c.role, pairs_as].append(c)
     kept: set[str] = set()
-    for (node_class, *_), pool in pools.items():
-        kept |= {c.id for c in _survivors(pool, gpus_per_node[str(node_class)], counts)}
+    for (node_class, role, _), pool in pools.items():
+        late = np.zeros(len(pool))
+        handoff = np.zeros(len(pool))
+        if role != "mixed" and partners is None:
+            late = np.array([c.late_s for c in pool])
+            handoff = np.array([max(c.handoff_s.values()) for c in pool])
+        kept |= {c.id for c in _survivors(pool, gpus_per_node[str(node_class)], counts, late, handoff)}
     return [c for c in candidates if c.id in kept]
 
 
-def _survivors(pool: list[Candidate], node_gpus: int, counts: Counts) -> list[Candidate]:
+def _survivors(
+    pool: list[Candidate], node_gpus: int, counts: Counts, late: Floats, handoff: Floats
+) -> list[Candidate]:
     """Each candidate is tried against those kept so far, smallest and most capable first."""
     buckets = sorted({w for c in pool for w in next(iter(c.use.values()))})
-    most = max(len(c.use) for c in pool)
-    use = np.zeros((len(pool), most, len(buckets)))  # a row of zeros stands for none: it never excuses anyone
-    for i, c in enumerate(pool):
-        for j, row in enumerate(c.use.values()):
-            use[i, j] = [row.get(w, np.inf) for w in buckets]
-    late = np.array([[_late(c, w, counts) for w in buckets] for c in pool])
-    handoff = np.array([[c.handoff_s.get(w, 0.0) if c.role != "mixed" else 0.0 for w in buckets] for c in pool])
+    use = _uses(pool, buckets)
+    slow = np.array([[_latency(c, w) if counts.latency else 0.0 for w in buckets] for c in pool])
     watts = np.array([c.watts if counts.watts else 0.0 for c in pool])
     peak = use.max(axis=1)
     gpus = np.array([c.gpus for c in pool])
@@ -70,11 +82,21 @@ def _survivors(pool: list[Candidate], node_gpus: int, counts: Counts) -> list[Ca
         carries = np.zeros(len(a), dtype=bool)
         for row in use[b][:, serves]:
             carries |= (needs <= row * (1 + FREE)).all(axis=1)
-        slower = np.where((times > 1)[:, None], handoff[a], 0.0)
-        prompt = ((late[a] + slower)[:, serves] <= late[b][serves] * (1 + FREE)).all(axis=1)
-        if not (carries & prompt & (watts[a] * times <= watts[b] * (1 + FREE))).any():
+        in_time = late[a] + np.where(times > 1, handoff[a], 0.0) <= late[b] * (1 + FREE)
+        quick = (slow[a][:, serves] <= slow[b][serves] * (1 + FREE)).all(axis=1)
+        if not (carries & in_time & quick & (watts[a] * times <= watts[b] * (1 + FREE))).any():
             alive.append(int(b))
     return [pool[i] for i in alive]
+
+
+def _uses(pool: Sequence[Candidate], buckets: Sequence[str]) -> Floats:
+    """Use of each resource, shape (candidates, resources, buckets); infinite where a bucket isn't served. A row of zeros stands for
+    a resource that a candidate doesn't have: it never excuses anyone."""
+    use = np.zeros((len(pool), max(len(c.use) for c in pool), len(buckets)))
+    for i, c in enumerate(pool):
+        for j, row in enumerate(c.use.values()):
+            use[i, j] = [row.get(w, np.inf) for w in buckets]
+    return use
 
 
 def _fits(a: Candidate, b: Candidate, node_gpus: int) -> bool:
@@ -87,6 +109,6 @@ def _fits(a: Candidate, b: Candidate, node_gpus: int) -> bool:
     return times * -(-a.gpus // node_gpus) <= nodes and (b.joined or not a.joined)
 
 
-def _late(c: Candidate, bucket: str, counts: Counts) -> float:
-    """Seconds that must not rise: all that a pair's TTFT or the objective counts."""
-    return c.ttft_s.get(bucket, np.inf) + c.tpot_s if counts.latency else c.late_s
+def _latency(c: Candidate, bucket: str) -> float:
+    """What the latency objective counts."""
+    return c.ttft_s.get(bucket, np.inf) + c.tpot_s

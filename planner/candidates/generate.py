@@ -144,8 +144,8 @@ def _of_setup(s: Setup, node: NodeClass, engine: str, fits: Floats, ask: Ask) ->
     for focus in focuses:
         at = s if focus is None else replace(s, mix=_only(s.mix, focus))
         for role in ("mixed", "prefill", "decode"):
-            if at.mix.steps == 0 and role != "mixed":
-                continue
+            if (at.mix.steps == 0 and role != "mixed") or (focus is not None and role == "decode"):
+                continue  # decoding has no queue whose wait depends on the mix
             points = _points(at, fits, role, ask)
             yield list(_named(points, node, engine, role, focus, at))
 

@@ -17,6 +17,7 @@ from itertools import product
 
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
 from planner.candidates.candidate import Candidate
+from planner.candidates.dominance import Counts, undominated
 from planner.inputs.options import Budget, Objective
 from solvers.fleet import Column, FleetProblem, Stock, Transfer
 
@@ -65,10 +66,12 @@ def state(
         pairs, merged = _merged(pairs)
         member_of = {c: merged.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
+    able = [c for c in candidates if c.role == "mixed" or member_of[c.id] in paired]
+    counts = Counts(latency=objective == "latency", watts=objective == "energy" or budget.watts is not None)
+    sizes = {node.id: node.gpus_per_node for node in cluster.classes}
     columns = {
         c.id: _column(c, member_of.get(c.id), traffic, objective)
-        for c in candidates
-        if c.role == "mixed" or member_of[c.id] in paired
+        for c in undominated(able, sizes, counts, member_of)
     }
     limits = {k: float(v) for k, v in budget.model_dump().items() if v is not None}
     return FleetProblem(
