@@ -24,6 +24,8 @@ SAME = (
     "primal_feasibility_tolerance",
     "mip_allow_restart",
     "mip_heuristic_run_feasibility_jump",
+    "mip_heuristic_run_root_reduced_cost",
+    "mip_heuristic_run_rins",
 )
 
 SIZES = {

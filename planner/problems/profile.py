@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
+
 from cluster_configs import devices
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates.candidate import Candidate, Design
@@ -89,13 +91,21 @@ def _homes(row: ProfileRow, classes: Sequence[NodeClass]) -> list[NodeClass]:
     return [n for n in homes if row.gpus <= n.gpus]
 
 
+def _busy(design: Sequence[ProfileRow], workload: Workload) -> dict[str, float]:
+    """Share of a replica that one request/s of each bucket fills, by the first row that covers it.
+
+    All buckets against all rows at once, (buckets, rows): a table of a hundred ranges is nothing special.
+    """
+    ranges = np.array([(r.isl_min, r.isl_max, r.osl_min, r.osl_max) for r in design])
+    isl = np.array([[b.isl] for b in workload.buckets])
+    osl = np.array([[b.osl] for b in workload.buckets])
+    covers = (ranges[:, 0] <= isl) & (isl <= ranges[:, 1]) & (ranges[:, 2] <= osl) & (osl <= ranges[:, 3])
+    rates = {w: design[row].max_rps for w, row in enumerate(covers.argmax(axis=1)) if covers[w, row]}
+    return {str(w): 1.0 / rate for w, rate in rates.items() if rate > 0}
+
+
 def _candidate(design: Sequence[ProfileRow], node: NodeClass, workload: Workload) -> Candidate:
     row = design[0]
-    busy: dict[str, float] = {}
-    for w, bucket in enumerate(workload.buckets):
-        found = next((r for r in design if r.covers(bucket.isl, bucket.osl)), None)
-        if found is not None and found.max_rps > 0:
-            busy[str(w)] = 1.0 / found.max_rps
     return Candidate(
         id=f"{row.design} on {node.id}",
         role=row.role,
@@ -103,7 +113,7 @@ def _candidate(design: Sequence[ProfileRow], node: NodeClass, workload: Workload
         engine=ENGINE,
         design=Design(tp=row.gpus, moe_tp=row.gpus),
         gpus=row.gpus,
-        use={"busy": busy},
+        use={"busy": _busy(design, workload)},
         watts=row.watts if row.watts is not None else row.gpus * node.device.tdp_watts,
         measured=True,
         price_usd_per_hour=row.price_usd_per_hour,
