@@ -74,9 +74,9 @@ def _solution(p: dict[str, Any], found: FleetSolution, asked: list[Key]) -> dict
     for (c, w), rate in found.flows.items():
         shares.setdefault(w, {})[column[c]] = rate
     split = []
-    for w, (i, j) in enumerate(asked):
-        served = sum(shares[str(w)].values())
-        fraction = {name: rate / served for name, rate in shares[str(w)].items()}
+    for at, (i, j) in enumerate(asked):
+        served = sum(shares[str(at)].values())
+        fraction = {name: rate / served for name, rate in shares[str(at)].items()}
         split.append({"input_bucket": i, "output_bucket": j, "fraction": fraction})
     counts = {name: found.replicas.get(f"{name} on {name}", 0) for name in p["gpu_types"]}
     return {"counts": counts, "split": split}

@@ -41,6 +41,8 @@ def solve(case: Case, objective: str, seconds: float) -> Answer:
             design("prompt", "prefill", _prompt_rps(p, machine)),
             design("token", "decode", _token_rps(p, machine)),
         ]
+    if not nodes:  # the budget is below one machine
+        return Answer(0.0, 0.0, "optimal", {"prompt": {}, "token": {}}, 0.0)
     workload = Workload(buckets=[Bucket(isl=isl, osl=osl)], slo=Slo(ttft_ms=None, tpot_ms=None))
     budget = Budget(watts=amount) if power else Budget(usd_per_hour=amount)
     found, took = measured.solve(rows, measured.machine_room(nodes), workload, "throughput", budget, seconds)
