@@ -102,10 +102,11 @@ class Setup:
     reserves: bool  # the engine reserves KV for the longest output
     caution: tuple[float, float] = (1.0, 1.0)
 
-    @property
-    def chunk(self) -> Floats:
-        """Prompt tokens of a typical prefill step: the mean prompt, cut at the budget."""
-        return np.array(min(self.mix.prompt, float(self.token_budget)))
+    def chunk(self, sequences: Floats) -> Floats:
+        """Prompt tokens of a step that has any, (m,), with `sequences` decoding: one mean prompt, or as many as arrive during a step
+        where those are more, cut at the budget. A step's time is convex in them: fewer would hide behind reading the weights."""
+        steady = sequences * self.mix.prompt / max(self.mix.steps, 1e-9)
+        return np.minimum(np.maximum(self.mix.prompt, steady), float(self.token_budget))
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Points:
 def batched(s: Setup, index: Ints, sequences: Floats, role: Role) -> Points:
     """Points of servers that decode `sequences` (m,) at once: role mixed or decode."""
     designs, mix = s.designs.take(index), s.mix
-    step = s.model.step_times(designs, sequences, np.full(len(index), mix.context), s.chunk)
+    step = s.model.step_times(designs, sequences, np.full(len(index), mix.context), s.chunk(sequences))
     work = work_s(step, mix.new, mix.isl, mix.osl, role)
     tpot = step.t0_s + sequences * (work @ mix.share) / mix.steps
     rate = sequences / (mix.steps * tpot)
@@ -146,8 +147,8 @@ def prefilling(s: Setup, index: Ints, levels: Floats) -> Points:
 
     Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the queueing formula's to say.
     """
-    none = np.zeros(len(index))
-    step = s.model.step_times(s.designs.take(index), none, none, s.chunk)
+    none, isl = np.zeros(len(index)), np.full(len(index), float(s.mix.isl @ s.mix.share))
+    step = s.model.step_times(s.designs.take(index), none, isl, none + s.token_budget)  # busy servers fill their steps
     each = np.repeat(np.arange(len(index)), len(levels))
     step = StepTimes(*(x[each] for x in vars(step).values()))
     level = np.tile(levels, len(index))

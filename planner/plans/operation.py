@@ -59,7 +59,7 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         if c.role == "prefill" or context == 0 or not NEAR * point > batch:
             break
         point = max(batch, 1e-3)
-        step = s.model.step_times(designs, np.array([point]), np.array([context]), s.chunk)
+        step = s.model.step_times(designs, np.array([point]), np.array([context]), s.chunk(np.array([point])))
     sequences = e.sequences
     role = "prefill" if context == 0 else c.role
     kv = kv_in_use(s, index, step, e, sequences, role)
