@@ -76,7 +76,7 @@ class Load:
     @property
     def prompts_per_step_s(self) -> Floats:
         """Mean prompt work in a step, (n, 1)."""
-        return np.asarray(self.step_s - self.gap_s)
+        return np.asarray(self.step_s * self.rho_p)
 
     @property
     def feedback(self) -> Floats:

@@ -168,6 +168,26 @@ def test_requests_that_do_not_fit_in_kv_queue_outside() -> None:
     assert tight.ttft_s[0, 0] == pytest.approx(fits.ttft_s[0, 0] + 60 / fits.rate[0], rel=1e-3)
 
 
+def test_a_decode_server_in_a_closed_loop_by_hand() -> None:
+    """16 sequences, 100 steps of 10 ms + 16 x 0.1 ms each: 16 / 1.16 s."""
+    times = shaped(10e-3, 1e-5, 0, 1e-4, 0, 1)
+    e = closed_loop(
+        times, one(500), one(500), one(101), np.array([[1.0]]), np.array([16.0]), 4096, role="decode"
+    )
+
+    assert e.rate[0] == pytest.approx(16 / 1.16)
+    assert e.tpot_s[0, 0] == pytest.approx(11.6e-3)
+
+
+@pytest.mark.parametrize("role", ["mixed", "prefill", "decode"])
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_single_token_outputs_and_absent_buckets_give_numbers(role: str, loop: str) -> None:
+    lengths, outputs = np.array([[100.0, 3000.0]]), np.array([[1.0, 50.0]])
+    for rate in ([[2.0, 0.0]], [[0.0, 0.0]], [[0.0, 0.1]]):
+        e = estimate(STEPS["8b"], lengths, lengths, outputs, np.array(rate), 2048, "p90", loop, role)  # type: ignore[arg-type]
+        assert all(np.isfinite(x).all() for x in vars(e).values())
+
+
 def test_fewer_places_make_an_open_queue_longer() -> None:
     shape = STEPS["8b"], one(1000), one(1000), one(200), one(8.0), 2048
     waits = [estimate(*shape, max_sequences=most).ttft_s[0, 0] for most in (np.inf, 40, 30, 25)]
