@@ -231,15 +231,16 @@ def _relaxed(asked: Asked, near: infeasible.Tightest) -> Asked | None:
 
 
 def finish(asked: Asked, question: Question, found: Found, limits: Limits, began: float) -> schema.Plan:
-    """Explain, assemble and check a solved fleet."""
+    """Explain, assemble and check a solved fleet. Ctrl-C while explaining ends that: the plan is there already."""
     made = groups(found)
-    extra = replace(limits, seconds=EXTRA_SHARE * limits.seconds / 2)
-    interrupted = found.solution.status == "interrupted"
-    extras = {
-        "warnings": asked.warnings,
-        "alternatives": [] if interrupted else alternatives(question, found, made, extra),
-        "prices": [] if interrupted else prices(found, extra),
-    }
+    extras: dict[str, Any] = {"warnings": asked.warnings}
+    if found.solution.status != "interrupted":
+        extra = replace(limits, seconds=EXTRA_SHARE * limits.seconds / 2)
+        try:
+            extras["alternatives"] = alternatives(question, found, made, extra)
+            extras["prices"] = prices(found, extra)
+        except KeyboardInterrupt:
+            found = replace(found, solution=replace(found.solution, status="interrupted"))
     proven = proof(found, time.perf_counter() - began, limits.seed, space_words(asked))
     result = assemble(found, problem_of(asked), made, proven, extras)
     _checked(result)

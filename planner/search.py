@@ -30,6 +30,9 @@ EASINGS = 8
 TINY = 5e-10
 """How much worse a tidier fleet may be: rounding."""
 
+LEAST_S = 1.0
+"""Seconds that every solve gets."""
+
 TIDY_S = 5.0
 """Seconds spent at most on a tidier fleet."""
 
@@ -53,37 +56,41 @@ class Question:
 
 def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem | None = None) -> Found:
     """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where there is none."""
-    began = time.monotonic()
+    until = time.monotonic() + limits.seconds
     problem = problem or question.state(pool.candidates)
-    solution = tidied(problem, fleet.solve(problem, limits), limits)
+    solution = fleet.solve(problem, limits)
     bound = solution.bound
     for round_ in range(CUTS):
+        solution = tidied(problem, solution, left(limits, until))
+        if solution.objective is not None and question.traffic.rate_rps is not None:
+            solution = fleet.balance(problem, solution, left(limits, until))
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
         if solution.objective is None or solution.rate <= 0:
             return replace(found, solution=replace(solution, objective=None))
-        if question.traffic.rate_rps is not None and solution.rate > 0:
-            solution = fleet.balance(problem, solution, limits)
-            found = replace(found, solution=solution)
         late = broken(found, groups(found))
-        left = limits.seconds - (time.monotonic() - began)
-        if not late or left <= 0:
+        if not late:
             break
         problem = eased(problem, late, round_)
-        solution = tidied(problem, fleet.solve(problem, replace(limits, seconds=left)), limits)
+        solution = fleet.solve(problem, left(limits, until))
     return replace(found, solution=_bounded(found.solution, bound, limits, question.objective))
+
+
+def left(limits: Limits, until: float) -> Limits:
+    """`limits` with what is left of the time until `until` (on the monotonic clock): never nothing, so that a started answer is finished."""
+    return replace(limits, seconds=max(until - time.monotonic(), LEAST_S))
 
 
 def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
     """Of the fleets exactly as good as `s`, one with fewer GPUs and less work on them: a second solve with the first's answer as a row."""
     row = {"cost": "usd_per_hour", "energy": "watts", "gpus": "gpus", "throughput": None}
-    if s.objective is None or s.rate <= 0 or problem.objective not in row:
+    if s.objective is None or s.rate <= 0 or problem.objective not in row or s.status == "interrupted":
         return s
     name = row[problem.objective]
     budget = dict(problem.budget) if name is None else {**problem.budget, name: s.objective * (1 + TINY)}
     same = replace(problem, objective="spare", demand=s.rate * (1 - TINY), budget=budget)
     quick = replace(limits, gap=max(limits.gap, 0.005), seconds=min(limits.seconds, TIDY_S))
     best = fleet.solve(same, quick, s.point)
-    if best.objective is None or s.status == "interrupted":
+    if best.objective is None:
         return s
     return replace(best, objective=fleet_value(problem, best), bound=s.bound, status=s.status, solver=s.solver)
 

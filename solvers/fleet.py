@@ -73,6 +73,7 @@ __all__ = [
     "build",
     "extract",
     "marginals",
+    "relaxed",
     "solve",
 ]
 
@@ -81,6 +82,12 @@ def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> Fleet
     """The best fleet found and its bound: `status` tells how well it is proven."""
     built = build(p)
     return extract(p, built, built.model.solve(limits, start))
+
+
+def relaxed(p: FleetProblem, limits: Limits) -> float | None:
+    """The objective with fractional replicas and nodes: what no fleet can beat; None where nothing serves."""
+    value = build(p).model.relax(limits).value
+    return None if value is None else (-value if p.objective == "throughput" else value)
 
 
 def build(p: FleetProblem) -> Built:

@@ -16,22 +16,45 @@ RUNNERS_UP = 3
 
 
 def alternatives(question: Question, best: Found, chosen: Sequence[Group], limits: Limits) -> list[Alternative]:
-    """The other way to treat the phases first, then runners-up, each solved within `limits.seconds` in all."""
+    """The other way to treat the phases, one layout everywhere, then runners-up, all within `limits.seconds`."""
     until = time.monotonic() + limits.seconds
-    made = [_other_phases(question, best, chosen, limits)]
+    each = replace(limits, seconds=limits.seconds / (RUNNERS_UP + 2))
+    made = [_other_phases(question, best, chosen, each)]
+    if len(chosen) > 1:
+        made += _one_layout(question, best, chosen, each)
     banned: set[tuple[str, str]] = set()
     lead = next((g for g in chosen if g.candidate.role != "prefill"), chosen[0])
     for _ in range(RUNNERS_UP):
         if time.monotonic() > until:
             break
         banned.add(_kind(lead.candidate))
-        rival = _solve(question, best, lambda c: _kind(c) not in banned, limits)
+        rival = _solve(question, best, lambda c: _kind(c) not in banned, each)
         if rival is None:
             break
         others = groups(rival)
         made.append(_alternative(best, rival, describe(others), _why(best, chosen, others)))
         lead = next((g for g in others if g.candidate.role != "prefill"), others[0])
     return made
+
+
+def _one_layout(question: Question, best: Found, chosen: Sequence[Group], limits: Limits) -> list[Alternative]:
+    """The same replica everywhere: on each class the one layout that serves most when it is repeated."""
+    most: dict[str, tuple[float, str]] = {}
+    for c in best.pool.candidates:
+        column = best.problem.columns.get(c.id)
+        if c.role != "mixed" or column is None or len(column.buckets) < len(best.problem.share):
+            continue
+        need = max(sum(u * best.problem.share[w] for w, u in row.items()) for row in column.use.values())
+        rate = best.problem.stocks[c.node_class].most(c.gpus) / need
+        most[c.node_class] = max(most.get(c.node_class, (0.0, "")), (rate, c.id))
+    alone = {c for _, c in most.values()}
+    if not alone or {g.candidate.id for g in chosen} == alone:
+        return []
+    rival = _solve(question, best, lambda c: c.id in alone, limits)
+    if rival is None:
+        return []
+    others = groups(rival)
+    return [_alternative(best, rival, "one layout everywhere", f"{describe(others)}; {_why(best, chosen, others)}")]
 
 
 def _kind(c: Candidate) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 from planner.plans.assemble import UNITS, Found
@@ -17,38 +16,39 @@ BUDGET_STEP = 0.1
 
 def prices(found: Found, limits: Limits) -> list[Price]:
     """One more node of each class, a tenth more of each budget; the most valuable first."""
-    until = time.monotonic() + limits.seconds
     marginal = fleet.marginals(found.problem, limits)
-    made: list[Price] = []
+    tries: list[tuple[FleetProblem, str, str, float | None]] = []
     for node in found.cluster.classes:
         stock = found.problem.stocks[node.id]
         more = replace(found.problem, stocks={**found.problem.stocks, node.id: replace(stock, nodes=stock.nodes + 1)})
         one = f"{node.gpus_per_node} GPUs (a node)" if node.gpus_per_node > 1 else "1 GPU (a node)"
-        made.append(_price(found, more, f"nodes {node.id}", one, marginal.get(("nodes", node.id)), limits))
-        if time.monotonic() > until:
-            break
+        tries.append((more, f"nodes {node.id}", one, marginal.get(("nodes", node.id))))
     for name, value in found.problem.budget.items():
         more = replace(found.problem, budget={**found.problem.budget, name: value * (1 + BUDGET_STEP)})
-        one = f"{value * BUDGET_STEP:g} {name}"
-        made.append(_price(found, more, f"budget {name}", one, marginal.get(("budget", name)), limits))
+        tries.append((more, f"budget {name}", f"{value * BUDGET_STEP:g} {name}", marginal.get(("budget", name))))
+    each = replace(limits, seconds=limits.seconds / max(len(tries), 1))
+    made = [_price(found, *one, each) for one in tries]
     return sorted(made, key=lambda p: -p.worth)
 
 
-def _price(
-    found: Found, more: FleetProblem, limit: str, one: str, marginal: float | None, limits: Limits
-) -> Price:
-    """`worth` >= 0: how much better the objective gets."""
+def _price(found: Found, more: FleetProblem, limit: str, one: str, marginal: float | None, limits: Limits) -> Price:
+    """`worth` >= 0: how much better the objective gets. Where one more is less than the gap that solves leave open, the two
+    relaxations are compared: on a large cluster they miss little."""
     s = found.solution
+    assert s.objective is not None
     start = s.point if s.point is not None and len(more.columns) == len(found.problem.columns) else None
     again = fleet.solve(more, limits, start)
-    worth = 0.0
-    if again.objective is not None and s.objective is not None:
-        worth = again.objective - s.objective
-        worth = max(worth if found.objective == "throughput" else -worth, 0.0)
+    sign = 1.0 if found.objective == "throughput" else -1.0
+    worth = 0.0 if again.objective is None else sign * (again.objective - s.objective)
+    if worth <= limits.gap * abs(s.objective):
+        before, after = fleet.relaxed(found.problem, limits), fleet.relaxed(more, limits)
+        known = before is not None and after is not None
+        small = again.status != "optimal" or s.status != "optimal"
+        worth = sign * (after - before) if known and small else worth  # type: ignore[operator]
     return Price(
         limit=limit,
         one_more=one,
-        worth=worth,
+        worth=max(worth, 0.0),
         unit=UNITS[found.objective],
         marginal=None if marginal is None else abs(marginal),
     )

@@ -134,7 +134,7 @@ class Late:
     share: float
 
 
-def broken(found: Found, made: Sequence[Group], slack: float = 0.02) -> list[Late]:
+def broken(found: Found, made: Sequence[Group], slack: float = 1e-3) -> list[Late]:
     """Groups whose real mix answers later than promised by more than `slack`: to be loaded less and solved again."""
     late = []
     for path in paths(found, made):
