@@ -84,28 +84,29 @@ def _cache(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterato
 
 
 def _fleet(case: Case) -> Iterator[Violation]:
-    """Predicted means against the stored times and batches of all groups. Percentiles say nothing of
-    means."""
-    if (case.workload.rate_rps and case.workload.slo.percentile != "mean") or not case.rps:
+    """Predicted latencies against the stored times of all groups, and against their batches.
+
+    A percentile of TTFT says nothing of the mean over unlike prompts, and a median may lie below a mean.
+    """
+    if not case.rps:
         return
+    percentile = case.workload.slo.percentile if case.workload.rate_rps else "mean"
     predicted, groups = case.plan.predicted, case.groups
-    lone_s = sum(
-        load.rps * groups[name].step.prefill_s
-        for name, load in case.loads.items()
-        if groups[name].role != "decode"
-    )
-    yield from _not_below(
-        "ttft_ms", predicted.ttft_ms.value, 1e3 * lone_s / case.rps, "a mean prompt alone takes"
-    )
+    if percentile == "mean" or len(case.workload.buckets) == 1:
+        prefilling = [(load.rps, groups[name]) for name, load in case.loads.items()]
+        lone_s = sum(rps * g.step.prefill_s for rps, g in prefilling if g.role != "decode") / case.rps
+        yield from _not_below("ttft_ms", predicted.ttft_ms.value, 1e3 * lone_s, "a mean prompt alone takes")
     decoding = [
         (sum(rate for bucket, rate in load.buckets if bucket.osl > 1), groups[name])
         for name, load in case.loads.items()
         if groups[name].role != "prefill"
     ]
-    if rate := sum(rate for rate, _ in decoding):
+    rate = sum(rate for rate, _ in decoding)
+    if rate and percentile != "p50":
         step_ms = 1e3 * sum(rate * group.step.decode_s for rate, group in decoding) / rate
         yield from _not_below("tpot_ms", predicted.tpot_ms.value, step_ms, "decode steps alone take")
-    if len({bucket.osl for bucket in case.workload.buckets}) == 1 or len(decoding) == 1:
+    alike = len({bucket.osl for bucket in case.workload.buckets}) == 1 or len(decoding) == 1
+    if percentile == "mean" and alike:
         yield from _all_in_flight(case)
 
 
