@@ -1,9 +1,10 @@
-"""Queueing formulas against the replay: `python -m benchmarks.queueing [--quick] [--utilisation 0.3 0.6
-0.9]`.
- For each step time, mix of buckets, token budget and utilisation: the relative error of the formula's mean
-and 90th percentile of TTFT and TPOT, the worst bucket's (with its sign); then closed loops (rate too) and
-prefill servers. Arrivals are Poisson with a fixed seed; the formula gets the rates that came out, so that
-luck of the draw is not taken for an error."""
+"""Queueing formulas against the replay: `python -m benchmarks.queueing [--quick]`.
+
+For each step time, mix of buckets, token budget and utilisation: the relative error of the formula's mean and
+90th percentile of TTFT and TPOT, the worst bucket's (with its sign); then closed loops (rate too) and prefill
+servers. Arrivals are Poisson with a fixed seed; the formula gets the rates that came out, so that luck of the
+draw is not taken for an error.
+"""
 
 from __future__ import annotations
 

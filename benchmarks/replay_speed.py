@@ -1,5 +1,6 @@
-"""Requests a minute that the replay gets through on one core: `python -m benchmarks.replay_speed`. Budget:
-100,000."""
+"""Requests a minute that the replay gets through on one core, budget 100,000:
+`python -m benchmarks.replay_speed`.
+"""
 
 from __future__ import annotations
 

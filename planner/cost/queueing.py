@@ -1,32 +1,36 @@
-"""Step times + load -> TPOT, TTFT, utilisation and rate of a server: mean and percentiles, in closed form
-over arrays.
- Doors: `work_s`, `estimate` at given rates, `closed_loop` at a given concurrency. Shapes: n servers x w
-buckets.
- With the linear step of `StepTimes` a request brings `work_s` beside the t0 that all sequences of a step
+"""Step times + load -> TPOT, TTFT, utilisation and rate of a server, mean and percentiles, in closed form.
+
+Doors: `work_s`, `estimate` at given rates, `closed_loop` at a given concurrency.
+Shapes: n servers x w buckets.
+
+With the linear step of `StepTimes` a request brings `work_s` beside the t0 that all sequences of a step
 share, so steps last T = t0 / (1 - ρ) (`queueing_load`); prompts wait in a line that each step serves from
 what the decodes leave of the token budget (`queueing_line`, percentiles in `queueing_tail`); a request's TPOT
 is the mean of the steps it lives through (`queueing_tpot`). `queueing_closed`: a fixed number of requests;
 `queueing_prefill`: servers that only prefill.
- Arrivals are Poisson ("open") or each follows the end of another ("closed"). Beyond the server's capacity
+
+Arrivals are Poisson ("open") or each follows the end of another ("closed"). Beyond the server's capacity
 (utilisation >= 1) times are infinite. Where KV or `max_sequences` bind, requests wait for one of c places as
 in M/G/c (Sakasegawa 1977), W = (1 + cv²)/2 · u^(√(2(c + 1)) - 1) · u / ((1 - u) λ), u the utilisation of the
 places, cv of the decode steps. Preemption is left out: engines that admit by prompt alone preempt from about
 0.8 of the KV on, so keep a margin there.
- Error against the replay, worst bucket of each setting, `python -m benchmarks.queueing` (3 step times, 7
- mixes,
-budgets of 2,048 and 8,192 tokens, utilisation 0.3, 0.6, 0.9; the replay's own noise is 1 to 3 %):
+
+Error against the replay, worst bucket of each setting, `python -m benchmarks.queueing` (3 step times, 7
+mixes, budgets of 2,048 and 8,192 tokens, utilisation 0.3, 0.6, 0.9; the replay's own noise is 1 to 3 %):
 
     open loop, 126 settings     TTFT mean 2.5 %, most 9 %;  p90 4.2 %, most 12 %, 4 beyond 10 %
                                 TPOT mean 1.6 %, most 12 %, 1 beyond;  p90 2.5 %, most 23 %, 3 beyond
     closed loop, 160 settings   rate 0.2 %, most 1 %;  TTFT 1.2 %, most 13 %, 2 beyond;  TPOT 0.2 %, most 1 %
     prefill servers, 126        TTFT mean 3.0 %, most 18 %, 5 beyond;  p90 4.5 %, most 24 %, 15 beyond
- Beyond 10 % are: p90 at utilisation 0.3, where one prompt more or less is a jump (outputs of 12 to 30 tokens:
+
+Beyond 10 % are: p90 at utilisation 0.3, where one prompt more or less is a jump (outputs of 12 to 30 tokens:
 TPOT up to 23 % off); mean TPOT of such outputs at 0.9; mixes with prompts beyond the budget at 0.9 on prefill
 servers; closed loops beyond 0.93. p95 is about as good as p90, p99 of TTFT is up to 40 % off, p50 up to 25 %.
 Near the capacity p90 of TPOT may fall by some per cent with more load, means do not (outputs of 20 tokens and
 more). In a closed loop with outputs of exactly equal length requests stay together in groups for ever, and
 TTFT is up to a full step longer than here. With `max_sequences` binding TTFT is within 20 % at 0.9; of KV see
-above."""
+above.
+"""
 
 from __future__ import annotations
 

@@ -1,15 +1,18 @@
 """A closed loop: a fixed number of requests, the next one enters when one ends.
- Of N requests in flight M = min(N, what KV and batch hold) are in the server; a request spends K + c steps
+
+Of N requests in flight M = min(N, what KV and batch hold) are in the server; a request spends K + c steps
 there, K = osl - 1 of them decoding and c before its first token, and steps last T = t0 / (1 - ρ) on average.
 By Little's law, with X requests/s and the mean work E[work] of a request, ρ = X E[work]:
 
     M = X E[K + c] T,   X = M / (E[K + c] t0 + M E[work])
- exact; only c is approximate: 1 for a prompt that fits the step, more for one cut into chunks or in a line of
-others. Requests enter at the end of a step, with those whose sequences ended in the same step: at random
-where lengths differ; where all outputs are equal, requests that once shared a step do so for ever, so whole
-steps' worth of prompts come at once. Requests beyond M wait outside for (N - M) / X.
- Error of means: `python -m benchmarks.queueing`. Percentiles are rougher: prompts met at random, as in the
-open loop, with a constant number of sequences."""
+
+exact; only c is approximate: 1 for a prompt that fits the step, more for one cut into chunks or in a line of
+others. Requests enter at the end of a step, with those whose sequences ended in the same step,
+taken to meet at random as they do where lengths differ. Requests beyond M wait outside for (N - M) / X.
+
+Error of means: `python -m benchmarks.queueing`. Percentiles are rougher: prompts met at random, as in the
+open loop, with a constant number of sequences.
+"""
 
 from __future__ import annotations
 

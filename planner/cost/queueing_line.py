@@ -1,25 +1,31 @@
 """The line of prompts: what waits before each step, and the mean time to first token.
- Prompts are computed in order of arrival, each step taking what fits: a gated queue in bulk. Before a step
-the line holds Q seconds of prompt work, of which it serves m = min(Q, β), β = `full_s`; it leaves R = Q - m
-and lasts S = D + m, D the `gap_s`. Meanwhile work A arrives, Poisson: E[A|S] = ρ_p S, Var[A|S] = S Σλp².
+
+Prompts are computed in order of arrival, each step taking what fits: a gated queue in bulk. Before a step the
+line holds Q seconds of prompt work, of which it serves m = min(Q, β), β = `full_s`; it leaves R = Q - m and
+lasts S = D + m, D the `gap_s`. Meanwhile work A arrives, Poisson: E[A|S] = ρ_p S, Var[A|S] = S Σλp².
 Conservation gives E[m] = ρ_p T. Squaring Q' = R + A in steady state, R m = R β:
 
-    0 = -2 E[Q m] + E[m²] + 2 ρ_p E[R S] + T Σλp² + ρ_p² E[S²] E[R] = (T Σλp² + ρ_p² (D² + 2 D E[m]) - (1 -
-    ρ_p²) E[m²]) / 2 (β - ρ_p (D_f + β))                                  (1)
- exact but for E[m²], which lies between two limits: no chunk waits (R = 0, so (1) gives it, with the squares
+    0 = -2 E[Q m] + E[m²] + 2 ρ_p E[R S] + T Σλp² + ρ_p² E[S²]
+    E[R] = (T Σλp² + ρ_p² (D² + 2 D E[m]) - (1 - ρ_p²) E[m²]) / 2 (β - ρ_p (D_f + β))                  (1)
+
+exact but for E[m²], which lies between two limits: no chunk waits (R = 0, so (1) gives it, with the squares
 of chunks in place of p²) and every step with prompts is full (E[m²] = β E[m]); a smooth minimum joins them.
 D_f, the gap of full steps, is longer than D: while the line is served many sequences start. From the mean
 seen by steps, n, and by the clock, n_t:
 
-    n_f = n + (1 - P)(n_t - n) / (φ - P),   P = E[m]/β the share of full steps, φ = P (D + β)/T their share of
-    time.
- A request arrives in a step of length-biased duration: it waits E[S²]/2T for its end, finds E[R S]/T + ρ_p
+    n_f = n + (1 - P)(n_t - n) / (φ - P),   P = E[m]/β,   φ = P (D + β)/T,
+
+P the share of full steps and φ their share of time.
+
+A request arrives in a step of length-biased duration: it waits E[S²]/2T for its end, finds E[R S]/T + ρ_p
 E[S²]/2T of work before it, and takes as many steps as that work and its own prompt fill. They hold also the
 work of prompts behind it that fit its last step. The number of steps of a prompt is a step function of the
 work before it, so nobody, one whole prompt and more than one are told apart (a geometric number of prompts
 before it).
- Error against the replay: `python -m benchmarks.queueing`. Gated queues: Takagi, Analysis of Polling Systems,
-1986, of which this is the case of one queue."""
+
+Error against the replay: `python -m benchmarks.queueing`. Gated queues: Takagi, Analysis of Polling Systems,
+1986, of which this is the case of one queue.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,17 @@
 """A prefill server: whole prompts in order of arrival, as many a step as fit the token budget, at least one.
- The line of `planner.cost.queueing_line` with D = t0, but a server that can be empty: then the next prompt
+
+The line of `planner.cost.queueing_line` with D = t0, but a server that can be empty: then the next prompt
 starts at once, alone. With P0 the chance that a step leaves nobody, x̄ and x² the prompts' mean work and its
 square, β the work of a full step (for one bucket: of the whole prompts that fit), S = t0 + m:
 
     E[m] = (ρ t0 + P0 x̄) / (1 - ρ)                      P0 ≈ exp(-λ E[S]) while steps are not full
     E[R] = (E[S] Σλp² + ρ² (t0² + 2 t0 E[m]) + P0 x² - (1 - ρ²) E[m²]) / 2 (β - ρ (t0 + β))
- An arrival finds the server busy ρ E[S]/E[m] of the time. Where one prompt fills a step this is Pollaczek and
+
+An arrival finds the server busy ρ E[S]/E[m] of the time. Where one prompt fills a step this is Pollaczek and
 Khinchine's formula for service t0 + p; where any number fits, a gated queue. Percentiles: Weibull above t0 +
 p, its variation from the second moment of the wait of M/G/1, E[W²] = 2 E[W]² + λ E[y³] / 3 (1 - ρ) (Takács).
-Error: `python -m benchmarks.queueing`."""
+Error: `python -m benchmarks.queueing`.
+"""
 
 from __future__ import annotations
 

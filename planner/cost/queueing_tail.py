@@ -1,10 +1,12 @@
 """Percentiles: of the time to first token, and of a gamma variable.
- TTFT = floor + Z: the floor is the request's own steps with nobody before it; Z, the rest, is a mixture. With
+
+TTFT = floor + Z: the floor is the request's own steps with nobody before it; Z, the rest, is a mixture. With
 the chance that the clock finds a step without prompts, Z is what is left of that step, uniform on (0, D);
 else it depends on whose prompt is in work, bucket j with the chance of its share of time, and Z is Weibull
 with that bucket's mean and variance: the residual of the step (uniform), prompts that share the next one (as
 many as arrive in a step, so narrower the smaller they are), and the line (half uniform, the rest of one long
-prompt, at low load; exponential at high load). The quantile of the mixture is found by bisection."""
+prompt, at low load; exponential at high load). The quantile of the mixture is found by bisection.
+"""
 
 from __future__ import annotations
 

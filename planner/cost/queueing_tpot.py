@@ -1,6 +1,6 @@
-"""Time per output token: the mean length of the steps in which a request decodes, its variance and
-percentiles.
- Steps follow S_k = t0 + decodes + prompts, where an arrival in one step adds its prompt to the next and its
+"""Time per output token, mean and percentiles: the mean length of the steps in which a request decodes.
+
+Steps follow S_k = t0 + decodes + prompts, where an arrival in one step adds its prompt to the next and its
 decodes to the K = osl - 1 after: a branching process with ρ offspring per unit of length. To second order all
 of it follows from the response ψ of later steps to one arrival and from the covariance λT Σ ψ_i ψ_{i+j}. A
 request sees, over its K steps, T plus
@@ -10,12 +10,15 @@ request sees, over its K steps, T plus
 - the line it leaves behind: while it waited, work b gathered; each unit of b above the mean line b̄ lengthens
   later steps by 1/(1 - ρ_p) in all, but by no more than (β - E[m]) a step, so within K steps: c·b/(c + b), c
   = K · slack (2).
- With ρ_p = 0 it is the queue with processor sharing and a set-up per step, whose number of sequences is
+
+With ρ_p = 0 it is the queue with processor sharing and a set-up per step, whose number of sequences is
 negative binomial: T = (t0 + own) / (1 - ρ) exactly. Prompts multiply the slow terms by Z = 1/(1 - ρ_p) each
 time; where the line is full a share P of the steps, sequences start as fast as the line feeds them, whatever
 the steps' length: such feedback is cut by (1 - P).
- The variance adds the same three; percentiles are of a gamma variable above t0 + own (two moments), widened
-and cut as the length of a full step is approached. Error: `python -m benchmarks.queueing`."""
+
+The variance adds the same three; percentiles are of a gamma variable above t0 + own (two moments), widened
+and cut as the length of a full step is approached. Error: `python -m benchmarks.queueing`.
+"""
 
 from __future__ import annotations
 

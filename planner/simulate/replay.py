@@ -1,6 +1,6 @@
-"""Replay of requests on one deployment, as discrete events: the truth that `planner.cost.queueing` is tested
-against.
- A step of a server lasts what `StepTimes` says. Before each step waiting requests enter in order of arrival
+"""Replay of requests on one deployment: the truth that `planner.cost.queueing` is tested against.
+
+A step of a server lasts what `StepTimes` says. Before each step waiting requests enter in order of arrival
 while fewer than `max_sequences` are in the batch and prompt + tokens made + 1 fits in `kv_tokens` beside what
 is held (an empty server takes any one); a request holds its whole prompt from entry and one token more for
 each token made. In a step every sequence with a finished prompt makes one token; what that leaves of
@@ -8,18 +8,23 @@ each token made. In a step every sequence with a finished prompt makes one token
 end of the step that finishes the prompt. If more than `kv_tokens` are held after a step, the sequences that
 entered last go back to the head of the queue one by one (prompt and tokens made are computed again, the time
 of the first token stays). Steps that begin before an arrival do not see it.
- Pipeline stages: with `step.stages` > 1 a prompt's first token, and so all its later ones, come (stages - 1)
+
+Pipeline stages: with `step.stages` > 1 a prompt's first token, and so all its later ones, come (stages - 1)
 times its last chunk's work later: the last chunk still has to pass the other stages. c equal chunks then take
 (c + stages - 1)/c times the prompt's work.
- Routing: `round_robin` deals requests in turn; `least_requests` to the fewest unfinished ones (what the step
+
+Routing: `round_robin` deals requests in turn; `least_requests` to the fewest unfinished ones (what the step
 in progress finishes counts as finished), lowest index on ties. In a closed loop the next request goes to the
 replica where one just finished.
- A prefill-decode pair (`replay_pair`): prefill servers take whole prompts, first come first served, as many
-as fit the token budget (at least one); each prompt's KV then travels for `latency_s` + bytes / bandwidth,
+
+A prefill-decode pair (`replay_pair`): prefill servers take whole prompts, first come first served, as many as
+fit the token budget (at least one); each prompt's KV then travels for `latency_s` + bytes / bandwidth,
 transfers beside each other; the decode servers hold prompt + first token from entry and only decode.
- Error: none against these rules; the four cases `chunked_*` of tests/simulate come out to the last digit
+
+Error: none against these rules; the four cases `chunked_*` of tests/simulate come out to the digits
 stored. What the rules leave out of a real engine (host work between steps, block-granular KV, speculative
-tokens) is not modelled."""
+tokens) is not modelled.
+"""
 
 from __future__ import annotations
 

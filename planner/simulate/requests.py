@@ -1,5 +1,4 @@
-"""What goes into a replay and what comes out of it: requests, the rules of a server, the times of every
-request."""
+"""What goes into a replay and what comes out: requests, the rules of a server, the times of each request."""
 
 from __future__ import annotations
 

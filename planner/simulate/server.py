@@ -1,14 +1,16 @@
-"""One server of a replay: continuous batching with chunked prefill, jumping over steps in which nothing
-changes.
- All decoding sequences make one token a step. So a sequence that joins after step k with m tokens made has
+"""One server of a replay: continuous batching with chunked prefill, in jumps while nothing changes.
+
+All decoding sequences make one token a step. So a sequence that joins after step k with m tokens made has
 made m + (s - k) after step s, whatever happens: it is stored as its `origin` k - m and ends after step origin
 + osl. A heap of those ends, the number of decoding sequences and the sum of their contexts are the whole
 state, and a step costs O(1) however many sequences decode. While no prompt is in work and nothing enters or
 ends, k steps last
 
     k·(t0 + sequence_s·n + context_s·context) + context_s·n·k·(k - 1)/2
- because each adds n tokens of context, and are taken at once. The rules: docstring of
-`planner.simulate.replay`."""
+
+because each adds n tokens of context, and are taken at once. The rules: docstring of
+`planner.simulate.replay`.
+"""
 
 from __future__ import annotations
 
