@@ -25,7 +25,7 @@ from planner.inputs.workload import Workload
 from planner.plans import schema
 from planner.plans.assemble import Found, assemble, groups, proof
 from planner.problems.fleet import Traffic
-from planner.search import Question, find, unserved
+from planner.search import Question, find, simplest, unserved
 from solvers.linear import Limits
 
 EXTRA_SHARE = 0.3
@@ -87,7 +87,7 @@ def plan(
     found = find(question, pool, limits)
     if found.solution.objective is None:
         raise infeasible.explain(question, pool, found, limits)
-    return finish(asked, question, found, limits, began)
+    return finish(asked, question, simplest(question, found, limits), limits, began)
 
 
 def read(

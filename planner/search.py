@@ -6,7 +6,7 @@ The bound printed is the first solve's: easing only removes fleets, so it holds 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cluster_configs.schema import ResolvedCluster
@@ -19,7 +19,7 @@ from planner.problems import fleet as stated
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
 from solvers.fleet_extract import value as fleet_value
-from solvers.linear import Limits
+from solvers.linear import Limits, Status, gap, judge
 
 CUTS = 16
 """Rounds of verify and ease."""
@@ -72,7 +72,48 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
             break
         problem = eased(problem, late, round_)
         solution = fleet.solve(problem, left(limits, until))
-    return replace(found, solution=_bounded(found.solution, bound, limits, question.objective))
+    if found.solution.bound != bound:
+        found = replace(found, solution=judged(replace(found.solution, bound=bound), limits, question.objective))
+    return found
+
+
+def simplest(question: Question, best: Found, limits: Limits) -> Found:
+    """The simplest fleet within the asked gap of the bound: one layout everywhere, else no prefill/decode split, else `best`.
+
+    A model that is off by ten percent has no business telling apart plans that differ by one; people have to run them.
+    """
+    s = best.solution
+    if s.status == "interrupted" or s.bound is None or limits.gap == 0 or len(s.replicas) == 1:
+        return best
+    alone = one_layout(best)
+    ways: list[Callable[[Candidate], bool]] = [lambda c: c.id in alone, lambda c: c.role == "mixed"]
+    for keep in ways:
+        rival = restricted(question, best, keep, limits)
+        if rival is None or rival.solution.objective is None or len(rival.solution.replicas) >= len(s.replicas):
+            continue
+        if gap(rival.solution.objective, s.bound) <= limits.gap:
+            same = replace(rival.solution, point=None, bound=s.bound, status="optimal")
+            return replace(best, solution=judged(same, limits, question.objective))
+    return best
+
+
+def one_layout(best: Found) -> set[str]:
+    """Ids of one mixed candidate a class: the one that serves most of the whole mix when it is repeated."""
+    most: dict[str, tuple[float, str]] = {}
+    for c in best.pool.candidates:
+        column = best.problem.columns.get(c.id)
+        if c.role != "mixed" or column is None or len(column.buckets) < len(best.problem.share):
+            continue
+        need = max(sum(u * best.problem.share[w] for w, u in row.items()) for row in column.use.values())
+        rate = best.problem.stocks[c.node_class].most(c.gpus) / need
+        most[c.node_class] = max(most.get(c.node_class, (0.0, "")), (rate, c.id))
+    return {c for _, c in most.values()}
+
+
+def restricted(question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits) -> Found | None:
+    """The best fleet of some of the candidates; None where that leaves none."""
+    pool = replace(best.pool, candidates=tuple(c for c in best.pool.candidates if keep(c)))
+    return find(question, pool, limits) if pool.candidates else None
 
 
 def left(limits: Limits, until: float) -> Limits:
@@ -95,15 +136,13 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
     return replace(best, objective=fleet_value(problem, best), bound=s.bound, status=s.status, solver=s.solver)
 
 
-def _bounded(s: FleetSolution, bound: float | None, limits: Limits, objective: Objective) -> FleetSolution:
-    """`s` with the bound of the uncut problem."""
-    if s.objective is None or bound is None or s.bound == bound:
+def judged(s: FleetSolution, limits: Limits, objective: Objective) -> FleetSolution:
+    """`s` with the status that its objective deserves against its bound."""
+    if s.objective is None or s.bound is None:
         return s
-    from solvers.linear import judge
-
     sign = -1.0 if objective == "throughput" else 1.0
-    stopped = "time_limit" if s.status not in ("interrupted",) else s.status
-    return replace(s, bound=bound, status=judge(sign * s.objective, sign * bound, limits, stopped))
+    stopped: Status = "interrupted" if s.status == "interrupted" else "time_limit"
+    return replace(s, status=judge(sign * s.objective, sign * s.bound, limits, stopped))
 
 
 def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProblem:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from planner.candidates.candidate import Candidate
 from planner.plans.assemble import Found, Group, groups
 from planner.plans.schema import Alternative
-from planner.search import Question, find
+from planner.search import Question, find, one_layout, restricted
 from solvers.linear import Limits
 
 RUNNERS_UP = 3
@@ -38,17 +38,9 @@ def alternatives(question: Question, best: Found, chosen: Sequence[Group], limit
 
 
 def _one_layout(question: Question, best: Found, chosen: Sequence[Group], limits: Limits) -> list[Alternative]:
-    """The same replica everywhere: on each class the one layout that serves most when it is repeated."""
-    most: dict[str, tuple[float, str]] = {}
-    for c in best.pool.candidates:
-        column = best.problem.columns.get(c.id)
-        if c.role != "mixed" or column is None or len(column.buckets) < len(best.problem.share):
-            continue
-        need = max(sum(u * best.problem.share[w] for w, u in row.items()) for row in column.use.values())
-        rate = best.problem.stocks[c.node_class].most(c.gpus) / need
-        most[c.node_class] = max(most.get(c.node_class, (0.0, "")), (rate, c.id))
-    alone = {c for _, c in most.values()}
-    if not alone or {g.candidate.id for g in chosen} == alone:
+    """The same replica everywhere."""
+    alone = one_layout(best)
+    if not alone or {g.candidate.id for g in chosen} <= alone:
         return []
     rival = _solve(question, best, lambda c: c.id in alone, limits)
     if rival is None:
@@ -62,8 +54,7 @@ def _kind(c: Candidate) -> tuple[str, str]:
 
 
 def _solve(question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits) -> Found | None:
-    pool = replace(best.pool, candidates=tuple(c for c in best.pool.candidates if keep(c)))
-    rival = find(question, pool, limits) if pool.candidates else None
+    rival = restricted(question, best, keep, limits)
     return rival if rival is not None and rival.solution.objective is not None else None
 
 
@@ -87,6 +78,8 @@ def _alternative(best: Found, rival: Found, what: str, why: str) -> Alternative:
     a, b = best.solution.objective, rival.solution.objective
     assert a is not None and b is not None
     loss = (a - b if best.objective == "throughput" else b - a) / abs(a) if a else 0.0
+    if loss < -1e-6:
+        why = f"{-loss:.1%} better, within the gap asked for: not worth more kinds of replicas ({why})"
     return Alternative(what=what, objective=b, loss=max(loss, 0.0), why=why)
 
 
