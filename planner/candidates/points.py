@@ -11,7 +11,7 @@ is kept. Shapes: m points x w buckets; all quantities are one server's (one atte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -148,7 +148,9 @@ def prefilling(s: Setup, index: Ints, levels: Floats) -> Points:
     Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the queueing formula's to say.
     """
     none, isl = np.zeros(len(index)), np.full(len(index), float(s.mix.isl @ s.mix.share))
-    step = s.model.step_times(s.designs.take(index), none, isl, none + s.token_budget)  # busy servers fill their steps
+    one, full = min(s.mix.prompt, float(s.token_budget)), float(s.token_budget)
+    lone, busy = (s.model.step_times(s.designs.take(index), none, isl, none + tokens) for tokens in (one, full))
+    step = _through(lone, one, busy, full)
     each = np.repeat(np.arange(len(index)), len(levels))
     step = StepTimes(*(x[each] for x in vars(step).values()))
     level = np.tile(levels, len(index))
@@ -156,6 +158,15 @@ def prefilling(s: Setup, index: Ints, levels: Floats) -> Points:
     work = np.stack([predict(s, step, np.tile(one, (len(level), 1)), "prefill").utilisation for one in alone], axis=1)
     rate = level / (work @ s.mix.share)
     return _points(s, index[each], level, step, rate, work, "prefill")
+
+
+def _through(a: StepTimes, at: float, b: StepTimes, to: float) -> StepTimes:
+    """The line through two prefill steps of `at` and `to` prompt tokens: right for a lone prompt and for a busy server's full steps."""
+    if to <= at:
+        return b
+    first, second = a.t0_s + a.prefill_s_per_token * at, b.t0_s + b.prefill_s_per_token * to
+    slope = np.clip((second - first) / (to - at), 0.0, second / to)
+    return replace(b, t0_s=second - slope * to, prefill_s_per_token=slope)
 
 
 def rounded_up(points: Points, promise: Promise, caution: tuple[float, float], role: Role) -> Floats:

@@ -38,7 +38,8 @@ def tightest(pool: Pool, slo: Slo) -> Tightest | None:
     """Of all designs that fit: the one that comes nearest to the SLO with a single sequence in the batch."""
     best: tuple[float, Tightest] | None = None
     for (node, engine), s in pool.setups.items():
-        fits = np.flatnonzero(s.memory.kv_bytes > 0)
+        there = s.designs.gpus <= s.model.node_class.gpus
+        fits = np.flatnonzero((s.memory.kv_bytes > 0) & there)
         if len(fits) == 0:
             continue
         ttft, tpot = quickest(s, fits)

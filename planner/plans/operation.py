@@ -12,8 +12,7 @@ import numpy as np
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Setup, kv_in_use, predict
-from planner.cost.queueing import prefill_s
-from planner.cost.shape import Floats, StepTimes
+from planner.cost.shape import Floats, Ints, StepTimes
 
 ROUNDS = 8
 """At most, of the fixed point of batch and step time."""
@@ -63,7 +62,6 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     sequences = e.sequences
     role = "prefill" if context == 0 else c.role
     kv = kv_in_use(s, index, step, e, sequences, role)
-    prompt = float(prefill_s(step, mix.new, mix.isl)[0] @ share + step.t0_s[0]) if c.role != "decode" else 0.0
     decode = float(step.t0_s[0] + sequences[0] * (step.sequence_s[0] + step.context_s_per_token[0] * context))
     return Operation(
         rate[0],
@@ -72,9 +70,17 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         float(sequences[0]),
         max(float(e.utilisation[0]), float((rate * kv).sum())),
         decode if context else 0.0,
-        prompt,
+        0.0 if c.role == "decode" else alone_s(s, index, share),
         step,
     )
+
+
+def alone_s(s: Setup, index: Ints, share: Floats) -> float:
+    """Seconds that the mean prompt of the mix takes by itself, chunk after chunk."""
+    new, isl = float(s.mix.new @ share), float(s.mix.isl @ share)
+    chunks = np.ceil(new / s.token_budget)
+    keys = isl - new + new / 2
+    return float(chunks * s.model.step_s(s.designs.take(index), 0.0, 0.0, new / chunks, keys)[0])
 
 
 def _index(s: Setup, c: Candidate) -> int:
