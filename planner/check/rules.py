@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from planner.check import (
     budgets,
+    idle,
     memory,
     packing,
     proof,
@@ -41,6 +42,7 @@ RULES = (
     *SHAPE,
     Rule("memory", "weights, KV cache, activations and reserve fit every GPU", memory.violations),
     Rule("packing", "all replicas fit on their nodes and scale-up domains at once", packing.violations),
+    Rule("idle", "no GPU idles without a warning and its reason", idle.violations),
     Rule("transfer", "KV and activation flows fit NICs and zone links", transfer.violations),
     Rule(
         "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations

@@ -298,6 +298,24 @@ def smaller_domains(d: Document, rng: Random) -> bool | None:
     return None
 
 
+@breaks("idle_not_told")
+def idle_gpus_not_told(d: Document, rng: Random) -> bool | None:
+    told = any(warning["code"] == "idle_gpus" for warning in d["warnings"])
+    if not told or d["proof"]["sense"] == "min":
+        return False
+    d["warnings"] = []
+    return None
+
+
+@breaks("idle_not_told")
+def a_replica_fewer(d: Document, rng: Random) -> bool | None:
+    several = [r for r in d["replicas"] if r["count"] > 1]
+    if not several or d["proof"]["sense"] == "min":
+        return False
+    rng.choice(several)["count"] -= 1
+    return None
+
+
 # routing and transfer
 
 

@@ -214,6 +214,21 @@ def nodes_in_use(scene: Scene, specs: Sequence[Spec]) -> dict[str, int]:
     return {name: -(-used // scene.device(name).gpus_per_node) for name, used in gpus.items()}
 
 
+def idle(scene: Scene, specs: Sequence[Spec]) -> list[dict[str, Any]]:
+    """A warning for each class with GPUs that no replica takes."""
+    warnings = []
+    for node in scene.cluster["nodes"]:
+        name, device = node["name"], scene.device(node["name"])
+        taken = sum(spec.count * spec.stage_gpus * list(spec.node_classes).count(name) for spec in specs)
+        if left := node["count"] * device.gpus_per_node - taken:
+            reason = "they would add nothing to what the others serve"
+            message = f"{left} {device.name} idle: {reason}"
+            warnings.append(
+                {"code": "idle_gpus", "message": message, "class": name, "count": left, "reason": reason}
+            )
+    return warnings
+
+
 def band(value: float) -> dict[str, float]:
     return {"value": value, "low": 0.9 * value, "high": 1.1 * value}
 
@@ -238,7 +253,7 @@ def make(scene: Scene, specs: Sequence[Spec]) -> Plan:
         "routing": routing(scene, ways, rps),
         "predicted": predicted(scene, specs, groups, ways),
         "prices": [],
-        "warnings": [],
+        "warnings": idle(scene, specs),
         "alternatives": [],
     }
     rps_band = document["predicted"]["rps"]["value"]
@@ -397,12 +412,6 @@ def golden() -> Plan:
         Spec("d1", ["l"], count=2, role="decode", tp=4, batch=24, precision="fp8"),
     ]
     plan = make(scene, specs)
-    idle = {
-        "code": "idle_gpus",
-        "message": "8 of 32 l40s idle: they would add nothing",
-        "class": "l",
-        "count": 8,
-    }
     extras = {
         "prices": [
             {
@@ -413,7 +422,6 @@ def golden() -> Plan:
                 "marginal": 0.36,
             }
         ],
-        "warnings": [idle | {"reason": "they would add nothing to what the others serve"}],
         "alternatives": [
             {
                 "what": "no prefill/decode split",

@@ -1,0 +1,36 @@
+"""Where as much as possible is to be served, every GPU works, or the plan says which don't and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cluster_configs.schema import NodeClass
+from planner.check.case import Case
+from planner.check.proof import goal
+from planner.check.violation import Violation
+
+
+def violations(case: Case) -> Iterator[Violation]:
+    """Idle GPUs of each class against the `idle_gpus` warnings."""
+    if goal(case) != "throughput":
+        return
+    for node_class in case.cluster.classes:
+        idle = node_class.gpus - _used(case, node_class)
+        told = sum(
+            warning.count or 0
+            for warning in case.plan.warnings
+            if warning.code == "idle_gpus" and warning.node_class == node_class.id and warning.reason
+        )
+        if idle != told:
+            text = f"{idle} of {node_class.gpus} GPUs are idle, warnings with a reason speak of {told}"
+            yield Violation("idle_not_told", f"class {node_class.id}", text)
+
+
+def _used(case: Case, node_class: NodeClass) -> int:
+    """GPUs of the class that replicas take."""
+    return sum(
+        replica.count * stage.gpus
+        for replica in case.plan.replicas
+        for stage in replica.stages
+        if stage.node_class == node_class.id
+    )
