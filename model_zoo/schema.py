@@ -230,6 +230,13 @@ class ModelCard(Strict):
         """All layers in order."""
         return tuple(self.layer(name) for run in self.layers for _ in range(run.times) for name in run.of)
 
+    @cached_property
+    def kinds(self) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
+        """The distinct layers, and for each layer in order which of them it is."""
+        names = [name for run in self.layers for _ in range(run.times) for name in run.of]
+        index = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        return tuple(self.layer(name) for name in index), tuple(index[name] for name in names)
+
     def layer(self, name: str) -> Layer:
         """The layer written `name`, "mixer/ffn" with "-" for none."""
         mixer, _, ffn = name.partition("/")

@@ -8,6 +8,8 @@ way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cluster_configs.schema import NodeClass
@@ -64,21 +66,26 @@ class CostModel:
         Exact at the operating point without prompts, and with one chunk that attends to context/2 tokens;
         slopes are central differences, clipped to be >= 0 with t0 >= 0.
         """
-        b, ctx, new, _ = self._spread(designs, sequences, context, chunk, 0.0)
+        b, ctx, new, none = self._spread(designs, sequences, context, chunk, 0.0)
         b, ctx, new = np.maximum(b, 1e-3), np.maximum(ctx, 1.0), np.maximum(new, 1.0)
-        stages, none = stages_of(self.card, designs), np.zeros(len(designs))
-
-        def at(b: Floats, ctx: Floats, tokens: Floats = none, keys: Floats = none) -> Floats:
-            return self._round_s(designs, stages, b, ctx, tokens, keys)
-
-        here = at(b, ctx)
-        by_context = (at(b, ctx * (1 + SPREAD)) - at(b, ctx * (1 - SPREAD))) / (2 * SPREAD * b * ctx)
-        by_sequence = (at(b * (1 + SPREAD), ctx) - at(b * (1 - SPREAD), ctx)) / (2 * SPREAD * b)
+        up, down, keys = 1 + SPREAD, 1 - SPREAD, ctx / 2
+        here, longer, shorter, more, fewer, alone, meeting = self._at_once(
+            designs,
+            [
+                (b, ctx, none, none),
+                (b, ctx * up, none, none),
+                (b, ctx * down, none, none),
+                (b * up, ctx, none, none),
+                (b * down, ctx, none, none),
+                (b, ctx, new, none),
+                (b, ctx, new, keys),
+            ],
+        )
+        by_context = (longer - shorter) / (2 * SPREAD * b * ctx)
+        by_sequence = (more - fewer) / (2 * SPREAD * b)
         slope = np.clip(by_sequence, 0.0, here / b)
         per_context = np.clip(by_context, 0.0, slope / ctx)
         per_sequence = slope - per_context * ctx
-        keys = ctx / 2
-        alone, meeting = at(b, ctx, new, none), at(b, ctx, new, keys)
         per_pair = np.maximum((meeting - alone) / (new * keys), 0.0)
         per_token = np.maximum((meeting - here) / new - per_pair * keys, 0.0)
         t0 = np.maximum(here - slope * b, 0.0)
@@ -142,6 +149,14 @@ class CostModel:
     def _spread(self, designs: Designs, *args: Floats | float) -> tuple[Floats, ...]:
         """Every argument as an array of shape (n,)."""
         return tuple(np.broadcast_to(np.asarray(a, dtype=np.float64), (len(designs),)) for a in args)
+
+    def _at_once(self, designs: Designs, points: Sequence[tuple[Floats, ...]]) -> Floats:
+        """`_round_s` at several `points` of each design, shape (points, n): in one pass, as for few designs
+        the calls cost
+        more than the arithmetic."""
+        every = designs.take(np.tile(np.arange(len(designs)), len(points)))
+        args = (np.concatenate(parts) for parts in zip(*points, strict=True))
+        return self._round_s(every, stages_of(self.card, every), *args).reshape(len(points), -1)
 
     def _round_s(
         self, designs: Designs, stages: Stages, b: Floats, ctx: Floats, new: Floats, keys: Floats

@@ -59,28 +59,14 @@ class Stages:
 def stages_of(card: ModelCard, designs: Designs, layers: Sequence[tuple[int, int]] | None = None) -> Stages:
     """The stages of each design: by `stage_layers`, or the ranges `layers` (then pp is their number in all
     designs)."""
-    kinds, seen = _kinds(card)
-    before = np.zeros((len(card.stack) + 1, len(kinds)))
-    np.cumsum(np.eye(len(kinds))[seen], axis=0, out=before[1:])
-    bounds = _bounds(len(card.stack), designs, layers)
+    kinds, seen = card.kinds
+    before = np.zeros((len(seen) + 1, len(kinds)))
+    np.cumsum(np.eye(len(kinds))[list(seen)], axis=0, out=before[1:])
+    bounds = _bounds(len(seen), designs, layers)
     stage = np.arange(bounds.shape[1])[None, :]
     pp = designs.pp[:, None]
     counts = before[bounds[..., 1]] - before[bounds[..., 0]]
     return Stages(kinds, counts, stage < pp, (stage == 0) & (pp > 0), stage == pp - 1)
-
-
-def _kinds(card: ModelCard) -> tuple[tuple[Layer, ...], list[int]]:
-    """The distinct layers, and for each layer of the model which of them it is."""
-    index: dict[tuple[int, int], int] = {}
-    kinds: list[Layer] = []
-    seen = []
-    for layer in card.stack:
-        key = id(layer.mixer), id(layer.ffn)
-        if key not in index:
-            index[key] = len(kinds)
-            kinds.append(layer)
-        seen.append(index[key])
-    return tuple(kinds), seen
 
 
 def _bounds(total: int, designs: Designs, layers: Sequence[tuple[int, int]] | None) -> NDArray[np.int64]:
