@@ -12,7 +12,7 @@ from typing import Any
 from cluster_configs.reading import from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
-from planner.candidates.generate import ENGINES, Ask, Pool, generate
+from planner.candidates.generate import ENGINES, MOST_GPUS, Ask, Pool, generate
 from planner.candidates.points import Mix, Promise
 from planner.cost.precision import precisions
 from planner.errors import InputError, MeshwrightError
@@ -65,16 +65,26 @@ def plan(
     on_progress: Progress | None = None,
     **options: Any,
 ) -> schema.Plan:
-    """The best plan for serving `model` on `cluster` (a path, a resolved cluster, or None with `gpus="8xH100"`).
+    """The best plan for serving `model` on `cluster` (a path, a resolved cluster, or None with
+    `gpus="8xH100"`).
 
-    `options`: the fields of `planner.inputs.options.Options`; `budget` also as text. `work_limit` (branch-and-bound nodes) makes
-    the answer the same on any machine. Raises InputError, Infeasible, OutOfTime. The plan returned has passed `check`.
+    `options`: the fields of `planner.inputs.options.Options`; `budget` also as text. `work_limit`
+    (branch-and-bound nodes) makes
+    the answer the same on any machine. Raises InputError, Infeasible, OutOfTime. The plan returned has passed
+    `check`.
     """
     began = time.perf_counter()
     tell = on_progress or (lambda text: None)
     if calibration is not None:
         raise InputError("calibration files are not read yet", where="--calibration")
-    loads = {"isl": isl, "osl": osl, "rate": rate, "ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "percentile": percentile}
+    loads = {
+        "isl": isl,
+        "osl": osl,
+        "rate": rate,
+        "ttft_ms": ttft_ms,
+        "tpot_ms": tpot_ms,
+        "percentile": percentile,
+    }
     asked = read(cluster, model, gpus, workload, loads, options)
     limits = Limits(asked.options.gap, asked.options.time_limit_s, work_limit, seed=asked.options.seed)
     if profile is not None:
@@ -103,14 +113,20 @@ def read(
 
     if (cluster is None) == (gpus is None):
         raise InputError("name one cluster: a YAML file, or --gpus", hint="--gpus 8xH100")
-    resolved = cluster if isinstance(cluster, ResolvedCluster) else from_gpus(gpus) if gpus else read_cluster(str(cluster))
+    resolved = (
+        cluster
+        if isinstance(cluster, ResolvedCluster)
+        else from_gpus(gpus)
+        if gpus
+        else read_cluster(str(cluster))
+    )
     notes = list(resolved.warnings)
     card = model
     if not isinstance(card, ModelCard):
         card, more = catalog.find(card)
         notes += more
     if isinstance(workload, Workload):
-        load, defaulted = workload, []
+        load, defaulted = workload, list[str]()
     else:
         load, defaulted = read_workload(workload, **loads)
     chosen = options_of(options)
@@ -118,7 +134,9 @@ def read(
     names = ("objective", "engine", "precision", "kv_precision")
     defaulted += [f"options.{name}" for name in names if name not in asked_for]
     warnings = [schema.PlanWarning(code="input", message=text) for text in notes]
-    return Asked(resolved, card, load, chosen, goal(chosen, load, resolved), defaulted, warnings + lowered(chosen))
+    return Asked(
+        resolved, card, load, chosen, goal(chosen, load, resolved), defaulted, warnings + lowered(chosen)
+    )
 
 
 def options_of(given: dict[str, Any]) -> Options:
@@ -141,13 +159,23 @@ def goal(options: Options, workload: Workload, cluster: ResolvedCluster) -> Obje
     priced = all(node.price_usd_per_hour is not None for node in cluster.classes)
     if options.objective == "cost" and not priced:
         bare = next(n.id for n in cluster.classes if n.price_usd_per_hour is None)
-        raise InputError(f"objective cost needs a price for every node; `{bare}` has none", where="--objective", hint="add price_usd_per_hour, or --objective gpus")
+        raise InputError(
+            f"objective cost needs a price for every node; `{bare}` has none",
+            where="--objective",
+            hint="add price_usd_per_hour, or --objective gpus",
+        )
     if options.budget.usd_per_hour is not None and not priced:
         bare = next(n.id for n in cluster.classes if n.price_usd_per_hour is None)
-        raise InputError(f"a budget in dollars needs a price for every node; `{bare}` has none", where="--budget", hint="add price_usd_per_hour")
+        raise InputError(
+            f"a budget in dollars needs a price for every node; `{bare}` has none",
+            where="--budget",
+            hint="add price_usd_per_hour",
+        )
     if options.objective is not None:
         if options.objective != "throughput" and workload.rate_rps is None:
-            raise InputError(f"objective {options.objective} needs a rate to serve", where="--objective", hint="add --rate")
+            raise InputError(
+                f"objective {options.objective} needs a rate to serve", where="--objective", hint="add --rate"
+            )
         return options.objective
     if workload.rate_rps is None:
         return "throughput"
@@ -158,14 +186,17 @@ def lowered(options: Options) -> list[schema.PlanWarning]:
     """A precision that was asked for is flagged: the planner never buys speed with quality by itself."""
     named = {"--precision": options.precision, "--kv-precision": options.kv_precision}
     return [
-        schema.PlanWarning(code="precision", message=f"{option} {value}: not the checkpoint's own; check the quality")
+        schema.PlanWarning(
+            code="precision", message=f"{option} {value}: not the checkpoint's own; check the quality"
+        )
         for option, value in named.items()
         if value
     ]
 
 
 def candidates(asked: Asked) -> tuple[Asked, Pool, Question]:
-    """Candidates that keep the SLO; a default SLO that nothing meets is relaxed to the tightest that can be met."""
+    """Candidates that keep the SLO; a default SLO that nothing meets is relaxed to the tightest that can be
+    met."""
     pool, question = _generate(asked)
     problem = question.state(pool.candidates)
     if not unserved(problem):
@@ -213,7 +244,8 @@ def _generate(asked: Asked) -> tuple[Pool, Question]:
 
 
 def _relaxed(asked: Asked, near: infeasible.Tightest) -> Asked | None:
-    """The workload with the defaulted limits loosened just enough; None where a limit that was asked for stands in the way."""
+    """The workload with the defaulted limits loosened just enough; None where a limit that was asked for
+    stands in the way."""
     slo, changed = asked.workload.slo, {}
     for field, best in (("ttft_ms", near.ttft_s * 1e3), ("tpot_ms", near.tpot_s * 1e3)):
         limit = getattr(slo, field)
@@ -224,14 +256,20 @@ def _relaxed(asked: Asked, near: infeasible.Tightest) -> Asked | None:
         changed[field] = float(infeasible.ceil_to(best))
     if not changed:
         return None
-    words = ", ".join(f"{k.removesuffix('_ms').upper()} {getattr(slo, k):g} -> {v:g} ms" for k, v in changed.items())
-    note = schema.PlanWarning(code="slo_relaxed", message=f"nothing meets the default SLO; relaxed to the tightest that can be met: {words}")
+    words = ", ".join(
+        f"{k.removesuffix('_ms').upper()} {getattr(slo, k):g} -> {v:g} ms" for k, v in changed.items()
+    )
+    note = schema.PlanWarning(
+        code="slo_relaxed",
+        message=f"nothing meets the default SLO; relaxed to the tightest that can be met: {words}",
+    )
     workload = asked.workload.model_copy(update={"slo": slo.model_copy(update=changed)})
     return replace(asked, workload=workload, warnings=[*asked.warnings, note])
 
 
 def finish(asked: Asked, question: Question, found: Found, limits: Limits, began: float) -> schema.Plan:
-    """Explain, assemble and check a solved fleet. Ctrl-C while explaining ends that: the plan is there already."""
+    """Explain, assemble and check a solved fleet. Ctrl-C while explaining ends that: the plan is there
+    already."""
     made = groups(found)
     extras: dict[str, Any] = {"warnings": asked.warnings}
     if found.solution.status != "interrupted":
@@ -251,7 +289,8 @@ def space_words(asked: Asked) -> str:
     """What the bound speaks of."""
     engine = asked.options.engine
     engines = "all engines'" if engine == "any" else f"all {engine}-valid"
-    return f"{engines} tp x pp x attention-dp x ep designs up to 144 GPUs, one device class a replica, mixed and prefill/decode, by operating batch"
+    designs = f"{engines} tp x pp x attention-dp x ep designs of usual sizes up to {MOST_GPUS} GPUs"
+    return f"{designs}, one device class a replica, mixed and prefill/decode, by operating batch"
 
 
 def problem_of(asked: Asked) -> schema.Problem:

@@ -1,6 +1,8 @@
-"""From candidates to a solved fleet: state, solve, verify at the real mix, load less what broke its promise, solve again, spread the load.
+"""From candidates to a solved fleet: state, solve, verify at the real mix, load less what broke its promise,
+solve again, spread the load.
 
-The bound printed is the first solve's: easing only removes fleets, so it holds for what is left, and says how much honesty cost.
+The bound printed is the first solve's: easing only removes fleets, so it holds for what is left, and says how
+much honesty cost.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class Question:
 
 
 def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem | None = None) -> Found:
-    """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where there is none."""
+    """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where
+    there is none."""
     until = time.monotonic() + limits.seconds
     problem = problem or question.state(pool.candidates)
     solution = fleet.solve(problem, limits)
@@ -73,14 +76,18 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
         problem = eased(problem, late, round_)
         solution = fleet.solve(problem, left(limits, until))
     if found.solution.bound != bound:
-        found = replace(found, solution=judged(replace(found.solution, bound=bound), limits, question.objective))
+        found = replace(
+            found, solution=judged(replace(found.solution, bound=bound), limits, question.objective)
+        )
     return found
 
 
 def simplest(question: Question, best: Found, limits: Limits) -> Found:
-    """The simplest fleet within the asked gap of the bound: one layout everywhere, else no prefill/decode split, else `best`.
+    """The simplest fleet within the asked gap of the bound: one layout everywhere, else no prefill/decode
+    split, else `best`.
 
-    A model that is off by ten percent has no business telling apart plans that differ by one; people have to run them.
+    A model that is off by ten percent has no business telling apart plans that differ by one; people have to
+    run them.
     """
     s = best.solution
     if s.status == "interrupted" or s.bound is None or limits.gap == 0 or len(s.replicas) == 1:
@@ -89,7 +96,11 @@ def simplest(question: Question, best: Found, limits: Limits) -> Found:
     ways: list[Callable[[Candidate], bool]] = [lambda c: c.id in alone, lambda c: c.role == "mixed"]
     for keep in ways:
         rival = restricted(question, best, keep, limits)
-        if rival is None or rival.solution.objective is None or len(rival.solution.replicas) >= len(s.replicas):
+        if (
+            rival is None
+            or rival.solution.objective is None
+            or len(rival.solution.replicas) >= len(s.replicas)
+        ):
             continue
         if gap(rival.solution.objective, s.bound) <= limits.gap:
             same = replace(rival.solution, point=None, bound=s.bound, status="optimal")
@@ -110,19 +121,23 @@ def one_layout(best: Found) -> set[str]:
     return {c for _, c in most.values()}
 
 
-def restricted(question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits) -> Found | None:
+def restricted(
+    question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits
+) -> Found | None:
     """The best fleet of some of the candidates; None where that leaves none."""
     pool = replace(best.pool, candidates=tuple(c for c in best.pool.candidates if keep(c)))
     return find(question, pool, limits) if pool.candidates else None
 
 
 def left(limits: Limits, until: float) -> Limits:
-    """`limits` with what is left of the time until `until` (on the monotonic clock): never nothing, so that a started answer is finished."""
+    """`limits` with what is left of the time until `until` (on the monotonic clock): never nothing, so that a
+    started answer is finished."""
     return replace(limits, seconds=max(until - time.monotonic(), LEAST_S))
 
 
 def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
-    """Of the fleets exactly as good as `s`, one with fewer GPUs and less work on them: a second solve with the first's answer as a row."""
+    """Of the fleets exactly as good as `s`, one with fewer GPUs and less work on them: a second solve with
+    the first's answer as a row."""
     row = {"cost": "usd_per_hour", "energy": "watts", "gpus": "gpus", "throughput": None}
     if s.objective is None or s.rate <= 0 or problem.objective not in row or s.status == "interrupted":
         return s
@@ -133,7 +148,9 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
     best = fleet.solve(same, quick, s.point)
     if best.objective is None:
         return s
-    return replace(best, objective=fleet_value(problem, best), bound=s.bound, status=s.status, solver=s.solver)
+    return replace(
+        best, objective=fleet_value(problem, best), bound=s.bound, status=s.status, solver=s.solver
+    )
 
 
 def judged(s: FleetSolution, limits: Limits, objective: Objective) -> FleetSolution:
@@ -146,7 +163,8 @@ def judged(s: FleetSolution, limits: Limits, objective: Objective) -> FleetSolut
 
 
 def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProblem:
-    """The problem with each late column charged more for its traffic, or cut off from the bucket where no load is light enough."""
+    """The problem with each late column charged more for its traffic, or cut off from the bucket where no
+    load is light enough."""
     columns = dict(problem.columns)
     for bad in late:
         if bad.candidate not in columns or bad.bucket not in columns[bad.candidate].buckets:
@@ -164,7 +182,8 @@ def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProb
 
 
 def unserved(problem: FleetProblem) -> list[int]:
-    """Buckets that no column and no pair may serve on the nodes there are (columns of one node more are priced, not run)."""
+    """Buckets that no column and no pair may serve on the nodes there are (columns of one node more are
+    priced, not run)."""
     there = [c for c in problem.columns.values() if problem.stocks[c.stock].most(c.gpus) > 0]
     served = {w for c in there if c.group is None for w in c.buckets}
     ends = {(c.group, w) for c in there if c.group is not None for w in c.buckets}

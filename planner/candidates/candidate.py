@@ -1,4 +1,5 @@
-"""A candidate: one replica design at one operating point on one node class, with what it can serve. A MILP column."""
+"""A candidate: one replica design at one operating point on one node class, with what it can serve. A MILP
+column."""
 
 from __future__ import annotations
 
@@ -27,18 +28,30 @@ class Design:
 
     def __str__(self) -> str:
         """Only what is not 1: "tp4 pp2", "dp8 ep8"."""
-        parts = [("tp", self.tp), ("pp", self.pp), ("dp", self.attn_dp), ("moe_tp", self.moe_tp), ("ep", self.ep)]
-        shown = [f"{name}{size}" for name, size in parts if size > 1 and not (name == "moe_tp" and self.ep == 1)]
+        parts = [
+            ("tp", self.tp),
+            ("pp", self.pp),
+            ("dp", self.attn_dp),
+            ("moe_tp", self.moe_tp),
+            ("ep", self.ep),
+        ]
+        shown = [
+            f"{name}{size}" for name, size in parts if size > 1 and not (name == "moe_tp" and self.ep == 1)
+        ]
         return " ".join(shown) or "1 GPU"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """`use[j][w]`: share of one replica's resource j (busy, kv) that one request/s of bucket w fills, in seconds.
+    """`use[j][w]`: share of one replica's resource j (busy, kv) that one request/s of bucket w fills, in
+    seconds.
 
-    Buckets absent from `use` cannot be served within the SLO at this operating point. Times are predictions at the
-    operating point under the workload's own mix: `ttft_s[w]`, and `tpot_s` for every bucket. `batch` counts the
-    sequences in flight on the replica, `kv_bytes` the KV room of one GPU. `measured` marks a row of the user's own table.
+    Buckets absent from `use` cannot be served within the SLO at this operating point. Times are predictions
+    at the
+    operating point under the workload's own mix: `ttft_s[w]`, and `tpot_s` for every bucket. `batch` counts
+    the
+    sequences in flight on the replica, `kv_bytes` the KV room of one GPU. `measured` marks a row of the
+    user's own table.
     """
 
     id: str
@@ -54,8 +67,11 @@ class Candidate:
     tpot_s: float = 0.0
     ttft_s: Mapping[str, float] = field(default_factory=dict)
     precisions: Precisions | None = None
-    late_s: float = 0.0  # its part of a pair's TTFT, cautious and rounded up: that of its slowest bucket, or a decode step
-    handoff_s: Mapping[str, float] = field(default_factory=dict)  # a prompt's KV cache over the replica's own NICs
+    # its part of a pair's TTFT, cautious and rounded up: that of its slowest bucket, or a decode step
+    late_s: float = 0.0
+    handoff_s: Mapping[str, float] = field(
+        default_factory=dict
+    )  # a prompt's KV cache over the replica's own NICs
     joined: bool = False  # spans nodes and needs one scale-up domain
     measured: bool = False
     price_usd_per_hour: float | None = None  # only of measured rows that name one

@@ -1,14 +1,22 @@
 """Drop candidates that another one makes pointless.
 
-A dominates B when both live on the same class, k = gpus(B)/gpus(A) is whole and k replicas of A fit wherever one of B stands
-(`_fits`), they have the same role and transfer partners, and for every bucket w that B serves: A serves it, k replicas of A need no
-more of *any* of their resources for one request/s than B needs of *one* of its own, answer no later, and draw no more watts.
+A dominates B when both live on the same class, k = gpus(B)/gpus(A) is whole and k replicas of A fit wherever
+one of B stands
+(`_fits`), they have the same role and transfer partners, and for every bucket w that B serves: A serves it, k
+replicas of A need no
+more of *any* of their resources for one request/s than B needs of *one* of its own, answer no later, and draw
+no more watts.
 
-Proof. Take a plan with B. Put k replicas of A where each B stood. Let f be B's traffic and b the one resource of B: for every resource j
-of A, sum_w use_A[j,w] f_w / k <= sum_w use_B[b,w] f_w <= n_B, since that holds bucket by bucket; so A carries f within its own limits.
-Objective and budgets (GPUs, dollars, watts) do not rise, latency does not either: a pair's is TTFT(prefill) + transfer + a decode step, and
-where A is smaller than B its slower transfer is charged to A in full (transfer <= what B's partner takes + what A's NICs take). k replicas of
-A have the NICs of one B. Hence some optimal plan has no B.                                                             QED
+Proof. Take a plan with B. Put k replicas of A where each B stood. Let f be B's traffic and b the one resource
+of B: for every resource j
+of A, sum_w use_A[j,w] f_w / k <= sum_w use_B[b,w] f_w <= n_B, since that holds bucket by bucket; so A carries
+f within its own limits.
+Objective and budgets (GPUs, dollars, watts) do not rise, latency does not either: a pair's is TTFT(prefill) +
+transfer + a decode step, and
+where A is smaller than B its slower transfer is charged to A in full (transfer <= what B's partner takes +
+what A's NICs take). k replicas of
+A have the NICs of one B. Hence some optimal plan has no B.
+         QED
 
 The resource b must be the same for all buckets of B; where B's two resources cross, nothing is dropped by it.
 """
@@ -44,8 +52,10 @@ def undominated(
 ) -> list[Candidate]:
     """The candidates that no other makes pointless, in their first order; of equals the first stays.
 
-    `partners`: a name for each prefill and decode candidate, the same for those that may pair with exactly the same others; where
-    that is known, how late they are no longer matters. Without it pairs are only known to agree on the engine.
+    `partners`: a name for each prefill and decode candidate, the same for those that may pair with exactly
+    the same others; where
+    that is known, how late they are no longer matters. Without it pairs are only known to agree on the
+    engine.
     """
     pools: dict[tuple[object, ...], list[Candidate]] = defaultdict(list)
     for c in candidates:
@@ -76,7 +86,9 @@ def _survivors(
     alive: list[int] = []
     for b in order:
         serves = np.isfinite(peak[b])
-        a = np.array([i for i in alive if gpus[b] % gpus[i] == 0 and _fits(pool[i], pool[b], node_gpus)], dtype=int)
+        a = np.array(
+            [i for i in alive if gpus[b] % gpus[i] == 0 and _fits(pool[i], pool[b], node_gpus)], dtype=int
+        )
         times = gpus[b] // gpus[a]
         needs = peak[a][:, serves] / times[:, None]
         carries = np.zeros(len(a), dtype=bool)
@@ -90,7 +102,8 @@ def _survivors(
 
 
 def _uses(pool: Sequence[Candidate], buckets: Sequence[str]) -> Floats:
-    """Use of each resource, shape (candidates, resources, buckets); infinite where a bucket isn't served. A row of zeros stands for
+    """Use of each resource, shape (candidates, resources, buckets); infinite where a bucket isn't served. A
+    row of zeros stands for
     a resource that a candidate doesn't have: it never excuses anyone."""
     use = np.zeros((len(pool), max(len(c.use) for c in pool), len(buckets)))
     for i, c in enumerate(pool):
@@ -100,7 +113,8 @@ def _uses(pool: Sequence[Candidate], buckets: Sequence[str]) -> Floats:
 
 
 def _fits(a: Candidate, b: Candidate, node_gpus: int) -> bool:
-    """True when gpus(b)/gpus(a) replicas of `a` fit where one `b` stands: in its share of a node, or in its whole nodes."""
+    """True when gpus(b)/gpus(a) replicas of `a` fit where one `b` stands: in its share of a node, or in its
+    whole nodes."""
     if b.gpus <= node_gpus:
         return True  # a divides b: the same GPUs of the same node
     times, nodes = b.gpus // a.gpus, -(-b.gpus // node_gpus)

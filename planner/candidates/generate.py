@@ -1,9 +1,14 @@
-"""All replica designs worth a column: engine-valid layouts of each node class, at their operating points, dominated ones dropped.
+"""All replica designs worth a column: engine-valid layouts of each node class, at their operating points,
+dominated ones dropped.
 
-Space: for each class x engine: every (tp, pp, attn_dp, moe_tp, ep) that the engine accepts for the model (`engine_rules`), up to
-`MOST_GPUS` GPUs a replica, of the usual sizes (`usual_sizes`), and one node more than the class has (so that "one more node" is priced in the same space); roles mixed, prefill,
-decode. Batch: for one bucket the largest that keeps SLO and KV room is enough for throughput, dollars and GPUs (its rate is the highest
-of that design, `points`); for several buckets, watts and latency a grid below it, too, each under the workload's mix and for
+Space: for each class x engine: every (tp, pp, attn_dp, moe_tp, ep) that the engine accepts for the model
+(`engine_rules`), up to
+`MOST_GPUS` GPUs a replica, of the usual sizes (`usual_sizes`), and one node more than the class has (so that
+"one more node" is priced in the same space); roles mixed, prefill,
+decode. Batch: for one bucket the largest that keeps SLO and KV room is enough for throughput, dollars and
+GPUs (its rate is the highest
+of that design, `points`); for several buckets, watts and latency a grid below it, too, each under the
+workload's mix and for
 each bucket alone.
 """
 
@@ -50,7 +55,8 @@ GRID = np.unique(np.round(2.0 ** np.arange(0, 10.01, 0.5)))
 """Batches offered beside the largest, the same for every SLO, so that a looser one only adds points."""
 
 RESERVING = ("trtllm",)
-"""Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no evict)."""
+"""Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no
+evict)."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> P
             if s is None:
                 continue
             considered += len(s.designs)
-            fits = np.flatnonzero(s.memory.kv_bytes > 0)
+            fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
             fitting += len(fits)
             setups[node.id, engine] = s
             for made in _of_setup(s, node, engine, fits, ask):
@@ -106,9 +112,11 @@ def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> P
 
 
 def usual_sizes(gpus: Ints, node_gpus: int) -> NDArray[np.bool_]:
-    """Which replica sizes are offered: whole nodes; inside a node of 2, 4, 8 … GPUs powers of two, inside an odd one any.
+    """Which replica sizes are offered: whole nodes; inside a node of 2, 4, 8 … GPUs powers of two, inside an
+    odd one any.
 
-    >>> [g for g in range(1, 25) if usual_sizes(np.array([g]), 8)[0]], [g for g in range(1, 13) if usual_sizes(np.array([g]), 6)[0]]
+    >>> [g for g in range(1, 25) if usual_sizes(np.array([g]), 8)[0]], [g for g in range(1, 13) if
+    usual_sizes(np.array([g]), 6)[0]]
     ([1, 2, 4, 8, 16, 24], [1, 2, 3, 4, 5, 6, 12])
     """
     even = node_gpus & (node_gpus - 1) == 0
@@ -137,8 +145,9 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, caution)
 
 
-def _of_setup(s: Setup, node: NodeClass, engine: str, fits: Floats, ask: Ask) -> Iterator[list[Candidate]]:
-    """Candidates of every role and focus: the workload's mix, and each bucket alone where there are several."""
+def _of_setup(s: Setup, node: NodeClass, engine: str, fits: Ints, ask: Ask) -> Iterator[list[Candidate]]:
+    """Candidates of every role and focus: the workload's mix, and each bucket alone where there are
+    several."""
     w = len(s.mix.share)
     focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 else [None]
     for focus in focuses:
@@ -156,7 +165,7 @@ def _only(mix: Mix, w: int) -> Mix:
     return replace(mix, share=share)
 
 
-def _points(s: Setup, fits: Floats, role: Role, ask: Ask) -> Points:
+def _points(s: Setup, fits: Ints, role: Role, ask: Ask) -> Points:
     """Operating points of the designs `fits` in `role`."""
     if role == "prefill" or s.mix.steps == 0:
         return prefilling(s, fits, LEVELS)
@@ -171,8 +180,11 @@ def _points(s: Setup, fits: Floats, role: Role, ask: Ask) -> Points:
     return batched(s, index, batch, role)
 
 
-def _use(points: Points, i: int, served: list[int], dp: int, role: Role, s: Setup) -> dict[str, dict[str, float]]:
-    """Shares of a replica's time, KV room and tokens a step that one request/s fills; rows that another always exceeds are left out."""
+def _use(
+    points: Points, i: int, served: list[int], dp: int, role: Role, s: Setup
+) -> dict[str, dict[str, float]]:
+    """Shares of a replica's time, KV room and tokens a step that one request/s fills; rows that another
+    always exceeds are left out."""
     rows = {"busy": points.work_s[i] / points.load[i], "kv": points.kv_share[i]}
     if role != "prefill":
         tokens = s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0)
@@ -194,7 +206,9 @@ def draw(s: Setup, points: Points, role: Role) -> Floats:
     return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)
 
 
-def _named(points: Points, node: NodeClass, engine: str, role: Role, focus: int | None, s: Setup) -> Iterator[Candidate]:
+def _named(
+    points: Points, node: NodeClass, engine: str, role: Role, focus: int | None, s: Setup
+) -> Iterator[Candidate]:
     """Points as candidates, in shares of a whole replica (attn_dp servers)."""
     designs = s.designs.take(points.index)
     watts = draw(s, points, role)

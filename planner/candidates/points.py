@@ -1,11 +1,14 @@
-"""Operating points: what servers of many designs deliver with so many sequences in the batch, and the largest batch that keeps the promise.
+"""Operating points: what servers of many designs deliver with so many sequences in the batch, and the largest
+batch that keeps the promise.
 
 A server with B decoding sequences under the workload's mix (shares s_w) makes steps of
 
     T = t0 + B * E[work] / E[osl - 1]            E[.] over the mix; t0 and work by the step linearised at B
 
-so it takes rate = B / (E[osl - 1] * T). Larger batches share t0 among more sequences: the rate never falls with B, so for one
-bucket the best point is the largest B that keeps the SLO and the KV room; for several, smaller ones may matter and a grid of them
+so it takes rate = B / (E[osl - 1] * T). Larger batches share t0 among more sequences: the rate never falls
+with B, so for one
+bucket the best point is the largest B that keeps the SLO and the KV room; for several, smaller ones may
+matter and a grid of them
 is kept. Shapes: m points x w buckets; all quantities are one server's (one attention-dp rank).
 """
 
@@ -27,7 +30,8 @@ LEVELS = np.arange(0.10, 0.96, 0.05)
 """Utilisations offered for prefill servers: less busy ones answer sooner."""
 
 BANDS = np.array([0.25, 0.5, 0.7, 0.85, 0.95, 1.0])
-"""Shares of the TTFT promise that a prefill server's own TTFT is rounded up to: the rest is left for transfer and first decode step."""
+"""Shares of the TTFT promise that a prefill server's own TTFT is rounded up to: the rest is left for transfer
+and first decode step."""
 
 MOST_SEQUENCES = 1024
 """Largest batch a server is planned with: what engines capture graphs and size buffers for."""
@@ -35,7 +39,8 @@ MOST_SEQUENCES = 1024
 
 @dataclass(frozen=True)
 class Mix:
-    """Buckets as arrays (w,): prompt tokens computed and in all, output tokens, share; `held` = output tokens an engine that
+    """Buckets as arrays (w,): prompt tokens computed and in all, output tokens, share; `held` = output tokens
+    an engine that
     reserves for the worst case must reserve for."""
 
     new: Floats
@@ -83,7 +88,9 @@ class Promise:
     def of(slo: Slo, rate_rps: float | None) -> Promise:
         """Without a rate: closed loop, means."""
         ttft, tpot = (np.inf if x is None else x / 1e3 for x in (slo.ttft_ms, slo.tpot_ms))
-        return Promise(ttft, tpot, slo.percentile, "open") if rate_rps else Promise(ttft, tpot, "mean", "closed")
+        return (
+            Promise(ttft, tpot, slo.percentile, "open") if rate_rps else Promise(ttft, tpot, "mean", "closed")
+        )
 
 
 @dataclass(frozen=True)
@@ -103,16 +110,20 @@ class Setup:
     caution: tuple[float, float] = (1.0, 1.0)
 
     def chunk(self, sequences: Floats) -> Floats:
-        """Prompt tokens of a step that has any, (m,), with `sequences` decoding: one mean prompt, or as many as arrive during a step
-        where those are more, cut at the budget. A step's time is convex in them: fewer would hide behind reading the weights."""
+        """Prompt tokens of a step that has any, (m,), with `sequences` decoding: one mean prompt, or as many
+        as arrive during a step
+        where those are more, cut at the budget. A step's time is convex in them: fewer would hide behind
+        reading the weights."""
         steady = sequences * self.mix.prompt / max(self.mix.steps, 1e-9)
         return np.minimum(np.maximum(self.mix.prompt, steady), float(self.token_budget))
 
 
 @dataclass(frozen=True)
 class Points:
-    """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,), the linear step there, `rate`
-    (m,) requests/s at the workload's mix, `work_s` and `kv_share` (m, w) of server time and of KV room that one request/s fills,
+    """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,), the
+    linear step there, `rate`
+    (m,) requests/s at the workload's mix, `work_s` and `kv_share` (m, w) of server time and of KV room that
+    one request/s fills,
     `load` (m,) the utilisation, `meets` (m, w)."""
 
     index: Ints
@@ -143,25 +154,32 @@ def batched(s: Setup, index: Ints, sequences: Floats, role: Role) -> Points:
 
 
 def prefilling(s: Setup, index: Ints, levels: Floats) -> Points:
-    """Points of servers that only prefill, each design of `index` at each of `levels` (share of the time it is busy).
+    """Points of servers that only prefill, each design of `index` at each of `levels` (share of the time it
+    is busy).
 
-    Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the queueing formula's to say.
+    Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the
+    queueing formula's to say.
     """
     none, isl = np.zeros(len(index)), np.full(len(index), float(s.mix.isl @ s.mix.share))
     one, full = min(s.mix.prompt, float(s.token_budget)), float(s.token_budget)
-    lone, busy = (s.model.step_times(s.designs.take(index), none, isl, none + tokens) for tokens in (one, full))
+    lone, busy = (
+        s.model.step_times(s.designs.take(index), none, isl, none + tokens) for tokens in (one, full)
+    )
     step = _through(lone, one, busy, full)
     each = np.repeat(np.arange(len(index)), len(levels))
     step = StepTimes(*(x[each] for x in vars(step).values()))
     level = np.tile(levels, len(index))
     alone = np.eye(len(s.mix.share))
-    work = np.stack([predict(s, step, np.tile(one, (len(level), 1)), "prefill").utilisation for one in alone], axis=1)
+    work = np.stack(
+        [predict(s, step, np.tile(one, (len(level), 1)), "prefill").utilisation for one in alone], axis=1
+    )
     rate = level / (work @ s.mix.share)
     return _points(s, index[each], level, step, rate, work, "prefill")
 
 
 def _through(a: StepTimes, at: float, b: StepTimes, to: float) -> StepTimes:
-    """The line through two prefill steps of `at` and `to` prompt tokens: right for a lone prompt and for a busy server's full steps."""
+    """The line through two prefill steps of `at` and `to` prompt tokens: right for a lone prompt and for a
+    busy server's full steps."""
     if to <= at:
         return b
     first, second = a.t0_s + a.prefill_s_per_token * at, b.t0_s + b.prefill_s_per_token * to
@@ -170,7 +188,8 @@ def _through(a: StepTimes, at: float, b: StepTimes, to: float) -> StepTimes:
 
 
 def rounded_up(points: Points, promise: Promise, caution: tuple[float, float], role: Role) -> Floats:
-    """What a server adds to a pair's TTFT (m,), rounded up so that many pair alike: the TTFT of the slowest bucket it serves to the
+    """What a server adds to a pair's TTFT (m,), rounded up so that many pair alike: the TTFT of the slowest
+    bucket it serves to the
     next of BANDS, a decode step to the TPOT promise."""
     if role == "mixed":
         return np.zeros(len(points.rate))
@@ -187,7 +206,8 @@ def rounded_up(points: Points, promise: Promise, caution: tuple[float, float], r
 def _points(
     s: Setup, index: Ints, sequences: Floats, step: StepTimes, rate: Floats, work: Floats, role: Role
 ) -> Points:
-    """Times at `rate` by the queueing formulas, KV in use by Little's law, and which buckets keep the promise."""
+    """Times at `rate` by the queueing formulas, KV in use by Little's law, and which buckets keep the
+    promise."""
     e = predict(s, step, rate[:, None] * s.mix.share, role)
     kv = kv_in_use(s, index, step, e, sequences, role)
     ttft_s, tpot_s = e.ttft_s * s.caution[0], e.tpot_s * s.caution[1]
@@ -204,17 +224,20 @@ def _points(
 def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
     """TTFT and TPOT of servers at `rate` (m, w) requests/s."""
     m = s.mix
-    return estimate(step, m.new, m.isl, m.osl, rate, s.token_budget, s.promise.percentile, s.promise.loop, role)
+    return estimate(
+        step, m.new, m.isl, m.osl, rate, s.token_budget, s.promise.percentile, s.promise.loop, role
+    )
 
 
-def kv_in_use(
-    s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role
-) -> Floats:
+def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role) -> Floats:
     """Share of a server's KV room that one request/s of each bucket fills, (m, w), by Little's law.
 
-    A prompt in prefill holds half of itself on average, a decoding sequence its prompt and half of its output (all it could
-    need where the engine reserves); waiting requests hold none; a prefix shared in the cache counts once, for nobody. From the room a margin
-    is kept for the spread of what is held: z standard deviations of the sum over B independent sequences, z = 1 in a closed
+    A prompt in prefill holds half of itself on average, a decoding sequence its prompt and half of its output
+    (all it could
+    need where the engine reserves); waiting requests hold none; a prefix shared in the cache counts once, for
+    nobody. From the room a margin
+    is kept for the spread of what is held: z standard deviations of the sum over B independent sequences, z =
+    1 in a closed
     loop (their number is fixed), 2 in an open one (their number is Poisson).
     """
     mix, designs = s.mix, s.designs.take(index)
@@ -223,7 +246,9 @@ def kv_in_use(
     prompt = kv_bytes_per_seq(card, designs, used, mix.new, stage=stage)
     held = kv_bytes_per_seq(card, designs, used, mix.new + reach, stage=stage)
     own = work_s(step, mix.new, mix.isl, mix.osl, "prefill")
-    seconds = own * prompt / 2 if role == "mixed" else own * prompt if role == "prefill" else np.zeros_like(held)
+    seconds = (
+        own * prompt / 2 if role == "mixed" else own * prompt if role == "prefill" else np.zeros_like(held)
+    )
     if role != "prefill":
         seconds = seconds + (mix.osl - 1) * np.where(np.isfinite(e.tpot_s), e.tpot_s, 1e9) * held
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
@@ -238,7 +263,8 @@ def kv_in_use(
 
 
 def largest(s: Setup, index: Ints, role: Role) -> Ints:
-    """The largest batch of a server (m,) at which some bucket keeps the promise; 0 where not even one sequence does."""
+    """The largest batch of a server (m,) at which some bucket keeps the promise; 0 where not even one
+    sequence does."""
     low, high = np.zeros(len(index), dtype=np.int64), np.full(len(index), MOST_SEQUENCES + 1)
     while (high - low > 1).any():
         middle = np.maximum((low + high) // 2, 1)

@@ -1,4 +1,5 @@
-"""What else could have been run, what it loses, and why: the other phase split, and the best fleet without each chosen design."""
+"""What else could have been run, what it loses, and why: the other phase split, and the best fleet without
+each chosen design."""
 
 from __future__ import annotations
 
@@ -9,14 +10,17 @@ from dataclasses import replace
 from planner.candidates.candidate import Candidate
 from planner.plans.assemble import Found, Group, groups
 from planner.plans.schema import Alternative
-from planner.search import Question, find, one_layout, restricted
+from planner.search import Question, one_layout, restricted
 from solvers.linear import Limits
 
 RUNNERS_UP = 3
 
 
-def alternatives(question: Question, best: Found, chosen: Sequence[Group], limits: Limits) -> list[Alternative]:
-    """The other way to treat the phases, one layout everywhere, then runners-up, all within `limits.seconds`."""
+def alternatives(
+    question: Question, best: Found, chosen: Sequence[Group], limits: Limits
+) -> list[Alternative]:
+    """The other way to treat the phases, one layout everywhere, then runners-up, all within
+    `limits.seconds`."""
     until = time.monotonic() + limits.seconds
     each = replace(limits, seconds=limits.seconds / (RUNNERS_UP + 2))
     made = [_other_phases(question, best, chosen, each)]
@@ -37,7 +41,9 @@ def alternatives(question: Question, best: Found, chosen: Sequence[Group], limit
     return made
 
 
-def _one_layout(question: Question, best: Found, chosen: Sequence[Group], limits: Limits) -> list[Alternative]:
+def _one_layout(
+    question: Question, best: Found, chosen: Sequence[Group], limits: Limits
+) -> list[Alternative]:
     """The same replica everywhere."""
     alone = one_layout(best)
     if not alone or {g.candidate.id for g in chosen} <= alone:
@@ -46,14 +52,20 @@ def _one_layout(question: Question, best: Found, chosen: Sequence[Group], limits
     if rival is None:
         return []
     others = groups(rival)
-    return [_alternative(best, rival, "one layout everywhere", f"{describe(others)}; {_why(best, chosen, others)}")]
+    return [
+        _alternative(
+            best, rival, "one layout everywhere", f"{describe(others)}; {_why(best, chosen, others)}"
+        )
+    ]
 
 
 def _kind(c: Candidate) -> tuple[str, str]:
     return c.node_class, str(c.design)
 
 
-def _solve(question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits) -> Found | None:
+def _solve(
+    question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits
+) -> Found | None:
     rival = restricted(question, best, keep, limits)
     return rival if rival is not None and rival.solution.objective is not None else None
 
@@ -76,7 +88,8 @@ def _other_phases(question: Question, best: Found, chosen: Sequence[Group], limi
 
 def _alternative(best: Found, rival: Found, what: str, why: str) -> Alternative:
     a, b = best.solution.objective, rival.solution.objective
-    assert a is not None and b is not None
+    assert a is not None
+    assert b is not None
     loss = (a - b if best.objective == "throughput" else b - a) / abs(a) if a else 0.0
     if loss < -1e-6:
         why = f"{-loss:.1%} better, within the gap asked for: not worth more kinds of replicas ({why})"
@@ -110,8 +123,12 @@ def limit(g: Group) -> str:
     """The limit that keeps a replica from taking more: KV room, TPOT, TTFT, or none of these."""
     op, s = g.operation, g.setup
     shares = {
-        "the TPOT limit": max(op.tpot_s) * s.caution[1] / s.promise.tpot_s if g.candidate.role != "prefill" else 0.0,
-        "the TTFT limit": max(op.ttft_s) * s.caution[0] / s.promise.ttft_s if g.candidate.role != "decode" else 0.0,
+        "the TPOT limit": max(op.tpot_s) * s.caution[1] / s.promise.tpot_s
+        if g.candidate.role != "prefill"
+        else 0.0,
+        "the TTFT limit": max(op.ttft_s) * s.caution[0] / s.promise.ttft_s
+        if g.candidate.role != "decode"
+        else 0.0,
         "KV room": _kv_share(g),
     }
     name, share = max(shares.items(), key=lambda item: item[1])

@@ -1,4 +1,5 @@
-"""Why nothing can be done, and the smallest change that would help: memory, SLO, rate, budget, in this order."""
+"""Why nothing can be done, and the smallest change that would help: memory, SLO, rate, budget, in this
+order."""
 
 from __future__ import annotations
 
@@ -48,7 +49,10 @@ def tightest(pool: Pool, slo: Slo) -> Tightest | None:
         if best is None or far[i] < best[0]:
             d = s.designs.take(fits[i : i + 1])
             name = f"tp{d.tp[0]} pp{d.pp[0]}" + (f" dp{d.attn_dp[0]}" if d.attn_dp[0] > 1 else "")
-            best = (float(far[i]), Tightest(float(ttft[i]), float(tpot[i]), f"{name} on {node} with {engine}"))
+            best = (
+                float(far[i]),
+                Tightest(float(ttft[i]), float(tpot[i]), f"{name} on {node} with {engine}"),
+            )
     return best[1] if best else None
 
 
@@ -69,10 +73,14 @@ def too_slow(near: Tightest, slo: Slo) -> Infeasible:
     if slo.tpot_ms is not None and near.tpot_s * 1e3 > slo.tpot_ms:
         missed.append(("TPOT", "--tpot-ms", near.tpot_s * 1e3, slo.tpot_ms))
     if not missed:
-        return Infeasible("no replica design serves every bucket within the SLO", hint="loosen the SLO, or add GPUs")
+        return Infeasible(
+            "no replica design serves every bucket within the SLO", hint="loosen the SLO, or add GPUs"
+        )
     what = " and ".join(f"{n} {asked:g} ms (best {best:.4g} ms)" for n, _, best, asked in missed)
     hint = " ".join(f"{option} {ceil_to(best)}" for _, option, best, _ in missed)
-    return Infeasible(f"no replica design keeps {what}; the nearest is {near.design}, one request at a time", hint=hint)
+    return Infeasible(
+        f"no replica design keeps {what}; the nearest is {near.design}, one request at a time", hint=hint
+    )
 
 
 def ceil_to(x: float) -> str:
@@ -88,7 +96,9 @@ def ceil_to(x: float) -> str:
 def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> MeshwrightError:
     """Candidates exist but no fleet: the rate is too high, or a budget too small."""
     if found.solution.status == "time_limit":
-        return OutOfTime("time limit reached before any plan was found", hint="--time-limit with more seconds")
+        return OutOfTime(
+            "time limit reached before any plan was found", hint="--time-limit with more seconds"
+        )
     free = replace(question, budget=Budget())
     within = found.problem
     unbounded = replace(within, budget={})
@@ -102,13 +112,18 @@ def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> Mes
     most = fleet.solve(replace(within, objective="throughput", demand=None), limits)
     ceiling = most.objective or 0.0
     hints = [f"--rate {_floor_to(ceiling)}"] if ceiling > 0 else []
-    budgeted = bool(within.budget) and fleet.solve(replace(unbounded, objective="gpus"), limits).objective is not None
+    budgeted = (
+        bool(within.budget)
+        and fleet.solve(replace(unbounded, objective="gpus"), limits).objective is not None
+    )
     if budgeted:
         hints.append(_budget_hint(free, unbounded, question, limits))
     else:
         hints += _more_nodes(replace(within, budget={}), limits)
     reason = "within the budget" if budgeted else "by these nodes within the SLO"
-    return Infeasible(f"{rate:g} req/s cannot be served {reason}: at most {ceiling:.4g} req/s", hint=" or ".join(hints))
+    return Infeasible(
+        f"{rate:g} req/s cannot be served {reason}: at most {ceiling:.4g} req/s", hint=" or ".join(hints)
+    )
 
 
 def _floor_to(x: float) -> str:
@@ -122,7 +137,8 @@ def _budget_hint(free: Question, unbounded: fleet.FleetProblem, question: Questi
     parts = []
     demand = free.traffic.rate_rps or 1e-6
     for name in question.state(()).budget:
-        s = fleet.solve(replace(unbounded, objective=objective_of[name], demand=demand), limits)  # type: ignore[arg-type]
+        # type: ignore[arg-type]
+        s = fleet.solve(replace(unbounded, objective=objective_of[name], demand=demand), limits)
         if s.objective is not None:
             parts.append(f"{name}={ceil_to(s.objective) if name != 'gpus' else round(s.objective)}")
     return "--budget " + ",".join(parts) if parts else "a larger budget"
@@ -159,8 +175,14 @@ def does_not_fit(cluster: ResolvedCluster, card: ModelCard, options: Options, po
         moe = any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
         reasons = {why_unsupported(n.device, e, used, moe) for n in cluster.classes for e in engines} - {None}
         listed = "; ".join(sorted(str(r) for r in reasons)[:3])
-        return Infeasible(f"no engine serves {card.name} as {used.gemm} on these devices: {listed}", hint="another checkpoint, or --precision")
-    short = min(float(-s.memory.kv_bytes.max()) for s in pool.setups.values())
+        return Infeasible(
+            f"no engine serves {card.name} as {used.gemm} on these devices: {listed}",
+            hint="another checkpoint, or --precision",
+        )
+    short = min(
+        float(-s.memory.kv_bytes[s.designs.gpus <= s.model.node_class.gpus].max())
+        for s in pool.setups.values()
+    )
     return Infeasible(
         f"{card.name} does not fit on any replica these nodes can form: at best {short / 1e9:.3g} GB a GPU are missing",
         hint=_smallest_fit(cluster, card, options),
@@ -170,10 +192,18 @@ def does_not_fit(cluster: ResolvedCluster, card: ModelCard, options: Options, po
 def _smallest_fit(cluster: ResolvedCluster, card: ModelCard, options: Options) -> str:
     """How many nodes of a class would hold the model, as they are or at a lower precision."""
     used = precisions(card, options.precision, options.kv_precision)
-    need = sum(weight_bytes(card).values()) if options.precision is None else total_params(card) * WEIGHT_BYTES[used.gemm]
+    need = (
+        sum(weight_bytes(card).values())
+        if options.precision is None
+        else total_params(card) * WEIGHT_BYTES[used.gemm]
+    )
     parts = []
     for node in cluster.classes:
         room = 0.85 * node.device.memory_gb * 1e9 * node.gpus_per_node
         parts.append(f"about {int(-(-need // room))} nodes of {node.gpus_per_node} {node.device.name}")
-    lower = "" if used.gemm in ("int4_wo", "nvfp4", "mxfp4") else ", or a checkpoint of lower precision (--precision fp8 or int4_wo)"
+    lower = (
+        ""
+        if used.gemm in ("int4_wo", "nvfp4", "mxfp4")
+        else ", or a checkpoint of lower precision (--precision fp8 or int4_wo)"
+    )
     return f"{' or '.join(parts[:3])}{lower}; `meshwright fit` shows each layout"

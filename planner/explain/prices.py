@@ -1,4 +1,5 @@
-"""What one more of each limit would bring: solved again with it, from the same start; LP duals only as "marginal"."""
+"""What one more of each limit would bring: solved again with it, from the same start; LP duals only as
+"marginal"."""
 
 from __future__ import annotations
 
@@ -20,19 +21,26 @@ def prices(found: Found, limits: Limits) -> list[Price]:
     tries: list[tuple[FleetProblem, str, str, float | None]] = []
     for node in found.cluster.classes:
         stock = found.problem.stocks[node.id]
-        more = replace(found.problem, stocks={**found.problem.stocks, node.id: replace(stock, nodes=stock.nodes + 1)})
+        more = replace(
+            found.problem, stocks={**found.problem.stocks, node.id: replace(stock, nodes=stock.nodes + 1)}
+        )
         one = f"{node.gpus_per_node} GPUs (a node)" if node.gpus_per_node > 1 else "1 GPU (a node)"
         tries.append((more, f"nodes {node.id}", one, marginal.get(("nodes", node.id))))
     for name, value in found.problem.budget.items():
         more = replace(found.problem, budget={**found.problem.budget, name: value * (1 + BUDGET_STEP)})
-        tries.append((more, f"budget {name}", f"{value * BUDGET_STEP:g} {name}", marginal.get(("budget", name))))
+        tries.append(
+            (more, f"budget {name}", f"{value * BUDGET_STEP:g} {name}", marginal.get(("budget", name)))
+        )
     each = replace(limits, seconds=limits.seconds / max(len(tries), 1))
     made = [_price(found, *one, each) for one in tries]
     return sorted(made, key=lambda p: -p.worth)
 
 
-def _price(found: Found, more: FleetProblem, limit: str, one: str, marginal: float | None, limits: Limits) -> Price:
-    """`worth` >= 0: how much better the objective gets. Where one more is less than the gap that solves leave open, the two
+def _price(
+    found: Found, more: FleetProblem, limit: str, one: str, marginal: float | None, limits: Limits
+) -> Price:
+    """`worth` >= 0: how much better the objective gets. Where one more is less than the gap that solves leave
+    open, the two
     relaxations are compared: on a large cluster they miss little."""
     s = found.solution
     assert s.objective is not None

@@ -1,4 +1,5 @@
-"""Solution -> Plan: places replicas on nodes, asks the cost model for each at its real load, adds up, and words the proof."""
+"""Solution -> Plan: places replicas on nodes, asks the cost model for each at its real load, adds up, and
+words the proof."""
 
 from __future__ import annotations
 
@@ -26,7 +27,13 @@ from planner.problems.fleet import transfer_s
 from solvers import linear
 from solvers.fleet import FleetProblem, FleetSolution
 
-UNITS: dict[Objective, str] = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", "latency": "s"}
+UNITS: dict[Objective, str] = {
+    "throughput": "req/s",
+    "cost": "USD/h",
+    "energy": "W",
+    "gpus": "GPUs",
+    "latency": "s",
+}
 Z80 = 1.2815515655
 
 
@@ -73,7 +80,9 @@ def groups(found: Found) -> list[Group]:
         seen[candidate.role] += 1
         name = {"mixed": "r", "prefill": "p", "decode": "d"}[candidate.role] + str(seen[candidate.role])
         setup = found.pool.setups[candidate.node_class, candidate.engine]
-        made.append(Group(name, candidate, count, served[c], operate(setup, candidate, served[c], count), setup))
+        made.append(
+            Group(name, candidate, count, served[c], operate(setup, candidate, served[c], count), setup)
+        )
     return made
 
 
@@ -91,7 +100,8 @@ class Path:
 
 
 def paths(found: Found, made: Sequence[Group]) -> list[Path]:
-    """Every way a request can take. Pair flows are known by group of candidates; inside, they follow the members' own flows."""
+    """Every way a request can take. Pair flows are known by group of candidates; inside, they follow the
+    members' own flows."""
     result = []
     of_column: dict[str, list[Group]] = {}
     for g in made:
@@ -99,7 +109,9 @@ def paths(found: Found, made: Sequence[Group]) -> list[Path]:
         if w_of is None:
             for w, rate in g.served.items():
                 i = int(w)
-                result.append(Path(i, rate, g, None, float(g.operation.ttft_s[i]), float(g.operation.tpot_s[i])))
+                result.append(
+                    Path(i, rate, g, None, float(g.operation.ttft_s[i]), float(g.operation.tpot_s[i]))
+                )
         else:
             of_column.setdefault(w_of, []).append(g)
     for (prefill, decode, w), rate in found.solution.pair_flows.items():
@@ -107,7 +119,9 @@ def paths(found: Found, made: Sequence[Group]) -> list[Path]:
     return sorted(result, key=lambda p: (p.bucket, -p.rate))
 
 
-def _pair_paths(found: Found, senders: list[Group], receivers: list[Group], w: str, rate: float) -> list[Path]:
+def _pair_paths(
+    found: Found, senders: list[Group], receivers: list[Group], w: str, rate: float
+) -> list[Path]:
     def share(members: list[Group], g: Group) -> float:
         return g.served.get(w, 0.0) / max(sum(m.served.get(w, 0.0) for m in members), 1e-30)
 
@@ -127,7 +141,8 @@ def _pair_paths(found: Found, senders: list[Group], receivers: list[Group], w: s
 
 @dataclass(frozen=True)
 class Late:
-    """A replica group that answers `bucket` too late at its real mix; at `share` of its traffic it would not."""
+    """A replica group that answers `bucket` too late at its real mix; at `share` of its traffic it would
+    not."""
 
     candidate: str
     bucket: str
@@ -135,7 +150,8 @@ class Late:
 
 
 def broken(found: Found, made: Sequence[Group], slack: float = 1e-3) -> list[Late]:
-    """Groups whose real mix answers later than promised by more than `slack`: to be loaded less and solved again."""
+    """Groups whose real mix answers later than promised by more than `slack`: to be loaded less and solved
+    again."""
     late = []
     for path in paths(found, made):
         if _keeps(found, path, 1 + slack):
@@ -154,7 +170,8 @@ def _keeps(found: Found, path: Path, slack: float) -> bool:
 
 
 def _bearable(found: Found, path: Path, guilty: Group) -> float:
-    """The largest share of the guilty group's traffic at which the path keeps its promise, by bisection; 0 where none does."""
+    """The largest share of the guilty group's traffic at which the path keeps its promise, by bisection; 0
+    where none does."""
     low, high, i = 0.0, 1.0, path.bucket
     for _ in range(7):
         middle = (low + high) / 2
@@ -168,7 +185,8 @@ def _bearable(found: Found, path: Path, guilty: Group) -> float:
 
 
 def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> schema.Predicted:
-    """Totals with 80 % bands. Times are means over requests of each path's value at the workload's percentile."""
+    """Totals with 80 % bands. Times are means over requests of each path's value at the workload's
+    percentile."""
     ways, w = paths(found, made), found.workload
     rate = sum(p.rate for p in ways)
     osl = np.array([b.osl for b in w.buckets], dtype=float)
@@ -183,7 +201,9 @@ def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> 
     watts = sum(g.count * g.candidate.watts for g in made)
     usd = price(found.cluster.classes, placed.used)
     asked = w.rate_rps is not None and found.objective != "throughput"
-    speed = 0.0 if asked else sigma_tpot  # an asked rate is served; a largest one is as sure as the step times
+    speed = (
+        0.0 if asked else sigma_tpot
+    )  # an asked rate is served; a largest one is as sure as the step times
     busiest = max(g.operation.utilisation for g in made)
     return schema.Predicted(
         out_tok_per_s=band(out, speed),
@@ -218,7 +238,9 @@ def replica(g: Group, node: NodeClass, placed: placement.Placed, mix_osl: Floats
     held = placed.stages[c.id]
     index = np.array([k for k in range(len(s.designs)) if _is(s, k, c)][:1])
     designs = s.designs.take(index)
-    memory = room_by_stage(s.model.card, device_bytes(node.device), designs, s.model.precisions, c.engine, s.token_budget)
+    memory = room_by_stage(
+        s.model.card, device_bytes(node.device), designs, s.model.precisions, c.engine, s.token_budget
+    )
     in_flight = op.in_flight(mix_osl, c.role) * d.attn_dp
     spread = 0.0 if s.promise.loop == "closed" else 3 * math.sqrt(max(in_flight, 1.0))
     batch = max(1, math.ceil(in_flight + spread - 1e-6))
@@ -282,7 +304,11 @@ def _kv_tokens(s: Setup, index: np.ndarray, attn_dp: int) -> float:
 
     context = max(s.mix.context, 1.0)
     held = kv_bytes_per_seq(
-        s.model.card, s.designs.take(index), s.model.precisions, np.array([context]), stage=s.memory.stage[index]
+        s.model.card,
+        s.designs.take(index),
+        s.model.precisions,
+        np.array([context]),
+        stage=s.memory.stage[index],
     )[0, 0]
     return math.floor(attn_dp * float(s.memory.kv_bytes[index[0]]) / held * context) if held > 0 else 1e15
 
@@ -301,7 +327,9 @@ def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:
         else:
             moved = (p.kv_bytes_per_s or 0.0) / 1e9
             routes.append(
-                schema.Route(bucket=p.bucket, share=share, prefill=p.first.id, decode=p.second.id, kv_gb_per_s=moved)
+                schema.Route(
+                    bucket=p.bucket, share=share, prefill=p.first.id, decode=p.second.id, kv_gb_per_s=moved
+                )
             )
     return routes
 
@@ -309,7 +337,8 @@ def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:
 def proof(found: Found, seconds: float, seed: int, what: str) -> schema.Proof:
     """The proof line's numbers."""
     s = found.solution
-    assert s.objective is not None and s.bound is not None
+    assert s.objective is not None
+    assert s.bound is not None
     objective, bound = s.objective, s.bound
     status = s.status if s.status in ("optimal", "within_gap", "interrupted") else "time_limit"
     return schema.Proof(
@@ -339,7 +368,13 @@ def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
             message = f"{left} of {node.gpus} {node.device.name} idle: {reason}"
             warnings.append(
                 schema.PlanWarning.model_validate(
-                    {"code": "idle_gpus", "message": message, "class": node.id, "count": left, "reason": reason}
+                    {
+                        "code": "idle_gpus",
+                        "message": message,
+                        "class": node.id,
+                        "count": left,
+                        "reason": reason,
+                    }
                 )
             )
     return warnings

@@ -1,6 +1,8 @@
-"""What each replica group really does under the traffic the plan gives it: the cost model asked again at that load.
+"""What each replica group really does under the traffic the plan gives it: the cost model asked again at that
+load.
 
-A column promised its times at its own operating point and under the workload's mix; the plan may load it less, or with another mix.
+A column promised its times at its own operating point and under the workload's mix; the plan may load it
+less, or with another mix.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ NEAR = 0.8
 
 @dataclass(frozen=True)
 class Operation:
-    """One server of a replica group: `rate` (w,) requests/s, times (w,) without caution, sequences decoding, utilisation of the fullest
+    """One server of a replica group: `rate` (w,) requests/s, times (w,) without caution, sequences decoding,
+    utilisation of the fullest
     resource, seconds of a pure decode step and of the mean prompt alone."""
 
     rate: Floats
@@ -52,15 +55,15 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     context = float(weight @ (mix.isl + mix.osl / 2) / weight.sum()) if weight.sum() > 0 else 0.0
     assert c.step is not None
     step, point = c.step, c.batch / dp
+    role = "prefill" if s.mix.steps == 0 else c.role
     for _ in range(ROUNDS):
-        e = predict(s, step, rate, c.role)
+        e = predict(s, step, rate, role)
         batch = float(e.sequences[0])
         if c.role == "prefill" or context == 0 or not NEAR * point > batch:
             break
         point = max(batch, 1e-3)
         step = s.model.step_times(designs, np.array([point]), np.array([context]), s.chunk(np.array([point])))
     sequences = e.sequences
-    role = "prefill" if context == 0 else c.role
     kv = kv_in_use(s, index, step, e, sequences, role)
     decode = float(step.t0_s[0] + sequences[0] * (step.sequence_s[0] + step.context_s_per_token[0] * context))
     return Operation(

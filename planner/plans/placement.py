@@ -1,7 +1,10 @@
-"""Which nodes each replica group stands on: largest replicas first, each in the fullest node that still has room.
+"""Which nodes each replica group stands on: largest replicas first, each in the fullest node that still has
+room.
 
-For sizes that divide one another this uses exactly the nodes the fleet MILP counted (first-fit decreasing is optimal for divisible
-sizes: `solvers/packing.py`). Replicas larger than a node take whole nodes in a row, inside one scale-up domain where they need it.
+For sizes that divide one another this uses exactly the nodes the fleet MILP counted (first-fit decreasing is
+optimal for divisible
+sizes: `solvers/packing.py`). Replicas larger than a node take whole nodes in a row, inside one scale-up
+domain where they need it.
 """
 
 from __future__ import annotations
@@ -16,23 +19,33 @@ from planner.candidates.candidate import Candidate
 
 @dataclass(frozen=True)
 class Placed:
-    """For each candidate id the node indices of its stages, over all its replicas; and nodes in use of each class."""
+    """For each candidate id the node indices of its stages, over all its replicas; and nodes in use of each
+    class."""
 
     stages: Mapping[str, Sequence[Sequence[int]]]
     used: Mapping[str, int]
 
 
-def place(classes: Sequence[NodeClass], counts: Mapping[str, int], candidates: Mapping[str, Candidate]) -> Placed:
+def place(
+    classes: Sequence[NodeClass], counts: Mapping[str, int], candidates: Mapping[str, Candidate]
+) -> Placed:
     """Nodes for `counts` replicas of each candidate."""
     stages: dict[str, list[list[int]]] = {}
     used: dict[str, int] = {}
     for node in classes:
-        mine = sorted((c for c in counts if candidates[c].node_class == node.id), key=lambda c: -candidates[c].gpus)
+        mine = sorted(
+            (c for c in counts if candidates[c].node_class == node.id), key=lambda c: -candidates[c].gpus
+        )
         free = _Free(node)
         for c in mine:
             held: list[set[int]] = [set() for _ in range(candidates[c].design.pp)]
             for _ in range(counts[c]):
-                _spread(held, free.take(candidates[c].gpus, candidates[c].joined), candidates[c], node.gpus_per_node)
+                _spread(
+                    held,
+                    free.take(candidates[c].gpus, candidates[c].joined),
+                    candidates[c],
+                    node.gpus_per_node,
+                )
             stages[c] = [sorted(nodes) for nodes in held]
         used[node.id] = free.touched
     return Placed(stages, used)

@@ -1,11 +1,17 @@
-"""Candidates -> the numbers of `solvers/fleet.py`: stocks, columns, prefill/decode pairs with their transfers, budgets.
+"""Candidates -> the numbers of `solvers/fleet.py`: stocks, columns, prefill/decode pairs with their
+transfers, budgets.
 
-A pair (prefill group, decode group, bucket) exists only where engine and KV precision agree, a path joins the two classes, and the
-*pair* keeps the TTFT promise:  TTFT(prefill) + transfer + one decode step. Groups gather candidates of one class and
-engine whose own TTFT and transfer are rounded up to the same bands, so pairs stay few; a decode group steps as slowly as its slowest member.
+A pair (prefill group, decode group, bucket) exists only where engine and KV precision agree, a path joins the
+two classes, and the
+*pair* keeps the TTFT promise:  TTFT(prefill) + transfer + one decode step. Groups gather candidates of one
+class and
+engine whose own TTFT and transfer are rounded up to the same bands, so pairs stay few; a decode group steps
+as slowly as its slowest member.
 
-Transfer: the prompt's whole KV cache over the slowest of the sender's NICs, the receiver's NICs and the zone link, after the
-prompt is done (engines that overlap it layer by layer do better: Splitwise, ISCA 2024, §4.3). Inside one scale-up domain it goes over that.
+Transfer: the prompt's whole KV cache over the slowest of the sender's NICs, the receiver's NICs and the zone
+link, after the
+prompt is done (engines that overlap it layer by layer do better: Splitwise, ISCA 2024, §4.3). Inside one
+scale-up domain it goes over that.
 """
 
 from __future__ import annotations
@@ -22,7 +28,8 @@ from planner.inputs.options import Budget, Objective
 from solvers.fleet import Column, FleetProblem, Stock, Transfer
 
 HANDOFFS = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
-"""Shares of the TTFT promise that a transfer over a replica's own NICs is rounded up to, so that replica sizes share groups."""
+"""Shares of the TTFT promise that a transfer over a replica's own NICs is rounded up to, so that replica
+sizes share groups."""
 
 LATENCY_S = 50e-6
 """Start of a transfer inside a zone: connection and first byte."""
@@ -30,7 +37,8 @@ LATENCY_S = 50e-6
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the fleet must carry: `share[w]` of all requests, `kv_bytes[w]` a prompt's cache, the TTFT promise (already cautious)."""
+    """What the fleet must carry: `share[w]` of all requests, `kv_bytes[w]` a prompt's cache, the TTFT promise
+    (already cautious)."""
 
     share: Mapping[str, float]
     kv_bytes: Mapping[str, float]
@@ -41,7 +49,8 @@ class Traffic:
 
 @dataclass(frozen=True)
 class _Group:
-    """Prefill or decode candidates that pair alike: `late_s` what they add to TTFT, `handoff_s` a prompt's cache over their own NICs."""
+    """Prefill or decode candidates that pair alike: `late_s` what they add to TTFT, `handoff_s` a prompt's
+    cache over their own NICs."""
 
     name: str
     node: NodeClass
@@ -106,7 +115,8 @@ def _groups(
     candidates: Sequence[Candidate], nodes: Mapping[str, NodeClass], traffic: Traffic
 ) -> tuple[dict[str, list[_Group]], dict[str, str]]:
     """Prefill and decode groups by role, and the group of each candidate."""
-    members: dict[tuple[object, ...], list[Candidate]] = defaultdict(list)
+    Alike = tuple[str, str, str, tuple[tuple[str, float], ...], float]
+    members: dict[Alike, list[Candidate]] = defaultdict(list)
     for c in candidates:
         if c.role != "mixed":
             handoff = tuple((w, _rounded_up(s, traffic)) for w, s in sorted(c.handoff_s.items()))
@@ -115,8 +125,9 @@ def _groups(
     member_of: dict[str, str] = {}
     for i, ((role, node_class, engine, handoff, late), pool) in enumerate(members.items()):
         name = f"{role} {i} {node_class} {engine}"
-        group = _Group(name, nodes[str(node_class)], str(engine), float(late), dict(handoff))  # type: ignore[arg-type, call-overload]
-        groups[str(role)].append(group)
+        # type: ignore[arg-type, call-overload]
+        group = _Group(name, nodes[node_class], engine, late, dict(handoff))
+        groups[role].append(group)
         member_of |= {c.id: name for c in pool}
     return groups, member_of
 
@@ -128,9 +139,13 @@ def _rounded_up(seconds: float, traffic: Traffic) -> float:
 
 
 def _fast(
-    candidates: Sequence[Candidate], member_of: Mapping[str, str], nodes: Mapping[str, NodeClass], traffic: Traffic
+    candidates: Sequence[Candidate],
+    member_of: Mapping[str, str],
+    nodes: Mapping[str, NodeClass],
+    traffic: Traffic,
 ) -> set[str]:
-    """Groups whose NICs can never be the limit: no member can fill its own even with its most cache-heavy bucket."""
+    """Groups whose NICs can never be the limit: no member can fill its own even with its most cache-heavy
+    bucket."""
     slow = set()
     for c in candidates:
         if c.role != "mixed":
@@ -141,8 +156,11 @@ def _fast(
     return set(member_of.values()) - slow
 
 
-def _merged(pairs: Mapping[tuple[str, str, str], Transfer]) -> tuple[dict[tuple[str, str, str], Transfer], dict[str, str]]:
-    """Groups with the same partners and no limit on the way become one: only sums of their traffic matter. Old -> new names too."""
+def _merged(
+    pairs: Mapping[tuple[str, str, str], Transfer],
+) -> tuple[dict[tuple[str, str, str], Transfer], dict[str, str]]:
+    """Groups with the same partners and no limit on the way become one: only sums of their traffic matter.
+    Old -> new names too."""
     into: dict[str, str] = {}
     for side in (0, 1):
         partners: dict[str, set[object]] = defaultdict(set)
@@ -151,7 +169,9 @@ def _merged(pairs: Mapping[tuple[str, str, str], Transfer]) -> tuple[dict[tuple[
             partners[key[side]].add((key[1 - side], key[2], limits))
         first: dict[frozenset[object], str] = {}
         names = {group: first.setdefault(frozenset(seen), group) for group, seen in partners.items()}
-        into = {old: names.get(new, new) for old, new in into.items()} | {g: n for g, n in names.items() if g not in into}
+        into = {old: names.get(new, new) for old, new in into.items()} | {
+            g: n for g, n in names.items() if g not in into
+        }
         pairs = {
             ((names[p], d, w) if side == 0 else (p, names[d], w)): move for (p, d, w), move in pairs.items()
         }
@@ -185,7 +205,8 @@ def _pairs(
 
 @dataclass(frozen=True)
 class Way:
-    """How a prompt's cache gets from one class to another: over NICs and perhaps a zone link, or inside one scale-up domain."""
+    """How a prompt's cache gets from one class to another: over NICs and perhaps a zone link, or inside one
+    scale-up domain."""
 
     link: ClusterLink | None
     on_nic: bool
@@ -207,7 +228,9 @@ def route(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> Way | None:
     return Way(None, True, float("inf"), LATENCY_S) if a.zone == b.zone else None
 
 
-def transfer_s(a: Candidate, b: Candidate, nodes: Mapping[str, NodeClass], cluster: ResolvedCluster, w: str) -> float:
+def transfer_s(
+    a: Candidate, b: Candidate, nodes: Mapping[str, NodeClass], cluster: ResolvedCluster, w: str
+) -> float:
     """Seconds that a prompt of bucket `w` takes from a replica of `a` to one of `b`, which must be joined."""
     node = nodes[a.node_class]
     way = route(node, nodes[b.node_class], cluster)
@@ -217,7 +240,8 @@ def transfer_s(a: Candidate, b: Candidate, nodes: Mapping[str, NodeClass], clust
 
 
 def find_link(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> ClusterLink | None:
-    """The declared link between two classes: by zone, or by a node's name where all nodes of a class share it."""
+    """The declared link between two classes: by zone, or by a node's name where all nodes of a class share
+    it."""
     for link in cluster.links:
         ends = set(link.between)
         if ends in ({a.zone, b.zone}, {a.id, b.id}, {a.id, b.zone}, {a.zone, b.id}):
