@@ -30,7 +30,7 @@ class Options(BaseModel):
     engine: Engine | Literal["any"] = "any"
     precision: str | None = None  # None: the checkpoint's
     kv_precision: str | None = None
-    risk: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    risk: Annotated[float, Field(gt=0, le=0.5)] = 0.5  # above, the median prediction would break the promise
     gap: Annotated[float, Field(ge=0, lt=1)] = 0.01
     time_limit_s: Annotated[float, Field(gt=0)] = 60.0
     seed: Annotated[int, Field(ge=0)] = 0

@@ -194,8 +194,8 @@ def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> 
     out = sum(p.rate * osl[p.bucket] for p in ways)
     tokens = out + sum(p.rate * isl[p.bucket] for p in ways)
     ttft = sum(p.rate * p.ttft_s for p in ways) / rate
-    decoding = [p for p in ways if osl[p.bucket] > 1] or ways
-    tpot = sum(p.rate * p.tpot_s for p in decoding) / sum(p.rate for p in decoding)
+    decoding = [p for p in ways if osl[p.bucket] > 1]  # a single output token has no time between tokens
+    tpot = sum(p.rate * p.tpot_s for p in decoding) / max(sum(p.rate for p in decoding), 1e-30)
     sigma_ttft = max(g.setup.model.sigma_ttft for g in made)
     sigma_tpot = max(g.setup.model.sigma_tpot for g in made)
     watts = sum(g.count * g.candidate.watts for g in made)
