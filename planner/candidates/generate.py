@@ -24,6 +24,7 @@ from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import Counts, undominated
+from planner.candidates.largest import largest
 from planner.candidates.points import (
     LEVELS,
     Mix,
@@ -32,7 +33,6 @@ from planner.candidates.points import (
     Role,
     Setup,
     batched,
-    largest,
     prefilling,
     rounded_up,
 )
@@ -152,10 +152,7 @@ def _of_setup(s: Setup, node: NodeClass, engine: str, fits: Ints, ask: Ask) -> I
     focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 else [None]
     for focus in focuses:
         at = s if focus is None else replace(s, mix=_only(s.mix, focus))
-        for role in ("mixed", "prefill", "decode"):
-            if (at.mix.steps == 0 and role != "mixed") or (focus is not None and role == "decode"):
-                continue  # decoding has no queue whose wait depends on the mix
-            points = _points(at, fits, role, ask)
+        for role, points in _points(at, fits, focus, ask):
             yield list(_named(points, node, engine, role, focus, at))
 
 
@@ -165,16 +162,26 @@ def _only(mix: Mix, w: int) -> Mix:
     return replace(mix, share=share)
 
 
-def _points(s: Setup, fits: Ints, role: Role, ask: Ask) -> Points:
-    """Operating points of the designs `fits` in `role`."""
-    if role == "prefill" or s.mix.steps == 0:
-        return prefilling(s, fits, LEVELS)
-    most = largest(s, fits, role)
+def _points(s: Setup, fits: Ints, focus: int | None, ask: Ask) -> Iterator[tuple[Role, Points]]:
+    """Operating points of the designs `fits` in every role that the focus has."""
+    if s.mix.steps == 0:
+        yield "mixed", prefilling(s, fits, LEVELS)
+        return
+    # decoding has no queue whose wait depends on the mix
+    roles: list[Role] = ["mixed", "decode"] if focus is None else ["mixed"]
+    most = dict(zip(roles, largest(s, fits, roles), strict=True))
+    yield "mixed", _decoding(s, fits, most["mixed"], "mixed", ask)
+    yield "prefill", prefilling(s, fits, LEVELS)
+    if focus is None:
+        yield "decode", _decoding(s, fits, most["decode"], "decode", ask)
+
+
+def _decoding(s: Setup, fits: Ints, most: Ints, role: Role, ask: Ask) -> Points:
+    """Points at the largest batch of each design, and below it where smaller ones may matter."""
     alive = most > 0
     index, batch = fits[alive], most[alive].astype(float)
     if len(s.mix.share) > 1 or ask.objective in ("energy", "latency"):
-        below = GRID[None, :] < batch[:, None]
-        row, column = np.nonzero(below)
+        row, column = np.nonzero(GRID[None, :] < batch[:, None])
         index = np.concatenate([index, index[row]])
         batch = np.concatenate([batch, GRID[column]])
     return batched(s, index, batch, role)

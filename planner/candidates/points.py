@@ -15,6 +15,7 @@ is kept. Shapes: m points x w buckets; all quantities are one server's (one atte
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -32,9 +33,6 @@ LEVELS = np.arange(0.10, 0.96, 0.05)
 BANDS = np.array([0.25, 0.5, 0.7, 0.85, 0.95, 1.0])
 """Shares of the TTFT promise that a prefill server's own TTFT is rounded up to: the rest is left for transfer
 and first decode step."""
-
-MOST_SEQUENCES = 1024
-"""Largest batch a server is planned with: what engines capture graphs and size buffers for."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +115,21 @@ class Setup:
         steady = sequences * self.mix.prompt / max(self.mix.steps, 1e-9)
         return np.minimum(np.maximum(self.mix.prompt, steady), float(self.token_budget))
 
+    @cached_property
+    def prompt_bytes(self) -> Floats:
+        """KV cache of a whole prompt of each bucket on the fullest stage of each design, (n, w)."""
+        return self._cache_bytes(self.mix.new)
+
+    @cached_property
+    def held_bytes(self) -> Floats:
+        """KV cache of a decoding sequence, (n, w): its prompt and half of its output; all it could need where
+        the engine reserves."""
+        return self._cache_bytes(self.mix.new + (self.mix.held if self.reserves else self.mix.osl / 2))
+
+    def _cache_bytes(self, tokens: Floats) -> Floats:
+        used = self.model.precisions
+        return kv_bytes_per_seq(self.model.card, self.designs, used, tokens, stage=self.memory.stage)
+
 
 @dataclass(frozen=True)
 class Points:
@@ -143,10 +156,16 @@ class Points:
         return Points(step=step, **parts)
 
 
-def batched(s: Setup, index: Ints, sequences: Floats, role: Role) -> Points:
-    """Points of servers that decode `sequences` (m,) at once: role mixed or decode."""
-    designs, mix = s.designs.take(index), s.mix
-    step = s.model.step_times(designs, sequences, np.full(len(index), mix.context), s.chunk(sequences))
+def decode_steps(s: Setup, index: Ints, sequences: Floats) -> StepTimes:
+    """The linear steps of servers that decode `sequences` (m,) at once."""
+    context = np.full(len(index), s.mix.context)
+    return s.model.step_times(s.designs.take(index), sequences, context, s.chunk(sequences))
+
+
+def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTimes | None = None) -> Points:
+    """Points of servers that decode `sequences` (m,) at once: role mixed or decode. `step`: from
+    `decode_steps`, where known."""
+    mix, step = s.mix, step or decode_steps(s, index, sequences)
     work = work_s(step, mix.new, mix.isl, mix.osl, role)
     tpot = step.t0_s + sequences * (work @ mix.share) / mix.steps
     rate = sequences / (mix.steps * tpot)
@@ -240,11 +259,7 @@ def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Fl
     1 in a closed
     loop (their number is fixed), 2 in an open one (their number is Poisson).
     """
-    mix, designs = s.mix, s.designs.take(index)
-    reach = mix.held if s.reserves else mix.osl / 2
-    card, used, stage = s.model.card, s.model.precisions, s.memory.stage[index]
-    prompt = kv_bytes_per_seq(card, designs, used, mix.new, stage=stage)
-    held = kv_bytes_per_seq(card, designs, used, mix.new + reach, stage=stage)
+    mix, prompt, held = s.mix, s.prompt_bytes[index], s.held_bytes[index]
     own = work_s(step, mix.new, mix.isl, mix.osl, "prefill")
     seconds = (
         own * prompt / 2 if role == "mixed" else own * prompt if role == "prefill" else np.zeros_like(held)
@@ -260,17 +275,3 @@ def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Fl
     margin = np.minimum((1.0 if closed else 2.0) * sd * np.sqrt(sequences), 0.5 * s.memory.kv_bytes[index])
     room = np.maximum(s.memory.kv_bytes[index] - margin, 1.0)
     return np.asarray(seconds / room[:, None])
-
-
-def largest(s: Setup, index: Ints, role: Role) -> Ints:
-    """The largest batch of a server (m,) at which some bucket keeps the promise; 0 where not even one
-    sequence does."""
-    low, high = np.zeros(len(index), dtype=np.int64), np.full(len(index), MOST_SEQUENCES + 1)
-    while (high - low > 1).any():
-        middle = np.maximum((low + high) // 2, 1)
-        open_ = np.flatnonzero(high - low > 1)
-        points = batched(s, index[open_], middle[open_].astype(float), role)
-        good = points.meets.any(axis=1)
-        low[open_] = np.where(good, middle[open_], low[open_])
-        high[open_] = np.where(good, high[open_], middle[open_])
-    return low
