@@ -339,7 +339,8 @@ def proof(found: Found, seconds: float, seed: int, what: str) -> schema.Proof:
     s = found.solution
     assert s.objective is not None
     assert s.bound is not None
-    objective, bound = s.objective, s.bound
+    objective = s.objective
+    bound = objective if s.status == "optimal" else s.bound  # equal but for rounding: solvers.linear.EXACT
     status = s.status if s.status in ("optimal", "within_gap", "interrupted") else "time_limit"
     return schema.Proof(
         objective=objective,
