@@ -1,29 +1,32 @@
-"""Why nothing can be done, and the smallest change that would help: memory, SLO, rate, budget, in this
-order."""
+"""Why nothing can be done, and the smallest change that would help: here the model that does not fit and the
+SLO that nothing keeps; rates and budgets in `shortage`."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cluster_configs.schema import ResolvedCluster
-from model_zoo.derive import total_params, weight_bytes
-from model_zoo.schema import WEIGHT_BYTES, ModelCard, MoeFfn
+from model_zoo.schema import ModelCard, MoeFfn
+from planner import fits
 from planner.candidates.generate import ENGINES, Pool
-from planner.candidates.points import Setup, batched, prefilling
+from planner.candidates.points import Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
+from planner.cost.shape import Floats, Ints
 from planner.device_rules import why_unsupported
-from planner.errors import Infeasible, MeshwrightError, OutOfTime
-from planner.inputs.options import Budget, Options
+from planner.errors import Infeasible
+from planner.explain.rounding import ceil_to
+from planner.explain.shortage import explain
+from planner.inputs.options import Options
 from planner.inputs.workload import Slo
-from planner.plans.assemble import Found
-from planner.search import Question
-from solvers import fleet
-from solvers.linear import Limits
 
-MOST_NODES = 4096
-"""Where the search for enough nodes ends."""
+LIGHT = 0.05
+"""Share of the time that a prefill server is busy when it answers nearly as soon as it can."""
+
+OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
+"""Tried where no engine serves the checkpoint's own, best quality first."""
 
 
 @dataclass(frozen=True)
@@ -35,34 +38,57 @@ class Tightest:
     design: str
 
 
-def tightest(pool: Pool, slo: Slo) -> Tightest | None:
-    """Of all designs that fit: the one that comes nearest to the SLO with a single sequence in the batch."""
-    best: tuple[float, Tightest] | None = None
+def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | None:
+    """Of all designs that stand here and hold one request of every bucket: the one nearest to the SLO.
+
+    Limits named in `asked` ("ttft_ms", "tpot_ms") come first, the others may be relaxed. None: nothing fits.
+    """
+    best: tuple[tuple[float, float], Tightest] | None = None
     for (node, engine), s in pool.setups.items():
-        there = s.designs.gpus <= s.model.node_class.gpus
-        fits = np.flatnonzero((s.memory.kv_bytes > 0) & there)
-        if len(fits) == 0:
+        fit = standing(s)
+        ttft, tpot = quickest(s, fit)
+        known = np.flatnonzero(np.isfinite(ttft) & np.isfinite(tpot))
+        if len(known) == 0:
             continue
-        ttft, tpot = quickest(s, fits)
-        far = np.maximum(1e3 * ttft / (slo.ttft_ms or np.inf), 1e3 * tpot / (slo.tpot_ms or np.inf))
-        i = int(np.argmin(far + 1e-9 * (ttft + tpot)))
-        if best is None or far[i] < best[0]:
-            d = s.designs.take(fits[i : i + 1])
-            name = f"tp{d.tp[0]} pp{d.pp[0]}" + (f" dp{d.attn_dp[0]}" if d.attn_dp[0] > 1 else "")
-            best = (
-                float(far[i]),
-                Tightest(float(ttft[i]), float(tpot[i]), f"{name} on {node} with {engine}"),
-            )
+        over = {
+            "ttft_ms": np.maximum(1e3 * ttft / (slo.ttft_ms or np.inf), 1.0),
+            "tpot_ms": np.maximum(1e3 * tpot / (slo.tpot_ms or np.inf), 1.0),
+        }
+        firm = np.maximum.reduce([np.ones(len(fit)), *(over[name] for name in asked)])
+        far = np.maximum(*over.values()) + 1e-9 * (ttft + tpot)
+        i = min(known, key=lambda k: (firm[k], far[k]))
+        if best is None or (firm[i], far[i]) < best[0]:
+            found = Tightest(float(ttft[i]), float(tpot[i]), f"{_layout(s, fit[i])} on {node} with {engine}")
+            best = (float(firm[i]), float(far[i])), found
     return best[1] if best else None
 
 
-def quickest(s: Setup, fits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """TTFT and TPOT (n,) with one sequence in the batch, the slowest bucket's."""
+def standing(s: Setup) -> Ints:
+    """Designs whose weights fit, on the nodes there are (a setup also has those of one node more)."""
+    here = s.designs.gpus <= s.model.node_class.gpus
+    return np.flatnonzero((s.memory.kv_bytes > 0) & here)
+
+
+def quickest(s: Setup, index: Ints) -> tuple[Floats, Floats]:
+    """TTFT and TPOT (n,) with one sequence in the batch, the slowest bucket's; infinite where not even that
+    finds room."""
     if s.mix.steps == 0:
-        points = prefilling(s, fits, np.array([0.05]))
-        return points.ttft_s.max(axis=1) * s.caution[0], np.zeros(len(fits))
-    points = batched(s, fits, np.ones(len(fits)), "mixed")
-    return points.ttft_s.max(axis=1) * s.caution[0], points.tpot_s.max(axis=1) * s.caution[1]
+        points = prefilling(s, index, np.array([LIGHT]))
+        return _held(s, points, points.ttft_s.max(axis=1) * s.caution[0]), np.zeros(len(index))
+    points = batched(s, index, np.ones(len(index)), "mixed")
+    ttft = _held(s, points, points.ttft_s.max(axis=1) * s.caution[0])
+    return ttft, points.tpot_s.max(axis=1) * s.caution[1]
+
+
+def _held(s: Setup, points: Points, seconds: Floats) -> Floats:
+    """`seconds`, infinite where the cache of what is in flight finds no room."""
+    return np.where(points.rate * (points.kv_share @ s.mix.share) <= 1.0, seconds, np.inf)
+
+
+def _layout(s: Setup, k: int) -> str:
+    d = s.designs
+    sizes = {"tp": d.tp[k], "pp": d.pp[k], "dp": d.attn_dp[k], "ep": d.ep[k]}
+    return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "1 GPU"
 
 
 def too_slow(near: Tightest, slo: Slo) -> Infeasible:
@@ -83,127 +109,54 @@ def too_slow(near: Tightest, slo: Slo) -> Infeasible:
     )
 
 
-def ceil_to(x: float) -> str:
-    """Rounded up to three digits.
-
-    >>> ceil_to(11.231), ceil_to(2031.2)
-    ('11.3', '2040')
-    """
-    step = 10.0 ** (np.floor(np.log10(x)) - 2)
-    return f"{np.ceil(x / step) * step:g}"
-
-
-def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> MeshwrightError:
-    """Candidates exist but no fleet: the rate is too high, or a budget too small."""
-    if found.solution.status == "time_limit":
-        return OutOfTime(
-            "time limit reached before any plan was found", hint="--time-limit with more seconds"
-        )
-    free = replace(question, budget=Budget())
-    within = found.problem
-    unbounded = replace(within, budget={})
-    rate = question.traffic.rate_rps
-    if rate is None:
-        smallest = min(c.gpus for c in pool.candidates)
-        return Infeasible(
-            f"the budget does not pay for a single replica (the smallest takes {smallest} GPUs)",
-            hint=_budget_hint(replace(free, objective="gpus"), unbounded, question, limits),
-        )
-    most = fleet.solve(replace(within, objective="throughput", demand=None), limits)
-    ceiling = most.objective or 0.0
-    hints = [f"--rate {_floor_to(ceiling)}"] if ceiling > 0 else []
-    budgeted = (
-        bool(within.budget)
-        and fleet.solve(replace(unbounded, objective="gpus"), limits).objective is not None
-    )
-    if budgeted:
-        hints.append(_budget_hint(free, unbounded, question, limits))
-    else:
-        hints += _more_nodes(replace(within, budget={}), limits)
-    reason = "within the budget" if budgeted else "by these nodes within the SLO"
-    return Infeasible(
-        f"{rate:g} req/s cannot be served {reason}: at most {ceiling:.4g} req/s", hint=" or ".join(hints)
-    )
-
-
-def _floor_to(x: float) -> str:
-    step = 10.0 ** (np.floor(np.log10(x)) - 2)
-    return f"{np.floor(x / step) * step:g}"
-
-
-def _budget_hint(free: Question, unbounded: fleet.FleetProblem, question: Question, limits: Limits) -> str:
-    """The least of each asked budget that would do, one at a time."""
-    objective_of = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
-    parts = []
-    demand = free.traffic.rate_rps or 1e-6
-    for name in question.state(()).budget:
-        # type: ignore[arg-type]
-        s = fleet.solve(replace(unbounded, objective=objective_of[name], demand=demand), limits)
-        if s.objective is not None:
-            parts.append(f"{name}={ceil_to(s.objective) if name != 'gpus' else round(s.objective)}")
-    return "--budget " + ",".join(parts) if parts else "a larger budget"
-
-
-def _more_nodes(problem: fleet.FleetProblem, limits: Limits) -> list[str]:
-    """For each class the fewest more nodes that carry the load alone with what is there."""
-    quick = replace(limits, gap=0.5, seconds=min(limits.seconds, 5.0))
-    found: list[tuple[int, str]] = []
-    for g, stock in problem.stocks.items():
-        low, high = 0, 1
-        while high <= MOST_NODES and not _carries(problem, g, stock.nodes + high, quick):
-            low, high = high, 2 * high
-        if high > MOST_NODES:
-            continue
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if _carries(problem, g, stock.nodes + middle, quick) else (middle, high)
-        found.append((high, f"{high} more node{'s' if high > 1 else ''} of {g}"))
-    return [text for _, text in sorted(found)[:2]]
-
-
-def _carries(problem: fleet.FleetProblem, g: str, nodes: int, limits: Limits) -> bool:
-    stock = replace(problem.stocks[g], nodes=nodes)
-    s = fleet.solve(replace(problem, stocks={**problem.stocks, g: stock}, objective="gpus"), limits)
-    return s.objective is not None
-
-
 def does_not_fit(cluster: ResolvedCluster, card: ModelCard, options: Options, pool: Pool) -> Infeasible:
-    """No design's weights fit, or no engine runs the model here."""
+    """No engine runs the model here, or weights and the cache of one request find no room."""
     if not pool.setups:
-        used = precisions(card, options.precision, options.kv_precision)
-        engines = ENGINES if options.engine == "any" else (options.engine,)
-        moe = any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
-        reasons = {why_unsupported(n.device, e, used, moe) for n in cluster.classes for e in engines} - {None}
-        listed = "; ".join(sorted(str(r) for r in reasons)[:3])
+        return _unsupported(cluster, card, options)
+    mix = next(s.mix for s in pool.setups.values())
+    tokens = min(int((mix.new + mix.osl).max()), card.max_context)
+    ask = fits.Ask(card, tokens, options.precision, options.kv_precision, options.engine)
+    found = fits.fit(ask, cluster)
+    found = replace(found, changes=tuple(_in_prompts(found, mix)))
+    if found.fits:
         return Infeasible(
-            f"no engine serves {card.name} as {used.gemm} on these devices: {listed}",
-            hint="another checkpoint, or --precision",
+            f"no replica of {card.name} has room for one request of {tokens:,} tokens on these nodes",
+            hint="add GPUs, or shorten the requests",
         )
-    short = min(
-        float(-s.memory.kv_bytes[s.designs.gpus <= s.model.node_class.gpus].max())
-        for s in pool.setups.values()
-    )
-    return Infeasible(
-        f"{card.name} does not fit on any replica these nodes can form: at best {short / 1e9:.3g} GB a GPU are missing",
-        hint=_smallest_fit(cluster, card, options),
-    )
+    return fits.infeasible(found, "these nodes")
 
 
-def _smallest_fit(cluster: ResolvedCluster, card: ModelCard, options: Options) -> str:
-    """How many nodes of a class would hold the model, as they are or at a lower precision."""
+def _in_prompts(found: fits.Fit, mix: Mix) -> Iterator[str]:
+    """What would help, a shorter context said as the prompt that leaves room for the answer."""
+    longest = max((row.max_context for c in found.classes for row in c.rows), default=0)
+    prompt = int((longest - mix.osl[0]) * mix.isl[0] / mix.new[0])
+    for change in found.changes:
+        if "--isl" not in change:
+            yield change
+        elif len(mix.isl) == 1 and prompt > 0:
+            yield f"prompts of at most {prompt:,} tokens (--isl {prompt})"
+
+
+def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) -> Infeasible:
     used = precisions(card, options.precision, options.kv_precision)
-    need = (
-        sum(weight_bytes(card).values())
-        if options.precision is None
-        else total_params(card) * WEIGHT_BYTES[used.gemm]
+    engines = ENGINES if options.engine == "any" else (options.engine,)
+    moe = any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
+    reasons = {why_unsupported(n.device, e, used, moe) for n in cluster.classes for e in engines} - {None}
+    listed = "; ".join(sorted(str(r) for r in reasons)[:3])
+    hints = [f"--engine {e}" for e in ENGINES if _runs(cluster, card, e, options.precision, options)][:1]
+    hints += [
+        f"--precision {p}" for p in OTHER_PRECISIONS if _runs(cluster, card, options.engine, p, options)
+    ][:1]
+    return Infeasible(
+        f"no engine serves {card.name} in {used.gemm} on these devices: {listed}",
+        hint=" or ".join(hints) or "another checkpoint, or other devices",
     )
-    parts = []
-    for node in cluster.classes:
-        room = 0.85 * node.device.memory_gb * 1e9 * node.gpus_per_node
-        parts.append(f"about {int(-(-need // room))} nodes of {node.gpus_per_node} {node.device.name}")
-    lower = (
-        ""
-        if used.gemm in ("int4_wo", "nvfp4", "mxfp4")
-        else ", or a checkpoint of lower precision (--precision fp8 or int4_wo)"
-    )
-    return f"{' or '.join(parts[:3])}{lower}; `meshwright fit` shows each layout"
+
+
+def _runs(
+    cluster: ResolvedCluster, card: ModelCard, engine: str, precision: str | None, options: Options
+) -> bool:
+    return fits.fit(fits.Ask(card, None, precision, options.kv_precision, engine), cluster).fits
+
+
+__all__ = ["Tightest", "ceil_to", "does_not_fit", "explain", "quickest", "tightest", "too_slow"]
