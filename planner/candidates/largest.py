@@ -1,4 +1,4 @@
-"""The largest batch of every design at which some bucket keeps the promise, for all designs and roles at once.
+"""The largest batch of every design at which some bucket keeps the promise, all designs and roles at once.
 
 Bisection asks ten times for few points; a pass over arrays costs about the same for one point a design as for
 several. So every round tries k batches and keeps the section above the highest that is good: a range of d
