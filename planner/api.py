@@ -129,6 +129,7 @@ def read(
         load, defaulted = workload, list[str]()
     else:
         load, defaulted = read_workload(workload, **loads)
+    too_long(card, load)
     chosen = options_of(options)
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
     names = ("objective", "engine", "precision", "kv_precision")
@@ -137,6 +138,17 @@ def read(
     return Asked(
         resolved, card, load, chosen, goal(chosen, load, resolved), defaulted, warnings + lowered(chosen)
     )
+
+
+def too_long(card: ModelCard, workload: Workload) -> None:
+    """Refuse requests longer than the model's context."""
+    for i, b in enumerate(workload.buckets):
+        if b.isl + b.osl > card.max_context:
+            longest = f"{card.name} takes at most {card.max_context:,} tokens in all"
+            raise InputError(
+                f"a request of {b.isl:,} + {b.osl:,} tokens is too long: {longest}",
+                where="--isl" if len(workload.buckets) == 1 else f"buckets[{i}]",
+            )
 
 
 def options_of(given: dict[str, Any]) -> Options:

@@ -18,8 +18,8 @@ import numpy as np
 from solvers.linear import Floats, Limits, Linear, Outcome, Status, judge
 
 FEASIBLE = 1e-8
-"""How far a row may be off, in the row's own unit. Not less: at 1e-9 HiGHS 1.12 loses feasible nodes and states a false bound
-(70.64 where a plan of 71.46 exists: three classes, two buckets, pairs); tests/solvers/test_bounds_hold.py keeps watch."""
+"""How far a row may be off, in the row's own unit. Not less: at 1e-9 HiGHS 1.12 lost feasible nodes and stated
+a false bound (70.64 where a plan of 71.46 exists: three classes, two buckets, pairs; one seed of eight)."""
 
 INTEGRAL = 1e-7
 """How far an integer may be off."""
