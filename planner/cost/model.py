@@ -23,7 +23,7 @@ from planner.cost.memory import kv_bytes_per_seq
 from planner.cost.overhead import OVERHEADS
 from planner.cost.power import activity_watts
 from planner.cost.shape import Designs, Floats, Precisions, StepTimes
-from planner.cost.stages import Stages, stages_of
+from planner.cost.stages import stage_counts
 
 SPREAD = 0.05
 """Half-width of the finite differences of `step_times`, relative to the operating point."""
@@ -39,6 +39,7 @@ class CostModel:
         self.links = Links(node_class, self.fits)
         self.layers = Layers(card, self.chip, self.fits, self.links, precisions)
         self.overhead = OVERHEADS[engine]
+        self.kinds = card.kinds[0]
 
     def step_s(
         self,
@@ -55,7 +56,7 @@ class CostModel:
         Error: docs/calibration.md#steps; the median is about 10-20 % where the device was measured.
         """
         args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
-        return self._round_s(designs, stages_of(self.card, designs), *args)
+        return self._round_s(designs, *args)
 
     def step_times(
         self, designs: Designs, sequences: Floats | float, context: Floats | float, chunk: Floats | float
@@ -117,7 +118,7 @@ class CostModel:
         Error: 25 %."""
         args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
         compute, memory = self._busy_s(designs, *args)
-        step = np.maximum(self._round_s(designs, stages_of(self.card, designs), *args), 1e-9)
+        step = np.maximum(self._round_s(designs, *args), 1e-9)
         device = self.node_class.device
         busy = np.broadcast_to(utilisation, step.shape)
         each = activity_watts(self.fits.power, device.tdp_watts, busy, compute / step, memory / step)
@@ -156,11 +157,9 @@ class CostModel:
         more than the arithmetic."""
         every = designs.take(np.tile(np.arange(len(designs)), len(points)))
         args = (np.concatenate(parts) for parts in zip(*points, strict=True))
-        return self._round_s(every, stages_of(self.card, every), *args).reshape(len(points), -1)
+        return self._round_s(every, *args).reshape(len(points), -1)
 
-    def _round_s(
-        self, designs: Designs, stages: Stages, b: Floats, ctx: Floats, new: Floats, keys: Floats
-    ) -> Floats:
+    def _round_s(self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats) -> Floats:
         """Seconds of one round: every sequence gets a token, all prompt tokens their turn.
 
         k micro-batches share the work: pp of them, or as many as there are sequences. A round takes k times
@@ -168,9 +167,9 @@ class CostModel:
         """
         k = np.where(new > 0, designs.pp, np.clip(b, 1.0, designs.pp))
         load = Load(b / k, ctx, new / k, keys)
-        by_stage = self._stages_s(designs, stages, load)
+        fullest, all_stages = self._stages_s(designs, load)
         hop = np.where(designs.pp > 1, designs.pp * self.links.hop_s(self._message(load), designs.gpus), 0.0)
-        kernels = np.maximum(k * by_stage.max(axis=1), by_stage.sum(axis=1))
+        kernels = np.maximum(k * fullest, all_stages)
         factor = np.where(designs.attn_dp > 1, self.overhead.attn_dp_factor, 1.0)
         return np.asarray(kernels * factor + hop + k * self.overhead.step_s + b * self.overhead.sequence_s)
 
@@ -178,11 +177,22 @@ class CostModel:
         """Bytes of a micro-batch between stages."""
         return ACTIVATION_BYTES * load.rows * self.card.hidden
 
-    def _stages_s(self, designs: Designs, stages: Stages, load: Load) -> Floats:
-        """Seconds of each stage for one micro-batch, shape (n, s): its layers, on the last the LM head."""
-        per_layer = np.stack([self.layers.layer_s(kind, load, designs) for kind in stages.kinds], axis=1)
-        head = self.layers.head_s(load.sequences, designs)
-        return stages.total(per_layer) + stages.last * head[:, None]
+    def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
+        """Seconds of one micro-batch on the fullest stage and on all stages, shape (n,): their layers, on the
+        last the LM head."""
+        per_layer = np.stack([self.layers.layer_s(kind, load, designs) for kind in self.kinds], axis=1)
+        return self._over_stages(designs, per_layer, self.layers.head_s(load.sequences, designs))
+
+    def _over_stages(self, designs: Designs, per_layer: Floats, head: Floats) -> tuple[Floats, Floats]:
+        """Largest and sum over each design's stages of a quantity by layer kind (n, kinds), with `head` (n,)
+        on the last."""
+        largest, total = np.empty(len(designs)), np.empty(len(designs))
+        for pp in np.unique(designs.pp):
+            at = designs.pp == pp
+            by_stage = per_layer[at] @ stage_counts(self.card, int(pp)).T
+            by_stage[:, -1] += head[at]
+            largest[at], total[at] = by_stage.max(axis=1), by_stage.sum(axis=1)
+        return largest, total
 
     def _busy_s(
         self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
@@ -192,12 +202,14 @@ class CostModel:
         Weights count once although every micro-batch reads them: a bound, not an estimate.
         """
         load = Load(b, ctx, new, keys)
-        stages = stages_of(self.card, designs)
+        none = np.zeros(len(designs))
         busy = []
-        for kind in stages.kinds:
+        for kind in self.kinds:
             works = self.layers.works(kind, load, designs)
-            flops = sum((w.flops / peak for peak, w in works), np.zeros(len(designs)))
-            moved = sum((w.bytes for _, w in works), np.zeros(len(designs))) / self.chip.bytes_per_s
+            flops = sum((w.flops / peak for peak, w in works), none)
+            moved = sum((w.bytes for _, w in works), none) / self.chip.bytes_per_s
             busy.append((flops, moved))
-        compute, memory = (stages.total(np.stack([x[i] for x in busy], axis=1)) for i in (0, 1))
-        return compute.max(axis=1), memory.max(axis=1)
+        compute, memory = (
+            self._over_stages(designs, np.stack([x[i] for x in busy], axis=1), none)[0] for i in (0, 1)
+        )
+        return compute, memory

@@ -69,6 +69,15 @@ def stages_of(card: ModelCard, designs: Designs, layers: Sequence[tuple[int, int
     return Stages(kinds, counts, stage < pp, (stage == 0) & (pp > 0), stage == pp - 1)
 
 
+def stage_counts(card: ModelCard, pp: int) -> Floats:
+    """Layers of each kind in each of `pp` stages, shape (pp, kinds)."""
+    kinds, seen = card.kinds
+    of_kind = np.asarray(seen)
+    bounds = stage_layers(len(seen), pp)
+    counts = [np.bincount(of_kind[start:stop], minlength=len(kinds)) for start, stop in bounds]
+    return np.array(counts, dtype=np.float64)
+
+
 def _bounds(total: int, designs: Designs, layers: Sequence[tuple[int, int]] | None) -> NDArray[np.int64]:
     """Start and stop layer of each stage, shape (n, stages, 2); (0, 0) beyond a design's pp."""
     if layers is not None:
