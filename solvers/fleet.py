@@ -116,17 +116,25 @@ def build(p: FleetProblem) -> Built:
 
 
 def reference(p: FleetProblem) -> float:
-    """Requests/s of about the size of the answer, in which the model counts its traffic."""
+    """Requests/s of about the size of the answer, in which the model counts its traffic.
+
+    Without a demand: what the classes would serve with their best mixed replicas, or with prefill everywhere or decode
+    everywhere, whichever is less.
+    """
     if p.demand:
         return p.demand
-    rates = [0.0]
+    prefills = {key[0] for key in p.pairs}
+    best: dict[str, dict[str, float]] = {"mixed": {}, "prefill": {}, "decode": {}}
     for column in p.columns.values():
         work = sum(
             p.share.get(w, 0.0) * max(u.get(w, 0.0) for u in column.use.values()) for w in column.buckets
         )
+        role = "mixed" if column.group is None else "prefill" if column.group in prefills else "decode"
         if work > 0:
-            rates.append(p.stocks[column.stock].most(column.gpus) / work)
-    return max(rates) or 1.0
+            rate = p.stocks[column.stock].most(column.gpus) / work
+            best[role][column.stock] = max(rate, best[role].get(column.stock, 0.0))
+    rates = {role: sum(of.values()) for role, of in best.items()}
+    return max(rates["mixed"], min(rates["prefill"], rates["decode"])) or 1.0
 
 
 def _goal(p: FleetProblem, b: Built) -> list[Term]:

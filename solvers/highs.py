@@ -18,7 +18,7 @@ import numpy as np
 from solvers.linear import Floats, Limits, Linear, Outcome, Status, judge
 
 FEASIBLE = 1e-8
-"""How far a row may be off, in the row's own unit. Not less: at 1e-9 HiGHS 1.12 lost feasible nodes and stated
+"""How far a row may be off, in its own unit. Not less: at 1e-9 HiGHS 1.12 lost feasible nodes and stated
 a false bound (70.64 where a plan of 71.46 exists: three classes, two buckets, pairs; one seed of eight)."""
 
 INTEGRAL = 1e-7

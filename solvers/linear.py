@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 Status = Literal["optimal", "within_gap", "time_limit", "interrupted", "infeasible", "unbounded"]
 Floats = NDArray[np.float64]
 INF = math.inf
-EXACT = 1e-7
-"""Relative distance below which a bound and a value are the same number: solvers keep rows to 1e-9 only."""
+EXACT = 1e-6
+"""Relative distance below which a bound and a value are the same number: solvers keep integers to 1e-7 only."""
 
 
 @dataclass(frozen=True)
@@ -244,4 +244,4 @@ def judge(value: float | None, bound: float | None, limits: Limits, stopped: Sta
     distance = gap(value, bound)
     if distance <= EXACT or abs(value - bound) <= 1e-9:
         return "optimal"
-    return "within_gap" if distance <= max(limits.gap, 1e-6) else stopped
+    return "within_gap" if distance <= limits.gap else stopped
