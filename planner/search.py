@@ -29,6 +29,9 @@ CUTS = 16
 EASINGS = 8
 """Rounds in which a late column is loaded less before it is cut off from what it answers late."""
 
+PRUNED = 6
+"""Replica groups tried to be done without."""
+
 TINY = 5e-10
 """How much worse a tidier fleet may be: rounding."""
 
@@ -84,7 +87,7 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
 
 def simplest(question: Question, best: Found, limits: Limits) -> Found:
     """The simplest fleet within the asked gap of the bound: one layout everywhere, else no prefill/decode
-    split, else `best`.
+    split, else `best` without the groups that hardly count.
 
     A model that is off by ten percent has no business telling apart plans that differ by one; people have to
     run them.
@@ -103,20 +106,40 @@ def simplest(question: Question, best: Found, limits: Limits) -> Found:
         ):
             continue
         if gap(rival.solution.objective, s.bound) <= limits.gap:
-            same = replace(rival.solution, point=None, bound=s.bound, status="optimal")
-            return replace(best, solution=judged(same, limits, question.objective))
+            return _instead(best, rival, limits)
+    return _pruned(question, best, limits)
+
+
+def _pruned(question: Question, best: Found, limits: Limits) -> Found:
+    """`best` without the replica groups it can do without and stay within the gap, the smallest tried first."""
+    chosen = best.candidates
+    kept = sorted(best.solution.replicas, key=lambda c: best.solution.replicas[c] * chosen[c].gpus)
+    for c in kept[:PRUNED]:
+        rest = set(best.solution.replicas) - {c}
+        rival = restricted(question, best, lambda x, rest=rest: x.id in rest, limits)  # type: ignore[misc]
+        if rival is None or rival.solution.objective is None or best.solution.bound is None:
+            continue
+        if gap(rival.solution.objective, best.solution.bound) <= limits.gap:
+            best = _instead(best, rival, limits)
     return best
+
+
+def _instead(best: Found, rival: Found, limits: Limits) -> Found:
+    """`best` with the rival's fleet, under its own bound."""
+    same = replace(rival.solution, point=None, bound=best.solution.bound, status="optimal")
+    solution = judged(same, limits, best.objective)
+    return replace(best, problem=rival.problem, solution=solution, whole=best.space)
 
 
 def one_layout(best: Found) -> set[str]:
     """Ids of one mixed candidate a class: the one that serves most of the whole mix when it is repeated."""
     most: dict[str, tuple[float, str]] = {}
     for c in best.pool.candidates:
-        column = best.problem.columns.get(c.id)
-        if c.role != "mixed" or column is None or len(column.buckets) < len(best.problem.share):
+        column = best.space.columns.get(c.id)
+        if c.role != "mixed" or column is None or len(column.buckets) < len(best.space.share):
             continue
-        need = max(sum(u * best.problem.share[w] for w, u in row.items()) for row in column.use.values())
-        rate = best.problem.stocks[c.node_class].most(c.gpus) / need
+        need = max(sum(u * best.space.share[w] for w, u in row.items()) for row in column.use.values())
+        rate = best.space.stocks[c.node_class].most(c.gpus) / need
         most[c.node_class] = max(most.get(c.node_class, (0.0, "")), (rate, c.id))
     return {c for _, c in most.values()}
 

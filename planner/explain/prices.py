@@ -17,17 +17,17 @@ BUDGET_STEP = 0.1
 
 def prices(found: Found, limits: Limits) -> list[Price]:
     """One more node of each class, a tenth more of each budget; the most valuable first."""
-    marginal = fleet.marginals(found.problem, limits)
+    marginal = fleet.marginals(found.space, limits)
     tries: list[tuple[FleetProblem, str, str, float | None]] = []
     for node in found.cluster.classes:
-        stock = found.problem.stocks[node.id]
+        stock = found.space.stocks[node.id]
         more = replace(
-            found.problem, stocks={**found.problem.stocks, node.id: replace(stock, nodes=stock.nodes + 1)}
+            found.space, stocks={**found.space.stocks, node.id: replace(stock, nodes=stock.nodes + 1)}
         )
         one = f"{node.gpus_per_node} GPUs (a node)" if node.gpus_per_node > 1 else "1 GPU (a node)"
         tries.append((more, f"nodes {node.id}", one, marginal.get(("nodes", node.id))))
-    for name, value in found.problem.budget.items():
-        more = replace(found.problem, budget={**found.problem.budget, name: value * (1 + BUDGET_STEP)})
+    for name, value in found.space.budget.items():
+        more = replace(found.space, budget={**found.space.budget, name: value * (1 + BUDGET_STEP)})
         tries.append(
             (more, f"budget {name}", f"{value * BUDGET_STEP:g} {name}", marginal.get(("budget", name)))
         )
@@ -44,12 +44,12 @@ def _price(
     relaxations are compared: on a large cluster they miss little."""
     s = found.solution
     assert s.objective is not None
-    start = s.point if s.point is not None and len(more.columns) == len(found.problem.columns) else None
+    start = s.point if s.point is not None and len(more.columns) == len(found.space.columns) else None
     again = fleet.solve(more, limits, start)
     sign = 1.0 if found.objective == "throughput" else -1.0
     worth = 0.0 if again.objective is None else sign * (again.objective - s.objective)
     if worth <= limits.gap * abs(s.objective):
-        before, after = fleet.relaxed(found.problem, limits), fleet.relaxed(more, limits)
+        before, after = fleet.relaxed(found.space, limits), fleet.relaxed(more, limits)
         known = before is not None and after is not None
         small = again.status != "optimal" or s.status != "optimal"
         worth = sign * (after - before) if known and small else worth  # type: ignore[operator]

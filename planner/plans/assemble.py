@@ -45,8 +45,14 @@ class Found:
     workload: Workload
     objective: Objective
     pool: Pool
-    problem: FleetProblem
+    problem: FleetProblem  # that `solution` solves
     solution: FleetSolution
+    whole: FleetProblem | None = None  # of all candidates, where a simpler fleet was taken in place of its optimum
+
+    @property
+    def space(self) -> FleetProblem:
+        """The problem that the bound speaks of."""
+        return self.whole or self.problem
 
     @property
     def candidates(self) -> dict[str, Candidate]:
@@ -351,7 +357,7 @@ def proof(found: Found, seconds: float, seed: int, what: str) -> schema.Proof:
         solver=s.solver,
         seed=seed,
         space=schema.Space(
-            considered=found.pool.considered, kept=len(found.problem.columns), complete=True, what=what
+            considered=found.pool.considered, kept=len(found.space.columns), complete=True, what=what
         ),
         sense="max" if found.objective == "throughput" else "min",
         unit=UNITS[found.objective],
