@@ -14,6 +14,7 @@ from model_zoo.schema import ModelCard
 from planner.check.violation import Violation
 from planner.errors import InputError
 from planner.inputs.options import Options
+from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket, Workload
 from planner.plans.schema import Plan, Replica, Route
 
@@ -49,6 +50,13 @@ class Load:
         return sum(rate * bucket.isl for bucket, rate in self.buckets) / self.rps if self.rps else 0.0
 
 
+class Measured(BaseModel):
+    """What `problem.calibration` says of the user's own table: its rows, and the design of each group."""
+
+    profile: tuple[ProfileRow, ...] = ()
+    designs: dict[str, str] = {}
+
+
 @dataclass(frozen=True)
 class Case:
     """What all rules are checked on. `card` is None where the plan rests on measurements and embeds no
@@ -59,6 +67,7 @@ class Case:
     card: ModelCard | None
     workload: Workload
     options: Options
+    table: Measured
 
     @cached_property
     def classes(self) -> dict[str, NodeClass]:
@@ -91,6 +100,12 @@ class Case:
                     found[str(name)].append((self.workload.buckets[route.bucket], rate))
         return {name: Load(tuple(buckets)) for name, buckets in found.items()}
 
+    def measured(self, replica: Replica) -> bool:
+        """Whether the group rests on the user's table, says so, and states no step times of its own."""
+        step = replica.step
+        timed = step.decode_s or step.prefill_s or step.engine_s
+        return replica.engine == "measured" and not timed and self.has_warning("measured_profile")
+
     def has_warning(self, code: str) -> bool:
         """Whether the plan says so itself."""
         return any(warning.code == code for warning in self.plan.warnings)
@@ -112,6 +127,7 @@ def open_case(plan: Plan) -> Case | list[Violation]:
     workload = parsed(Workload, problem.workload, "workload")
     options = parsed(Options, problem.options, "options")
     card = parsed(ModelCard, problem.model, "model") if problem.model else None
+    table = parsed(Measured, problem.calibration, "calibration")
     devices = {name: parsed(Device, data, f"devices.{name}") for name, data in problem.devices.items()}
     if (
         isinstance(card, ModelCard)
@@ -126,12 +142,13 @@ def open_case(plan: Plan) -> Case | list[Violation]:
     assert isinstance(workload, Workload)
     assert isinstance(options, Options)
     assert card is None or isinstance(card, ModelCard)
+    assert isinstance(table, Measured)
     try:
         own = {name: device for name, device in devices.items() if isinstance(device, Device)}
         resolved = resolve(cluster, devices=own)
     except InputError as error:
         return [Violation("bad_problem", "problem.cluster", error.message)]
-    return Case(plan, resolved, card, workload, options)
+    return Case(plan, resolved, card, workload, options, table)
 
 
 def _complaints(error: ValidationError, where: str) -> list[Violation]:

@@ -28,7 +28,7 @@ def violations(case: Case) -> Iterator[Violation]:
     for index, replica in enumerate(case.plan.replicas):
         used = replica.precision
         known = {used.weights, used.experts} <= WEIGHT_BYTES.keys() and used.kv in KV_BYTES
-        if known and case.loads[replica.id].rps:
+        if known and case.loads[replica.id].rps and not case.measured(replica):
             yield from _Group(case, case.card, replica).violations(f"replicas[{index}]")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from planner.check import (
     budgets,
     idle,
+    measured,
     memory,
     packing,
     proof,
@@ -47,6 +48,7 @@ RULES = (
     Rule(
         "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations
     ),
+    Rule("measured", "rates, GPUs and watts of measured groups are those of the table", measured.violations),
     Rule("roofline", "no step time is below bytes / peak bandwidth or FLOPs / peak", roofline.violations),
     Rule("totals", "tokens, money and energy follow from rates, nodes and watts", totals.violations),
     Rule("budgets", "within the budgets and power caps", budgets.violations),

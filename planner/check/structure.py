@@ -41,7 +41,7 @@ def violations(case: Case) -> Iterator[Violation]:
         yield from _names(case, replica, where)
         if case.card is not None:
             yield from _layers(case.card, replica, where)
-            if case.card.stack and replica.engine != "llama.cpp":
+            if case.card.stack and replica.engine != "llama.cpp" and not case.measured(replica):
                 yield from _heads(case.card, replica, where)
                 yield from _experts(case, case.card, replica, where)
 
@@ -99,6 +99,9 @@ def _names(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
     asked = case.options.engine
     if replica.engine not in KNOWN_ENGINES or (asked != "any" and replica.engine not in (asked, "measured")):
         yield Violation("wrong_engine", f"{where}.engine", f"{replica.engine}, asked for {asked}")
+    if replica.engine == "measured" and not case.measured(replica):
+        text = "a measured group needs the warning `measured_profile` and step times of 0"
+        yield Violation("measured_unsaid", f"{where}.engine", text)
     if case.card is None:
         return
     used = replica.precision

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.check import packing
+from planner.check import measured, packing
 from planner.check.case import Case
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Band
@@ -48,9 +48,15 @@ def _tokens(case: Case) -> Iterator[Violation]:
 
 
 def least_usd_per_hour(case: Case) -> float | None:
-    """Price of the nodes that the plan needs at least; None where one of them has none."""
+    """Price of the nodes that the plan needs at least; None where one of them has none.
+
+    Replicas of a class that the user's table prices are paid one by one.
+    """
     total = 0.0
     for node_class in case.cluster.classes:
+        if (own := measured.usd_per_hour(case, node_class)) is not None:
+            total += own
+            continue
         nodes = packing.nodes_used(case, node_class)
         if nodes and node_class.price_usd_per_hour is None:
             return None
@@ -85,7 +91,7 @@ def _power(case: Case) -> Iterator[Violation]:
     for index, replica in enumerate(case.plan.replicas):
         classes = [(case.classes.get(stage.node_class), stage.gpus) for stage in replica.stages]
         most = sum(node_class.device.tdp_watts * gpus for node_class, gpus in classes if node_class)
-        if not at_most(replica.watts, HOST_WATTS_FACTOR * most, MODEL):
+        if not case.measured(replica) and not at_most(replica.watts, HOST_WATTS_FACTOR * most, MODEL):
             text = f"{replica.watts:.5g} W on GPUs of {most:.5g} W together"
             yield Violation("watts_over", f"replicas[{index}].watts", text)
     if tokens := predicted.out_tok_per_s.value:

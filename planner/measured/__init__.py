@@ -1,0 +1,107 @@
+"""`plan --profile TABLE.csv`: the best fleet by the user's own measurements, with the same proof as any plan.
+
+The table says what a replica sustains; nothing here predicts. What it does not say (step times, memory, the
+layout inside a replica) stands as 0 in the plan under a warning `measured_profile`, and latencies stand at
+their limits, which the table claims to keep. The table is embedded, so that `check` can count it again.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from planner import __version__, api
+from planner.api import Asked
+from planner.candidates.generate import Pool
+from planner.explain.prices import prices
+from planner.inputs.profile import read_profile
+from planner.measured import parts
+from planner.measured.placing import place
+from planner.measured.rivals import rivals
+from planner.measured.shortage import explain
+from planner.measured.stating import Stated, state
+from planner.plans.assemble import Found, proof
+from planner.plans.placement import Placed
+from planner.plans.schema import Alternative, Plan, Price
+from planner.search import left, tidied
+from solvers import fleet
+from solvers.fleet_extract import value
+from solvers.linear import Limits, judge
+
+__all__ = ["plan_measured"]
+
+
+def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: float) -> Plan:
+    """The best plan by the rates of `profile`; `began` on `time.perf_counter`. The plan has passed `check`.
+
+    Raises InputError for a table that cannot be used, Infeasible where it covers no bucket or not the rate,
+    OutOfTime where the limit passed before any fleet was found.
+    """
+    rows = read_profile(profile)
+    stated = state(asked, rows, str(profile))
+    found = solved(asked, stated, limits)
+    if found.solution.objective is None:
+        raise explain(found, limits)
+    found, placed = _placed(found, limits)
+    found, extras = _explained(found, limits)
+    fleet_ = parts.Fleet(asked, stated, found, placed)
+    what = f"the designs of {profile} on every class that has their device, serving buckets by turns"
+    result = Plan(
+        meshwright_version=__version__,
+        problem=api.problem_of(asked).model_copy(update={"calibration": _embedded(fleet_)}),
+        replicas=parts.replicas(fleet_),
+        routing=parts.routing(fleet_),
+        predicted=parts.predicted(fleet_),
+        proof=proof(found, time.perf_counter() - began, limits.seed, what),
+        warnings=[*asked.warnings, *stated.warnings, *parts.warnings(fleet_, str(profile))],
+        **extras,
+    )
+    api._checked(result)
+    return result
+
+
+def solved(asked: Asked, stated: Stated, limits: Limits) -> Found:
+    """The best fleet of the table's designs, its traffic spread evenly; `objective` None: there is none."""
+    until = time.monotonic() + limits.seconds
+    pool = Pool(tuple(stated.candidates), {}, len(stated.candidates), len(stated.candidates))
+    s = tidied(stated.problem, fleet.solve(stated.problem, limits), limits)
+    if s.objective is not None and asked.workload.rate_rps is not None:
+        s = fleet.balance(stated.problem, s, left(limits, until))
+    if s.rate <= 0:
+        s = replace(s, objective=None)
+    return Found(asked.cluster, asked.workload, asked.objective, pool, stated.problem, s)
+
+
+def _placed(found: Found, limits: Limits) -> tuple[Found, Placed]:
+    """Replicas that serve something on as few nodes as hold them, and the objective of just these."""
+    s = found.solution
+    busy = {c for c, _ in s.flows}
+    counts = {c: k for c, k in s.replicas.items() if c in busy}
+    placed = place(found.cluster.classes, counts, found.candidates)
+    nodes = {g: k for g, k in placed.used.items() if k}
+    s = replace(s, replicas=counts, nodes=nodes)
+    objective = value(found.problem, s)
+    sign = -1.0 if found.objective == "throughput" else 1.0
+    status = judge(sign * objective, None if s.bound is None else sign * s.bound, limits, s.status)
+    return replace(found, solution=replace(s, objective=objective, status=status)), placed
+
+
+def _explained(found: Found, limits: Limits) -> tuple[Found, dict[str, Any]]:
+    """Alternatives and prices, each within its share of the time; none after Ctrl-C, which keeps the plan."""
+    extras: dict[str, list[Alternative] | list[Price]] = {}
+    if found.solution.status != "interrupted":
+        some = replace(limits, seconds=api.EXTRA_SHARE * limits.seconds / 2)
+        try:
+            extras["alternatives"] = rivals(found, some)
+            extras["prices"] = prices(found, some)
+        except KeyboardInterrupt:
+            found = replace(found, solution=replace(found.solution, status="interrupted"))
+    return found, extras
+
+
+def _embedded(f: parts.Fleet) -> dict[str, Any]:
+    """The table as used, and the design of each group: what `check` counts again."""
+    rows = [{k: v for k, v in asdict(row).items() if v is not None} for row in f.stated.rows]
+    return {"profile": rows, "designs": {f.ids[c.id]: c.label for c, _ in f.running}}

@@ -1,0 +1,245 @@
+"""The parts of a measured plan: replicas, routing, predictions, warnings, from table and solution alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from cluster_configs.schema import NodeClass
+from planner.api import Asked
+from planner.candidates.candidate import Candidate
+from planner.cost.stages import stage_layers
+from planner.measured.stating import Stated
+from planner.plans import schema
+from planner.plans.assemble import Found, band
+from planner.plans.placement import Placed
+
+WATTS_SIGMA = 0.2
+"""Of the log of a draw taken from the TDP (as for predicted replicas)."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All that the parts are made from."""
+
+    asked: Asked
+    stated: Stated
+    found: Found
+    placed: Placed
+
+    @cached_property
+    def nodes(self) -> dict[str, NodeClass]:
+        return {n.id: n for n in self.asked.cluster.classes}
+
+    @cached_property
+    def running(self) -> list[tuple[Candidate, int]]:
+        """Chosen candidates with their counts, those with most GPUs first."""
+        of = self.found.candidates
+        pairs = [(of[c], k) for c, k in self.found.solution.replicas.items()]
+        return sorted(pairs, key=lambda pair: -pair[1] * pair[0].gpus)
+
+    @cached_property
+    def ids(self) -> dict[str, str]:
+        """Candidate -> the plan's name for it: the design's, with its class where it runs on several."""
+        labels = [c.label for c, _ in self.running]
+        return {c.id: c.label if labels.count(c.label) == 1 else c.id for c, _ in self.running}
+
+    @cached_property
+    def limits_s(self) -> tuple[float, float]:
+        """TTFT and TPOT limits in seconds; 0 where there is none."""
+        slo = self.asked.workload.slo
+        return (slo.ttft_ms or 0.0) / 1e3, (slo.tpot_ms or 0.0) / 1e3
+
+    def served(self, c: str) -> dict[str, float]:
+        """Requests/s of each bucket at all replicas of the candidate."""
+        return {w: rate for (d, w), rate in self.found.solution.flows.items() if d == c}
+
+    def utilisation(self, c: Candidate, count: int) -> float:
+        return sum(rate * c.use["busy"][w] for w, rate in self.served(c.id).items()) / count
+
+
+def replicas(f: Fleet) -> list[schema.Replica]:
+    """Replica groups in the Plan's form."""
+    return [_replica(f, c, count) for c, count in f.running]
+
+
+def _replica(f: Fleet, c: Candidate, count: int) -> schema.Replica:
+    node, d = f.nodes[c.node_class], c.design
+    layers = stage_layers(len(f.asked.card.stack), d.pp)
+    used = f.stated.precisions
+    return schema.Replica(
+        id=f.ids[c.id],
+        role=c.role,
+        count=count,
+        engine=c.engine,
+        precision=schema.PrecisionUsed(weights=used.gemm, experts=used.experts, kv=used.kv),
+        tp=d.tp,
+        pp=d.pp,
+        attn_dp=1,
+        moe_tp=d.tp,
+        ep=1,
+        stages=[
+            schema.Stage(
+                device=node.device.name,
+                node_class=node.id,
+                nodes=[node.nodes[k] for k in held],
+                gpus=d.tp,
+                tp=d.tp,
+                layers=layers[i],
+            )
+            for i, held in enumerate(f.placed.stages[c.id])
+        ],
+        max_batch=_most_in_flight(f, c, count),
+        kv_tokens=0.0,
+        utilisation=f.utilisation(c, count),
+        step=schema.Step(decode_s=0.0, prefill_s=0.0, engine_s=0.0),
+        memory=[_unknown_memory(i, node) for i in range(d.pp)],
+        watts=c.watts,
+    )
+
+
+def _unknown_memory(stage: int, node: NodeClass) -> schema.StageMemory:
+    return schema.StageMemory(
+        stage=stage,
+        weights_bytes=0.0,
+        kv_bytes=0.0,
+        activation_bytes=0.0,
+        reserve_bytes=0.0,
+        capacity_bytes=node.device.memory_gb * 1e9,
+    )
+
+
+def _most_in_flight(f: Fleet, c: Candidate, count: int) -> int:
+    """Requests in one replica by Little's law with latencies at their limits: the most at this load."""
+    ttft_s, tpot_s = f.limits_s
+    total = 0.0
+    for w, rate in f.served(c.id).items():
+        steps = f.asked.workload.buckets[int(w)].osl - 1
+        total += rate * (
+            (ttft_s if c.role != "decode" else 0.0) + (steps * tpot_s if c.role != "prefill" else 0.0)
+        )
+    return max(1, math.ceil(total / count - 1e-6))
+
+
+def routing(f: Fleet) -> list[schema.Route]:
+    """Shares of each bucket along each way; they add up to one."""
+    ways = sorted(_ways(f), key=lambda way: (int(way[0]), -way[1]))
+    total: dict[str, float] = {}
+    for w, rate, _, _ in ways:
+        total[w] = total.get(w, 0.0) + rate
+    routes = []
+    for w, rate, first, second in ways:
+        share = rate / total[w]
+        if second is None:
+            routes.append(schema.Route(bucket=int(w), share=share, replica=f.ids[first]))
+        else:
+            moved = rate * f.stated.kv_bytes[w] / 1e9
+            pair = schema.Route(
+                bucket=int(w), share=share, prefill=f.ids[first], decode=f.ids[second], kv_gb_per_s=moved
+            )
+            routes.append(pair)
+    return routes
+
+
+def _ways(f: Fleet) -> Iterator[tuple[str, float, str, str | None]]:
+    """(bucket, requests/s, candidate, decoding candidate): flows of groups follow their members' own."""
+    s, columns = f.found.solution, f.found.problem.columns
+    for (c, w), rate in s.flows.items():
+        if columns[c].group is None:
+            yield w, rate, c, None
+    for (prefill, decode, w), rate in s.pair_flows.items():
+        ends = [
+            {c: flow for (c, v), flow in s.flows.items() if v == w and columns[c].group == group}
+            for group in (prefill, decode)
+        ]
+        for p, sent in ends[0].items():
+            for d, taken in ends[1].items():
+                part = rate * sent / sum(ends[0].values()) * taken / sum(ends[1].values())
+                if part > 1e-9 * rate:
+                    yield w, part, p, d
+
+
+def predicted(f: Fleet) -> schema.Predicted:
+    """Totals by the table, which names no errors: bands are points but for watts that it leaves out.
+
+    Latencies: anywhere up to the limit that the table claims to keep; 0 where there is no limit.
+    """
+    w, rate = f.asked.workload, f.found.solution.rate
+    out = rate * sum(share * b.osl for share, b in zip(w.shares, w.buckets, strict=True))
+    prompts = rate * sum(share * b.isl for share, b in zip(w.shares, w.buckets, strict=True))
+    watts = sum(count * c.watts for c, count in f.running)
+    named = all(f.stated.watts_named(c.label) for c, _ in f.running)
+    sigma = 0.0 if named else WATTS_SIGMA
+    usd = usd_per_hour(f)
+    ttft_ms, tpot_ms = (1e3 * limit for limit in f.limits_s)
+    return schema.Predicted(
+        out_tok_per_s=band(out, 0.0),
+        total_tok_per_s=band(out + prompts, 0.0),
+        rps=band(rate, 0.0),
+        ttft_ms=schema.Band(value=ttft_ms, low=0.0, high=ttft_ms),
+        tpot_ms=schema.Band(value=tpot_ms, low=0.0, high=tpot_ms),
+        utilisation=band(max(f.utilisation(c, count) for c, count in f.running), 0.0),
+        usd_per_hour=None if usd is None else band(usd, 0.0),
+        usd_per_mtok=None if usd is None else band(usd / (out * 3600 / 1e6), 0.0),
+        watts=band(watts, sigma),
+        joules_per_tok=band(watts / out, sigma),
+    )
+
+
+def usd_per_hour(f: Fleet) -> float | None:
+    """Whole nodes at the cluster's prices, replicas at the table's; None where a class in use has neither."""
+    p = f.found.problem
+    paid = [(p.stocks[g].price, k) for g, k in f.placed.used.items() if k]
+    if any(price is None for price, _ in paid):
+        return None
+    own = sum(count * p.columns[c.id].price for c, count in f.running)
+    return own + sum((price or 0.0) * k for price, k in paid)
+
+
+def warnings(f: Fleet, path: str) -> list[schema.PlanWarning]:
+    """What the plan rests on, and GPUs that stay idle."""
+    text = (
+        f"throughput comes from {path}, not from a prediction; TTFT and TPOT stand at their limits, which "
+        "the table claims to keep; step times and memory are not known and stand as 0; tp and pp are read "
+        "off the GPU count"
+    )
+    slo = f.asked.workload.slo
+    unlimited = [name for name, limit in (("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms)) if limit is None]
+    if unlimited:
+        text += f"; {' and '.join(unlimited)}: no limit, unknown, stands as 0"
+    if any(c.role != "mixed" for c, _ in f.running):
+        text += "; prompts' caches fit NICs and links, how long they travel is not in the table"
+    if any(not f.stated.watts_named(c.label) for c, _ in f.running):
+        text += "; watts are the TDP of the GPUs (or the power cap) where the table names none"
+    return [schema.PlanWarning(code="measured_profile", message=text), *_idle(f)]
+
+
+def _idle(f: Fleet) -> Iterator[schema.PlanWarning]:
+    for node in f.asked.cluster.classes:
+        left = node.gpus - sum(count * c.gpus for c, count in f.running if c.node_class == node.id)
+        if left > 0:
+            reason = _why_idle(f, node, left)
+            message = f"{left} of {node.gpus} {node.device.name} idle: {reason}"
+            about = {
+                "code": "idle_gpus",
+                "message": message,
+                "class": node.id,
+                "count": left,
+                "reason": reason,
+            }
+            yield schema.PlanWarning.model_validate(about)
+
+
+def _why_idle(f: Fleet, node: NodeClass, left: int) -> str:
+    sizes = [c.gpus for c in f.stated.candidates if c.node_class == node.id]
+    if not sizes:
+        return "the table has no design for them that serves this workload"
+    if f.found.objective != "throughput":
+        return "the load is served without them"
+    if f.found.problem.budget:
+        return "a budget is spent"
+    if min(sizes) > left:
+        return f"the smallest replica of the table takes {min(sizes)}"
+    return "they would add nothing to what the others serve"
