@@ -111,7 +111,8 @@ def simplest(question: Question, best: Found, limits: Limits) -> Found:
 
 
 def _pruned(question: Question, best: Found, limits: Limits) -> Found:
-    """`best` without the replica groups it can do without and stay within the gap, the smallest tried first."""
+    """`best` without the replica groups it can do without and stay within the gap, the smallest tried
+    first."""
     chosen = best.candidates
     kept = sorted(best.solution.replicas, key=lambda c: best.solution.replicas[c] * chosen[c].gpus)
     for c in kept[:PRUNED]:

@@ -47,7 +47,9 @@ class Found:
     pool: Pool
     problem: FleetProblem  # that `solution` solves
     solution: FleetSolution
-    whole: FleetProblem | None = None  # of all candidates, where a simpler fleet was taken in place of its optimum
+    whole: FleetProblem | None = (
+        None  # of all candidates, where a simpler fleet was taken in place of its optimum
+    )
 
     @property
     def space(self) -> FleetProblem:

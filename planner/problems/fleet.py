@@ -125,7 +125,7 @@ def _groups(
     member_of: dict[str, str] = {}
     for i, ((role, node_class, engine, handoff, late), pool) in enumerate(members.items()):
         name = f"{role} {i} {node_class} {engine}"
-      
+
         group = _Group(name, nodes[node_class], engine, late, dict(handoff))
         groups[role].append(group)
         member_of |= {c.id: name for c in pool}
