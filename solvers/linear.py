@@ -25,7 +25,7 @@ Status = Literal["optimal", "within_gap", "time_limit", "interrupted", "infeasib
 Floats = NDArray[np.float64]
 INF = math.inf
 EXACT = 1e-6
-"""Relative distance below which a bound and a value are the same number: solvers keep integers to 1e-7 only."""
+"""Relative distance below which a bound and a value are the same number: integers are kept to 1e-7."""
 
 
 @dataclass(frozen=True)

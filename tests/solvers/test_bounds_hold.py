@@ -1,6 +1,6 @@
-"""Bounds of fleets too large to try all: no plan that any search finds may pass the bound that another one states.
+"""Bounds of fleets too large to try all: no plan that a search finds may pass the bound that another states.
 
-Watches the solver, not the formulation: HiGHS 1.12 has stated false bounds at tolerances below those in `highs.py`.
+Watches the solver, not the formulation: HiGHS 1.12 has stated a false bound at tolerances below ours.
 """
 
 import random
@@ -13,7 +13,7 @@ from solvers.linear import Limits
 
 
 def medium(seed: int) -> FleetProblem:
-    """Three classes, two buckets; mixed, prefill and decode designs at several operating points, pairs over NICs."""
+    """Three classes, two buckets; mixed, prefill and decode designs at two points each, pairs over NICs."""
     r = random.Random(seed)
     share = {"short": 0.7, "long": 0.3}
     work = {"short": 1.0, "long": r.uniform(3.0, 9.0)}
