@@ -28,9 +28,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.candidates.candidate import Candidate
-from planner.cost.shape import Floats
+from planner.cost.shape import Floats, Ints
 
 FREE = 1e-12
 """Relative slack of comparisons: the same number computed twice may differ in its last digit."""
@@ -44,6 +45,32 @@ class Counts:
     watts: bool
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What n candidates of one class, role and set of partners take, as arrays (n,), buckets w.
+
+    `use` (n, resources, w): infinite where a bucket isn't served; a row of zeros stands for a resource that a
+    candidate doesn't have: it never excuses anyone. `slow` (n, w) what the latency objective counts; `late`,
+    `handoff` their part of a pair's TTFT, where that matters; all in seconds.
+    """
+
+    gpus: Ints
+    joined: NDArray[np.bool_]
+    use: Floats
+    slow: Floats
+    watts: Floats
+    late: Floats
+    handoff: Floats
+
+    @property
+    def peak(self) -> Floats:
+        """The most that any resource is used, (n, w)."""
+        return np.asarray(self.use.max(axis=1))
+
+    def take(self, chosen: Ints) -> Needs:
+        return Needs(*(x[chosen] for x in vars(self).values()))
+
+
 def undominated(
     candidates: Sequence[Candidate],
     gpus_per_node: Mapping[str, int],
@@ -53,9 +80,8 @@ def undominated(
     """The candidates that no other makes pointless, in their first order; of equals the first stays.
 
     `partners`: a name for each prefill and decode candidate, the same for those that may pair with exactly
-    the same others; where
-    that is known, how late they are no longer matters. Without it pairs are only known to agree on the
-    engine.
+    the same others; where that is known, how late they are no longer matters. Without it pairs are only known
+    to agree on the engine.
     """
     pools: dict[tuple[object, ...], list[Candidate]] = defaultdict(list)
     for c in candidates:
@@ -63,64 +89,65 @@ def undominated(
         pools[c.node_class, c.role, pairs_as].append(c)
     kept: set[str] = set()
     for (node_class, role, _), pool in pools.items():
-        late = np.zeros(len(pool))
-        handoff = np.zeros(len(pool))
-        if role != "mixed" and partners is None:
-            late = np.array([c.late_s for c in pool])
-            handoff = np.array([max(c.handoff_s.values()) for c in pool])
-        kept |= {c.id for c in _survivors(pool, gpus_per_node[str(node_class)], counts, late, handoff)}
+        needs = _needs(pool, counts, punctual=role != "mixed" and partners is None)
+        kept |= {pool[i].id for i in survivors(needs, gpus_per_node[str(node_class)])}
     return [c for c in candidates if c.id in kept]
 
 
-def _survivors(
-    pool: list[Candidate], node_gpus: int, counts: Counts, late: Floats, handoff: Floats
-) -> list[Candidate]:
-    """Each candidate is tried against those kept so far, smallest and most capable first."""
+def survivors(needs: Needs, node_gpus: int) -> list[int]:
+    """Which of `needs` none makes pointless: smallest and most capable first, each survivor takes out what it
+    dominates of the rest."""
+    per_gpu = (needs.peak * needs.gpus[:, None]).min(axis=1)
+    left = np.lexsort((np.arange(len(per_gpu)), per_gpu, needs.gpus)).astype(np.int64)
+    rest, alive = needs.take(left), []
+    while len(left):
+        alive.append(int(left[0]))
+        keep = np.flatnonzero(~pointless(rest, node_gpus)[1:]) + 1
+        left, rest = left[keep], rest.take(keep)
+    return alive
+
+
+def pointless(b: Needs, node_gpus: int) -> NDArray[np.bool_]:
+    """Which of `b` the first dominates, (n,); none has fewer GPUs than the first. The first itself: True."""
+    times, peak = b.gpus // b.gpus[0], b.peak
+    unserved = ~np.isfinite(peak)
+    with np.errstate(invalid="ignore"):
+        needs = peak[0] / times[:, None]
+        carries = ((needs[:, None, :] <= b.use * (1 + FREE)) | unserved[:, None, :]).all(axis=2).any(axis=1)
+        quick = ((b.slow[0] <= b.slow * (1 + FREE)) | unserved).all(axis=1)
+    in_time = b.late[0] + np.where(times > 1, b.handoff[0], 0.0) <= b.late * (1 + FREE)
+    frugal = b.watts[0] * times <= b.watts * (1 + FREE)
+    return np.asarray(carries & quick & in_time & frugal & _fits(b, times, node_gpus))
+
+
+def _fits(b: Needs, times: Ints, node_gpus: int) -> NDArray[np.bool_]:
+    """True when gpus(b)/gpus(a) replicas of the first, a, fit where one b stands: in its share of a node, or
+    in its whole nodes."""
+    size, nodes = int(b.gpus[0]), -(-b.gpus // node_gpus)
+    if size <= node_gpus:
+        fits = times <= nodes * (node_gpus // size)
+    else:
+        fits = (times * -(-size // node_gpus) <= nodes) & (b.joined | ~b.joined[0])
+    within = b.gpus <= node_gpus  # a divides b: the same GPUs of the same node
+    return np.asarray((b.gpus % size == 0) & (within | fits))
+
+
+def _needs(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs:
+    """Candidates as arrays; `punctual`: how late they are matters."""
     buckets = sorted({w for c in pool for w in next(iter(c.use.values()))})
-    use = _uses(pool, buckets)
-    slow = np.array([[_latency(c, w) if counts.latency else 0.0 for w in buckets] for c in pool])
-    watts = np.array([c.watts if counts.watts else 0.0 for c in pool])
-    peak = use.max(axis=1)
-    gpus = np.array([c.gpus for c in pool])
-    order = np.lexsort((np.arange(len(pool)), (peak * gpus[:, None]).min(axis=1), gpus))
-    alive: list[int] = []
-    for b in order:
-        serves = np.isfinite(peak[b])
-        a = np.array(
-            [i for i in alive if gpus[b] % gpus[i] == 0 and _fits(pool[i], pool[b], node_gpus)], dtype=int
-        )
-        times = gpus[b] // gpus[a]
-        needs = peak[a][:, serves] / times[:, None]
-        carries = np.zeros(len(a), dtype=bool)
-        for row in use[b][:, serves]:
-            carries |= (needs <= row * (1 + FREE)).all(axis=1)
-        in_time = late[a] + np.where(times > 1, handoff[a], 0.0) <= late[b] * (1 + FREE)
-        quick = (slow[a][:, serves] <= slow[b][serves] * (1 + FREE)).all(axis=1)
-        if not (carries & in_time & quick & (watts[a] * times <= watts[b] * (1 + FREE))).any():
-            alive.append(int(b))
-    return [pool[i] for i in alive]
-
-
-def _uses(pool: Sequence[Candidate], buckets: Sequence[str]) -> Floats:
-    """Use of each resource, shape (candidates, resources, buckets); infinite where a bucket isn't served. A
-    row of zeros stands for
-    a resource that a candidate doesn't have: it never excuses anyone."""
     use = np.zeros((len(pool), max(len(c.use) for c in pool), len(buckets)))
     for i, c in enumerate(pool):
         for j, row in enumerate(c.use.values()):
             use[i, j] = [row.get(w, np.inf) for w in buckets]
-    return use
-
-
-def _fits(a: Candidate, b: Candidate, node_gpus: int) -> bool:
-    """True when gpus(b)/gpus(a) replicas of `a` fit where one `b` stands: in its share of a node, or in its
-    whole nodes."""
-    if b.gpus <= node_gpus:
-        return True  # a divides b: the same GPUs of the same node
-    times, nodes = b.gpus // a.gpus, -(-b.gpus // node_gpus)
-    if a.gpus <= node_gpus:
-        return times <= nodes * (node_gpus // a.gpus)
-    return times * -(-a.gpus // node_gpus) <= nodes and (b.joined or not a.joined)
+    return Needs(
+        gpus=np.array([c.gpus for c in pool]),
+        joined=np.array([c.joined for c in pool]),
+        use=use,
+        slow=np.array([[_latency(c, w) if counts.latency else 0.0 for w in buckets] for c in pool]),
+        watts=np.array([c.watts if counts.watts else 0.0 for c in pool]),
+        late=np.array([c.late_s if punctual else 0.0 for c in pool]),
+        handoff=np.array([max(c.handoff_s.values(), default=0.0) if punctual else 0.0 for c in pool]),
+    )
 
 
 def _latency(c: Candidate, bucket: str) -> float:

@@ -22,24 +22,15 @@ from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
-from planner.candidates.candidate import Candidate, Design
+from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.largest import largest
-from planner.candidates.points import (
-    LEVELS,
-    Mix,
-    Points,
-    Promise,
-    Role,
-    Setup,
-    batched,
-    prefilling,
-    rounded_up,
-)
+from planner.candidates.offers import Offer
+from planner.candidates.points import LEVELS, Mix, Points, Promise, Role, Setup, batched, prefilling
 from planner.cost.memory import room
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Floats, Ints, Precisions
+from planner.cost.shape import Ints, Precisions
 from planner.device_rules import why_unsupported
 from planner.engine_rules import valid_designs
 from planner.inputs.options import Objective
@@ -92,6 +83,7 @@ def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> P
     found: list[Candidate] = []
     setups: dict[tuple[str, str], Setup] = {}
     considered = fitting = 0
+    counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
     for node in classes:
         for engine in serving(node, ask):
             s = setup(node, engine, ask, one_more)
@@ -101,10 +93,9 @@ def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> P
             fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
             fitting += len(fits)
             setups[node.id, engine] = s
-            for made in _of_setup(s, node, engine, fits, ask):
-                considered += len(made)
-                found += made
-    counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
+            for offer in _offers(s, node, engine, fits, ask):
+                considered += len(offer)
+                found += offer.candidates(counts)
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     kept = undominated(whole, {node.id: node.gpus_per_node for node in classes}, counts)
@@ -115,9 +106,10 @@ def usual_sizes(gpus: Ints, node_gpus: int) -> NDArray[np.bool_]:
     """Which replica sizes are offered: whole nodes; inside a node of 2, 4, 8 … GPUs powers of two, inside an
     odd one any.
 
-    >>> [g for g in range(1, 25) if usual_sizes(np.array([g]), 8)[0]], [g for g in range(1, 13) if
-    usual_sizes(np.array([g]), 6)[0]]
-    ([1, 2, 4, 8, 16, 24], [1, 2, 3, 4, 5, 6, 12])
+    >>> [g for g in range(1, 25) if usual_sizes(np.array([g]), 8)[0]]
+    [1, 2, 4, 8, 16, 24]
+    >>> [g for g in range(1, 13) if usual_sizes(np.array([g]), 6)[0]]
+    [1, 2, 3, 4, 5, 6, 12]
     """
     even = node_gpus & (node_gpus - 1) == 0
     inside = (gpus <= node_gpus) & ((gpus & (gpus - 1) == 0) if even else True)
@@ -145,15 +137,15 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, caution)
 
 
-def _of_setup(s: Setup, node: NodeClass, engine: str, fits: Ints, ask: Ask) -> Iterator[list[Candidate]]:
-    """Candidates of every role and focus: the workload's mix, and each bucket alone where there are
+def _offers(s: Setup, node: NodeClass, engine: str, fits: Ints, ask: Ask) -> Iterator[Offer]:
+    """Points of every role and focus: the workload's mix, and each bucket alone where there are
     several."""
     w = len(s.mix.share)
     focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 else [None]
     for focus in focuses:
         at = s if focus is None else replace(s, mix=_only(s.mix, focus))
         for role, points in _points(at, fits, focus, ask):
-            yield list(_named(points, node, engine, role, focus, at))
+            yield Offer.of(points, at, node, engine, role, focus)
 
 
 def _only(mix: Mix, w: int) -> Mix:
@@ -185,68 +177,3 @@ def _decoding(s: Setup, fits: Ints, most: Ints, role: Role, ask: Ask) -> Points:
         index = np.concatenate([index, index[row]])
         batch = np.concatenate([batch, GRID[column]])
     return batched(s, index, batch, role)
-
-
-def _use(
-    points: Points, i: int, served: list[int], dp: int, role: Role, s: Setup
-) -> dict[str, dict[str, float]]:
-    """Shares of a replica's time, KV room and tokens a step that one request/s fills; rows that another
-    always exceeds are left out."""
-    rows = {"busy": points.work_s[i] / points.load[i], "kv": points.kv_share[i]}
-    if role != "prefill":
-        tokens = s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0)
-        rows["tokens"] = tokens * points.tpot_s[i] / s.token_budget
-    kept = {j: {str(w): float(row[w] / dp) for w in served} for j, row in rows.items()}
-    loose = [j for j in kept if j != "busy" and all(kept[j][w] <= kept["busy"][w] for w in kept[j])]
-    return {j: row for j, row in kept.items() if j not in loose}
-
-
-def draw(s: Setup, points: Points, role: Role) -> Floats:
-    """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
-    designs, mix = s.designs.take(points.index), s.mix
-    new = float(mix.new @ mix.share)
-    if role == "prefill" or mix.steps == 0:
-        chunk = min(new, s.token_budget)
-        return s.model.watts(designs, points.load, 0.0, 0.0, chunk, new / 2)
-    tokens = points.rate * new * (points.tpot_s @ mix.share) if role == "mixed" else 0.0 * points.rate
-    busy = np.ones(len(points.rate))
-    return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)
-
-
-def _named(
-    points: Points, node: NodeClass, engine: str, role: Role, focus: int | None, s: Setup
-) -> Iterator[Candidate]:
-    """Points as candidates, in shares of a whole replica (attn_dp servers)."""
-    designs = s.designs.take(points.index)
-    watts = draw(s, points, role)
-    late = rounded_up(points, s.promise, s.caution, role)
-    sent = s.model.transfer_bytes(s.mix.isl)
-    cap = np.inf if node.power_cap_watts is None else node.power_cap_watts / node.gpus_per_node
-    for i in range(len(points.rate)):
-        served = [w for w in range(len(s.mix.share)) if points.meets[i, w] and s.mix.share[w] > 0]
-        gpus = int(designs.gpus[i])
-        if not served or watts[i] / gpus > cap:
-            continue
-        dp = int(designs.attn_dp[i])
-        design = Design(*(int(getattr(designs, k)[i]) for k in ("tp", "pp", "attn_dp", "moe_tp", "ep")))
-        batch = max(1, round(float(points.sequences[i]) * dp))
-        tag = "" if focus is None else f" bucket {focus}"
-        yield Candidate(
-            id=f"{node.id}|{engine}|{role}|{design}|batch {points.sequences[i]:.6g}{tag}",
-            role=role,
-            node_class=node.id,
-            engine=engine,
-            design=design,
-            gpus=gpus,
-            use=_use(points, i, served, dp, role, s),
-            watts=float(watts[i]),
-            batch=batch,
-            step=points.take(np.array([i])).step,
-            tpot_s=float(np.max(points.tpot_s[i])) if role != "prefill" else 0.0,
-            ttft_s={str(w): float(points.ttft_s[i, w]) for w in served},
-            precisions=s.model.precisions,
-            late_s=float(late[i]),
-            handoff_s={str(w): float(sent[w]) / (gpus * node.nic_bytes_per_s) for w in served},
-            joined=gpus > node.gpus_per_node and gpus <= node.scale_up_gpus,
-            label=f"{design}",
-        )

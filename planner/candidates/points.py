@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.cost.memory import Memory, kv_bytes_per_seq
 from planner.cost.model import CostModel
@@ -148,7 +149,7 @@ class Points:
     kv_share: Floats
     tpot_s: Floats
     ttft_s: Floats
-    meets: Floats
+    meets: NDArray[np.bool_]
 
     def take(self, chosen: Ints) -> Points:
         step = StepTimes(*(np.broadcast_to(x, self.rate.shape)[chosen] for x in vars(self.step).values()))

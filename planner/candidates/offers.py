@@ -1,0 +1,144 @@
+"""Operating points as candidates: what a whole replica (attn_dp servers) uses of itself for one request/s of
+each bucket, its watts, what it adds to a pair's TTFT.
+
+Dominated points go before anything is made of them: of ten thousand a hundred stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_configs.schema import NodeClass
+from planner.candidates.candidate import Candidate, Design
+from planner.candidates.dominance import Counts, Needs, survivors
+from planner.candidates.points import Points, Role, Setup, rounded_up
+from planner.cost.shape import Designs, Floats, StepTimes
+
+RESOURCES = ("busy", "kv", "tokens")
+"""Shares of a replica's time, of its KV room, and of the tokens that its steps can take."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """m points of one setup in one role that serve some bucket.
+
+    `use` (m, resources, w) infinite where a bucket is not served; `watts` of a replica and `late_s` (m,);
+    `handoff_s` (m, w) of a prompt's KV cache over the replica's own NICs; `focus` the only bucket they were
+    made for.
+    """
+
+    setup: Setup
+    node: NodeClass
+    engine: str
+    role: Role
+    focus: int | None
+    points: Points
+    designs: Designs
+    use: Floats
+    watts: Floats
+    late_s: Floats
+    handoff_s: Floats
+
+    @staticmethod
+    def of(points: Points, s: Setup, node: NodeClass, engine: str, role: Role, focus: int | None) -> Offer:
+        """What of `points` keeps the promise somewhere and the class's power cap."""
+        watts, gpus = draw(s, points, role), s.designs.gpus[points.index]
+        cap = np.inf if node.power_cap_watts is None else node.power_cap_watts / node.gpus_per_node
+        serves = points.meets & (s.mix.share > 0)
+        able = np.flatnonzero(serves.any(axis=1) & (watts / gpus <= cap)).astype(np.int64)
+        points, serves, gpus = points.take(able), serves[able], gpus[able]
+        sent = s.model.transfer_bytes(s.mix.isl)
+        designs = s.designs.take(points.index)
+        use = np.where(serves[:, None, :], _use(points, designs, role, s), np.inf)
+        late = rounded_up(points, s.promise, s.caution, role)
+        handoff = sent / (gpus * node.nic_bytes_per_s)[:, None]
+        return Offer(s, node, engine, role, focus, points, designs, use, watts[able], late, handoff)
+
+    def __len__(self) -> int:
+        return len(self.watts)
+
+    @property
+    def joined(self) -> NDArray[np.bool_]:
+        """Spans nodes within one scale-up domain."""
+        gpus = self.designs.gpus
+        return np.asarray((gpus > self.node.gpus_per_node) & (gpus <= self.node.scale_up_gpus))
+
+    def candidates(self, counts: Counts) -> list[Candidate]:
+        """Those that no other point of the offer makes pointless."""
+        return [self._candidate(i) for i in sorted(survivors(self._needs(counts), self.node.gpus_per_node))]
+
+    def _needs(self, counts: Counts) -> Needs:
+        none, tpot = np.zeros(len(self)), self._tpot_s()
+        slow = self.points.ttft_s + tpot[:, None] if counts.latency else np.zeros_like(self.points.ttft_s)
+        served = np.isfinite(self.use[:, 0])
+        handoff = np.where(served, self.handoff_s, 0.0).max(axis=1, initial=0.0)
+        pairs = self.role != "mixed"
+        return Needs(
+            gpus=self.designs.gpus,
+            joined=self.joined,
+            use=self.use,
+            slow=slow,
+            watts=self.watts if counts.watts else none,
+            late=self.late_s if pairs else none,
+            handoff=handoff if pairs else none,
+        )
+
+    def _tpot_s(self) -> Floats:
+        """Of the slowest bucket, (m,)."""
+        return self.points.tpot_s.max(axis=1) if self.role != "prefill" else np.zeros(len(self))
+
+    def _candidate(self, i: int) -> Candidate:
+        d, gpus = self.designs, int(self.designs.gpus[i])
+        design = Design(int(d.tp[i]), int(d.pp[i]), int(d.attn_dp[i]), int(d.moe_tp[i]), int(d.ep[i]))
+        served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
+        sequences = float(self.points.sequences[i])
+        tag = "" if self.focus is None else f" bucket {self.focus}"
+        return Candidate(
+            id=f"{self.node.id}|{self.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
+            role=self.role,
+            node_class=self.node.id,
+            engine=self.engine,
+            design=design,
+            gpus=gpus,
+            use=self._rows(i, served),
+            watts=float(self.watts[i]),
+            batch=max(1, round(sequences * design.attn_dp)),
+            step=StepTimes(*(x[i : i + 1] for x in vars(self.points.step).values())),
+            tpot_s=float(self._tpot_s()[i]),
+            ttft_s={str(w): float(self.points.ttft_s[i, w]) for w in served},
+            precisions=self.setup.model.precisions,
+            late_s=float(self.late_s[i]),
+            handoff_s={str(w): float(self.handoff_s[i, w]) for w in served},
+            joined=bool(self.joined[i]),
+            label=str(design),
+        )
+
+    def _rows(self, i: int, served: list[int]) -> dict[str, dict[str, float]]:
+        """`use` by resource and bucket; rows that the first always exceeds are left out."""
+        rows = self.use[i][:, served]
+        tight = [0, *(j for j in range(1, len(rows)) if (rows[j] > rows[0]).any())]
+        return {RESOURCES[j]: {str(w): float(u) for w, u in zip(served, rows[j], strict=True)} for j in tight}
+
+
+def _use(points: Points, designs: Designs, role: Role, s: Setup) -> Floats:
+    """Shares of a replica's resources that one request/s of each bucket fills, (m, resources, w)."""
+    rows = [points.work_s / points.load[:, None], points.kv_share]
+    if role != "prefill":
+        tokens = s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0)
+        rows.append(tokens * points.tpot_s / s.token_budget)
+    return np.asarray(np.stack(rows, axis=1) / designs.attn_dp[:, None, None])
+
+
+def draw(s: Setup, points: Points, role: Role) -> Floats:
+    """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
+    designs, mix = s.designs.take(points.index), s.mix
+    new = float(mix.new @ mix.share)
+    if role == "prefill" or mix.steps == 0:
+        chunk = min(new, s.token_budget)
+        return s.model.watts(designs, points.load, 0.0, 0.0, chunk, new / 2)
+    tokens = points.rate * new * (points.tpot_s @ mix.share) if role == "mixed" else 0.0 * points.rate
+    busy = np.ones(len(points.rate))
+    return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)
