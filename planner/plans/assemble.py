@@ -206,7 +206,7 @@ def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> 
     tpot = sum(p.rate * p.tpot_s for p in decoding) / max(sum(p.rate for p in decoding), 1e-30)
     sigma_ttft = max(g.setup.model.sigma_ttft for g in made)
     sigma_tpot = max(g.setup.model.sigma_tpot for g in made)
-    watts = sum(g.count * g.candidate.watts for g in made)
+    watts = sum(g.count * _watts(found, g) for g in made)
     usd = price(found.cluster.classes, placed.used)
     asked = w.rate_rps is not None and found.objective != "throughput"
     speed = (
@@ -239,7 +239,15 @@ def price(classes: Sequence[NodeClass], used: Mapping[str, int]) -> float | None
     return None if any(p is None for p, _ in paid) else float(sum((p or 0.0) * k for p, k in paid))
 
 
-def replica(g: Group, node: NodeClass, placed: placement.Placed, mix_osl: Floats) -> schema.Replica:
+def _watts(found: Found, g: Group) -> float:
+    """Watts of one replica: at its real load, or what the MILP counted where watts are its objective or a budget."""
+    counted = found.objective == "energy" or "watts" in found.problem.budget
+    return g.candidate.watts if counted else g.operation.watts
+
+
+def replica(
+    g: Group, node: NodeClass, placed: placement.Placed, mix_osl: Floats, watts: float
+) -> schema.Replica:
     """One group in the Plan's form."""
     c, d, op, s = g.candidate, g.candidate.design, g.operation, g.setup
     layers = stage_layers(len(s.model.card.stack), d.pp)
@@ -295,7 +303,7 @@ def replica(g: Group, node: NodeClass, placed: placement.Placed, mix_osl: Floats
             )
             for i in range(d.pp)
         ],
-        watts=c.watts,
+        watts=watts,
     )
 
 
@@ -417,7 +425,7 @@ def assemble(
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
-        replicas=[replica(g, nodes[g.candidate.node_class], placed, osl) for g in made],
+        replicas=[replica(g, nodes[g.candidate.node_class], placed, osl, _watts(found, g)) for g in made],
         routing=routing(found, made),
         predicted=predicted(found, made, placed),
         proof=proven,

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.points import Setup, kv_in_use, predict
-from planner.cost.shape import Floats, Ints, StepTimes
+from planner.candidates.points import Role, Setup, kv_in_use, predict
+from planner.cost.queueing import Estimate
+from planner.cost.shape import Floats, Ints
 
 ROUNDS = 8
 """At most, of the fixed point of batch and step time."""
@@ -26,8 +27,8 @@ NEAR = 0.8
 @dataclass(frozen=True)
 class Operation:
     """One server of a replica group: `rate` (w,) requests/s, times (w,) without caution, sequences decoding,
-    utilisation of the fullest
-    resource, seconds of a pure decode step and of the mean prompt alone."""
+    utilisation of the fullest resource, seconds of a pure decode step and of the mean prompt alone, watts of one
+    replica."""
 
     rate: Floats
     ttft_s: Floats
@@ -36,7 +37,7 @@ class Operation:
     utilisation: float
     decode_s: float
     prefill_s: float
-    step: StepTimes
+    watts: float
 
     def in_flight(self, osl: Floats, role: str) -> float:
         """Requests in the server by Little's law."""
@@ -55,7 +56,7 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     context = float(weight @ (mix.isl + mix.osl / 2) / weight.sum()) if weight.sum() > 0 else 0.0
     assert c.step is not None
     step, point = c.step, c.batch / dp
-    role = "prefill" if s.mix.steps == 0 else c.role
+    role: Role = "prefill" if s.mix.steps == 0 else c.role
     for _ in range(ROUNDS):
         e = predict(s, step, rate, role)
         batch = float(e.sequences[0])
@@ -74,8 +75,21 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         max(float(e.utilisation[0]), float((rate * kv).sum())),
         decode if context else 0.0,
         0.0 if c.role == "decode" else alone_s(s, index, share),
-        step,
+        _watts(s, index, role, rate[0], e, context),
     )
+
+
+def _watts(s: Setup, index: Ints, role: Role, rate: Floats, e: Estimate, context: float) -> float:
+    """Watts of one replica: of its mean step, prompt tokens spread over all steps; a prefill server idles in between."""
+    designs, tokens = s.designs.take(index), float(rate @ s.mix.new)
+    keys = float(rate @ s.mix.new**2) / max(2 * tokens, 1e-30)
+    if role == "prefill":
+        chunk = min(tokens / max(float(rate.sum()), 1e-30), float(s.token_budget))
+        return float(s.model.watts(designs, e.utilisation, 0.0, 0.0, chunk, keys)[0])
+    decoding = rate * (s.mix.osl - 1)
+    step_s = float(decoding @ e.tpot_s[0]) / max(float(decoding.sum()), 1e-30)
+    prompts = tokens * step_s if role == "mixed" else 0.0
+    return float(s.model.watts(designs, 1.0, e.sequences, context, prompts, keys)[0])
 
 
 def alone_s(s: Setup, index: Ints, share: Floats) -> float:
