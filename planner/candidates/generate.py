@@ -30,7 +30,7 @@ from planner.candidates.points import LEVELS, Mix, Points, Promise, Role, Setup,
 from planner.cost.memory import room
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Ints, Precisions
+from planner.cost.shape import Designs, Ints, Precisions
 from planner.device_rules import why_unsupported
 from planner.engine_rules import valid_designs
 from planner.inputs.options import Objective
@@ -116,6 +116,21 @@ def usual_sizes(gpus: Ints, node_gpus: int) -> NDArray[np.bool_]:
     return np.asarray(inside | (gpus % node_gpus == 0))
 
 
+def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:
+    """True where no tensor-parallel group straddles two nodes, or two scale-up domains inside one: stages of a
+    replica of several nodes fill nodes evenly, and tp divides what it is packed into.
+
+    In nodes of 3, tp 2 x pp 3 over two nodes would split its middle stage; tp 8 on NVL72 spans two nodes of one domain.
+    """
+    whole, unit = node.gpus_per_node, min(node.gpus_per_node, node.scale_up_gpus)
+    stage = designs.gpus // designs.pp
+    even = (whole % stage == 0) | (stage % whole == 0)
+    aligned = np.where(designs.tp <= unit, unit % designs.tp == 0, designs.tp % whole == 0)
+    inside = (designs.gpus <= whole) & (unit == whole)
+    halves = (unit == whole) | (unit % np.minimum(designs.gpus, unit) == 0)
+    return np.asarray((inside | (even & aligned)) & halves)
+
+
 def serving(node: NodeClass, ask: Ask) -> list[str]:
     """The engines that serve the model on the class; llama.cpp only when asked for or when no other does."""
     able = [e for e in ask.engines if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
@@ -126,7 +141,8 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     """The designs of one engine on one class, with their memory; None where the engine accepts none."""
     most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
     designs = valid_designs(ask.card, engine, most, most, node.scale_up_gpus, ask.precisions)
-    designs = designs.take(np.flatnonzero(usual_sizes(designs.gpus, node.gpus_per_node)))
+    offered = usual_sizes(designs.gpus, node.gpus_per_node) & stands(designs, node)
+    designs = designs.take(np.flatnonzero(offered))
     if len(designs) == 0:
         return None
     budget = default_tokens_per_step(engine, node.device.memory_gb * 1e9)
