@@ -118,8 +118,8 @@ def build(p: FleetProblem) -> Built:
 def reference(p: FleetProblem) -> float:
     """Requests/s of about the size of the answer, in which the model counts its traffic.
 
-    Without a demand: what the classes would serve with their best mixed replicas, or the less of what they would
-    with prefill everywhere and with decode everywhere.
+    Without a demand: what the classes would serve with their best mixed replicas, or the less of what they
+    would with prefill everywhere and with decode everywhere.
     """
     if p.demand:
         return p.demand
