@@ -113,13 +113,10 @@ def read(
 
     if (cluster is None) == (gpus is None):
         raise InputError("name one cluster: a YAML file, or --gpus", hint="--gpus 8xH100")
-    resolved = (
-        cluster
-        if isinstance(cluster, ResolvedCluster)
-        else from_gpus(gpus)
-        if gpus
-        else read_cluster(str(cluster))
-    )
+    if gpus is not None:
+        resolved = from_gpus(gpus)
+    else:
+        resolved = cluster if isinstance(cluster, ResolvedCluster) else read_cluster(str(cluster))
     notes = list(resolved.warnings)
     card = model
     if not isinstance(card, ModelCard):
@@ -215,7 +212,8 @@ def candidates(asked: Asked) -> tuple[Asked, Pool, Question]:
         return asked, pool, question
     if pool.fitting == 0:
         raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool)
-    near = infeasible.tightest(pool, asked.workload.slo)
+    fixed = [f for f in ("ttft_ms", "tpot_ms") if f"slo.{f}" not in asked.defaulted]
+    near = infeasible.tightest(pool, asked.workload.slo, fixed)
     if near is None:
         raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool)
     relaxed = _relaxed(asked, near)
