@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
@@ -54,15 +54,40 @@ def explain(found: Found, limits: Limits) -> MeshwrightError:
     return Infeasible(message, "--rate", " or ".join(hints) or None)
 
 
-def _budgets(free: FleetProblem, budget: object, rate: float | None, limits: Limits) -> str:
-    """`--budget …` with the least of each that was limited, where the others are not."""
-    demand = rate if rate is not None else 1e-6
-    parts = []
-    for name in budget if isinstance(budget, dict) else ():
-        least = fleet.solve(replace(free, objective=LEAST[name], demand=demand), limits).objective
+def _budgets(free: FleetProblem, budget: Mapping[str, float], rate: float | None, limits: Limits) -> str:
+    """One limit raised as little as is enough, where that is enough; else one after the other, each as little
+    as those before it allow."""
+    problem = replace(free, demand=rate if rate is not None else _trickle(free))
+    for name in budget:
+        others = {k: v for k, v in budget.items() if k != name}
+        least = _least(problem, name, others, limits)
         if least is not None:
-            parts.append(f"{name}={round(least) if name == 'gpus' else ceil_to(least)}")
-    return "--budget " + ",".join(parts) if parts else "a larger budget"
+            return _words({**budget, name: least})
+    raised: dict[str, float] = {}
+    for name, limit in budget.items():
+        least = _least(problem, name, raised, limits)
+        if least is None:
+            return "a larger budget"
+        raised[name] = max(least, limit)
+    return _words(raised)
+
+
+def _least(p: FleetProblem, name: str, budget: Mapping[str, float], limits: Limits) -> float | None:
+    """The least of the limit `name` that carries the demand within the others, rounded up."""
+    least = fleet.solve(replace(p, objective=LEAST[name], budget=budget), limits).objective
+    if least is None:
+        return None
+    return float(round(least)) if name == "gpus" else float(ceil_to(least))
+
+
+def _words(budget: Mapping[str, float]) -> str:
+    return "--budget " + ",".join(f"{k}={v:g}" for k, v in budget.items())
+
+
+def _trickle(p: FleetProblem) -> float:
+    """Requests/s that any one replica carries: where no rate was asked for."""
+    work = [sum(p.share.get(w, 0.0) * u for w, u in column.first.items()) for column in p.columns.values()]
+    return 0.01 / max(work)
 
 
 def _more_nodes(p: FleetProblem, rate: float, limits: Limits) -> Iterator[tuple[int, str]]:
