@@ -3,7 +3,8 @@ SLO that nothing keeps; rates and budgets in `shortage`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +28,13 @@ LIGHT = 0.05
 
 OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
 """Tried where no engine serves the checkpoint's own, best quality first."""
+
+
+LOOSER = (1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0)
+"""Times the tightest limits, tried until the rate asked for is carried."""
+
+Carries = Callable[[Slo], bool]
+"""Whether some fleet carries the rate asked for within an SLO."""
 
 
 @dataclass(frozen=True)
@@ -91,19 +99,30 @@ def _layout(s: Setup, k: int) -> str:
     return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "1 GPU"
 
 
-def too_slow(near: Tightest, slo: Slo) -> Infeasible:
-    """An SLO that was asked for and that nothing meets."""
-    missed = []
-    if slo.ttft_ms is not None and near.ttft_s * 1e3 > slo.ttft_ms:
-        missed.append(("TTFT", "--ttft-ms", near.ttft_s * 1e3, slo.ttft_ms))
-    if slo.tpot_ms is not None and near.tpot_s * 1e3 > slo.tpot_ms:
-        missed.append(("TPOT", "--tpot-ms", near.tpot_s * 1e3, slo.tpot_ms))
+def loosened(near: Tightest, slo: Slo, carries: Carries | None = None) -> Slo | None:
+    """`slo` with the limits that `near` misses set to what it reaches, and so much more that the asked rate is
+    carried; None where LOOSER is not enough. Without `carries` one request at a time is."""
+    best = {"ttft_ms": 1e3 * near.ttft_s, "tpot_ms": 1e3 * near.tpot_s}
+    missed = {k: v for k, v in best.items() if v > (getattr(slo, k) or math.inf)}
+    for times in LOOSER:
+        trial = slo.model_copy(update={k: float(ceil_to(times * v)) for k, v in missed.items()})
+        if carries is None or carries(trial):
+            return trial
+    return None
+
+
+def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeasible:
+    """An SLO that was asked for and that nothing meets. `carries`: as in `loosened`, for the hint."""
+    best = {"ttft_ms": 1e3 * near.ttft_s, "tpot_ms": 1e3 * near.tpot_s}
+    missed = [k for k, v in best.items() if v > (getattr(slo, k) or math.inf)]
     if not missed:
         return Infeasible(
             "no replica design serves every bucket within the SLO", hint="loosen the SLO, or add GPUs"
         )
-    what = " and ".join(f"{n} {asked:g} ms (best {best:.4g} ms)" for n, _, best, asked in missed)
-    hint = " ".join(f"{option} {ceil_to(best)}" for _, option, best, _ in missed)
+    limits = {k: f"{k.removesuffix('_ms').upper()} {getattr(slo, k):g} ms" for k in missed}
+    what = " and ".join(f"{limits[k]} (best {best[k]:.4g} ms)" for k in missed)
+    enough = loosened(near, slo, carries) or loosened(near, slo)
+    hint = " ".join(f"--{k.replace('_', '-')} {getattr(enough, k):g}" for k in missed)
     return Infeasible(
         f"no replica design keeps {what}; the nearest is {near.design}, one request at a time", hint=hint
     )
@@ -159,4 +178,4 @@ def _runs(
     return fits.fit(fits.Ask(card, None, precision, options.kv_precision, engine), cluster).fits
 
 
-__all__ = ["Tightest", "ceil_to", "does_not_fit", "explain", "quickest", "tightest", "too_slow"]
+__all__ = ["Tightest", "ceil_to", "does_not_fit", "explain", "loosened", "quickest", "tightest", "too_slow"]
