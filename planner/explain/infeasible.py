@@ -100,8 +100,8 @@ def _layout(s: Setup, k: int) -> str:
 
 
 def loosened(near: Tightest, slo: Slo, carries: Carries | None = None) -> Slo | None:
-    """`slo` with the limits that `near` misses set to what it reaches, and so much more that the asked rate is
-    carried; None where LOOSER is not enough. Without `carries` one request at a time is."""
+    """`slo` with the limits that `near` misses set to what it reaches, and so much more that `carries` holds;
+    None where LOOSER is not enough. Without `carries` one request at a time is enough."""
     best = {"ttft_ms": 1e3 * near.ttft_s, "tpot_ms": 1e3 * near.tpot_s}
     missed = {k: v for k, v in best.items() if v > (getattr(slo, k) or math.inf)}
     for times in LOOSER:
