@@ -42,7 +42,7 @@ ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 MOST_GPUS = 144
 """Largest replica offered: two racks of 72."""
 
-GRID = np.unique(np.round(2.0 ** np.arange(0, 10.01, 0.5)))
+GRID = np.array(sorted({float(round(2 ** (i / 2))) for i in range(21)}))
 """Batches offered beside the largest, the same for every SLO, so that a looser one only adds points."""
 
 RESERVING = ("trtllm",)
@@ -117,10 +117,11 @@ def usual_sizes(gpus: Ints, node_gpus: int) -> NDArray[np.bool_]:
 
 
 def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:
-    """True where no tensor-parallel group straddles two nodes, or two scale-up domains inside one: stages of a
-    replica of several nodes fill nodes evenly, and tp divides what it is packed into.
+    """True where no tensor-parallel group straddles two nodes, or two scale-up domains inside one: stages of
+    a replica of several nodes fill nodes evenly, and tp divides what it is packed into.
 
-    In nodes of 3, tp 2 x pp 3 over two nodes would split its middle stage; tp 8 on NVL72 spans two nodes of one domain.
+    In nodes of 3, tp 2 x pp 3 over two nodes would split its middle stage; tp 8 on NVL72 spans two nodes of
+    one domain.
     """
     whole, unit = node.gpus_per_node, min(node.gpus_per_node, node.scale_up_gpus)
     stage = designs.gpus // designs.pp

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cluster_configs.schema import NodeClass
+from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Efficiency, Table
 from planner.cost.shape import Floats, Ints
 
@@ -68,9 +69,9 @@ class Links:
     def _collective(self, name: str, message_bytes: Floats, gpus: Ints, rounds: int) -> Floats:
         """By group size: every size has its own curve."""
         t = np.zeros(np.broadcast_shapes(message_bytes.shape, gpus.shape))
-        for size in np.unique(gpus):
+        for size in distinct(gpus):
             at = gpus == size
-            inside = min(int(size), self.domain)
+            inside = min(size, self.domain)
             s = self._inside_s(name, message_bytes[at], inside, rounds)
             if size > self.domain:
                 nodes = float(np.ceil(size / self.domain))

@@ -38,6 +38,15 @@ def kernel_s(fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_]) -> Float
     return np.where(busy, fit.t0_s + pnorm(fit.p, *terms), 0.0)
 
 
+def distinct(sizes: Ints) -> list[int]:
+    """The sizes that occur, smallest first. (`np.unique` imports masked arrays: 10 ms of every plan.)
+
+    >>> distinct(np.array([4, 1, 4]))
+    [1, 4]
+    """
+    return [int(size) for size in np.flatnonzero(np.bincount(sizes))]
+
+
 def pnorm(p: float, *terms: Floats) -> Floats:
     """(sum of terms^p)^(1/p) without overflow: the largest term for large p, their sum for p = 1.
 

@@ -17,6 +17,7 @@ from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.bands import band_sigma
 from planner.cost.communication import Links
+from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.memory import kv_bytes_per_seq
@@ -187,9 +188,9 @@ class CostModel:
         """Largest and sum over each design's stages of a quantity by layer kind (n, kinds), with `head` (n,)
         on the last."""
         largest, total = np.empty(len(designs)), np.empty(len(designs))
-        for pp in np.unique(designs.pp):
+        for pp in distinct(designs.pp):
             at = designs.pp == pp
-            by_stage = per_layer[at] @ stage_counts(self.card, int(pp)).T
+            by_stage = per_layer[at] @ stage_counts(self.card, pp).T
             by_stage[:, -1] += head[at]
             largest[at], total[at] = by_stage.max(axis=1), by_stage.sum(axis=1)
         return largest, total

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_zoo.schema import Layer, ModelCard
+from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats
 
 Bounds = tuple[tuple[int, int], ...]
@@ -84,6 +85,6 @@ def _bounds(total: int, designs: Designs, layers: Sequence[tuple[int, int]] | No
         return np.broadcast_to(np.asarray(layers, dtype=np.int64), (len(designs), len(layers), 2))
     deepest = int(designs.pp.max(initial=1))
     bounds = np.zeros((len(designs), deepest, 2), dtype=np.int64)
-    for pp in np.unique(designs.pp):
-        bounds[designs.pp == pp, :pp] = stage_layers(total, int(pp))
+    for pp in distinct(designs.pp):
+        bounds[designs.pp == pp, :pp] = stage_layers(total, pp)
     return bounds
