@@ -1,0 +1,88 @@
+"""Renew `benchmarks/RESULTS.md`: every benchmark's table with the command that made it.
+
+    python -m benchmarks.results [--only NAME …]
+
+Seconds are of the machine that ran it, often a busy one: read ratios. Benchmarks that compare with measured
+data or other
+planners' cases look for a folder `shared` beside the repository and say so where it is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CASES = ROOT.parent / "shared" / "cases"
+PAGE = ROOT / "benchmarks" / "RESULTS.md"
+
+SECTIONS: dict[str, tuple[str, list[str]]] = {
+    "peers": ("Other planners' instances", ["benchmarks.peers", "--markdown", "CASES"]),
+    "vendor": ("The vendor's planner on its own jobs", ["benchmarks.vendor", "--markdown"]),
+    "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
+    "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
+    "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
+    "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
+    "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),
+    "building": ("Stating a fleet", ["benchmarks.solver_building", "--markdown"]),
+    "params": ("Parameters and KV bytes of all configurations", ["benchmarks.params"]),
+    "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
+}
+LONGEST = 60
+"""Lines of a table that are kept: the last ones, where the sums stand."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", choices=list(SECTIONS), default=list(SECTIONS))
+    chosen = parser.parse_args().only
+    pages = _read()
+    for name in chosen:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        pages[name] = _section(name)
+        PAGE.write_text(_page(pages), encoding="utf-8")
+    return 0
+
+
+def _section(name: str) -> str:
+    """One benchmark's heading, command and output."""
+    title, words = SECTIONS[name]
+    args = [a for word in words for a in (_cases() if word == "CASES" else [word])]
+    shown = " ".join(["python", "-m", *words]).replace("CASES", "../shared/cases/{melange,splitwise}/*.json")
+    done = subprocess.run(
+        [sys.executable, "-m", *args], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    text = done.stdout.rstrip() or done.stderr.rstrip()
+    lines = text.splitlines()
+    body = "\n".join(lines if len(lines) <= LONGEST else [*lines[:3], "…", *lines[-LONGEST:]])
+    fenced = body if body.lstrip().startswith(("|", "#")) else f"```text\n{body}\n```"
+    note = "" if done.returncode == 0 else f"\nExit code {done.returncode}.\n"
+    return f"## {title}\n\n`{shown}`\n{note}\n{fenced}\n"
+
+
+def _cases() -> list[str]:
+    return [str(p) for peer in ("melange", "splitwise") for p in sorted((CASES / peer).glob("*.json"))]
+
+
+def _page(pages: dict[str, str]) -> str:
+    head = (
+        "# Results\n\nRenewed by `python -m benchmarks.results`; each table stands under the command that made it.\n"
+        "Constants of the cost model's engines were set on the rows of the accuracy table: those errors are in sample.\n"
+    )
+    return "\n".join([head, *(pages[name] for name in SECTIONS if name in pages)])
+
+
+def _read() -> dict[str, str]:
+    """Sections of the page as it stands, by name."""
+    if not PAGE.is_file():
+        return {}
+    parts = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
+    titles = {title: name for name, (title, _) in SECTIONS.items()}
+    found = {titles.get(part.split("\n", 1)[0]): "## " + part.rstrip() + "\n" for part in parts}
+    return {name: text for name, text in found.items() if name}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
