@@ -8,7 +8,6 @@ from dataclasses import replace
 from planner.candidates.candidate import Candidate
 from planner.plans.assemble import Found
 from planner.plans.schema import Alternative
-from planner.search import tidied
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
 from solvers.linear import Limits
@@ -40,7 +39,7 @@ def _without(found: Found, what: str, keep: Callable[[Candidate], bool], limits:
     """The best fleet of the candidates that stay."""
     kept = {c for c, candidate in found.candidates.items() if keep(candidate)}
     problem = of_columns(found.problem, kept)
-    s = tidied(problem, fleet.solve(problem, limits), limits) if kept else None
+    s = _serving(fleet.solve(problem, limits)) if kept else None
     best = found.solution
     if s is None or s.objective is None or s.rate <= 0:
         late = s is not None and s.status in ("time_limit", "interrupted")
@@ -52,6 +51,12 @@ def _without(found: Found, what: str, keep: Callable[[Candidate], bool], limits:
     why = f"{_named(found, s)}: {shares[0]} against {shares[1]} req/s a GPU"
     loss = max(worse / abs(best.objective), 0.0) if best.objective else 0.0
     return Alternative(what=what, objective=s.objective, loss=loss, why=why)
+
+
+def _serving(s: FleetSolution) -> FleetSolution:
+    """`s` without replicas that serve nothing."""
+    busy = {c for c, _ in s.flows}
+    return replace(s, replicas={c: k for c, k in s.replicas.items() if c in busy})
 
 
 def of_columns(p: FleetProblem, kept: set[str]) -> FleetProblem:
