@@ -223,6 +223,10 @@ def test_a_limit_that_is_not_there_is_called_unknown():
     assert any("TTFT and TPOT: no limit, unknown" in w.message for w in plan.warnings)
 
 
+def test_answers_of_one_token_have_no_tpot(table):
+    assert planned(cluster(L4), table("a,l4,1,mixed,1"), osl=1).predicted.tpot_ms.high == 0.0
+
+
 def test_designs_of_devices_that_are_not_there_are_named(table):
     plan = planned(cluster(L4), table("a,H100,2,mixed,5", "c,l4,1,mixed,1", "huge,l4,16,mixed,99"))
     (note,) = [w.message for w in plan.warnings if w.code == "profile_rows"]

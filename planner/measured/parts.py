@@ -48,9 +48,9 @@ class Fleet:
 
     @cached_property
     def limits_s(self) -> tuple[float, float]:
-        """TTFT and TPOT limits in seconds; 0 where there is none."""
-        slo = self.asked.workload.slo
-        return (slo.ttft_ms or 0.0) / 1e3, (slo.tpot_ms or 0.0) / 1e3
+        """TTFT and TPOT limits in seconds; 0 where there is none, and for answers of a single token."""
+        slo, decodes = self.asked.workload.slo, any(b.osl > 1 for b in self.asked.workload.buckets)
+        return (slo.ttft_ms or 0.0) / 1e3, (slo.tpot_ms or 0.0) / 1e3 * decodes
 
     def served(self, c: str) -> dict[str, float]:
         """Requests/s of each bucket at all replicas of the candidate."""
