@@ -65,6 +65,8 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
     until = time.monotonic() + limits.seconds
     problem = problem or question.state(pool.candidates)
     solution = fleet.solve(problem, limits)
+    if solution.objective is None and solution.status == "time_limit":
+        problem, solution = _plainer(problem, solution, pool, left(limits, until))
     bound = solution.bound
     for round_ in range(CUTS):
         solution = tidied(problem, solution, left(limits, until))
@@ -83,6 +85,26 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
             found, solution=judged(replace(found.solution, bound=bound), limits, question.objective)
         )
     return found
+
+
+def _plainer(
+    problem: FleetProblem, empty: FleetSolution, pool: Pool, limits: Limits
+) -> tuple[FleetProblem, FleetSolution]:
+    """Out of time without a plan: a fleet of the largest batch of each layout alone, under the bound that was
+    reached."""
+    roomiest: dict[tuple[str, str, str, str], tuple[float, str]] = {}
+    for c in pool.candidates:
+        if c.id in problem.columns and c.role == "mixed":
+            key = c.node_class, c.engine, str(c.design), ",".join(c.ttft_s)
+            roomiest[key] = max(roomiest.get(key, (0.0, "")), (c.batch, c.id))
+    kept = {i for _, i in roomiest.values()}
+    small = replace(
+        problem, columns={c: k for c, k in problem.columns.items() if c in kept}, pairs={}, nic={}, links={}
+    )
+    s = fleet.solve(small, replace(limits, gap=max(limits.gap, 0.05)))
+    if s.objective is None:
+        return problem, empty
+    return small, replace(s, bound=empty.bound, status="time_limit")
 
 
 def simplest(question: Question, best: Found, limits: Limits) -> Found:

@@ -38,11 +38,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
     "planner.simulate": {*PLAN, "planner.cost"},
     "planner.search": {*PROBLEMS, "planner.plans"},
-    "planner.measured": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.api"},
-    "planner.explain": {*PROBLEMS, "planner.plans", "planner.search"},
+    "planner.measured": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked", "planner.api"},
+    "planner.explain": {*PROBLEMS, "planner.plans", "planner.search", "planner.fits"},
     "planner.exporters": PLAN,
     "planner.reports": PLAN,
     "planner.studies": {*PLAN, "planner.api", "planner.reports"},
+    "planner.asked": {*PLAN, "planner.plans"},
+    "planner.posed": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked"},
     "planner.api": OURS,
     "planner.cli": OURS,
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from planner import __version__, api
-from planner.api import Asked
+from planner.asked import Asked, problem_of
 from planner.candidates.generate import Pool
 from planner.explain.prices import prices
 from planner.inputs.profile import read_profile
@@ -50,7 +50,7 @@ def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: floa
     what = f"the designs of {profile} on every class that has their device, serving buckets by turns"
     result = Plan(
         meshwright_version=__version__,
-        problem=api.problem_of(asked).model_copy(update={"calibration": _embedded(fleet_)}),
+        problem=problem_of(asked).model_copy(update={"calibration": _embedded(fleet_)}),
         replicas=parts.replicas(fleet_),
         routing=parts.routing(fleet_),
         predicted=parts.predicted(fleet_),
@@ -58,7 +58,7 @@ def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: floa
         warnings=[*asked.warnings, *stated.warnings, *parts.warnings(fleet_, str(profile))],
         **extras,
     )
-    api._checked(result)
+    api.checked(result)
     return result
 
 

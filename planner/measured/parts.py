@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cluster_configs.schema import NodeClass
-from planner.api import Asked
+from planner.asked import Asked
 from planner.candidates.candidate import Candidate
 from planner.cost.stages import stage_layers
 from planner.measured.stating import Stated

@@ -15,7 +15,7 @@ import numpy as np
 
 from cluster_configs import devices
 from cluster_configs.schema import NodeClass, ResolvedCluster
-from planner.api import Asked
+from planner.asked import Asked
 from planner.candidates.candidate import Candidate, Design
 from planner.cost.memory import kv_bytes_per_seq
 from planner.cost.precision import precisions

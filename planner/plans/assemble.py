@@ -240,7 +240,8 @@ def price(classes: Sequence[NodeClass], used: Mapping[str, int]) -> float | None
 
 
 def _watts(found: Found, g: Group) -> float:
-    """Watts of one replica: at its real load, or what the MILP counted where watts are its objective or a budget."""
+    """Watts of one replica: at its real load, or what the MILP counted where watts are its objective or a
+    budget."""
     counted = found.objective == "energy" or "watts" in found.problem.budget
     return g.candidate.watts if counted else g.operation.watts
 

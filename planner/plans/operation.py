@@ -27,7 +27,8 @@ NEAR = 0.8
 @dataclass(frozen=True)
 class Operation:
     """One server of a replica group: `rate` (w,) requests/s, times (w,) without caution, sequences decoding,
-    utilisation of the fullest resource, seconds of a pure decode step and of the mean prompt alone, watts of one
+    utilisation of the fullest resource, seconds of a pure decode step and of the mean prompt alone, watts of
+    one
     replica."""
 
     rate: Floats
@@ -80,7 +81,8 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
 
 
 def _watts(s: Setup, index: Ints, role: Role, rate: Floats, e: Estimate, context: float) -> float:
-    """Watts of one replica: of its mean step, prompt tokens spread over all steps; a prefill server idles in between."""
+    """Watts of one replica: of its mean step, prompt tokens spread over all steps; a prefill server idles in
+    between."""
     designs, tokens = s.designs.take(index), float(rate @ s.mix.new)
     keys = float(rate @ s.mix.new**2) / max(2 * tokens, 1e-30)
     if role == "prefill":

@@ -71,9 +71,8 @@ def state(
     groups, member_of = _groups(candidates, nodes, traffic)
     fast = _fast(candidates, member_of, nodes, traffic)
     pairs, nic, links = _pairs(groups, cluster, traffic, fast)
-    if objective != "latency":
-        pairs, merged = _merged(pairs)
-        member_of = {c: merged.get(g, g) for c, g in member_of.items()}
+    pairs, merged = _merged(pairs)
+    member_of = {c: merged.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
     able = [c for c in candidates if c.role == "mixed" or member_of[c.id] in paired]
     counts = Counts(latency=objective == "latency", watts=objective == "energy" or budget.watts is not None)
@@ -105,8 +104,11 @@ def stock(node: NodeClass) -> Stock:
 def _column(c: Candidate, group: str | None, traffic: Traffic, objective: Objective) -> Column:
     late: dict[str, float] = {}
     if objective == "latency":
-        for w, ttft in c.ttft_s.items():
-            first = ttft if c.role != "decode" else c.tpot_s
+        for (
+            w,
+            ttft,
+        ) in c.ttft_s.items():  # a pair's transfer is charged to its prefill side, over that side's NICs
+            first = ttft + c.handoff_s[w] * (c.role == "prefill") if c.role != "decode" else c.tpot_s
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
     return Column(c.node_class, c.gpus, c.use, c.watts, late, group, c.joined)
 
@@ -196,7 +198,7 @@ def _pairs(
                 continue
             names = (link_name(way.link),) if way.link else ()
             limited = way.on_nic and not {p.name, d.name} <= fast
-            pairs[p.name, d.name, w] = Transfer(traffic.kv_bytes[w], seconds, names, limited)
+            pairs[p.name, d.name, w] = Transfer(traffic.kv_bytes[w], links=names, on_nic=limited)
             nic |= {g.name: g.node.nic_bytes_per_s for g in (p, d)}
             if way.link:
                 links[link_name(way.link)] = way.link.bytes_per_s

@@ -1,0 +1,153 @@
+"""What was asked for, read and defaulted: the inputs of a plan, and their form in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster_configs.reading import as_document, from_gpus, read_cluster
+from cluster_configs.schema import ResolvedCluster
+from model_zoo.schema import ModelCard
+from planner.errors import InputError
+from planner.inputs.options import Objective, Options
+from planner.inputs.reading import parse_budget, read_workload
+from planner.inputs.workload import Workload
+from planner.plans import schema
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Everything read and defaulted."""
+
+    cluster: ResolvedCluster
+    card: ModelCard
+    workload: Workload
+    options: Options
+    objective: Objective
+    defaulted: list[str]
+    warnings: list[schema.PlanWarning]
+
+
+def read(
+    cluster: str | Path | ResolvedCluster | None,
+    model: str | ModelCard,
+    gpus: str | None,
+    workload: str | Path | Workload,
+    loads: dict[str, Any],
+    options: dict[str, Any],
+    profiled: bool = False,
+) -> Asked:
+    """All inputs, validated, with what was defaulted."""
+    from model_zoo import catalog
+
+    if (cluster is None) == (gpus is None):
+        raise InputError("name one cluster: a YAML file, or --gpus", hint="--gpus 8xH100")
+    if gpus is not None:
+        resolved = from_gpus(gpus)
+    else:
+        resolved = cluster if isinstance(cluster, ResolvedCluster) else read_cluster(str(cluster))
+    notes = list(resolved.warnings)
+    card = model
+    if not isinstance(card, ModelCard):
+        card, more = catalog.find(card)
+        notes += more
+    if isinstance(workload, Workload):
+        load, defaulted = workload, list[str]()
+    else:
+        load, defaulted = read_workload(workload, **loads)
+    too_long(card, load)
+    chosen = options_of(options)
+    asked_for = {k for k, v in options.items() if v not in (None, "any")}
+    names = ("objective", "engine", "precision", "kv_precision")
+    defaulted += [f"options.{name}" for name in names if name not in asked_for]
+    warnings = [schema.PlanWarning(code="input", message=text) for text in notes]
+    return Asked(
+        resolved,
+        card,
+        load,
+        chosen,
+        goal(chosen, load, resolved, profiled),
+        defaulted,
+        warnings + lowered(chosen),
+    )
+
+
+def too_long(card: ModelCard, workload: Workload) -> None:
+    """Refuse requests longer than the model's context."""
+    for i, b in enumerate(workload.buckets):
+        if b.isl + b.osl > card.max_context:
+            longest = f"{card.name} takes at most {card.max_context:,} tokens in all"
+            raise InputError(
+                f"a request of {b.isl:,} + {b.osl:,} tokens is too long: {longest}",
+                where="--isl" if len(workload.buckets) == 1 else f"buckets[{i}]",
+            )
+
+
+def options_of(given: dict[str, Any]) -> Options:
+    """Options from keyword arguments, `budget` also as "usd_per_hour=50,gpus=64"."""
+    from pydantic import ValidationError
+
+    values = {k: v for k, v in given.items() if v is not None}
+    if isinstance(values.get("budget"), str):
+        values["budget"] = parse_budget(values["budget"])
+    try:
+        return Options(**values)
+    except ValidationError as e:
+        first = e.errors()[0]
+        name = "--" + str(first["loc"][0]).replace("_s", "").replace("_", "-")
+        raise InputError(f"{first['msg']}, not `{first['input']}`", where=name) from None
+
+
+def goal(options: Options, workload: Workload, cluster: ResolvedCluster, profiled: bool) -> Objective:
+    """The objective asked for, or the contract's default. A table of the user's own may bring the prices."""
+    priced = profiled or all(node.price_usd_per_hour is not None for node in cluster.classes)
+    if options.objective == "cost" and not priced:
+        bare = next(n.id for n in cluster.classes if n.price_usd_per_hour is None)
+        raise InputError(
+            f"objective cost needs a price for every node; `{bare}` has none",
+            where="--objective",
+            hint="add price_usd_per_hour, or --objective gpus",
+        )
+    if options.budget.usd_per_hour is not None and not priced:
+        bare = next(n.id for n in cluster.classes if n.price_usd_per_hour is None)
+        raise InputError(
+            f"a budget in dollars needs a price for every node; `{bare}` has none",
+            where="--budget",
+            hint="add price_usd_per_hour",
+        )
+    if options.objective is not None:
+        if options.objective != "throughput" and workload.rate_rps is None:
+            raise InputError(
+                f"objective {options.objective} needs a rate to serve", where="--objective", hint="add --rate"
+            )
+        return options.objective
+    if workload.rate_rps is None:
+        return "throughput"
+    return "cost" if priced else "gpus"
+
+
+def lowered(options: Options) -> list[schema.PlanWarning]:
+    """A precision that was asked for is flagged: the planner never buys speed with quality by itself."""
+    named = {"--precision": options.precision, "--kv-precision": options.kv_precision}
+    return [
+        schema.PlanWarning(
+            code="precision", message=f"{option} {value}: not the checkpoint's own; check the quality"
+        )
+        for option, value in named.items()
+        if value
+    ]
+
+
+def problem_of(asked: Asked) -> schema.Problem:
+    """The problem as used."""
+    devices = {n.device.name: n.device.model_dump(exclude_none=True) for n in asked.cluster.classes}
+    used = asked.options.model_copy(update={"objective": asked.objective})
+    return schema.Problem(
+        cluster=as_document(asked.cluster),
+        devices=devices,
+        model=asked.card.model_dump(exclude_none=True),
+        workload=asked.workload.model_dump(),
+        options=used.model_dump(exclude_none=True),
+        defaulted=[*asked.defaulted, *asked.cluster.defaulted],
+    )

@@ -1,0 +1,103 @@
+"""From what was asked to the question that is solved: candidates, traffic, and an SLO that can be met.
+
+A *default* SLO that nothing meets is relaxed to the tightest that can be met, with a warning; one that was
+asked for is infeasible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from statistics import NormalDist
+
+from planner.asked import Asked
+from planner.candidates.generate import ENGINES, Ask, Pool, generate
+from planner.candidates.points import Mix, Promise
+from planner.cost.precision import precisions
+from planner.explain import infeasible
+from planner.inputs.workload import Slo
+from planner.plans import schema
+from planner.problems.fleet import Traffic
+from planner.search import Question, find, unserved
+from solvers.linear import Limits
+
+
+def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
+    """Candidates that keep the SLO; a default SLO that nothing meets is relaxed to the tightest that can be
+    met."""
+    pool, question = _generate(asked)
+    problem = question.state(pool.candidates)
+    if not unserved(problem):
+        return asked, pool, question
+    if pool.fitting == 0:
+        raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool)
+    fixed = [f for f in ("ttft_ms", "tpot_ms") if f"slo.{f}" not in asked.defaulted]
+    near = infeasible.tightest(pool, asked.workload.slo, fixed)
+    if near is None:
+        raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool)
+    carries = partial(_carries, asked) if asked.workload.rate_rps else None
+    relaxed = _relaxed(asked, near, carries)
+    if relaxed is None:
+        raise infeasible.too_slow(near, asked.workload.slo, carries)
+    pool, question = _generate(relaxed)
+    if unserved(question.state(pool.candidates)):
+        raise infeasible.too_slow(near, asked.workload.slo, carries)
+    return relaxed, pool, question
+
+
+def _carries(asked: Asked, slo: Slo) -> bool:
+    """Whether the rate can be served under another SLO."""
+    trial = replace(asked, workload=asked.workload.model_copy(update={"slo": slo}))
+    pool, question = _generate(trial)
+    if unserved(question.state(pool.candidates)):
+        return False
+    return find(question, pool, Limits(gap=0.05, seconds=5.0)).solution.objective is not None
+
+
+def _generate(asked: Asked) -> tuple[Pool, Question]:
+    o, w = asked.options, asked.workload
+    used = precisions(asked.card, o.precision, o.kv_precision)
+    promise = Promise.of(w.slo, w.rate_rps)
+    ask = Ask(
+        card=asked.card,
+        precisions=used,
+        engines=ENGINES if o.engine == "any" else (o.engine,),
+        workload=w,
+        promise=promise,
+        objective=asked.objective,
+        risk_z=NormalDist().inv_cdf(1 - o.risk),
+        watts_limited=o.budget.watts is not None,
+    )
+    pool = generate(asked.cluster.classes, ask)
+    mix = Mix.of(w)
+    setups = list(pool.setups.values())
+    sent = setups[0].model.transfer_bytes(mix.isl) if setups else mix.isl * 0.0
+    traffic = Traffic(
+        share={str(i): float(s) for i, s in enumerate(mix.share)},
+        kv_bytes={str(i): float(b) for i, b in enumerate(sent)},
+        osl={str(i): b.osl for i, b in enumerate(w.buckets)},
+        ttft_s=promise.ttft_s,
+        rate_rps=w.rate_rps,
+    )
+    return pool, Question(asked.cluster, w, traffic, asked.objective, o.budget)
+
+
+def _relaxed(asked: Asked, near: infeasible.Tightest, carries: infeasible.Carries | None) -> Asked | None:
+    """The workload with the defaulted limits loosened just enough; None where a limit that was asked for
+    stands in the way."""
+    slo = asked.workload.slo
+    loose = infeasible.loosened(near, slo, carries) or infeasible.loosened(near, slo)
+    if loose is None or loose == slo:
+        return None
+    changed = [f for f in ("ttft_ms", "tpot_ms") if getattr(loose, f) != getattr(slo, f)]
+    if any(f"slo.{f}" not in asked.defaulted for f in changed):
+        return None
+    words = ", ".join(
+        f"{f.removesuffix('_ms').upper()} {getattr(slo, f):g} -> {getattr(loose, f):g} ms" for f in changed
+    )
+    note = schema.PlanWarning(
+        code="slo_relaxed",
+        message=f"nothing meets the default SLO; relaxed to the tightest that can be met: {words}",
+    )
+    workload = asked.workload.model_copy(update={"slo": loose})
+    return replace(asked, workload=workload, warnings=[*asked.warnings, note])
