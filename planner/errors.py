@@ -37,7 +37,8 @@ class InputError(MeshwrightError):
 
 
 class Infeasible(MeshwrightError):
-    """Proven: nothing in the searched space meets what was asked. `hint` is the smallest change that would."""
+    """Proven: nothing in the searched space meets what was asked. `hint` is the smallest change that
+    would."""
 
     exit_code = 3
     code = "infeasible"

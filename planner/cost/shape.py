@@ -3,7 +3,8 @@
 A **design** is (tp, pp, attn_dp, moe_tp, ep) on one node class with one engine and one set of precisions;
 tp * attn_dp = moe_tp * ep = GPUs of one stage, and a replica has tp * attn_dp * pp GPUs.
 
-A **server** is one attention-dp rank of a replica with all its pipeline stages: it owns 1/attn_dp of the replica's
+A **server** is one attention-dp rank of a replica with all its pipeline stages: it owns 1/attn_dp of the
+replica's
 requests and KV. Queueing happens at servers; a replica is attn_dp of them in lock step.
 """
 
@@ -48,19 +49,24 @@ class Designs:
 
     def take(self, index: Ints) -> Designs:
         """The designs at `index` (repeats allowed)."""
-        return Designs(self.tp[index], self.pp[index], self.attn_dp[index], self.moe_tp[index], self.ep[index])
+        return Designs(
+            self.tp[index], self.pp[index], self.attn_dp[index], self.moe_tp[index], self.ep[index]
+        )
 
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Seconds of one step (engine iteration, one token for every decoding sequence) of a server, linear near an operating point:
+    """Seconds of one step (engine iteration, one token for every decoding sequence) of a server, linear near
+    an operating point:
 
     step_s = t0_s + prefill_s_per_token * prompt tokens in the step
                   + prefill_s_per_pair * (query, key) pairs of those prompt tokens
                   + sequence_s * decoding sequences + context_s_per_token * their cached tokens
 
-    Sequences and tokens are the server's. With pp stages a step is one round of all pp micro-batches: work counts the
-    busiest stage once, so a lone prompt takes `stages` times its work to come out (fewer when it is cut into chunks).
+    Sequences and tokens are the server's. With pp stages a step is one round of all pp micro-batches: work
+    counts the
+    busiest stage once, so a lone prompt takes `stages` times its work to come out (fewer when it is cut into
+    chunks).
     All fields have shape (n,) or are scalars.
     """
 
