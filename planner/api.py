@@ -26,6 +26,9 @@ from solvers.linear import Limits
 EXTRA_SHARE = 0.3
 """Of the time limit, for alternatives and prices together."""
 
+EXTRA_S = 4.0
+"""Seconds for them at most: they explain the plan, they don't make it better."""
+
 Progress = Callable[[str], None]
 
 
@@ -88,7 +91,7 @@ def finish(asked: Asked, question: Question, found: Found, limits: Limits, began
     made = groups(found)
     extras: dict[str, Any] = {"warnings": asked.warnings}
     if found.solution.status != "interrupted":
-        extra = replace(limits, seconds=EXTRA_SHARE * limits.seconds / 2)
+        extra = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, EXTRA_S) / 2)
         try:
             extras["alternatives"] = alternatives(question, found, made, extra)
             extras["prices"] = prices(found, extra)

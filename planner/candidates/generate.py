@@ -30,7 +30,7 @@ from planner.candidates.points import LEVELS, Mix, Points, Promise, Role, Setup,
 from planner.cost.memory import room
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Designs, Ints, Precisions
+from planner.cost.shape import Designs, Floats, Ints, Precisions
 from planner.device_rules import why_unsupported
 from planner.engine_rules import valid_designs
 from planner.inputs.options import Objective
@@ -158,7 +158,7 @@ def _offers(s: Setup, node: NodeClass, engine: str, fits: Ints, ask: Ask) -> Ite
     """Points of every role and focus: the workload's mix, and each bucket alone where there are
     several."""
     w = len(s.mix.share)
-    focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 else [None]
+    focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 and ask.objective != "latency" else [None]
     for focus in focuses:
         at = s if focus is None else replace(s, mix=_only(s.mix, focus))
         for role, points in _points(at, fits, focus, ask):
@@ -189,8 +189,16 @@ def _decoding(s: Setup, fits: Ints, most: Ints, role: Role, ask: Ask) -> Points:
     """Points at the largest batch of each design, and below it where smaller ones may matter."""
     alive = most > 0
     index, batch = fits[alive], most[alive].astype(float)
-    if len(s.mix.share) > 1 or ask.objective in ("energy", "latency"):
-        row, column = np.nonzero(GRID[None, :] < batch[:, None])
-        index = np.concatenate([index, index[row]])
-        batch = np.concatenate([batch, GRID[column]])
+    grid = _grid(s.mix, ask.objective)
+    row, column = np.nonzero(grid[None, :] < batch[:, None])
+    index = np.concatenate([index, index[row]])
+    batch = np.concatenate([batch, grid[column]])
     return batched(s, index, batch, role)
+
+
+def _grid(mix: Mix, objective: Objective) -> Floats:
+    """Batches below the largest that may be worth a column: none for one bucket, where the rate never falls with
+    the batch; where watts or latency count, doublings or quadruplings are near enough."""
+    if objective in ("energy", "latency"):
+        return GRID[:: 4 if objective == "latency" else 2]
+    return GRID if np.count_nonzero(mix.share) > 1 else GRID[:0]
