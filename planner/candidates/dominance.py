@@ -1,24 +1,19 @@
 """Drop candidates that another one makes pointless.
 
-A dominates B when both live on the same class, k = gpus(B)/gpus(A) is whole and k replicas of A fit wherever
-one of B stands
-(`_fits`), they have the same role and transfer partners, and for every bucket w that B serves: A serves it, k
-replicas of A need no
-more of *any* of their resources for one request/s than B needs of *one* of its own, answer no later, and draw
-no more watts.
+A dominates B when both live on one class, k = gpus(B)/gpus(A) is whole and k replicas of A fit wherever
+one B stands (`_fits`), they have the same role and transfer partners, and for every bucket w that B serves:
+A serves it, k replicas of A need no more of *any* of their resources for one request/s than B needs of *one*
+of its own, answer no later, and draw no more watts.
 
 Proof. Take a plan with B. Put k replicas of A where each B stood. Let f be B's traffic and b the one resource
-of B: for every resource j
-of A, sum_w use_A[j,w] f_w / k <= sum_w use_B[b,w] f_w <= n_B, since that holds bucket by bucket; so A carries
-f within its own limits.
-Objective and budgets (GPUs, dollars, watts) do not rise, latency does not either: a pair's is TTFT(prefill) +
-transfer + a decode step, and
-where A is smaller than B its slower transfer is charged to A in full (transfer <= what B's partner takes +
-what A's NICs take). k replicas of
-A have the NICs of one B. Hence some optimal plan has no B.
-         QED
+of B: for every resource j of A, sum_w use_A[j,w] f_w / k <= sum_w use_B[b,w] f_w <= n_B, since that holds
+bucket by bucket; so A carries f within its own limits. Objective and budgets (GPUs, dollars, watts) do not
+rise, latency does not either: a pair's is TTFT(prefill) + transfer + a decode step, and where A is smaller
+than B its slower transfer is charged to A in full (transfer <= what B's partner takes + what A's NICs take).
+k replicas of A have the NICs of one B. Hence some optimal plan has no B. QED
 
 The resource b must be the same for all buckets of B; where B's two resources cross, nothing is dropped by it.
+Dollars are those of nodes: replicas with a price of their own (measured tables) are not compared here.
 """
 
 from __future__ import annotations
@@ -98,7 +93,8 @@ def survivors(needs: Needs, node_gpus: int) -> list[int]:
     """Which of `needs` none makes pointless: smallest and most capable first, each survivor takes out what it
     dominates of the rest."""
     per_gpu = (needs.peak * needs.gpus[:, None]).min(axis=1)
-    left = np.lexsort((np.arange(len(per_gpu)), per_gpu, needs.gpus)).astype(np.int64)
+    unserved = np.isinf(needs.peak).sum(axis=1)
+    left = np.lexsort((np.arange(len(per_gpu)), unserved, per_gpu, needs.gpus)).astype(np.int64)
     rest, alive = needs.take(left), []
     while len(left):
         alive.append(int(left[0]))
