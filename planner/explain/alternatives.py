@@ -11,9 +11,12 @@ from planner.candidates.candidate import Candidate
 from planner.plans.assemble import Found, Group, groups
 from planner.plans.schema import Alternative
 from planner.search import Question, one_layout, restricted
-from solvers.linear import Limits
+from solvers.linear import Limits, gap
 
 RUNNERS_UP = 3
+
+VAGUE = 0.05
+"""Gap above which an alternative that ran out of time says too little to be shown."""
 
 
 def alternatives(
@@ -67,7 +70,11 @@ def _solve(
     question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits
 ) -> Found | None:
     rival = restricted(question, best, keep, limits)
-    return rival if rival is not None and rival.solution.objective is not None else None
+    if rival is None or rival.solution.objective is None:
+        return None
+    s = rival.solution
+    vague = s.status == "time_limit" and (s.bound is None or gap(rival.solution.objective, s.bound) > VAGUE)
+    return None if vague else rival
 
 
 def _other_phases(question: Question, best: Found, chosen: Sequence[Group], limits: Limits) -> Alternative:
@@ -77,9 +84,9 @@ def _other_phases(question: Question, best: Found, chosen: Sequence[Group], limi
     rival = _solve(question, best, lambda c: (c.role == "mixed") == split, limits)
     if rival is None:
         why = (
-            "no replica that does both phases carries the load within the SLO"
+            "no fleet of replicas that do both phases carries the load within the limits, or none was found in time"
             if split
-            else "no pair of prefill and decode replicas fits and keeps the TTFT limit"
+            else "no pair of prefill and decode replicas fits and keeps the limits, or none was found in time"
         )
         return Alternative(what=what, objective=None, loss=None, why=why)
     others = groups(rival)
