@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster
 from planner import api
+from planner.asked import read
 from planner.check import check
 from planner.errors import Infeasible
 from planner.inputs.options import Objective
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.posed import pose
 from planner.search import find
 from solvers.linear import Limits
 
@@ -87,9 +89,9 @@ def _answer(asked: Asked, gap: float) -> Answer:
     form = {"name": "c", "nodes": [e.yaml(n) for e, n in zip(asked.entries, names, strict=True)]}
     load = asked.workload.model_copy(update={"rate_rps": asked.rate})
     options = {"objective": asked.objective, "engine": "vllm", "gap": gap}
-    read = api.read(resolve(Cluster.model_validate(form)), MODEL, None, load, {}, options)
+    stated = read(resolve(Cluster.model_validate(form)), MODEL, None, load, {}, options)
     try:
-        _, pool, question = api.candidates(read)
+        _, pool, question = pose(stated)
     except Infeasible:
         return Answer(None, None)
     s = find(question, pool, Limits(gap=gap, work=2000)).solution

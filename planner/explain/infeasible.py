@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice, product
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from planner.cost.shape import Floats, Ints
 from planner.device_rules import why_unsupported
 from planner.errors import Infeasible
 from planner.explain.rounding import ceil_to
-from planner.explain.shortage import explain
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
 
@@ -28,7 +28,6 @@ LIGHT = 0.05
 
 OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
 """Tried where no engine serves the checkpoint's own, best quality first."""
-
 
 LOOSER = (1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0)
 """Times the tightest limits, tried until the rate asked for is carried."""
@@ -96,7 +95,7 @@ def _held(s: Setup, points: Points, seconds: Floats) -> Floats:
 def _layout(s: Setup, k: int) -> str:
     d = s.designs
     sizes = {"tp": d.tp[k], "pp": d.pp[k], "dp": d.attn_dp[k], "ep": d.ep[k]}
-    return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "1 GPU"
+    return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "tp1"
 
 
 def loosened(near: Tightest, slo: Slo, carries: Carries | None = None) -> Slo | None:
@@ -161,21 +160,18 @@ def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) ->
     engines = ENGINES if options.engine == "any" else (options.engine,)
     moe = any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
     reasons = {why_unsupported(n.device, e, used, moe) for n in cluster.classes for e in engines} - {None}
-    listed = "; ".join(sorted(str(r) for r in reasons)[:3])
-    hints = [f"--engine {e}" for e in ENGINES if _runs(cluster, card, e, options.precision, options)][:1]
-    hints += [
-        f"--precision {p}" for p in OTHER_PRECISIONS if _runs(cluster, card, options.engine, p, options)
-    ][:1]
+    listed = "; ".join(sorted(map(str, reasons), key=lambda r: ("does not run" in r, r))[:3])
+    held = (
+        used.gemm if used.experts == used.gemm or not moe else f"{used.gemm} with experts in {used.experts}"
+    )
+    ask = fits.Ask(card, None, options.precision, options.kv_precision, options.engine)
+    hints = [f"--engine {e}" for e in ENGINES if fits.fit(replace(ask, engine=e), cluster).fits][:1]
+    others = product((None, *OTHER_PRECISIONS), (None, "bf16"))
+    runs = (o for o in others if any(o) and fits.fit(replace(ask, weights=o[0], kv=o[1]), cluster).fits)
+    for weights, kv in islice(runs, 1):
+        words = {"--precision": weights, "--kv-precision": kv}
+        hints.append(" ".join(f"{option} {value}" for option, value in words.items() if value))
     return Infeasible(
-        f"no engine serves {card.name} in {used.gemm} on these devices: {listed}",
+        f"no engine serves {card.name} in {held} on these devices: {listed}",
         hint=" or ".join(hints) or "another checkpoint, or other devices",
     )
-
-
-def _runs(
-    cluster: ResolvedCluster, card: ModelCard, engine: str, precision: str | None, options: Options
-) -> bool:
-    return fits.fit(fits.Ask(card, None, precision, options.kv_precision, engine), cluster).fits
-
-
-__all__ = ["Tightest", "ceil_to", "does_not_fit", "explain", "loosened", "quickest", "tightest", "too_slow"]
