@@ -75,7 +75,7 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
         if solution.objective is None or solution.rate <= 0:
             return replace(found, solution=replace(solution, objective=None))
-        late = broken(found, groups(found))
+        late = broken(found, groups(found)) if solution.status != "interrupted" else []
         if not late:
             break
         problem = eased(problem, late, round_)
@@ -127,6 +127,8 @@ def simplest(question: Question, best: Found, limits: Limits) -> Found:
             or len(rival.solution.replicas) >= len(s.replicas)
         ):
             continue
+        if rival.solution.status == "interrupted":
+            return replace(best, solution=replace(s, status="interrupted"))
         if gap(rival.solution.objective, s.bound) <= limits.gap:
             return _instead(best, rival, limits)
     return _pruned(question, best, limits)
@@ -192,6 +194,8 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
     same = replace(problem, objective="spare", demand=s.rate * (1 - TINY), budget=budget)
     quick = replace(limits, gap=max(limits.gap, 0.005), seconds=min(limits.seconds, TIDY_S))
     best = fleet.solve(same, quick, s.point)
+    if best.status == "interrupted":
+        return replace(s, status="interrupted")
     if best.objective is None:
         return s
     return replace(

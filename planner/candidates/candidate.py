@@ -38,7 +38,7 @@ class Design:
         shown = [
             f"{name}{size}" for name, size in parts if size > 1 and not (name == "moe_tp" and self.ep == 1)
         ]
-        return " ".join(shown) or "1 GPU"
+        return " ".join(shown) or "tp1"
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,8 @@ def _solve(
     if rival is None or rival.solution.objective is None:
         return None
     s = rival.solution
+    if s.status == "interrupted":
+        raise KeyboardInterrupt
     vague = s.status == "time_limit" and (s.bound is None or gap(rival.solution.objective, s.bound) > VAGUE)
     return None if vague else rival
 
@@ -83,11 +85,10 @@ def _other_phases(question: Question, best: Found, chosen: Sequence[Group], limi
     what = "no prefill/decode split" if split else "prefill/decode split"
     rival = _solve(question, best, lambda c: (c.role == "mixed") == split, limits)
     if rival is None:
-        why = (
-            "no fleet of replicas that do both phases carries the load within the limits, or none was found in time"
-            if split
-            else "no pair of prefill and decode replicas fits and keeps the limits, or none was found in time"
-        )
+        ways = "replicas that do both phases" if split else "pairs of prefill and decode replicas"
+        why = f"no fleet of {ways} keeps the limits, or none was found in time"
+        if all(b.osl == 1 for b in best.workload.buckets):
+            why = "answers of one token need no decode"
         return Alternative(what=what, objective=None, loss=None, why=why)
     others = groups(rival)
     return _alternative(best, rival, what, f"{describe(others)}; {_why(best, chosen, others)}")

@@ -46,6 +46,8 @@ def _price(
     assert s.objective is not None
     start = s.point if s.point is not None and len(more.columns) == len(found.space.columns) else None
     again = fleet.solve(more, limits, start)
+    if again.status == "interrupted":
+        raise KeyboardInterrupt
     sign = 1.0 if found.objective == "throughput" else -1.0
     worth = 0.0 if again.objective is None else sign * (again.objective - s.objective)
     if worth <= limits.gap * abs(s.objective):

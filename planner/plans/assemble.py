@@ -383,7 +383,9 @@ def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
         left = node.gpus - busy
         if left > 0:
             reason = _why_idle(found, node, left)
-            message = f"{left} of {node.gpus} {node.device.name} idle: {reason}"
+            twins = sum(n.device.name == node.device.name for n in found.cluster.classes) > 1
+            name = f"{node.device.name} ({node.id})" if twins else node.device.name
+            message = f"{left} of {node.gpus} {name} idle: {reason}"
             warnings.append(
                 schema.PlanWarning.model_validate(
                     {
