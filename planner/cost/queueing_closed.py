@@ -41,12 +41,7 @@ class Loop:
 
 def at_rate(parts: Parts, load: Load, percentile: str = "mean") -> Loop:
     """What a loop that makes this rate looks like."""
-    chunks = np.maximum(np.ceil(load.prompt_s / load.chunk_s * (1 - 1e-9)), 1.0)
-    alone = total(load.rate * (parts.steps + chunks)) * load.step_s
-    others = np.clip(1 - 1 / np.maximum(alone, TINY), 0.0, 1.0)
-    met = line(load, parts.stages, _moments(load, alone), others)
-    prompted = parts.new > 0  # a decode server has none: sequences come ready
-    steps, ttft = np.where(prompted, met.steps, 0.0), np.where(prompted, met.ttft_s, 0.0)
+    steps, ttft = _first_tokens(parts, load)
     inside = total(load.rate * (parts.steps + steps)) * load.step_s
     decoding = total(load.rate * parts.steps)
     lag = np.where(decoding > TINY, total(load.rate * (steps * load.step_s - ttft)), 0.0)
@@ -58,13 +53,27 @@ def at_rate(parts: Parts, load: Load, percentile: str = "mean") -> Loop:
     return Loop(ttft, tpot, sequences, inside)
 
 
+def _first_tokens(parts: Parts, load: Load) -> tuple[Floats, Floats]:
+    """Steps and seconds to the first token, (n, w); none of prompts that are not computed: on a decode server
+    sequences come ready."""
+    prompted = parts.new > 0
+    if not prompted.any():
+        return np.zeros_like(load.rate), np.zeros_like(load.rate)
+    chunks = np.maximum(np.ceil(load.prompt_s / load.chunk_s * (1 - 1e-9)), 1.0)
+    alone = total(load.rate * (parts.steps + chunks)) * load.step_s
+    others = np.clip(1 - 1 / np.maximum(alone, TINY), 0.0, 1.0)
+    met = line(load, parts.stages, _moments(load, alone), others)
+    return np.where(prompted, met.steps, 0.0), np.where(prompted, met.ttft_s, 0.0)
+
+
 def rate_of(parts: Parts, share: Floats, inside: Floats, limits: Limits) -> Floats:
     """Requests/s (n, 1) at which `inside` (n, 1) requests are in the server."""
     low = np.zeros_like(inside * parts.t0_s)
     high = 1 / Load.of(parts, share + 0 * low, limits).utilisation
     for _ in range(ROUNDS):
         rate = (low + high) / 2
-        fewer = at_rate(parts, Load.of(parts, rate * share, limits)).inside < inside
+        load = Load.of(parts, rate * share, limits)
+        fewer = load.stable & (at_rate(parts, load).inside < inside)
         low, high = np.where(fewer, rate, low), np.where(fewer, high, rate)
     return np.asarray(low)
 

@@ -130,7 +130,8 @@ def line(load: Load, stages: Floats, m: Moments, others: Floats | None = None) -
         biased = (m.full_gap_s + load.full_s) / load.step_s
     else:
         met, window, starts, biased = others, load.step_s / 2, 0 * residual, 1 + 0 * residual
-    before = m.left * biased + load.rho_p * window * met + TINY
+    least = np.minimum(TINY, 1e-3 * total(load.share * load.prompt_s))  # next to no prompt
+    before = m.left * biased + load.rho_p * window * met + least
     ahead, ways = _ways(load, before)
     ttft, fill, steps = m.pull / load.full_s, 0.0 * residual, 0.0 * residual
     alone: tuple[Floats, ...] = ()

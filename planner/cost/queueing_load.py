@@ -2,17 +2,32 @@
 alone.
 
 Shapes: n servers x w buckets; sums over buckets keep a column, (n, 1). Work is in seconds of server time.
+
+All that is computed from a `Load` is finite: its rows are below capacity (those beyond are computed at no
+load, and overwritten), its steps take time, and its buckets, works and rates are above zero by less than
+counts. So a bucket that sends nothing, or a server that gets nothing, has the limit for a small rate.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.cost.shape import Floats, StepTimes
 
 TINY = 1e-12
+
+SHORTEST_STEP_S = 1e-6
+"""Least t0: less than launching one kernel. Without t0 an idle server would make infinitely many steps."""
+
+FULL = 1 - 1e-13
+"""Utilisation from which on the load is more than a server can carry; nearer to 1 rounding decides."""
+
+MOST_RATE = 1e30
+"""Requests/s that stand for infinitely many."""
 
 
 def column(x: Floats | float) -> Floats:
@@ -22,7 +37,7 @@ def column(x: Floats | float) -> Floats:
 
 def total(x: Floats) -> Floats:
     """Sum over buckets, (n, w) -> (n, 1)."""
-    return np.asarray(x.sum(axis=1, keepdims=True))
+    return x if x.shape[1] == 1 else np.asarray(x.sum(axis=1, keepdims=True))
 
 
 def prefill_s(step: StepTimes, new: Floats, isl: Floats) -> Floats:
@@ -64,28 +79,28 @@ class Load:
     budget: Floats  # tokens a step
     utilisation: Floats
 
-    @property
+    @cached_property
     def rho(self) -> Floats:
         return np.asarray(self.rho_p + self.rho_d)
 
-    @property
+    @cached_property
     def share(self) -> Floats:
         """Share of each bucket in the arrivals, (n, w)."""
         return np.asarray(self.rate / self.arrivals)
 
-    @property
+    @cached_property
     def prompts_per_step_s(self) -> Floats:
         """Mean prompt work in a step, (n, 1)."""
         return np.asarray(self.step_s * self.rho_p)
 
-    @property
+    @cached_property
     def feedback(self) -> Floats:
         """σ = ρ_d / (1 - ρ_p): share of a step's length that decodes make of the steps before it, (n, 1)."""
         return np.asarray(np.minimum(self.rho_d / (1 - self.rho_p), 0.999))
 
     @property
-    def stable(self) -> Floats:
-        return np.asarray(self.utilisation < 1)
+    def stable(self) -> NDArray[np.bool_]:
+        return np.asarray(self.utilisation < FULL)
 
     @staticmethod
     def of(parts: Parts, rate: Floats, limits: Limits) -> Load:
@@ -93,11 +108,12 @@ class Load:
 
             t0 / T + ρ = 1,   T = t0 / (1 - ρ),   gap = T (1 - ρ_p),   sequences a step = Σ λ (osl - 1) · T
 
-        Rows that cannot carry their load (utilisation >= 1) are computed at a millionth of it: finite, to be
+        Rows that cannot carry their load (utilisation >= `FULL`) are computed without it: finite, to be
         overwritten."""
         t0, steps = parts.t0_s, parts.steps
         utilisation = limits.utilisation(parts, rate)
-        rate = np.where(utilisation < 1, rate, 1e-6 * rate / np.maximum(utilisation, TINY)) + TINY
+        rate, work_s = np.where(utilisation < FULL, rate, 0.0), parts.prompt_s + parts.decode_s
+        rate = rate + np.minimum(TINY, 1e-3 * (1 - total(rate * work_s)) / total(work_s))
         rho_p, rho_d = total(rate * parts.prompt_s), total(rate * parts.decode_s)
         step_s = t0 / (1 - rho_p - rho_d)
         sequences = total(rate * steps) * step_s
@@ -145,7 +161,7 @@ class Parts:
         prompt = zero if role == "decode" else prefill_s(step, new, isl)
         decode = zero if role == "prefill" else decode_s(step, isl, osl)
         return Parts(
-            t0_s=column(step.t0_s),
+            t0_s=np.maximum(column(step.t0_s), SHORTEST_STEP_S),
             new=zero if role == "decode" else new + zero,
             prompt_s=np.maximum(prompt, TINY),
             steps=zero if role == "prefill" else osl - 1 + zero,
@@ -157,11 +173,21 @@ class Parts:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one step, and the server, can hold: arrays (n, 1)."""
+    """What one step, and the server, can hold: arrays (n, 1), above zero. `kv_tokens` and `sequences` may be
+    infinite."""
 
     budget: Floats
     kv_tokens: Floats
     sequences: Floats
+
+    @staticmethod
+    def of(budget: Floats | float, kv_tokens: Floats | float, sequences: Floats | float) -> Limits:
+        """Limits from scalars or (n,): no room is next to none, and a budget of 1e18 tokens without end."""
+        return Limits(
+            np.clip(column(budget), 1.0, 1e18),
+            np.maximum(column(kv_tokens), TINY),
+            np.maximum(column(sequences), TINY),
+        )
 
     def utilisation(self, parts: Parts, rate: Floats) -> Floats:
         """Share of what the server can carry at most, (n, 1), proportional to `rate`.

@@ -27,10 +27,11 @@ def step_shares(parts: Parts, share: Floats, budget: Floats) -> Floats:
     """Steps that a prompt of each bucket takes where all steps are full, (n, w): of equal prompts as many as
     fit share a step; of a mix, those that fit the budget less half of the next prompt, the one that did not
     fit; at most one each."""
-    tokens = share * parts.new
-    next_ = total(tokens * np.minimum(parts.new, budget)) / np.maximum(total(tokens), TINY)
-    mixed = np.minimum(parts.new / np.maximum(budget - next_ / 2, TINY), 1.0)
-    lone = 1 / np.maximum(np.floor(budget / np.maximum(parts.new, TINY)), 1.0)
+    new = np.maximum(parts.new, TINY)
+    tokens = share * new
+    next_ = total(tokens * np.minimum(new, budget)) / np.maximum(total(tokens), TINY)
+    mixed = np.minimum(new / np.maximum(budget - next_ / 2, TINY), 1.0)
+    lone = 1 / np.maximum(np.floor(budget / new), 1.0)
     return np.where((share > 1e-6).sum(axis=1, keepdims=True) == 1, lone, mixed)
 
 

@@ -72,8 +72,12 @@ def _components(load: Load, line: Line, above: Floats, busy: Floats, chance: Flo
 def _mixture_quantile(
     chance: Floats, scale: Floats, shape: Floats, quiet: Floats, gap: Floats, tail: float
 ) -> Floats:
-    """z at which Σ_j chance_j exp(-(z/scale_j)^shape_j) + quiet · (1 - z/gap)⁺ = tail, (n, w)."""
-    reach = scale * (-np.log(tail / 2)) ** (1 / shape)
+    """z at which Σ_j chance_j exp(-(z/scale_j)^shape_j) + quiet · (1 - z/gap)⁺ = tail, (n, w).
+
+    Looked for up to where no term is above tail/2, of buckets with next to no chance apart: their scale is as
+    large as their chance is small, and would take all digits of the bisection."""
+    matters = (chance > 1e-5 * tail)[:, None, :]
+    reach = np.where(matters, scale, 0.0) * (-np.log(tail / 2)) ** (1 / shape)
     low, high = np.zeros(scale.shape[:2]), np.maximum(reach.max(axis=2), gap)
     for _ in range(ROUNDS):
         middle = (low + high) / 2

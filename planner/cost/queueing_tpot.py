@@ -70,18 +70,19 @@ def behind(load: Load, line: Line) -> Behind:
 
 
 def mean_tpot_s(load: Load, line: Line, left: Behind) -> Floats:
-    """Mean TPOT of each bucket, (n, w)."""
+    """Mean TPOT of each bucket, (n, w), no less than that of a request alone."""
     z = 1 / (1 - load.rho_p)
     grow = growth(load)
-    rise = np.exp(grow) - 1
-    mean_rise = rise / np.maximum(grow, TINY)
+    rise = np.expm1(grow)
+    mean_rise = rise / grow
     prompt, cut = load.prompt_s * z, 1 - line.moments.full_share
     both = total(load.rate * load.prompt_s * load.own_s) * z**2 * load.steps * mean_rise
     own = load.own_s * load.steps * mean_rise * z
     caused = (prompt * rise + load.square_s * z**2 * rise + both) * left.emerged * cut
-    sigma = load.feedback
-    told = load.weighted_own_s * z**3 * (1 / (1 - sigma) - (np.exp(sigma) - 1) / np.maximum(sigma, TINY))
-    return np.asarray(load.step_s + (own + caused + left.gain) / load.steps + told * cut)
+    sigma = np.maximum(load.feedback, TINY)
+    told = load.weighted_own_s * z**3 * (1 / (1 - sigma) - np.expm1(sigma) / sigma)
+    tpot = load.step_s + (own + caused + left.gain) / load.steps + told * cut
+    return np.maximum(tpot, load.t0_s + load.own_s)
 
 
 def growth(load: Load) -> Floats:
