@@ -26,8 +26,8 @@ from solvers.linear import Limits
 EXTRA_SHARE = 0.3
 """Of the time limit, for alternatives and prices together."""
 
-EXTRA_S = 4.0
-"""Seconds for them at most: they explain the plan, they don't make it better."""
+EXTRA_S = (1.0, 4.0)
+"""At least and at most, else as long as the search took: they explain the plan, they don't make it better."""
 
 Progress = Callable[[str], None]
 
@@ -79,25 +79,28 @@ def plan(
     tell("generating candidates")
     asked, pool, question = pose(asked)
     tell(f"solving over {len(pool.candidates)} candidates")
+    solving = time.perf_counter()
     found = find(question, pool, limits)
     if found.solution.objective is None:
         raise shortage.explain(question, pool, found, limits)
-    return finish(asked, question, simplest(question, found, limits), limits, began)
+    found = simplest(question, found, limits)
+    took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
+    extra = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, took_s) / 2)
+    return finish(asked, question, found, extra, began)
 
 
-def finish(asked: Asked, question: Question, found: Found, limits: Limits, began: float) -> schema.Plan:
-    """Explain, assemble and check a solved fleet. Ctrl-C while explaining ends that: the plan is there
-    already."""
+def finish(asked: Asked, question: Question, found: Found, extra: Limits, began: float) -> schema.Plan:
+    """Explain within `extra` each, assemble and check a solved fleet. Ctrl-C while explaining ends that: the
+    plan is there already."""
     made = groups(found)
     extras: dict[str, Any] = {"warnings": asked.warnings}
     if found.solution.status != "interrupted":
-        extra = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, EXTRA_S) / 2)
         try:
             extras["alternatives"] = alternatives(question, found, made, extra)
             extras["prices"] = prices(found, extra)
         except KeyboardInterrupt:
             found = replace(found, solution=replace(found.solution, status="interrupted"))
-    proven = proof(found, time.perf_counter() - began, limits.seed, space_words(asked))
+    proven = proof(found, time.perf_counter() - began, extra.seed, space_words(asked))
     result = assemble(found, problem_of(asked), made, proven, extras)
     checked(result)
     return result

@@ -38,8 +38,8 @@ TINY = 5e-10
 LEAST_S = 1.0
 """Seconds that every solve gets."""
 
-TIDY_S = 5.0
-"""Seconds spent at most on a tidier fleet."""
+TIDY_S = 0.5
+"""Seconds for a tidier fleet: these, or as long as the first solve took."""
 
 LIGHTEST = 0.3
 """Share of its traffic below which easing a column is not worth while."""
@@ -62,14 +62,16 @@ class Question:
 def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem | None = None) -> Found:
     """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where
     there is none."""
-    until = time.monotonic() + limits.seconds
+    began = time.monotonic()
+    until = began + limits.seconds
     problem = problem or question.state(pool.candidates)
     solution = fleet.solve(problem, limits)
+    quick_s = max(TIDY_S, time.monotonic() - began)
     if solution.objective is None and solution.status == "time_limit":
         problem, solution = _plainer(problem, solution, pool, left(limits, until))
     bound = solution.bound
     for round_ in range(CUTS):
-        solution = tidied(problem, solution, left(limits, until))
+        solution = tidied(problem, solution, replace(left(limits, until), seconds=quick_s))
         if solution.objective is not None and question.traffic.rate_rps is not None:
             solution = fleet.balance(problem, solution, left(limits, until))
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
@@ -192,7 +194,7 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
     name = row[problem.objective]
     budget = dict(problem.budget) if name is None else {**problem.budget, name: s.objective * (1 + TINY)}
     same = replace(problem, objective="spare", demand=s.rate * (1 - TINY), budget=budget)
-    quick = replace(limits, gap=max(limits.gap, 0.005), seconds=min(limits.seconds, TIDY_S))
+    quick = replace(limits, gap=max(limits.gap, 0.005))
     best = fleet.solve(same, quick, s.point)
     if best.status == "interrupted":
         return replace(s, status="interrupted")

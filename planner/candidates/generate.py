@@ -197,7 +197,8 @@ def _decoding(s: Setup, fits: Ints, most: Ints, role: Role, ask: Ask) -> Points:
 
 
 def _grid(mix: Mix, objective: Objective) -> Floats:
-    """Batches below the largest that may be worth a column: none for one bucket, where the rate never falls with
+    """Batches below the largest that may be worth a column: none for one bucket, where the rate never falls
+    with
     the batch; where watts or latency count, doublings or quadruplings are near enough."""
     if objective in ("energy", "latency"):
         return GRID[:: 4 if objective == "latency" else 2]

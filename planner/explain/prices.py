@@ -9,7 +9,7 @@ from planner.plans.assemble import UNITS, Found
 from planner.plans.schema import Price
 from solvers import fleet
 from solvers.fleet import FleetProblem
-from solvers.linear import Limits
+from solvers.linear import EXACT, Limits
 
 BUDGET_STEP = 0.1
 """How much more of a budget is tried."""
@@ -39,26 +39,30 @@ def prices(found: Found, limits: Limits) -> list[Price]:
 def _price(
     found: Found, more: FleetProblem, limit: str, one: str, marginal: float | None, limits: Limits
 ) -> Price:
-    """`worth` >= 0: how much better the objective gets. Where one more is less than the gap that solves leave
-    open, the two
-    relaxations are compared: on a large cluster they miss little."""
+    """`worth` >= 0: how much better the objective gets, solved again to a tenth of what it can be.
+
+    The two relaxations say how much that is. Where it is less than the gap that solves leave open, they are
+    the
+    answer: on a large cluster they miss little.
+    """
     s = found.solution
     assert s.objective is not None
-    start = s.point if s.point is not None and len(more.columns) == len(found.space.columns) else None
-    again = fleet.solve(more, limits, start)
-    if again.status == "interrupted":
-        raise KeyboardInterrupt
-    sign = 1.0 if found.objective == "throughput" else -1.0
-    worth = 0.0 if again.objective is None else sign * (again.objective - s.objective)
-    if worth <= limits.gap * abs(s.objective):
-        before, after = fleet.relaxed(found.space, limits), fleet.relaxed(more, limits)
-        known = before is not None and after is not None
-        small = again.status != "optimal" or s.status != "optimal"
-        worth = sign * (after - before) if known and small else worth  # type: ignore[operator]
+    sign, size = 1.0 if found.objective == "throughput" else -1.0, abs(s.objective)
+    before, after = fleet.relaxed(found.space, limits), fleet.relaxed(more, limits)
+    step = 0.0 if before is None or after is None else sign * (after - before)
+    worth = max(step, 0.0)
+    if after is not None and sign * (after - s.objective) <= EXACT * size:
+        worth = 0.0  # not even a fraction of a replica more would help
+    elif step > 2 * limits.gap * size or s.status == "optimal":
+        start = s.point if s.point is not None and len(more.columns) == len(found.space.columns) else None
+        again = fleet.solve(more, replace(limits, gap=max(limits.gap, 0.1 * worth / size)), start)
+        if again.status == "interrupted":
+            raise KeyboardInterrupt
+        worth = worth if again.objective is None else max(sign * (again.objective - s.objective), 0.0)
     return Price(
         limit=limit,
         one_more=one,
-        worth=max(worth, 0.0),
+        worth=worth,
         unit=UNITS[found.objective],
         marginal=None if marginal is None else abs(marginal),
     )

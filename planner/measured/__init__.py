@@ -92,7 +92,7 @@ def _explained(found: Found, limits: Limits) -> tuple[Found, dict[str, Any]]:
     """Alternatives and prices, each within its share of the time; none after Ctrl-C, which keeps the plan."""
     extras: dict[str, list[Alternative] | list[Price]] = {}
     if found.solution.status != "interrupted":
-        some = replace(limits, seconds=api.EXTRA_SHARE * limits.seconds / 2)
+        some = replace(limits, seconds=min(api.EXTRA_SHARE * limits.seconds, api.EXTRA_S[1]) / 2)
         try:
             extras["alternatives"] = rivals(found, some)
             extras["prices"] = prices(found, some)
