@@ -64,7 +64,7 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
     there is none."""
     began = time.monotonic()
     until = began + limits.seconds
-    problem = problem or question.state(pool.candidates)
+    whole = problem = problem or question.state(pool.candidates)
     solution = fleet.solve(problem, limits)
     quick_s = max(TIDY_S, time.monotonic() - began)
     if solution.objective is None and solution.status == "time_limit":
@@ -81,12 +81,19 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
         if not late:
             break
         problem = eased(problem, late, round_)
-        solution = fleet.solve(problem, left(limits, until))
-    if found.solution.bound != bound:
-        found = replace(
-            found, solution=judged(replace(found.solution, bound=bound), limits, question.objective)
-        )
-    return found
+        solution = fleet.solve(problem, closer(left(limits, until)))
+    if found.solution.bound == bound:
+        return found
+    s = judged(replace(found.solution, bound=bound), limits, question.objective)
+    if s.status == "time_limit" and time.monotonic() < until:  # easing cost more than the gap left over
+        again = fleet.solve(whole, closer(left(limits, until)))
+        s = judged(replace(s, bound=again.bound or bound), limits, question.objective)
+    return replace(found, solution=s)
+
+
+def closer(limits: Limits) -> Limits:
+    """`limits` with a quarter of the gap: the rest is for what easing costs."""
+    return replace(limits, gap=limits.gap / 4)
 
 
 def _plainer(
@@ -104,9 +111,10 @@ def _plainer(
         problem, columns={c: k for c, k in problem.columns.items() if c in kept}, pairs={}, nic={}, links={}
     )
     s = fleet.solve(small, replace(limits, gap=max(limits.gap, 0.05)))
-    if s.objective is None:
+    bound = empty.bound if empty.bound is not None else fleet.relaxed(problem, limits)
+    if s.objective is None or bound is None:
         return problem, empty
-    return small, replace(s, bound=empty.bound, status="time_limit")
+    return small, replace(s, bound=bound, status="time_limit")
 
 
 def simplest(question: Question, best: Found, limits: Limits) -> Found:

@@ -231,7 +231,7 @@ def _points(
     e = predict(s, step, rate[:, None] * s.mix.share, role)
     kv = kv_in_use(s, index, step, e, sequences, role)
     ttft_s, tpot_s = e.ttft_s * s.caution[0], e.tpot_s * s.caution[1]
-    meets = np.ones_like(work, dtype=bool)
+    meets = np.broadcast_to(s.mix.share > 0, work.shape).copy()
     if role != "decode":
         meets &= ttft_s <= s.promise.ttft_s
     if role != "prefill":
