@@ -66,7 +66,9 @@ def _strict() -> object:
         yield
 
 
-@pytest.mark.parametrize("row", list(csv.DictReader(TABLE.open())), ids=lambda r: " ".join(r.values())[:48])
+@pytest.mark.parametrize(
+    "row", list(csv.DictReader(TABLE.read_text().splitlines())), ids=lambda r: " ".join(r.values())[:48]
+)
 def test_ordinary_servers_have_the_figures_of_the_table(row: dict[str, str]) -> None:
     """To 1e-10: exponentials of other processors differ by some 1e-16."""
     isl, osl, share = np.array(MIXES[row["mix"]], dtype=float).T
