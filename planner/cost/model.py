@@ -26,6 +26,9 @@ from planner.cost.power import activity_watts
 from planner.cost.shape import Designs, Floats, Precisions, StepTimes
 from planner.cost.stages import stage_counts
 
+SHORTEST_STEP_S = 1e-6
+"""What every step takes beside its sequences: never nothing."""
+
 SPREAD = 0.05
 """Half-width of the finite differences of `step_times`, relative to the operating point."""
 
@@ -85,7 +88,7 @@ class CostModel:
         )
         by_context = (longer - shorter) / (2 * SPREAD * b * ctx)
         by_sequence = (more - fewer) / (2 * SPREAD * b)
-        slope = np.clip(by_sequence, 0.0, here / b)
+        slope = np.clip(by_sequence, 0.0, np.maximum(here - SHORTEST_STEP_S, 0.0) / b)
         per_context = np.clip(by_context, 0.0, slope / ctx)
         per_sequence = slope - per_context * ctx
         per_pair = np.maximum((meeting - alone) / (new * keys), 0.0)

@@ -35,12 +35,19 @@ class Journal:
             kept = _whole_lines(self._file.read())
             self._file.truncate(len(kept))
         except BlockingIOError:
+            self._close()
             hint = "wait for it, or choose another file with -o"
             raise InputError(f"another sweep is writing `{self.results}`", hint=hint) from None
         except OSError as error:
+            self._close()
             raise _cannot_write(self.results, error) from error
         self.done |= {row["key"]: row for row in _rows(kept, str(self.part))}
         return self
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def add(self, row: Row) -> None:
         """One more cell is done; when this returns, no kill can undo it."""
