@@ -68,8 +68,8 @@ def _cases() -> list[str]:
 
 def _page(pages: dict[str, str]) -> str:
     head = (
-        "# Results\n\nRenewed by `python -m benchmarks.results`; each table stands under the command that made it.\n"
-        "Constants of the cost model's engines were set on the rows of the accuracy table: those errors are in sample.\n"
+        "# Results\n\nRenewed by `python -m benchmarks.results`; each table stands under its command.\n"
+        "Constants of the cost model's engines were set on the rows of the accuracy table: in sample.\n"
     )
     return "\n".join([head, *(pages[name] for name in SECTIONS if name in pages)])
 

@@ -38,7 +38,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
     "planner.simulate": {*PLAN, "planner.cost"},
     "planner.search": {*PROBLEMS, "planner.plans"},
-    "planner.measured": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked", "planner.api"},
+    "planner.measured": {
+        *PROBLEMS,
+        "planner.plans",
+        "planner.search",
+        "planner.explain",
+        "planner.asked",
+        "planner.api",
+    },
     "planner.explain": {*PROBLEMS, "planner.plans", "planner.search", "planner.fits"},
     "planner.exporters": PLAN,
     "planner.reports": PLAN,
