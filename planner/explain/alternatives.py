@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from planner.candidates.candidate import Candidate
 from planner.plans.assemble import Found, Group, groups
@@ -19,6 +19,77 @@ VAGUE = 0.05
 """Gap above which an alternative that ran out of time says too little to be shown."""
 
 
+@dataclass
+class _Rivals:
+    """Other fleets for the same question; each is shown once."""
+
+    question: Question
+    best: Found
+    chosen: Sequence[Group]
+    limits: Limits
+    shown: set[frozenset[tuple[str, int]]] = field(default_factory=set)
+
+    def solve(self, keep: Callable[[Candidate], bool]) -> Found | None:
+        """The best fleet of the candidates kept; None where there is none, or none worth the name in time."""
+        rival = restricted(self.question, self.best, keep, self.limits)
+        if rival is None or rival.solution.objective is None:
+            return None
+        s = rival.solution
+        if s.status == "interrupted":
+            raise KeyboardInterrupt
+        vague = s.status == "time_limit" and (
+            s.bound is None or gap(rival.solution.objective, s.bound) > VAGUE
+        )
+        return None if vague else rival
+
+    def show(self, rival: Found, what: str = "") -> list[Alternative]:
+        """One alternative, unless the same fleet was shown."""
+        fleet = frozenset(rival.solution.replicas.items())
+        if fleet in self.shown:
+            return []
+        self.shown.add(fleet)
+        others = groups(rival)
+        why = _why(self.best, self.chosen, others)
+        if what:
+            return [_alternative(self.best, rival, what, f"{describe(others)}; {why}")]
+        return [_alternative(self.best, rival, describe(others), why)]
+
+    def other_phases(self) -> list[Alternative]:
+        """Split prefill from decode where the plan doesn't, and the other way round."""
+        split = any(g.candidate.role != "mixed" for g in self.chosen)
+        what = "no prefill/decode split" if split else "prefill/decode split"
+        rival = self.solve(lambda c: (c.role == "mixed") == split)
+        if rival is not None:
+            return self.show(rival, what)
+        ways = "replicas that do both phases" if split else "pairs of prefill and decode replicas"
+        why = f"no fleet of {ways} keeps the limits, or none was found in time"
+        if all(b.osl == 1 for b in self.best.workload.buckets):
+            why = "answers of one token need no decode"
+        return [Alternative(what=what, objective=None, loss=None, why=why)]
+
+    def one_layout(self) -> list[Alternative]:
+        """The same replica everywhere."""
+        alone = one_layout(self.best)
+        if not alone or {g.candidate.id for g in self.chosen} <= alone:
+            return []
+        rival = self.solve(lambda c: c.id in alone)
+        return [] if rival is None else self.show(rival, "one layout everywhere")
+
+    def without_leads(self, until: float) -> list[Alternative]:
+        """The best fleet without the leading design, then without that one's, too, and so on."""
+        made: list[Alternative] = []
+        banned: set[tuple[str, str]] = set()
+        lead = _lead(self.chosen)
+        for _ in range(RUNNERS_UP):
+            banned.add(_kind(lead))
+            rival = None if time.monotonic() > until else self.solve(lambda c: _kind(c) not in banned)
+            if rival is None:
+                break
+            made += self.show(rival)
+            lead = _lead(groups(rival))
+        return made
+
+
 def alternatives(
     question: Question, best: Found, chosen: Sequence[Group], limits: Limits
 ) -> list[Alternative]:
@@ -26,72 +97,17 @@ def alternatives(
     `limits.seconds`."""
     until = time.monotonic() + limits.seconds
     each = replace(limits, seconds=limits.seconds / (RUNNERS_UP + 2))
-    made = [_other_phases(question, best, chosen, each)]
-    if len(chosen) > 1:
-        made += _one_layout(question, best, chosen, each)
-    banned: set[tuple[str, str]] = set()
-    lead = next((g for g in chosen if g.candidate.role != "prefill"), chosen[0])
-    for _ in range(RUNNERS_UP):
-        if time.monotonic() > until:
-            break
-        banned.add(_kind(lead.candidate))
-        rival = _solve(question, best, lambda c: _kind(c) not in banned, each)
-        if rival is None:
-            break
-        others = groups(rival)
-        made.append(_alternative(best, rival, describe(others), _why(best, chosen, others)))
-        lead = next((g for g in others if g.candidate.role != "prefill"), others[0])
-    return made
+    rivals = _Rivals(question, best, chosen, each)
+    return rivals.other_phases() + rivals.one_layout() + rivals.without_leads(until)
 
 
-def _one_layout(
-    question: Question, best: Found, chosen: Sequence[Group], limits: Limits
-) -> list[Alternative]:
-    """The same replica everywhere."""
-    alone = one_layout(best)
-    if not alone or {g.candidate.id for g in chosen} <= alone:
-        return []
-    rival = _solve(question, best, lambda c: c.id in alone, limits)
-    if rival is None:
-        return []
-    others = groups(rival)
-    return [
-        _alternative(
-            best, rival, "one layout everywhere", f"{describe(others)}; {_why(best, chosen, others)}"
-        )
-    ]
+def _lead(made: Sequence[Group]) -> Candidate:
+    """The design that a fleet is best known by: its largest group that decodes."""
+    return next((g for g in made if g.candidate.role != "prefill"), made[0]).candidate
 
 
 def _kind(c: Candidate) -> tuple[str, str]:
     return c.node_class, str(c.design)
-
-
-def _solve(
-    question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits
-) -> Found | None:
-    rival = restricted(question, best, keep, limits)
-    if rival is None or rival.solution.objective is None:
-        return None
-    s = rival.solution
-    if s.status == "interrupted":
-        raise KeyboardInterrupt
-    vague = s.status == "time_limit" and (s.bound is None or gap(rival.solution.objective, s.bound) > VAGUE)
-    return None if vague else rival
-
-
-def _other_phases(question: Question, best: Found, chosen: Sequence[Group], limits: Limits) -> Alternative:
-    """Split prefill from decode where the plan doesn't, and the other way round."""
-    split = any(g.candidate.role != "mixed" for g in chosen)
-    what = "no prefill/decode split" if split else "prefill/decode split"
-    rival = _solve(question, best, lambda c: (c.role == "mixed") == split, limits)
-    if rival is None:
-        ways = "replicas that do both phases" if split else "pairs of prefill and decode replicas"
-        why = f"no fleet of {ways} keeps the limits, or none was found in time"
-        if all(b.osl == 1 for b in best.workload.buckets):
-            why = "answers of one token need no decode"
-        return Alternative(what=what, objective=None, loss=None, why=why)
-    others = groups(rival)
-    return _alternative(best, rival, what, f"{describe(others)}; {_why(best, chosen, others)}")
 
 
 def _alternative(best: Found, rival: Found, what: str, why: str) -> Alternative:

@@ -21,7 +21,7 @@ from planner.reports.defaults import assumed
 def render(plan: Plan, console: Console) -> None:
     """Print the answer. Warnings are not in it: `warnings` prints them, on stderr."""
     console.print(headline(plan))
-    section(console, "Run", replicas(plan))
+    section(console, "Run", Group(replicas(plan), *phases(plan)))
     section(console, "Expect", expected(plan))
     section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
     if len(plan.problem.workload["buckets"]) > 1 or len(plan.replicas) > 1:
@@ -165,6 +165,21 @@ def alternatives(plan: Plan) -> Table:
         loss = "not possible" if a.loss is None else f"{say.percent(a.loss)} worse" if a.loss else "equal"
         table.add_row(loss, amount, Text.assemble(a.what, "\n", (a.why, "dim")))
     return table
+
+
+def phases(plan: Plan) -> list[Text]:
+    """Whether splitting prefill from decode pays here, in a sentence."""
+    split = next((a for a in plan.alternatives if a.what == "prefill/decode split"), None)
+    joint = next((a for a in plan.alternatives if a.what == "no prefill/decode split"), None)
+    if split:
+        loss = "" if not split.loss else f": {say.percent(split.loss)} worse"
+        return [Text(f"Splitting prefill from decode does not pay here{loss}.", style="dim")]
+    if joint:
+        loss = (
+            "nothing else would do" if joint.loss is None else f"without it {say.percent(joint.loss)} worse"
+        )
+        return [Text(f"Splitting prefill from decode pays: {loss}.", style="dim")]
+    return []
 
 
 def worth(plan: Plan) -> list[str]:
