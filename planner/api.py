@@ -18,7 +18,8 @@ from planner.explain.alternatives import alternatives
 from planner.explain.prices import prices
 from planner.inputs.workload import Workload
 from planner.plans import schema
-from planner.plans.assemble import Found, assemble, groups, proof
+from planner.plans.assemble import assemble, proof
+from planner.plans.found import Found, groups
 from planner.posed import pose
 from planner.search import Question, find, simplest
 from solvers.linear import Limits

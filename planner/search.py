@@ -16,7 +16,7 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.generate import Pool
 from planner.inputs.options import Budget, Objective
 from planner.inputs.workload import Workload
-from planner.plans.assemble import Found, Late, broken, groups
+from planner.plans.found import Found, Late, broken, groups
 from planner.problems import fleet as stated
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution

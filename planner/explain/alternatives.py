@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.candidates.candidate import Candidate
-from planner.plans.assemble import Found, Group, groups
+from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Alternative
 from planner.search import Question, one_layout, restricted
 from solvers.linear import Limits, gap

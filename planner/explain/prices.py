@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.plans.assemble import UNITS, Found
+from planner.plans.found import UNITS, Found
 from planner.plans.schema import Price
 from solvers import fleet
 from solvers.fleet import FleetProblem

@@ -12,7 +12,7 @@ from planner.candidates.generate import Pool
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.explain.rounding import ceil_to, floor_to
 from planner.inputs.options import Budget, Objective
-from planner.plans.assemble import Found
+from planner.plans.found import Found
 from planner.search import Question, find
 from solvers import fleet
 from solvers.fleet import FleetProblem

@@ -22,7 +22,8 @@ from planner.measured.placing import place
 from planner.measured.rivals import rivals
 from planner.measured.shortage import explain
 from planner.measured.stating import Stated, state
-from planner.plans.assemble import Found, proof
+from planner.plans.assemble import proof
+from planner.plans.found import Found
 from planner.plans.placement import Placed
 from planner.plans.schema import Alternative, Plan, Price
 from planner.search import left, tidied

@@ -13,7 +13,8 @@ from planner.candidates.candidate import Candidate
 from planner.cost.stages import stage_layers
 from planner.measured.stating import Stated
 from planner.plans import schema
-from planner.plans.assemble import Found, band
+from planner.plans.assemble import band
+from planner.plans.found import Found
 from planner.plans.placement import Placed
 
 WATTS_SIGMA = 0.2

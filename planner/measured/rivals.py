@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from planner.candidates.candidate import Candidate
-from planner.plans.assemble import Found
+from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution

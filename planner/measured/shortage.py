@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.explain.rounding import ceil_to, floor_to
 from planner.inputs.options import Objective
-from planner.plans.assemble import Found
+from planner.plans.found import Found
 from solvers import fleet
 from solvers.fleet import FleetProblem
 from solvers.linear import Limits

@@ -48,7 +48,7 @@ class Operation:
 
 def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> Operation:
     """`served[w]` requests/s of each bucket by `count` replicas of `c` together."""
-    index = np.array([_index(s, c)])
+    index = np.array([index_of(s, c)])
     dp = c.design.attn_dp
     rate = np.array([[served.get(str(w), 0.0) / (count * dp) for w in range(len(s.mix.share))]])
     designs, mix = s.designs.take(index), s.mix
@@ -102,7 +102,7 @@ def alone_s(s: Setup, index: Ints, share: Floats) -> float:
     return float(chunks * s.model.step_s(s.designs.take(index), 0.0, 0.0, new / chunks, keys)[0])
 
 
-def _index(s: Setup, c: Candidate) -> int:
+def index_of(s: Setup, c: Candidate) -> int:
     """Where the candidate's design stands in its setup."""
     d, want = s.designs, c.design
     same = (d.tp == want.tp) & (d.pp == want.pp) & (d.attn_dp == want.attn_dp)

@@ -10,7 +10,7 @@ from planner import api
 from planner.asked import read
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.explain.shortage import explain
-from planner.plans.assemble import Found
+from planner.plans.found import Found
 from planner.posed import pose
 from solvers.fleet import FleetSolution
 from solvers.linear import Limits, Status

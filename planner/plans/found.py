@@ -1,0 +1,183 @@
+"""A solved fleet and what becomes of it: its replica groups at their real load, the ways requests take, and
+the groups that answer later than promised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from cluster_configs.schema import ResolvedCluster
+from planner.candidates.candidate import Candidate
+from planner.candidates.generate import Pool
+from planner.candidates.points import Setup
+from planner.inputs.options import Objective
+from planner.inputs.workload import Workload
+from planner.plans.operation import Operation, operate
+from planner.problems.fleet import transfer_s
+from solvers.fleet import FleetProblem, FleetSolution
+
+UNITS: dict[Objective, str] = {
+    "throughput": "req/s",
+    "cost": "USD/h",
+    "energy": "W",
+    "gpus": "GPUs",
+    "latency": "s",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A solved fleet and all it was made from."""
+
+    cluster: ResolvedCluster
+    workload: Workload
+    objective: Objective
+    pool: Pool
+    problem: FleetProblem  # that `solution` solves
+    solution: FleetSolution
+    whole: FleetProblem | None = (
+        None  # of all candidates, where a simpler fleet was taken in place of its optimum
+    )
+
+    @property
+    def space(self) -> FleetProblem:
+        """The problem that the bound speaks of."""
+        return self.whole or self.problem
+
+    @property
+    def candidates(self) -> dict[str, Candidate]:
+        return {c.id: c for c in self.pool.candidates}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One replica group: a candidate, how many, what it serves, how it runs."""
+
+    id: str
+    candidate: Candidate
+    count: int
+    served: Mapping[str, float]  # requests/s of each bucket, all replicas
+    operation: Operation
+    setup: Setup
+
+
+def groups(found: Found) -> list[Group]:
+    """Replica groups, those that serve most GPUs first: mixed r1…, prefill p1…, decode d1…."""
+    candidates, s = found.candidates, found.solution
+    served: dict[str, dict[str, float]] = {}
+    for (c, w), flow in s.flows.items():
+        served.setdefault(c, {})[w] = flow
+    made: list[Group] = []
+    seen = {"mixed": 0, "prefill": 0, "decode": 0}
+    for c, count in sorted(s.replicas.items(), key=lambda item: -item[1] * candidates[item[0]].gpus):
+        candidate = candidates[c]
+        if not served.get(c):
+            continue  # a replica that serves nothing is not run
+        seen[candidate.role] += 1
+        name = {"mixed": "r", "prefill": "p", "decode": "d"}[candidate.role] + str(seen[candidate.role])
+        setup = found.pool.setups[candidate.node_class, candidate.engine]
+        made.append(
+            Group(name, candidate, count, served[c], operate(setup, candidate, served[c], count), setup)
+        )
+    return made
+
+
+@dataclass(frozen=True)
+class Path:
+    """Requests/s of one bucket along one way through the fleet, and the times they see."""
+
+    bucket: int
+    rate: float
+    first: Group
+    second: Group | None
+    ttft_s: float
+    tpot_s: float
+    kv_bytes_per_s: float | None = None
+
+
+def paths(found: Found, made: Sequence[Group]) -> list[Path]:
+    """Every way a request can take. Pair flows are known by group of candidates; inside, they follow the
+    members' own flows."""
+    result = []
+    of_column: dict[str, list[Group]] = {}
+    for g in made:
+        w_of = found.problem.columns[g.candidate.id].group
+        if w_of is None:
+            for w, rate in g.served.items():
+                i = int(w)
+                result.append(
+                    Path(i, rate, g, None, float(g.operation.ttft_s[i]), float(g.operation.tpot_s[i]))
+                )
+        else:
+            of_column.setdefault(w_of, []).append(g)
+    for (prefill, decode, w), rate in found.solution.pair_flows.items():
+        result += _pair_paths(found, of_column.get(prefill, []), of_column.get(decode, []), w, rate)
+    return sorted(result, key=lambda p: (p.bucket, -p.rate))
+
+
+def _pair_paths(
+    found: Found, senders: list[Group], receivers: list[Group], w: str, rate: float
+) -> list[Path]:
+    def share(members: list[Group], g: Group) -> float:
+        return g.served.get(w, 0.0) / max(sum(m.served.get(w, 0.0) for m in members), 1e-30)
+
+    made = []
+    nodes = {n.id: n for n in found.cluster.classes}
+    i = int(w)
+    for p, d in product(senders, receivers):
+        part = rate * share(senders, p) * share(receivers, d)
+        if part <= 1e-9 * rate:
+            continue
+        move_s = transfer_s(p.candidate, d.candidate, nodes, found.cluster, w)
+        step_s = float(d.operation.tpot_s[i])
+        moved = p.candidate.handoff_s[w] * p.candidate.gpus * nodes[p.candidate.node_class].nic_bytes_per_s
+        made.append(Path(i, part, p, d, float(p.operation.ttft_s[i]) + move_s + step_s, step_s, part * moved))
+    return made
+
+
+@dataclass(frozen=True)
+class Late:
+    """A replica group that answers `bucket` too late at its real mix; at `share` of its traffic it would
+    not."""
+
+    candidate: str
+    bucket: str
+    share: float
+
+
+def broken(found: Found, made: Sequence[Group], slack: float = 1e-3) -> list[Late]:
+    """Groups whose real mix answers later than promised by more than `slack`: to be loaded less and solved
+    again."""
+    late = []
+    for path in paths(found, made):
+        if _keeps(found, path, 1 + slack):
+            continue
+        tpot = path.tpot_s * path.first.setup.caution[1] > path.first.setup.promise.tpot_s * (1 + slack)
+        guilty = path.second if path.second and tpot else path.first
+        late.append(Late(guilty.candidate.id, str(path.bucket), _bearable(found, path, guilty)))
+    return late
+
+
+def _keeps(found: Found, path: Path, slack: float) -> bool:
+    s = path.first.setup
+    decodes = found.workload.buckets[path.bucket].osl > 1
+    on_time = path.ttft_s * s.caution[0] <= s.promise.ttft_s * slack
+    return on_time and (not decodes or path.tpot_s * s.caution[1] <= s.promise.tpot_s * slack)
+
+
+def _bearable(found: Found, path: Path, guilty: Group) -> float:
+    """The largest share of the guilty group's traffic at which the path keeps its promise, by bisection; 0
+    where none does."""
+    low, high, i = 0.0, 1.0, path.bucket
+    for _ in range(7):
+        middle = (low + high) / 2
+        served = {w: middle * rate for w, rate in guilty.served.items()}
+        op, was = operate(guilty.setup, guilty.candidate, served, guilty.count), guilty.operation
+        ttft = path.ttft_s - was.ttft_s[i] + op.ttft_s[i] if np.isfinite(was.ttft_s[i]) else op.ttft_s[i]
+        tpot = op.tpot_s[i] if guilty.candidate.role != "prefill" else path.tpot_s
+        good = _keeps(found, replace(path, ttft_s=float(ttft), tpot_s=float(tpot)), 1.0)
+        low, high = (middle, high) if good else (low, middle)
+    return low
