@@ -84,7 +84,10 @@ def plan(
     found = find(question, pool, limits)
     if found.solution.objective is None:
         raise shortage.explain(question, pool, found, limits)
-    found = simplest(question, found, limits)
+    try:
+        found = simplest(question, found, limits)
+    except KeyboardInterrupt:
+        found = interrupted(found)
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
     extra = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, took_s) / 2)
     return finish(asked, question, found, extra, began)
@@ -100,11 +103,16 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
             extras["alternatives"] = alternatives(question, found, made, extra)
             extras["prices"] = prices(found, extra)
         except KeyboardInterrupt:
-            found = replace(found, solution=replace(found.solution, status="interrupted"))
+            found = interrupted(found)
     proven = proof(found, time.perf_counter() - began, extra.seed, space_words(asked))
     result = assemble(found, problem_of(asked), made, proven, extras)
     checked(result)
     return result
+
+
+def interrupted(found: Found) -> Found:
+    """`found` as it stands: the search was broken off."""
+    return replace(found, solution=replace(found.solution, status="interrupted"))
 
 
 def space_words(asked: Asked) -> str:

@@ -71,9 +71,12 @@ def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem |
         problem, solution = _plainer(problem, solution, pool, left(limits, until))
     bound = solution.bound
     for round_ in range(CUTS):
-        solution = tidied(problem, solution, replace(left(limits, until), seconds=quick_s))
-        if solution.objective is not None and question.traffic.rate_rps is not None:
-            solution = fleet.balance(problem, solution, left(limits, until))
+        try:
+            solution = tidied(problem, solution, replace(left(limits, until), seconds=quick_s))
+            if solution.objective is not None and question.traffic.rate_rps is not None:
+                solution = fleet.balance(problem, solution, left(limits, until))
+        except KeyboardInterrupt:  # between two solves: what was found stays
+            solution = replace(solution, status="interrupted")
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
         if solution.objective is None or solution.rate <= 0:
             return replace(found, solution=replace(solution, objective=None))

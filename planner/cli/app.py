@@ -86,7 +86,6 @@ def run(args: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        print("interrupted before there was anything to show", file=sys.stderr)
         return 130
     except (Exception, SystemExit) as error:
         return failures.report(error, as_json="--json" in args)

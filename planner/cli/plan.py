@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -53,31 +53,33 @@ def plan(
     from planner.cli.output import whole_file
     from planner.cli.progress import Status
 
-    with whole_file(output) if output else nullcontext() as file, Status() as status:
-        found = api.plan(
-            cluster,
-            model,
-            gpus=gpus,
-            workload=workload,
-            isl=isl,
-            osl=osl,
-            rate=rate,
-            ttft_ms=ttft_ms,
-            tpot_ms=tpot_ms,
-            percentile=percentile,
-            objective=objective,
-            budget=budget,
-            engine=engine,
-            precision=precision,
-            kv_precision=kv_precision,
-            profile=profile,
-            calibration=calibration,
-            risk=risk,
-            gap=gap,
-            time_limit_s=time_limit,
-            seed=seed,
-            on_progress=status,
-        )
+    options: dict[str, Any] = {
+        "gpus": gpus,
+        "workload": workload,
+        "isl": isl,
+        "osl": osl,
+        "rate": rate,
+        "ttft_ms": ttft_ms,
+        "tpot_ms": tpot_ms,
+        "percentile": percentile,
+        "objective": objective,
+        "budget": budget,
+        "engine": engine,
+        "precision": precision,
+        "kv_precision": kv_precision,
+        "profile": profile,
+        "calibration": calibration,
+        "risk": risk,
+        "gap": gap,
+        "time_limit_s": time_limit,
+        "seed": seed,
+    }
+    with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
+        try:
+            found = api.plan(cluster, model, on_progress=status, **options)
+        except KeyboardInterrupt:
+            typer.echo("interrupted before any plan was found", err=True)
+            raise
         if file:
             file.write(found.model_dump_json(by_alias=True, indent=1) + "\n")
     show(found, as_json=json)
