@@ -147,10 +147,10 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     if len(designs) == 0:
         return None
     budget = default_tokens_per_step(engine, node.device.memory_gb * 1e9)
-    memory = room(ask.card, device_bytes(node.device), designs, ask.precisions, engine, budget)
+    mix, own = Mix.of(ask.workload), device_bytes(node.device)
+    memory = room(ask.card, own, designs, ask.precisions, engine, budget, context=max(mix.context, 1.0))
     model = CostModel(ask.card, node, engine, ask.precisions)
     caution = (float(np.exp(ask.risk_z * model.sigma_ttft)), float(np.exp(ask.risk_z * model.sigma_tpot)))
-    mix = Mix.of(ask.workload)
     return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, caution)
 
 

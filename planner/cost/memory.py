@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 BINDING_CONTEXT = 8192.0
-"""Context at which the stage that runs out of cache first is looked for."""
+"""Context at which the stage that runs out of cache first is looked for, unless told."""
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -88,14 +88,15 @@ def room(
     tokens_per_step: int,
     max_sequences: int | None = None,
     layers: Ranges | None = None,
+    context: float = BINDING_CONTEXT,
 ) -> Memory:
-    """Memory of the fullest stage: the one that holds the fewest tokens of cache. Arguments:
-    `room_by_stage`."""
+    """Memory of the fullest stage: the one that holds the fewest sequences of `context` tokens. Other
+    arguments: `room_by_stage`."""
     by_stage = room_by_stage(
         card, device_memory_bytes, designs, precisions, engine, tokens_per_step, max_sequences, layers
     )
     stages = stages_of(card, designs, layers)
-    held = _held(card, designs, precisions, np.array([[BINDING_CONTEXT]]), stages)[:, 0]
+    held = _held(card, designs, precisions, np.array([[context]]), stages)[:, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
         sequences = np.where(held > 0, by_stage.kv_bytes / held, np.copysign(np.inf, by_stage.kv_bytes))
     fullest = np.argmin(np.where(stages.exists, sequences, np.inf), axis=1)

@@ -97,6 +97,11 @@ class Path:
     tpot_s: float
     kv_bytes_per_s: float | None = None
 
+    @property
+    def decoder(self) -> Group:
+        """The group that makes the tokens."""
+        return self.second or self.first
+
 
 def paths(found: Found, made: Sequence[Group]) -> list[Path]:
     """Every way a request can take. Pair flows are known by group of candidates; inside, they follow the
@@ -155,17 +160,22 @@ def broken(found: Found, made: Sequence[Group], slack: float = 1e-3) -> list[Lat
     for path in paths(found, made):
         if _keeps(found, path, 1 + slack):
             continue
-        tpot = path.tpot_s * path.first.setup.caution[1] > path.first.setup.promise.tpot_s * (1 + slack)
-        guilty = path.second if path.second and tpot else path.first
+        guilty = path.decoder if _in_time(path, 1 + slack) else path.first
         late.append(Late(guilty.candidate.id, str(path.bucket), _bearable(found, path, guilty)))
     return late
 
 
-def _keeps(found: Found, path: Path, slack: float) -> bool:
+def _in_time(path: Path, slack: float) -> bool:
+    """The first token: by the prefill side's caution."""
     s = path.first.setup
+    return path.ttft_s * s.caution[0] <= s.promise.ttft_s * slack
+
+
+def _keeps(found: Found, path: Path, slack: float) -> bool:
+    """Both limits; the time between tokens by the decode side's caution."""
+    s = path.decoder.setup
     decodes = found.workload.buckets[path.bucket].osl > 1
-    on_time = path.ttft_s * s.caution[0] <= s.promise.ttft_s * slack
-    return on_time and (not decodes or path.tpot_s * s.caution[1] <= s.promise.tpot_s * slack)
+    return _in_time(path, slack) and (not decodes or path.tpot_s * s.caution[1] <= s.promise.tpot_s * slack)
 
 
 def _bearable(found: Found, path: Path, guilty: Group) -> float:

@@ -95,11 +95,13 @@ def _watts(s: Setup, index: Ints, role: Role, rate: Floats, e: Estimate, context
 
 
 def alone_s(s: Setup, index: Ints, share: Floats) -> float:
-    """Seconds that the mean prompt of the mix takes by itself, chunk after chunk."""
+    """Seconds that the mean prompt of the mix takes by itself, chunk after chunk through all stages: as long
+    as a
+    round of pp micro-batches that each carry such a chunk."""
     new, isl = float(s.mix.new @ share), float(s.mix.isl @ share)
-    chunks = np.ceil(new / s.token_budget)
+    chunks, designs = np.ceil(new / s.token_budget), s.designs.take(index)
     keys = isl - new + new / 2
-    return float(chunks * s.model.step_s(s.designs.take(index), 0.0, 0.0, new / chunks, keys)[0])
+    return float(chunks * s.model.step_s(designs, 0.0, 0.0, designs.pp * new / chunks, keys)[0])
 
 
 def index_of(s: Setup, c: Candidate) -> int:
