@@ -154,9 +154,14 @@ class Late:
 
 
 def broken(found: Found, made: Sequence[Group], slack: float = 1e-3) -> list[Late]:
-    """Groups whose real mix answers later than promised by more than `slack`: to be loaded less and solved
-    again."""
-    late = []
+    """Groups whose real mix answers later than promised by more than `slack`, or fills more than their KV
+    room:
+    to be loaded less and solved again."""
+    late = [
+        Late(g.candidate.id, next(iter(g.served)), 0.999 / g.operation.utilisation)
+        for g in made
+        if 1 + slack < g.operation.utilisation < np.inf
+    ]
     for path in paths(found, made):
         if _keeps(found, path, 1 + slack):
             continue

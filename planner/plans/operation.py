@@ -21,7 +21,7 @@ ROUNDS = 8
 """At most, of the fixed point of batch and step time."""
 
 NEAR = 0.8
-"""Down to this share of a column's batch its own linear step is used: the one its limits were set with."""
+"""A column's own linear step, with which its limits were set, is used within this factor of its batch."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,21 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     role: Role = "prefill" if s.mix.steps == 0 else c.role
     for _ in range(ROUNDS):
         e = predict(s, step, rate, role)
-        batch = float(e.sequences[0])
-        if c.role == "prefill" or context == 0 or not NEAR * point > batch:
+        batch = max(float(e.sequences[0]), 1.0 / dp)  # a step that is made has a sequence in it
+        if (
+            role == "prefill"
+            or context == 0
+            or NEAR * point <= batch <= point / NEAR
+            or not np.isfinite(batch)
+        ):
             break
-        point = max(batch, 1e-3)
+        point = batch
         step = s.model.step_times(designs, np.array([point]), np.array([context]), s.chunk(np.array([point])))
     sequences = e.sequences
     kv = kv_in_use(s, index, step, e, sequences, role)
     decode = float(step.t0_s[0] + sequences[0] * (step.sequence_s[0] + step.context_s_per_token[0] * context))
+    if s.promise.loop == "closed" and context:  # then TPOT is a mean, and a step is part of it
+        decode = min(decode, float(e.tpot_s[0][rate[0] > 0].max()))
     return Operation(
         rate[0],
         e.ttft_s[0],
@@ -75,7 +82,7 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         float(sequences[0]),
         max(float(e.utilisation[0]), float((rate * kv).sum())),
         decode if context else 0.0,
-        0.0 if c.role == "decode" else alone_s(s, index, share),
+        0.0 if c.role == "decode" else min(alone_s(s, index, share), float(share @ e.ttft_s[0])),
         _watts(s, index, role, rate[0], e, context),
     )
 
@@ -101,7 +108,8 @@ def alone_s(s: Setup, index: Ints, share: Floats) -> float:
     new, isl = float(s.mix.new @ share), float(s.mix.isl @ share)
     chunks, designs = np.ceil(new / s.token_budget), s.designs.take(index)
     keys = isl - new + new / 2
-    return float(chunks * s.model.step_s(designs, 0.0, 0.0, designs.pp * new / chunks, keys)[0])
+    pp = int(designs.pp[0])
+    return float((chunks + pp - 1) / pp * s.model.step_s(designs, 0.0, 0.0, pp * new / chunks, keys)[0])
 
 
 def index_of(s: Setup, c: Candidate) -> int:
