@@ -13,7 +13,7 @@ from planner.plans.schema import Alternative
 from planner.search import Question, one_layout, restricted
 from solvers.linear import Limits, gap
 
-RUNNERS_UP = 3
+RUNNERS_UP = 2
 
 VAGUE = 0.05
 """Gap above which an alternative that ran out of time says too little to be shown."""
