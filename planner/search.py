@@ -152,6 +152,9 @@ def _pruned(question: Question, best: Found, limits: Limits) -> Found:
     first."""
     chosen = best.candidates
     kept = sorted(best.solution.replicas, key=lambda c: best.solution.replicas[c] * chosen[c].gpus)
+    size = sum(best.solution.replicas[c] * chosen[c].gpus for c in kept)
+    if best.objective == "throughput":  # what holds a large share of the GPUs is not done without
+        kept = [c for c in kept if best.solution.replicas[c] * chosen[c].gpus <= 10 * limits.gap * size]
     for c in kept[:PRUNED]:
         rest = set(best.solution.replicas) - {c}
         rival = restricted(question, best, lambda x, rest=rest: x.id in rest, limits)  # type: ignore[misc]
