@@ -150,11 +150,10 @@ def simplest(question: Question, best: Found, limits: Limits) -> Found:
 def _pruned(question: Question, best: Found, limits: Limits) -> Found:
     """`best` without the replica groups it can do without and stay within the gap, the smallest tried
     first."""
-    chosen = best.candidates
-    kept = sorted(best.solution.replicas, key=lambda c: best.solution.replicas[c] * chosen[c].gpus)
-    size = sum(best.solution.replicas[c] * chosen[c].gpus for c in kept)
+    gpus = {c: count * best.candidates[c].gpus for c, count in best.solution.replicas.items()}
+    kept = sorted(gpus, key=lambda c: gpus[c])
     if best.objective == "throughput":  # what holds a large share of the GPUs is not done without
-        kept = [c for c in kept if best.solution.replicas[c] * chosen[c].gpus <= 10 * limits.gap * size]
+        kept = [c for c in kept if gpus[c] <= 10 * limits.gap * sum(gpus.values())]
     for c in kept[:PRUNED]:
         rest = set(best.solution.replicas) - {c}
         rival = restricted(question, best, lambda x, rest=rest: x.id in rest, limits)  # type: ignore[misc]
