@@ -1,102 +1,57 @@
-"""Predicted against measured TPOT and TTFT of public serving runs: `python -m benchmarks.accuracy [--by
-model]`.
+"""Predictions against public serving runs, scored: `python -m benchmarks.accuracy`.
 
-Clean aggregated rows only (`mode` agg, `suspect` empty). Prints the median and the 90th percentile of the
-absolute relative error, the median ratio predicted / measured, and the share of rows inside the 80 % band.
+Errors, bands, picks and layout orderings as `benchmarks/scores` defines them, over the clean aggregated rows
+(`benchmarks/truth.py`).
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import gzip
 import sys
-from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.scores.held import Z80, Held, Row
+from benchmarks.scores.report import score
+from benchmarks.truth import RUNS, as_asked, clean_rows
 from planner.predictions import Prediction, predict_rows
-
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-CONFIGS = {
-    "meta-llama/Llama-3.1-70B": "meta-llama--Meta-Llama-3.1-70B",
-    "meta-llama/Llama-3.1-8B-Instruct": "meta-llama--Meta-Llama-3.1-8B",
-    "nvidia/Llama-3.1-8B-Instruct-FP8": "meta-llama--Meta-Llama-3.1-8B",
-    "nvidia/Qwen3-32B-NVFP4": "Qwen--Qwen3-32B",
-}
-"""Config files of models that have none of their own name: the same shape."""
-
-Row = dict[str, str]
-KINDS = ("tpot", "ttft")
 
 
 def main() -> None:
-    """Read, predict, print."""
-    args = arguments()
-    if not (DATA / "silicon_train.csv.gz").is_file():
+    """Read, predict, score, print."""
+    if not RUNS.is_file():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
-    measured = list(rows())
-    answers = predict_rows([as_asked(row) for row in measured])
-    groups: dict[tuple[str, ...], list[tuple[Row, Prediction]]] = defaultdict(list)
-    for row, answer in zip(measured, answers, strict=True):
+    print(score(in_sample(clean_rows())))
+
+
+def in_sample(rows: Sequence[Row]) -> Held:
+    """`rows` predicted by the model as it ships, which has seen them; those it refuses go to stderr."""
+    answers = predict_rows([as_asked(dict(row)) for row in rows])
+    answered: list[tuple[Row, Prediction]] = []
+    for row, answer in zip(rows, answers, strict=True):
         if isinstance(answer, Prediction):
-            groups[tuple(row[column] for column in args.by)].append((row, answer))
-            groups[("all",) * len(args.by)].append((row, answer))
+            answered.append((row, answer))
         else:
             print(f"row {row['row_id']}: {answer.message}", file=sys.stderr)
-    for key in sorted(groups, key=lambda k: (k[0] == "all", k)):
-        print(
-            f"{' '.join(key):60s} {len(groups[key]):5d}  " + "   ".join(report(groups[key], k) for k in KINDS)
-        )
 
+    def given(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.array([getattr(prediction, name) for _, prediction in answered])
 
-def arguments() -> argparse.Namespace:
-    """`--by`: columns to group by."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--by", nargs="+", default=["backend", "system", "model_path", "precision"])
-    return parser.parse_args()
+    def measured(kind: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.array([float(row[f"silicon_{kind}_ms"]) for row, _ in answered])
 
+    def sigma(kind: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.log(given(f"{kind}_ms_high") / given(f"{kind}_ms_low")) / (2 * Z80)
 
-def rows() -> Iterator[Row]:
-    """The clean aggregated rows."""
-    with gzip.open(DATA / "silicon_train.csv.gz", "rt", encoding="utf-8") as file:
-        yield from (r for r in csv.DictReader(file) if r["mode"] == "agg" and not r["suspect"])
-
-
-def as_asked(row: Row) -> Row:
-    """A measured row in the columns of `predict`."""
-    name = CONFIGS.get(row["model_path"], row["model_path"].replace("/", "--"))
-    return {
-        "model": str(DATA / "model_configs" / f"{name}.json"),
-        "device": row["system"],
-        "engine": row["backend"],
-        "gemm_precision": row["gemm_quant_mode"],
-        "moe_precision": row["moe_quant_mode"],
-        "tp": row["attn_tp"],
-        "attn_dp": row["attn_dp"],
-        "moe_tp": row["moe_tp"],
-        "ep": row["ep"],
-        "pp": str(max(1, round(float(row["gpus"]) / (float(row["attn_tp"]) * float(row["attn_dp"]))))),
-        "isl": row["isl"],
-        "osl": row["osl"],
-        "concurrency": row["concurrency"],
-    }
-
-
-def report(members: list[tuple[Row, Prediction]], kind: str) -> str:
-    """One group's figures for TPOT or TTFT."""
-    measured = np.array([float(row[f"silicon_{kind}_ms"]) for row, _ in members])
-    predicted = np.array([getattr(p, f"{kind}_ms") for _, p in members])
-    low = np.array([getattr(p, f"{kind}_ms_low") for _, p in members])
-    high = np.array([getattr(p, f"{kind}_ms_high") for _, p in members])
-    error = np.abs(predicted / measured - 1)
-    inside = ((low <= measured) & (measured <= high)).mean()
-    return (
-        f"{kind} median {np.median(error):6.1%} p90 {np.quantile(error, 0.9):6.1%} "
-        f"ratio {np.median(predicted / measured):5.2f} in band {inside:4.0%}"
+    return Held(
+        [row for row, _ in answered],
+        measured("tpot"),
+        measured("ttft"),
+        given("tpot_ms"),
+        given("ttft_ms"),
+        sigma("tpot"),
+        sigma("ttft"),
     )
 
 

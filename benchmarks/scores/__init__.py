@@ -1,0 +1,1 @@
+"""How good predictions of measured rows are, as errors, bands, choices and orderings; see `report.score`."""
