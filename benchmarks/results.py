@@ -30,7 +30,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "params": ("Parameters and KV bytes of all configurations", ["benchmarks.params"]),
     "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
 }
-LONGEST = 60
+LONGEST = 80
 """Lines of a table that are kept: the last ones, where the sums stand."""
 
 

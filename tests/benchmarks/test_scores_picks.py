@@ -25,8 +25,7 @@ def test_who_predicts_what_is_measured_breaks_and_loses_nothing():
 
 
 def test_a_hopeful_prediction_breaks_the_limit():
-    """14 ms taken for 9: picked under every limit, it breaks 10 ms, is the best under 15 and 20, a sixth behind
-    the best above."""
+    """14 ms taken for 9: picked everywhere, it breaks 10 ms, is best under 15 and 20 and loses a sixth above."""
     p = pick(held(ROWS, MEASURED, [10.0, 9.0, 30.0]), 0.5)
 
     assert p.row.tolist() == [1] * 5
