@@ -25,7 +25,7 @@ def test_who_predicts_what_is_measured_breaks_and_loses_nothing():
 
 
 def test_a_hopeful_prediction_breaks_the_limit():
-    """14 ms taken for 9: picked everywhere, it breaks 10 ms, is best under 15 and 20 and loses a sixth above."""
+    """14 ms taken for 9: picked everywhere, it breaks 10 ms, is best to 20 ms, loses a sixth above."""
     p = pick(held(ROWS, MEASURED, [10.0, 9.0, 30.0]), 0.5)
 
     assert p.row.tolist() == [1] * 5
