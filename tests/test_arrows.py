@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.tables": DATA,
     "planner.rows": RULES,
     "planner.predictions": {*RULES, "planner.rows"},
+    "planner.calibration": {*RULES, "planner.rows", "planner.predictions"},
     "planner.fits": RULES,
     "planner.candidates": CANDIDATES,
     "planner.problems": PROBLEMS,
