@@ -116,9 +116,7 @@ def nonsense(found: Measurement, row: Row) -> str | None:
 def _nothing(paths: Sequence[Path], refused: Sequence[Refused]) -> InputError:
     """The error when no measurement is left."""
     if not refused:
-        return InputError(
-            "no measurements", ", ".join(map(str, paths)) or None, f"accepted: {formats.ACCEPTED}"
-        )
+        return InputError("no measurements", ", ".join(map(str, paths)) or None, formats.ACCEPTED)
     if len(refused) == 1:
         return InputError(refused[0].reason, refused[0].where)
     reasons = [f"{each.where}: {each.reason}" for each in refused[:LISTED]]

@@ -120,7 +120,7 @@ def concurrency(run: Run, given: str | None = None) -> tuple[float, list[str]]:
 
     >>> run = Run({}, 1000, 101, ttft_ms=500, tpot_ms=20, rps=4.0, completed=400, asked_rps=4.1)
     >>> concurrency(run)  # 4 requests/s for 0.5 + 100 * 0.02 s each
-    (11.0, ['open loop at 4.1 requests/s: 10 in flight by Little\\'s law'])
+    (11.0, ["open loop at 4.1 requests/s: 10 in flight by Little's law"])
     """
     found = _in_flight(run)
     cap = run.cap

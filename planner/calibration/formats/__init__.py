@@ -15,9 +15,9 @@ from planner.calibration.runs import Run
 from planner.errors import InputError
 
 ACCEPTED = (
-    "a CSV with the columns of `predict` and measured_ttft_ms, measured_tpot_ms; JSON of `vllm bench serve"
-    " --save-result`; JSONL of `sglang.bench_serving --output-file`; the CSV or JSON export of genai-perf or"
-    " AIPerf; a benchmark report of llm-d-benchmark (YAML or JSON, 0.1 or 0.2)"
+    "accepted: a CSV with the columns of `predict` and measured_ttft_ms, measured_tpot_ms; JSON of"
+    " `vllm bench serve --save-result`; JSONL of `sglang.bench_serving --output-file`; the CSV or JSON export"
+    " of genai-perf or AIPerf; a benchmark report of llm-d-benchmark (YAML or JSON, 0.1 or 0.2)"
 )
 FORMS = (sglang, vllm, perf, llm_d)
 """In order of asking: SGLang's results hold all that vLLM's do, and more."""
@@ -82,7 +82,7 @@ def _yaml(text: str, path: str) -> Fields:
     try:
         document = documents.read_text(_INFINITE.sub(r'\1"inf"', text), path)
     except InputError as error:
-        raise InputError(error.message, error.where, f"accepted: {ACCEPTED}") from None
+        raise InputError(error.message, error.where, ACCEPTED) from None
     return _fields(document.data)
 
 

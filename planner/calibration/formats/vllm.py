@@ -29,7 +29,7 @@ def run(data: Fields) -> Run:
     stated = {column: data.text(column) for column in COLUMNS if column in data and column not in LOAD}
     backend = data.text("backend", "endpoint_type")
     completed, failed = data.number("completed") or 0.0, data.number("failed")
-    if failed is None:  # before vLLM 0.11
+    if failed is None:  # older versions
         failed = max((data.number("num_prompts") or 0.0) - completed, 0.0)
     return serving_run(
         data,
