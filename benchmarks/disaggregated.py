@@ -1,0 +1,176 @@
+"""Predicted against measured TPOT and TTFT of disaggregated runs: `python -m benchmarks.disaggregated`.
+
+Scores the public runs that state their workers and batches (`benchmarks/split_runs.py`). Rows say neither how
+many sequences a decode worker takes at most nor, reliably, which prefill design ran: the last tables show
+what that costs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchmarks.scores.errors import errors
+from benchmarks.scores.render import share, table
+from benchmarks.split_runs import (
+    Predicted,
+    Run,
+    batch,
+    disaggregated_rows,
+    is_unstated,
+    predict,
+    run_of,
+    states_workers,
+)
+from benchmarks.truth import RUNS
+
+Scored = tuple[Run, Predicted]
+
+HEADS = ("", "n", "TPOT median", "P90", "ratio", "TTFT median", "P90", "ratio")
+BATCHES = (4, 16, 64, 256)
+"""Upper ends of the classes of sequences on a decode rank."""
+
+ACCEPTED = (1.6, 1.8)
+"""Tokens a step with a draft of one token, as published for this model's own draft layer."""
+
+LATE = 2.0
+"""A TTFT so many times what all prompts of the loop take in a row is no queue for prefill."""
+
+
+def main() -> None:
+    """Read, predict, print."""
+    if not RUNS.is_file():
+        print("skipped: no measurements beside the repository", file=sys.stderr)
+        return
+    rows = disaggregated_rows()
+    stated = [row for row in rows if states_workers(row)]
+    print(f"{len(stated)} of {len(rows)} disaggregated rows state workers and batches: only those are scored")
+    scored = [_scored(run_of(row)) for row in stated]
+    words = [_scored(run_of(row, as_stated=True)) for row in stated if is_unstated(row)]
+    tables = (by_group(scored), by_part(scored, words), by_ranks(scored), late_table(scored), twins(scored))
+    print("", "\n\n".join((*tables, speculation(scored))), sep="\n")
+
+
+def _scored(run: Run) -> Scored:
+    return run, predict(run)
+
+
+def line(name: str, scored: Sequence[Scored]) -> list[str]:
+    """Medians, 90th percentiles and median ratios predicted / measured."""
+    cells = [name, str(len(scored))]
+    for i in (0, 1):
+        predicted = np.array([(p.tpot_ms, p.ttft_ms)[i] for _, p in scored])
+        found = errors(predicted, np.array([run.measured[i] for run, _ in scored]))
+        cells += [share(found.median), share(found.p90), f"{1 + found.bias:.2f}"]
+    return cells
+
+
+def by_group(scored: Sequence[Scored]) -> str:
+    """The main table."""
+    groups: dict[str, list[Scored]] = defaultdict(list)
+    for run, predicted in scored:
+        groups[run.group].append((run, predicted))
+    return table(HEADS, [*(line(name, groups[name]) for name in sorted(groups)), line("all", scored)])
+
+
+def by_part(scored: Sequence[Scored], words: Sequence[Scored]) -> str:
+    """All rows again, read otherwise, and the rows that something is known to be wrong with; `words` are the
+    placeholder designs taken at their word."""
+    clear = [s for s in scored if not is_unstated(s[0].row)]
+    known = [(run, predicted) for run, predicted in scored if run.places < np.inf]
+    placed = [(run, predict(run, run.places)) for run, _ in known]
+    limited = [(run, predict(run, run.places) if run.places < np.inf else p) for run, p in scored]
+    parts = {
+        "designs that are placeholders, replaced": [s for s in scored if is_unstated(s[0].row)],
+        "  the same, taken at their word": words,
+        "all, placeholders at their word": [*clear, *words],
+        "all but the placeholders": clear,
+        "a recipe allows fewer decode places than the batch": known,
+        "  the same, with those places": placed,
+        "all, with those places": limited,
+        "all but TTFTs that no queue for prefill explains": [s for s in scored if not late(*s)],
+    }
+    return table(HEADS, [line(name, part) for name, part in parts.items() if part])
+
+
+def by_ranks(scored: Sequence[Scored]) -> str:
+    """TPOT by attention-dp ranks of a decode worker and the sequences that one has."""
+    found: dict[tuple[int, int], list[Scored]] = defaultdict(list)
+    for run, predicted in scored:
+        ranks = int(run.decode.designs.attn_dp[0])
+        found[ranks, next((b for b in BATCHES if predicted.sequences <= b), 10**6)].append((run, predicted))
+    lines = []
+    for (ranks, most), part in sorted(found.items()):
+        sizes = f"up to {most}" if most in BATCHES else f"more than {BATCHES[-1]}"
+        lines.append([f"attention-dp {ranks}, {sizes}", *line("", part)[1:5]])
+    return table(("decode ranks and sequences of one", *HEADS[1:5]), lines)
+
+
+def late(run: Run, predicted: Predicted) -> bool:
+    """Its TTFT is longer than any queue for prefill could be."""
+    return run.measured[1] > LATE * 1e3 * predicted.emptied_s
+
+
+def late_table(scored: Sequence[Scored]) -> str:
+    """Those rows, and the decode places a rank would have if all that time were spent waiting for one:
+    Little's law, (N - X · TTFT) / ranks."""
+    heads = ("TTFT that no queue for prefill explains", "TTFT s", "all prompts s", "batch", "places implied")
+    lines = []
+    for run, predicted in scored:
+        if late(run, predicted):
+            tpot, ttft = (x / 1e3 for x in run.measured)
+            decoding = run.concurrency * run.osl * tpot / (ttft + run.osl * tpot)
+            implied = decoding / (run.decode.workers * int(run.decode.designs.attn_dp[0]))
+            name = f"row {run.row['row_id']} {run.group} {run.row['isl']}/{run.row['osl']}"
+            lines.append(
+                [name, f"{ttft:.2f}", f"{predicted.emptied_s:.2f}", str(batch(run.row)), f"{implied:.2f}"]
+            )
+    return table(heads, lines)
+
+
+def twins(scored: Sequence[Scored]) -> str:
+    """Runs that stand twice, with the same decode workers and measurements but two prefill designs."""
+    pairs: dict[tuple[str, ...], list[Scored]] = defaultdict(list)
+    for run, answer in scored:
+        same = ("decode_batch_size", "decode_num_workers", "decode_attn_tp", "decode_attn_dp", "decode_ep")
+        columns = ("backend_version", "isl", "osl", "prefill_num_workers", *same)
+        pairs[(run.group, *(run.row[c] for c in columns))].append((run, answer))
+    found = [(a, b) for a, *others in pairs.values() for b in others if _design(a[0]) != _design(b[0])]
+    measured = np.array([abs(a[0].measured[1] / b[0].measured[1] - 1) for a, b in found])
+    predicted = np.array([abs(a[1].ttft_ms / b[1].ttft_ms - 1) for a, b in found])
+    return (
+        f"{len(found)} runs are listed with two prefill designs: measured TTFT differs by "
+        f"{share(float(np.median(measured)))} (median), predicted by {share(float(np.median(predicted)))}"
+    )
+
+
+def _design(run: Run) -> list[str]:
+    return [run.row[f"prefill_{column}"] for column in ("attn_tp", "attn_dp", "ep")]
+
+
+def speculation(scored: Sequence[Scored]) -> str:
+    """What drafts would explain of TPOT predicted too long."""
+    heads = (
+        "TPOT predicted / measured",
+        "n",
+        "P10",
+        "median",
+        "P90",
+        *(f"median if {a} accepted" for a in ACCEPTED),
+    )
+    groups: dict[str, list[float]] = defaultdict(list)
+    for run, predicted in scored:
+        groups[run.group].append(predicted.tpot_ms / run.measured[0])
+    lines = []
+    for name in sorted(name for name, ratios in groups.items() if len(ratios) >= 8):
+        low, middle, high = np.quantile(groups[name], [0.1, 0.5, 0.9])
+        figures = (low, middle, high, *(middle / a for a in ACCEPTED))
+        lines.append([name, str(len(groups[name])), *(f"{x:.2f}" for x in figures)])
+    return table(heads, lines)
+
+
+if __name__ == "__main__":
+    main()

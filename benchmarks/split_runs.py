@@ -1,0 +1,216 @@
+"""Public disaggregated serving runs, and what the model predicts for them.
+
+A run is a closed loop of N requests over prefill workers and decode workers (`closed_split`). Rows state the
+batch of one attention-dp rank of a decode worker, so N = batch · decode workers · attention-dp: so the
+concurrencies of these runs' public recipes come out to the digit (InferenceX `nvidia-master.yaml`, srt-slurm
+`recipes/`), of those without speculation. From the same recipes: lengths are drawn evenly from 0.8 to 1.0 of
+the nominal ones, and a run has 5 requests a slot and starts them all at once. Nothing is fitted.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.truth import RUNS, Row, config
+from planner.cost.memory import default_tokens_per_step, device_bytes, kv_bytes_per_seq, room
+from planner.cost.model import CostModel
+from planner.cost.queueing_split import Pool, Split, closed_split, ranks_as_one
+from planner.cost.shape import Designs
+from planner.predictions import _looked_up
+from planner.rows import parse
+
+DRAWN = 0.9
+"""Mean of a length over its nominal one, where that is a multiple of 1024: `--random-range-ratio 0.8`."""
+
+FIRST = 0.2
+"""Share of requests that are the first of their slot: one of five."""
+
+ROUNDS = 4
+"""Of finding the batch at which the decode step is made linear."""
+
+UNSTATED = "0.5.5.post2"
+"""SGLang's version in rows whose tp, ep and attention-dp are placeholders: "do nothing because they are
+hardcoded", says their recipe. On 4 GPUs the recipe of the next version has tp 4; on more, every GPU is a rank
+with whole experts (weights in blocks of 128 x 128 cannot be cut 32 ways)."""
+
+PLACES = {
+    ("h100_sxm", "fp8", 2): 1,
+    ("h100_sxm", "fp8", 3): 2,
+    ("b200_sxm", "nvfp4", 36): 32,
+    ("b200_sxm", "nvfp4", 75): 64,
+    ("b200_sxm", "nvfp4", 137): 128,
+}
+"""Most sequences of a decode rank, by device, precision and batch, where the run's recipe states fewer than
+the batch: srt-slurm recipes/trtllm/h100-fp8/{1k1k,8k1k}/stp/ctx1_gen3_tep16_batch{1,2}_eplb0_mtp0.yaml and
+b200-fp4/1k1k/stp/{ctx1_gen5_tep8_batch32,ctx1_gen6_tep8_batch64,ctx1_gen2_dep8_batch128}_eplb0_mtp0.yaml."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The workers of one phase; `designs` is one design."""
+
+    cost: CostModel
+    designs: Designs
+    workers: int
+
+    @property
+    def tokens(self) -> int:
+        """Of one step of one rank."""
+        return default_tokens_per_step(self.cost.engine, device_bytes(self.cost.node_class.device))
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Over the NICs of one rank."""
+        return self.cost.node_class.nic_bytes_per_s * int(self.designs.tp[0])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A measured row and what it is predicted from."""
+
+    row: Row
+    prefill: Side
+    decode: Side
+    isl: float
+    osl: float
+    concurrency: int
+
+    @property
+    def group(self) -> str:
+        """Engine, device, model and precision."""
+        parts = (self.row[key] for key in ("backend", "system", "model_path", "gemm_quant_mode"))
+        return " ".join(part.split("/")[-1] for part in parts)
+
+    @property
+    def measured(self) -> tuple[float, float]:
+        """TPOT and TTFT in ms."""
+        return float(self.row["silicon_tpot_ms"]), float(self.row["silicon_ttft_ms"])
+
+    @property
+    def places(self) -> float:
+        """What the run's recipe allows a decode rank, where it is known to be less than the batch."""
+        return PLACES.get((self.row["system"], self.row["gemm_quant_mode"], batch(self.row)), np.inf)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """`tpot_ms`, `ttft_ms` over the first requests of all slots and the others, `sequences` on a decode rank;
+    `emptied_s`: when the last of all prompts at once would be through prefill."""
+
+    tpot_ms: float
+    ttft_ms: float
+    sequences: float
+    emptied_s: float
+
+
+def disaggregated_rows() -> list[Row]:
+    """All of them; only some state workers and batches."""
+    with gzip.open(RUNS, "rt", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if row["mode"] != "agg"]
+
+
+def states_workers(row: Row) -> bool:
+    return all(row[name] for name in ("prefill_num_workers", "decode_num_workers", "decode_batch_size"))
+
+
+def is_unstated(row: Row) -> bool:
+    """Its designs are placeholders."""
+    return row["backend"] == "sglang" and row["backend_version"] == UNSTATED
+
+
+def batch(row: Row) -> int:
+    return round(float(row["decode_batch_size"]))
+
+
+def run_of(row: Row, as_stated: bool = False) -> Run:
+    """The run of `row`, placeholders for its designs replaced unless `as_stated`."""
+    drawn = DRAWN if int(row["isl"]) % 1024 == 0 else 1.0
+    concurrency = batch(row) * round(float(row["decode_num_workers"])) * round(float(row["decode_attn_dp"]))
+    prefill, decode = (_side(row, name, as_stated) for name in ("prefill", "decode"))
+    return Run(row, prefill, decode, drawn * int(row["isl"]), drawn * int(row["osl"]), concurrency)
+
+
+def _side(row: Row, name: str, as_stated: bool) -> Side:
+    """Workers of a phase; pipelines do not occur in these rows, and dense models have no ep."""
+    tp, attn_dp, ep, workers, gpus = (
+        round(float(row[f"{name}_{column}"]))
+        for column in ("attn_tp", "attn_dp", "ep", "num_workers", "gpus")
+    )
+    if is_unstated(row) and not as_stated:
+        tp, attn_dp = (gpus, 1) if gpus <= 4 else (1, gpus)
+        ep = attn_dp
+    asked = {
+        "model": str(config(row["model_path"])),
+        "device": row["system"],
+        "engine": row["backend"],
+        "engine_version": row["backend_version"],
+        "gemm_precision": row["gemm_quant_mode"],
+        "moe_precision": row["moe_quant_mode"],
+        "tp": str(tp),
+        "attn_dp": str(attn_dp),
+        "ep": str(ep),
+        "role": name,
+    }
+    group, found = _looked_up(parse(asked))
+    cost = CostModel(group.card, group.node_class, group.engine, group.used)
+    sizes = (found.tp, found.pp, found.attn_dp, found.moe_tp, found.ep)
+    return Side(cost, Designs(*(np.array([size]) for size in sizes)), workers)
+
+
+def predict(run: Run, places: float = np.inf) -> Predicted:
+    """TPOT and TTFT; `places`: most sequences of a decode rank, beside what its KV cache holds."""
+    prefill, decode = _prefill_pool(run), run.decode
+    ranks = decode.workers * int(decode.designs.attn_dp[0])
+    held, context = min(_kv_places(run), places), run.isl + run.osl / 2
+    sent_s = float(decode.cost.transfer_bytes(np.array([run.isl]))[0])
+    sent_s /= min(run.prefill.bytes_per_s, decode.bytes_per_s)
+    new, osl, whole = np.array([run.isl]), np.array([run.osl]), np.ones(1)
+    sequences = np.array([min(run.concurrency / ranks, held)])
+    for _ in range(ROUNDS):
+        step = decode.cost.step_times(decode.designs, sequences, context, 1.0)
+        one_step = float(decode.cost.step_s(decode.designs, sequences, context, 0.0, 0.0)[0])
+        handoff = sent_s + decode.cost.overhead.request_s + one_step
+        pool = Pool(step, ranks, held)
+        split = closed_split(prefill, pool, new, new, osl, whole, run.concurrency, handoff)
+        sequences = np.maximum(split.sequences, 0.5)
+    return _in_ms(split, run.concurrency)
+
+
+def _in_ms(split: Split, concurrency: int) -> Predicted:
+    ttft = (1 - FIRST) * split.ttft_s[0, 0] + FIRST * split.first_ttft_s[0]
+    most = split.rate[0] / split.prefill_used[0]
+    emptied = float(split.first_ttft_s[0] + concurrency / most / 2)
+    return Predicted(1e3 * float(split.tpot_s[0]), 1e3 * float(ttft), float(split.sequences[0]), emptied)
+
+
+def _prefill_pool(run: Run) -> Pool:
+    """Each worker is one server: its attention-dp ranks step together.
+
+    A prompt alone on a worker has one rank's attention and the experts of all ranks: the design with one rank
+    less its messages to the others.
+    """
+    side, ones = run.prefill, np.ones(1, dtype=np.int64)
+    together = max(1, int(side.tokens // run.isl))
+
+    def step_s(designs: Designs, prompts: int) -> float:
+        return float(side.cost.step_s(designs, 0.0, 0.0, prompts * run.isl, run.isl / 2)[0])
+
+    prompts = together * int(side.designs.attn_dp[0])
+    lone, full = step_s(replace(side.designs, attn_dp=ones), 1), step_s(side.designs, together)
+    step = ranks_as_one(*(np.array([x]) for x in (lone, max(lone, full), float(prompts), run.isl)))
+    return Pool(step, side.workers, prompts * run.isl + 1)
+
+
+def _kv_places(run: Run) -> float:
+    """Sequences whose KV a decode rank holds; without end where the model does not fit at all."""
+    cost, designs = run.decode.cost, run.decode.designs
+    available = device_bytes(cost.node_class.device)
+    memory = room(cost.card, available, designs, cost.precisions, cost.engine, run.decode.tokens)
+    context = np.array([run.isl + run.osl / 2])
+    each = kv_bytes_per_seq(cost.card, designs, cost.precisions, context, stage=memory.stage)[0, 0]
+    places = float(memory.kv_bytes[0] / each)
+    return places if places >= 1 else np.inf
