@@ -23,6 +23,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "vendor": ("The vendor's planner on its own jobs", ["benchmarks.vendor", "--markdown"]),
     "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
+    "older": ("Older and other hardware", ["benchmarks.older_hardware"]),
     "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
     "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),
