@@ -1,6 +1,6 @@
-"""Write planner/cost/efficiency/*.yaml from the fits beside the repository.
+"""Write planner/cost/efficiency/*.yaml from the fits and kernel tables beside the repository.
 
-`python -m benchmarks.efficiency_files`.
+`python -m benchmarks.efficiency_files` (a minute or two; needs `pyarrow`).
 
 Closed-form fits of measured kernel times (aiconfigurator tables, Apache-2.0). What is changed on the way:
 
@@ -16,9 +16,12 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from benchmarks.recurrent_fits import recurrent_fits
+from planner.cost.efficiency.reading import Fit
 
 HERE = Path(__file__).resolve().parents[1]
 FITS = HERE.parent / "shared" / "data" / "fits.json"
@@ -55,7 +58,7 @@ HEADER = """\
 # and re-keyed; closed-form fits. Forms and units: reading.py. Written by benchmarks/efficiency_files.py.
 """
 
-Fit = dict[str, Any]
+Row = dict[str, Any]
 
 
 def main() -> None:
@@ -93,11 +96,12 @@ def engines(fits: dict[str, Any], device: str) -> dict[str, Any]:
             "mla_decode": mla(fits["mla"]["kernel"]["generation"], device, engine),
             "mla_prefill": mla(fits["mla"]["kernel"]["context"], device, engine),
             "moe": weights(fits["moe"], device, engine, cap_us=100.0),
+            **rows(recurrent_fits(device, engine)),
         }
     return {engine: {k: v for k, v in parts.items() if v} for engine, parts in found.items()}
 
 
-def weights(table: dict[str, Any], device: str, engine: str, cap_us: float) -> dict[str, Fit]:
+def weights(table: dict[str, Any], device: str, engine: str, cap_us: float) -> dict[str, Row]:
     """By weight precision; `cap_us` bounds the fixed time."""
     kept = {}
     for ours, theirs in KEPT_WEIGHTS.items():
@@ -129,7 +133,7 @@ def attention(table: dict[str, Any], device: str, engine: str) -> dict[str, Any]
     return dict(kept)
 
 
-def mla(table: dict[str, Any], device: str, engine: str) -> dict[str, Fit]:
+def mla(table: dict[str, Any], device: str, engine: str) -> dict[str, Row]:
     """By KV precision: the attention kernel alone, its projections are GEMMs of their own."""
     kept = {}
     for kv, theirs in {"bf16": "bfloat16", "fp8": "fp8"}.items():
@@ -141,9 +145,9 @@ def mla(table: dict[str, Any], device: str, engine: str) -> dict[str, Fit]:
     return kept
 
 
-def fit(row: dict[str, Any], peak: str, cap_us: float) -> Fit:
+def fit(row: dict[str, Any], peak: str, cap_us: float) -> Row:
     """One fit in our own short names; terms that vanish are left out."""
-    short: Fit = {
+    short: Row = {
         "compute": min(1.0, row["eff_c"]),
         "memory": min(1.0, row["eff_m"]),
         "t0_us": min(cap_us, row["t0_us"]),
@@ -158,6 +162,23 @@ def fit(row: dict[str, Any], peak: str, cap_us: float) -> Fit:
     if peak != "bf16":
         short["peak"] = peak
     return short | {"error": three_digits(row["mdape"] / 100)}
+
+
+def rows(fits: Mapping[str, Mapping[str, Fit]]) -> dict[str, dict[str, Row]]:
+    """Fits of our own as they stand in the files."""
+    return {kernel: {key: row(fit) for key, fit in by_key.items()} for kernel, by_key in fits.items()}
+
+
+def row(fit: Fit) -> Row:
+    """One fit in our own short names; terms that vanish are left out."""
+    terms = {"tau_ns": 1e9 * fit.tau_s, "quantise": fit.quantise, "tokens": fit.tokens}
+    found: Row = {"compute": fit.compute, "memory": fit.memory, "t0_us": 1e6 * fit.t0_s, "p": fit.p}
+    found = {k: three_digits(v) for k, v in (found | {k: v for k, v in terms.items() if v > 0.01}).items()}
+    if fit.tile > 1:
+        found["tile"] = fit.tile
+    if fit.peak != "bf16":
+        found["peak"] = fit.peak
+    return found | {"error": three_digits(fit.error)}
 
 
 def links(fits: dict[str, Any], device: str) -> dict[str, Any]:

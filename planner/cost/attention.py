@@ -102,17 +102,45 @@ def index_work(mixer: Cached, indexer: Indexer, load: Load, kv: str) -> Work:
     return Work(2.0 * indexer.heads * indexer.head_dim * pairs, read * element_bytes, load.rows)
 
 
-def recurrent_work(mixer: Recurrent, load: Load, tp: Ints) -> Work:
-    """State read and written a decoded token; the chunked scan for prompts: the state once a chunk, and
-    inside the chunk a small attention of `SCAN_CHUNK` tokens."""
+def recurrent_kind(mixer: Recurrent) -> str:
+    """Whose fits a recurrent mixer takes. Mamba-2 goes by the gated delta rule: no scan of its own is
+    measured."""
+    return "kda" if isinstance(mixer, LinearAttention) and mixer.decay_rank is not None else "gdn"
+
+
+def recurrent_decode_work(mixer: Recurrent, load: Load, tp: Ints) -> Work:
+    """State read and written a decoded token, by convolution and state update together; the context does not
+    count."""
+    cells, channels, out, _ = _recurrent_sizes(mixer)
     shards = np.minimum(tp, kv_shards(mixer))
+    moved = 2.0 * state_bytes_per_seq(mixer) + 2.0 * (3 * channels + out)
+    return Work(6.0 * cells * load.sequences / shards, moved * load.sequences / shards, load.sequences * 0.0)
+
+
+def recurrent_prefill_work(mixer: Recurrent, load: Load, tp: Ints) -> Work:
+    """The chunked scan of prompts, convolution included: the state's update a token and in a chunk a small
+    attention; bytes of inputs and outputs.
+
+    Items: tokens of one prompt, whose chunks follow each other whatever else is idle (`keys` of a prompt
+    without a cached prefix are half its length).
+    """
+    cells, channels, out, wide = _recurrent_sizes(mixer)
+    shards = np.minimum(tp, kv_shards(mixer))
+    flops = (6.0 * cells + 2.0 * wide * SCAN_CHUNK) * load.tokens
+    moved = 2.0 * (3 * channels + out) * load.tokens
+    return Work(flops / shards, moved / shards, np.minimum(load.tokens, 2 * load.keys))
+
+
+def _recurrent_sizes(mixer: Recurrent) -> tuple[int, int, int, int]:
+    """Of all heads together: state cells, channels convolved, output channels, width of a key and a value."""
     if isinstance(mixer, LinearAttention):
-        cells, wide = mixer.value_heads * mixer.key_dim * mixer.value_dim, mixer.key_dim + mixer.value_dim
-        heads = mixer.value_heads
-    else:
-        cells, wide = mixer.heads * mixer.head_dim * mixer.state, mixer.head_dim + mixer.state
-        heads = mixer.heads
-    touched = load.sequences + load.tokens / SCAN_CHUNK
-    flops = 6.0 * cells * load.rows + 2.0 * heads * wide * SCAN_CHUNK * load.tokens
-    moved = 2.0 * state_bytes_per_seq(mixer) * touched + 4.0 * heads * wide * load.tokens
-    return Work(flops / shards, moved / shards, load.rows * 0.0)
+        out = mixer.value_heads * mixer.value_dim
+        channels = 2 * mixer.key_heads * mixer.key_dim + out
+        return out * mixer.key_dim, channels, out, mixer.value_heads * (mixer.key_dim + mixer.value_dim)
+    out = mixer.heads * mixer.head_dim
+    return (
+        out * mixer.state,
+        out + 2 * mixer.groups * mixer.state,
+        out,
+        mixer.heads * (mixer.head_dim + mixer.state),
+    )

@@ -13,7 +13,7 @@ from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.matrices import v_dim
 from model_zoo.schema import Attention, DenseFfn, Gemm, Layer, Mla, ModelCard, MoeFfn
 from planner.cost import attention
-from planner.cost.attention import Load
+from planner.cost.attention import Load, Recurrent
 from planner.cost.communication import Links
 from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, sharded
 from planner.cost.efficiency.reading import Chip, Efficiency
@@ -49,8 +49,7 @@ class Layers:
         if isinstance(mixer, Attention | Mla):
             t = t + self._attention_s(mixer, load, tp)
         else:
-            work = attention.recurrent_work(mixer, load, tp)
-            t = t + kernel_s(self.fits.fit("recurrent", "bf16"), self.chip, work, rows > 0)
+            t = t + self._recurrent_s(mixer, load, tp)
         message = ACTIVATION_BYTES * rows * self.card.hidden
         t = t + glue_s(self.glue, self.chip, 4 * message, MIXER_KERNELS)
         return t + self.links.all_reduce_s(message, tp)
@@ -94,7 +93,9 @@ class Layers:
             found += [(fastest, attention.decode_work(mixer, load, designs.tp, self.used.kv))]
             found += [(fastest, attention.prefill_work(mixer, load, designs.tp))]
         elif mixer is not None:
-            found += [(self._peak("recurrent", "bf16"), attention.recurrent_work(mixer, load, designs.tp))]
+            peak = self._peak("recurrent_prefill", attention.recurrent_kind(mixer))
+            found += [(peak, attention.recurrent_decode_work(mixer, load, designs.tp))]
+            found += [(peak, attention.recurrent_prefill_work(mixer, load, designs.tp))]
         if isinstance(layer.ffn, MoeFfn):
             precision, each = self._expert_weights(layer)
             tokens = load.rows * designs.attn_dp
@@ -134,6 +135,14 @@ class Layers:
             work = attention.index_work(mixer, mixer.indexer, load, kv)
             t = t + kernel_s(self.fits.fit("index", "bf16"), self.chip, work, load.rows > 0)
         return t
+
+    def _recurrent_s(self, mixer: Recurrent, load: Load, tp: Ints) -> Floats:
+        """Decoding sequences and prompt tokens are separate kernels."""
+        kind = attention.recurrent_kind(mixer)
+        decode, prefill = (self.fits.fit(f"recurrent_{phase}", kind) for phase in ("decode", "prefill"))
+        t = kernel_s(decode, self.chip, attention.recurrent_decode_work(mixer, load, tp), load.sequences > 0)
+        work = attention.recurrent_prefill_work(mixer, load, tp)
+        return t + kernel_s(prefill, self.chip, work, load.tokens > 0)
 
     def _exchange_s(self, ffn: MoeFfn, rows: Floats, designs: Designs) -> Floats:
         """Tokens of all attention-dp ranks to the experts and back: gathered by all, or sent where they go;

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_zoo.schema import Gemm
-from planner.cost.attention import Load, decode_work, prefill_work, recurrent_work
+from planner.cost.attention import (
+    Load,
+    decode_work,
+    prefill_work,
+    recurrent_decode_work,
+    recurrent_prefill_work,
+)
 from planner.cost.compute import Matmul, matmul_s, pnorm, sharded
 from planner.cost.efficiency.reading import Chip, Fit
 from tests.cost.samples import GQA, LINEAR, MLA
@@ -89,8 +95,18 @@ def test_a_prompt_meets_half_the_square_of_its_length():
 def test_a_recurrent_state_is_read_and_written_whatever_the_context():
     """By hand: 32 heads * 128 * 128 * 4 bytes, twice, and the convolution's inputs."""
     short, long = (
-        recurrent_work(LINEAR, load(1, context), np.ones(1, int)).bytes[0] for context in (10, 10**6)
+        recurrent_decode_work(LINEAR, load(1, context), np.ones(1, int)).bytes[0] for context in (10, 10**6)
     )
 
     assert short == long
-    assert short == pytest.approx(2 * 32 * 128 * 128 * 4, rel=0.03)
+    assert short == pytest.approx(2 * 32 * 128 * 128 * 4, rel=0.04)
+
+
+def test_a_scan_is_as_long_as_one_prompt_and_as_wide_as_all():
+    """By hand: 8192 tokens as one prompt or as eight of 1024 do the same FLOPs, one eighth in a row."""
+    one, eight = (
+        recurrent_prefill_work(LINEAR, load(tokens=8192, keys=keys), np.ones(1, int)) for keys in (4096, 512)
+    )
+
+    assert one.flops == eight.flops
+    assert (one.items[0], eight.items[0]) == (8192, 1024)
