@@ -4,10 +4,10 @@ Scores predictions against public runs of static batches (`older_runs.py`) with 
 device or engine; `--fit` finds them and writes them to planner/cost/efficiency/.
 
 * A100, H100, GH200 have measured kernels: all that is fitted is what the engines of 2024 added to a step, to
-  each of its sequences and to an all-reduce, one set of three for the three devices; for llama.cpp the
+  each of its sequences and to a message, one set of three for the three devices; for llama.cpp the
   bandwidth its kernels reach and the time each takes to launch.
-* MI250, MI300X, Gaudi 2 have none: six figures of kernels and links (Gaudi 2, with an engine of its own: two
-  more), for MI250 and MI300X beside the engine's figures from the other three.
+* MI250, MI300X, Gaudi 2 have none: six figures of kernels and links, for MI250 and MI300X beside the old
+  engine's from the other three, for Gaudi 2 beside the planner's own of vLLM.
 
 Least squares on log seconds, outliers damped (soft L1 beyond 10 %), a figure that the runs leave open stays
 near its start. Held out: all models of one shape (`Runs.family`) are predicted by a fit without them.
@@ -26,9 +26,11 @@ from scipy.optimize import least_squares
 
 from benchmarks.efficiency_files import lines, three_digits
 from benchmarks.older_runs import DEVICES, ENGINES, RUNS, Runs, read
+from planner.cost.calibration import Calibration
 from planner.cost.efficiency.reading import HERE, load
 from planner.cost.model import CostModel
 from planner.cost.shape import Floats
+from planner.cost.tuning import AS_MEASURED
 from planner.predictions import usual_node
 
 Figures = dict[str, float]
@@ -37,8 +39,7 @@ NVIDIA = ("A100", "H100", "GH200")
 ERA = "era/2024"
 """File of what is the engines' own."""
 
-HOST: Figures = {"step_us": 1000.0, "sequence_us": 30.0, "all_reduce_us": 10.0}
-HOST_ALONE: Figures = {"step_us": 1000.0, "sequence_us": 30.0}
+HOST: Figures = {"step_us": 1000.0, "sequence_us": 30.0, "message_wait_us": 5.0}
 KERNELS: Figures = {"compute": 0.4, "memory": 0.6, "cache": 0.5, "launch_us": 10.0}
 LINKS: Figures = {"link_us": 20.0, "link_share": 0.4}
 SLOW: Figures = {"memory": 0.6, "launch_us": 10.0}
@@ -87,7 +88,7 @@ SUBJECTS = (
     Subject("llama.cpp", ("MI250",), "llama.cpp", SLOW),
     Subject("vllm-0.6", ("MI300X",), "vLLM", KERNELS | LINKS, "vllm-0.6"),
     Subject("llama.cpp", ("MI300X",), "llama.cpp", SLOW),
-    Subject("vllm", ("Gaudi2",), "Deepspeed", KERNELS | LINKS | HOST_ALONE, "optimum-habana-1.17"),
+    Subject("vllm", ("Gaudi2",), "Deepspeed", KERNELS | LINKS),
 )
 
 
@@ -106,16 +107,15 @@ UNCHANGED = Setting({}, {}, {})
 
 def seconds(runs: Runs, setting: Setting) -> Floats:
     """Predicted seconds of each run: prompts in chunks, then `osl - 1` steps at a growing context."""
-    cost = CostModel(runs.card, usual_node(DEVICES[runs.hardware]), ENGINES[runs.framework], runs.used)
+    own = {name.replace("_us", "_s"): 1e-6 * value for name, value in setting.host.items()}
+    calibration = Calibration(replace(AS_MEASURED, **own)) if own else None
+    node = usual_node(DEVICES[runs.hardware])
+    cost = CostModel(runs.card, node, ENGINES[runs.framework], runs.used, calibration)
     cost.fits.shelves.insert(0, ("device", setting.kernels))
     cost.links.table = cost.links.table | setting.links
-    host = {k: 1e-6 * v for k, v in setting.host.items()}
-    if host:
-        cost.overhead = replace(cost.overhead, step_s=host["step_us"], sequence_s=host["sequence_us"])
-    reduced = 2 * len(runs.card.stack) * (runs.designs.tp > 1) * host.get("all_reduce_us", 0.0)
 
     def step(sequences: Floats | float, context: Floats, tokens: Floats | float) -> Floats:
-        return cost.step_s(runs.designs, sequences, context, tokens, runs.isl / 2) + reduced
+        return cost.step_s(runs.designs, sequences, context, tokens, runs.isl / 2)
 
     prompts = runs.sequences * runs.isl / runs.chunk * step(0.0, runs.isl, runs.chunk)
     each = [step(runs.sequences, runs.isl + at * runs.osl, 0.0) for at in (0.211, 0.789)]  # Gauss, 2 points

@@ -13,7 +13,7 @@ ROW = {
     "input_len": "512", "output_len": "101", "batch": "8", "effective_batch": "8.0", "tp": "1.0", "pp": "",
     "ep": "", "weight_dtype": "fp16", "kv_dtype": "", "latency_s": "2.0", "faster_than_memory_bandwidth": "0",
 }  # fmt: skip
-HOST = {"step_us": 1000.0, "sequence_us": 50.0, "all_reduce_us": 10.0}
+HOST = {"step_us": 1000.0, "sequence_us": 50.0, "message_wait_us": 10.0}
 
 
 def runs(*rows):
@@ -76,13 +76,13 @@ def test_models_of_one_shape_are_held_out_together():
 
 def test_an_engines_own_time_counts_once_a_step():
     """100 steps of 8 sequences after one of prompts: 101 ms a millisecond, 0.8 ms a microsecond a sequence;
-    64 all-reduces a step with two GPUs, none alone."""
+    64 all-reduces a step between two GPUs, none alone."""
     one, two = runs(), runs({"n_devices": "2", "tp": "2.0"})
 
     assert took(one, HOST | {"step_us": 2000.0}) - took(one, HOST) == pytest.approx(0.101)
     assert took(one, HOST | {"sequence_us": 51.0}) - took(one, HOST) == pytest.approx(0.0008)
-    assert took(one, HOST | {"all_reduce_us": 11.0}) == took(one, HOST)
-    assert took(two, HOST | {"all_reduce_us": 11.0}) - took(two, HOST) == pytest.approx(101 * 64e-6)
+    assert took(one, HOST | {"message_wait_us": 11.0}) == took(one, HOST)
+    assert took(two, HOST | {"message_wait_us": 11.0}) - took(two, HOST) == pytest.approx(101 * 64e-6)
 
 
 def test_a_link_takes_a_fixed_time_and_a_share_of_its_rate():
@@ -94,7 +94,7 @@ def test_a_link_takes_a_fixed_time_and_a_share_of_its_rate():
 
 
 def test_a_fit_finds_the_figures_that_made_the_runs():
-    known = {"step_us": 1500.0, "sequence_us": 80.0, "all_reduce_us": 15.0}
+    known = {"step_us": 1500.0, "sequence_us": 80.0, "message_wait_us": 15.0}
     groups = [
         runs(*({"effective_batch": str(b)} for b in 30 * (1, 16, 64))),
         runs(*({"effective_batch": str(b), "n_devices": "4", "tp": "4.0"} for b in 30 * (1, 64))),
