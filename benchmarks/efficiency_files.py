@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.expert_fits import expert_fit
 from benchmarks.recurrent_fits import recurrent_fits
 from planner.cost.efficiency.reading import Fit
 
@@ -50,6 +51,9 @@ KEPT_WEIGHTS = {
 
 PEAK = {"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "w4a8_mxfp4_mxfp8": "fp8", "sq": "int8"}
 """Tensor rate that a table's fit is relative to; bf16 for all others."""
+
+VANISHING = {"tau_ns": 1.0, "held_ns": 1.0, "ep_us": 0.1}
+"""Terms as small as this are left out; 0.01 of any other."""
 
 ATTENTION = {"bf16": ["bfloat16/kv_bfloat16"], "fp8": ["fp8/kv_fp8", "bfloat16/kv_fp8"]}
 HEADER = """\
@@ -95,7 +99,7 @@ def engines(fits: dict[str, Any], device: str) -> dict[str, Any]:
             "prefill": attention(fits["attention_context"], device, engine),
             "mla_decode": mla(fits["mla"]["kernel"]["generation"], device, engine),
             "mla_prefill": mla(fits["mla"]["kernel"]["context"], device, engine),
-            "moe": weights(fits["moe"], device, engine, cap_us=100.0),
+            "moe": experts(device, engine),
             **rows(recurrent_fits(device, engine)),
         }
     return {engine: {k: v for k, v in parts.items() if v} for engine, parts in found.items()}
@@ -110,6 +114,18 @@ def weights(table: dict[str, Any], device: str, engine: str, cap_us: float) -> d
             name = next((t for t in theirs if t in rows), None)
             if name and not (source == "vllm" and name == "fp8_block" and rows[name]["t0_us"] > 60):
                 kept[ours] = fit(rows[name], PEAK.get(name, "bf16"), cap_us)
+                break
+    return kept
+
+
+def experts(device: str, engine: str) -> dict[str, Row]:
+    """By weight precision."""
+    kept = {}
+    for ours, theirs in KEPT_WEIGHTS.items():
+        for source, name in ((s, n) for s in sources(engine) for n in theirs):
+            fit = expert_fit(device, source, ours, name, PEAK.get(name, "bf16"))
+            if fit:
+                kept[ours] = row(fit)
                 break
     return kept
 
@@ -152,13 +168,10 @@ def fit(row: dict[str, Any], peak: str, cap_us: float) -> Row:
         "memory": min(1.0, row["eff_m"]),
         "t0_us": min(cap_us, row["t0_us"]),
         "p": row["p"],
-        "tau_ns": row.get("tau_ns", row.get("tau_expert_ns", 0.0)),
+        "tau_ns": row.get("tau_ns", 0.0),
         "quantise": row.get("eff_q", 0.0),
-        "tokens": row.get("eff_tok", 0.0),
     }
     short = {k: three_digits(v) for k, v in short.items() if v > 0.01}
-    if row.get("row_tile", 1) > 1:
-        short["tile"] = row["row_tile"]
     if peak != "bf16":
         short["peak"] = peak
     return short | {"error": three_digits(row["mdape"] / 100)}
@@ -171,11 +184,11 @@ def rows(fits: Mapping[str, Mapping[str, Fit]]) -> dict[str, dict[str, Row]]:
 
 def row(fit: Fit) -> Row:
     """One fit in our own short names; terms that vanish are left out."""
-    terms = {"tau_ns": 1e9 * fit.tau_s, "quantise": fit.quantise, "tokens": fit.tokens}
     found: Row = {"compute": fit.compute, "memory": fit.memory, "t0_us": 1e6 * fit.t0_s, "p": fit.p}
-    found = {k: three_digits(v) for k, v in (found | {k: v for k, v in terms.items() if v > 0.01}).items()}
-    if fit.tile > 1:
-        found["tile"] = fit.tile
+    terms = {"tau_ns": 1e9 * fit.tau_s, "held_ns": 1e9 * fit.held_s, "ep_us": 1e6 * fit.ep_s}
+    terms |= {"quantise": fit.quantise, "rows": fit.rows, "tokens": fit.tokens}
+    found |= {k: v for k, v in terms.items() if v > VANISHING.get(k, 0.01)}
+    found = {k: three_digits(v) for k, v in found.items()}
     if fit.peak != "bf16":
         found["peak"] = fit.peak
     return found | {"error": three_digits(fit.error)}
@@ -213,14 +226,12 @@ def medians(parts: list[Any]) -> Any:
     kept = {}
     for key in dict.fromkeys(k for part in parts for k in part):
         values = [part[key] for part in parts if key in part]
-        if key == "tau_ns":  # left out where it vanishes
+        if key in ("tau_ns", "held_ns", "ep_us"):  # left out where they vanish
             values += [0.0] * (len(parts) - len(values))
         if isinstance(values[0], dict):
             kept[key] = medians(values)
         elif isinstance(values[0], str):
-            kept[key] = statistics.mode(values)
-        elif key == "tile":
-            kept[key] = statistics.median_low(values)
+            kept[key] = statistics.mode(part.get(key, "bf16") for part in parts)
         else:
             kept[key] = three_digits(max(values) if key == "error" else statistics.median(values))
     return kept

@@ -54,25 +54,21 @@ def where(table: Table, keep: NDArray[np.bool_]) -> Table:
 
 
 def fitted(case: Case, start: Fit, bounds: Bounds) -> Fit:
-    """`start` with the parameters in `bounds` at the least error of log seconds.
-
-    The error is held-out: each fifth of the shapes (as a whole) predicted from the rest.
-    """
+    """`start` with the parameters in `bounds` at the least error of log seconds; its `error` is held out."""
     everything = np.ones(len(case.measured_s), bool)
-    errors = np.concatenate(held_out(case, start, bounds))
-    return replace(best(case, start, bounds, everything), error=float(np.median(np.abs(errors))))
+    error = float(np.median(np.abs(held_out(case, start, bounds))))
+    return replace(best(case, start, bounds, everything), error=error)
 
 
-def held_out(case: Case, start: Fit, bounds: Bounds, folds: int = 5) -> list[Floats]:
-    """Relative errors of every row, each predicted by a fit that has seen none of its shape; one array a
-    fold."""
+def held_out(case: Case, start: Fit, bounds: Bounds, folds: int = 5) -> Floats:
+    """Relative error of every row, (n,), each predicted by a fit that has seen none of its shape."""
     fold = case.shape % folds
-    found = []
-    for left_out in sorted(set(fold.tolist())):
+    errors = np.zeros(len(fold))
+    for left_out in set(fold.tolist()):
         out = fold == left_out
         fit = best(case, start, bounds, ~out)
-        found.append(case.predict(fit)[out] / case.measured_s[out] - 1)
-    return found
+        errors[out] = case.predict(fit)[out] / case.measured_s[out] - 1
+    return errors
 
 
 def best(case: Case, start: Fit, bounds: Bounds, keep: NDArray[np.bool_]) -> Fit:

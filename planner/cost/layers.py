@@ -99,8 +99,8 @@ class Layers:
         if isinstance(layer.ffn, MoeFfn):
             precision, each = self._expert_weights(layer)
             tokens = load.rows * designs.attn_dp
-            work = expert_work(layer.ffn, self.card.hidden, tokens, designs, each, tile=1)
-            found += [(self._peak("moe", precision), work)]
+            work = expert_work(layer.ffn, self.card.hidden, tokens, designs, each)
+            found += [(self._peak("moe", precision), Work(work.flops, work.weights, 0.0 * tokens))]
         return found
 
     def mixer_matmuls(self, layer: Layer, tp: Ints) -> list[tuple[str, Matmul]]:

@@ -1,32 +1,45 @@
 """Distinct experts and the fullest rank: by hand and against drawing them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from model_zoo.schema import MoeFfn
 from planner.cost import experts
-from planner.cost.experts import distinct_experts, expert_work, fullest_share
+from planner.cost.efficiency.reading import Chip, Fit
+from planner.cost.experts import RankWork, distinct_experts, expert_work, fullest_share, rank_s
 from tests.cost.samples import designs
 
 
 def test_two_tokens_with_two_of_four_experts_touch_three_on_average():
     """By hand: an expert is missed by both with (1/2)^2, so 4 * (1 - 1/4) = 3."""
-    assert distinct_experts(4, 2, np.array([2.0]))[0] == pytest.approx(3.0)
+    assert distinct_experts(4, 2, np.array([2.0]), spread=0.0)[0] == pytest.approx(3.0)
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize(
     ("count", "top_k", "tokens"), [(128, 8, 1), (128, 8, 16), (256, 8, 100), (32, 4, 64)]
 )
-def test_distinct_experts_agree_with_drawing_them(count, top_k, tokens):
+def test_distinct_experts_agree_with_drawing_them(count, top_k, tokens, spread):
+    """Popularity drawn from a Gamma distribution, then experts without replacement (Gumbel's trick)."""
     rng = np.random.default_rng(3)
-    drawn = [
-        len({int(e) for _ in range(tokens) for e in rng.choice(count, top_k, replace=False)})
-        for _ in range(100)
-    ]
+    shape = 1 / max(spread, 1e-3) ** 2
+    drawn = []
+    for _ in range(100):
+        popularity = np.log(rng.gamma(shape, 1 / shape, count) + 1e-12)
+        chosen = np.argsort(-popularity - rng.gumbel(size=(tokens, count)), axis=1)[:, :top_k]
+        drawn.append(len(np.unique(chosen)))
 
-    assert distinct_experts(count, top_k, np.array([float(tokens)]))[0] == pytest.approx(
-        np.mean(drawn), rel=0.03
+    assert distinct_experts(count, top_k, np.array([float(tokens)]), spread)[0] == pytest.approx(
+        np.mean(drawn), rel=0.07
     )
+
+
+def test_a_token_takes_its_experts_and_many_take_all():
+    few = distinct_experts(128, 8, np.array([0.0, 1.0, 1e9]))
+
+    assert few == pytest.approx([0, 8, 128], rel=1e-3)
 
 
 @pytest.mark.parametrize(("ep", "tokens"), [(4, 64), (8, 32), (8, 512), (32, 256)])
@@ -61,11 +74,31 @@ def test_no_rank_gets_more_than_all_pairs():
 def test_a_rank_reads_only_the_experts_it_holds():
     ffn = MoeFfn(experts=64, top_k=4, inner=1024)
     some = designs((1, 1, 1, 1, 1), (4, 1, 1, 1, 4), (4, 1, 1, 4, 1))
-    work = expert_work(ffn, 2048, np.full(3, 1e5), some, 2.0, tile=1)
-    whole = 64 * 3 * 2048 * 1024 * 2.0
-    rows = work.bytes - whole / np.array([1, 4, 4])
+    work = expert_work(ffn, 2048, np.full(3, 1e9), some, 2.0)
 
-    assert (rows > 0).all()
-    assert work.items == pytest.approx([64, 16, 64])
-    assert work.flops[0] == pytest.approx(2 * 3 * 4e5 * 2048 * 1024)
+    assert work.weights == pytest.approx(64 * 3 * 2048 * 1024 * 2.0 / np.array([1, 4, 4]), rel=1e-3)
+    assert work.touched == pytest.approx([64, 16, 64], rel=1e-3)
+    assert work.held.tolist() == [64, 16, 64]
+    assert work.split.tolist() == [0, 1, 0]
+    assert work.flops[0] == pytest.approx(2 * 3 * 4e9 * 2048 * 1024)
     assert work.flops[2] == pytest.approx(work.flops[0] / 4)
+
+
+def test_the_seconds_of_a_rank_are_its_terms():
+    """By hand, at 1 TB/s and 100 TFLOP/s: weights 2 us; beside them 8 experts held at 0.1 us, 5 us because of
+    other ranks, 3 touched at 1 us, rows and permuted tokens 1 us each at half of the bandwidth."""
+    one = np.ones(1)
+    work = RankWork(1e-9 * one, 2e6 * one, 5e5 * one, 3 * one, 8 * one, 5e5 * one, one)
+    fit = Fit(1, 1, 10e-6, 1.0, tau_s=1e-6, held_s=1e-7, ep_s=5e-6, rows=0.5, tokens=0.5)
+    chip = Chip(1e12, {"bf16": 1e14})
+
+    assert rank_s(fit, chip, work)[0] == pytest.approx(10e-6 + 2e-6 + 0.8e-6 + 5e-6 + 3e-6 + 2e-6)
+    assert rank_s(replace(fit, rows=0.0), chip, work)[0] == pytest.approx(10e-6 + 2.5e-6 + 8.8e-6 + 1e-6)
+    assert (
+        rank_s(
+            fit,
+            chip,
+            replace(work, flops=0 * one, weights=0 * one, rows=0 * one, touched=0 * one, permuted=0 * one),
+        )[0]
+        == 0
+    )

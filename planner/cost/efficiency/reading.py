@@ -6,8 +6,9 @@ Every kernel takes
 
 with N the p-norm (p large: hard maximum; p = 1: sum). `peak` names the tensor rate the fit is relative to,
 `error` is the median relative error on held-out measurements. A GEMM with quantised activations adds m*k*(2 +
-activation bytes) / (quantise * bandwidth), a fused expert kernel tau a touched expert (padded to `tile` rows)
-and tokens*(1 + top_k)*hidden*2 / (tokens * bandwidth).
+activation bytes) / (quantise * bandwidth). A fused expert kernel adds `ep` where ranks share the experts,
+`held` an expert on the rank, tau an expert touched, and the bytes of its rows and of permuted tokens at
+`rows` and `tokens` of the bandwidth (experts.py).
 """
 
 from __future__ import annotations
@@ -27,16 +28,19 @@ Table = dict[Any, Any]
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters of one kernel; see the module docstring. Zero `quantise` or `tokens`: the term is absent."""
+    """Parameters of one kernel; see the module docstring. Zero `quantise`, `rows` or `tokens`: no such
+    term."""
 
     compute: float
     memory: float
     t0_s: float
     p: float = 2.0
     tau_s: float = 0.0
+    held_s: float = 0.0
+    ep_s: float = 0.0
     quantise: float = 0.0
+    rows: float = 0.0
     tokens: float = 0.0
-    tile: int = 1
     peak: str = "bf16"
     error: float = 0.2
     level: Level = "datasheet"
@@ -104,8 +108,15 @@ class Efficiency:
 
 def as_fit(row: Table, level: Level) -> Fit:
     """A YAML row in SI units."""
-    plain = {k: v for k, v in row.items() if k not in ("t0_us", "tau_ns")}
-    return Fit(t0_s=1e-6 * row.get("t0_us", 0.0), tau_s=1e-9 * row.get("tau_ns", 0.0), level=level, **plain)
+    units = {
+        "t0_us": ("t0_s", 1e-6),
+        "tau_ns": ("tau_s", 1e-9),
+        "held_ns": ("held_s", 1e-9),
+        "ep_us": ("ep_s", 1e-6),
+    }
+    si: Table = {"t0_s": 0.0} | {k: v for k, v in row.items() if k not in units}
+    si |= {name: unit * row[k] for k, (name, unit) in units.items() if k in row}
+    return Fit(level=level, **si)
 
 
 @cache
