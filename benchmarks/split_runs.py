@@ -20,7 +20,7 @@ from planner.cost.memory import default_tokens_per_step, device_bytes, kv_bytes_
 from planner.cost.model import CostModel
 from planner.cost.queueing_split import Pool, Split, closed_split, ranks_as_one
 from planner.cost.shape import Designs
-from planner.predictions import _looked_up
+from planner.predictions import looked_up
 from planner.rows import parse
 
 DRAWN = 0.9
@@ -155,7 +155,7 @@ def _side(row: Row, name: str, as_stated: bool) -> Side:
         "ep": str(ep),
         "role": name,
     }
-    group, found = _looked_up(parse(asked))
+    group, found = looked_up(parse(asked))
     cost = CostModel(group.card, group.node_class, group.engine, group.used)
     sizes = (found.tp, found.pp, found.attn_dp, found.moe_tp, found.ep)
     return Side(cost, Designs(*(np.array([size]) for size in sizes)), workers)
@@ -173,7 +173,7 @@ def predict(run: Run, places: float = np.inf) -> Predicted:
     for _ in range(ROUNDS):
         step = decode.cost.step_times(decode.designs, sequences, context, 1.0)
         one_step = float(decode.cost.step_s(decode.designs, sequences, context, 0.0, 0.0)[0])
-        handoff = sent_s + decode.cost.overhead.request_s + one_step
+        handoff = sent_s + decode.cost.tuning.request_s + one_step
         pool = Pool(step, ranks, held)
         split = closed_split(prefill, pool, new, new, osl, whole, run.concurrency, handoff)
         sequences = np.maximum(split.sequences, 0.5)

@@ -17,28 +17,22 @@ import numpy as np
 
 from cluster_configs import devices
 from cluster_configs.reading import from_gpus
-from cluster_configs.schema import NodeClass
+from cluster_configs.schema import Device, NodeClass
 from model_zoo import catalog
 from model_zoo.schema import Attention, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
 from planner.cost.bands import band
-from planner.cost.memory import Memory, default_tokens_per_step, device_bytes, kv_bytes_per_seq, room
+from planner.cost.calibration import Calibration
+from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
-from planner.cost.queueing import Estimate, Role, closed_loop, prefill_s
-from planner.cost.shape import Designs, Floats, Precisions
+from planner.cost.queueing import Estimate, Role
+from planner.cost.shape import Floats, Precisions
 from planner.errors import InputError
+from planner.loads import Group, Load, Places, operate
 from planner.rows import Row, expert_split, parse
 
 BATCH = 256
 """Rows computed at once: cache sizes are tables of designs x contexts."""
-
-ROUNDS = 4
-"""Of finding the batch at which the step is made linear."""
-
-BURST = 0.2
-"""Share of requests that arrive with all others: a closed loop starts with all slots empty, public runs last
-about ten requests a slot, and requests of equal length end together again. They wait for half of the others'
-prompts."""
 
 
 @dataclass(frozen=True)
@@ -65,51 +59,9 @@ ANSWERS = tuple(field.name for field in fields(Prediction))
 Answer = Prediction | InputError
 
 
-@dataclass(frozen=True)
-class Group:
-    """What rows must share to be computed at once; `card` and `node_class` are shared objects, compared as
-    such."""
-
-    card: ModelCard
-    node_class: NodeClass
-    engine: str
-    role: Role
-    used: Precisions
-
-    def __hash__(self) -> int:
-        return hash((id(self.card), id(self.node_class), self.engine, self.role, self.used))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and hash(self) == hash(other) and self.card is other.card
-
-
-@dataclass(frozen=True)
-class Load:
-    """Many rows as arrays of shape (n,): designs, and what one server of each has to do."""
-
-    designs: Designs
-    isl: Floats
-    osl: Floats
-    new: Floats  # prompt tokens that the prefix cache does not have
-    context: Floats  # mean over a request's life of decoding
-    sequences: Floats  # in flight on one server
-
-    @classmethod
-    def of(cls, rows: Sequence[Row]) -> Load:
-        """The rows as arrays."""
-
-        def ints(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-            return np.array([getattr(row, name) for row in rows], dtype=np.int64)
-
-        designs = Designs(ints("tp"), ints("pp"), ints("attn_dp"), ints("moe_tp"), ints("ep"))
-        isl, osl = ints("isl").astype(np.float64), ints("osl").astype(np.float64)
-        hit = np.array([row.prefix_hit for row in rows])
-        concurrency = np.array([row.concurrency for row in rows])
-        new = np.maximum(isl * (1 - hit), 1.0)
-        return cls(designs, isl, osl, new, isl + osl / 2, concurrency / designs.attn_dp)
-
-
-def predict_rows(rows: Sequence[Mapping[str, str] | InputError]) -> list[Answer]:
+def predict_rows(
+    rows: Sequence[Mapping[str, str] | InputError], calibration: Calibration | None = None
+) -> list[Answer]:
     """An answer to every row, in order: its prediction, or what is wrong with it (or was already, on
     reading)."""
     answers: dict[int, Answer] = {}
@@ -118,60 +70,30 @@ def predict_rows(rows: Sequence[Mapping[str, str] | InputError]) -> list[Answer]
         try:
             if isinstance(line, InputError):
                 raise line
-            group, row = _looked_up(parse(line))
+            group, row = looked_up(parse(line))
             groups[group].append((i, row))
         except InputError as error:
             answers[i] = error
     for group, members in groups.items():
         for start in range(0, len(members), BATCH):
             batch = members[start : start + BATCH]
-            found = predict_group(group, [row for _, row in batch])
+            found = predict_group(group, [row for _, row in batch], calibration)
             answers |= {i: answer for (i, _), answer in zip(batch, found, strict=True)}
     return [answers[i] for i in range(len(rows))]
 
 
-def predict_group(group: Group, rows: Sequence[Row]) -> list[Prediction]:
+def predict_group(group: Group, rows: Sequence[Row], calibration: Calibration | None) -> list[Prediction]:
     """Predictions of rows that differ only in parallelism, lengths and concurrency."""
-    cost = CostModel(group.card, group.node_class, group.engine, group.used)
+    cost = CostModel(group.card, group.node_class, group.engine, group.used, calibration)
     load = Load.of(rows)
-    available = device_bytes(group.node_class.device)
-    budget = default_tokens_per_step(group.engine, available)
-    memory = room(group.card, available, load.designs, group.used, group.engine, budget)
-    held = np.diagonal(
-        kv_bytes_per_seq(group.card, load.designs, group.used, load.context, stage=memory.stage)
-    )
-    capacity = np.floor(np.maximum(memory.kv_bytes, 0.0) / np.maximum(held, 1.0))
-    at = operate(cost, load, np.where(capacity >= 1, capacity, np.inf), float(budget), group.role)
-    return _answers(cost, load, memory, held, capacity, at, group.role)
+    places = Places.of(group, load)
+    return _answers(cost, load, places, operate(cost, load, places, group.role), group.role)
 
 
-def operate(cost: CostModel, load: Load, capacity: Floats, budget: float, role: Role) -> Estimate:
-    """The closed loop's steady state per server: the step is made linear at the batch that results.
-
-    To the first token are added the engine's handling of a request, and the waits of a loop that starts in
-    one burst.
-    """
-    new, isl, osl = (x[:, None] for x in (load.new, load.isl, load.osl))
-    osl = np.ones_like(osl) if role == "prefill" else osl
-    batch, one = np.minimum(load.sequences, capacity), np.ones_like(new)
-    for _ in range(ROUNDS):
-        step = cost.step_times(load.designs, batch, load.context, np.minimum(load.new, budget))
-        at = closed_loop(
-            *(step, new, isl, osl, one, load.sequences, budget),
-            role=role,
-            kv_tokens=capacity * load.context,
-            max_sequences=capacity,
-        )
-        batch = np.clip(np.where(np.isfinite(at.sequences), at.sequences, batch), 0.5, load.sequences)
-    burst = BURST * np.maximum(np.minimum(load.sequences, capacity) - 1, 0.0) / 2
-    waited = burst[:, None] * prefill_s(step, new, isl)
-    return replace(at, ttft_s=at.ttft_s + cost.overhead.request_s + waited)
-
-
-def _answers(
-    cost: CostModel, load: Load, memory: Memory, held: Floats, capacity: Floats, at: Estimate, role: Role
-) -> list[Prediction]:
+def _answers(cost: CostModel, load: Load, places: Places, at: Estimate, role: Role) -> list[Prediction]:
     """The estimate in the table's units, one a row."""
+    memory, held = places.memory, places.held_bytes
+    capacity = np.floor(places.sequences * cost.tuning.kv_room)
     ttft, tpot = 1e3 * at.ttft_s[:, 0], 1e3 * at.tpot_s[:, 0]
     (ttft_low, ttft_high), (tpot_low, tpot_high) = band(ttft, cost.sigma_ttft), band(tpot, cost.sigma_tpot)
     out = at.rate * load.designs.attn_dp * (1.0 if role == "prefill" else load.osl)
@@ -206,7 +128,7 @@ def _note(memory: Memory, capacity: float, sequences: float, i: int) -> str:
     return ""
 
 
-def _looked_up(row: Row) -> tuple[Group, Row]:
+def looked_up(row: Row) -> tuple[Group, Row]:
     """What the row names, and the row with its experts split; all checked against each other. Raises
     InputError."""
     device = devices.find(row.device, "device")
@@ -220,6 +142,8 @@ def _looked_up(row: Row) -> tuple[Group, Row]:
         asked.embedding,
         asked.kv,
     )
+    if row.kv_precision is None:
+        used = replace(used, kv=usual_kv(used, device, row.engine))
     return Group(card, usual_node(device.name), row.engine, row.role, used), row
 
 
@@ -233,6 +157,15 @@ def find_model(name: str) -> ModelCard:
 def usual_node(device: str) -> NodeClass:
     """A node as the device is usually sold, with its usual links."""
     return from_gpus(f"{devices.find(device).gpus_per_node}x{device}").classes[0]
+
+
+def usual_kv(used: Precisions, device: Device, engine: str) -> str:
+    """KV precision of a run that does not state it: public recipes of weights in 8 bits or less keep the
+    cache in fp8 on TensorRT-LLM and on Blackwell. (What such runs hold at once says so; a plan never assumes
+    it.)"""
+    low = used.gemm in ("fp8", "fp8_block", "nvfp4")
+    wont = used.kv != "bf16" or not (engine == "trtllm" or device.generation == "blackwell_dc")
+    return "fp8" if low and not wont else used.kv
 
 
 def _as_stored(asked: str, stored: str) -> str:

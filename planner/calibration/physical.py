@@ -6,7 +6,8 @@ from functools import lru_cache
 
 from planner.calibration.runs import Measurement
 from planner.cost.model import CostModel
-from planner.predictions import Group, Load, _looked_up
+from planner.loads import Group, Load
+from planner.predictions import looked_up
 from planner.rows import Row, parse
 
 SLACK = 0.9
@@ -22,7 +23,7 @@ def impossible(measured: Measurement) -> str | None:
     TPOT is held against a step of the sequences that were decoding on average (by Little's law, from the
     concurrency, TTFT and TPOT; of one where TTFT is not known), TTFT against the prompt alone on the server.
     """
-    group, row = _looked_up(parse(measured.cells))
+    group, row = looked_up(parse(measured.cells))
     ttft, tpot = measured.ttft_ms, measured.tpot_ms
     if ttft is not None and row.role != "decode":
         floor = ttft_floor_ms(group, row)

@@ -245,7 +245,7 @@ def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
     """TTFT and TPOT of servers at `rate` (m, w) requests/s, the engine's own seconds a request included."""
     m, promise = s.mix, s.promise
     e = estimate(step, m.new, m.isl, m.osl, rate, s.token_budget, promise.percentile, promise.loop, role)
-    return e if role == "decode" else replace(e, ttft_s=e.ttft_s + s.model.overhead.request_s)
+    return e if role == "decode" else replace(e, ttft_s=e.ttft_s + s.model.tuning.request_s)
 
 
 def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role) -> Floats:

@@ -13,32 +13,18 @@ from planner.cost.shape import Floats, Precisions
 
 Phase = Literal["decode", "prefill"]
 
-WHOLE_MODEL = {"decode": 0.17, "prefill": 0.45}
-"""What is left when all kernels are known: the engine and, for TTFT, the queue (spread of
-benchmarks/accuracy.py)."""
-
 BORROWED = {"device": 0.0, "generation": 0.15, "datasheet": 0.35}
 """Added where a kernel was not measured on the device: efficiencies scatter so much within a generation, and
 over all."""
-
-ROUTING = 0.12
-"""Added by experts whose popularity is not known."""
-
-MEDIAN_TO_SIGMA = 1 / 0.6745
-"""Median absolute error to standard deviation, of a Gaussian."""
 
 Z80 = 1.2816
 """Normal score of the 90th percentile: the central 80 % reach so many standard deviations either way."""
 
 
-def band_sigma(card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) -> float:
-    """Independent errors added: whole model, the worst of its kernels (half: others average it out), how far
-    the fits come from, and unknown routing."""
-    kernels = list(_kernels(card, fits, used, phase))
-    kernel = max(fit.error for fit in kernels) * MEDIAN_TO_SIGMA / 2
-    borrowed = max(BORROWED[fit.level] for fit in kernels)
-    routing = ROUTING if any(isinstance(layer.ffn, MoeFfn) for layer in card.stack) else 0.0
-    return float(np.sqrt(WHOLE_MODEL[phase] ** 2 + kernel**2 + borrowed**2 + routing**2))
+def band_sigma(fitted: float, card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) -> float:
+    """`fitted`, the spread of held-out runs on measured devices, and what borrowed kernels add."""
+    borrowed = max(BORROWED[fit.level] for fit in _kernels(card, fits, used, phase))
+    return float(np.hypot(fitted, borrowed))
 
 
 def _kernels(card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) -> Iterator[Fit]:

@@ -31,6 +31,7 @@ class Links:
         self.default: Table = efficiency.default_links[kind]
         self.table: Table = efficiency.links
         self.flat: Table = efficiency.default_links
+        self.tuning = efficiency.tuning
         # a cluster may say its links are slower or faster than the device's usual ones
         self.slower = 1e9 * node_class.device.intra_gb_per_s / self.intra
 
@@ -78,7 +79,8 @@ class Links:
                 share = rounds * (nodes - 1) / nodes * message_bytes[at] / self.domain
                 s = s + self._network_s(share, np.full(int(at.sum()), nodes))
             t[at] = s
-        return np.where(message_bytes > 0, t, 0.0)
+        waits = self.tuning.message_wait_s * np.log2(np.maximum(gpus, 1))
+        return np.where(message_bytes > 0, self.tuning.messages * t + waits, 0.0)
 
     def _inside_s(self, name: str, message_bytes: Floats, gpus: int, rounds: int) -> Floats:
         """Within one scale-up domain: anchors of the nearest smaller measured group, or alpha-beta."""

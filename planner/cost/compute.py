@@ -30,12 +30,13 @@ class Work:
 
 def kernel_s(fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_]) -> Floats:
     """Seconds of a kernel: t0 + N(flops/(compute*peak), bytes/(memory*bandwidth), items*tau; p), 0 where not
-    `busy`."""
+    `busy`; never faster than the device."""
     peak, _ = chip.peak(fit.peak)
     terms = [work.flops / (fit.compute * peak), work.bytes / (fit.memory * chip.bytes_per_s)]
     if fit.tau_s:
         terms.append(work.items * fit.tau_s)
-    return np.where(busy, fit.t0_s + pnorm(fit.p, *terms), 0.0)
+    floor = np.maximum(work.flops / peak, work.bytes / chip.bytes_per_s)
+    return np.where(busy, fit.t0_s + np.maximum(pnorm(fit.p, *terms), floor), 0.0)
 
 
 def distinct(sizes: Ints) -> list[int]:

@@ -16,12 +16,12 @@ from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.bands import band_sigma
+from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.memory import kv_bytes_per_seq
-from planner.cost.overhead import OVERHEADS
 from planner.cost.power import activity_watts
 from planner.cost.shape import Designs, Floats, Precisions, StepTimes
 from planner.cost.stages import stage_counts
@@ -36,13 +36,22 @@ SPREAD = 0.05
 class CostModel:
     """What one model takes on one node class, engine and set of precisions."""
 
-    def __init__(self, card: ModelCard, node_class: NodeClass, engine: str, precisions: Precisions) -> None:
+    def __init__(
+        self,
+        card: ModelCard,
+        node_class: NodeClass,
+        engine: str,
+        precisions: Precisions,
+        calibration: Calibration | None = None,
+    ) -> None:
         self.card, self.node_class, self.engine, self.precisions = card, node_class, engine, precisions
         self.chip = Chip.of(node_class.device)
-        self.fits = Efficiency(node_class.device, engine)
+        self.calibration = calibration or shipped()
+        self.traits = Traits.of(card, node_class.device, engine, precisions)
+        self.tuning = self.calibration.tuning(self.traits)
+        self.fits = Efficiency(node_class.device, engine, self.tuning)
         self.links = Links(node_class, self.fits)
         self.layers = Layers(card, self.chip, self.fits, self.links, precisions)
-        self.overhead = OVERHEADS[engine]
         self.kinds = card.kinds[0]
 
     def step_s(
@@ -131,7 +140,7 @@ class CostModel:
     def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
         """The engine's own share of a step without prompts, shape (n,)."""
         batches = np.clip(sequences, 1.0, designs.pp)
-        return np.asarray(batches * self.overhead.step_s + sequences * self.overhead.sequence_s)
+        return np.asarray(batches * self.tuning.step_s + sequences * self.tuning.sequence_s)
 
     def transfer_bytes(self, isl: Floats) -> Floats:
         """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode
@@ -144,12 +153,16 @@ class CostModel:
     @property
     def sigma_tpot(self) -> float:
         """Standard deviation of the log of measured / predicted TPOT."""
-        return band_sigma(self.card, self.fits, self.precisions, "decode")
+        return band_sigma(
+            self.calibration.sigma("tpot", self.traits), self.card, self.fits, self.precisions, "decode"
+        )
 
     @property
     def sigma_ttft(self) -> float:
         """Standard deviation of the log of measured / predicted TTFT: queueing adds to the kernels' error."""
-        return band_sigma(self.card, self.fits, self.precisions, "prefill")
+        return band_sigma(
+            self.calibration.sigma("ttft", self.traits), self.card, self.fits, self.precisions, "prefill"
+        )
 
     def _spread(self, designs: Designs, *args: Floats | float) -> tuple[Floats, ...]:
         """Every argument as an array of shape (n,)."""
@@ -174,8 +187,10 @@ class CostModel:
         fullest, all_stages = self._stages_s(designs, load)
         hop = np.where(designs.pp > 1, designs.pp * self.links.hop_s(self._message(load), designs.gpus), 0.0)
         kernels = np.maximum(k * fullest, all_stages)
-        factor = np.where(designs.attn_dp > 1, self.overhead.attn_dp_factor, 1.0)
-        return np.asarray(kernels * factor + hop + k * self.overhead.step_s + b * self.overhead.sequence_s)
+        factor = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
+        prompts = np.where(new > 0, self.tuning.prompt_layer_s * len(self.card.stack), 0.0)
+        host = k * self.tuning.step_s + b * self.tuning.sequence_s
+        return np.asarray(kernels * factor + hop + host + prompts)
 
     def _message(self, load: Load) -> Floats:
         """Bytes of a micro-batch between stages."""

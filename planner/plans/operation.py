@@ -90,6 +90,8 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
 def _watts(s: Setup, index: Ints, role: Role, rate: Floats, e: Estimate, context: float) -> float:
     """Watts of one replica: of its mean step, prompt tokens spread over all steps; a prefill server idles in
     between."""
+    if not np.isfinite(e.sequences).all():  # more than it can carry: the fleet is eased before watts count
+        return 0.0
     designs, tokens = s.designs.take(index), float(rate @ s.mix.new)
     keys = float(rate @ s.mix.new**2) / max(2 * tokens, 1e-30)
     if role == "prefill":

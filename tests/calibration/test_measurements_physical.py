@@ -6,7 +6,7 @@ import pytest
 
 from planner.calibration.physical import impossible, tpot_floor_ms, ttft_floor_ms
 from planner.calibration.runs import Measurement
-from planner.predictions import _looked_up
+from planner.predictions import looked_up
 from planner.rows import parse
 
 CELLS = {"model": "llama-3.1-8b", "device": "h100-sxm", "isl": "1000", "osl": "201", "concurrency": "1"}
@@ -18,7 +18,7 @@ def row(ttft: float | None, tpot: float | None, **cells: str) -> Measurement:
 
 def test_a_step_reads_all_weights_once() -> None:
     """6.98e9 weights of layers of 2 bytes, and the KV of one sequence: 4.2 ms, without the LM head."""
-    group, parsed = _looked_up(parse(CELLS))
+    group, parsed = looked_up(parse(CELLS))
 
     assert tpot_floor_ms(group, parsed, row(None, 5.0)) == pytest.approx(4.2, rel=0.02)
     assert impossible(row(None, 3.9)) is None  # 10 % slack
@@ -27,7 +27,7 @@ def test_a_step_reads_all_weights_once() -> None:
 
 def test_a_prompt_multiplies_all_weights() -> None:
     """2 x 6.98e9 x 1000 FLOP and its attention: 14.2 ms."""
-    group, parsed = _looked_up(parse(CELLS))
+    group, parsed = looked_up(parse(CELLS))
 
     assert ttft_floor_ms(group, parsed) == pytest.approx(14.2, rel=0.02)
     assert impossible(row(15.0, None)) is None

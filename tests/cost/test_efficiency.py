@@ -4,7 +4,7 @@ import pytest
 
 from cluster_configs.devices import find
 from planner.cost.efficiency.reading import HERE, Chip, Efficiency, load, measured_devices
-from planner.cost.overhead import OVERHEADS
+from planner.cost.reserve import ENGINES
 
 KERNELS = ("gemm", "moe", "decode", "prefill", "mla_decode", "mla_prefill")
 
@@ -53,7 +53,7 @@ def test_engines_differ_on_the_same_device():
     assert len({fit.t0_s for fit in fits}) == 3
 
 
-@pytest.mark.parametrize("engine", OVERHEADS)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("device", ["h100-sxm", "a100-sxm", "t4", "m2-ultra"])
 def test_every_engine_finds_every_kernel(device, kernel, engine):

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_zoo.schema import DenseFfn
-from planner.cost.overhead import OVERHEADS
+from planner.cost.calibration import Calibration
+from planner.cost.reserve import ENGINES
 from planner.cost.shape import Precisions
 from tests.cost.samples import BF16, GQA, KINDS, LLAMA_70B, SPARSE_MOE, card, cost, designs, tensor_parallel
 
@@ -20,8 +21,8 @@ SOME = settings(max_examples=25, deadline=None)
 def test_llama_8b_decodes_a_token_on_an_h100_in_seven_milliseconds():
     """By hand: 15.0 GB of weights without the input embedding at 3.35 TB/s are 4.5 ms; GEMMs reach 0.86 of
     that rate, and 32 layers of 4 GEMMs, an attention call and 4 small kernels add some 35 us each: 5.2 + 1.2
-    + 0.5 ms of engine."""
-    step = cost().step_s(tensor_parallel(1), 1, 1000, 0, 0)[0]
+    + 0.2 ms of engine."""
+    step = cost(by=Calibration()).step_s(tensor_parallel(1), 1, 1000, 0, 0)[0]
 
     assert step == pytest.approx(7.0e-3, rel=0.07)
 
@@ -29,13 +30,13 @@ def test_llama_8b_decodes_a_token_on_an_h100_in_seven_milliseconds():
 def test_a_prompt_of_4096_on_llama_8b_takes_its_flops():
     """By hand: 2 * 7.0e9 * 4096 + 4*32*128*32 layers * 4096^2/2 = 61.7 TFLOP; 0.62 of 989 TFLOP/s gives 0.1
     s."""
-    step = cost().step_s(tensor_parallel(1), 0, 0, 4096, 2048)[0]
+    step = cost(by=Calibration()).step_s(tensor_parallel(1), 0, 0, 4096, 2048)[0]
 
     assert step == pytest.approx(0.1, rel=0.15)
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("engine", OVERHEADS)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("device", ["h100-sxm", "l40s", "b200-sxm", "mi300x", "rtx-4090"])
 def test_no_step_beats_the_roofline(name, engine, device):
     model = cost(KINDS[name], device, engine)
@@ -169,9 +170,9 @@ def test_uneven_attention_dp_ranks_slow_a_step():
     """Eight single-GPU ranks of 8 sequences against one tp 8 server of 64: the same experts, and a wait for
     the fullest."""
     model = cost(SPARSE_MOE)
-    factor = OVERHEADS["vllm"].attn_dp_factor
+    factor = model.tuning.attn_dp
     plain = cost(SPARSE_MOE)
-    plain.overhead = replace(plain.overhead, attn_dp_factor=1.0)
+    plain.tuning = replace(plain.tuning, attn_dp=1.0)
     dp = designs((1, 1, 8, 1, 8))
     own = model.engine_s(dp, np.array([8.0]))
 

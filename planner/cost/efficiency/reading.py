@@ -14,12 +14,13 @@ activation bytes) / (quantise * bandwidth). A fused expert kernel adds `ep` wher
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from cluster_configs.schema import Device
+from planner.cost.tuning import AS_MEASURED, Tuning
 
 HERE = Path(__file__).parent
 Level = Literal["device", "generation", "datasheet"]
@@ -75,7 +76,9 @@ class Chip:
 class Efficiency:
     """The fits of one engine on one device."""
 
-    def __init__(self, device: Device, engine: str) -> None:
+    def __init__(self, device: Device, engine: str, tuning: Tuning = AS_MEASURED) -> None:
+        self.tuning = tuning
+        self.known: dict[tuple[str, str, int | None], Fit] = {}
         shelves: list[tuple[Level, str, Table]] = [
             ("device", engine, load(device.name)),
             ("generation", "any", load(f"generation/{device.generation}")),
@@ -95,8 +98,15 @@ class Efficiency:
         """The nearest fit of `kernel` at `precision`: the device's, its generation's, or the datasheet
         default.
 
-        With `head_dim`, the measured head size nearest by ratio.
+        With `head_dim`, the measured head size nearest by ratio. As the engine's `Tuning` has it.
         """
+        asked = (kernel, precision, head_dim)
+        if asked not in self.known:
+            self.known[asked] = tuned(self._measured(*asked), kernel, self.tuning)
+        return self.known[asked]
+
+    def _measured(self, kernel: str, precision: str, head_dim: int | None) -> Fit:
+        """The fit as it stands in the files. Raises KeyError."""
         for level, table in self.shelves:
             row = table.get(kernel, {}).get(precision)
             if row and head_dim is not None:
@@ -104,6 +114,28 @@ class Efficiency:
             if row:
                 return as_fit(row, level)
         raise KeyError(f"no default for {kernel} at {precision}")
+
+
+def tuned(fit: Fit, kernel: str, by: Tuning) -> Fit:
+    """The fit as a served engine runs the kernel: rates and fixed time by the factors on its kind.
+
+    >>> tuned(Fit(compute=0.5, memory=0.8, t0_s=1e-5), "gemm", Tuning(gemm_bytes=2.0)).memory
+    0.4
+    """
+    flops, moved = by.on_kernel(kernel)
+    launch = by.on_launch(kernel)
+    return replace(
+        fit,
+        compute=fit.compute / flops,
+        memory=fit.memory / moved,
+        t0_s=fit.t0_s * launch,
+        tau_s=fit.tau_s * (launch if kernel == "moe" else moved),
+        held_s=fit.held_s * launch,
+        ep_s=fit.ep_s * launch,
+        quantise=fit.quantise / moved,
+        rows=fit.rows / moved,
+        tokens=fit.tokens / moved,
+    )
 
 
 def as_fit(row: Table, level: Level) -> Fit:

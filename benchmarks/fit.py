@@ -1,0 +1,133 @@
+"""Fit the engine parameters to public serving runs and write planner/cost/calibration.yaml.
+
+`python -m benchmarks.fit`: a minute or two on two cores. Clean aggregated rows only. The spreads below are
+assumptions on how far factors scatter at each level; they were chosen by the error on held-out groups.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from benchmarks.held_out import bench_of, predictions
+from benchmarks.truth import RUNS, clean_rows, group_of
+from planner.calibration.bench import TPOT, TTFT, Bench
+from planner.calibration.fitting import Fit, Noise, Spread
+from planner.cost.bands import Z80
+from planner.cost.calibration import SHIPPED, Calibration
+from planner.cost.shape import Floats
+from planner.cost.tuning import Tuning
+
+KERNEL = {"all": 0.05, "engine": 0.2, "engine+generation": 0.02}
+ENGINE = {"all": 0.2, "engine": 1.0}
+FIRST_TOKEN = {"all": 0.3, "engine": 0.5, "engine+generation": 0.15}
+GEMM = {**KERNEL, "gemm": 0.1, "engine+gemm": 0.025}
+EXPERTS = {**KERNEL, "experts": 0.05, "engine+experts": 0.05}
+
+SPREAD: Spread = {
+    "kernels": {"engine": 0.14, "generation": 0.14, "engine+generation": 0.14},
+    "gemm_flops": GEMM,
+    "gemm_bytes": GEMM,
+    "decode_attention": KERNEL,
+    "prompt_attention": KERNEL,
+    "experts": EXPERTS,
+    "recurrent": {"all": 0.5},
+    "launch": KERNEL,
+    "expert_launch": EXPERTS,
+    "messages": KERNEL,
+    "message_wait_s": ENGINE,
+    "step_s": ENGINE,
+    "sequence_s": ENGINE,
+    "prompt_layer_s": FIRST_TOKEN,
+    "request_s": FIRST_TOKEN,
+    "arrival_s": FIRST_TOKEN,
+    "together": FIRST_TOKEN,
+    "kv_room": {"all": 0.1, "engine": 0.1},
+}
+"""Parameter → level → standard deviation of its factor's logarithm."""
+NOISE = Noise(ttft=0.6, tpot=0.08, ttft_group=0.075, tpot_group=0.01)
+
+HAND_SET = {"step_s": {"llama.cpp": 1.5}, "sequence_s": {"llama.cpp": 6.0}, "request_s": {"llama.cpp": 0.4}}
+"""Of engines without public serving runs."""
+
+HEADER = """\
+# What engines make of their kernels: base values (docs: planner/cost/tuning.py) times a factor at every level
+# that holds for a server (planner/cost/calibration.py), and the spread of errors on held-out groups.
+# Fitted to measurements from aiconfigurator, Copyright (c) NVIDIA CORPORATION & AFFILIATES, Apache-2.0.
+"""
+
+
+def fitted(bench: Bench) -> Fit:
+    """The fit of all rows, at its optimum."""
+    fit = Fit(bench, Calibration(), SPREAD, NOISE)
+    fit.bench.settle(bench.tunings(fit.around))
+    fit.run()
+    return fit
+
+
+def bands(errors: Floats, engines: Sequence[str]) -> dict[str, Any]:
+    """Standard deviations whose central 80 % hold 80 % of held-out rows, over all and by engine; `errors`
+    (n, 2) in logs."""
+    found: dict[str, Any] = {}
+    for kind, column in (("ttft", TTFT), ("tpot", TPOT)):
+        by_engine = {e: errors[[x == e for x in engines], column] for e in sorted(set(engines))}
+        spread = {e: round(float(np.quantile(np.abs(x), 0.8)) / Z80, 3) for e, x in by_engine.items()}
+        found[kind] = {
+            "all": {"all": round(float(np.quantile(np.abs(errors[:, column]), 0.8)) / Z80, 3)},
+            "engine": spread,
+        }
+    return found
+
+
+def written(fit: Fit, bands: dict[str, Any], about: dict[str, Any]) -> str:
+    """The YAML text: factors to three digits, those within half a per cent of 1 left out."""
+    factors: dict[str, Any] = {}
+    for effect, value in zip(fit.effects, np.exp(fit.x).tolist(), strict=True):
+        if abs(value - 1) > 0.005:
+            factors.setdefault(effect.parameter, {}).setdefault(effect.level, {})[effect.key] = float(
+                f"{value:.3g}"
+            )
+    for name, levels in HAND_SET.items():
+        factors.setdefault(name, {}).setdefault("engine", {}).update(levels)
+    lines = [*HEADER.splitlines(), "about:", *(f"  {key}: {value}" for key, value in about.items()), "base:"]
+    lines += [f"  {f.name}: {getattr(Tuning(), f.name):g}" for f in fields(Tuning)]
+    for title, table in (("factors", factors), ("bands", bands)):
+        lines.append(f"{title}:")
+        for name, levels in table.items():
+            lines.append(f"  {name}:")
+            for level, keys in levels.items():
+                cells = ", ".join(f"{key}: {value:g}" for key, value in keys.items())
+                lines.append(f"    {level}: {{{cells}}}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Fit, judge on held-out groups, write."""
+    if not RUNS.is_file():
+        print("skipped: no measurements beside the repository", file=sys.stderr)
+        return
+    rows = clean_rows()
+    bench = bench_of(rows)
+    fit = fitted(bench)
+    held = predictions(fit, [group_of(r) for r in rows])
+    errors = bench.measured - held
+    about = {
+        "rows": len(rows),
+        "groups": len({group_of(r) for r in rows}),
+        "source": "public serving runs collected by aiconfigurator (Apache-2.0), clean aggregated rows",
+        "written_by": "python -m benchmarks.fit",
+    }
+    for kind, column in (("ttft", TTFT), ("tpot", TPOT)):
+        size = np.abs(np.expm1(-errors[:, column]))
+        about[f"held_out_{kind}"] = f"median {np.median(size):.1%}, P90 {np.quantile(size, 0.9):.1%}"
+    text = written(fit, bands(errors, [r["backend"] for r in rows]), about)
+    SHIPPED.write_text(text, encoding="utf-8")
+    print(f"{SHIPPED.name}: " + "; ".join(f"{k} {v}" for k, v in about.items() if k.startswith("held_out")))
+
+
+if __name__ == "__main__":
+    main()

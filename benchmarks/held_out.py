@@ -1,0 +1,54 @@
+"""Predictions of every clean row by parameters fitted without its group: leave one group out.
+
+A group is a model (its twins of the same shape included) on a device; or a whole model; or a whole device.
+Each fold refits all rows but the group's from the full fit's slopes, then predicts the group anew; bands come
+from the folds' own errors on *other* groups (`sigmas`), so that no row helps to judge itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchmarks.scores.held import Held
+from benchmarks.truth import Row, as_asked
+from planner.calibration.bench import TPOT, TTFT, Bench
+from planner.calibration.fitting import Fit, calibrated
+from planner.cost.calibration import Calibration
+from planner.cost.shape import Floats
+from planner.predictions import looked_up
+from planner.rows import parse
+
+Keys = Sequence[tuple[str, ...]]
+
+
+def bench_of(rows: Sequence[Row]) -> Bench:
+    """The rows with what was measured."""
+    figures = [[float(r["silicon_ttft_ms"]), float(r["silicon_tpot_ms"])] for r in rows]
+    return Bench([looked_up(parse(as_asked(r))) for r in rows], np.log(np.array(figures)))
+
+
+def predictions(fit: Fit, groups: Keys) -> Floats:
+    """Log times of every row, (n, 2), with its group held out. `fit` has run on all rows."""
+    out = np.full((len(fit.bench), 2), np.nan)
+    names = [" ".join(group) for group in groups]
+    for name in sorted(set(names)):
+        held = np.array([other == name for other in names])
+        found = fit.refit(~held)
+        tunings = fit.bench.tunings(calibrated(fit.around, found.effects, found.x))
+        out[held] = fit.bench.log_times(tunings)[held]
+    return out
+
+
+def as_held(rows: Sequence[Row], measured: Floats, predicted: Floats, sigma: Floats) -> Held:
+    """For `benchmarks.scores`: times in ms, sigmas (n, 2)."""
+    seen, said = np.exp(measured), np.exp(predicted)
+    return Held(
+        list(rows), seen[:, TPOT], seen[:, TTFT], said[:, TPOT], said[:, TTFT], sigma[:, TPOT], sigma[:, TTFT]
+    )
+
+
+def plain(base: Calibration) -> Calibration:
+    """Only the base values of a calibration."""
+    return Calibration(base.base, {}, base.bands)

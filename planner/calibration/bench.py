@@ -1,0 +1,142 @@
+"""Measured rows as arrays, and what the cost model says of all of them under given parameters: quickly, as a
+fit asks many times."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cost.calibration import Calibration, Traits
+from planner.cost.model import CostModel
+from planner.cost.queueing import Role
+from planner.cost.shape import Designs, Floats, Ints, StepTimes
+from planner.cost.tuning import Tuning
+from planner.loads import Group, Host, Load, Places, looped, next_batch
+from planner.rows import Row
+
+TTFT, TPOT = 0, 1
+"""Columns of log times, shape (n, 2)."""
+
+NUDGE = 0.05
+"""Of a parameter's logarithm, for slopes."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The rows `at` of one group: computed by one cost model."""
+
+    group: Group
+    traits: Traits
+    load: Load
+    places: Places
+    at: Ints
+
+
+class Bench:
+    """n rows with `measured`, log milliseconds of TTFT and TPOT, shape (n, 2), NaN where not measured.
+
+    `cell_of`: each row's cell, shape (n,).
+    """
+
+    def __init__(self, rows: Sequence[tuple[Group, Row]], measured: Floats) -> None:
+        self.measured = measured
+        members: dict[Group, list[int]] = defaultdict(list)
+        for i, (group, _) in enumerate(rows):
+            members[group].append(i)
+        self.cells = [_cell(group, [rows[i][1] for i in at], at) for group, at in members.items()]
+        self.cell_of = np.zeros(len(rows), dtype=np.int64)
+        for c, cell in enumerate(self.cells):
+            self.cell_of[cell.at] = c
+        self.batches = [cell.load.sequences for cell in self.cells]
+        """Where each step is made linear; `settle` finds it."""
+
+    def __len__(self) -> int:
+        return len(self.measured)
+
+    def tunings(self, calibration: Calibration) -> list[Tuning]:
+        """The parameters of each cell."""
+        return [calibration.tuning(cell.traits) for cell in self.cells]
+
+    def settle(self, tunings: Sequence[Tuning], rounds: int = 3) -> None:
+        """Find the batches that result."""
+        for _ in range(rounds):
+            self._times(tunings, settle=True)
+
+    def log_times(self, tunings: Sequence[Tuning]) -> Floats:
+        """Predicted log milliseconds at the batches found last, shape (n, 2)."""
+        return self._times(tunings, settle=False)
+
+    def slopes(self, tunings: Sequence[Tuning], names: Sequence[str]) -> tuple[Floats, dict[str, Floats]]:
+        """Predicted log times, and their slopes by the logarithm of each named parameter, shape (n, 2)."""
+        here = self.log_times(tunings)
+
+        def moved(name: str) -> Floats:
+            nudged = [replace(t, **{name: getattr(t, name) * np.exp(NUDGE)}) for t in tunings]
+            return np.asarray((self.log_times(nudged) - here) / NUDGE)
+
+        return here, {name: moved(name) for name in names}
+
+    def _times(self, tunings: Sequence[Tuning], settle: bool) -> Floats:
+        out = np.full((len(self), 2), np.nan)
+        for role in ("mixed", "prefill", "decode"):
+            chosen = [c for c, cell in enumerate(self.cells) if cell.group.role == role]
+            if chosen:
+                self._times_of(role, chosen, tunings, settle, out)
+        return out
+
+    def _times_of(
+        self, role: Role, chosen: Sequence[int], tunings: Sequence[Tuning], settle: bool, out: Floats
+    ) -> None:
+        """All cells of one role in one closed loop computation."""
+        cells = [self.cells[c] for c in chosen]
+        by = [tunings[c] for c in chosen]
+        steps = [self._step(c, tunings[c]) for c in chosen]
+        sizes = [len(cell.at) for cell in cells]
+
+        def each(values: Sequence[float]) -> Floats:
+            return np.repeat(np.asarray(values, dtype=np.float64), sizes)
+
+        load = _joined([cell.load for cell in cells])
+        capacity = np.concatenate([c.places.capacity(t.kv_room) for c, t in zip(cells, by, strict=True)])
+        host = Host(*(each([getattr(t, f.name) for t in by]) for f in fields(Host)))
+        budget = each([cell.places.token_budget for cell in cells])
+        step = StepTimes(*(np.concatenate([getattr(s, f.name) for s in steps]) for f in fields(StepTimes)))
+        found = looped(step, load, capacity, budget, role, host)
+        at = np.concatenate([cell.at for cell in cells])
+        with np.errstate(divide="ignore"):
+            out[at, TTFT] = np.log(1e3 * found.ttft_s[:, 0])
+            out[at, TPOT] = np.log(1e3 * found.tpot_s[:, 0])
+        if settle:
+            batches = next_batch(found, np.concatenate([self.batches[c] for c in chosen]), load)
+            for c, batch in zip(chosen, np.split(batches, np.cumsum(sizes)[:-1]), strict=True):
+                self.batches[c] = batch
+
+    def _step(self, c: int, tuning: Tuning) -> StepTimes:
+        cell = self.cells[c]
+        group, load = cell.group, cell.load
+        cost = CostModel(group.card, group.node_class, group.engine, group.used, Calibration(tuning))
+        chunk = np.minimum(load.new, cell.places.token_budget)
+        step = cost.step_times(load.designs, self.batches[c], load.context, chunk)
+        return StepTimes(*(getattr(step, f.name) + np.zeros(len(cell.at)) for f in fields(StepTimes)))
+
+
+def _cell(group: Group, rows: Sequence[Row], at: Sequence[int]) -> Cell:
+    load = Load.of(rows)
+    traits = Traits.of(group.card, group.node_class.device, group.engine, group.used)
+    return Cell(group, traits, load, Places.of(group, load), np.asarray(at, dtype=np.int64))
+
+
+def _joined(loads: Sequence[Load]) -> Load:
+    """All loads as one."""
+    designs = [load.designs for load in loads]
+    plain = [np.concatenate([getattr(x, f.name) for x in loads]) for f in fields(Load)[1:]]
+    return Load(
+        Designs(*(np.concatenate([getattr(d, f.name) for d in designs]) for f in fields(Designs))), *plain
+    )
+
+
+Mask = NDArray[np.bool_]

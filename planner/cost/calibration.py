@@ -1,0 +1,106 @@
+"""Fitted engine parameters, pooled by level, and bands: the shipped file, or a user's own.
+
+Every parameter of `Tuning` is its base times a factor at each level that holds for a server: all, its engine,
+its device's generation, GEMM or expert precision, pairs of these, and in a user's own file the device and the
+model. What was never seen has no factor of its own and takes what the wider levels say: partial pooling
+(Gelman and Hill 2007, ch. 12), fitted by `planner/calibration/fitting.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cluster_configs.schema import Device
+from model_zoo.schema import ModelCard, MoeFfn
+from planner.cost.shape import Precisions
+from planner.cost.tuning import Tuning
+
+SHIPPED = Path(__file__).parent / "calibration.yaml"
+
+Factors = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""Parameter → level → key → factor."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a server is, as far as parameters may depend on it; `experts` "none" for a dense model."""
+
+    engine: str
+    generation: str
+    device: str
+    gemm: str
+    experts: str
+    model: str
+
+    @classmethod
+    def of(cls, card: ModelCard, device: Device, engine: str, used: Precisions) -> Traits:
+        """Those of a model on a device."""
+        moe = any(isinstance(layer.ffn, MoeFfn) for layer in card.stack)
+        return cls(
+            engine,
+            str(device.generation),
+            device.name,
+            used.gemm,
+            used.experts if moe else "none",
+            card.name,
+        )
+
+    def key(self, level: str) -> str:
+        """The server's key at a level: its traits named there, joined.
+
+        >>> Traits("vllm", "hopper", "h100-sxm", "fp8", "none", "x").key("engine+generation")
+        'vllm hopper'
+        """
+        return "all" if level == "all" else " ".join(getattr(self, part) for part in level.split("+"))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Base values, factors, and `bands`: standard deviation of log(measured / predicted) by kind ("tpot",
+    "ttft"), level and key. `about`: where it comes from, as a plan states it."""
+
+    base: Tuning = field(default_factory=Tuning)
+    factors: Factors = field(default_factory=dict)
+    bands: Factors = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def tuning(self, traits: Traits) -> Tuning:
+        """The parameters of such a server: base times its factors at every level."""
+        return replace(
+            self.base,
+            **{
+                name: getattr(self.base, name) * self._product(levels, traits)
+                for name, levels in self.factors.items()
+            },
+        )
+
+    def sigma(self, kind: str, traits: Traits) -> float:
+        """The band's standard deviation, at the narrowest level that knows such a server."""
+        found = 0.0
+        for level, keys in self.bands[kind].items():  # from wide to narrow
+            found = keys.get(traits.key(level), found)
+        return found
+
+    def _product(self, levels: Mapping[str, Mapping[str, float]], traits: Traits) -> float:
+        product = 1.0
+        for level, keys in levels.items():
+            product *= keys.get(traits.key(level), 1.0)
+        return product
+
+
+@cache
+def shipped() -> Calibration:
+    """The calibration that comes with the package."""
+    from ruamel.yaml import YAML
+
+    return of_table(YAML(typ="safe", pure=False).load(SHIPPED.read_text(encoding="utf-8")))
+
+
+def of_table(table: Mapping[str, Any]) -> Calibration:
+    """A calibration from its plain form (the YAML file's)."""
+    base = Tuning(**table.get("base", {}))
+    return Calibration(base, table["factors"], table["bands"], table.get("about", {}))

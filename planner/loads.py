@@ -1,0 +1,155 @@
+"""Replicas under closed loops of requests, as arrays: what `predict` answers and calibration fits.
+
+N requests are always in flight: a new one starts as soon as one ends, and those that find no room in the KV
+cache wait. At the start all come at once, and where lengths are alike they stay together: `together` says how
+much. A prompt in a crowd waits for half of it; its TTFT is longer by what its TPOT is shorter, as the crowd
+decodes without meeting prompts later on. Rows of one `Group` share all but parallelism, lengths, concurrency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cluster_configs.schema import NodeClass
+from model_zoo.schema import ModelCard
+from planner.cost.memory import Memory, default_tokens_per_step, device_bytes, kv_bytes_per_seq, room
+from planner.cost.model import CostModel
+from planner.cost.queueing import Estimate, Role, closed_loop, prefill_s
+from planner.cost.shape import Designs, Floats, Precisions, StepTimes
+from planner.rows import Row
+
+ROUNDS = 4
+"""Of finding the batch at which the step is made linear."""
+
+SHORTEST = 0.3
+"""Of the mean TPOT, what is left where all others' prompts are done before the first token."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What rows must share to be computed at once; `card` and `node_class` are shared objects, compared as
+    such."""
+
+    card: ModelCard
+    node_class: NodeClass
+    engine: str
+    role: Role
+    used: Precisions
+
+    def __hash__(self) -> int:
+        return hash((id(self.card), id(self.node_class), self.engine, self.role, self.used))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Group) and hash(self) == hash(other) and self.card is other.card
+
+
+@dataclass(frozen=True)
+class Load:
+    """Many rows as arrays of shape (n,): designs, and what one server of each has to do."""
+
+    designs: Designs
+    isl: Floats
+    osl: Floats
+    new: Floats  # prompt tokens that the prefix cache does not have
+    context: Floats  # mean over a request's life of decoding
+    sequences: Floats  # in flight on one server
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Load:
+        """The rows as arrays."""
+
+        def ints(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+            return np.array([getattr(row, name) for row in rows], dtype=np.int64)
+
+        designs = Designs(ints("tp"), ints("pp"), ints("attn_dp"), ints("moe_tp"), ints("ep"))
+        isl, osl = ints("isl").astype(np.float64), ints("osl").astype(np.float64)
+        hit = np.array([row.prefix_hit for row in rows])
+        concurrency = np.array([row.concurrency for row in rows])
+        new = np.maximum(isl * (1 - hit), 1.0)
+        return cls(designs, isl, osl, new, isl + osl / 2, concurrency / designs.attn_dp)
+
+
+@dataclass(frozen=True)
+class Places:
+    """What the KV cache of each row's servers holds, shape (n,): bytes per GPU of one sequence, sequences
+    (0: does not fit); and prompt tokens a step."""
+
+    memory: Memory
+    held_bytes: Floats
+    sequences: Floats
+    token_budget: float
+
+    @classmethod
+    def of(cls, group: Group, load: Load) -> Places:
+        """Memory of the group's device under the load's designs."""
+        available = device_bytes(group.node_class.device)
+        budget = default_tokens_per_step(group.engine, available)
+        memory = room(group.card, available, load.designs, group.used, group.engine, budget)
+        held = np.diagonal(
+            kv_bytes_per_seq(group.card, load.designs, group.used, load.context, stage=memory.stage)
+        )
+        places = np.maximum(memory.kv_bytes, 0.0) / np.maximum(held, 1.0)
+        return cls(memory, held, places, float(budget))
+
+    def capacity(self, kv_room: Floats | float) -> Floats:
+        """Sequences that fit on average, infinite where not one does: times are then as if it did."""
+        fit = self.sequences * kv_room
+        return np.where(fit >= 1, fit, np.inf)
+
+
+@dataclass(frozen=True)
+class Host:
+    """The figures of `Tuning` that act beside the step, shape (n,) or scalars."""
+
+    request_s: Floats | float
+    arrival_s: Floats | float
+    together: Floats | float
+
+
+def operate(cost: CostModel, load: Load, places: Places, role: Role) -> Estimate:
+    """The closed loop's steady state per server: the step is made linear at the batch that results."""
+    by, budget = cost.tuning, places.token_budget
+    capacity = places.capacity(by.kv_room)
+    batch = np.minimum(load.sequences, capacity)
+    for _ in range(ROUNDS):
+        step = cost.step_times(load.designs, batch, load.context, np.minimum(load.new, budget))
+        at = looped(step, load, capacity, budget, role, Host(by.request_s, by.arrival_s, by.together))
+        batch = next_batch(at, batch, load)
+    return at
+
+
+def next_batch(at: Estimate, batch: Floats, load: Load) -> Floats:
+    """Sequences that decode at once, shape (n,)."""
+    return np.clip(np.where(np.isfinite(at.sequences), at.sequences, batch), 0.5, load.sequences)
+
+
+def looped(
+    step: StepTimes, load: Load, capacity: Floats, token_budget: Floats | float, role: Role, host: Host
+) -> Estimate:
+    """Times of a closed loop at given step times, the host's share and crowds included."""
+    new, isl, osl = (x[:, None] for x in (load.new, load.isl, load.osl))
+    osl = np.ones_like(osl) if role == "prefill" else osl
+    at = closed_loop(
+        *(step, new, isl, osl, np.ones_like(new), load.sequences, token_budget),
+        role=role,
+        kv_tokens=capacity * load.context,
+        max_sequences=capacity,
+    )
+    if role == "decode":
+        return at
+    before = np.maximum(np.minimum(load.sequences, capacity) - 1, 0.0) / 2
+    crowd = np.asarray(host.together / (1 + np.asarray(host.together))) * before
+    waited = crowd[:, None] * (prefill_s(step, new, isl) + _column(host.arrival_s))
+    tpot = at.tpot_s
+    if role == "mixed":
+        steps = np.maximum(osl - 1, 1.0)
+        tpot = np.maximum(tpot - waited / steps, SHORTEST * tpot)
+        waited = (at.tpot_s - tpot) * steps
+    return replace(at, ttft_s=at.ttft_s + _column(host.request_s) + waited, tpot_s=tpot)
+
+
+def _column(x: Floats | float) -> Floats:
+    return np.asarray(x, dtype=np.float64).reshape(-1, 1)
