@@ -260,7 +260,7 @@ def test_a_closed_loop_keeps_littles_law_and_gains_from_company(
     e = closed_loop(times, isl, isl, osl, share, n, budget)
 
     inside = e.rate * ((e.ttft_s + (osl - 1) * e.tpot_s) @ share)
-    assert inside == pytest.approx(n, rel=0.02)
+    assert inside == pytest.approx(n, rel=0.025)
     assert (np.diff(e.rate) >= -1e-6 * e.rate[:-1]).all()
 
 
