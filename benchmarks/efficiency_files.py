@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.attention_fits import attention_fit
 from benchmarks.expert_fits import expert_fit
 from benchmarks.recurrent_fits import recurrent_fits
 from planner.cost.efficiency.reading import Fit
@@ -55,7 +56,9 @@ PEAK = {"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "w4a8_mxfp4_mxfp8": "f
 VANISHING = {"tau_ns": 1.0, "held_ns": 1.0, "ep_us": 0.1}
 """Terms as small as this are left out; 0.01 of any other."""
 
-ATTENTION = {"bf16": ["bfloat16/kv_bfloat16"], "fp8": ["fp8/kv_fp8", "bfloat16/kv_fp8"]}
+QUERIES = {"bf16": ["bf16"], "fp8": ["fp8", "bf16"]}
+"""Precision of the cache and of queries, the faster kind first."""
+
 HEADER = """\
 # {what}
 # Source: measurements from aiconfigurator, Copyright (c) NVIDIA CORPORATION & AFFILIATES, Apache-2.0, subset
@@ -95,10 +98,10 @@ def engines(fits: dict[str, Any], device: str) -> dict[str, Any]:
             continue
         found[engine] = {
             "gemm": weights(fits["gemm"], device, engine, cap_us=5.0 if device != "b60" else 25.0),
-            "decode": attention(fits["attention_generation"], device, engine),
-            "prefill": attention(fits["attention_context"], device, engine),
-            "mla_decode": mla(fits["mla"]["kernel"]["generation"], device, engine),
-            "mla_prefill": mla(fits["mla"]["kernel"]["context"], device, engine),
+            "decode": attention("decode", device, engine),
+            "prefill": attention("prefill", device, engine),
+            "mla_decode": mla("mla_decode", device, engine),
+            "mla_prefill": mla("mla_prefill", device, engine),
             "moe": experts(device, engine),
             **rows(recurrent_fits(device, engine)),
         }
@@ -135,28 +138,29 @@ def sources(engine: str) -> list[str]:
     return [engine, *(e for e in ("sglang", "vllm", "trtllm") if e != engine)]
 
 
-def attention(table: dict[str, Any], device: str, engine: str) -> dict[str, Any]:
-    """By KV precision and head size."""
-    kept: dict[str, Any] = defaultdict(dict)
-    beyond_bandwidth = table.get(device) if device == "a100_sxm" and engine == "trtllm" else None
-    for kv, names in ATTENTION.items():
+def attention(kernel: str, device: str, engine: str) -> dict[str, dict[int, Row]]:
+    """By KV precision and head size; TensorRT-LLM's on A100 beats the memory bandwidth and is left out."""
+    kept: dict[str, dict[int, Row]] = defaultdict(dict)
+    for cache, queries in QUERIES.items():
         for size in HEAD_DIMS:
-            for source, name in ((s, n) for s in sources(engine) for n in names):
-                row = table.get(device, {}).get(source, {}).get(name, {}).get(f"hd{size}")
-                if row and not (beyond_bandwidth and source == "trtllm"):
-                    kept[kv][size] = fit(row, "fp8" if name.startswith("fp8") else "bf16", cap_us=100.0)
+            for source, dtype in ((s, q) for s in sources(engine) for q in queries):
+                if (device, source, kernel) == ("a100_sxm", "trtllm", "decode"):
+                    continue
+                fit = attention_fit(kernel, device, source, (dtype, cache), size)
+                if fit:
+                    kept[cache][size] = row(fit)
                     break
     return dict(kept)
 
 
-def mla(table: dict[str, Any], device: str, engine: str) -> dict[str, Row]:
+def mla(kernel: str, device: str, engine: str) -> dict[str, Row]:
     """By KV precision: the attention kernel alone, its projections are GEMMs of their own."""
     kept = {}
-    for kv, theirs in {"bf16": "bfloat16", "fp8": "fp8"}.items():
+    for cache in QUERIES:
         for source in [engine, *(e for e in ("trtllm", "sglang", "vllm") if e != engine)]:
-            row = table.get(device, {}).get(source, {}).get(f"bfloat16/kv_{theirs}/gemm_none")
-            if row and row["t0_us"] < 60:
-                kept[kv] = fit(row, "bf16", cap_us=60.0)
+            fit = attention_fit(kernel, device, source, ("bf16", cache))
+            if fit:
+                kept[cache] = row(fit)
                 break
     return kept
 

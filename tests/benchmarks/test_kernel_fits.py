@@ -5,12 +5,15 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from benchmarks import attention_fits
 from benchmarks.efficiency_files import medians, row
 from benchmarks.expert_fits import as_case, commonest
 from benchmarks.kernel_fits import OPS, Case, fitted, held_out
 from benchmarks.recurrent_fits import in_layers, recurrent_fits
+from planner.cost.attention import Load, decode_work, prefill_work
 from planner.cost.compute import Work, kernel_s
 from planner.cost.efficiency.reading import Chip, Fit, as_fit
+from tests.cost.samples import GQA, MLA
 
 CHIP = Chip(1e12, {"bf16": 1e14})
 BOUNDS = {"memory": (0.1, 0.5, 1.0), "t0_s": (1e-6, 2e-5, 1e-4)}
@@ -84,6 +87,32 @@ def test_a_layer_is_its_convolution_and_its_faster_scan():
     layers = in_layers(table | {"kernel": kernels, "latency_ms": np.array([1.0, 5.0, 3.0, 9.0])})
 
     assert layers == {(4,) * 6: pytest.approx(4e-3)}
+
+
+@pytest.mark.parametrize(("mixer", "kind"), [(GQA, ""), (MLA, "mla_")])
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+def test_a_row_of_the_table_is_the_work_the_planner_counts(mixer, kind, phase):
+    """4 sequences at 3000 tokens, or 4 prompts of 1000 after 2000 cached ones."""
+    table = {
+        "num_heads": np.array([mixer.heads]),
+        "num_kv_heads": np.array([getattr(mixer, "kv_heads", mixer.heads)]),
+        "head_dim": np.array([128]),
+        "batch_size": np.array([4]),
+        "context_len": np.array([3000]),
+        "window_size": np.array([0]),
+        "new_tokens": np.array([1000]),
+        "prefix_len": np.array([2000]),
+    }
+    counted = getattr(attention_fits, kind + phase)(table, "fp8")
+    four, none, one = np.array([4.0]), np.zeros(1), np.ones(1, int)
+    if phase == "decode":
+        ours = decode_work(mixer, Load(four, np.array([3000.0]), none, none), one, "fp8")
+    else:
+        ours = prefill_work(mixer, Load(none, none, 1000 * four, np.array([2500.5])), one)
+
+    assert [counted.flops[0], counted.bytes[0], counted.items[0]] == pytest.approx(
+        [ours.flops[0], ours.bytes[0], ours.items[0]]
+    )
 
 
 @pytest.mark.skipif(not OPS.is_dir(), reason="no measurements beside the repository")
