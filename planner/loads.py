@@ -15,6 +15,7 @@ import numpy as np
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard
+from planner.cost.eras import engine_of
 from planner.cost.memory import Memory, default_tokens_per_step, device_bytes, kv_bytes_per_seq, room
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, Role, closed_loop, prefill_s
@@ -31,7 +32,7 @@ SHORTEST = 0.3
 @dataclass(frozen=True)
 class Group:
     """What rows must share to be computed at once; `card` and `node_class` are shared objects, compared as
-    such."""
+    such. `engine`: with its era (planner/cost/eras.py)."""
 
     card: ModelCard
     node_class: NodeClass
@@ -85,9 +86,9 @@ class Places:
     @classmethod
     def of(cls, group: Group, load: Load) -> Places:
         """Memory of the group's device under the load's designs."""
-        available = device_bytes(group.node_class.device)
-        budget = default_tokens_per_step(group.engine, available)
-        memory = room(group.card, available, load.designs, group.used, group.engine, budget)
+        available, engine = device_bytes(group.node_class.device), engine_of(group.engine)
+        budget = default_tokens_per_step(engine, available)
+        memory = room(group.card, available, load.designs, group.used, engine, budget)
         held = np.diagonal(
             kv_bytes_per_seq(group.card, load.designs, group.used, load.context, stage=memory.stage)
         )

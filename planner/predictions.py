@@ -22,6 +22,7 @@ from model_zoo import catalog
 from model_zoo.schema import Attention, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
 from planner.cost.bands import band
 from planner.cost.calibration import Calibration
+from planner.cost.eras import engine_of_era
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
@@ -144,7 +145,8 @@ def looked_up(row: Row) -> tuple[Group, Row]:
     )
     if row.kv_precision is None:
         used = replace(used, kv=usual_kv(used, device, row.engine))
-    return Group(card, usual_node(device.name), row.engine, row.role, used), row
+    engine = engine_of_era(row.engine, row.engine_version, device.generation)
+    return Group(card, usual_node(device.name), engine, row.role, used), row
 
 
 @lru_cache(maxsize=64)

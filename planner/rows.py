@@ -27,6 +27,7 @@ class Row:
     model: str
     device: str
     engine: str
+    engine_version: str
     precision: str | None
     gemm_precision: str | None
     moe_precision: str | None
@@ -56,6 +57,7 @@ def parse(cells: Mapping[str, str]) -> Row:
         model=_needed(cells, "model"),
         device=_needed(cells, "device"),
         engine="vllm" if engine == "any" else engine,
+        engine_version=cells.get("engine_version") or "",
         precision=_precision(cells, "precision", WEIGHT_BYTES),
         gemm_precision=_precision(cells, "gemm_precision", WEIGHT_BYTES),
         moe_precision=_precision(cells, "moe_precision", WEIGHT_BYTES),

@@ -84,7 +84,7 @@ def _check(found: Measurement, seen: dict[tuple[object, ...], str]) -> None:
     row = parse(found.cells)
     if reason := nonsense(found, row) or impossible(found):
         raise InputError(reason)
-    key = (row, found.cells.get("engine_version"), found.ttft_ms, found.tpot_ms)
+    key = (row, found.ttft_ms, found.tpot_ms)
     if key in seen:
         raise InputError(f"the same as {seen[key]}")
     seen[key] = found.where

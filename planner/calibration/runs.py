@@ -23,7 +23,7 @@ from planner.inputs.numbers import POSITIVE, number
 from planner.predictions import find_model
 from planner.rows import Row
 
-COLUMNS = (*(column.name for column in fields(Row)), "engine_version")
+COLUMNS = tuple(column.name for column in fields(Row))
 """Of the `predict` table (contracts.md, Tables)."""
 
 NEEDED = ("model", "device", "engine", "tp")

@@ -11,15 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from cluster_configs.schema import Device
 from model_zoo.schema import ModelCard, MoeFfn
+from planner.cost.efficiency.reading import OLD_ENGINES, load
 from planner.cost.shape import Precisions
-from planner.cost.tuning import Tuning
+from planner.cost.tuning import AS_MEASURED, Tuning
 
 SHIPPED = Path(__file__).parent / "calibration.yaml"
+
+POOLED = ("all", "generation", "gemm", "experts")
+"""Levels that speak of many engines at once."""
 
 Factors = Mapping[str, Mapping[str, Mapping[str, float]]]
 """Parameter → level → key → factor."""
@@ -61,21 +66,26 @@ class Traits:
 @dataclass(frozen=True)
 class Calibration:
     """Base values, factors, and `bands`: standard deviation of log(measured / predicted) by kind ("tpot",
-    "ttft"), level and key. `about`: where it comes from, as a plan states it."""
+    "ttft"), level and key. `old`: base values of engines of older eras (eras.py), which were fitted alone.
+    `about`: where it comes from, as a plan states it."""
 
     base: Tuning = field(default_factory=Tuning)
     factors: Factors = field(default_factory=dict)
     bands: Factors = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+    old: Mapping[str, Tuning] = field(default_factory=dict)
 
     def tuning(self, traits: Traits) -> Tuning:
-        """The parameters of such a server: base times its factors at every level."""
+        """The parameters of such a server: base times its factors at every level, but of an engine of an
+        older era only those that name it, the device or the model."""
+        base, own = self.old.get(traits.engine, self.base), traits.engine in self.old
+
+        def product(levels: Mapping[str, Mapping[str, float]]) -> float:
+            told = {level: keys for level, keys in levels.items() if not (own and level in POOLED)}
+            return prod(keys.get(traits.key(level), 1.0) for level, keys in told.items())
+
         return replace(
-            self.base,
-            **{
-                name: getattr(self.base, name) * self._product(levels, traits)
-                for name, levels in self.factors.items()
-            },
+            base, **{name: getattr(base, name) * product(levels) for name, levels in self.factors.items()}
         )
 
     def sigma(self, kind: str, traits: Traits) -> float:
@@ -84,12 +94,6 @@ class Calibration:
         for level, keys in self.bands[kind].items():  # from wide to narrow
             found = keys.get(traits.key(level), found)
         return found
-
-    def _product(self, levels: Mapping[str, Mapping[str, float]], traits: Traits) -> float:
-        product = 1.0
-        for level, keys in levels.items():
-            product *= keys.get(traits.key(level), 1.0)
-        return product
 
 
 @cache
@@ -103,4 +107,13 @@ def shipped() -> Calibration:
 def of_table(table: Mapping[str, Any]) -> Calibration:
     """A calibration from its plain form (the YAML file's)."""
     base = Tuning(**table.get("base", {}))
-    return Calibration(base, table["factors"], table["bands"], table.get("about", {}))
+    return Calibration(base, table["factors"], table["bands"], table.get("about", {}), old_engines())
+
+
+@cache
+def old_engines() -> Mapping[str, Tuning]:
+    """Kernels as measured, and each engine's own time (microseconds in the file)."""
+    return {
+        key: replace(AS_MEASURED, **{name.replace("_us", "_s"): 1e-6 * us for name, us in own.items()})
+        for key, own in load(OLD_ENGINES)["overheads"].items()
+    }

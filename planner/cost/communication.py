@@ -32,8 +32,8 @@ class Links:
         self.table: Table = efficiency.links
         self.flat: Table = efficiency.default_links
         self.tuning = efficiency.tuning
-        # a cluster may say its links are slower or faster than the device's usual ones
-        self.slower = 1e9 * node_class.device.intra_gb_per_s / self.intra
+        # a cluster may say its links are slower or faster than those measured
+        self.slower = 1e9 * efficiency.links_gb_per_s / self.intra
 
     def all_reduce_s(self, message_bytes: Floats, gpus: Ints) -> Floats:
         """Sum of `message_bytes` over `gpus` ranks, everywhere: within nodes, then across with 1/domain of it

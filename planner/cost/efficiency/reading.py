@@ -1,5 +1,8 @@
 """From a device and an engine to the fits of its kernels, falling back device -> generation -> datasheet.
 
+First comes what the device has of the engine's era (eras.py). llama.cpp's kernels are its own: the device's,
+those fitted on data-centre NVIDIA, the datasheet's. Kernels of the level "runs" were fitted to whole runs.
+
 Every kernel takes
 
     t = t0 + N(flops / (compute * peak), bytes / (memory * bandwidth), items * tau; p) + terms of its kind
@@ -14,17 +17,40 @@ activation bytes) / (quantise * bandwidth). A fused expert kernel adds `ep` wher
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from cluster_configs import devices
 from cluster_configs.schema import Device
+from planner.cost.eras import engine_of
 from planner.cost.tuning import AS_MEASURED, Tuning
 
 HERE = Path(__file__).parent
-Level = Literal["device", "generation", "datasheet"]
+Level = Literal["device", "runs", "generation", "datasheet"]
 Table = dict[Any, Any]
+
+OLD_ENGINES = "era/2024"
+"""File of what engines of 2024 add to a step, and of llama.cpp on `DATA_CENTRE`."""
+
+DATA_CENTRE = ("6.0", "7.0", "8.0", "9.0", "10.0", "10.3")
+"""NVIDIA's compute capabilities with HBM: llama.cpp reaches less of it than of a consumer card's GDDR."""
+
+SAME_SILICON = {
+    "a100-sxm-40gb": "a100-sxm",  # five stacks of HBM2 for HBM2e
+    "a800-sxm": "a100-sxm",  # fewer NVLinks
+    "h800-sxm": "h100-sxm",  # fewer NVLinks
+    "gh200-96gb": "h100-sxm",  # six stacks of HBM3 for five, beside a CPU
+    "gh200-144gb": "h200-sxm",  # the same beside a CPU
+    "mi325x": "mi300x",  # HBM3e for HBM3
+    "mi210": "mi250-die",  # one of the two dies on a card of its own
+    "mi250x-die": "mi250-die",  # all 110 compute units for 104
+}
+"""Devices that take another's kernels, since chip and form are the same: memory, links and peaks are their
+own. (PCIe and NVL forms run the chip at other clocks, H20 with half of its units: the generation's serve.)
+"""
 
 
 @dataclass(frozen=True)
@@ -74,25 +100,18 @@ class Chip:
 
 
 class Efficiency:
-    """The fits of one engine on one device."""
+    """The fits of one engine (or era of one) on one device."""
 
     def __init__(self, device: Device, engine: str, tuning: Tuning = AS_MEASURED) -> None:
         self.tuning = tuning
         self.known: dict[tuple[str, str, int | None], Fit] = {}
-        shelves: list[tuple[Level, str, Table]] = [
-            ("device", engine, load(device.name)),
-            ("generation", "any", load(f"generation/{device.generation}")),
-            ("datasheet", engine, load("datasheet")),
-            ("datasheet", "any", load("datasheet")),
-        ]
-        if (
-            engine == "llama.cpp"
-        ):  # its kernels are its own: nothing measured on another engine says much of them
-            shelves = shelves[2:]
-        self.shelves = [(level, file.get("engines", {}).get(name, {})) for level, name, file in shelves]
-        self.links: Table = load(device.name).get("links", {})
+        measured = devices.find(SAME_SILICON[device.name]) if device.name in SAME_SILICON else device
+        own = load(measured.name)
+        self.shelves = list(_shelves(device, own, engine))
+        self.links: Table = own.get("links", {}) | _kernels(own, engine).get("links", {})
+        self.links_gb_per_s = measured.intra_gb_per_s
         self.default_links: Table = load("datasheet")["links"]
-        self.power: Table = load(device.name).get("power") or load("datasheet")["power"]
+        self.power: Table = own.get("power") or load("datasheet")["power"]
 
     def fit(self, kernel: str, precision: str, head_dim: int | None = None) -> Fit:
         """The nearest fit of `kernel` at `precision`: the device's, its generation's, or the datasheet
@@ -114,6 +133,26 @@ class Efficiency:
             if row:
                 return as_fit(row, level)
         raise KeyError(f"no default for {kernel} at {precision}")
+
+
+def _shelves(device: Device, own: Table, engine: str) -> Iterator[tuple[Level, Table]]:
+    """Where to look for a kernel, in order: see the module docstring; `own` is the device's file."""
+    plain, level = engine_of(engine), own.get("level", "device")
+    if engine != plain:
+        yield level, _kernels(own, engine)
+    yield level, _kernels(own, plain)
+    if plain != "llama.cpp":
+        yield "generation", _kernels(load(f"generation/{device.generation}"), "any")
+    elif device.compute_capability in DATA_CENTRE:
+        yield "runs", _kernels(load(OLD_ENGINES), plain)
+    yield "datasheet", _kernels(load("datasheet"), plain)
+    yield "datasheet", _kernels(load("datasheet"), "any")
+
+
+def _kernels(file: Table, engine: str) -> Table:
+    """What a file says of an engine."""
+    found: Table = file.get("engines", {}).get(engine, {})
+    return found
 
 
 def tuned(fit: Fit, kernel: str, by: Tuning) -> Fit:
