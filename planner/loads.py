@@ -4,6 +4,9 @@ N requests are always in flight: a new one starts as soon as one ends, and those
 cache wait. At the start all come at once, and where lengths are alike they stay together: `together` says how
 much. A prompt in a crowd waits for half of it; its TTFT is longer by what its TPOT is shorter, as the crowd
 decodes without meeting prompts later on. Rows of one `Group` share all but parallelism, lengths, concurrency.
+
+Where a decode step emits e tokens of a sequence (speculative decoding), a request takes (osl - 1) / e of them
+at the same contexts.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard
+from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of
 from planner.cost.memory import Memory, default_tokens_per_step, device_bytes, kv_bytes_per_seq, room
 from planner.cost.model import CostModel
@@ -39,9 +43,15 @@ class Group:
     engine: str
     role: Role
     used: Precisions
+    draft_tokens: int = 0
+
+    def cost(self, calibration: Calibration | None = None) -> CostModel:
+        """The cost model of its servers."""
+        return CostModel(self.card, self.node_class, self.engine, self.used, calibration, self.draft_tokens)
 
     def __hash__(self) -> int:
-        return hash((id(self.card), id(self.node_class), self.engine, self.role, self.used))
+        own = (self.engine, self.role, self.used, self.draft_tokens)
+        return hash((id(self.card), id(self.node_class), *own))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Group) and hash(self) == hash(other) and self.card is other.card
@@ -57,6 +67,7 @@ class Load:
     new: Floats  # prompt tokens that the prefix cache does not have
     context: Floats  # mean over a request's life of decoding
     sequences: Floats  # in flight on one server
+    emitted: Floats  # tokens a decode step gives a sequence: one, and the drafted ones that are accepted
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Load:
@@ -70,7 +81,8 @@ class Load:
         hit = np.array([row.prefix_hit for row in rows])
         concurrency = np.array([row.concurrency for row in rows])
         new = np.maximum(isl * (1 - hit), 1.0)
-        return cls(designs, isl, osl, new, isl + osl / 2, concurrency / designs.attn_dp)
+        emitted = 1 + np.array([row.accepted_tokens for row in rows])
+        return cls(designs, isl, osl, new, isl + osl / 2, concurrency / designs.attn_dp, emitted)
 
 
 @dataclass(frozen=True)
@@ -131,16 +143,18 @@ def looped(
     step: StepTimes, load: Load, capacity: Floats, token_budget: Floats | float, role: Role, host: Host
 ) -> Estimate:
     """Times of a closed loop at given step times, the host's share and crowds included."""
-    new, isl, osl = (x[:, None] for x in (load.new, load.isl, load.osl))
+    single = 1 + (load.osl - 1) / load.emitted  # tokens that as many steps would give one by one
+    step = replace(step, sequence_s=step.sequence_s + step.context_s_per_token * (load.osl - single) / 2)
+    new, isl, osl = (x[:, None] for x in (load.new, load.isl, single))
     osl = np.ones_like(osl) if role == "prefill" else osl
     at = closed_loop(
         *(step, new, isl, osl, np.ones_like(new), load.sequences, token_budget),
         role=role,
-        kv_tokens=capacity * load.context,
+        kv_tokens=capacity * (load.isl + single / 2),
         max_sequences=capacity,
     )
     if role == "decode":
-        return at
+        return replace(at, tpot_s=at.tpot_s / load.emitted[:, None])
     before = np.maximum(np.minimum(load.sequences, capacity) - 1, 0.0) / 2
     crowd = np.asarray(host.together / (1 + np.asarray(host.together))) * before
     waited = crowd[:, None] * (prefill_s(step, new, isl) + _column(host.arrival_s))
@@ -149,7 +163,8 @@ def looped(
         steps = np.maximum(osl - 1, 1.0)
         tpot = np.maximum(tpot - waited / steps, SHORTEST * tpot)
         waited = (at.tpot_s - tpot) * steps
-    return replace(at, ttft_s=at.ttft_s + _column(host.request_s) + waited, tpot_s=tpot)
+    ttft = at.ttft_s + _column(host.request_s) + waited
+    return replace(at, ttft_s=ttft, tpot_s=tpot / load.emitted[:, None])
 
 
 def _column(x: Floats | float) -> Floats:

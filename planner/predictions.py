@@ -85,7 +85,7 @@ def predict_rows(
 
 def predict_group(group: Group, rows: Sequence[Row], calibration: Calibration | None) -> list[Prediction]:
     """Predictions of rows that differ only in parallelism, lengths and concurrency."""
-    cost = CostModel(group.card, group.node_class, group.engine, group.used, calibration)
+    cost = group.cost(calibration)
     load = Load.of(rows)
     places = Places.of(group, load)
     return _answers(cost, load, places, operate(cost, load, places, group.role), group.role)
@@ -100,7 +100,7 @@ def _answers(cost: CostModel, load: Load, places: Places, at: Estimate, role: Ro
     out = at.rate * load.designs.attn_dp * (1.0 if role == "prefill" else load.osl)
     in_cache = np.minimum(load.sequences, np.maximum(capacity, 1.0))
     used = memory.weights_bytes + memory.activation_bytes + memory.reserve_bytes + in_cache * held
-    prompts = at.sequences * load.new / load.osl
+    prompts = at.sequences * load.emitted * load.new / load.osl
     watts = cost.watts(
         load.designs, at.utilisation, at.sequences, load.context, prompts, load.isl - load.new / 2
     )
@@ -146,7 +146,7 @@ def looked_up(row: Row) -> tuple[Group, Row]:
     if row.kv_precision is None:
         used = replace(used, kv=usual_kv(used, device, row.engine))
     engine = engine_of_era(row.engine, row.engine_version, device.generation)
-    return Group(card, usual_node(device.name), engine, row.role, used), row
+    return Group(card, usual_node(device.name), engine, row.role, used, row.draft_tokens), row
 
 
 @lru_cache(maxsize=64)

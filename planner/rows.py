@@ -13,6 +13,7 @@ from planner.cost.reserve import ENGINES
 from planner.errors import InputError, nearest
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
 
+DRAFT = Range(low=0, high=64, whole=True)
 SHARE = Range(low=0.0, high=1.0 - 1e-9)
 CONCURRENCY = Range(low=0.0, high=1e9, open=True)
 
@@ -22,6 +23,7 @@ class Row:
     """A replica of pp stages and tp * attn_dp GPUs a stage; `concurrency` requests in flight on it.
 
     Precisions are None where the checkpoint's hold; `moe_tp`, `ep` are None where blank (see `expert_split`).
+    A decode step verifies `draft_tokens` beside the next one, of which it keeps `accepted_tokens` on average.
     """
 
     model: str
@@ -42,6 +44,8 @@ class Row:
     osl: int
     concurrency: float
     prefix_hit: float
+    draft_tokens: int
+    accepted_tokens: float
 
 
 def parse(cells: Mapping[str, str]) -> Row:
@@ -51,6 +55,7 @@ def parse(cells: Mapping[str, str]) -> Row:
     >>> row.engine, row.tp, row.isl, row.osl
     ('vllm', 2, 1024, 256)
     """
+    draft = _whole(cells, "draft_tokens", 0, DRAFT)
     engine = _choice(cells, "engine", (*ENGINES, "any"), "vllm")
     role: Role = _choice(cells, "role", get_args(Role), "mixed")  # type: ignore[assignment]
     return Row(
@@ -72,6 +77,8 @@ def parse(cells: Mapping[str, str]) -> Row:
         osl=_whole(cells, "osl", 256, TOKENS),
         concurrency=_number(cells, "concurrency", 1.0, CONCURRENCY),
         prefix_hit=_number(cells, "prefix_hit", 0.0, SHARE),
+        draft_tokens=draft,
+        accepted_tokens=_accepted(cells, draft),
     )
 
 
@@ -92,6 +99,13 @@ def expert_split(row: Row, has_experts: bool) -> Row:
     if moe_tp * ep != gpus:
         raise InputError(f"moe_tp * ep = {moe_tp * ep} must equal tp * attn_dp = {gpus}, a stage's GPUs")
     return replace(row, moe_tp=moe_tp, ep=ep)
+
+
+def _accepted(cells: Mapping[str, str], draft: int) -> float:
+    """Mean accepted of the drafted tokens a step: the model's and the prompts' affair, so it must be said."""
+    if draft and not cells.get("accepted_tokens"):
+        raise InputError(f"`accepted_tokens` is blank: how many of {draft} drafted a step, on average?")
+    return _number(cells, "accepted_tokens", 0.0, Range(low=0.0, high=float(draft)))
 
 
 def _needed(cells: Mapping[str, str], name: str) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.calibration import Calibration, Traits
-from planner.cost.model import CostModel
 from planner.cost.queueing import Role
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.cost.tuning import Tuning
@@ -117,8 +116,7 @@ class Bench:
 
     def _step(self, c: int, tuning: Tuning) -> StepTimes:
         cell = self.cells[c]
-        group, load = cell.group, cell.load
-        cost = CostModel(group.card, group.node_class, group.engine, group.used, Calibration(tuning))
+        load, cost = cell.load, cell.group.cost(Calibration(tuning))
         chunk = np.minimum(load.new, cell.places.token_budget)
         step = cost.step_times(load.designs, self.batches[c], load.context, chunk)
         return StepTimes(*(getattr(step, f.name) + np.zeros(len(cell.at)) for f in fields(StepTimes)))

@@ -54,7 +54,8 @@ def tpot_floor_ms(group: Group, row: Row, measured: Measurement) -> float:
     if measured.ttft_ms is not None and measured.tpot_ms is not None:
         busy = (row.osl - 1) * measured.tpot_ms
         decoding = float(load.sequences[0]) * busy / (measured.ttft_ms + busy)
-    return 1e3 * float(_cost(group).floor_s(load.designs, decoding, load.context, 0.0, 0.0)[0])
+    step = _cost(group).floor_s(load.designs, decoding, load.context, 0.0, 0.0)
+    return 1e3 * float((step / load.emitted)[0])
 
 
 def _guess(value: float, floor: float, otherwise: str) -> str:
@@ -63,4 +64,4 @@ def _guess(value: float, floor: float, otherwise: str) -> str:
 
 @lru_cache(maxsize=64)
 def _cost(group: Group) -> CostModel:
-    return CostModel(group.card, group.node_class, group.engine, group.used)
+    return group.cost()

@@ -26,18 +26,25 @@ SCAN_CHUNK = 64
 
 @dataclass(frozen=True)
 class Load:
-    """Of one micro-batch on one server: `sequences` decoding at mean `context`, and `tokens` of prompts that
-    attend to `keys` tokens each on average. Shape (n,) each."""
+    """Of one micro-batch on one server: `sequences` decoding at mean `context`, each by so many `queries` at
+    once (more than one where drafted tokens are verified), and `tokens` of prompts that attend to `keys`
+    tokens each on average. Shape (n,) each."""
 
     sequences: Floats
     context: Floats
     tokens: Floats
     keys: Floats
+    queries: float = 1.0
+
+    @property
+    def decoded(self) -> Floats:
+        """Tokens that decoding sequences compute."""
+        return self.sequences * self.queries
 
     @property
     def rows(self) -> Floats:
         """Tokens in the GEMMs."""
-        return self.sequences + self.tokens
+        return self.decoded + self.tokens
 
 
 def entries(mixer: Cached, context: Floats) -> Floats:
@@ -56,8 +63,8 @@ def entries(mixer: Cached, context: Floats) -> Floats:
 
 
 def decode_work(mixer: Cached, load: Load, tp: Ints, kv: str) -> Work:
-    """One new token of every sequence against its cache: bytes are the cache's, items are (sequence, KV head)
-    pairs.
+    """The new tokens of every sequence against its cache, which is read once: bytes are the cache's, items
+    are (sequence, KV head) pairs.
 
     MLA: every head meets the latent itself, 2*heads*(2*rank + rope) FLOPs an entry, and no rank holds less
     than all.
@@ -65,12 +72,13 @@ def decode_work(mixer: Cached, load: Load, tp: Ints, kv: str) -> Work:
     heads = mixer.heads / tp
     read = load.sequences * entries(mixer, load.context)
     cache = read * kv_elements_per_token(mixer) / np.minimum(tp, kv_shards(mixer)) * KV_BYTES[kv]
+    pairs = read * load.queries
     if isinstance(mixer, Mla):
         wide = 2 * mixer.kv_lora_rank + mixer.qk_rope
-        return Work(2 * heads * wide * read, cache + 2 * load.sequences * heads * wide, load.sequences)
+        return Work(2 * heads * wide * pairs, cache + 2 * load.decoded * heads * wide, load.sequences)
     wide = mixer.head_dim + v_dim(mixer)
     kv_heads = np.maximum(mixer.kv_heads / tp, 1.0)
-    return Work(2 * heads * wide * read, cache + 2 * load.sequences * heads * wide, load.sequences * kv_heads)
+    return Work(2 * heads * wide * pairs, cache + 2 * load.decoded * heads * wide, load.sequences * kv_heads)
 
 
 def prefill_work(mixer: Cached, load: Load, tp: Ints) -> Work:
@@ -96,7 +104,7 @@ def index_work(mixer: Cached, indexer: Indexer, load: Load, kv: str) -> Work:
     """Scoring of all index keys by every query, whole on each rank; keys of prompts are read once a 128-query
     tile."""
     compress = (mixer.compress if isinstance(mixer, Attention) else None) or 1
-    pairs = (load.sequences * load.context + load.tokens * load.keys) / compress
+    pairs = (load.decoded * load.context + load.tokens * load.keys) / compress
     read = (load.sequences * load.context + load.tokens * load.keys / 128) / compress
     element_bytes = KV_BYTES[kv] * indexer.head_dim
     return Work(2.0 * indexer.heads * indexer.head_dim * pairs, read * element_bytes, load.rows)
@@ -109,12 +117,12 @@ def recurrent_kind(mixer: Recurrent) -> str:
 
 
 def recurrent_decode_work(mixer: Recurrent, load: Load, tp: Ints) -> Work:
-    """State read and written a decoded token, by convolution and state update together; the context does not
-    count."""
+    """State read once and written a decoded token (each is kept until it is known which are accepted), by
+    convolution and state update together; the context does not count."""
     cells, channels, out, _ = _recurrent_sizes(mixer)
     shards = np.minimum(tp, kv_shards(mixer))
-    moved = 2.0 * state_bytes_per_seq(mixer) + 2.0 * (3 * channels + out)
-    return Work(6.0 * cells * load.sequences / shards, moved * load.sequences / shards, load.sequences * 0.0)
+    moved = (1 + load.queries) * state_bytes_per_seq(mixer) + 2.0 * (3 * channels + out) * load.queries
+    return Work(6.0 * cells * load.decoded / shards, moved * load.sequences / shards, load.sequences * 0.0)
 
 
 def recurrent_prefill_work(mixer: Recurrent, load: Load, tp: Ints) -> Work:

@@ -7,6 +7,8 @@ shapes (n,).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
@@ -77,11 +79,23 @@ class Layers:
             return t + np.where(designs.attn_dp > 1, exchange, all_reduce)
         return t + all_reduce
 
-    def head_s(self, sequences: Floats, designs: Designs) -> Floats:
-        """Seconds of the LM head: one row a sequence."""
+    def head_s(self, rows: Floats, designs: Designs) -> Floats:
+        """Seconds of the LM head: one row a decoded token."""
         gemm = Gemm("lm_head", self.card.vocab, self.card.hidden, "out")
         name = self.precision.lm_head
-        return self._gemms_s([(name, sharded(gemm, designs.tp, self.precision.bytes(name)))], sequences)
+        return self._gemms_s([(name, sharded(gemm, designs.tp, self.precision.bytes(name)))], rows)
+
+    def draft_s(self, load: Load, tokens: int, designs: Designs) -> Floats:
+        """Seconds of drafting `tokens` for every sequence, one after the other, by a layer like the last and
+        the LM head (a multi-token-prediction module, or an EAGLE head). The first pass takes in all tokens of
+        the step."""
+        layer, one = self.card.stack[-1], replace(load, tokens=0 * load.tokens, queries=1.0)
+        again = self.layer_s(layer, one, designs) if tokens > 1 else 0.0
+        return (
+            self.layer_s(layer, load, designs)
+            + (tokens - 1) * again
+            + tokens * self.head_s(load.sequences, designs)
+        )
 
     def works(self, layer: Layer, load: Load, designs: Designs) -> list[tuple[float, Work]]:
         """All FLOPs and bytes of a layer with the peak FLOP/s they could run at: what `roofline` adds up."""

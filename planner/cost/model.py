@@ -4,6 +4,9 @@ A step is one engine iteration of a server (an attention-dp rank with its stages
 Every distinct layer is timed once and counted as often as a stage has it; a step takes the fullest stage.
 With pp stages it is one round of pp micro-batches: pp times the fullest stage, and the hops of one token's
 way.
+
+With speculative decoding a step verifies 1 + `draft_tokens` tokens of every sequence, whose cache it reads
+once, and drafts the next ones; how many of them are accepted is the load's business (planner/loads.py).
 """
 
 from __future__ import annotations
@@ -43,8 +46,10 @@ class CostModel:
         engine: str,
         precisions: Precisions,
         calibration: Calibration | None = None,
+        draft_tokens: int = 0,
     ) -> None:
         self.card, self.node_class, self.engine, self.precisions = card, node_class, engine, precisions
+        self.draft_tokens = draft_tokens
         self.chip = Chip.of(node_class.device)
         self.calibration = calibration or shipped()
         self.traits = Traits.of(card, node_class.device, engine, precisions)
@@ -183,7 +188,7 @@ class CostModel:
         the fullest stage, and never less than one micro-batch's way through all stages.
         """
         k = np.where(new > 0, designs.pp, np.clip(b, 1.0, designs.pp))
-        load = Load(b / k, ctx, new / k, keys)
+        load = Load(b / k, ctx, new / k, keys, 1.0 + self.draft_tokens)
         fullest, all_stages = self._stages_s(designs, load)
         hop = np.where(designs.pp > 1, designs.pp * self.links.hop_s(self._message(load), designs.gpus), 0.0)
         kernels = np.maximum(k * fullest, all_stages)
@@ -198,9 +203,12 @@ class CostModel:
 
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         """Seconds of one micro-batch on the fullest stage and on all stages, shape (n,): their layers, on the
-        last the LM head."""
+        last the LM head and drafting."""
         per_layer = np.stack([self.layers.layer_s(kind, load, designs) for kind in self.kinds], axis=1)
-        return self._over_stages(designs, per_layer, self.layers.head_s(load.sequences, designs))
+        head = self.layers.head_s(load.decoded, designs)
+        if self.draft_tokens:
+            head = head + self.layers.draft_s(load, self.draft_tokens, designs)
+        return self._over_stages(designs, per_layer, head)
 
     def _over_stages(self, designs: Designs, per_layer: Floats, head: Floats) -> tuple[Floats, Floats]:
         """Largest and sum over each design's stages of a quantity by layer kind (n, kinds), with `head` (n,)
@@ -220,7 +228,7 @@ class CostModel:
 
         Weights count once although every micro-batch reads them: a bound, not an estimate.
         """
-        load = Load(b, ctx, new, keys)
+        load = Load(b, ctx, new, keys, 1.0 + self.draft_tokens)
         none = np.zeros(len(designs))
         busy = []
         for kind in self.kinds:
