@@ -1,58 +1,56 @@
 """Predictions against public serving runs, scored: `python -m benchmarks.accuracy`.
 
-Errors, bands, picks and layout orderings as `benchmarks/scores` defines them, over the clean aggregated rows
-(`benchmarks/truth.py`).
+Every row is predicted by parameters fitted without its group (`benchmarks/held_out.py`): a model, its twins
+included, on a device; and, in the first table, a whole model or a whole device. Errors, bands, picks and
+layout orderings as `benchmarks/scores` defines them, over the clean aggregated rows (`benchmarks/truth.py`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
-import numpy as np
-
-from benchmarks.scores.held import Z80, Held, Row
+from benchmarks.fit import fitted
+from benchmarks.held_out import as_held, bench_of, predictions, sigmas
+from benchmarks.scores.errors import errors
+from benchmarks.scores.held import KINDS, Held
+from benchmarks.scores.render import share, signed, table
 from benchmarks.scores.report import score
-from benchmarks.truth import RUNS, as_asked, clean_rows
-from planner.predictions import Prediction, predict_rows
+from benchmarks.truth import RUNS, clean_rows, group_of
 
 
 def main() -> None:
-    """Read, predict, score, print."""
+    """Read, fit, predict without each group, score, print."""
     if not RUNS.is_file():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
-    print(score(in_sample(clean_rows())))
-
-
-def in_sample(rows: Sequence[Row]) -> Held:
-    """`rows` predicted by the model as it ships, which has seen them; those it refuses go to stderr."""
-    answers = predict_rows([as_asked(dict(row)) for row in rows])
-    answered: list[tuple[Row, Prediction]] = []
-    for row, answer in zip(rows, answers, strict=True):
-        if isinstance(answer, Prediction):
-            answered.append((row, answer))
-        else:
-            print(f"row {row['row_id']}: {answer.message}", file=sys.stderr)
-
-    def given(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.array([getattr(prediction, name) for _, prediction in answered])
-
-    def measured(kind: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.array([float(row[f"silicon_{kind}_ms"]) for row, _ in answered])
-
-    def sigma(kind: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.log(given(f"{kind}_ms_high") / given(f"{kind}_ms_low")) / (2 * Z80)
-
-    return Held(
-        [row for row, _ in answered],
-        measured("tpot"),
-        measured("ttft"),
-        given("tpot_ms"),
-        given("ttft_ms"),
-        sigma("tpot"),
-        sigma("ttft"),
+    rows = clean_rows()
+    bench = bench_of(rows)
+    fit = fitted(bench)
+    engines = [row["backend"] for row in rows]
+    folds = {
+        "model x device": [group_of(row) for row in rows],
+        "model": [(row["family"],) for row in rows],
+        "device": [(row["system"],) for row in rows],
+    }
+    held = {}
+    for name, groups in folds.items():
+        predicted = predictions(fit, groups)
+        band = sigmas(bench.measured - predicted, engines, groups)
+        held[f"without its {name}"] = as_held(rows, bench.measured, predicted, band)
+    spread = sigmas(bench.measured - fit.here, engines, [(str(i % 10),) for i in range(len(rows))])
+    held["in sample"] = as_held(rows, bench.measured, fit.here, spread)
+    print(
+        f"{summary(held)}\n\nBelow: without its model x device\n\n{score(held['without its model x device'])}"
     )
+
+
+def summary(held: dict[str, Held]) -> str:
+    """One line a way of holding out."""
+    lines = []
+    for name, one in held.items():
+        found = [errors(one.predicted(kind), one.measured(kind)) for kind in KINDS]
+        lines.append([name, *(c for e in found for c in (share(e.median), share(e.p90), signed(e.bias)))])
+    return table(["fitted", *(f"{k} {what}" for k in KINDS for what in ("median", "P90", "bias"))], lines)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.held_out import bench_of, predictions
+from benchmarks.held_out import as_held, bench_of, predictions, sigmas
+from benchmarks.scores.picks import flattery, pick
 from benchmarks.truth import RUNS, clean_rows, group_of
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.fitting import Fit, Noise, Spread
@@ -83,7 +84,7 @@ def bands(errors: Floats, engines: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def written(fit: Fit, bands: dict[str, Any], about: dict[str, Any]) -> str:
+def written(fit: Fit, bands: dict[str, Any], picked: float, about: dict[str, Any]) -> str:
     """The YAML text: factors to three digits, those within half a per cent of 1 left out."""
     factors: dict[str, Any] = {}
     for effect, value in zip(fit.effects, np.exp(fit.x).tolist(), strict=True):
@@ -95,6 +96,7 @@ def written(fit: Fit, bands: dict[str, Any], about: dict[str, Any]) -> str:
         factors.setdefault(name, {}).setdefault("engine", {}).update(levels)
     lines = [*HEADER.splitlines(), "about:", *(f"  {key}: {value}" for key, value in about.items()), "base:"]
     lines += [f"  {f.name}: {getattr(Tuning(), f.name):g}" for f in fields(Tuning)]
+    lines.append(f"picked: {picked:g}")
     for title, table in (("factors", factors), ("bands", bands)):
         lines.append(f"{title}:")
         for name, levels in table.items():
@@ -124,7 +126,10 @@ def main() -> None:
     for kind, column in (("ttft", TTFT), ("tpot", TPOT)):
         size = np.abs(np.expm1(-errors[:, column]))
         about[f"held_out_{kind}"] = f"median {np.median(size):.1%}, P90 {np.quantile(size, 0.9):.1%}"
-    text = written(fit, bands(errors, [r["backend"] for r in rows]), about)
+    engines = [r["backend"] for r in rows]
+    scored = as_held(rows, bench.measured, held, sigmas(errors, engines, [group_of(r) for r in rows]))
+    chosen, every = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
+    text = written(fit, bands(errors, engines), round(chosen - every, 3), about)
     SHIPPED.write_text(text, encoding="utf-8")
     print(f"{SHIPPED.name}: " + "; ".join(f"{k} {v}" for k, v in about.items() if k.startswith("held_out")))
 

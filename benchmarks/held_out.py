@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.scores.held import Held
+from benchmarks.scores.held import Z80, Held
 from benchmarks.truth import Row, as_asked
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.fitting import Fit, calibrated
-from planner.cost.calibration import Calibration
 from planner.cost.shape import Floats
 from planner.predictions import looked_up
 from planner.rows import parse
@@ -49,6 +48,13 @@ def as_held(rows: Sequence[Row], measured: Floats, predicted: Floats, sigma: Flo
     )
 
 
-def plain(base: Calibration) -> Calibration:
-    """Only the base values of a calibration."""
-    return Calibration(base.base, {}, base.bands)
+def sigmas(errors: Floats, engines: Sequence[str], groups: Keys) -> Floats:
+    """The band of each row, (n, 2): from the errors of its engine's rows in all groups but its own."""
+    out = np.zeros_like(errors)
+    names = np.array([" ".join(group) for group in groups])
+    engine = np.array(list(engines))
+    for name, of in {(n, e) for n, e in zip(names.tolist(), engine.tolist(), strict=True)}:
+        others = errors[(names != name) & (engine == of)]
+        rest = others if len(others) else errors[names != name]
+        out[(names == name) & (engine == of)] = np.quantile(np.abs(rest), 0.8, axis=0) / Z80
+    return out

@@ -20,7 +20,7 @@ from benchmarks.scores.render import share, signed, table
 
 ONE_VERSION = (*PROBLEM, "backend_version")
 LIMITS_MS = (8.0, 10.0, 15.0, 20.0, 30.0, 50.0)
-RISKS = (0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.02)
+RISKS = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.02)
 MARKS = ((0.18, "18 %"), (0.05, "5 %"))
 """Shares of broken limits at which the loss is asked for; the first is what the vendor's planner breaks."""
 

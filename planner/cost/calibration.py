@@ -67,13 +67,15 @@ class Traits:
 class Calibration:
     """Base values, factors, and `bands`: standard deviation of log(measured / predicted) by kind ("tpot",
     "ttft"), level and key. `old`: base values of engines of older eras (eras.py), which were fitted alone.
-    `about`: where it comes from, as a plan states it."""
+    `about`: where it comes from, as a plan states it. `picked`: how much larger log(predicted / measured) of
+    tokens/s is over what a planner picks than over all runs: choosing among predictions flatters."""
 
     base: Tuning = field(default_factory=Tuning)
     factors: Factors = field(default_factory=dict)
     bands: Factors = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     old: Mapping[str, Tuning] = field(default_factory=dict)
+    picked: float = 0.0
 
     def tuning(self, traits: Traits) -> Tuning:
         """The parameters of such a server: base times its factors at every level, but of an engine of an
@@ -107,7 +109,14 @@ def shipped() -> Calibration:
 def of_table(table: Mapping[str, Any]) -> Calibration:
     """A calibration from its plain form (the YAML file's)."""
     base = Tuning(**table.get("base", {}))
-    return Calibration(base, table["factors"], table["bands"], table.get("about", {}), old_engines())
+    return Calibration(
+        base,
+        table["factors"],
+        table["bands"],
+        table.get("about", {}),
+        old_engines(),
+        table.get("picked", 0.0),
+    )
 
 
 @cache

@@ -104,7 +104,7 @@ class CostModel:
         by_sequence = (more - fewer) / (2 * SPREAD * b)
         slope = np.clip(by_sequence, 0.0, np.maximum(here - SHORTEST_STEP_S, 0.0) / b)
         per_context = np.clip(by_context, 0.0, slope / ctx)
-        per_sequence = slope - per_context * ctx
+        per_sequence = np.maximum(slope - per_context * ctx, 0.0)
         per_pair = np.maximum((meeting - alone) / (new * keys), 0.0)
         per_token = np.maximum((meeting - here) / new - per_pair * keys, 0.0)
         t0 = np.maximum(here - slope * b, 0.0)

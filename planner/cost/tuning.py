@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields
 class Tuning:
     """Factors (1: as measured alone) and seconds.
 
-    kernels: all kernels; gemm_flops, gemm_bytes: GEMMs (those of experts too) where FLOPs or bytes bound
-    them; decode_attention, prompt_attention, experts, recurrent: those kernels; launch, expert_launch: the
-    fixed time of kernels; messages: collectives.
+    kernels: all kernels; gemm_flops, gemm_bytes: GEMMs where FLOPs or bytes bound them; decode_attention,
+    prompt_attention, experts, recurrent: those kernels; launch, expert_launch: the fixed time of kernels;
+    messages: collectives.
     message_wait_s: wait for the slowest rank before each collective, a doubling of ranks; step_s: scheduling,
     launching and sampling of a step that the GPU waits for; sequence_s: the same a decoding sequence;
     prompt_layer_s: a step with prompts runs without captured graphs, a layer; request_s: from arrival to
@@ -57,7 +57,7 @@ class Tuning:
             case "gemm":
                 own = (self.gemm_flops, self.gemm_bytes)
             case "moe":
-                own = (self.gemm_flops * self.experts, self.gemm_bytes * self.experts)
+                own = (self.experts, self.experts)
             case "decode" | "mla_decode":
                 own = (self.decode_attention, self.decode_attention)
             case "prefill" | "mla_prefill":

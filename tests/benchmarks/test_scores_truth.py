@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from benchmarks import accuracy
+from benchmarks.held_out import as_held, bench_of, sigmas
 from benchmarks.truth import RUNS, as_asked, clean_rows, config, group_of
 from planner.rows import parse
 
@@ -38,13 +40,13 @@ def test_two_families_never_have_the_same_shape(rows):
 
 
 @needs_runs
-def test_in_sample_predictions_keep_rows_and_their_order(rows):
+def test_the_bench_keeps_rows_and_their_order(rows):
     some = rows[::300]
-    held = accuracy.in_sample(some)
+    bench = bench_of(some)
+    held = as_held(some, bench.measured, bench.measured, np.full((len(some), 2), 0.1))
 
-    assert [row["row_id"] for row in held.rows] == [row["row_id"] for row in some]
     assert held.measured_tpot == pytest.approx([float(row["silicon_tpot_ms"]) for row in some])
-    assert (held.sigma_ttft > 0).all()
+    assert held.measured_ttft == pytest.approx([float(row["silicon_ttft_ms"]) for row in some])
 
 
 def test_without_measurements_it_says_so(monkeypatch, capsys, tmp_path):
@@ -53,3 +55,12 @@ def test_without_measurements_it_says_so(monkeypatch, capsys, tmp_path):
 
     out, err = capsys.readouterr()
     assert (out, err) == ("", "skipped: no measurements beside the repository\n")
+
+
+def test_a_row_has_no_say_in_its_own_band():
+    """Two groups of one engine: each gets the other's spread."""
+    errors = np.array([[0.1, 0.1]] * 5 + [[1.0, 0.5]] * 5)
+    found = sigmas(errors, ["vllm"] * 10, [("a",)] * 5 + [("b",)] * 5)
+
+    assert found[0] == pytest.approx(np.array([1.0, 0.5]) / 1.2816, rel=1e-3)
+    assert found[9] == pytest.approx(np.array([0.1, 0.1]) / 1.2816, rel=1e-3)

@@ -1,0 +1,114 @@
+"""Fits find what made the measurements, pool what they share, and shrug off what is wild."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from planner.calibration.bench import TPOT, Bench
+from planner.calibration.fitting import Fit, Noise, calibrated
+from planner.cost.calibration import Calibration, Traits
+from planner.cost.tuning import Tuning
+from planner.predictions import looked_up
+from planner.rows import parse
+
+SPREAD = {"kernels": {"engine": 0.3, "engine+device": 0.1}, "request_s": {"engine": 1.0}}
+NOISE = Noise(ttft=0.05, tpot=0.02, ttft_group=0.01, tpot_group=0.001)
+
+
+def table(engines=("vllm", "trtllm"), devices=("h100-sxm", "b200-sxm")):
+    cells = [
+        {
+            "model": "llama-3.1-8b",
+            "device": d,
+            "engine": e,
+            "tp": t,
+            "isl": "1024",
+            "osl": "256",
+            "concurrency": c,
+        }
+        for e in engines
+        for d in devices
+        for t in ("1", "2")
+        for c in ("1", "8", "32", "128")
+    ]
+    return [looked_up(parse(row)) for row in cells]
+
+
+def measured(rows, truth: Calibration, noise: float = 0.0, seed: int = 0) -> Bench:
+    """A bench whose figures the `truth` made."""
+    bench = Bench(rows, np.zeros((len(rows), 2)))
+    tunings = bench.tunings(truth)
+    bench.settle(tunings)
+    times = bench.log_times(tunings)
+    return Bench(rows, times + noise * np.random.default_rng(seed).normal(size=times.shape))
+
+
+def test_the_bench_says_what_predict_says():
+    from planner.predictions import predict_group
+
+    rows = table(engines=("vllm",), devices=("h100-sxm",))
+    bench = Bench(rows, np.zeros((len(rows), 2)))
+    tunings = bench.tunings(Calibration(bands={"tpot": {"all": {"all": 0.1}}, "ttft": {"all": {"all": 0.1}}}))
+    bench.settle(tunings, rounds=5)
+    bands = {kind: {"all": {"all": 0.1}} for kind in ("tpot", "ttft")}
+    said = predict_group(rows[0][0], [row for _, row in rows], Calibration(bands=bands))
+
+    assert np.exp(bench.log_times(tunings)[:, TPOT]) == pytest.approx([p.tpot_ms for p in said], rel=1e-3)
+
+
+def test_a_fit_finds_the_factors_that_made_the_figures():
+    factors = {"kernels": {"engine": {"vllm": 1.3, "trtllm": 0.9}}, "request_s": {"engine": {"vllm": 2.0}}}
+    bench = measured(table(), Calibration(factors=factors), noise=0.01)
+    found = Fit(bench, Calibration(), SPREAD, NOISE).run()
+    made = calibrated(Calibration(), found.effects, found.x)
+
+    for engine, kernels, request_s in (("vllm", 1.3, 0.1), ("trtllm", 0.9, 0.05)):
+        tuning = made.tuning(Traits(engine, "hopper", "h100-sxm", "bf16", "none", "llama-3.1-8b"))
+        assert tuning.kernels == pytest.approx(kernels, rel=0.03)
+        assert tuning.request_s == pytest.approx(request_s, rel=0.15)
+
+
+def test_one_wild_row_in_ten_hardly_moves_it():
+    bench = measured(table(), Calibration(factors={"kernels": {"engine": {"vllm": 1.2}}}), noise=0.01)
+    bench.measured[::10, TPOT] += 1.5
+    found = Fit(bench, Calibration(), SPREAD, NOISE).run()
+    tuning = calibrated(Calibration(), found.effects, found.x).tuning(bench.cells[0].traits)
+
+    assert tuning.kernels == pytest.approx(1.2, rel=0.04)
+
+
+def test_a_device_never_seen_takes_what_its_engine_says_and_is_less_sure():
+    bench = measured(
+        table(devices=("h100-sxm",)), Calibration(factors={"kernels": {"engine": {"vllm": 1.3}}})
+    )
+    found = Fit(bench, Calibration(), SPREAD, NOISE).run()
+    made = calibrated(Calibration(), found.effects, found.x)
+    seen = Traits("vllm", "hopper", "h100-sxm", "bf16", "none", "llama-3.1-8b")
+    unseen = replace(seen, device="b200-sxm", generation="blackwell_dc")
+
+    assert 1.15 < made.tuning(unseen).kernels <= made.tuning(seen).kernels
+    named = [(e.level, e.key) for e in found.effects if e.parameter == "kernels"]
+    both = [named.index(("engine", "vllm")), named.index(("engine+device", "vllm h100-sxm"))]
+    spread = found.covariance[np.ix_(both, both)]
+    assert spread.sum() < spread[0, 0] + 0.1**2  # of the sum on the seen device, and on one without its own
+
+
+def test_rows_left_out_have_no_say():
+    truth = Calibration(factors={"kernels": {"engine": {"vllm": 1.3}}})
+    bench = measured(table(), truth)
+    bench.measured[:4, TPOT] += 0.7
+    keep = np.arange(len(bench)) >= 4
+    without = Fit(bench, Calibration(), SPREAD, NOISE).run(keep)
+    clean = Fit(measured(table(), truth), Calibration(), SPREAD, NOISE).run(keep)
+
+    assert without.x == pytest.approx(clean.x, abs=1e-6)
+
+
+def test_a_level_narrower_knows_better_in_bands():
+    bands = {"tpot": {"all": {"all": 0.2}, "engine": {"vllm": 0.1}}}
+    known = Calibration(Tuning(), {}, bands)
+    traits = Traits("vllm", "hopper", "h100-sxm", "bf16", "none", "x")
+
+    assert known.sigma("tpot", traits) == 0.1
+    assert known.sigma("tpot", replace(traits, engine="sglang")) == 0.2

@@ -1,0 +1,53 @@
+"""Closed loops: crowds move time from the tokens to the first one, and KV room decides who waits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from planner.cost.calibration import Calibration
+from planner.cost.model import CostModel
+from planner.cost.tuning import Tuning
+from planner.loads import Load, Places, operate
+from planner.predictions import looked_up
+from planner.rows import parse
+
+ROW = {"model": "llama-3.1-8b", "device": "h100-sxm", "tp": "1", "isl": "2048", "osl": "256"}
+
+
+def served(tuning: Tuning, concurrency: str = "32", **cells: str):
+    group, row = looked_up(parse(ROW | {"concurrency": concurrency} | cells))
+    load = Load.of([row])
+    cost = CostModel(group.card, group.node_class, group.engine, group.used, Calibration(tuning))
+    return operate(cost, load, Places.of(group, load), group.role)
+
+
+def test_a_crowd_waits_for_its_first_tokens_and_is_as_long_in_the_server():
+    alone, crowd = (served(Tuning(together=odds)) for odds in (1e-9, 1.0))
+    total = [float(e.ttft_s[0, 0] + 255 * e.tpot_s[0, 0]) for e in (alone, crowd)]
+
+    assert crowd.ttft_s > 2 * alone.ttft_s
+    assert crowd.tpot_s < alone.tpot_s
+    assert total[1] == pytest.approx(total[0], rel=1e-6)
+    assert crowd.rate == pytest.approx(alone.rate)
+
+
+def test_one_request_has_no_crowd():
+    alone, crowd = (served(Tuning(together=odds), concurrency="1") for odds in (1e-9, 1.0))
+
+    assert crowd.ttft_s == pytest.approx(alone.ttft_s)
+    assert crowd.tpot_s == pytest.approx(alone.tpot_s)
+
+
+def test_more_room_for_kv_shortens_the_wait_outside():
+    waits = [float(served(Tuning(kv_room=r), "1024").ttft_s[0, 0]) for r in (0.8, 1.0, 1.3)]
+
+    assert waits == sorted(waits, reverse=True)
+    assert waits[0] > 1.1 * waits[2]
+
+
+def test_the_host_adds_its_time_to_first_tokens_only():
+    slow, fast = (served(replace(Tuning(), request_s=s)) for s in (0.5, 0.1))
+
+    assert slow.ttft_s - fast.ttft_s == pytest.approx(np.array([[0.4]]))
+    assert slow.tpot_s == pytest.approx(fast.tpot_s)
