@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.peers.answer import Answer, Case, Clock, adapter
+from benchmarks.peers.answer import Answer, Case, Clock, adapter, stated
 from benchmarks.peers.table import Line, table
 from planner.errors import InputError
 
@@ -56,6 +56,7 @@ def _read(path: Path) -> Case:
         case = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read the case: {error}", str(path)) from None
+    case = stated(case) if isinstance(case, dict) else case
     if not isinstance(case, dict) or not isinstance(case.get("problem"), dict):
         raise InputError("not a case: no `problem` in it", str(path))
     return case

@@ -14,6 +14,8 @@ from planner.errors import InputError
 
 Case = dict[str, Any]
 NOT_ADAPTERS = {"__init__", "__main__", "answer", "measured", "table"}
+FAMILIES = {"hexgen3": "hexgen", "layer-placement": "helix"}
+"""How the `family` of a case that names no peer begins, and whose it is."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,17 @@ class Clock:
 def peers() -> list[str]:
     """Peers that have an adapter."""
     return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in NOT_ADAPTERS)
+
+
+def stated(case: Case) -> Case:
+    """`case` with `peer`, `problem` and `known.best_known`, which those of a `family` lay out flat."""
+    family = str(case.get("family", ""))
+    peer = next((peer for start, peer in FAMILIES.items() if family.startswith(start)), None)
+    if peer is None or "problem" in case:
+        return case
+    known = case.get("known", {})
+    problem = {key: value for key, value in case.items() if key != "known"}
+    return {"peer": peer, "problem": problem, "known": {**known, "best_known": known.get("best")}}
 
 
 def adapter(peer: object) -> Adapter:
