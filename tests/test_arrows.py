@@ -16,6 +16,8 @@ COST = {*DATA, "planner.cost"}
 RULES = {*COST, "planner.engine_rules", "planner.device_rules"}
 CANDIDATES = {*RULES, "planner.candidates", "solvers.pipeline"}
 PROBLEMS = {*CANDIDATES, "planner.problems", "solvers"}
+ROWS = {*CANDIDATES, "planner.rows", "planner.loads", "planner.predictions"}
+PROBING = {*ROWS, "planner.calibration", "planner.asked", "planner.explain"}
 PLAN = {*DATA, "planner.plans.schema"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -31,6 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.loads": {*RULES, "planner.rows"},
     "planner.predictions": {*RULES, "planner.rows", "planner.loads"},
     "planner.calibration": {*RULES, "planner.rows", "planner.loads", "planner.predictions"},
+    "planner.calibration.trials": PROBING,
+    "planner.calibration.probe": PROBING,
     "planner.fits": RULES,
     "planner.candidates": CANDIDATES,
     "planner.problems": PROBLEMS,
@@ -51,6 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.explain": {*PROBLEMS, "planner.plans", "planner.search", "planner.fits"},
     "planner.exporters": PLAN,
     "planner.reports": PLAN,
+    "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.api", "planner.reports"},
     "planner.asked": {*PLAN, "planner.plans"},
     "planner.posed": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked"},

@@ -1,0 +1,188 @@
+"""Which benchmarks would narrow a plan's bands most: a list to run, each with what it tells.
+
+Near the shipped parameters the model of calibration (`fitting.py`) is linear and Gaussian, so what a run will
+tell is known before it is made. The variance that the parameters have in a prediction is scaled to what its
+band has above the noise of a single measurement: a band narrows to that noise at best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.asked import Asked
+from planner.calibration import trials
+from planner.calibration.bench import TPOT, TTFT, Mask
+from planner.calibration.fitting import Noise, Spread
+from planner.calibration.selection import Runs, after, select, spread
+from planner.calibration.trials import Server, Trial, Trials
+from planner.cost.shape import Floats
+from planner.cost.tuning import PARAMETERS
+
+LEVELS = {"device": 0.15, "engine+device": 0.15, "engine+device+model": 0.10}
+SPREAD: Spread = dict.fromkeys(PARAMETERS, LEVELS)
+NOISE = Noise(ttft=0.25, tpot=0.07)
+
+FELT = 0.01
+"""Slope from which a trial is said to feel a parameter."""
+
+KERNELS = ("gemm_flops", "gemm_bytes", "decode_attention", "prompt_attention", "experts", "recurrent")
+"""Parameters that `kernels` stands in front of: only the product shows in a measurement."""
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Standard deviations of log(measured / predicted), averaged over what a plan would choose."""
+
+    ttft: float
+    tpot: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trial to make with so many prompts, and what follows: `bands` after it and all before it.
+
+    tells: the parameter that it says most of; deviation: of its logarithm, before and after.
+    """
+
+    trial: Trial
+    prompts: int
+    minutes: float
+    bands: Bands
+    tells: str
+    deviation: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Session:
+    """One start of a server, and the runs to make on it."""
+
+    server: Server
+    runs: tuple[Run, ...]
+
+    @property
+    def minutes(self) -> float:
+        """Start and runs."""
+        return self.server.start_minutes + sum(run.minutes for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The list, sessions on one class of nodes together; `before`: bands without it."""
+
+    asked: Asked
+    before: Bands
+    sessions: tuple[Session, ...]
+
+    @property
+    def after(self) -> Bands:
+        """Bands with all of it."""
+        return self.sessions[-1].runs[-1].bands if self.sessions else self.before
+
+
+def probe(asked: Asked) -> Probe:
+    """The benchmarks worth making. Raises Infeasible: nothing fits."""
+    found = trials.on_cluster(asked, SPREAD, NOISE)
+    goal = Goal.of(found)
+    covariance = np.diag([e.spread**2 for e in found.fit.effects])
+    able, rounds, minutes, slope = found.able, found.rounds, found.minutes, found.slope
+    server = np.array([trial.server for trial in found.trials])
+    start = np.array([s.start_minutes for s in found.servers])[server]
+    noise = np.array([found.fit.noise.ttft, found.fit.noise.tpot])
+    runs = Runs(slope[able], noise, minutes[able], server[able], start[able])
+    chosen = able[select(runs, goal.targets, covariance, float(goal.fixed.sum()))].tolist()
+    before = goal.bands(covariance)
+    sessions = []
+    for members in _grouped(found, chosen):
+        made = []
+        for i in members:
+            then = after(covariance, slope[i], noise)
+            trial = found.trials[i]
+            name, deviation = _tells(found, goal, i, covariance, then)
+            made.append(
+                Run(
+                    trial,
+                    int(rounds[i]) * trial.requests,
+                    float(minutes[i]),
+                    goal.bands(then),
+                    name,
+                    deviation,
+                )
+            )
+            covariance = then
+        sessions.append(Session(found.servers[found.trials[members[0]].server], tuple(made)))
+    return Probe(asked, before, tuple(sessions))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The predictions that matter, TTFT and TPOT alike.
+
+    targets: rows (2m, p) such that each kind's summed variance is the part of its band that runs can narrow;
+    whole: the bands' variances (2,), averaged over what a plan would choose; fixed: the part that stays (2,).
+    """
+
+    targets: Floats
+    whole: Floats
+    fixed: Floats
+
+    @classmethod
+    def of(cls, found: Trials) -> Goal:
+        """Those of all trials, by weight."""
+        prior = np.array([e.spread**2 for e in found.fit.effects])
+        noise = np.array([found.fit.noise.ttft, found.fit.noise.tpot])
+        own = found.slope**2 @ prior
+        above = np.where(own > 0, np.maximum(found.sigma**2 - noise**2, 0.0), 0.0)
+        whole = found.weight @ found.sigma**2
+        scale = np.sqrt(found.weight[:, None] * above / np.maximum(own, 1e-12) / whole)
+        targets = (found.slope * scale[:, :, None])[found.weight > 0]
+        return cls(
+            np.concatenate([targets[:, TTFT], targets[:, TPOT]]), whole, 1 - found.weight @ above / whole
+        )
+
+    def bands(self, covariance: Floats) -> Bands:
+        """What is left of the bands."""
+        half = len(self.targets) // 2
+        left = [spread(self.targets[:half], covariance), spread(self.targets[half:], covariance)]
+        ttft, tpot = np.sqrt(self.whole * (self.fixed + left)).tolist()
+        return Bands(ttft, tpot)
+
+
+def _grouped(found: Trials, chosen: Sequence[int]) -> list[list[int]]:
+    """The chosen trials by server, in order of choice but a class's servers together; on each from the
+    shortest requests and the fewest at once."""
+    classes = list(dict.fromkeys(found.servers[found.trials[i].server].group.node_class.id for i in chosen))
+    servers = list(dict.fromkeys(found.trials[i].server for i in chosen))
+    servers.sort(key=lambda s: classes.index(found.servers[s].group.node_class.id))
+
+    def load(i: int) -> tuple[int, int, int]:
+        t = found.trials[i]
+        return t.isl, t.osl, t.requests
+
+    return [sorted((i for i in chosen if found.trials[i].server == s), key=load) for s in servers]
+
+
+def _tells(
+    found: Trials, goal: Goal, i: int, before: Floats, then: Floats
+) -> tuple[str, tuple[float, float]]:
+    """The parameter that trial i feels whose variance falls most, as far as predictions feel it, too."""
+    traits = found.fit.bench.cells[found.fit.bench.cell_of[i]].traits
+    has = np.array([traits.key(e.level) == e.key for e in found.fit.effects])
+    parameter = np.array([e.parameter for e in found.fit.effects])
+    best: tuple[float, str, tuple[float, float]] = (-1.0, "", (0.0, 0.0))
+    for name in found.fit.names:
+        own = has & (parameter == name)
+        if name == "kernels" or np.abs(found.slope[i][:, own]).max(initial=0.0) < FELT:
+            continue
+        felt = own | (has & (parameter == "kernels") & (name in KERNELS))
+        matters = float((goal.targets[:, own] ** 2).max(axis=1).sum())
+        deviation = (_deviation(before, felt), _deviation(then, felt))
+        best = max(best, (matters * (deviation[0] ** 2 - deviation[1] ** 2), name, deviation))
+    return best[1], best[2]
+
+
+def _deviation(covariance: Floats, which: Mask) -> float:
+    """Of the sum of some parameters."""
+    return float(np.sqrt(covariance[np.ix_(which, which)].sum()))

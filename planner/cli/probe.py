@@ -1,0 +1,47 @@
+"""`meshwright probe`: which benchmarks would tell most, ready to paste."""
+
+from __future__ import annotations
+
+import typer
+
+from planner.cli import options as o
+
+
+def probe(
+    *,
+    cluster: o.ClusterArg = None,
+    gpus: o.GpusOpt = None,
+    model: o.ModelOpt,
+    workload: o.WorkloadOpt = "chat",
+    isl: o.IslOpt = None,
+    osl: o.OslOpt = None,
+    engine: o.EngineOpt = "any",
+    precision: o.PrecisionOpt = None,
+    kv_precision: o.KvPrecisionOpt = None,
+    json: o.JsonOpt = False,
+) -> None:
+    """List the benchmarks of MODEL on CLUSTER that would narrow a plan's bands most, as commands to paste.
+
+    \b
+    Examples:
+      meshwright probe --gpus 8xH100 --model llama-3.1-70b
+      meshwright probe cluster.yaml --model qwen3-32b --workload rag --engine vllm
+
+    `meshwright calibrate` reads their results. Exit codes: 0, 2 bad input, 3 nothing fits.
+    """
+    from planner import asked
+    from planner.calibration.probe import probe as found_by
+    from planner.cli.output import note, stdout
+    from planner.reports import probe as report
+
+    options = {"engine": engine, "precision": precision, "kv_precision": kv_precision}
+    question = asked.read(cluster, model, gpus, workload, {"isl": isl, "osl": osl}, options)
+    for warning in question.warnings:
+        note(f"note: {warning.message}")
+    found = found_by(question)
+    if json:
+        import json as jsons
+
+        typer.echo(jsons.dumps(report.as_document(found), indent=1))
+    else:
+        report.render(found, stdout())
