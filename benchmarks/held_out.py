@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.scores.held import Z80, Held
 from benchmarks.truth import Row, as_asked
 from planner.calibration.bench import TPOT, TTFT, Bench
-from planner.calibration.fitting import Fit, calibrated
+from planner.calibration.fitting import Fit
 from planner.cost.shape import Floats
 from planner.predictions import looked_up
 from planner.rows import parse
@@ -30,14 +30,7 @@ def bench_of(rows: Sequence[Row]) -> Bench:
 
 def predictions(fit: Fit, groups: Keys) -> Floats:
     """Log times of every row, (n, 2), with its group held out. `fit` has run on all rows."""
-    out = np.full((len(fit.bench), 2), np.nan)
-    names = [" ".join(group) for group in groups]
-    for name in sorted(set(names)):
-        held = np.array([other == name for other in names])
-        found = fit.refit(~held)
-        tunings = fit.bench.tunings(calibrated(fit.around, found.effects, found.x))
-        out[held] = fit.bench.log_times(tunings)[held]
-    return out
+    return fit.held_out([" ".join(group) for group in groups])
 
 
 def as_held(rows: Sequence[Row], measured: Floats, predicted: Floats, sigma: Floats) -> Held:

@@ -12,7 +12,7 @@ inverse of its matrix. Levels pool: a factor that few rows speak of stays near 1
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -130,20 +130,34 @@ class Fit:
         n, groups = len(self.effects), int(self.group_of.max()) + 1
         known = np.isfinite(self.bench.measured) & np.isfinite(self.here) & keep[:, None]
         matrix, y, scale = [], [], []
-        for kind, sd in ((TTFT, self.noise.ttft), (TPOT, self.noise.tpot)):
+        noise = self.noise
+        for kind, sd, offset in (
+            (TTFT, noise.ttft, noise.ttft_group),
+            (TPOT, noise.tpot, noise.tpot_group),
+        ):
             at = np.flatnonzero(known[:, kind])
             own = np.zeros((len(at), 2 * groups))
-            own[np.arange(len(at)), self.group_of[at] + kind * groups] = 1.0
+            own[np.arange(len(at)), self.group_of[at] + kind * groups] = offset
             slope = self.slope[at, kind]
             matrix.append(np.hstack([slope, own]))
             y.append(self.bench.measured[at, kind] - self.here[at, kind] + slope @ self.x)
             scale.append(np.full(len(at), sd))
         a, b, s = np.vstack(matrix), np.concatenate(y), np.concatenate(scale)
-        offsets = np.repeat([self.noise.ttft_group, self.noise.tpot_group], groups)
-        prior = 1 / np.concatenate([[e.spread for e in self.effects], offsets]) ** 2
+        prior = 1 / np.concatenate([[e.spread for e in self.effects], np.ones(2 * groups)]) ** 2
         x = np.concatenate([self.x, np.zeros(2 * groups)])
         for _ in range(REWEIGHTED):
             weight = (FREEDOM + 1) / (FREEDOM + ((b - a @ x) / s) ** 2) / s**2
             inverse = np.linalg.inv(a.T @ (weight[:, None] * a) + np.diag(prior))
             x = inverse @ (a.T @ (weight * b))
         return Fitted(self.effects, x[:n], inverse[:n, :n])
+
+    def held_out(self, labels: Sequence[object]) -> Floats:
+        """Log times of every row, (n, 2), by the parameters of all rows with another label. After `run`: each
+        label is left out at the slopes of the full fit, and what is left asks the model anew."""
+        out = np.full((len(self.bench), 2), np.nan)
+        for label in dict.fromkeys(labels):
+            held = np.array([other == label for other in labels])
+            found = self.refit(~held)
+            tunings = self.bench.tunings(calibrated(self.around, found.effects, found.x))
+            out[held] = self.bench.log_times(tunings)[held]
+        return out

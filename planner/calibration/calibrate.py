@@ -1,0 +1,169 @@
+"""A user's own measurements refine the shipped parameters: door `calibrate`.
+
+The calibration that is there stays as it is; factors at the levels of `priors.py` come on top. What they are
+worth is seen on rows held back: five folds, each predicted by what the other four say. A band is as wide as
+errors of rows held back: of an (engine, device, model) by folds, of an (engine, device) by whole models, of a
+device by whole engines; few of them leave it near the band of before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+import numpy as np
+
+from planner import __version__
+from planner.calibration.bench import TPOT, TTFT, Bench
+from planner.calibration.fitting import Fit, calibrated
+from planner.calibration.priors import NOISE, SPREAD
+from planner.calibration.runs import Measurement
+from planner.cost.bands import Z80
+from planner.cost.calibration import Calibration, Factors, Traits
+from planner.cost.shape import Floats
+from planner.predictions import looked_up
+from planner.rows import Row, parse
+
+FOLDS = 5
+EARLIER = 5
+"""Rows (models, engines) that the band of before counts for, against those measured."""
+
+FELT = 0.01
+"""Change of a time's logarithm from which a parameter's change is told."""
+
+KINDS = {"ttft": TTFT, "tpot": TPOT}
+SERVER, PAIR, DEVICE = "engine+device+model", "engine+device", "device"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A parameter of one kind of server is `factor` times what it was, all levels together: the logarithms of
+    TTFT and TPOT of its rows are greater by `effect`, medians, shape (2,)."""
+
+    parameter: str
+    server: Traits
+    factor: float
+    effect: Floats
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The refined calibration, and what it is worth. Log milliseconds of n rows, each of shape (n, 2):
+    measured, predicted before, and predicted with the row held back. `servers`: each row's, (n,)."""
+
+    calibration: Calibration
+    measurements: Sequence[Measurement]
+    servers: Sequence[Traits]
+    measured: Floats
+    before: Floats
+    held_back: Floats
+    changes: Sequence[Change]
+
+
+def calibrate(measurements: Sequence[Measurement], around: Calibration) -> Calibrated:
+    """`around`, refined by measurements. Raises InputError: a row names what nobody knows."""
+    rows = [looked_up(parse(m.cells)) for m in measurements]
+    bench = Bench(rows, np.array([[_log(m.ttft_ms), _log(m.tpot_ms)] for m in measurements]))
+    tunings = bench.tunings(around)
+    bench.settle(tunings)
+    before = bench.log_times(tunings)
+    fit = Fit(bench, around, SPREAD, NOISE)
+    found = fit.run()
+    held_back = fit.held_out(folds([row for _, row in rows]))
+    servers = [bench.cells[c].traits for c in bench.cell_of]
+    refined = replace(
+        calibrated(around, found.effects, found.x),
+        bands=_bands(fit, held_back),
+        about=_about(measurements, bench.measured - before, bench.measured - held_back),
+    )
+    changes = _changes(fit, found.x, servers)
+    return Calibrated(refined, measurements, servers, bench.measured, before, held_back, changes)
+
+
+def folds(rows: Sequence[Row]) -> list[int]:
+    """The fold of each row, one for rows that differ in nothing.
+
+    >>> row = parse({"model": "llama-3.1-8b", "device": "h100"})
+    >>> folds([row, replace(row, concurrency=4.0), row])
+    [0, 1, 0]
+    """
+    distinct = list(dict.fromkeys(rows))
+    order = np.random.default_rng(0).permutation(len(distinct)).tolist()
+    fold = {row: i % FOLDS for row, i in zip(distinct, order, strict=True)}
+    return [fold[row] for row in rows]
+
+
+def off(errors: Floats) -> Floats:
+    """|predicted / measured - 1| of errors log(measured / predicted)."""
+    return np.asarray(np.abs(np.expm1(-errors)))
+
+
+def _bands(fit: Fit, held_back: Floats) -> Factors:
+    """The bands of before, and those at the user's levels."""
+    bench, around = fit.bench, fit.around
+    costs = [cell.group.cost(around) for cell in bench.cells]
+    before = np.array([[cost.sigma_ttft, cost.sigma_tpot] for cost in costs])[bench.cell_of]
+    bands = {kind: {level: dict(keys) for level, keys in of.items()} for kind, of in around.bands.items()}
+    for level, finer in ((DEVICE, PAIR), (PAIR, SERVER), (SERVER, None)):
+        keys = np.array(_keys(bench, level))
+        parts = np.array(_keys(bench, finer) if finer else range(len(keys)))
+        several = [key for key in dict.fromkeys(keys.tolist()) if len(set(parts[keys == key])) > 1]
+        known = list(dict.fromkeys(keys.tolist())) if finer is None else several
+        if not known:
+            continue
+        errors = bench.measured - (held_back if finer is None else fit.held_out(parts.tolist()))
+        for kind, column in KINDS.items():
+            for key in known:
+                at = (keys == key) & np.isfinite(errors[:, column])
+                if at.any():
+                    sigma = _pooled(errors[at, column], before[at, column], len(set(parts[at])))
+                    bands[kind].setdefault(level, {})[key] = sigma
+    return bands
+
+
+def _pooled(errors: Floats, before: Floats, units: int) -> float:
+    """A band from `units` that were held back and the band of before: variances by their counts (a conjugate
+    prior's mean; Gelman et al. 2013, ch. 2.6)."""
+    own = float(np.quantile(np.abs(errors), 0.8)) / Z80
+    return float(np.sqrt((EARLIER * np.mean(before**2) + units * own**2) / (EARLIER + units)))
+
+
+def _keys(bench: Bench, level: str) -> list[str]:
+    """Each row's key at a level."""
+    return [bench.cells[c].traits.key(level) for c in bench.cell_of]
+
+
+def _changes(fit: Fit, x: Floats, servers: Sequence[Traits]) -> list[Change]:
+    """What is felt, most first: by parameter and kind of server, all levels together."""
+    found = []
+    for traits in dict.fromkeys(servers):
+        slope = fit.slope[[other == traits for other in servers]]
+        for name in fit.names:
+            of = np.array([e.parameter == name and traits.key(e.level) == e.key for e in fit.effects])
+            effect = np.nan_to_num(np.median(slope[:, :, of] @ x[of], axis=0))
+            found.append(Change(name, traits, float(np.exp(x[of].sum())), effect))
+    felt = [change for change in found if np.abs(change.effect).max() >= FELT]
+    return sorted(felt, key=lambda change: -float(np.abs(change.effect).max()))
+
+
+def _about(measurements: Sequence[Measurement], before: Floats, after: Floats) -> dict[str, object]:
+    """What a plan states: rows, files, median errors of rows held back before and after, and bias after."""
+    about: dict[str, object] = {
+        "written_by": f"meshwright calibrate {__version__}",
+        "rows": len(measurements),
+        "files": list(dict.fromkeys(PurePath(m.where.split(":")[0]).name for m in measurements)),
+    }
+    for kind, column in KINDS.items():
+        known = np.isfinite(after[:, column])
+        if known.any():
+            was, now = before[known, column], after[known, column]
+            figures = (np.median(off(was)), np.median(off(now)), np.median(np.expm1(-now)))
+            about[f"held_back_{kind}"] = dict(
+                zip(("before", "after", "bias"), (round(float(x), 4) for x in figures), strict=True)
+            )
+    return about
+
+
+def _log(ms: float | None) -> float:
+    return float(np.log(ms)) if ms is not None else float("nan")
