@@ -63,52 +63,48 @@ class Bench:
     def settle(self, tunings: Sequence[Tuning], rounds: int = 3) -> None:
         """Find the batches that result."""
         for _ in range(rounds):
-            self._times(tunings, settle=True)
+            self._times([tunings], settle=True)
 
     def log_times(self, tunings: Sequence[Tuning]) -> Floats:
         """Predicted log milliseconds at the batches found last, shape (n, 2)."""
-        return self._times(tunings, settle=False)
+        return np.asarray(self._times([tunings])[0])
 
     def slopes(self, tunings: Sequence[Tuning], names: Sequence[str]) -> tuple[Floats, dict[str, Floats]]:
         """Predicted log times, and their slopes by the logarithm of each named parameter, shape (n, 2)."""
-        here = self.log_times(tunings)
+        nudged = [[replace(t, **{name: getattr(t, name) * np.exp(NUDGE)}) for t in tunings] for name in names]
+        here, *moved = self._times([tunings, *nudged])
+        return here, {name: (then - here) / NUDGE for name, then in zip(names, moved, strict=True)}
 
-        def moved(name: str) -> Floats:
-            nudged = [replace(t, **{name: getattr(t, name) * np.exp(NUDGE)}) for t in tunings]
-            return np.asarray((self.log_times(nudged) - here) / NUDGE)
-
-        return here, {name: moved(name) for name in names}
-
-    def _times(self, tunings: Sequence[Tuning], settle: bool) -> Floats:
-        out = np.full((len(self), 2), np.nan)
+    def _times(self, many: Sequence[Sequence[Tuning]], settle: bool = False) -> Floats:
+        """Log times under each of `many` lists of parameters, shape (many, n, 2)."""
+        out = np.full((len(many), len(self), 2), np.nan)
         for role in ("mixed", "prefill", "decode"):
             chosen = [c for c, cell in enumerate(self.cells) if cell.group.role == role]
             if chosen:
-                self._times_of(role, chosen, tunings, settle, out)
+                self._times_of(role, chosen, many, settle, out)
         return out
 
     def _times_of(
-        self, role: Role, chosen: Sequence[int], tunings: Sequence[Tuning], settle: bool, out: Floats
+        self, role: Role, chosen: Sequence[int], many: Sequence[Sequence[Tuning]], settle: bool, out: Floats
     ) -> None:
-        """All cells of one role in one closed loop computation."""
-        cells = [self.cells[c] for c in chosen]
-        by = [tunings[c] for c in chosen]
-        steps = [self._step(c, tunings[c]) for c in chosen]
-        sizes = [len(cell.at) for cell in cells]
+        """All cells of one role under all parameters in one closed loop computation."""
+        every = [(self.cells[c], tunings[c]) for tunings in many for c in chosen]
+        steps = [self._step(c, tunings[c]) for tunings in many for c in chosen]
+        sizes = [len(cell.at) for cell, _ in every]
 
         def each(values: Sequence[float]) -> Floats:
             return np.repeat(np.asarray(values, dtype=np.float64), sizes)
 
-        load = _joined([cell.load for cell in cells])
-        capacity = np.concatenate([c.places.capacity(t.kv_room) for c, t in zip(cells, by, strict=True)])
-        host = Host(*(each([getattr(t, f.name) for t in by]) for f in fields(Host)))
-        budget = each([cell.places.token_budget for cell in cells])
+        load = _joined([cell.load for cell, _ in every])
+        capacity = np.concatenate([cell.places.capacity(t.kv_room) for cell, t in every])
+        host = Host(*(each([getattr(t, f.name) for _, t in every]) for f in fields(Host)))
+        budget = each([cell.places.token_budget for cell, _ in every])
         step = StepTimes(*(np.concatenate([getattr(s, f.name) for s in steps]) for f in fields(StepTimes)))
         found = looped(step, load, capacity, budget, role, host)
-        at = np.concatenate([cell.at for cell in cells])
+        at = np.concatenate([self.cells[c].at for c in chosen])
         with np.errstate(divide="ignore"):
-            out[at, TTFT] = np.log(1e3 * found.ttft_s[:, 0])
-            out[at, TPOT] = np.log(1e3 * found.tpot_s[:, 0])
+            out[:, at, TTFT] = np.log(1e3 * found.ttft_s[:, 0]).reshape(len(many), -1)
+            out[:, at, TPOT] = np.log(1e3 * found.tpot_s[:, 0]).reshape(len(many), -1)
         if settle:
             batches = next_batch(found, np.concatenate([self.batches[c] for c in chosen]), load)
             for c, batch in zip(chosen, np.split(batches, np.cumsum(sizes)[:-1]), strict=True):
