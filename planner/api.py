@@ -11,7 +11,9 @@ from typing import Any
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.asked import Asked, problem_of, read
+from planner.calibration import files
 from planner.candidates.generate import MOST_GPUS
+from planner.cost.calibration import Calibration
 from planner.errors import InputError, MeshwrightError
 from planner.explain import shortage
 from planner.explain.alternatives import alternatives
@@ -46,7 +48,7 @@ def plan(
     tpot_ms: float | str | None = None,
     percentile: str | None = None,
     profile: str | Path | None = None,
-    calibration: str | Path | None = None,
+    calibration: str | Path | Calibration | None = None,
     work_limit: int | None = None,
     on_progress: Progress | None = None,
     **options: Any,
@@ -61,8 +63,8 @@ def plan(
     """
     began = time.perf_counter()
     tell = on_progress or (lambda text: None)
-    if calibration is not None:
-        raise InputError("calibration files are not read yet", where="--calibration")
+    if calibration is not None and profile is not None:
+        raise InputError("a profile leaves nothing to calibrate", "--calibration", "leave out one of the two")
     loads = {
         "isl": isl,
         "osl": osl,
@@ -72,6 +74,8 @@ def plan(
         "percentile": percentile,
     }
     asked = read(cluster, model, gpus, workload, loads, options, profile is not None)
+    if calibration is not None:
+        asked = with_calibration(asked, calibration)
     limits = Limits(asked.options.gap, asked.options.time_limit_s, work_limit, seed=asked.options.seed)
     if profile is not None:
         from planner.measured import plan_measured
@@ -91,6 +95,15 @@ def plan(
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
     extra = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, took_s) / 2)
     return finish(asked, question, found, extra, began)
+
+
+def with_calibration(asked: Asked, calibration: str | Path | Calibration) -> Asked:
+    """Predictions by a calibration, or by a file of one; one of another version is warned of. Raises
+    InputError."""
+    used = calibration if isinstance(calibration, Calibration) else files.read(calibration)
+    old = files.outdated(used)
+    notes = [schema.PlanWarning(code="calibration", message=old)] if old else []
+    return replace(asked, calibration=used, warnings=[*asked.warnings, *notes])
 
 
 def finish(asked: Asked, question: Question, found: Found, extra: Limits, began: float) -> schema.Plan:

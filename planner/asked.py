@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cluster_configs.reading import as_document, from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
+from planner.cost.calibration import Calibration, shipped
 from planner.errors import InputError
 from planner.inputs.options import Objective, Options
 from planner.inputs.reading import parse_budget, read_workload
@@ -27,6 +28,7 @@ class Asked:
     objective: Objective
     defaulted: list[str]
     warnings: list[schema.PlanWarning]
+    calibration: Calibration = field(default_factory=shipped)
 
 
 def read(
@@ -150,4 +152,5 @@ def problem_of(asked: Asked) -> schema.Problem:
         workload=asked.workload.model_dump(),
         options=used.model_dump(exclude_none=True),
         defaulted=[*asked.defaulted, *asked.cluster.defaulted],
+        calibration={"name": "shipped", **asked.calibration.about},
     )

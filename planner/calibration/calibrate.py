@@ -8,7 +8,8 @@ device by whole engines; few of them leave it near the band of before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -49,15 +50,19 @@ class Change:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The refined calibration, and what it is worth. Log milliseconds of n rows, each of shape (n, 2):
-    measured, predicted before, and predicted with the row held back. `servers`: each row's, (n,)."""
+    """The refined calibration, and what it is worth. Of n rows, each of shape (n, 2): log milliseconds
+    measured, predicted before, and predicted with the row held back; deviations of bands before and now.
+    `servers`: each row's, (n,); `models`: names of their shapes."""
 
     calibration: Calibration
     measurements: Sequence[Measurement]
     servers: Sequence[Traits]
+    models: Mapping[str, str]
     measured: Floats
     before: Floats
     held_back: Floats
+    sigma_before: Floats
+    sigma: Floats
     changes: Sequence[Change]
 
 
@@ -72,13 +77,25 @@ def calibrate(measurements: Sequence[Measurement], around: Calibration) -> Calib
     found = fit.run()
     held_back = fit.held_out(folds([row for _, row in rows]))
     servers = [bench.cells[c].traits for c in bench.cell_of]
+    models = {cell.traits.model: cell.group.card.name for cell in bench.cells}
+    sigma_before = _sigma(bench, around)
     refined = replace(
         calibrated(around, found.effects, found.x),
-        bands=_bands(fit, held_back),
-        about=_about(measurements, bench.measured - before, bench.measured - held_back),
+        bands=_bands(fit, held_back, sigma_before),
+        about=_about(measurements, bench.measured - before, bench.measured - held_back) | {"models": models},
     )
-    changes = _changes(fit, found.x, servers)
-    return Calibrated(refined, measurements, servers, bench.measured, before, held_back, changes)
+    return Calibrated(
+        refined,
+        measurements,
+        servers,
+        models,
+        bench.measured,
+        before,
+        held_back,
+        sigma_before,
+        _sigma(bench, refined),
+        _changes(fit, found.x, servers),
+    )
 
 
 def folds(rows: Sequence[Row]) -> list[int]:
@@ -99,11 +116,15 @@ def off(errors: Floats) -> Floats:
     return np.asarray(np.abs(np.expm1(-errors)))
 
 
-def _bands(fit: Fit, held_back: Floats) -> Factors:
-    """The bands of before, and those at the user's levels."""
+def _sigma(bench: Bench, calibration: Calibration) -> Floats:
+    """Deviations of each row's bands, (n, 2)."""
+    costs = [cell.group.cost(calibration) for cell in bench.cells]
+    return np.array([[cost.sigma_ttft, cost.sigma_tpot] for cost in costs])[bench.cell_of]
+
+
+def _bands(fit: Fit, held_back: Floats, before: Floats) -> Factors:
+    """The bands of before, and those at the user's levels; `before`: deviations of each row's, (n, 2)."""
     bench, around = fit.bench, fit.around
-    costs = [cell.group.cost(around) for cell in bench.cells]
-    before = np.array([[cost.sigma_ttft, cost.sigma_tpot] for cost in costs])[bench.cell_of]
     bands = {kind: {level: dict(keys) for level, keys in of.items()} for kind, of in around.bands.items()}
     for level, finer in ((DEVICE, PAIR), (PAIR, SERVER), (SERVER, None)):
         keys = np.array(_keys(bench, level))
@@ -150,9 +171,9 @@ def _changes(fit: Fit, x: Floats, servers: Sequence[Traits]) -> list[Change]:
 def _about(measurements: Sequence[Measurement], before: Floats, after: Floats) -> dict[str, object]:
     """What a plan states: rows, files, median errors of rows held back before and after, and bias after."""
     about: dict[str, object] = {
-        "written_by": f"meshwright calibrate {__version__}",
+        "meshwright_version": __version__,
         "rows": len(measurements),
-        "files": list(dict.fromkeys(PurePath(m.where.split(":")[0]).name for m in measurements)),
+        "files": list(dict.fromkeys(_file(m.where) for m in measurements)),
     }
     for kind, column in KINDS.items():
         known = np.isfinite(after[:, column])
@@ -163,6 +184,15 @@ def _about(measurements: Sequence[Measurement], before: Floats, after: Floats) -
                 zip(("before", "after", "bias"), (round(float(x), 4) for x in figures), strict=True)
             )
     return about
+
+
+def _file(where: str) -> str:
+    """The name of the file in a place.
+
+    >>> _file("runs/bench.csv:17"), _file("runs/a.json: entry 3")
+    ('bench.csv', 'a.json')
+    """
+    return PurePath(re.sub(r"(:\d+)?(: entry \d+)?$", "", where)).name
 
 
 def _log(ms: float | None) -> float:

@@ -21,6 +21,7 @@ COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",
     "fit": "Does it fit? Memory, longest context, most users.",
     "predict": "Predict latency and throughput of each row of a table.",
+    "calibrate": "Refine predictions by your own measurements.",
     "probe": "List the benchmarks that would make predictions surer.",
     "check": "Check a plan from its own figures alone.",
     "diff": "Show what differs between two plans.",

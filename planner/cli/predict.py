@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from planner.cli.options import CalibrationOpt
+
 
 def predict(
     rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="One replica under one load a row.")],
     out: Annotated[Path, typer.Option("--out", metavar="OUT.csv", help="The table with answers added.")],
+    calibration: CalibrationOpt = None,
 ) -> int:
     """Predict latency, throughput, memory and watts of each row of ROWS.csv.
 
@@ -20,15 +23,19 @@ def predict(
     """
     import csv
 
+    from planner.calibration import files
     from planner.cli.output import note, whole_file
     from planner.errors import InputError
     from planner.inputs.tables import read_csv
     from planner.predictions import ANSWERS, cells, predict_rows
 
     table = read_csv(rows, required=("model", "device"))
+    used = files.read(calibration) if calibration is not None else None
+    if used and (old := files.outdated(used)):
+        note(f"warning: {old}")
     with whole_file(out) as file:
         lines = [InputError(row.problem) if row.problem else row.cells for row in table.rows]
-        answers = predict_rows(lines)
+        answers = predict_rows(lines, used)
         columns = [c for c in table.columns if c not in ANSWERS] + list(ANSWERS)
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()

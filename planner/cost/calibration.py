@@ -32,7 +32,8 @@ Factors = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 @dataclass(frozen=True)
 class Traits:
-    """What a server is, as far as parameters may depend on it; `experts` "none" for a dense model."""
+    """What a server is, as far as parameters may depend on it; `experts` "none" for a dense model, `model`
+    its shape."""
 
     engine: str
     generation: str
@@ -51,7 +52,7 @@ class Traits:
             device.name,
             used.gemm,
             used.experts if moe else "none",
-            card.name,
+            shape_of(card),
         )
 
     def key(self, level: str) -> str:
@@ -61,6 +62,19 @@ class Traits:
         'vllm hopper'
         """
         return "all" if level == "all" else " ".join(getattr(self, part) for part in level.split("+"))
+
+
+def shape_of(card: ModelCard) -> str:
+    """Layers x width - width of the last FFN, of how many experts: what twins and a checkpoint's other
+    precisions share, whatever their names.
+
+    >>> from model_zoo.catalog import find
+    >>> shape_of(find("qwen3-32b-fp8")[0]), shape_of(find("deepseek-r1")[0])
+    ('64x5120-25600', '61x7168-256x2048')
+    """
+    ffn = next((layer.ffn for layer in reversed(card.stack) if layer.ffn), None)
+    experts = f"{ffn.experts}x" if isinstance(ffn, MoeFfn) else ""
+    return f"{len(card.stack)}x{card.hidden}-{experts}{ffn.inner if ffn else 0}"
 
 
 @dataclass(frozen=True)
@@ -96,6 +110,12 @@ class Calibration:
         for level, keys in self.bands[kind].items():  # from wide to narrow
             found = keys.get(traits.key(level), found)
         return found
+
+    def measured(self, kind: str, traits: Traits) -> bool:
+        """Whether the band comes from runs on such a device: then it holds what kernels not measured there
+        add."""
+        levels = self.bands[kind].items()
+        return any(traits.key(level) in keys for level, keys in levels if "device" in level.split("+"))
 
 
 @cache

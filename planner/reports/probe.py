@@ -14,29 +14,8 @@ from planner.calibration import commands
 from planner.calibration.probe import Bands, Probe
 from planner.cost.bands import Z80
 from planner.reports import words as say
+from planner.reports.parameters import TELLS
 from planner.reports.terminal import grid, section
-
-TELLS = {
-    "gemm_flops": "GEMMs, compute",
-    "gemm_bytes": "GEMMs, memory",
-    "decode_attention": "decode attention",
-    "prompt_attention": "prompt attention",
-    "experts": "experts",
-    "recurrent": "recurrent layers",
-    "launch": "kernel launches",
-    "expert_launch": "expert launches",
-    "messages": "collectives",
-    "message_wait_s": "waits of ranks",
-    "step_s": "host, a step",
-    "sequence_s": "host, a sequence",
-    "prompt_layer_s": "steps of prompts",
-    "request_s": "a request's start",
-    "arrival_s": "intake of prompts",
-    "together": "prompts that meet",
-    "kv_room": "room for KV",
-    "attn_dp": "attention dp",
-}
-"""Parameters of `Tuning` in a few words."""
 
 
 def render(found: Probe, console: Console) -> None:

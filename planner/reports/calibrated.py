@@ -1,0 +1,113 @@
+"""A calibration in a terminal: what it is worth, what it changed, and what is still off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from planner.calibration.bench import TPOT, TTFT, Mask
+from planner.calibration.calibrate import FELT, Calibrated, Change, off
+from planner.cost.bands import Z80
+from planner.cost.calibration import Traits
+from planner.cost.shape import Floats
+from planner.reports import words as say
+from planner.reports.parameters import TELLS
+from planner.reports.terminal import grid, section
+
+CHANGES, WORST = 4, 5
+"""Most that are listed: of a kind of server, of rows."""
+
+FAR = 0.1
+"""A time that is off by less is not worth a line."""
+
+
+def render(found: Calibrated, refused: int, console: Console) -> None:
+    """Print it: rows, errors and changes by kind of server, the worst rows."""
+    rows = f"{len(found.measurements):,} rows used, {refused:,} refused"
+    console.print(Text(rows, style="bold"))
+    section(console, "Median errors of rows held back, and 80 % bands", worth(found))
+    console.print(Text("  before: as shipped; after: by what other rows say, in five folds", style="dim"))
+    section(console, "What changed", Text("\n".join(changed(found)) or "nothing that would be felt"))
+    if worst := still_off(found):
+        section(console, "Still off", Text("\n".join(worst)))
+
+
+def worth(found: Calibrated) -> Table:
+    """Errors before and after by kind of server, bias after, and the bands."""
+    table = grid("", ">rows", ">before", ">after", ">bias", ">band")
+    kinds = list(dict.fromkeys(found.servers))
+    for traits in kinds:
+        table.add_row(Text(server(traits, found.models), style="bold"))
+        _add(table, found, np.array([other == traits for other in found.servers]))
+    if len(kinds) > 1:
+        table.add_row(Text("all", style="bold"))
+        _add(table, found, np.ones(len(found.servers), dtype=bool))
+    return table
+
+
+def _add(table: Table, found: Calibrated, of: Mask) -> None:
+    """The lines of some rows."""
+    for name, kind in (("TPOT", TPOT), ("TTFT", TTFT)):
+        was, now = (found.measured - x for x in (found.before, found.held_back))
+        rows = of & np.isfinite(now[:, kind])
+        if not rows.any():
+            continue
+        medians = (say.percent(float(np.median(off(x[rows, kind])))) for x in (was, now))
+        bias = f"{100 * np.median(np.expm1(-now[rows, kind])):+.1f} %"
+        band = " → ".join(width(x[rows, kind]) for x in (found.sigma_before, found.sigma))
+        table.add_row(f"  {name}", f"{rows.sum():,}", *medians, bias, f"±{band} %")
+
+
+def width(sigma: Floats) -> str:
+    """The upper edge of a mean band, in percent."""
+    return f"{100 * np.expm1(Z80 * sigma.mean()):.0f}"
+
+
+def changed(found: Calibrated) -> list[str]:
+    """By kind of server, what is felt most."""
+    lines = []
+    for traits in dict.fromkeys(found.servers):
+        if own := [change for change in found.changes if change.server == traits]:
+            lines += [server(traits, found.models), *(f"  {sentence(change)}" for change in own[:CHANGES])]
+    return lines
+
+
+def sentence(change: Change) -> str:
+    """One change in words."""
+    effects = (("TPOT", change.effect[TPOT]), ("TTFT", change.effect[TTFT]))
+    felt = [f"{name} {100 * np.expm1(x):+.0f} %" for name, x in effects if abs(x) >= FELT]
+    return f"{TELLS.get(change.parameter, change.parameter)} ×{change.factor:.2f}: {', '.join(felt)}"
+
+
+def server(traits: Traits, models: Mapping[str, str]) -> str:
+    """A kind of server in words; `models`: names of their shapes."""
+    precision = traits.gemm if traits.experts in ("none", traits.gemm) else f"{traits.gemm}/{traits.experts}"
+    return f"{models[traits.model]} {precision} on {traits.device} under {traits.engine}"
+
+
+def still_off(found: Calibrated) -> list[str]:
+    """The rows, held back, that are farthest from what was measured."""
+    errors = np.nan_to_num(found.measured - found.held_back)
+    order = np.argsort(-np.abs(errors), axis=None)[:WORST]
+    lines = []
+    for row, kind in zip(*np.unravel_index(order, errors.shape), strict=True):
+        error = errors[row, kind]
+        if abs(error) < FAR:
+            break
+        name = "TPOT" if kind == TPOT else "TTFT"
+        seen, said = (np.exp(x[row, kind]) for x in (found.measured, found.held_back))
+        values = f"{say.milliseconds(seen)} measured, {say.milliseconds(said)} predicted"
+        m = found.measurements[row]
+        lines.append(f"{m.where}: {name} {values} ({load(m.cells)})")
+    return lines
+
+
+def load(cells: Mapping[str, str]) -> str:
+    """Lengths, concurrency and parallelism of a row."""
+    sizes = [f"{x}{cells[x]}" for x in ("tp", "pp", "attn_dp", "ep") if cells.get(x, "1") not in ("", "1")]
+    lengths = f"{cells.get('isl', '?')}/{cells.get('osl', '?')}"
+    return ", ".join([lengths, f"{cells.get('concurrency', '1')} at once", *sizes])
