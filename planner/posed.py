@@ -67,6 +67,7 @@ def _generate(asked: Asked) -> tuple[Pool, Question]:
         objective=asked.objective,
         risk_z=NormalDist().inv_cdf(1 - o.risk),
         watts_limited=o.budget.watts is not None,
+        calibration=asked.calibration,
     )
     pool = generate(asked.cluster.classes, ask)
     mix = Mix.of(w)

@@ -27,6 +27,7 @@ from planner.candidates.dominance import Counts, undominated
 from planner.candidates.largest import largest
 from planner.candidates.offers import Offer
 from planner.candidates.points import LEVELS, Mix, Points, Promise, Role, Setup, batched, prefilling
+from planner.cost.calibration import Calibration
 from planner.cost.memory import room
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step, device_bytes
@@ -72,6 +73,7 @@ class Ask:
     objective: Objective
     risk_z: float = 0.0  # normal quantile of the confidence asked for
     watts_limited: bool = False  # a budget in watts
+    calibration: Calibration | None = None  # None: the shipped one
 
     @property
     def moe(self) -> bool:
@@ -149,7 +151,7 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     budget = default_tokens_per_step(engine, node.device.memory_gb * 1e9)
     mix, own = Mix.of(ask.workload), device_bytes(node.device)
     memory = room(ask.card, own, designs, ask.precisions, engine, budget, context=max(mix.context, 1.0))
-    model = CostModel(ask.card, node, engine, ask.precisions)
+    model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
     caution = (float(np.exp(ask.risk_z * model.sigma_ttft)), float(np.exp(ask.risk_z * model.sigma_tpot)))
     return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, caution)
 
