@@ -66,7 +66,8 @@ class Bench:
             self._times([tunings], settle=True)
 
     def log_times(self, tunings: Sequence[Tuning]) -> Floats:
-        """Predicted log milliseconds at the batches found last, shape (n, 2)."""
+        """Predicted log milliseconds at the batches found last, shape (n, 2); NaN of what the row's role has
+        not."""
         return np.asarray(self._times([tunings])[0])
 
     def slopes(self, tunings: Sequence[Tuning], names: Sequence[str]) -> tuple[Floats, dict[str, Floats]]:
@@ -102,9 +103,9 @@ class Bench:
         step = StepTimes(*(np.concatenate([getattr(s, f.name) for s in steps]) for f in fields(StepTimes)))
         found = looped(step, load, capacity, budget, role, host)
         at = np.concatenate([self.cells[c].at for c in chosen])
-        with np.errstate(divide="ignore"):
-            out[:, at, TTFT] = np.log(1e3 * found.ttft_s[:, 0]).reshape(len(many), -1)
-            out[:, at, TPOT] = np.log(1e3 * found.tpot_s[:, 0]).reshape(len(many), -1)
+        for column, seconds in ((TTFT, found.ttft_s), (TPOT, found.tpot_s)):
+            told = np.where(seconds[:, 0] > 0, seconds[:, 0], np.nan)
+            out[:, at, column] = np.log(1e3 * told).reshape(len(many), -1)
         if settle:
             batches = next_batch(found, np.concatenate([self.batches[c] for c in chosen]), load)
             for c, batch in zip(chosen, np.split(batches, np.cumsum(sizes)[:-1]), strict=True):
