@@ -41,7 +41,8 @@ def script(sessions: Sequence[Session]) -> list[str]:
             number += 1
             lines.append(benchmark(server, run, number))
         lines.append(STOP)
-    return [*lines, "", calibrate(sessions)]
+    together = ["# with all results in one place"] if len(_devices(sessions)) > 1 else []
+    return [*lines, "", *together, calibrate(sessions)]
 
 
 def title(server: Server) -> str:
@@ -83,7 +84,8 @@ def serve(server: Server, trials: Sequence[Trial]) -> str:
             words = _llama_cpp(server, longest, most)
         case _:
             words = _vllm(server, longest)
-    return shlex.join([*words, "--port", str(PORT)]) + " &"
+    log = f"{RESULTS}/{server.group.engine}-{server.design}.log".replace(" ", "-")
+    return f"{shlex.join([*words, '--port', str(PORT)])} > {log} 2>&1 &"
 
 
 def benchmark(server: Server, run: Run, number: int) -> str:
@@ -109,8 +111,15 @@ def benchmark(server: Server, run: Run, number: int) -> str:
 
 
 def calibrate(sessions: Sequence[Session]) -> str:
-    """The command that learns from the results."""
-    return f"meshwright calibrate {RESULTS}/*.json* -o my-cluster.calib.yaml"
+    """The command that learns from the results. SGLang's do not say their device: it is given where it is
+    one."""
+    devices = _devices([session for session in sessions if session.server.group.engine == "sglang"])
+    given = f" --device {devices[0]}" if len(devices) == 1 else ""
+    return f"meshwright calibrate {RESULTS}/*.json*{given} -o my-cluster.calib.yaml"
+
+
+def _devices(sessions: Sequence[Session]) -> list[str]:
+    return sorted({session.server.group.node_class.device.name for session in sessions})
 
 
 def _vllm(server: Server, longest: int) -> list[str]:

@@ -1,8 +1,7 @@
-"""The servers that a plan may use on a cluster, under many loads: what can be measured, and what matters.
+"""The servers that can be started on a cluster, and the loads that can be put on them.
 
 Every design of usual size that fits the fewest nodes that any needs, at a grid of concurrencies: with the
-workload's lengths, and for a workload of one length with shorter and longer prompts, too. All are measured
-without a prefix cache; what matters is how the workload itself runs, by the odds that a plan chooses it.
+workload's lengths, and for a workload of one length with shorter and longer ones, too.
 """
 
 from __future__ import annotations
@@ -11,27 +10,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
 
 from model_zoo.derive import weight_bytes
 from planner.asked import Asked
-from planner.calibration.bench import TPOT, TTFT, Bench
-from planner.calibration.fitting import Fit, Noise, Spread
 from planner.candidates.candidate import Design
-from planner.candidates.generate import ENGINES, Ask, Pool, serving, setup
+from planner.candidates.generate import ENGINES, Ask, serving, setup
 from planner.candidates.points import Promise, Setup
-from planner.cost.calibration import shipped
-from planner.cost.model import CostModel
 from planner.cost.precision import precisions
-from planner.cost.shape import Floats, Ints
-from planner.explain.infeasible import does_not_fit
-from planner.inputs.workload import Slo, Workload
+from planner.inputs.workload import Workload
 from planner.loads import Group, Load, Places
 from planner.rows import Row, parse
 
 CONCURRENCY = tuple(2**i for i in range(9))
-"""Requests in flight on each server: up to what engines admit and capture graphs for by default. Every other
-one is measured, as neighbours tell the same."""
+"""Requests in flight on each server: up to what engines admit and capture graphs for by default."""
 
 BUCKETS = 4
 """Of a workload that are looked at: those with the largest shares."""
@@ -41,13 +32,6 @@ TIMES = ((1.0, 1.0), (0.25, 1.0), (4.0, 1.0), (1.0, 0.25))
 
 SHORTEST = 64
 """Tokens of an answer that is shorter than the workload's: its TPOT is a mean of so many."""
-
-ROUNDS, REQUESTS, STEADY_S = 5, 16, 30.0
-"""What a run takes at least: requests a slot and in all, and seconds; the crowd at its start then counts
-little."""
-
-CLIENT_S = 20.0
-"""Until a client has its tokenizer and prompts."""
 
 START_S, LOAD_BYTES_PER_S = 120.0, 1e9
 """A server's start: compiling and capturing graphs, and reading its weights from local disks."""
@@ -80,72 +64,7 @@ class Trial:
     requests: int
 
 
-@dataclass(frozen=True)
-class Trials:
-    """All trials, n of them, and what the model says of each.
-
-    fit: the parameters around the shipped ones, with log TTFT and log TPOT and their slopes; sigma: bands of
-    both (n, 2); weight: how much each matters, adding up to 1 (n,).
-    """
-
-    servers: Sequence[Server]
-    trials: Sequence[Trial]
-    fit: Fit
-    sigma: Floats
-    weight: Floats
-
-    @property
-    def able(self) -> Ints:
-        """Indices of trials that can be measured."""
-        ranks = [self.servers[t.server].design.attn_dp for t in self.trials]
-        fine = [t.requests // n in CONCURRENCY[::2] for t, n in zip(self.trials, ranks, strict=True)]
-        return np.flatnonzero([ok and t.prefix_hit == 0 for ok, t in zip(fine, self.trials, strict=True)])
-
-    @property
-    def slope(self) -> Floats:
-        """By the parameters, shape (n, 2, p); 0 where there is no such figure."""
-        return np.asarray(np.nan_to_num(self.fit.slope))
-
-    @property
-    def latency_s(self) -> Floats:
-        """Of a request, shape (n,)."""
-        steps = np.array([trial.osl - 1 for trial in self.trials])
-        ttft, tpot = np.nan_to_num(np.exp(self.fit.here)).T
-        return np.asarray((ttft + steps * tpot) / 1e3)
-
-    @property
-    def rounds(self) -> Ints:
-        """Requests a slot that each run sends, shape (n,)."""
-        slots = np.array([trial.requests for trial in self.trials])
-        least = np.maximum(REQUESTS / slots, STEADY_S / self.latency_s)
-        return np.maximum(np.ceil(least), ROUNDS).astype(np.int64)
-
-    @property
-    def minutes(self) -> Floats:
-        """Of each run, shape (n,)."""
-        return np.asarray((self.rounds * self.latency_s + CLIENT_S) / 60)
-
-
-def on_cluster(asked: Asked, spread: Spread, noise: Noise) -> Trials:
-    """All trials on the cluster. Raises Infeasible: nothing fits."""
-    setups = _setups(asked)
-    servers = _servers(setups.values())
-    loads = _loads(asked.workload, asked.card.max_context)
-    trials = [t for i, server in enumerate(servers) for t in _fitting(server, _at_all(i, server, loads))]
-    if not trials:
-        raise does_not_fit(asked.cluster, asked.card, asked.options, Pool((), setups, 0, 0))
-    rows = [(servers[t.server].group, _row(servers[t.server], t)) for t in trials]
-    bench = Bench(rows, np.full((len(rows), 2), np.nan))
-    fit = Fit(bench, shipped(), spread, noise)
-    bench.settle(bench.tunings(fit.around))
-    fit.linearise()
-    costs = [CostModel(g.card, g.node_class, g.engine, g.used) for g in (cell.group for cell in bench.cells)]
-    sigma = np.array([(cost.sigma_ttft, cost.sigma_tpot) for cost in costs])[bench.cell_of]
-    found = Trials(servers, trials, fit, sigma, np.zeros(len(trials)))
-    return replace(found, weight=_weights(found, asked.workload.slo))
-
-
-def _setups(asked: Asked) -> dict[tuple[str, str], Setup]:
+def setups_of(asked: Asked) -> dict[tuple[str, str], Setup]:
     """Valid designs by class and engine, as a plan has them."""
     o, w = asked.options, asked.workload
     engines = ENGINES if o.engine == "any" else (o.engine,)
@@ -157,7 +76,7 @@ def _setups(asked: Asked) -> dict[tuple[str, str], Setup]:
     return {key: s for key, s in found.items() if s is not None}
 
 
-def _servers(setups: Iterable[Setup]) -> list[Server]:
+def servers_of(setups: Iterable[Setup]) -> list[Server]:
     """Those whose weights fit, on as few nodes as any needs."""
     found = []
     for s in setups:
@@ -171,7 +90,7 @@ def _servers(setups: Iterable[Setup]) -> list[Server]:
     return [server for server in found if server.nodes == fewest]
 
 
-def _loads(workload: Workload, longest: int) -> list[Trial]:
+def loads_of(workload: Workload, longest: int) -> list[Trial]:
     """What is measured and what matters, each as one request on no server yet."""
     by_share = sorted(zip(workload.buckets, workload.shares, strict=True), key=lambda pair: -pair[1])
     hit = workload.prefix_hit
@@ -187,46 +106,19 @@ def _loads(workload: Workload, longest: int) -> list[Trial]:
     return [*measured, *(asked if hit else [])]
 
 
-def _at_all(index: int, server: Server, loads: Sequence[Trial]) -> list[Trial]:
-    """The loads on a server at every concurrency."""
+def trials_of(index: int, server: Server, loads: Sequence[Trial]) -> list[Trial]:
+    """The loads on a server, number `index`, at every concurrency that its KV cache holds at once."""
     ranks = server.design.attn_dp
-    return [replace(load, server=index, requests=ranks * c) for load in loads for c in CONCURRENCY]
-
-
-def _fitting(server: Server, trials: list[Trial]) -> list[Trial]:
-    """Those that the KV cache holds at once."""
-    load = Load.of([_row(server, trial) for trial in trials])
+    trials = [replace(load, server=index, requests=ranks * c) for load in loads for c in CONCURRENCY]
+    load = Load.of([row_of(server, trial) for trial in trials])
     fits = load.sequences <= Places.of(server.group, load).sequences
     return [trial for trial, fit in zip(trials, fits.tolist(), strict=True) if fit]
 
 
-def _row(server: Server, trial: Trial) -> Row:
+def row_of(server: Server, trial: Trial) -> Row:
+    """The trial as a row of the `predict` table."""
     group = server.group
     cells = {"model": group.card.name, "device": group.node_class.device.name, "engine": group.engine}
     sizes = asdict(server.design) | {"isl": trial.isl, "osl": trial.osl, "concurrency": trial.requests}
     sizes["prefix_hit"] = trial.prefix_hit
     return parse(cells | {name: str(value) for name, value in sizes.items()})
-
-
-def _weights(found: Trials, slo: Slo) -> Floats:
-    """The odds that a plan would choose each trial of the workload, adding up to 1; each GPU counts alike.
-
-    A trial is worth the output tokens a GPU that it brings, times the odds that it keeps the SLO. That it is
-    the best of its class after all goes by how far it is behind, in bands.
-    """
-    servers = [found.servers[t.server] for t in found.trials]
-    share = np.array([t.share for t in found.trials])
-    tokens = [t.requests * t.osl / s.design.gpus for t, s in zip(found.trials, servers, strict=True)]
-    value = np.log(tokens / found.latency_s)
-    for kind, limit_ms in ((TTFT, slo.ttft_ms), (TPOT, slo.tpot_ms)):
-        if limit_ms is not None:
-            away = (np.log(limit_ms) - found.fit.here[:, kind]) / found.sigma[:, kind]
-            value = value + np.nan_to_num(log_ndtr(away))
-    weight = np.zeros(len(share))
-    rivals = [(s.group.node_class.id, t.isl, t.osl) for t, s in zip(found.trials, servers, strict=True)]
-    for key in set(rivals):
-        at = np.flatnonzero([k == key and x > 0 for k, x in zip(rivals, share, strict=True)])
-        if len(at):
-            odds = ndtr((value[at] - value[at].max()) / (np.sqrt(2) * found.sigma[at, TPOT]))
-            weight[at] = odds / odds.sum() * share[at] * servers[at[0]].group.node_class.gpus
-    return np.asarray(weight / weight.sum())
