@@ -102,7 +102,7 @@ def test_a_checkpoint_of_another_precision_takes_part_of_it(found):
 def test_changes_are_told_with_what_they_do(found):
     effects = {change.parameter: change for change in found.changes}
 
-    assert list(effects)[0] in ("request_s", "kernels", "gemm_bytes")
+    assert next(iter(effects)) in ("request_s", "kernels", "gemm_bytes")
     assert effects["request_s"].factor > 1.3
     assert effects["request_s"].effect[TTFT] > 0.05 > abs(effects["request_s"].effect[TPOT])
     assert all(change.server == traits() for change in found.changes)
