@@ -1,0 +1,142 @@
+"""Placement: layers on unequal, networked nodes, for the largest flow through all of them, with its proof.
+
+Each node used holds one interval of layers; `Network` has the data. Without links that bind, the flow of a
+placement is the smallest summed capacity of the nodes on one layer: a covering problem. Steps, for a flow F
+between what is found and what is refuted (bisection):
+
+1. `placement_patterns`  what layer patterns can carry at F: refutes F, or prices the nodes
+2. `placement_blocks`    with these prices, the blocks that a placement of all layers can afford
+3. `placement_chain`     an integer program puts blocks one after another, region after region
+4. `placement_routing`   seats the nodes, swaps like ones, and measures the flow over the real links
+
+Blocks come in three levels, each tried where the one before found nothing: stages, unequal intervals side by
+side, and these across two regions. Regions that each hold all layers are also tried apart. What is still open
+in a small cluster is solved exactly (`placement_exact`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from solvers import placement_blocks, placement_exact, placement_patterns
+from solvers.linear import EXACT, Limits, gap, judge
+from solvers.placement_chain import chain
+from solvers.placement_routing import flow, seated, settled, slots
+from solvers.placement_types import Interval, Network, Placement
+
+PRECISION = 1e-4
+"""Relative step below which flows are not told apart by bisection."""
+NODES = 300
+"""Branch-and-bound nodes a chain may take: finding one takes few, refuting is the patterns' part."""
+WIDTHS = (1.0, 0.5, 0.0)
+"""Quantiles of the links between two regions that a chain takes for the width of all, hopeful first."""
+
+
+def solve(network: Network, limits: Limits) -> Placement:
+    """The placement that carries most, its flow, and a bound on what any placement carries."""
+    deadline = time.perf_counter() + limits.seconds
+    if network.most <= 0:
+        return Placement({}, 0.0, 0.0, "optimal")
+    intervals, value = apart(network, limits)
+    small = len(network.kinds) * network.layers <= placement_exact.SIZE
+    if not small or len(set(network.regions)) == 1:
+        intervals, value = _searched(network, intervals, value, deadline)
+    bound = placement_patterns.bound(network, value, PRECISION / 10)
+    if small and gap(value, bound) > EXACT:
+        left = max(1.0, deadline - time.perf_counter())
+        exact = placement_exact.solve(network, replace(limits, seconds=left, gap=0.0))
+        bound = min(bound, exact.bound)
+        if exact.flow > value:
+            intervals, value = dict(exact.intervals), exact.flow
+    return Placement(intervals, value, bound, judge(value, bound, limits, "time_limit"))
+
+
+def apart(network: Network, limits: Limits) -> tuple[dict[int, Interval], float]:
+    """Each region that can hold all layers by itself, without links to the others."""
+    if len(set(network.regions)) == 1:
+        return {}, 0.0
+    intervals: dict[int, Interval] = {}
+    for region in sorted(set(network.regions)):
+        nodes = [i for i, r in enumerate(network.regions) if r == region]
+        if sum(len(network.capacity[network.kinds[i]]) for i in nodes) >= network.layers:
+            share = replace(limits, seconds=limits.seconds / 4)
+            alone = solve(part(network, nodes), share)
+            intervals |= {nodes[i]: interval for i, interval in alone.intervals.items()}
+    return intervals, flow(network, intervals)
+
+
+def part(network: Network, nodes: Sequence[int]) -> Network:
+    """The network of these nodes only."""
+    link = network.link[np.ix_(nodes, nodes)]
+    kinds = [network.kinds[i] for i in nodes]
+    return replace(network, kinds=kinds, link=link, source=network.source[nodes], sink=network.sink[nodes])
+
+
+def _searched(
+    network: Network, intervals: dict[int, Interval], value: float, deadline: float
+) -> tuple[dict[int, Interval], float]:
+    """Bisection over the flow: what chains reach."""
+    high = placement_patterns.bound(network, value, PRECISION)
+    target = high / (1 + 2 * PRECISION)
+    while (
+        high > max(value * (1 + PRECISION), network.most * placement_patterns.FAINT)
+        and time.perf_counter() < deadline
+    ):
+        reached = high
+        for found, carried in _tried(network, target, deadline):
+            if carried > value:
+                intervals, value = found, carried
+            if carried >= target * (1 - PRECISION):
+                break
+        else:
+            reached = target
+        high = reached
+        if value > 0 and placement_patterns.refuted(network, value * (1 + EXACT / 2)):
+            break
+        target = (value + high) / 2
+    return intervals, value
+
+
+def _tried(network: Network, target: float, deadline: float) -> Iterator[tuple[dict[int, Interval], float]]:
+    """Placements that may carry `target`, simplest blocks first."""
+    free = placement_patterns.verdict(placement_patterns.without_links(network), target)
+    if free.layers < network.layers - placement_patterns.REFUTED:
+        return
+    prices = placement_blocks.Prices(target, free.worth, free.layers - network.layers)
+    blocks = placement_blocks.stages(network, prices)
+    across: list[placement_blocks.Block] = []
+    found = placement_blocks.lanes(network, prices)
+    levels = ("stages", "unequal", "across") if len(set(network.regions)) > 1 else ("stages", "unequal")
+    for level in levels:
+        if level == "unequal":
+            more = placement_blocks.doubled(network, found, prices, mixed=False)
+            blocks = blocks + more
+        elif level == "across":
+            across = more = placement_blocks.doubled(network, found, prices, mixed=True)
+        if level != "stages" and not more:
+            continue
+        for width in _widths(network, target):
+            left = deadline - time.perf_counter()
+            if left <= 0:
+                return
+            limits = Limits(gap=1.0, work=NODES, seconds=left)
+            chosen = chain(network, blocks, across, target, width, limits)
+            if chosen is None:
+                break  # narrower links leave less
+            yield settled(network, seated(network, slots(network, chosen)), target)
+
+
+def _widths(network: Network, target: float) -> Iterator[dict[tuple[int, int], float]]:
+    """How wide the links between two regions may be taken."""
+    region = np.array(network.regions)
+    pairs = [(a, b) for a in sorted(set(region)) for b in sorted(set(region)) if a != b]
+    if not pairs:
+        yield {}
+        return
+    for share in WIDTHS:
+        cut = {(a, b): network.link[np.ix_(region == a, region == b)] for a, b in pairs}
+        yield {pair: float(np.quantile(np.minimum(links, target), share)) for pair, links in cut.items()}

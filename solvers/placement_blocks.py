@@ -1,0 +1,181 @@
+"""Blocks: stretches of layers that carry a flow by themselves; what a placement is built of.
+
+A *lane* is one region's share of a stretch: `length` layers cut into equal steps, each step held by the same
+multiset of nodes. A *block* is one lane whose nodes carry all the flow (a stage), or two lanes side by side
+(one long node beside several short ones: unequal intervals), in one region or across two.
+
+With `worth`, the dual price of a node in layers (placement_patterns), a block is no better than break-even:
+its nodes are worth at least its length. What a placement of all L layers can lose to blocks above that is the
+slack of the pattern bound, so blocks that lose more are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solvers.placement_patterns import cheapest_by_reach
+from solvers.placement_types import Network
+
+Group = tuple[int, str]
+ROUND = 1 - 1e-12
+
+
+@dataclass(frozen=True)
+class Lane:
+    """`steps` times `step` layers in `region`; each step is on `nodes` (kind, count), which carry `reach`."""
+
+    region: int
+    step: int
+    steps: int
+    nodes: tuple[tuple[str, int], ...]
+    capacities: tuple[float, ...]
+    cost: float
+
+    @cached_property
+    def reach(self) -> float:
+        return sum(self.capacities)
+
+    @property
+    def length(self) -> int:
+        return self.step * self.steps
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lanes of the same length, side by side."""
+
+    lanes: tuple[Lane, ...]
+
+    @property
+    def length(self) -> int:
+        return self.lanes[0].length
+
+    @property
+    def cost(self) -> float:
+        return sum(lane.cost for lane in self.lanes)
+
+    @property
+    def region(self) -> int:
+        return self.lanes[0].region
+
+    @cached_property
+    def ends(self) -> tuple[float, ...]:
+        """Capacities of the nodes that its first layer (and its last) is on, largest first."""
+        return tuple(sorted((c for lane in self.lanes for c in lane.capacities), reverse=True))
+
+    @cached_property
+    def uses(self) -> Mapping[Group, int]:
+        taken = Counter[Group]()
+        for lane in self.lanes:
+            for kind, count in lane.nodes:
+                taken[lane.region, kind] += count * lane.steps
+        return taken
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a node of each kind is worth at this flow, in layers; blocks may lose `slack` of them."""
+
+    flow: float
+    worth: Mapping[str, float]
+    slack: float
+
+
+def stages(network: Network, prices: Prices) -> list[Block]:
+    """All minimal stages within the slack: one region, one step, every node needed."""
+    found = []
+    for region in sorted(set(network.regions)):
+        kinds = [(kind, len(n)) for (r, kind), n in network.groups.items() if r == region]
+        for k in range(1, network.layers + 1):
+            able = [
+                (prices.worth[kind], kind, network.capacity[kind][k - 1], count)
+                for kind, count in kinds
+                if k <= len(network.capacity[kind]) and network.capacity[kind][k - 1] > 0
+            ]
+            able.sort(key=lambda a: -a[2])
+            for counts in _minimal(able, prices.flow, k + prices.slack + 1e-7):
+                nodes = tuple((a[1], n) for a, n in zip(able, counts, strict=True) if n)
+                found.append(Block((_lane(network, region, k, 1, nodes, prices.worth),)))
+    return found
+
+
+def _minimal(able: list[tuple[float, str, float, int]], flow: float, budget: float) -> Iterator[list[int]]:
+    """Counts of `able` (worth, kind, capacity, nodes), capacities falling, that just reach `flow`."""
+    rate = min((a[0] / a[2] for a in able), default=0.0)
+
+    def extend(at: int, left: float, budget: float, counts: list[int]) -> Iterator[list[int]]:
+        if left <= flow * (1 - ROUND):
+            yield counts + [0] * (len(able) - at)
+            return
+        if at == len(able) or budget < rate * left:
+            return
+        worth, _, capacity, nodes = able[at]
+        for n in range(min(nodes, int(np.ceil(left / capacity - 1e-9))), -1, -1):
+            if n * worth <= budget:
+                yield from extend(at + 1, left - n * capacity, budget - n * worth, [*counts, n])
+
+    return extend(0, flow, budget, [])
+
+
+def _lane(
+    network: Network,
+    region: int,
+    step: int,
+    steps: int,
+    nodes: tuple[tuple[str, int], ...],
+    worth: Mapping[str, float],
+) -> Lane:
+    capacities = [network.capacity[kind][step - 1] for kind, n in nodes for _ in range(n)]
+    cost = steps * sum(worth[kind] * n for kind, n in nodes)
+    return Lane(region, step, steps, nodes, tuple(sorted(capacities, reverse=True)), cost)
+
+
+def lanes(network: Network, prices: Prices) -> list[Lane]:
+    """In each region, by length and step: the node sets that no other beats in both reach and worth."""
+    found = []
+    for region in sorted(set(network.regions)):
+        counts = {kind: len(n) for (r, kind), n in network.groups.items() if r == region}
+        longest = min(network.layers, max(len(network.capacity[kind]) for kind in counts))
+        for step in range(1, longest + 1):
+            kinds = [
+                k for k in counts if step <= len(network.capacity[k]) and network.capacity[k][step - 1] > 0
+            ]
+            if not kinds:
+                continue
+            capacity = np.array([network.capacity[kind][step - 1] for kind in kinds])
+            worth = np.array([prices.worth[kind] for kind in kinds])
+            for chosen in cheapest_by_reach(capacity, worth, prices.flow, step + prices.slack):
+                nodes = tuple(sorted(Counter(kinds[i] for i in chosen).items()))
+                for steps in range(1, longest // step + 1):
+                    if all(n * steps <= counts[kind] for kind, n in nodes):
+                        found.append(_lane(network, region, step, steps, nodes, prices.worth))
+    return found
+
+
+def doubled(network: Network, found: Iterable[Lane], prices: Prices, *, mixed: bool) -> list[Block]:
+    """Pairs of lanes that carry the flow together, in one region or (`mixed`) in two."""
+    by: dict[tuple[int, int], list[Lane]] = {}
+    for lane in found:
+        if lane.reach < prices.flow * ROUND:
+            by.setdefault((lane.region, lane.length), []).append(lane)
+    blocks = []
+    for (region, length), firsts in sorted(by.items()):
+        for (other, long), seconds in sorted(by.items()):
+            if long != length or (other != region) != mixed:
+                continue
+            ranked = sorted(seconds, key=lambda lane: lane.cost)
+            for first in firsts:
+                need = prices.flow * ROUND - first.reach
+                second = next((b for b in ranked if b.reach >= need), None)
+                if second is None or (not mixed and second.step > first.step):
+                    continue
+                block = Block((first, second))
+                enough = all(n <= len(network.groups[g]) for g, n in block.uses.items())
+                if enough and block.cost <= length + prices.slack + 1e-7:
+                    blocks.append(block)
+    return blocks

@@ -1,0 +1,246 @@
+"""Layer patterns: how many layers can be carried at a flow, wherever they stand; the proof of a placement.
+
+Sets       t in T   kinds of node           k   layers of a node         p in P   patterns: multisets of (t,k)
+                                                                         whose capacities reach the flow
+Data       nodes[t]      count[p,t,k]  nodes in p     layers L
+           width[p]      0 of one node, 1/2 of two, 1 of more
+           crossings     1 where regions are joined by links too narrow for the flow, no region holds all
+                         layers, else 0
+Choose     y[p]   real >= 0   layers whose covering nodes are p
+           x[t,k] real >= 0   nodes of t that hold k layers
+maximise   sum(p) y[p]
+use[t,k]   sum(p) count[p,t,k] * y[p]  <= k * x[t,k]
+stock[t]   sum(k) x[t,k]               <= nodes[t]
+cross      sum(p) width[p] * y[p]      >= crossings
+
+A flow needs on every layer nodes whose capacities reach it, so a flow at which this cannot reach L layers is
+refuted. `cross`: were all layers on one node each, all flow would pass a single link between regions; a link
+carries at most `u`, so some layer has two nodes, and where the flow exceeds 2u some layer has three or two
+layers have two (width[p] is 1 for two nodes where 2u is enough). Positions are dropped: a relaxation.
+
+Patterns are priced exactly, as Pareto frontiers of (capacity, dual cost) by number of nodes; the bound is
+Lagrangian, hence true at any duals:
+    layers <= (sum(t) nodes[t] * worth[t] - crossings * v) / cheapest pattern,
+worth[t] = max(k) k * dual[t,k], v the dual of `cross`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.linear import Expr, Floats, Limits, Linear, Term, total
+from solvers.placement_types import Network
+
+Pattern = tuple[int, ...]
+CLOSE = 1e-9
+REFUTED = 1e-7
+"""Layers by which a bound must miss L: far above the rounding of the sums it is made of."""
+
+FAINT = 1e-6
+"""Of the largest possible flow: below that, bounds are not told apart."""
+
+
+@dataclass(frozen=True)
+class Items:
+    """All (kind, layers) that a node may be: arrays by item."""
+
+    kinds: tuple[str, ...]
+    nodes: dict[str, int]
+    layers: Floats
+    capacity: Floats
+    crossings: int
+    doubled: float
+    """Width of a pattern of two nodes."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """At most `layers` layers are carried at the flow; `worth` of one node of each kind, in layers."""
+
+    layers: float
+    worth: dict[str, float]
+
+
+def refuted(network: Network, flow: float) -> bool:
+    """Whether `flow` is proven to be out of reach."""
+    return verdict(network, flow).layers < network.layers - REFUTED
+
+
+def bound(network: Network, value: float, precision: float = 1e-4) -> float:
+    """The least flow above `value` that is refuted, to `precision`; `value` itself where it is optimal."""
+    low, high = value, network.most
+    just_above = value * (1 + 5e-7)
+    if value == 0 and refuted(without_links(network), min(high, _smallest(network))):
+        return 0.0  # not enough nodes to hold all layers
+    if high <= just_above or (value > 0 and refuted(network, just_above)):
+        return min(high, just_above)
+    while high > max(low * (1 + precision), network.most * FAINT):
+        flow = (low + high) / 2
+        low, high = (low, flow) if refuted(network, flow) else (flow, high)
+    return high
+
+
+def _smallest(network: Network) -> float:
+    """The least capacity of any node: flows below it are all alike where links do not count."""
+    return min(c for kind in network.kinds for c in network.capacity[kind][: network.layers] if c > 0)
+
+
+def verdict(network: Network, flow: float) -> Verdict:
+    """Column generation at `flow`, stopped as soon as it is decided."""
+    items = _items(network, flow)
+    if not len(items.layers):
+        return Verdict(0.0, {})
+    patterns: set[Pattern] = set()
+    for i, c in enumerate(items.capacity):
+        alone = math.ceil(flow / c - CLOSE)
+        patterns |= {(i,) * alone, (i,) * max(alone, 3)}
+    least, worth = math.inf, dict[str, float]()
+    while True:
+        reached, dual, v = _master(items, sorted(patterns))
+        if reached is None:  # not even with fractions of nodes: `cross` cannot be met
+            return Verdict(0.0, dict.fromkeys(items.nodes, 0.0))
+        worth = _worth(items, dual)
+        cheapest, found = _price(items, flow, dual, v)
+        paid = sum(n * worth[kind] for kind, n in items.nodes.items()) - v * items.crossings
+        least = min(least, paid / cheapest if cheapest > 0 else math.inf)
+        new = found - patterns
+        if least < network.layers - REFUTED or not new:
+            return Verdict(least, worth)
+        patterns |= new
+
+
+def _items(network: Network, flow: float) -> Items:
+    """Of sizes with the same capacity, or above the flow, only the largest is of use."""
+    kinds, layers, capacity = list[str](), list[float](), list[float]()
+    for kind in dict.fromkeys(network.kinds):
+        table = np.minimum(network.capacity[kind][: network.layers], flow)
+        for k, c in enumerate(table, start=1):
+            if c > 0 and (k == len(table) or c > table[k:].max()):
+                kinds, layers, capacity = [*kinds, kind], [*layers, k], [*capacity, float(c)]
+    wide = network.widest_crossing
+    held = Counter[int]()
+    for (region, kind), members in network.groups.items():
+        held[region] += len(members) * min(len(network.capacity[kind]), network.layers)
+    crossings = int(len(held) > 1 and max(held.values()) < network.layers and flow > wide)
+    doubled = 0.5 if flow > 2 * wide else 1.0
+    return Items(
+        tuple(kinds), dict(Counter(network.kinds)), np.array(layers), np.array(capacity), crossings, doubled
+    )
+
+
+def _width(items: Items, nodes: int) -> float:
+    return 0.0 if nodes < 2 else items.doubled if nodes == 2 else 1.0
+
+
+def _master(items: Items, patterns: list[Pattern]) -> tuple[float | None, Floats, float]:
+    """Layers carried, the duals >= 0 of `use` and that of `cross`."""
+    m = Linear("layer patterns")
+    y = m.reals("y", patterns)
+    x = m.reals("x", range(len(items.layers)))
+    m.minimise([y[p] * -1.0 for p in patterns])
+    use: list[list[Term]] = [[x[i] * -k] for i, k in enumerate(items.layers)]
+    for p in patterns:
+        for i, count in Counter(p).items():
+            use[i].append(y[p] * count)
+    for i, terms in enumerate(use):
+        m.add("use", i, Expr(terms) <= 0)
+    for kind, n in items.nodes.items():
+        m.add("stock", kind, total(x[i] for i, k in enumerate(items.kinds) if k == kind) <= n)
+    if items.crossings:
+        m.add("cross", "", total(y[p] * _width(items, len(p)) for p in patterns) >= items.crossings)
+    outcome = m.relax(Limits())
+    if outcome.value is None:
+        return None, np.zeros(0), 0.0
+    dual = np.maximum(0.0, [-outcome.duals["use", i] for i in range(len(use))])
+    return -outcome.value, dual, max(0.0, outcome.duals.get(("cross", ""), 0.0))
+
+
+def _worth(items: Items, dual: Floats) -> dict[str, float]:
+    worth = dict.fromkeys(items.nodes, 0.0)
+    for kind, value in zip(items.kinds, items.layers * dual, strict=True):
+        worth[kind] = max(worth[kind], float(value))
+    return worth
+
+
+def _price(items: Items, flow: float, dual: Floats, v: float) -> tuple[float, set[Pattern]]:
+    """The least (cost - v * width) of all patterns, and the patterns that improve the master."""
+    cheapest, found = math.inf, set[Pattern]()
+    for nodes, cost, pattern in _cheapest(items.capacity, dual, flow, 1 + v):
+        reduced = cost - v * _width(items, nodes)
+        cheapest = min(cheapest, reduced)
+        if reduced < 1 - CLOSE:
+            found.add(tuple(sorted(pattern)))
+    return min(cheapest, 1.0), found
+
+
+def _cheapest(
+    capacity: Floats, cost: Floats, flow: float, limit: float
+) -> Iterator[tuple[int, float, list[int]]]:
+    """By number of nodes: the cheapest pattern that reaches `flow`, while one costs less than `limit`."""
+    rate = float((cost / capacity).min())
+    reach, paid = np.zeros(1), np.zeros(1)
+    steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    while len(reach):
+        reach, paid, before, item = _extended(reach, paid, capacity, cost, flow, limit, rate)
+        steps.append((before, item))
+        done = np.flatnonzero(reach >= flow * (1 - 1e-12))
+        if len(done):
+            yield len(steps), float(paid[done[0]]), _trace(steps, int(done[0]))
+        if len(steps) >= 3 and len(done) == len(reach):
+            return
+
+
+def cheapest_by_reach(capacity: Floats, cost: Floats, flow: float, limit: float) -> list[list[int]]:
+    """Multisets of items that no other beats in both capacity (up to `flow`) and cost, below `limit`."""
+    reach, paid = np.zeros(1), np.zeros(1)
+    steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    states: list[tuple[float, float, int, int]] = []
+    while len(reach):
+        reach, paid, before, item = _extended(reach, paid, capacity, cost, flow, limit)
+        steps.append((before, item))
+        states += [(c, r, len(steps), i) for i, (c, r) in enumerate(zip(paid, reach, strict=True))]
+        if len(reach) and reach.min() >= flow:
+            break
+    best, most = [], 0.0
+    for _, reached, count, at in sorted(states, key=lambda s: (s[0], -s[1])):
+        if reached > most:
+            best.append(_trace(steps[:count], at))
+            most = reached
+    return best
+
+
+def _extended(
+    reach: Floats, paid: Floats, capacity: Floats, cost: Floats, flow: float, limit: float, rate: float = 0.0
+) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
+    """One item more: reach and cost of the states not beaten in both, where each comes from, and its item.
+
+    A state that costs `limit` once the rest of the flow is paid at `rate` is dropped.
+    """
+    to = np.minimum(reach[:, None] + capacity, flow).ravel()
+    pay = (paid[:, None] + cost).ravel()
+    order = np.lexsort((-to, pay))
+    to, pay = to[order], pay[order]
+    kept = np.r_[True, to[1:] > np.maximum.accumulate(to)[:-1]] & (pay + (flow - to) * rate < limit)
+    before, item = divmod(order[kept], len(capacity))
+    return to[kept], pay[kept], before, item
+
+
+def _trace(steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], at: int) -> list[int]:
+    """Items of the state `at` of the last step."""
+    items = []
+    for before, item in reversed(steps):
+        items.append(int(item[at]))
+        at = int(before[at])
+    return items
+
+
+def without_links(network: Network) -> Network:
+    """The same nodes in one region."""
+    n = len(network.kinds)
+    return replace(network, link=np.full((n, n), np.inf), source=np.full(n, np.inf), sink=np.full(n, np.inf))

@@ -1,0 +1,83 @@
+"""Placement: the data that its files share; plain numbers, no solver.
+
+A *group* is the nodes of one kind in one region; regions are joined by slow links only. Flows are in the unit
+of the capacities (tokens/s); links and capacities may be infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solvers.linear import Floats, Status
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Nodes and links on which `layers` layers are placed.
+
+    `capacity[kind][k - 1]` tokens/s of a node that holds k layers; `kinds[i]` the kind of node i;
+    `link` (nodes, nodes), `source` and `sink` (nodes,) tokens/s.
+    """
+
+    layers: int
+    capacity: Mapping[str, Sequence[float]]
+    kinds: Sequence[str]
+    link: Floats
+    source: Floats
+    sink: Floats
+
+    @cached_property
+    def most(self) -> float:
+        """Tokens/s that no placement exceeds: the work of all nodes, each clipped at the flow itself."""
+        low, high = 0.0, sum(max(self.capacity[kind][: self.layers], default=0.0) for kind in self.kinds)
+        tables = [np.array(self.capacity[kind][: self.layers]) for kind in self.kinds]
+        for _ in range(100):
+            flow = (low + high) / 2
+            work = sum(
+                float((np.minimum(t, flow) * np.arange(1, len(t) + 1)).max(initial=0.0)) for t in tables
+            )
+            low, high = (flow, high) if work >= flow * self.layers * (1 - 1e-12) else (low, flow)
+        return min(high, float(self.source.sum()), float(self.sink.sum()))
+
+    @cached_property
+    def regions(self) -> tuple[int, ...]:
+        """Region of each node: nodes joined, both ways, by links that could carry all there is."""
+        region = list(range(len(self.kinds)))
+        wide = np.minimum(self.link, self.link.T) >= self.most
+        for i, j in np.argwhere(wide):
+            if i != j and region[i] != region[j]:
+                kept, gone = sorted((region[i], region[j]))
+                region = [kept if r == gone else r for r in region]
+        order = {r: at for at, r in enumerate(dict.fromkeys(region))}
+        return tuple(order[r] for r in region)
+
+    @cached_property
+    def groups(self) -> dict[tuple[int, str], list[int]]:
+        """(region, kind) → its nodes."""
+        found: dict[tuple[int, str], list[int]] = {}
+        for i, key in enumerate(zip(self.regions, self.kinds, strict=True)):
+            found.setdefault(key, []).append(i)
+        return found
+
+    @cached_property
+    def widest_crossing(self) -> float:
+        """Tokens/s of the widest link between two regions."""
+        region = np.array(self.regions)
+        apart = region[:, None] != region[None, :]
+        return float(self.link[apart].max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Layers [first, end) by node (unused nodes left out), what flows through, and what is proven of it."""
+
+    intervals: Mapping[int, Interval]
+    flow: float
+    bound: float
+    status: Status
