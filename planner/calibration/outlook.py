@@ -51,14 +51,15 @@ MOST = 1024
 class Outlook:
     """n trials, and what the model says of each.
 
-    fit: the parameters around the shipped ones, with log TTFT and log TPOT and their slopes; sigma: bands of
-    both (n, 2); weight: how much each matters, adding up to 1 (n,).
+    fit: the parameters around the shipped ones, with log TTFT and log TPOT; slope: of both by the parameters
+    (n, 2, p); sigma: bands of both (n, 2); both are 0 where there is no such figure. weight: how much each
+    trial matters, adding up to 1 (n,).
     """
 
     servers: Sequence[Server]
     trials: Sequence[Trial]
     fit: Fit
-    slope: Floats  # of both by the parameters, shape (n, 2, p); 0 where there is no such figure
+    slope: Floats
     sigma: Floats
     weight: Floats
 
@@ -108,7 +109,10 @@ def look(asked: Asked, spread: Spread, noise: Noise) -> Outlook:
     fit.linearise()
     sigma = _sigma(bench)
     weight = _weights(servers, trials, fit.here, sigma, asked.workload.slo)
-    return Outlook(servers, trials, fit, np.nan_to_num(fit.slope), sigma, weight)
+    slope = np.nan_to_num(fit.slope)
+    single = [trial.osl == 1 for trial in trials]
+    slope[single, TPOT] = sigma[single, TPOT] = 0.0
+    return Outlook(servers, trials, fit, slope, sigma, weight)
 
 
 def _bench(servers: Sequence[Server], trials: Sequence[Trial]) -> Bench:
@@ -151,12 +155,14 @@ def _weights(
     the best of its class after all goes by how far it is behind, in bands.
     """
     share = np.array([t.share for t in trials])
+    single = np.array([t.osl == 1 for t in trials])
     of = [servers[t.server] for t in trials]
     tokens = [t.requests * t.osl / s.design.gpus for t, s in zip(trials, of, strict=True)]
     value = np.log(tokens / _latency_s(trials, here))
     for kind, limit_ms in ((TTFT, slo.ttft_ms), (TPOT, slo.tpot_ms)):
         if limit_ms is not None:
-            value = value + np.nan_to_num(log_ndtr((np.log(limit_ms) - here[:, kind]) / sigma[:, kind]))
+            keeps = log_ndtr((np.log(limit_ms) - here[:, kind]) / sigma[:, kind])
+            value = value + np.where((kind == TPOT) & single, 0.0, keeps)
     weight = np.zeros(len(share))
     rivals = [(s.group.node_class.id, t.isl, t.osl) for t, s in zip(trials, of, strict=True)]
     for key in set(rivals):

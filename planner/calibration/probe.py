@@ -25,6 +25,8 @@ NOISE = Noise(ttft=0.20, tpot=0.09)
 """What runs are off by whatever the parameters: as much as the others of a public group scatter once eight of
 its rows have calibrated it (median group; `benchmarks/calibration_gain.py`). Repeats scatter less."""
 
+TINY = 1e-12
+
 FELT = 0.01
 """Slope from which a trial is said to feel a parameter."""
 
@@ -136,10 +138,13 @@ class Goal:
         own = found.slope**2 @ prior
         above = np.where(own > 0, np.maximum(found.sigma**2 - noise**2, 0.0), 0.0)
         whole = found.weight @ found.sigma**2
-        scale = np.sqrt(found.weight[:, None] * above / np.maximum(own, 1e-12) / whole)
+        part = found.weight[:, None] * above / np.maximum(own, TINY)
+        scale = np.sqrt(part / np.maximum(whole, TINY))
         targets = (found.slope * scale[:, :, None])[found.weight > 0]
         return cls(
-            np.concatenate([targets[:, TTFT], targets[:, TPOT]]), whole, 1 - found.weight @ above / whole
+            np.concatenate([targets[:, TTFT], targets[:, TPOT]]),
+            whole,
+            (whole - found.weight @ above) / np.maximum(whole, TINY),
         )
 
     def bands(self, covariance: Floats) -> Bands:

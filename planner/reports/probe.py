@@ -37,16 +37,16 @@ def headline(found: Probe) -> Text:
     """What it is for, what it costs and what it brings."""
     asked, before, after = found.asked, found.before, found.after
     text = Text.assemble((asked.card.name, "bold"), " on ", (asked.cluster.name, "bold"))
-    text.append(f", {asked.workload.name}\n")
+    buckets = asked.workload.buckets
+    lengths = f", {buckets[0].isl:,} in, {buckets[0].osl:,} out" if len(buckets) == 1 else ""
+    text.append(f", {asked.workload.name}{lengths}\n")
     if not found.sessions:
-        return text.append("no run would narrow the bands by more than 2 %")
+        return text.append("no run would narrow the bands by 2 %")
     runs = plural(sum(len(session.runs) for session in found.sessions), "run")
     minutes = plural(round(sum(session.minutes for session in found.sessions)), "minute")
-    text.append(f"{runs} on {plural(len(found.sessions), 'server')}, {minutes}: ")
-    text.append(
-        f"TPOT {width(before.tpot)} → {width(after.tpot)}, TTFT {width(before.ttft)} → {width(after.ttft)}"
-    )
-    return text
+    pairs = (("TPOT", before.tpot, after.tpot), ("TTFT", before.ttft, after.ttft))
+    told = ", ".join(f"{name} {width(was)} → {width(now)}" for name, was, now in pairs if was > 0)
+    return text.append(f"{runs} on {plural(len(found.sessions), 'server')}, {minutes}: {told}")
 
 
 def table(found: Probe) -> Table:

@@ -254,6 +254,16 @@ def test_old_devices_serve_in_half_precision():
     assert "--dtype half" in text
 
 
+def test_answers_of_one_token_have_no_tpot(capsys):
+    line = ["probe", "--gpus", "1xH100", "--model", "llama-3.1-8b", "--osl", "1", "--engine", "vllm"]
+
+    assert run(line) == 0
+    table = capsys.readouterr().out.partition("Paste")[0].splitlines()
+    assert "TPOT ±" not in table[1]
+    assert "TTFT ±" in table[1]
+    assert all(row.count("±") == 1 for row in table if row.startswith(("now", "  1")))
+
+
 def test_nothing_that_fits_is_infeasible():
     with pytest.raises(Infeasible, match="does not fit"):
         probe(asked("1xT4", "llama-3.1-70b"))
@@ -264,7 +274,7 @@ def test_the_command_prints_a_table_and_commands_without_colour(capsys, monkeypa
 
     assert run(["probe", "--gpus", "1xH100", "--model", "llama-3.1-8b", "--engine", "vllm"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("llama-3.1-8b on 1xH100, chat\n")
+    assert out.startswith("llama-3.1-8b on 1xH100, chat, 1,024 in, 256 out\n")
     assert "\x1b" not in out
     served = [line for line in out.splitlines() if line.startswith("vllm ")]
     assert len(served) > 1
