@@ -68,6 +68,7 @@ __all__ = [
     "LAST",
     "MIDDLE",
     "Kind",
+    "Limits",
     "Nodes",
     "Pipeline",
     "PipelineProblem",
@@ -78,6 +79,9 @@ __all__ = [
 
 MOST_COLUMNS = 20_000
 """Pipelines up to which all are tried: a few seconds."""
+
+FEW = 200
+"""Columns that the MILP takes as they are."""
 
 MOST_ROUNDS = 60
 """Rounds of pricing."""
@@ -91,25 +95,26 @@ CLOSE = 1e-3
 
 @dataclass(frozen=True)
 class Columns:
-    """Pipelines of the master: stages by kind (u, kinds) and how each is run."""
+    """Pipelines of the master: stages by kind (u, kinds), how each is run, and the requests/s that the master
+    counts in, so that its coefficients are near 1."""
 
     use: Ints
     ways: Ways
+    unit: float
+
+    @staticmethod
+    def of(p: PipelineProblem, use: Ints) -> Columns:
+        """Those of `use` that serve anything."""
+        ways = best_ways(p, use)
+        some = np.flatnonzero(ways.rate > 0)
+        return Columns(use[some], ways.take(some), float(ways.rate.max(initial=0.0)) or 1.0)
 
     def take(self, chosen: Ints) -> Columns:
-        return Columns(self.use[chosen], self.ways.take(chosen))
-
-    @property
-    def unit(self) -> float:
-        """Requests/s that the master counts in, so that its coefficients are near 1."""
-        return float(self.ways.rate.max(initial=0.0)) or 1.0
-
-    def useful(self) -> Columns:
-        """Those that serve anything."""
-        return self.take(np.flatnonzero(self.ways.rate > 0))
+        return Columns(self.use[chosen], self.ways.take(chosen), self.unit)
 
     def with_(self, other: Columns) -> Columns:
-        return Columns(np.concatenate([self.use, other.use]), self.ways.with_(other.ways))
+        both = np.concatenate([self.use, other.use])
+        return Columns(both, self.ways.with_(other.ways), max(self.unit, other.unit))
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def solve(p: PipelineProblem, limits: Limits, most_columns: int = MOST_COLUMNS) 
     use = every(p, most_columns)
     if use is None:
         return _generated(p, limits, began)
-    return _exact(p, Columns(use, best_ways(p, use)).useful(), limits, began)
+    return _exact(p, Columns.of(p, use), limits, began)
 
 
 def every(p: PipelineProblem, most: int) -> Ints | None:
@@ -193,13 +198,13 @@ def _exact(p: PipelineProblem, columns: Columns, limits: Limits, began: float) -
     """All columns are there: drop those whose reduced cost no optimum can afford, then solve the rest."""
     if not len(columns.use):
         return _nothing(p, len(columns.use))
-    if len(columns.use) <= 200:
+    if len(columns.use) <= FEW:
         return _extract(p, columns, _integers(p, columns, limits, began), limits, None)
     relaxed = build(p, columns).model.relax(limits)
     if relaxed.value is None:
         return replace(_nothing(p, len(columns.use)), status=relaxed.status)
     lost = reduced(p, columns, relaxed)
-    some = np.sort(np.argsort(lost, kind="stable")[:200])
+    some = np.sort(np.argsort(lost, kind="stable")[:FEW])
     first = _integers(p, columns.take(some), limits, began)
     if first.value is not None:
         afford = first.value - relaxed.value + 1e-9 * abs(first.value)
@@ -217,7 +222,7 @@ def _generated(p: PipelineProblem, limits: Limits, began: float) -> PipelineSolu
     For a demand, columns that serve the most come first: without them the relaxation may not reach it.
     """
     seeds = _seeds(p)
-    columns = Columns(seeds, best_ways(p, seeds)).useful()
+    columns = Columns.of(p, seeds)
     bound: float | None = None
     stages = [replace(p, objective="throughput"), p] if p.objective == "cost" else [p]
     for at, q in enumerate(stages):
@@ -251,7 +256,7 @@ def _priced(
         tried |= {tuple(use) for use in found.use}
         if found.theta <= 1 + CLOSE or not len(new) or time.perf_counter() > until:
             break
-        columns = columns.with_(Columns(new, best_ways(p, new)).useful())
+        columns = columns.with_(Columns.of(p, new))
     return columns, bound
 
 

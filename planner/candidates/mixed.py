@@ -270,7 +270,7 @@ def _layer_steps(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Step
 
 
 def _chunk(posed: Posed, stages: Ints, batch: Ints) -> Floats:
-    """Prompt tokens of a round that has any, as `points.Setup.chunk`; a micro-batch has a token budget each."""
+    """Prompt tokens of a round that has any, as `points.Setup.chunk`; each micro-batch has a budget."""
     mix = posed.mix
     steady = batch * mix.prompt / max(mix.steps, 1e-9)
     return np.asarray(np.minimum(np.maximum(mix.prompt, steady), float(posed.token_budget) * stages))

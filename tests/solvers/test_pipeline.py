@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import packing, pipeline, pipeline_layers, pipeline_pricing
+from solvers import packing, pipeline, pipeline_pricing
 from solvers.linear import Limits
 from solvers.pipeline import Kind, Nodes, PipelineProblem, Point
 from tests.solvers.pipelines import best_by_trying_all, best_rates, random_problem, rate_of
@@ -104,6 +104,18 @@ def test_agrees_with_trying_every_set_of_pipelines(seed, even, alike, most_group
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
+@given(seed=seeds, cost=st.booleans())
+def test_columns_that_no_optimum_can_afford_may_go(seed, cost):
+    p = random_problem(np.random.default_rng(seed))
+    p = replace(p, objective="cost", demand=0.8 * best_by_trying_all(p)) if cost else p
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "FEW", 2)
+        s = pipeline.solve(p, Limits())
+
+    assert s.objective == pytest.approx(best_by_trying_all(p)) == s.bound
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(seed=seeds, share=st.sampled_from([0.3, 0.7, 1.0, 1.01]))
 def test_the_cheapest_agrees_with_trying_every_set_of_pipelines(seed, share):
     p = random_problem(np.random.default_rng(seed))
@@ -159,7 +171,7 @@ def test_no_pipeline_is_worth_more_than_pricing_says(seed, even):
 def test_every_row_of_the_docstring_is_in_the_model():
     p = replace(SMALL, objective="cost", demand=0.2)
     use = pipeline.every(p, 100)
-    columns = pipeline.Columns(use, pipeline_layers.best_ways(p, use))
+    columns = pipeline.Columns.of(p, use)
     families = {family for family, _ in pipeline.build(p, columns).model.rows}
 
     assert families == {"serve", "nodes", "fit"}
