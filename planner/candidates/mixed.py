@@ -37,8 +37,7 @@ from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.device_rules import why_unsupported
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 from solvers import pipeline
-from solvers.linear import Limits
-from solvers.pipeline import Kind, Nodes, Pipeline, PipelineProblem, PipelineSolution, Point
+from solvers.pipeline import Kind, Limits, Nodes, Pipeline, PipelineProblem, PipelineSolution, Point
 
 MOST_STAGES = 8
 """Stages of one replica: more add hops and bubbles, and what they gain in memory a wider tp gives too."""
@@ -57,6 +56,9 @@ class Freedom:
     layers: bool = True
     tp: bool = True
     classes: int = 3
+
+
+EVERYTHING = Freedom()
 
 
 @dataclass(frozen=True)
@@ -106,24 +108,30 @@ class Found:
     replicas: tuple[Replica, ...]
 
 
-def best(
-    cluster: ResolvedCluster, ask: Ask, engine: str, limits: Limits, may: Freedom | None = None
-) -> Found:
+def best(cluster: ResolvedCluster, ask: Ask, engine: str, limits: Limits, may: Freedom = EVERYTHING) -> Found:
     """The best replicas on all of `cluster`: a grid of batches first, then every batch near those found."""
+    return compare(cluster, ask, engine, limits, [may])[0]
+
+
+def compare(
+    cluster: ResolvedCluster, ask: Ask, engine: str, limits: Limits, freedoms: Sequence[Freedom]
+) -> list[Found]:
+    """The best replicas under each of `freedoms`, all at the same operating points: more freedom never serves
+    less."""
     posed = pose(cluster, ask, engine)
     if posed is None:
-        return Found(PipelineSolution("infeasible", None, None), ())
-    may = may or Freedom()
-    p = replace(
-        posed.problem, even=not may.layers, alike=not may.tp, most_groups=min(may.classes, len(posed.classes))
-    )
-    first = pipeline.solve(p, limits)
-    if not first.pipelines:
-        return Found(first, ())
-    near = points(posed, [(len(x.stages), b) for x in first.pipelines for b in _near(x.sequences)])
-    p = replace(p, points=[*p.points, *near])
-    found = pipeline.solve(p, limits)
-    return Found(found, tuple(_replica(replace(posed, problem=p), x) for x in found.pipelines))
+        return [Found(PipelineSolution("infeasible", None, None), ())] * len(freedoms)
+    first = [pipeline.solve(_with(posed, may), limits) for may in freedoms]
+    tried = [(len(x.stages), x.sequences) for s in first for x in s.pipelines]
+    near = points(posed, [(stages, b) for stages, batch in tried for b in _near(batch)])
+    at = replace(posed, problem=replace(posed.problem, points=[*posed.problem.points, *near]))
+    second = [pipeline.solve(_with(at, may), limits) for may in freedoms]
+    return [Found(s, tuple(_replica(at, x) for x in s.pipelines)) for s in second]
+
+
+def _with(posed: Posed, may: Freedom) -> PipelineProblem:
+    most = min(may.classes, len(posed.classes))
+    return replace(posed.problem, even=not may.layers, alike=not may.tp, most_groups=most)
 
 
 def pose(cluster: ResolvedCluster, ask: Ask, engine: str) -> Posed | None:
