@@ -46,7 +46,7 @@ from solvers import packing
 from solvers.linear import Limits, Linear, Outcome, Status, Var, judge, total
 from solvers.packing import Bins
 from solvers.pipeline_layers import Ways, best_ways, stated
-from solvers.pipeline_pricing import price
+from solvers.pipeline_pricing import guessed, price
 from solvers.pipeline_types import (
     ALONE,
     FIRST,
@@ -239,7 +239,8 @@ def _generated(p: PipelineProblem, limits: Limits, began: float) -> PipelineSolu
 def _priced(
     p: PipelineProblem, columns: Columns, limits: Limits, until: float
 ) -> tuple[Columns, float | None]:
-    """More columns, until the relaxation of all is within CLOSE of theirs; and its bound (minimised)."""
+    """More columns, until the relaxation of all is within CLOSE of theirs; and its bound (minimised). Guesses
+    come first: pricing that proves is for when they are at an end."""
     bound: float | None = None
     tried = {tuple(use) for use in columns.use}
     for _ in range(MOST_ROUNDS):
@@ -248,16 +249,27 @@ def _priced(
             break
         pays, served = duals(p, columns, relaxed)
         pays, added = floored(p, pays, relaxed.value)
-        found = price(p, pays, served)
-        here = farley(p, relaxed.value, added, served * (p.demand or 0.0), found.theta)
-        here *= columns.unit if p.objective == "throughput" else 1.0
-        bound = here if bound is None else max(bound, here)
-        new = np.array([use for use in found.use if tuple(use) not in tried], dtype=np.int64)
-        tried |= {tuple(use) for use in found.use}
-        if found.theta <= 1 + CLOSE or not len(new) or time.perf_counter() > until:
-            break
-        columns = columns.with_(Columns.of(p, new))
+        new = _better(p, pays, served, guessed(p, pays, served), tried)
+        if not len(new.use) or time.perf_counter() > until:
+            found = price(p, pays, served, max(until, time.perf_counter() + limits.seconds / 8))
+            here = farley(p, relaxed.value, added, served * (p.demand or 0.0), found.theta)
+            here *= columns.unit if p.objective == "throughput" else 1.0
+            bound = here if bound is None else max(bound, here)
+            new = _better(p, pays, served, found.use, tried)
+            if found.theta <= 1 + CLOSE or not len(new.use) or time.perf_counter() > until:
+                break
+        columns = columns.with_(new)
     return columns, bound
+
+
+def _better(
+    p: PipelineProblem, pays: Floats, served: float, use: Ints, tried: set[tuple[int, ...]]
+) -> Columns:
+    """Of `use` (u, kinds) those not `tried` whose own rate is worth more than their stages cost."""
+    new = np.array([u for u in use if tuple(u) not in tried], dtype=np.int64).reshape(-1, len(p.kinds))
+    tried |= {tuple(u) for u in new}
+    columns = Columns.of(p, new)
+    return columns.take(np.flatnonzero(served * columns.ways.rate > columns.use @ pays * (1 + 1e-6)))
 
 
 def _seeds(p: PipelineProblem) -> Ints:

@@ -15,6 +15,7 @@ with the largest bound first; hops inside a class and the engine's seconds count
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -24,8 +25,8 @@ import numpy as np
 from solvers.pipeline_layers import paths
 from solvers.pipeline_types import ALONE, FIRST, LAST, MIDDLE, Floats, Ints, PipelineProblem, Point
 
-NARROW = 5e-4
-"""Relative width at which an interval is no longer cut."""
+NARROW = (2e-2, 5e-3, 5e-4)
+"""Relative width at which an interval is no longer cut: of a point, with its classes, with its ends."""
 
 PIECES = 8
 """Intervals that one is cut into."""
@@ -33,8 +34,8 @@ PIECES = 8
 MOST_FOUND = 24
 """Pipelines returned a round."""
 
-WORTH = 1.0 + 1e-7
-"""A ratio above this improves the relaxation."""
+WORTH = 1.0 + 5e-4
+"""Ratios up to this are not told apart: `theta` is never below."""
 
 
 @dataclass(frozen=True)
@@ -57,27 +58,43 @@ class Choice:
     ends: tuple[int, int] | None = None
 
 
-def price(p: PipelineProblem, pays: Floats, served: float) -> Priced:
-    """Pipelines whose rate is worth more than their stages cost: choices by their bounds, the best first."""
+def guessed(p: PipelineProblem, pays: Floats, served: float) -> Ints:
+    """Pipelines that may be worth more than their stages cost, (u, kinds), the best first: each point's
+    cheapest cover, wherever its stages stand."""
     found: dict[tuple[int, ...], float] = {}
-    theta, count = 1.0, 0
+    for choice in _points(p) if served > 0 else ():
+        _, reached, tau = _searched(p, choice, pays, served, WORTH)
+        if reached > WORTH:
+            use = _cheapest(p, choice, pays, tau)
+            found[use] = max(found.get(use, 0.0), reached)
+    kept = sorted(found, key=lambda use: (-found[use], use))
+    uses = np.array(kept, dtype=np.int64).reshape(-1, len(p.kinds))
+    groups = (uses @ np.eye(len(p.nodes), dtype=np.int64)[p.group_of] > 0).sum(axis=1)
+    return np.asarray(uses[(groups <= p.most_groups) & (uses <= p.stock).all(axis=1)])
+
+
+def price(p: PipelineProblem, pays: Floats, served: float, until: float = np.inf) -> Priced:
+    """Pipelines whose rate is worth more than their stages cost: choices by their bounds, the best first,
+    `until` that time of the clock."""
+    found: dict[tuple[int, ...], float] = {}
+    theta, count = WORTH, 0
     heap: list[tuple[float, int, Choice]] = []
 
     def push(choices: Iterable[Choice]) -> None:
         nonlocal count
         for choice in choices:
-            bound = _searched(p, choice, pays, served, closely=False)[0]
-            if bound > WORTH:
+            bound = _searched(p, choice, pays, served, theta)[0]
+            if bound > theta:
                 heapq.heappush(heap, (-bound, count, choice))
                 count += 1
 
     push(_points(p) if served > 0 else ())
-    while heap and len(found) < MOST_FOUND and -heap[0][0] > theta:
+    while heap and len(found) < MOST_FOUND and -heap[0][0] > theta and time.perf_counter() < until:
         choice = heapq.heappop(heap)[2]
         if choice.ends is None:
             push(_within(p, choice))
             continue
-        bound, reached, tau = _searched(p, choice, pays, served, closely=True)
+        bound, reached, tau = _searched(p, choice, pays, served, theta)
         theta = max(theta, bound)
         if reached > WORTH:
             use = _cheapest(p, choice, pays, tau)
@@ -120,15 +137,14 @@ def _within(p: PipelineProblem, c: Choice) -> Iterator[Choice]:
 
 
 def _searched(
-    p: PipelineProblem, c: Choice, pays: Floats, served: float, closely: bool
+    p: PipelineProblem, c: Choice, pays: Floats, served: float, floor: float
 ) -> tuple[float, float, float]:
-    """A bound on the ratio of all pipelines of `c`; the best ratio reached, and the tau that reaches it.
-
-    `closely`: intervals are cut until they are narrow; else the bound is that of the first ones.
-    """
+    """A bound on the ratio of all pipelines of `c` (or `floor`, which is as good); the best ratio reached,
+    and the tau that reaches it."""
     low, high = _range(p, c)
     if not low < high:
         return 0.0, 0.0, 0.0
+    narrow = NARROW[(c.groups is not None) + (c.ends is not None)]
     edges = np.geomspace(low, high, 2 * PIECES)
     left, right = np.concatenate([[low * (1 - 1e-9)], edges[:-1]]), edges
     done, reached, best = 0.0, 0.0, high
@@ -138,7 +154,7 @@ def _searched(
         top = int(np.argmax(here))
         if here[top] > reached:
             reached, best = float(here[top]), float(right[top])
-        cut = (most > max(reached * (1 + NARROW / 10), WORTH)) & (right > left * (1 + NARROW)) & closely
+        cut = (most > max(reached * (1 + narrow / 10), floor)) & (right > left * (1 + narrow))
         done = max(done, float(most[~cut].max(initial=0.0)))
         left, right = _cut(left[cut], right[cut])
     return max(done, reached), reached, best
