@@ -96,7 +96,8 @@ def _answers(cost: CostModel, load: Load, places: Places, at: Estimate, role: Ro
     memory, held = places.memory, places.held_bytes
     capacity = np.floor(places.sequences * cost.tuning.kv_room)
     ttft, tpot = 1e3 * at.ttft_s[:, 0], 1e3 * at.tpot_s[:, 0]
-    (ttft_low, ttft_high), (tpot_low, tpot_high) = band(ttft, cost.sigma_ttft), band(tpot, cost.sigma_tpot)
+    sigmas = cost.sigmas(load.designs)
+    (ttft_low, ttft_high), (tpot_low, tpot_high) = band(ttft, sigmas[0]), band(tpot, sigmas[1])
     out = at.rate * load.designs.attn_dp * (1.0 if role == "prefill" else load.osl)
     in_cache = np.minimum(load.sequences, np.maximum(capacity, 1.0))
     used = memory.weights_bytes + memory.activation_bytes + memory.reserve_bytes + in_cache * held

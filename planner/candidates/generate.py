@@ -152,8 +152,7 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     mix, own = Mix.of(ask.workload), device_bytes(node.device)
     memory = room(ask.card, own, designs, ask.precisions, engine, budget, context=max(mix.context, 1.0))
     model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
-    caution = (float(np.exp(ask.risk_z * model.sigma_ttft)), float(np.exp(ask.risk_z * model.sigma_tpot)))
-    return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, caution)
+    return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, ask.risk_z)
 
 
 def _offers(s: Setup, node: NodeClass, engine: str, fits: Ints, ask: Ask) -> Iterator[Offer]:

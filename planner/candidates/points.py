@@ -96,7 +96,7 @@ class Promise:
 class Setup:
     """Designs of one engine on one node class under one workload, with the KV room of each (bytes per GPU).
 
-    `caution` (ttft, tpot): factors on predicted times that --risk asks for, 1 at the median.
+    `risk_z`: the normal quantile of the confidence that --risk asks for, 0 at the median.
     """
 
     model: CostModel
@@ -106,7 +106,12 @@ class Setup:
     promise: Promise
     token_budget: int
     reserves: bool  # the engine reserves KV for the longest output
-    caution: tuple[float, float] = (1.0, 1.0)
+    risk_z: float = 0.0
+
+    @cached_property
+    def caution(self) -> Floats:
+        """Factors on predicted TTFT and TPOT of each design, shape (2, n)."""
+        return np.exp(self.risk_z * self.model.sigmas(self.designs))
 
     def chunk(self, sequences: Floats) -> Floats:
         """Prompt tokens of a step that has any, (m,), with `sequences` decoding: one mean prompt, or as many
@@ -207,10 +212,11 @@ def _through(a: StepTimes, at: float, b: StepTimes, to: float) -> StepTimes:
     return replace(b, t0_s=second - slope * to, prefill_s_per_token=slope)
 
 
-def rounded_up(points: Points, promise: Promise, caution: tuple[float, float], role: Role) -> Floats:
+def rounded_up(points: Points, promise: Promise, caution: Floats, role: Role) -> Floats:
     """What a server adds to a pair's TTFT (m,), rounded up so that many pair alike: the TTFT of the slowest
     bucket it serves to the
-    next of BANDS, a decode step to the TPOT promise."""
+    next of BANDS, a decode step to the TPOT promise. `caution` (2, designs)."""
+    caution = caution[:, points.index]
     if role == "mixed":
         return np.zeros(len(points.rate))
     if role == "decode":
@@ -230,7 +236,7 @@ def _points(
     promise."""
     e = predict(s, step, rate[:, None] * s.mix.share, role)
     kv = kv_in_use(s, index, step, e, sequences, role)
-    ttft_s, tpot_s = e.ttft_s * s.caution[0], e.tpot_s * s.caution[1]
+    ttft_s, tpot_s = (x * c[:, None] for x, c in zip((e.ttft_s, e.tpot_s), s.caution[:, index], strict=True))
     meets = np.broadcast_to(s.mix.share > 0, work.shape).copy()
     if role != "decode":
         meets &= ttft_s <= s.promise.ttft_s

@@ -17,6 +17,10 @@ BORROWED = {"device": 0.0, "runs": 0.2, "generation": 0.15, "datasheet": 0.35}
 """Added where a kernel was not measured on the device: efficiencies scatter so much between models where they
 come from whole runs, within a generation, and over all."""
 
+WIDE = 0.18
+"""Added for attention-dp and for replicas of several scale-up domains: no aggregated run shows them. Decode
+workers of disaggregated runs (attention-dp 8 to 32) scatter so much more than runs that were held out."""
+
 Z80 = 1.2816
 """Normal score of the 90th percentile: the central 80 % reach so many standard deviations either way."""
 

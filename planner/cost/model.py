@@ -18,7 +18,7 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
-from planner.cost.bands import band_sigma
+from planner.cost.bands import WIDE, band_sigma
 from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.compute import distinct
@@ -168,6 +168,12 @@ class CostModel:
         return band_sigma(
             self.calibration.sigma("ttft", self.traits), self.card, self.fits, self.precisions, "prefill"
         )
+
+    def sigmas(self, designs: Designs) -> Floats:
+        """Standard deviations of the log of measured / predicted TTFT and TPOT by design, shape (2, n)."""
+        unseen = (designs.attn_dp > 1) | (designs.gpus > self.node_class.scale_up_gpus)
+        both = np.array([[self.sigma_ttft], [self.sigma_tpot]])
+        return np.asarray(np.hypot(both, np.where(unseen, WIDE, 0.0)))
 
     def _spread(self, designs: Designs, *args: Floats | float) -> tuple[Floats, ...]:
         """Every argument as an array of shape (n,)."""

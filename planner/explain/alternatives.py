@@ -147,10 +147,10 @@ def limit(g: Group) -> str:
     """The limit that keeps a replica from taking more: KV room, TPOT, TTFT, or none of these."""
     op, s = g.operation, g.setup
     shares = {
-        "the TPOT limit": max(op.tpot_s) * s.caution[1] / s.promise.tpot_s
+        "the TPOT limit": max(op.tpot_s) * g.caution[1] / s.promise.tpot_s
         if g.candidate.role != "prefill"
         else 0.0,
-        "the TTFT limit": max(op.ttft_s) * s.caution[0] / s.promise.ttft_s
+        "the TTFT limit": max(op.ttft_s) * g.caution[0] / s.promise.ttft_s
         if g.candidate.role != "decode"
         else 0.0,
         "KV room": _kv_share(g),

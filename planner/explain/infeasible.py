@@ -81,10 +81,10 @@ def quickest(s: Setup, index: Ints) -> tuple[Floats, Floats]:
     finds room."""
     if s.mix.steps == 0:
         points = prefilling(s, index, np.array([LIGHT]))
-        return _held(s, points, points.ttft_s.max(axis=1) * s.caution[0]), np.zeros(len(index))
+        return _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index]), np.zeros(len(index))
     points = batched(s, index, np.ones(len(index)), "mixed")
-    ttft = _held(s, points, points.ttft_s.max(axis=1) * s.caution[0])
-    return ttft, points.tpot_s.max(axis=1) * s.caution[1]
+    ttft = _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index])
+    return ttft, points.tpot_s.max(axis=1) * s.caution[1, index]
 
 
 def _held(s: Setup, points: Points, seconds: Floats) -> Floats:

@@ -35,8 +35,10 @@ def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> 
     ttft = sum(p.rate * p.ttft_s for p in ways) / rate
     decoding = [p for p in ways if osl[p.bucket] > 1]  # a single output token has no time between tokens
     tpot = sum(p.rate * p.tpot_s for p in decoding) / max(sum(p.rate for p in decoding), 1e-30)
-    sigma_ttft = max(g.setup.model.sigma_ttft for g in made)
-    sigma_tpot = max(g.setup.model.sigma_tpot for g in made)
+    known = [
+        g.setup.model.sigmas(g.setup.designs.take(np.array([index_of(g.setup, g.candidate)]))) for g in made
+    ]
+    sigma_ttft, sigma_tpot = np.max(known, axis=0)[:, 0].tolist()
     watts = sum(g.count * _watts(found, g) for g in made)
     usd = price(found.cluster.classes, placed.used)
     asked = w.rate_rps is not None and found.objective != "throughput"

@@ -15,7 +15,7 @@ from planner.candidates.generate import Pool
 from planner.candidates.points import Setup
 from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
-from planner.plans.operation import Operation, operate
+from planner.plans.operation import Operation, index_of, operate
 from planner.problems.fleet import transfer_s
 from solvers.fleet import FleetProblem, FleetSolution
 
@@ -62,6 +62,12 @@ class Group:
     served: Mapping[str, float]  # requests/s of each bucket, all replicas
     operation: Operation
     setup: Setup
+
+    @property
+    def caution(self) -> list[float]:
+        """Factors on TTFT and TPOT that --risk asks for."""
+        factors: list[float] = self.setup.caution[:, index_of(self.setup, self.candidate)].tolist()
+        return factors
 
 
 def groups(found: Found) -> list[Group]:
@@ -172,15 +178,14 @@ def broken(found: Found, made: Sequence[Group], slack: float = 1e-3) -> list[Lat
 
 def _in_time(path: Path, slack: float) -> bool:
     """The first token: by the prefill side's caution."""
-    s = path.first.setup
-    return path.ttft_s * s.caution[0] <= s.promise.ttft_s * slack
+    return path.ttft_s * path.first.caution[0] <= path.first.setup.promise.ttft_s * slack
 
 
 def _keeps(found: Found, path: Path, slack: float) -> bool:
     """Both limits; the time between tokens by the decode side's caution."""
-    s = path.decoder.setup
+    promised = path.decoder.setup.promise.tpot_s * slack
     decodes = found.workload.buckets[path.bucket].osl > 1
-    return _in_time(path, slack) and (not decodes or path.tpot_s * s.caution[1] <= s.promise.tpot_s * slack)
+    return _in_time(path, slack) and (not decodes or path.tpot_s * path.decoder.caution[1] <= promised)
 
 
 def _bearable(found: Found, path: Path, guilty: Group) -> float:
