@@ -27,11 +27,13 @@ from planner.calibration.trials import (
     trials_of,
 )
 from planner.candidates.generate import Pool
+from planner.cost.bands import Z80
 from planner.cost.calibration import shipped
-from planner.cost.model import CostModel
 from planner.cost.shape import Floats, Ints
 from planner.explain.infeasible import does_not_fit
 from planner.inputs.workload import Slo
+from planner.loads import Group
+from planner.predictions import predict_group
 
 FAVOURITES = 6
 """Servers of each engine on each class that are looked at closely: those that matter most."""
@@ -101,13 +103,13 @@ def look(asked: Asked, spread: Spread, noise: Noise) -> Outlook:
         raise does_not_fit(asked.cluster, asked.card, asked.options, Pool((), setups, 0, 0))
     bench = _bench(servers, matter)
     tunings = bench.tunings(shipped())
-    weight = _weights(servers, matter, bench.log_times(tunings), _sigma(bench), asked.workload.slo)
+    weight = _weights(servers, matter, bench.log_times(tunings), _sigma(servers, matter), asked.workload.slo)
     servers = _favourites(servers, matter, weight)
     trials = [t for i, s in enumerate(servers) for t in trials_of(i, s, loads)]
     bench = _bench(servers, trials)
     fit = Fit(bench, shipped(), spread, noise)
     fit.linearise()
-    sigma = _sigma(bench)
+    sigma = _sigma(servers, trials)
     weight = _weights(servers, trials, fit.here, sigma, asked.workload.slo)
     slope = np.nan_to_num(fit.slope)
     single = [trial.osl == 1 for trial in trials]
@@ -122,11 +124,18 @@ def _bench(servers: Sequence[Server], trials: Sequence[Trial]) -> Bench:
     return bench
 
 
-def _sigma(bench: Bench) -> Floats:
-    """Bands of TTFT and TPOT, shape (n, 2)."""
-    groups = [cell.group for cell in bench.cells]
-    costs = [CostModel(g.card, g.node_class, g.engine, g.used) for g in groups]
-    return np.array([(cost.sigma_ttft, cost.sigma_tpot) for cost in costs])[bench.cell_of]
+def _sigma(servers: Sequence[Server], trials: Sequence[Trial]) -> Floats:
+    """Bands of TTFT and TPOT as `predict` states them, shape (n, 2): of a server, whatever its load."""
+    members: dict[Group, list[int]] = defaultdict(list)
+    for i, server in enumerate(servers):
+        members[server.group].append(i)
+    each = np.zeros((len(servers), 2))
+    for group, at in members.items():
+        rows = [row_of(servers[i], Trial(i, 1000, 100, 0.0, 0.0, 1)) for i in at]
+        for i, said in zip(at, predict_group(group, rows, shipped()), strict=True):
+            high = ((said.ttft_ms_high, said.ttft_ms), (said.tpot_ms_high, said.tpot_ms))
+            each[i] = [np.log(edge / value) / Z80 for edge, value in high if edge and value]
+    return each[[trial.server for trial in trials]]
 
 
 def _favourites(servers: Sequence[Server], trials: Sequence[Trial], weight: Floats) -> list[Server]:

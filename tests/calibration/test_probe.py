@@ -9,12 +9,14 @@ import pytest
 
 from planner.asked import Asked, read
 from planner.calibration import commands
+from planner.calibration.measurements import read_measurements
 from planner.calibration.outlook import look
 from planner.calibration.priors import SPREAD
 from planner.calibration.probe import NOISE, probe
 from planner.calibration.trials import Server, Trial
 from planner.candidates.candidate import Design
 from planner.cli.app import run
+from planner.cost.bands import Z80
 from planner.cost.precision import precisions
 from planner.errors import Infeasible
 from planner.loads import Group
@@ -73,11 +75,14 @@ def test_a_server_is_started_once(three_engines):
     assert len(servers) == len(set(servers))
 
 
-def test_the_list_is_the_same_every_time_and_begins_with_the_bands_of_predict(outlook):
+def test_the_list_is_the_same_every_time_and_begins_with_the_bands_of_predict():
     one, two = (probe(asked("2xH100", "qwen3-32b", engine="vllm")) for _ in range(2))
 
     assert commands.script(one.sessions) == commands.script(two.sessions)
-    assert (one.before.ttft, one.before.tpot) == pytest.approx(tuple(outlook.sigma[0]))
+    row = {"model": "qwen3-32b", "device": "h100", "tp": "2"}
+    said = predict_rows([row])[0]
+    stated = (said.ttft_ms_high / said.ttft_ms, said.tpot_ms_high / said.tpot_ms)
+    assert np.exp(Z80 * np.array([one.before.ttft, one.before.tpot])) == pytest.approx(stated)
 
 
 def test_weights_are_odds_of_what_keeps_the_slo():
@@ -197,7 +202,7 @@ def test_metadata_are_columns_that_say_what_was_measured(two_kinds):
 
 def result_of(session, made):
     """What a client writes of a run: its metadata and the figures that were predicted, a tenth slower."""
-    t, group = made.trial, session.server.group
+    t, d, group = made.trial, session.server.design, session.server.group
     command = shlex.split(commands.benchmark(session.server, made, 1))
     columns = dict(w.split("=") for w in command[-1].split() + command if "=" in w and " " not in w)
     cells = {"model": group.card.name, "isl": t.isl, "osl": t.osl, "concurrency": t.requests} | columns
@@ -208,27 +213,27 @@ def result_of(session, made):
     result |= {"total_input_tokens": made.prompts * t.isl, "total_output_tokens": made.prompts * t.osl}
     result |= {"mean_ttft_ms": ttft, "mean_tpot_ms": tpot, "request_rate": "inf"}
     if group.engine == "sglang":
-        server = {"model_path": group.card.hf_id, "tp_size": session.server.design.tp, "version": "0.5.4"}
+        server = {"model_path": group.card.hf_id, "tp_size": d.tp, "pp_size": d.pp}
         return result | {"backend": "sglang", "dataset_name": "random-ids", "server_info": server}
     return result | {"backend": "openai", "model_id": group.card.hf_id, "num_prompts": made.prompts} | columns
 
 
-def test_calibrate_reads_what_the_commands_write(three_engines, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "results").mkdir()
+def test_calibrate_reads_what_the_commands_write(three_engines, tmp_path):
     runs = [(session, made) for session in three_engines.sessions for made in session.runs]
     for number, (session, made) in enumerate(runs, 1):
         suffix = "jsonl" if session.server.group.engine == "sglang" else "json"
-        path = tmp_path / f"results/{number:02d}.{suffix}"
-        path.write_text(json.dumps(result_of(session, made)))
+        (tmp_path / f"{number:02d}.{suffix}").write_text(json.dumps(result_of(session, made)))
     words = shlex.split(commands.script(three_engines.sessions)[-1])
-    at = words.index("results/*.json*")
-    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob(words[at]))
+    assert words[:3] == ["meshwright", "calibrate", "results/*.json*"]
+    given = {"device": words[words.index("--device") + 1]}
+    used, refused = read_measurements(sorted(tmp_path.glob("*.json*")), given)
 
-    assert run([*words[1:at], *files, *words[at + 1 :]]) == 0
-    told = capsys.readouterr()
-    assert "refused:" not in told.err
-    assert f"{len(runs)} rows used, 0 refused" in told.out
+    assert refused == []
+    for measured, (session, made) in zip(used, runs, strict=True):
+        row, t, d = parse(measured.cells), made.trial, session.server.design
+        assert (row.device, row.engine) == ("rtx-4090", session.server.group.engine)
+        assert (row.tp, row.pp, row.isl, row.osl, row.concurrency) == (d.tp, d.pp, t.isl, t.osl, t.requests)
+        assert measured.ttft_ms is not None
 
 
 @pytest.mark.parametrize(
