@@ -1,7 +1,7 @@
 """Older and other hardware: `python -m benchmarks.older_hardware [--fit]`.
 
 Scores predictions against public runs of static batches (`older_runs.py`) with a handful of figures for each
-device or engine; `--fit` finds them and writes them to planner/cost/efficiency/.
+device or engine; `--fit` finds them and writes them to planner/cost/efficiency/, where `predict` reads them.
 
 * A100, H100, GH200 have measured kernels: all that is fitted is what the engines of 2024 added to a step, to
   each of its sequences and to a message, one set of three for the three devices; for llama.cpp the
@@ -9,8 +9,11 @@ device or engine; `--fit` finds them and writes them to planner/cost/efficiency/
 * MI250, MI300X, Gaudi 2 have none: six figures of kernels and links, for MI250 and MI300X beside the old
   engine's from the other three, for Gaudi 2 beside the planner's own of vLLM.
 
-Least squares on log seconds, outliers damped (soft L1 beyond 10 %), a figure that the runs leave open stays
-near its start. Held out: all models of one shape (`Runs.family`) are predicted by a fit without them.
+A run is a row of `predict` with the batch for its concurrency and `engine_version` as in `VERSIONS`: by
+conservation of work a closed loop of so many takes as long for as many requests, whether their prompts come
+first or one by one. Least squares on log seconds by Gauss-Newton, outliers damped (soft L1 beyond 10 %); a
+figure that the runs leave open stays near its start. Held out: all models of one shape (`Runs.family`) are
+predicted by figures found without them, at the slopes of the whole fit.
 """
 
 from __future__ import annotations
@@ -18,26 +21,29 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from benchmarks.efficiency_files import lines, three_digits
 from benchmarks.older_runs import DEVICES, ENGINES, RUNS, Runs, read
-from planner.cost.calibration import Calibration
-from planner.cost.efficiency.reading import HERE, load
-from planner.cost.model import CostModel
+from planner.cost.calibration import Calibration, old_engines, shipped
+from planner.cost.efficiency.reading import HERE, OLD_ENGINES, load
+from planner.cost.eras import engine_of, engine_of_era
 from planner.cost.shape import Floats
 from planner.cost.tuning import AS_MEASURED
+from planner.loads import Group, Load, Places, operate
 from planner.predictions import usual_node
 
 Figures = dict[str, float]
 
 NVIDIA = ("A100", "H100", "GH200")
-ERA = "era/2024"
-"""File of what is the engines' own."""
+VERSIONS = {"vLLM": "0.6", "TensorRT-LLM": "0.12"}
+"""Releases of the runs' time; blank (today's) for the others."""
 
 HOST: Figures = {"step_us": 1000.0, "sequence_us": 30.0, "message_wait_us": 5.0}
 KERNELS: Figures = {"compute": 0.4, "memory": 0.6, "cache": 0.5, "launch_us": 10.0}
@@ -47,8 +53,15 @@ SHARES = ("compute", "memory", "cache", "link_share")
 """Figures that are at most 1."""
 
 DAMPED = 0.1
-PRIOR = 0.1
-"""Weight of one row against log(figure / its start)."""
+NUDGE = 0.02
+"""Of a figure's logarithm, for slopes."""
+
+PRIOR = 1.0
+"""Residual of a figure e times its start: as ten rows that are 10 % off each."""
+
+STEPS = 8
+FARTHEST = 0.7
+"""Steps of the fit at most, and how far a figure's logarithm moves in one."""
 
 ERROR = 0.15
 """About what models that were not fitted to are off by."""
@@ -65,30 +78,32 @@ HEADER = """\
 
 @dataclass(frozen=True)
 class Subject:
-    """What is fitted at once: `figures` at their start, shared by `hardware` under one framework; `engine` is
-    its key in the files, `host` the key of the engine's own time (empty: the planner's)."""
+    """What is fitted at once: `figures` at their start, shared by `hardware` under one framework."""
 
-    engine: str
     hardware: tuple[str, ...]
     framework: str
     figures: Figures
-    host: str = ""
+
+    @property
+    def engine(self) -> str:
+        """The planner's engine in its era: the key in the files."""
+        return engine_of_era(ENGINES[self.framework], VERSIONS.get(self.framework, ""), "")
 
     @property
     def file(self) -> str:
         """Name of the efficiency file that keeps the kernels."""
-        return ERA if len(self.hardware) > 1 else DEVICES[self.hardware[0]]
+        return OLD_ENGINES if len(self.hardware) > 1 else DEVICES[self.hardware[0]]
 
 
 SUBJECTS = (
-    Subject("vllm-0.6", NVIDIA, "vLLM", HOST, "vllm-0.6"),
-    Subject("trtllm-0.12", NVIDIA, "TensorRT-LLM", HOST, "trtllm-0.12"),
-    Subject("llama.cpp", NVIDIA, "llama.cpp", SLOW),
-    Subject("vllm-0.6", ("MI250",), "vLLM", KERNELS | LINKS, "vllm-0.6"),
-    Subject("llama.cpp", ("MI250",), "llama.cpp", SLOW),
-    Subject("vllm-0.6", ("MI300X",), "vLLM", KERNELS | LINKS, "vllm-0.6"),
-    Subject("llama.cpp", ("MI300X",), "llama.cpp", SLOW),
-    Subject("vllm", ("Gaudi2",), "Deepspeed", KERNELS | LINKS),
+    Subject(NVIDIA, "vLLM", HOST),
+    Subject(NVIDIA, "TensorRT-LLM", HOST),
+    Subject(NVIDIA, "llama.cpp", SLOW),
+    Subject(("MI250",), "vLLM", KERNELS | LINKS),
+    Subject(("MI250",), "llama.cpp", SLOW),
+    Subject(("MI300X",), "vLLM", KERNELS | LINKS),
+    Subject(("MI300X",), "llama.cpp", SLOW),
+    Subject(("Gaudi2",), "Deepspeed", KERNELS | LINKS),
 )
 
 
@@ -105,43 +120,46 @@ class Setting:
 UNCHANGED = Setting({}, {}, {})
 
 
-def seconds(runs: Runs, setting: Setting) -> Floats:
-    """Predicted seconds of each run: prompts in chunks, then `osl - 1` steps at a growing context."""
-    own = {name.replace("_us", "_s"): 1e-6 * value for name, value in setting.host.items()}
+def seconds(runs: Runs, engine: str, over: Setting = UNCHANGED) -> Floats:
+    """Predicted seconds of each run with an engine in its era."""
+    own = {name.replace("_us", "_s"): 1e-6 * value for name, value in over.host.items()}
     calibration = Calibration(replace(AS_MEASURED, **own)) if own else None
-    node = usual_node(DEVICES[runs.hardware])
-    cost = CostModel(runs.card, node, ENGINES[runs.framework], runs.used, calibration)
-    cost.fits.shelves.insert(0, ("device", setting.kernels))
-    cost.links.table = cost.links.table | setting.links
+    ones = np.ones(len(runs.batch))
+    load = Load(runs.designs, runs.isl, runs.osl, runs.isl, runs.isl + runs.osl / 2, runs.batch, ones)
+    group = Group(runs.card, usual_node(DEVICES[runs.hardware]), engine, "mixed", runs.used)
+    places = Places.of(group, load)
+    if runs.prompt_tokens:
+        places = replace(places, token_budget=runs.prompt_tokens)
+    cost = group.cost(calibration)
+    cost.fits.shelves.insert(0, ("runs", over.kernels))
+    cost.links.table = cost.links.table | over.links
+    return np.asarray(runs.batch / operate(cost, load, places, group.role).rate)
 
-    def step(sequences: Floats | float, context: Floats, tokens: Floats | float) -> Floats:
-        return cost.step_s(runs.designs, sequences, context, tokens, runs.isl / 2)
 
-    prompts = runs.sequences * runs.isl / runs.chunk * step(0.0, runs.isl, runs.chunk)
-    each = [step(runs.sequences, runs.isl + at * runs.osl, 0.0) for at in (0.211, 0.789)]  # Gauss, 2 points
-    return np.asarray(runs.waves * (prompts + (runs.osl - 1) * sum(each) / 2))
-
-
-def setting(figures: Figures, host: Figures, intra_bytes_per_s: float) -> Setting:
-    """The figures in the form of the efficiency files; `host` where they have none of their own."""
-    own = {name: figures[name] for name in HOST if name in figures}
+def setting(figures: Figures, engine: str, intra_bytes_per_s: float) -> Setting:
+    """The figures in the form of the efficiency files."""
     return Setting(
-        kernels(figures) if "memory" in figures else {},
-        own or host,
+        kernels(figures, engine) if "memory" in figures else {},
+        {name: figures[name] for name in HOST if name in figures},
         {"all_reduce": anchors(figures, intra_bytes_per_s)} if "link_us" in figures else {},
     )
 
 
-def kernels(figures: Figures) -> dict[str, Any]:
-    """GEMMs, experts and attention that share their efficiencies and the time to launch one."""
+def kernels(figures: Figures, engine: str) -> dict[str, Any]:
+    """GEMMs, experts and attention that share their efficiencies and the time to launch one; llama.cpp's at
+    other precisions by the ratios of the datasheet's."""
     f = KERNELS | figures
     t0 = {"t0_us": f["launch_us"]}
-    gemm = {"compute": f["compute"], "memory": f["memory"]} | t0
+    gemm = {"bf16": {"compute": f["compute"], "memory": f["memory"]} | t0 | {"p": 1.5, "error": ERROR}}
+    others = load("datasheet")["engines"].get(engine, {}).get("gemm", {})
+    for precision, row in others.items():
+        share = three_digits(f["memory"] * row["memory"] / others["bf16"]["memory"])
+        gemm.setdefault(precision, gemm["bf16"] | {"memory": share, "error": row["error"]})
     return {
-        "gemm": {"bf16": gemm | {"p": 1.5, "error": ERROR}},
+        "gemm": gemm,
         "decode": {"bf16": {128: {"compute": 0.2, "memory": f["cache"]} | t0 | {"p": 2.0, "error": ERROR}}},
         "prefill": {"bf16": {128: {"compute": 0.5, "memory": 0.5} | t0 | {"p": 1.1, "error": ERROR}}},
-        "moe": {"bf16": gemm | {"p": 1.5, "tokens": 0.5, "error": ERROR}},
+        "moe": {precision: row | {"tokens": 0.5} for precision, row in gemm.items()},
     }
 
 
@@ -156,113 +174,147 @@ def anchors(figures: Figures, intra_bytes_per_s: float) -> dict[int, list[list[f
     }
 
 
-def fit(subject: Subject, groups: list[Runs], host: Figures) -> Figures:
+@dataclass(frozen=True)
+class Slopes:
+    """Log(predicted / measured) of all runs, shape (n,), at logarithms of figures (p,), and its slopes
+    (n, p)."""
+
+    at: Floats
+    off: Floats
+    by: Floats
+
+
+def fit(subject: Subject, groups: list[Runs]) -> Figures:
     """The figures that predict the runs of `groups` best."""
-    names = list(subject.figures)
-    prior = np.log([subject.figures[n] for n in names])
-    highest = np.array([0.0 if n in SHARES else np.log(2000.0) for n in names])
+    figures = subject.figures
+    for _ in range(STEPS):
+        before, figures = figures, solved(subject, slopes(subject, groups, figures), slice(None))
+        if all(abs(np.log(figures[n] / before[n])) < 0.005 for n in figures):
+            break
+    return figures
+
+
+def slopes(subject: Subject, groups: list[Runs], figures: Figures) -> Slopes:
+    """By finite differences of `NUDGE`."""
     measured = np.log(np.concatenate([g.seconds for g in groups]))
 
-    def residuals(logs: Floats) -> Floats:
-        found = dict(zip(names, np.exp(logs), strict=True))
-        predicted = np.concatenate([seconds(g, settled(g, found, host)) for g in groups])
-        return np.concatenate([np.log(predicted) - measured, PRIOR * (logs - prior)])
+    def off(changed: Figures) -> Floats:
+        return np.asarray(np.log(np.concatenate([timed(subject, g, changed) for g in groups])) - measured)
 
+    here = off(figures)
+    by = [(off(figures | {n: x * np.exp(NUDGE)}) - here) / NUDGE for n, x in figures.items()]
+    return Slopes(np.log(list(figures.values())), here, np.stack(by, axis=1))
+
+
+def solved(subject: Subject, s: Slopes, keep: NDArray[np.bool_] | slice) -> Figures:
+    """The best figures on the runs `keep`, as far as slopes tell."""
+    prior = np.log([subject.figures[n] for n in subject.figures])
+    highest = np.array([0.0 if n in SHARES else np.log(2000.0) for n in subject.figures])
+    off, by = s.off[keep], s.by[keep]
+    at = np.minimum(s.at, highest - 1e-3)
     best = least_squares(
-        residuals,
-        np.minimum(prior, highest - 1e-3),
-        bounds=(prior - 6.0, highest),
-        loss="soft_l1", f_scale=DAMPED, diff_step=1e-3, xtol=1e-4, ftol=1e-4,
-    )  # fmt: skip
-    return {n: three_digits(float(np.exp(x))) for n, x in zip(names, best.x, strict=True)}
+        lambda logs: np.concatenate([off + by @ (logs - s.at), PRIOR * (logs - prior)]),
+        at,
+        bounds=(at - FARTHEST, np.minimum(at + FARTHEST, highest)),
+        loss="soft_l1",
+        f_scale=DAMPED,
+    )
+    return {n: three_digits(float(np.exp(x))) for n, x in zip(subject.figures, best.x, strict=True)}
 
 
-def settled(runs: Runs, figures: Figures, host: Figures) -> Setting:
-    """`setting` on the node that the runs were made on."""
-    return setting(figures, host, usual_node(DEVICES[runs.hardware]).intra_bytes_per_s)
-
-
-def without(
-    subject: Subject, groups: list[Runs], host: Figures, part: Callable[[Runs], object]
-) -> list[Floats]:
-    """Predicted seconds of each group by a fit to those of other parts; nan where there is no other."""
-    found = {}
-    for each in {part(g) for g in groups}:
-        rest = [g for g in groups if part(g) != each]
-        found[each] = fit(subject, rest, host) if rest else None
+def without(subject: Subject, groups: list[Runs], s: Slopes, part: Callable[[Runs], object]) -> list[Floats]:
+    """Predicted seconds of each group by figures found on those of other parts; nan where there is no
+    other."""
+    part_of = [part(g) for g in groups]
+    found: dict[object, Figures | None] = {}
+    for each in set(part_of):
+        keep = np.concatenate([np.full(len(g.seconds), part(g) != each) for g in groups])
+        found[each] = solved(subject, s, keep) if keep.any() else None
     return [
-        np.full(len(g.seconds), np.nan) if (f := found[part(g)]) is None else seconds(g, settled(g, f, host))
-        for g in groups
+        np.full(len(g.seconds), np.nan) if (f := found[p]) is None else timed(subject, g, f)
+        for g, p in zip(groups, part_of, strict=True)
     ]
 
 
-def shipped(subject: Subject, runs: Runs) -> Setting:
-    """What the efficiency files say."""
-    kernels = load(subject.file).get("engines", {}).get(subject.engine, {})
-    host = load(ERA).get("overheads", {}).get(subject.host, {})
-    return Setting(kernels, host, kernels.get("links", {}))
+def timed(subject: Subject, runs: Runs, figures: Figures) -> Floats:
+    """Predicted seconds of each run by such figures."""
+    return seconds(runs, subject.engine, settled(subject, DEVICES[runs.hardware], figures))
 
 
-def fit_all(groups: list[Runs]) -> list[Figures]:
-    """All figures, by subject; one that shares an engine's time takes it from the one before."""
-    found: list[Figures] = []
-    hosts: dict[str, Figures] = {}
+def settled(subject: Subject, device: str, figures: Figures) -> Setting:
+    """`setting` on the node that a device comes in."""
+    return setting(figures, subject.engine, usual_node(device).intra_bytes_per_s)
+
+
+def shipped_figures(subject: Subject) -> Figures:
+    """The subject's figures, from its efficiency file."""
+    file = load(subject.file)
+    kernels = file["engines"].get(subject.engine, {})
+    found = dict(file.get("overheads", {}).get(subject.engine, {}))
+    if kernels:
+        gemm, cache = kernels["gemm"]["bf16"], kernels["decode"]["bf16"][128]["memory"]
+        found |= {
+            "compute": gemm["compute"],
+            "memory": gemm["memory"],
+            "cache": cache,
+            "launch_us": gemm["t0_us"],
+        }
+    if "link_us" in subject.figures:
+        curve = kernels.get("links", file.get("links"))["all_reduce"][2]
+        rate = curve[-1][0] / (curve[-1][1] - curve[0][1])
+        intra = usual_node(DEVICES[subject.hardware[0]]).intra_bytes_per_s
+        found |= {"link_us": curve[0][1], "link_share": 1e6 * rate / intra}
+    return {name: found[name] for name in subject.figures}
+
+
+def fit_all(groups: list[Runs]) -> None:
+    """Fit and write every subject in turn: those that come later use the engine's time of those before."""
     for subject in SUBJECTS:
-        found.append(fit(subject, _of(subject, groups), hosts.get(subject.host, {})))
-        hosts.setdefault(subject.host, {name: found[-1][name] for name in HOST if name in found[-1]})
-        print(subject.engine, *subject.hardware, found[-1], file=sys.stderr, flush=True)
-    return found
+        figures = fit(subject, _of(subject, groups))
+        print(subject.engine, *subject.hardware, figures, file=sys.stderr, flush=True)
+        write(subject, figures)
+        for known in (load, old_engines, shipped):
+            known.cache_clear()
 
 
-def write(found: Iterable[Figures]) -> None:
-    """The efficiency files of everything fitted."""
-    files: dict[str, dict[str, Any]] = {}
-    for subject, figures in zip(SUBJECTS, found, strict=True):
-        file = files.setdefault(subject.file, {"engines": {}, "links": {}, "overheads": {}})
-        made = setting(figures, {}, usual_node(DEVICES[subject.hardware[0]]).intra_bytes_per_s)
-        if made.kernels:
-            file["engines"][subject.engine] = made.kernels
-        if made.links:  # an old engine's are its own: today's collectives are faster
-            of_old = subject.engine not in ENGINES.values()
-            (file["engines"][subject.engine] if of_old else file)["links"] = made.links
-        files[ERA]["overheads"] |= {subject.host: made.host} if made.host else {}
-    for name, content in files.items():
-        what = (
-            "Engines of 2024 on devices with measured kernels" if name == ERA else f"{name}, engines of 2024"
-        )
-        text = HEADER.format(what=what) + "\n".join(lines({k: v for k, v in content.items() if v}, 0)) + "\n"
-        (HERE / f"{name}.yaml").parent.mkdir(exist_ok=True)
-        (HERE / f"{name}.yaml").write_text(text, encoding="utf-8")
-    load.cache_clear()
+def write(subject: Subject, figures: Figures) -> None:
+    """Put a subject's figures into its efficiency file."""
+    made = settled(subject, DEVICES[subject.hardware[0]], figures)
+    file = deepcopy(load(subject.file)) or {"level": "runs", "engines": {}}
+    if made.kernels:
+        file["engines"][subject.engine] = made.kernels
+    if made.links:  # an old engine's are its own: today's collectives are faster
+        of_old = engine_of(subject.engine) != subject.engine
+        (file["engines"][subject.engine] if of_old else file)["links"] = made.links
+    if made.host:
+        file.setdefault("overheads", {})[subject.engine] = made.host
+    where = "on devices with measured kernels" if subject.file == OLD_ENGINES else f"on {subject.file}"
+    text = HEADER.format(what=f"Engines of 2024 {where}") + "\n".join(lines(file, 0)) + "\n"
+    (HERE / f"{subject.file}.yaml").write_text(text, encoding="utf-8")
 
 
 def table(groups: list[Runs]) -> Iterator[str]:
-    """Errors of throughput by device and engine: with the planner's own figures, with those of the files, and
-    of fits without the model's shape or without the device."""
+    """Errors of throughput by device and engine: as today's engine, as the engine of its era, and of fits
+    without the model's shape or without the device."""
     yield (
-        f"{'device':8} {'engine':14} {'runs':>5} {'figures':>8} | {'own':>6} | {'files':>6} {'P90':>6} "
+        f"{'device':8} {'engine':14} {'runs':>5} {'figures':>8} | {'today':>6} | {'in era':>6} {'P90':>6} "
         f"{'bias':>6} | {'no model':>8} {'P90':>6} | no device"
     )
     every: dict[str, list[Floats]] = {hw: [] for hw in DEVICES}
     for subject in SUBJECTS:
         members = _of(subject, groups)
-        host = {} if "step_us" in subject.figures else load(ERA).get("overheads", {}).get(subject.host, {})
-        guessed = without(subject, members, host, lambda g: g.family)
-        elsewhere = without(subject, members, host, lambda g: g.hardware)
+        at = slopes(subject, members, shipped_figures(subject))
+        predictions = (
+            [seconds(g, engine_of(subject.engine)) for g in members],
+            [seconds(g, subject.engine) for g in members],
+            without(subject, members, at, lambda g: g.family),
+            without(subject, members, at, lambda g: g.hardware),
+        )
         for hardware in subject.hardware:
-            columns = [
-                np.concatenate(
-                    [_off(g, x) for g, x in zip(members, xs, strict=True) if g.hardware == hardware]
-                )
-                for xs in (
-                    [seconds(g, UNCHANGED) for g in members],
-                    [seconds(g, shipped(subject, g)) for g in members],
-                    guessed,
-                    elsewhere,
-                )
-            ]
-            every[hardware] = [*every[hardware], np.stack(columns)]
-            yield _line(hardware, subject.engine, len(subject.figures), np.stack(columns))
+            of = [i for i, g in enumerate(members) if g.hardware == hardware]
+            off = np.stack([np.concatenate([_off(members[i], p[i]) for i in of]) for p in predictions])
+            every[hardware].append(off)
+            yield _line(hardware, subject.engine, len(subject.figures), off)
     for hardware, parts in every.items():
         yield _line(hardware, "all", 0, np.concatenate(parts, axis=1))
 
@@ -278,15 +330,15 @@ def _off(runs: Runs, predicted: Floats) -> Floats:
 
 def _line(hardware: str, engine: str, figures: int, off: Floats) -> str:
     """One row of the table from errors of shape (4, n)."""
-    own, files, guessed, elsewhere = np.abs(off)
+    today, in_era, guessed, elsewhere = np.abs(off)
 
     def q(x: Floats, share: float) -> str:
         x = x[np.isfinite(x)]
         return f"{np.quantile(x, share):6.1%}" if len(x) else f"{'–':>6}"
 
     return (
-        f"{hardware:8} {engine:14} {off.shape[1]:5d} {figures or '':>8} | {q(own, 0.5)} | "
-        f"{q(files, 0.5)} {q(files, 0.9)} {np.median(off[1]):+6.1%} | "
+        f"{hardware:8} {engine:14} {off.shape[1]:5d} {figures or '':>8} | {q(today, 0.5)} | "
+        f"{q(in_era, 0.5)} {q(in_era, 0.9)} {np.median(off[1]):+6.1%} | "
         f"{q(guessed, 0.5):>8} {q(guessed, 0.9)} | {q(elsewhere, 0.5):>9}"
     )
 
@@ -301,7 +353,7 @@ def main() -> None:
         return
     groups, left_out = read()
     if args.fit:
-        write(fit_all(groups))
+        fit_all(groups)
     for line in table(groups):
         print(line)
     print(f"{sum(len(g.seconds) for g in groups)} runs; left out:")

@@ -1,8 +1,7 @@
 """Public runs of static batches on older and other hardware (LLM-Inference-Bench), as arrays to be timed.
 
-A run gives a batch of equal requests to an idle engine and waits for the last: its seconds are those of the
-prompts and of `osl - 1` steps. Rows come from `inference_bench.csv` in the folder `shared` beside the
-repository.
+A run gives a batch of equal requests to an idle engine and waits for the last. Rows come from
+`inference_bench.csv` in the folder `shared` beside the repository.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cluster_configs import devices
 from model_zoo import catalog
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Attention, ModelCard
-from planner.cost.memory import device_bytes, kv_bytes_per_seq, room
 from planner.cost.precision import precisions
 from planner.cost.shape import Designs, Floats, Precisions
 from planner.errors import InputError
@@ -55,8 +52,8 @@ SHAPES = {  # hidden, layers, heads, KV heads, head size, FFN width and matrices
 }
 """Models without a card, from the figures published with each."""
 
-TOKENS_PER_STEP = 8192
-"""Prompt tokens in one step, unless llama.cpp's own batch."""
+SHARED = ("hardware", "framework", "model", "weight_dtype", "kv_dtype")
+"""Columns in which the rows of one `Runs` agree; and in `_prompt_tokens`."""
 
 Row = dict[str, str]
 Family = tuple[int, int, int, str]
@@ -64,22 +61,18 @@ Family = tuple[int, int, int, str]
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of one model, device, framework and precision; arrays of shape (n,).
-
-    `sequences` find room in the KV cache at once; a batch of more takes `waves` of them. `chunk`: prompt
-    tokens in a step. `seconds`: measured.
-    """
+    """Runs of one model, device, framework and precision; arrays of shape (n,): a `batch` of requests took
+    `seconds`. `prompt_tokens` in a step: 0 for the engine's usual number, else llama.cpp's own batch."""
 
     hardware: str
     framework: str
     card: ModelCard
     used: Precisions
+    prompt_tokens: float
     designs: Designs
     isl: Floats
     osl: Floats
-    sequences: Floats
-    waves: Floats
-    chunk: Floats
+    batch: Floats
     seconds: Floats
 
     @property
@@ -93,15 +86,13 @@ class Runs:
 def read() -> tuple[list[Runs], Counter[str]]:
     """The usable runs in groups, and how many rows were left out for which reason."""
     left_out: Counter[str] = Counter()
-    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    groups: dict[tuple[tuple[str, ...], float], list[Row]] = defaultdict(list)
     for row in _distinct(RUNS):
         reason = unusable(row)
         if reason:
             left_out[reason] += 1
         else:
-            groups[tuple(row[c] for c in ("hardware", "framework", "model", "weight_dtype", "kv_dtype"))] += [
-                row
-            ]
+            groups[tuple(row[c] for c in SHARED), _prompt_tokens(row)].append(row)
     return [grouped(rows) for rows in groups.values()], left_out
 
 
@@ -161,25 +152,18 @@ def model(name: str) -> ModelCard | None:
 
 
 def grouped(rows: list[Row]) -> Runs:
-    """Rows of one model, device, framework and precision."""
+    """Rows that agree in `SHARED`."""
     first = rows[0]
     card = model(first["model"])
     assert card is not None
     used = precisions(card, _precision(first["weight_dtype"]), _precision(first["kv_dtype"]))
-    designs = _designs(rows)
-    isl, osl, batch = (_column(rows, c) for c in ("input_len", "output_len", "effective_batch"))
-    engine = ENGINES[first["framework"]]
-    memory = device_bytes(devices.find(DEVICES[first["hardware"]]))
-    left = room(card, memory, designs, used, engine, TOKENS_PER_STEP)
-    held = np.diagonal(kv_bytes_per_seq(card, designs, used, isl + osl, stage=left.stage))
-    held_at_once = np.floor(left.kv_bytes / held)
-    sequences = np.where(held_at_once >= 1, np.minimum(batch, held_at_once), batch)
-    ubatch = _column(rows, "batch") if engine == "llama.cpp" else np.full(len(rows), float(TOKENS_PER_STEP))
-    chunk = np.minimum(sequences * isl, ubatch)
-    return Runs(
-        *(first["hardware"], first["framework"], card, used, designs, isl, osl),
-        *(sequences, batch / sequences, chunk, _column(rows, "latency_s")),
-    )
+    columns = (_column(rows, c) for c in ("input_len", "output_len", "effective_batch", "latency_s"))
+    who = (first["hardware"], first["framework"], card, used, _prompt_tokens(first))
+    return Runs(*who, _designs(rows), *columns)
+
+
+def _prompt_tokens(row: Row) -> float:
+    return float(row["batch"]) if row["framework"] == "llama.cpp" else 0.0
 
 
 def _designs(rows: Iterable[Row]) -> Designs:

@@ -130,7 +130,9 @@ def operate(cost: CostModel, load: Load, places: Places, role: Role) -> Estimate
     for _ in range(ROUNDS):
         step = cost.step_times(load.designs, batch, load.context, np.minimum(load.new, budget))
         at = looped(step, load, capacity, budget, role, Host(by.request_s, by.arrival_s, by.together))
-        batch = next_batch(at, batch, load)
+        before, batch = batch, next_batch(at, batch, load)
+        if np.allclose(batch, before, rtol=1e-9):
+            break
     return at
 
 
