@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.pipeline_types import (
     ALONE,
@@ -104,7 +105,11 @@ def _ends(p: PipelineProblem, use: Ints, at: Ints, stages: int) -> Rows:
 def _fill(p: PipelineProblem, use: Ints, rows: Rows, stages: int, ways: Ways) -> None:
     """Put the best of `rows` at any point of `stages` into `ways`."""
     points = [(x, point) for x, point in enumerate(p.points) if point.stages == stages]
+    every = rows
     for x, point in sorted(points, key=lambda pair: -pair[1].sequences):
+        rows = every.take(np.flatnonzero(_promising(p, point, use, ways)[every.of]))
+        if not len(rows.of):
+            continue
         fixed = beside_s(p, point, use[rows.of], rows.first, rows.last)
         slots = Slots.of(p, point, rows)
         least = stages * slots.fractional() + fixed
@@ -127,6 +132,15 @@ def _fill(p: PipelineProblem, use: Ints, rows: Rows, stages: int, ways: Ways) ->
         ways.point[rows.of[chosen]] = x
         ways.first[rows.of[chosen]] = rows.first[chosen]
         ways.last[rows.of[chosen]] = rows.last[chosen]
+
+
+def _promising(p: PipelineProblem, point: Point, use: Ints, ways: Ways) -> NDArray[np.bool_]:
+    """Which pipelines of `use` could beat what `ways` has of them at `point`, (u,): fractions of layers,
+    nothing beside stages, every stage in its fastest role."""
+    speed = 1 / point.layer_s
+    tau = (p.layers + use @ (point.extra_s.min(axis=1) * speed)) / (use @ speed)
+    least = point.stages * tau * (1 - 1e-9)
+    return np.asarray((least <= p.most_round_s) & (point.sequences > ways.rate * p.steps * least))
 
 
 @dataclass(frozen=True)
@@ -175,7 +189,7 @@ class Slots:
         )
 
     @property
-    def possible(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    def possible(self) -> NDArray[np.bool_]:
         """Whether the layers fit at all, (r,)."""
         enough = (self.number * self.high).sum(axis=1) >= self.layers
         few = (self.number * self.low).sum(axis=1) <= self.layers
@@ -215,12 +229,13 @@ def beside_s(p: PipelineProblem, point: Point, use: Ints, first: Ints, last: Int
     within = (np.where(stages > 1, hop, 0.0) * (stages - 1)).sum(axis=1)
     sets = ((stages > 0) * (1 << np.arange(groups))).sum(axis=1)
     path = paths(point.hop_s, p.most_groups)
-    across = np.array(
-        [
-            path.get((int(s), int(a), int(b)), np.inf)
-            for s, a, b in zip(sets, p.group_of[first], p.group_of[last], strict=True)
-        ]
-    )
+    kinds, which = np.unique(sets, return_inverse=True)
+    cheapest = np.full((len(kinds), groups, groups), np.inf)
+    for x, whole in enumerate(kinds.tolist()):
+        for g in range(groups):
+            for h in range(groups):
+                cheapest[x, g, h] = path.get((whole, g, h), np.inf)
+    across = cheapest[which, p.group_of[first], p.group_of[last]]
     engine = np.where(use > 0, point.round_s, 0.0).max(axis=1)
     return np.asarray(within + across + engine)
 
