@@ -20,6 +20,7 @@ from model_zoo.schema import ModelCard, MoeFfn
 from planner.cost.efficiency.reading import OLD_ENGINES, load
 from planner.cost.shape import Precisions
 from planner.cost.tuning import AS_MEASURED, Tuning
+from planner.plain_yaml import read_plain
 
 SHIPPED = Path(__file__).parent / "calibration.yaml"
 
@@ -121,9 +122,7 @@ class Calibration:
 @cache
 def shipped() -> Calibration:
     """The calibration that comes with the package."""
-    from ruamel.yaml import YAML
-
-    return of_table(YAML(typ="safe", pure=False).load(SHIPPED.read_text(encoding="utf-8")))
+    return of_table(read_plain(SHIPPED))
 
 
 def of_table(table: Mapping[str, Any]) -> Calibration:

@@ -27,6 +27,7 @@ from cluster_configs import devices
 from cluster_configs.schema import Device
 from planner.cost.eras import engine_of
 from planner.cost.tuning import AS_MEASURED, Tuning
+from planner.plain_yaml import read_plain
 
 HERE = Path(__file__).parent
 Level = Literal["device", "runs", "generation", "datasheet"]
@@ -194,11 +195,7 @@ def as_fit(row: Table, level: Level) -> Fit:
 def load(name: str) -> Table:
     """The file `name`.yaml of this folder, empty where there is none."""
     path = HERE / f"{name}.yaml"
-    if not path.is_file():
-        return {}
-    from ruamel.yaml import YAML
-
-    table: Table = YAML(typ="safe", pure=False).load(path.read_text(encoding="utf-8"))
+    table: Table = read_plain(path) if path.is_file() else {}
     return table
 
 
