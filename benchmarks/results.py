@@ -23,6 +23,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "vendor": ("The vendor's planner on its own jobs", ["benchmarks.vendor", "--markdown"]),
     "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
+    "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "older": ("Older and other hardware", ["benchmarks.older_hardware"]),
     "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
@@ -70,7 +71,7 @@ def _cases() -> list[str]:
 def _page(pages: dict[str, str]) -> str:
     head = (
         "# Results\n\nRenewed by `python -m benchmarks.results`; each table stands under its command.\n"
-        "Constants of the cost model's engines were set on the rows of the accuracy table: in sample.\n"
+        "Accuracy is of groups held out of the fit unless a line says otherwise.\n"
     )
     return "\n".join([head, *(pages[name] for name in SECTIONS if name in pages)])
 
