@@ -13,9 +13,10 @@ replica then delivers comes from the same queueing formulas as every other candi
 
 Space: one engine in all stages, the smallest token budget of their classes, tp inside a node and of its usual
 sizes, up to MOST_STAGES stages, BATCHES and every batch near the best (against all batches up to 512, five
-cases, that lost 0 to 0.8 %). Only TPOT is promised: TTFT is predicted. Assumes that layers are alike: where a model mixes kinds, each counts as their mean (a stage's
-seconds are off by 0 to 1.3 % for gemma-3 and gpt-oss, 6 % where DeepSeek-V3's dense layers are). Room for
-prompts that are not through yet is left out: less than one sequence.
+cases, that lost 0 to 0.8 %). Only TPOT is promised: TTFT is predicted. Room for prompts that are not through
+yet is left out: less than one sequence. Assumes that layers are alike: where a model mixes kinds, each counts
+as their mean (a stage's seconds are off by 0 to 1.3 % for gemma-3 and gpt-oss, by 6 % where DeepSeek-V3's
+dense layers are).
 """
 
 from __future__ import annotations
