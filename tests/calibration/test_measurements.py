@@ -280,6 +280,14 @@ def test_a_run_that_cannot_be_used_says_why(tmp_path: Path, fields: dict[str, ob
     assert reason in refusal(changed(tmp_path, "vllm.json", **fields), device="")
 
 
+def test_drafted_and_accepted_tokens_of_a_vllm_run_are_columns(tmp_path: Path) -> None:
+    """3 tokens were drafted 1000 times, 1400 of them accepted."""
+    counts = {"num_drafts": 1000, "draft_tokens": 3000, "accepted_tokens": 1400, "acceptance_length": 2.4}
+    found = one(changed(tmp_path, "vllm.json", **{f"spec_decode_{k}": v for k, v in counts.items()}))
+
+    assert (found.cells["draft_tokens"], found.cells["accepted_tokens"]) == ("3", "1.4")
+
+
 def test_a_median_or_a_mean_of_gaps_stands_in_for_a_mean(tmp_path: Path) -> None:
     path = changed(tmp_path, "vllm.json", mean_ttft_ms=None, mean_tpot_ms=None, median_tpot_ms=None)
     found = one(path)

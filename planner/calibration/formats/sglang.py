@@ -29,7 +29,10 @@ def run(data: Fields) -> Run:
     told = {"engine": engine_in(data.text("backend"))} | _server(server)
     speculative = server.text("speculative_algorithm") or (data.number("accept_length") or 0) > 1
     if speculative:
-        raise InputError("ran with speculative decoding: there is no column for it")
+        raise InputError(
+            "ran with speculative decoding, but does not say how many tokens were drafted",
+            hint="write a CSV with `draft_tokens` and `accepted_tokens`",
+        )
     errors = data.data.get("errors")
     found = vllm.serving_run(
         data,
