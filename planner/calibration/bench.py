@@ -63,21 +63,21 @@ class Bench:
     def settle(self, tunings: Sequence[Tuning], rounds: int = 3) -> None:
         """Find the batches that result."""
         for _ in range(rounds):
-            self._times([tunings], settle=True)
+            self.times_of([tunings], settle=True)
 
     def log_times(self, tunings: Sequence[Tuning]) -> Floats:
         """Predicted log milliseconds at the batches found last, shape (n, 2); NaN of what the row's role has
         not."""
-        return np.asarray(self._times([tunings])[0])
+        return np.asarray(self.times_of([tunings])[0])
 
     def slopes(self, tunings: Sequence[Tuning], names: Sequence[str]) -> tuple[Floats, dict[str, Floats]]:
         """Predicted log times, and their slopes by the logarithm of each named parameter, shape (n, 2)."""
         nudged = [[replace(t, **{name: getattr(t, name) * np.exp(NUDGE)}) for t in tunings] for name in names]
-        here, *moved = self._times([tunings, *nudged])
+        here, *moved = self.times_of([tunings, *nudged])
         return here, {name: (then - here) / NUDGE for name, then in zip(names, moved, strict=True)}
 
-    def _times(self, many: Sequence[Sequence[Tuning]], settle: bool = False) -> Floats:
-        """Log times under each of `many` lists of parameters, shape (many, n, 2)."""
+    def times_of(self, many: Sequence[Sequence[Tuning]], settle: bool = False) -> Floats:
+        """Log times under each of `many` lists of parameters, shape (many, n, 2); `settle`: batches, too."""
         out = np.full((len(many), len(self), 2), np.nan)
         for role in ("mixed", "prefill", "decode"):
             chosen = [c for c, cell in enumerate(self.cells) if cell.group.role == role]

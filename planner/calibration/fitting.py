@@ -7,7 +7,9 @@ With x the logarithms of the factors of every (parameter, level, key), the model
 for TTFT and TPOT at once, errors of Student's t with `FREEDOM` degrees (a tenth of public rows is far off),
 u what a (engine, device, model) has of its own and nobody else will see. Gauss-Newton steps, each a weighted
 ridge regression (Gelman et al., Bayesian Data Analysis 2013, ch. 15 and 17); the covariance of x is the
-inverse of its matrix. Levels pool: a factor that few rows speak of stays near 1.
+inverse of its matrix. Shares of time grow with their factors, so full steps may overshoot for ever: of steps
+damped more and more (Marquardt 1963) the one that makes the whole most probable is taken. Levels pool: a
+factor that few rows speak of stays near 1.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ FREEDOM = 4.0
 REWEIGHTED = 5
 """Rounds of weights within a step."""
 
-FARTHEST = 0.6
-"""Most that a factor's logarithm moves in a step."""
+DAMPED = (0.0, 0.1, 0.5, 2.0, 10.0, 100.0)
+"""Shares of the matrix's diagonal that are tried on top of it."""
 
 SETTLED = 0.02
 """A step below this is the last."""
@@ -88,7 +90,7 @@ def calibrated(around: Calibration, effects: tuple[Effect, ...], x: Floats) -> C
 
 
 class Fit:
-    """The fit of one bench around a calibration: `run` goes to its optimum, `refit` from there without some
+    """The fit of one bench around a calibration: `run` goes to its optimum, `step` from there without some
     rows."""
 
     def __init__(self, bench: Bench, around: Calibration, spread: Spread, noise: Noise | None = None) -> None:
@@ -98,20 +100,25 @@ class Fit:
         self.x = np.zeros(len(self.effects))
         groups = [(c.traits.engine, c.traits.device, c.traits.model) for c in bench.cells]
         numbers = {group: i for i, group in enumerate(sorted(set(groups)))}
-        self.group_of = np.array([numbers[group] for group in groups], dtype=np.int64)[bench.cell_of]
+        group_of = np.array([numbers[group] for group in groups], dtype=np.int64)[bench.cell_of]
+        self.scale = np.array([self.noise.ttft, self.noise.tpot])
+        self.has = np.zeros((len(bench), 2, 2 * len(numbers)))
+        for kind, deviation in ((TTFT, self.noise.ttft_group), (TPOT, self.noise.tpot_group)):
+            self.has[np.arange(len(bench)), kind, group_of + kind * len(numbers)] = deviation
+        self.own = np.zeros(2 * len(numbers))
 
-    def run(self, keep: Mask | None = None, steps: int = 8) -> Fitted:
+    def run(self, keep: Mask | None = None, steps: int = 12) -> Fitted:
         """Gauss-Newton on the rows `keep`."""
         keep = np.ones(len(self.bench), dtype=bool) if keep is None else keep
         for _ in range(steps):
             self.linearise()
-            found = self.refit(keep)
-            move = np.clip(found.x - self.x, -FARTHEST, FARTHEST)
-            self.x = self.x + move
-            if np.abs(move).max(initial=0.0) < SETTLED:
+            before = self.x
+            self.x, self.own, _ = self.step(keep)
+            if np.abs(self.x - before).max(initial=0.0) < SETTLED:
                 break
         self.linearise()
-        return self.refit(keep)
+        inverse: Floats = np.linalg.inv(self._regression(keep)[0])
+        return Fitted(self.effects, self.x, inverse[: len(self.x), : len(self.x)])
 
     def linearise(self) -> None:
         """Predictions and slopes here."""
@@ -124,40 +131,56 @@ class Fit:
             [slopes[e.parameter] * mask[:, None] for e, mask in zip(self.effects, has, strict=True)], axis=2
         )
 
-    def refit(self, keep: Mask) -> Fitted:
-        """The ridge regression at the slopes found last, on the rows `keep`; without another look at the
-        model."""
-        n, groups = len(self.effects), int(self.group_of.max()) + 1
-        known = np.isfinite(self.bench.measured) & np.isfinite(self.here) & keep[:, None]
-        matrix, y, scale = [], [], []
-        noise = self.noise
-        for kind, sd, offset in (
-            (TTFT, noise.ttft, noise.ttft_group),
-            (TPOT, noise.tpot, noise.tpot_group),
-        ):
-            at = np.flatnonzero(known[:, kind])
-            own = np.zeros((len(at), 2 * groups))
-            own[np.arange(len(at)), self.group_of[at] + kind * groups] = offset
-            slope = self.slope[at, kind]
-            matrix.append(np.hstack([slope, own]))
-            y.append(self.bench.measured[at, kind] - self.here[at, kind] + slope @ self.x)
-            scale.append(np.full(len(at), sd))
-        a, b, s = np.vstack(matrix), np.concatenate(y), np.concatenate(scale)
-        prior = 1 / np.concatenate([[e.spread for e in self.effects], np.ones(2 * groups)]) ** 2
-        x = np.concatenate([self.x, np.zeros(2 * groups)])
-        for _ in range(REWEIGHTED):
-            weight = (FREEDOM + 1) / (FREEDOM + ((b - a @ x) / s) ** 2) / s**2
-            inverse = np.linalg.inv(a.T @ (weight[:, None] * a) + np.diag(prior))
-            x = inverse @ (a.T @ (weight * b))
-        return Fitted(self.effects, x[:n], inverse[:n, :n])
+    def step(self, keep: Mask) -> tuple[Floats, Floats, Floats]:
+        """The most probable of the steps from here by the rows `keep`: x, what groups have of their own, and
+        all rows' log times, (n, 2)."""
+        matrix, to = self._regression(keep)
+        here, n = np.concatenate([self.x, self.own]), len(self.x)
+        pull, diagonal = matrix @ (to - here), np.diag(np.diag(matrix))
+        ways = [here + np.linalg.solve(matrix + share * diagonal, pull) for share in DAMPED]
+        calibrations = [calibrated(self.around, self.effects, way[:n]) for way in ways]
+        times = self.bench.times_of([self.bench.tunings(each) for each in calibrations])
+        losses = [self._loss(way, then, keep) for way, then in zip(ways, times, strict=True)]
+        best = int(np.argmin(losses))
+        return ways[best][:n], ways[best][n:], times[best]
 
     def held_out(self, labels: Sequence[object]) -> Floats:
-        """Log times of every row, (n, 2), by the parameters of all rows with another label. After `run`: each
-        label is left out at the slopes of the full fit, and what is left asks the model anew."""
+        """Log times of every row, (n, 2), by the parameters of all rows with another label. After `run`, whose
+        optimum each fit starts from; it goes on until its own is found (a single damped step would stay near
+        what the held rows helped to find)."""
         out = np.full((len(self.bench), 2), np.nan)
+        whole, own, batches = self.x, self.own, list(self.bench.batches)
         for label in dict.fromkeys(labels):
             held = np.array([other == label for other in labels])
-            found = self.refit(~held)
-            tunings = self.bench.tunings(calibrated(self.around, found.effects, found.x))
-            out[held] = self.bench.log_times(tunings)[held]
+            self.x, self.own = whole, own
+            self.run(~held)
+            out[held] = self.here[held]
+        self.x, self.own, self.bench.batches = whole, own, batches
+        self.linearise()
         return out
+
+    def _regression(self, keep: Mask) -> tuple[Floats, Floats]:
+        """The ridge regression at the slopes found last, on the rows `keep`: its matrix and its solution."""
+        known = np.isfinite(self.bench.measured) & np.isfinite(self.here) & keep[:, None]
+        row, kind = np.nonzero(known)
+        slope = self.slope[row, kind]
+        a = np.hstack([slope, self.has[row, kind]])
+        b = self.bench.measured[row, kind] - self.here[row, kind] + slope @ self.x
+        s = self.scale[kind]
+        prior = np.diag(1 / self._deviations() ** 2)
+        x = np.concatenate([self.x, self.own])
+        for _ in range(REWEIGHTED):
+            weight = (FREEDOM + 1) / (FREEDOM + ((b - a @ x) / s) ** 2) / s**2
+            matrix = a.T @ (weight[:, None] * a) + prior
+            x = np.linalg.solve(matrix, a.T @ (weight * b))
+        return matrix, x
+
+    def _deviations(self) -> Floats:
+        return np.concatenate([[e.spread for e in self.effects], np.ones_like(self.own)])
+
+    def _loss(self, x: Floats, times: Floats, keep: Mask) -> float:
+        """Minus the logarithm of the posterior density, up to a constant; `x` with what groups have of their
+        own, `times` (n, 2)."""
+        errors = ((self.bench.measured - times - self.has @ x[len(self.x) :]) / self.scale)[keep]
+        wild = (FREEDOM + 1) / 2 * np.log1p(errors[np.isfinite(errors)] ** 2 / FREEDOM)
+        return float(wild.sum() + ((x / self._deviations()) ** 2).sum() / 2)
