@@ -17,7 +17,7 @@ in a small cluster is solved exactly (`placement_exact`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +26,7 @@ from solvers import placement_blocks, placement_exact, placement_patterns
 from solvers.linear import EXACT, Limits, gap, judge
 from solvers.placement_chain import chain
 from solvers.placement_routing import flow, seated, settled, slots
-from solvers.placement_types import Interval, Network, Placement
+from solvers.placement_types import Interval, Network, Placement, part
 
 PRECISION = 1e-4
 """Relative step below which flows are not told apart by bisection."""
@@ -67,13 +67,6 @@ def apart(network: Network, limits: Limits) -> tuple[dict[int, Interval], float]
             alone = solve(part(network, nodes), share)
             intervals |= {nodes[i]: interval for i, interval in alone.intervals.items()}
     return intervals, flow(network, intervals)
-
-
-def part(network: Network, nodes: Sequence[int]) -> Network:
-    """The network of these nodes only."""
-    link = network.link[np.ix_(nodes, nodes)]
-    kinds = [network.kinds[i] for i in nodes]
-    return replace(network, kinds=kinds, link=link, source=network.source[nodes], sink=network.sink[nodes])
 
 
 def _searched(

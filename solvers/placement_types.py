@@ -7,7 +7,7 @@ of the capacities (tokens/s); links and capacities may be infinite.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -81,3 +81,10 @@ class Placement:
     flow: float
     bound: float
     status: Status
+
+
+def part(network: Network, nodes: Sequence[int]) -> Network:
+    """The network of these nodes only."""
+    link = network.link[np.ix_(nodes, nodes)]
+    kinds = [network.kinds[i] for i in nodes]
+    return replace(network, kinds=kinds, link=link, source=network.source[nodes], sink=network.sink[nodes])

@@ -1,7 +1,9 @@
 """Helix: layers on unequal, networked nodes, for the most tokens/s.
 
-`maxflow`: the largest flow of tokens through the placed layers, as the peer counts it. A node carries no more
-than its network card does; links between nodes move activations, those of source and sink token ids.
+`served`: decode tokens/s of offline serving, by the closed form of `solvers.placement_served`; the solution
+also has the part of the requests that takes each link. `maxflow`: the largest flow of tokens through the
+placed layers, as the peer counts it. A node carries no more than its network card does; links between nodes
+move activations, those of source and sink token ids.
 """
 
 from __future__ import annotations
@@ -11,22 +13,83 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.answer import Answer, Case, Clock
-from solvers import placement
-from solvers.linear import Limits
+from solvers import placement, placement_served, placement_served_bound
+from solvers.linear import Limits, judge
+from solvers.placement_served import Service
+from solvers.placement_shares import SINK, SOURCE
 from solvers.placement_types import Network
 
-OBJECTIVES = ("maxflow",)
+OBJECTIVES = ("served", "maxflow")
 SECONDS = 8.0
 """A case at most, whatever more is allowed: the last percent costs most of the time."""
+PROMPT, OUTPUT = 763.08, 232.45
+"""Mean tokens of the conversations that the peer serves (Azure's, seed 0)."""
+LONG_PROMPT = 924.1
+"""Mean prompt of the requests in flight: those with long answers are there for longer."""
+EXPECTED = 240
+"""Tokens of an answer that the peer reserves."""
+FILLED = 0.8
+"""Of the KV cache, where the peer stops admitting requests."""
 
 
 def solve(case: Case, objective: str, seconds: float) -> Answer:
-    """Layers of each node."""
+    """Layers of each node, and for `served` the shares of the links."""
     clock = Clock()
     with clock.running():
-        found = placement.solve(network(case["problem"]), Limits(seconds=min(seconds, SECONDS)))
-    intervals = {str(i): list(layers) for i, layers in sorted(found.intervals.items())}
-    return Answer(found.flow, found.bound, found.status, {"intervals": intervals}, clock.seconds)
+        if objective == "maxflow":
+            found = placement.solve(network(case["problem"]), Limits(seconds=min(seconds, SECONDS)))
+            value, bound, status = found.flow, found.bound, found.status
+            solution: dict[str, Any] = {"intervals": _named(found.intervals)}
+        else:
+            service = serving(case["problem"])
+            plans = placement_served.front(service)
+            if not plans:
+                return Answer(None, None, "infeasible", None, 0.0)
+            plan = placement_served.chosen(plans)
+            value, bound = plan.tokens_per_s, placement_served_bound.bound(service, plan.tokens_per_s)
+            status = judge(value, bound, Limits(), "time_limit")
+            shares = [[_end(a), _end(b), share] for (a, b), share in plan.shares.items()]
+            solution = {"intervals": _named(plan.intervals), "route_shares": shares}
+    return Answer(value, bound, status, solution, clock.seconds)
+
+
+def _named(intervals: Any) -> dict[str, list[int]]:
+    return {str(i): list(layers) for i, layers in sorted(intervals.items())}
+
+
+def _end(node: int) -> str:
+    return {SOURCE: "source", SINK: "sink"}.get(node, str(node))
+
+
+def serving(p: dict[str, Any]) -> Service:
+    """The case's cluster under the peer's own load."""
+    cluster = p["cluster"]
+    tokens = (LONG_PROMPT + EXPECTED) / FILLED
+    kinds = cluster["node_types"]
+    return Service(
+        network=network(p),
+        room={
+            name: tuple(
+                kv / (k * tokens)
+                for k, kv in enumerate(
+                    kind["kv_capacity_token_layers_by_layers"][: kind["max_layers"]], start=1
+                )
+            )
+            for name, kind in kinds.items()
+        },
+        decode={
+            name: [tuple(knot) for knot in kind["per_layer_decode_time_s"]] for name, kind in kinds.items()
+        },
+        prompt_s={
+            name: float(np.interp(PROMPT, *np.array(kind["per_layer_prompt_time_s"]).T))
+            for name, kind in kinds.items()
+        },
+        prompt=PROMPT,
+        output=OUTPUT,
+        latency=np.array(cluster["link_latency_ms"]) / 1e3,
+        from_source=np.array(cluster["source_latency_ms"]) / 1e3,
+        to_sink=np.array(cluster["sink_latency_ms"]) / 1e3,
+    )
 
 
 def network(p: dict[str, Any]) -> Network:
