@@ -23,16 +23,19 @@ def predict(
     """
     import csv
 
-    from planner.calibration import files
     from planner.cli.output import note, whole_file
     from planner.errors import InputError
     from planner.inputs.tables import read_csv
     from planner.predictions import ANSWERS, cells, predict_rows
 
     table = read_csv(rows, required=("model", "device"))
-    used = files.read(calibration) if calibration is not None else None
-    if used and (old := files.outdated(used)):
-        note(f"warning: {old}")
+    used = None
+    if calibration is not None:
+        from planner.calibration import files  # only here: its forms take 10 ms to set up
+
+        used = files.read(calibration)
+        if old := files.outdated(used):
+            note(f"warning: {old}")
     with whole_file(out) as file:
         lines = [InputError(row.problem) if row.problem else row.cells for row in table.rows]
         answers = predict_rows(lines, used)
