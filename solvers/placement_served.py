@@ -11,14 +11,15 @@ does the rest. With shares s[i] of the requests through node i (k[i] layers) and
     x[i] = rate s[i] D[i] + F[i] + B[i],  rate = X / output         prompts that a token may stand behind
     F[i] = sum(j) (s[i,j] / s[i])^2 (rate s[e] D[e] + rate s[j] D[j] + F[j]), B[i] alike backwards: where
            routes fork, a token and the prompt ahead stay together only by chance
-    W    = sum s[i] D[i] behind(x[i]) + LINKED * sum s[e] D[e] behind(x[e])
+    W    = sum s[i] D[i] behind(x[i]) / (1 - rate s[i] D[i]) + LINKED * sum s[e] D[e] behind(x[e])
     tau  = T + W,  X = N / (tau + (T + D) / output)
 
-`behind(x)` is 1 - (1 - exp(-x)) / x for prompts of one length (a token waits for what is left of the prompt
-ahead, then travels with it) and gamma + ln x + E1(x) for exponential ones; SPREAD of the latter is mixed in.
+where 1 / (1 - rate s D) is the queue of prompts. `behind(x)` is 1 - (1 - exp(-x)) / x for prompts of
+one length (a token waits for what is left of the prompt ahead, then travels with it) and gamma + ln x + E1(x)
+for exponential ones; SPREAD of the latter is mixed in.
 
 Source: Helix's simulator and lengths. SPREAD and LINKED are fitted on twelve replays on two clusters of 24
-nodes (150-345 tokens/s), where X is then -11 to +13 % off; on others: benchmarks/peers/helix.py.
+nodes (150-345 tokens/s), where X is then -15 to +7 % off; on three other clusters -19 to +19 %.
 
 The plan: stages (all nodes of a stage hold the same layers, shares in proportion to room) that fit N
 requests, N swept for the front of throughput against latency.
@@ -56,6 +57,8 @@ SPREAD = 0.2
 """How far prompts' lengths are from one length (0) towards exponential ones (1)."""
 LINKED = 0.5
 """Of the time that tokens would wait on links."""
+FREE = 0.05
+"""Of a node's time that prompts leave at least: a fuller node is not told apart."""
 ROUNDS = 2
 """Programs solved for one plan, each at the rate of the one before."""
 COARSE, FINE = 4, 12
@@ -137,6 +140,11 @@ def behind(x: float) -> float:
     return (1 - SPREAD) * same + SPREAD * spread
 
 
+def queued(load: float) -> float:
+    """How many times longer prompts hold up tokens where they fill `load` of a node's time, and so queue."""
+    return 1 / max(FREE, 1 - load)
+
+
 def predict(service: Service, intervals: Mapping[int, Interval], shares: Mapping[Route, float]) -> Served:
     """The closed form for a placement and the shares of its links (fractions of all requests)."""
     net = service.network
@@ -194,7 +202,10 @@ class _Trip:
         for a, b in sorted(self.shares, key=lambda e: self.intervals[e[1]][0] if e[1] >= 0 else math.inf):
             if b >= 0:
                 back[b] += (self.shares[a, b] / share[b]) ** 2 * (link[a, b] + node[a] + back[a])
-        wait = sum(share[i] * d * behind(node[i] + ahead[i] + back[i]) for i, d in self.held.items())
+        wait = sum(
+            share[i] * d * behind(node[i] + ahead[i] + back[i]) * queued(node[i])
+            for i, d in self.held.items()
+        )
         for (a, b), d in self.sent.items():
             on = self.shares[a, b]
             met = link[a, b]
@@ -359,7 +370,8 @@ def _stage_s(service: Service, layout: Layout, block: Block, served: float) -> f
         share = service.room[kind][lane.step - 1] / lane.reach
         alone = _pass_s(service, kind, lane.step, served * part_of * share)
         prompt = lane.step * service.prompt_s[kind]
-        wait = prompt * behind(rate * part_of * share * prompt * run)
+        load = rate * part_of * share * prompt
+        wait = prompt * behind(load * run) * queued(load)
         seconds += n * share * (alone + wait + (alone + prompt) / service.output)
     return part_of * seconds
 

@@ -43,7 +43,7 @@ def test_one_node_serves_by_littles_law():
     x = plan.tokens_per_s
     busy = 0.04 / (0.04 + math.exp(-x * 0.04) / x)
     alone = 0.002 + 0.04 * (1 + busy / 2) + 2e-9
-    wait = 0.08 * behind(x / 100 * (0.08 + 2 * 5e-7))
+    wait = 0.08 * behind(x / 100 * (0.08 + 2 * 5e-7)) / (1 - x / 100 * 0.08)
     assert plan.in_flight == 20
     assert plan.decode_s == pytest.approx(alone + wait, rel=1e-3)
     assert x == pytest.approx(20 / (plan.decode_s + plan.prompt_s / 100), rel=1e-3)
