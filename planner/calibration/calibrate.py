@@ -9,7 +9,7 @@ device by whole engines; few of them leave it near the band of before.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -21,7 +21,7 @@ from planner.calibration.fitting import Fit, calibrated
 from planner.calibration.priors import NOISE, SPREAD
 from planner.calibration.runs import Measurement
 from planner.cost.bands import Z80
-from planner.cost.calibration import Calibration, Factors, Traits
+from planner.cost.calibration import Calibration, Traits
 from planner.cost.shape import Floats
 from planner.predictions import looked_up
 from planner.rows import Row, parse
@@ -34,7 +34,8 @@ FELT = 0.01
 """Change of a time's logarithm from which a parameter's change is told."""
 
 KINDS = {"ttft": TTFT, "tpot": TPOT}
-SERVER, PAIR, DEVICE = "engine+device+model", "engine+device", "device"
+OWN = DEVICE, PAIR, SERVER = "device", "engine+device", "engine+device+model"
+"""Levels that bands are told at, beside those of before."""
 
 
 @dataclass(frozen=True)
@@ -66,36 +67,38 @@ class Calibrated:
     changes: Sequence[Change]
 
 
-def calibrate(measurements: Sequence[Measurement], around: Calibration) -> Calibrated:
-    """`around`, refined by measurements. Raises InputError: a row names what nobody knows."""
+def calibrate(
+    measurements: Sequence[Measurement], around: Calibration, tell: Callable[[str], None] = lambda words: None
+) -> Calibrated:
+    """`around`, refined by measurements; `tell` hears how far it is. Raises InputError: a row names what
+    nobody knows."""
     rows = [looked_up(parse(m.cells)) for m in measurements]
     bench = Bench(rows, np.array([[_log(m.ttft_ms), _log(m.tpot_ms)] for m in measurements]))
-    tunings = bench.tunings(around)
-    bench.settle(tunings)
-    before = bench.log_times(tunings)
-    fit = Fit(bench, around, SPREAD, NOISE)
-    found = fit.run()
-    held_back = fit.held_out(folds([row for _, row in rows]))
-    servers = [bench.cells[c].traits for c in bench.cell_of]
+    devices = np.array(_keys(bench, DEVICE))
+    before, held_back = (np.full_like(bench.measured, np.nan) for _ in range(2))
+    sigma_before, servers = _sigma(bench, around), [bench.cells[c].traits for c in bench.cell_of]
     models = {cell.traits.model: cell.group.card.name for cell in bench.cells}
-    sigma_before = _sigma(bench, around)
-    refined = replace(
-        calibrated(around, found.effects, found.x),
-        bands=_bands(fit, held_back, sigma_before),
-        about=_about(measurements, bench.measured - before, bench.measured - held_back) | {"models": models},
-    )
-    return Calibrated(
-        refined,
-        measurements,
-        servers,
-        models,
-        bench.measured,
-        before,
-        held_back,
-        sigma_before,
-        _sigma(bench, refined),
-        _changes(fit, found.x, servers),
-    )
+    refined, changes = around, list[Change]()
+    levels = dict.fromkeys([*around.bands["tpot"], *OWN])  # from wide to narrow
+    bands = {kind: {level: dict(of.get(level, {})) for level in levels} for kind, of in around.bands.items()}
+    for device in dict.fromkeys(devices.tolist()):  # each alone: no factor of ours is of several devices
+        at = np.flatnonzero(devices == device)
+        own = [rows[i] for i in at]
+        tell(f"fitting {len(own):,} rows of {device}")
+        fit = Fit(Bench(own, bench.measured[at]), around, SPREAD, NOISE)
+        tunings = fit.bench.tunings(around)
+        fit.bench.settle(tunings)
+        before[at] = fit.bench.log_times(tunings)
+        found = fit.run()
+        refined = calibrated(refined, found.effects, found.x)
+        changes += _changes(fit, found.x)
+        tell(f"judging {len(own):,} rows of {device}")
+        held_back[at] = fit.held_out(folds([row for _, row in own]))
+        _narrow(bands, fit, held_back[at], sigma_before[at])
+    about = _about(measurements, bench.measured - before, bench.measured - held_back) | {"models": models}
+    refined = replace(refined, bands=bands, about=about)
+    arrays = (bench.measured, before, held_back, sigma_before, _sigma(bench, refined))
+    return Calibrated(refined, measurements, servers, models, *arrays, changes)
 
 
 def folds(rows: Sequence[Row]) -> list[int]:
@@ -122,25 +125,24 @@ def _sigma(bench: Bench, calibration: Calibration) -> Floats:
     return np.array([[cost.sigma_ttft, cost.sigma_tpot] for cost in costs])[bench.cell_of]
 
 
-def _bands(fit: Fit, held_back: Floats, before: Floats) -> Factors:
-    """The bands of before, and those at the user's levels; `before`: deviations of each row's, (n, 2)."""
-    bench, around = fit.bench, fit.around
-    bands = {kind: {level: dict(keys) for level, keys in of.items()} for kind, of in around.bands.items()}
+def _narrow(
+    bands: dict[str, dict[str, dict[str, float]]], fit: Fit, held_back: Floats, before: Floats
+) -> None:
+    """Add the bands of one device's rows; `before`: deviations of each row's until now, (n, 2)."""
+    bench = fit.bench
     for level, finer in ((DEVICE, PAIR), (PAIR, SERVER), (SERVER, None)):
         keys = np.array(_keys(bench, level))
         parts = np.array(_keys(bench, finer) if finer else range(len(keys)))
-        several = [key for key in dict.fromkeys(keys.tolist()) if len(set(parts[keys == key])) > 1]
-        known = list(dict.fromkeys(keys.tolist())) if finer is None else several
-        if not known:
+        told = [k for k in dict.fromkeys(keys.tolist()) if not finer or len(set(parts[keys == k])) > 1]
+        if not told:
             continue
-        errors = bench.measured - (held_back if finer is None else fit.held_out(parts.tolist()))
+        errors = bench.measured - (fit.held_out(parts.tolist()) if finer else held_back)
         for kind, column in KINDS.items():
-            for key in known:
+            for key in told:
                 at = (keys == key) & np.isfinite(errors[:, column])
                 if at.any():
                     sigma = _pooled(errors[at, column], before[at, column], len(set(parts[at])))
-                    bands[kind].setdefault(level, {})[key] = sigma
-    return bands
+                    bands[kind][level][key] = sigma
 
 
 def _pooled(errors: Floats, before: Floats, units: int) -> float:
@@ -155,8 +157,9 @@ def _keys(bench: Bench, level: str) -> list[str]:
     return [bench.cells[c].traits.key(level) for c in bench.cell_of]
 
 
-def _changes(fit: Fit, x: Floats, servers: Sequence[Traits]) -> list[Change]:
+def _changes(fit: Fit, x: Floats) -> list[Change]:
     """What is felt, most first: by parameter and kind of server, all levels together."""
+    servers = [fit.bench.cells[c].traits for c in fit.bench.cell_of]
     found = []
     for traits in dict.fromkeys(servers):
         slope = fit.slope[[other == traits for other in servers]]

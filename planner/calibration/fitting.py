@@ -117,8 +117,8 @@ class Fit:
             if np.abs(self.x - before).max(initial=0.0) < SETTLED:
                 break
         self.linearise()
-        inverse: Floats = np.linalg.inv(self._regression(keep)[0])
-        return Fitted(self.effects, self.x, inverse[: len(self.x), : len(self.x)])
+        covariance = np.linalg.inv(self._regression(keep)[0])[: len(self.x), : len(self.x)]
+        return Fitted(self.effects, self.x, np.asarray(covariance, dtype=np.float64))
 
     def linearise(self) -> None:
         """Predictions and slopes here."""
@@ -145,8 +145,8 @@ class Fit:
         return ways[best][:n], ways[best][n:], times[best]
 
     def held_out(self, labels: Sequence[object]) -> Floats:
-        """Log times of every row, (n, 2), by the parameters of all rows with another label. After `run`, whose
-        optimum each fit starts from; it goes on until its own is found (a single damped step would stay near
+        """Log times of every row, (n, 2), by the parameters of all rows with another label. After `run`: each
+        fit starts from its optimum and goes on until its own is found (a single damped step would stay near
         what the held rows helped to find)."""
         out = np.full((len(self.bench), 2), np.nan)
         whole, own, batches = self.x, self.own, list(self.bench.batches)

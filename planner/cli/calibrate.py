@@ -75,8 +75,7 @@ def calibrate(
         with Status() as status:
             status("reading")
             used, refused = read_measurements(bench, {name: text for name, text in given.items() if text})
-            status(f"fitting to {len(used):,} rows")
-            found = refined(used, shipped())
+            found = refined(used, shipped(), status)
         file.write(files.written(found.calibration))
     for row in refused:
         note(f"{row.where}: refused: {row.reason}")

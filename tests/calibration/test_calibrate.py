@@ -154,7 +154,16 @@ def test_two_models_tell_how_sure_a_third_is():
 
     assert found.bands["tpot"]["engine+device"].keys() == {"vllm h100-sxm"}
     assert found.sigma("tpot", third) < shipped().sigma("tpot", third)
-    assert "device" not in found.bands["tpot"]  # one engine says nothing of another
+    assert found.bands["tpot"]["device"] == {}  # one engine says nothing of another
+
+
+def test_bands_stay_in_order_whatever_comes_first():
+    one, two = table()[::6], [row | {"device": "l4"} for row in table()[::6] + table(engine="sglang")[::6]]
+    found = calibrate(measured(one + two, shipped()), shipped()).calibration
+
+    assert list(found.bands["tpot"])[-3:] == ["device", "engine+device", "engine+device+model"]
+    assert found.bands["tpot"]["device"].keys() == {"l4"}
+    assert len(found.bands["tpot"]["engine+device+model"]) == 3
 
 
 def test_repeats_of_a_run_are_held_back_together():
