@@ -18,7 +18,7 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
-from planner.cost.bands import WIDE, band_sigma
+from planner.cost.bands import WIDE, Phase, band_sigma
 from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.compute import distinct
@@ -158,16 +158,20 @@ class CostModel:
     @property
     def sigma_tpot(self) -> float:
         """Standard deviation of the log of measured / predicted TPOT."""
-        return band_sigma(
-            self.calibration.sigma("tpot", self.traits), self.card, self.fits, self.precisions, "decode"
-        )
+        return self._sigma("tpot", "decode")
 
     @property
     def sigma_ttft(self) -> float:
         """Standard deviation of the log of measured / predicted TTFT: queueing adds to the kernels' error."""
-        return band_sigma(
-            self.calibration.sigma("ttft", self.traits), self.card, self.fits, self.precisions, "prefill"
-        )
+        return self._sigma("ttft", "prefill")
+
+    def _sigma(self, kind: str, phase: Phase) -> float:
+        """The calibration's; what borrowed kernels add comes on top, where runs on the device don't show
+        it."""
+        sigma = self.calibration.sigma(kind, self.traits)
+        if self.calibration.measured(kind, self.traits):
+            return sigma
+        return band_sigma(sigma, self.card, self.fits, self.precisions, phase)
 
     def sigmas(self, designs: Designs) -> Floats:
         """Standard deviations of the log of measured / predicted TTFT and TPOT by design, shape (2, n)."""

@@ -171,3 +171,12 @@ def test_repeats_of_a_run_are_held_back_together():
 
     assert folds(rows)[:24] == folds(rows + rows)[24:]
     assert sorted({folds(rows).count(i) for i in range(5)}) == [4, 5]
+
+
+def test_kernels_that_are_borrowed_no_longer_widen_what_was_measured():
+    rows = table(device="a10")[::2]
+    found = calibrate(measured(rows, shipped(), noise=0.01), shipped())
+
+    assert found.sigma_before[0, TPOT] > 1.3 * shipped().sigma("tpot", found.servers[0])  # borrowed
+    assert found.sigma[0, TPOT] == found.calibration.sigma("tpot", found.servers[0])
+    assert found.sigma[0, TPOT] < 0.75 * found.sigma_before[0, TPOT]
