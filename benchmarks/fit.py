@@ -1,6 +1,6 @@
 """Fit the engine parameters to public serving runs and write planner/cost/calibration.yaml.
 
-`python -m benchmarks.fit`: a minute or two on two cores. Clean aggregated rows only. The spreads below are
+`python -m benchmarks.fit`: some minutes, most of them for the fits without each group. Clean aggregated rows only. The spreads below are
 assumptions on how far factors scatter at each level; they were chosen by the error on held-out groups.
 """
 

@@ -1,7 +1,7 @@
 """Predictions of every clean row by parameters fitted without its group: leave one group out.
 
 A group is a model (its twins of the same shape included) on a device; or a whole model; or a whole device.
-Each fold refits all rows but the group's from the full fit's slopes, then predicts the group anew; bands come
+Each fold fits all rows but the group's to their own optimum, then predicts the group; bands come
 from the folds' own errors on *other* groups (`sigmas`), so that no row helps to judge itself.
 """
 
