@@ -1,7 +1,8 @@
 """Fit the engine parameters to public serving runs and write planner/cost/calibration.yaml.
 
-`python -m benchmarks.fit`: some minutes, most of them for the fits without each group. Clean aggregated rows only. The spreads below are
-assumptions on how far factors scatter at each level; they were chosen by the error on held-out groups.
+`python -m benchmarks.fit`: some minutes, most of them for the fits without each group. Clean aggregated rows.
+The spreads below are assumptions on how far factors scatter at each level; they were chosen by the error on
+held-out groups.
 """
 
 from __future__ import annotations

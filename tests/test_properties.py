@@ -139,7 +139,7 @@ workloads = st.builds(
     rate_rps=st.sampled_from([0.5, 3.0, 9.0]),
     slo=st.builds(
         Slo,
-        ttft_ms=st.sampled_from([800.0, 2000.0]),
+        ttft_ms=st.sampled_from([2000.0, 5000.0]),
         tpot_ms=st.sampled_from([60.0, 90.0]),
         percentile=st.sampled_from(["mean", "p95"]),
     ),

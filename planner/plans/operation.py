@@ -82,7 +82,9 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         float(sequences[0]),
         max(float(e.utilisation[0]), float((rate * kv).sum())),
         decode if context else 0.0,
-        0.0 if c.role == "decode" else min(alone_s(s, index, share), float(share[share > 0] @ e.ttft_s[0][share > 0])),
+        0.0
+        if c.role == "decode"
+        else min(alone_s(s, index, share), float(share[share > 0] @ e.ttft_s[0][share > 0])),
         _watts(s, index, role, rate[0], e, context),
     )
 
