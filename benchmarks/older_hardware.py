@@ -13,7 +13,7 @@ A run is a row of `predict` with the batch for its concurrency and `engine_versi
 conservation of work a closed loop of so many takes as long for as many requests, whether their prompts come
 first or one by one. Least squares on log seconds by Gauss-Newton, outliers damped (soft L1 beyond 10 %); a
 figure that the runs leave open stays near its start. Held out: all models of one shape (`Runs.family`) are
-predicted by figures found without them, at the slopes of the whole fit.
+predicted by a fit without them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from benchmarks.efficiency_files import lines, three_digits
@@ -61,7 +60,8 @@ PRIOR = 1.0
 
 STEPS = 8
 FARTHEST = 0.7
-"""Steps of the fit at most, and how far a figure's logarithm moves in one."""
+SETTLED = 0.01
+"""Steps of the fit at most; how far a figure's logarithm moves in one, and in the last."""
 
 ERROR = 0.15
 """About what models that were not fitted to are off by."""
@@ -174,46 +174,32 @@ def anchors(figures: Figures, intra_bytes_per_s: float) -> dict[int, list[list[f
     }
 
 
-@dataclass(frozen=True)
-class Slopes:
-    """Log(predicted / measured) of all runs, shape (n,), at logarithms of figures (p,), and its slopes
-    (n, p)."""
-
-    at: Floats
-    off: Floats
-    by: Floats
-
-
-def fit(subject: Subject, groups: list[Runs]) -> Figures:
-    """The figures that predict the runs of `groups` best."""
-    figures = subject.figures
+def fit(subject: Subject, groups: list[Runs], start: Figures | None = None) -> Figures:
+    """The figures that predict the runs of `groups` best, found from `start` on."""
+    figures = start or subject.figures
     for _ in range(STEPS):
-        before, figures = figures, solved(subject, slopes(subject, groups, figures), slice(None))
-        if all(abs(np.log(figures[n] / before[n])) < 0.005 for n in figures):
+        before, figures = figures, stepped(subject, groups, figures)
+        if all(abs(np.log(figures[n] / before[n])) < SETTLED for n in figures):
             break
     return figures
 
 
-def slopes(subject: Subject, groups: list[Runs], figures: Figures) -> Slopes:
-    """By finite differences of `NUDGE`."""
+def stepped(subject: Subject, groups: list[Runs], figures: Figures) -> Figures:
+    """The best figures as far as slopes here tell."""
     measured = np.log(np.concatenate([g.seconds for g in groups]))
 
     def off(changed: Figures) -> Floats:
         return np.asarray(np.log(np.concatenate([timed(subject, g, changed) for g in groups])) - measured)
 
     here = off(figures)
-    by = [(off(figures | {n: x * np.exp(NUDGE)}) - here) / NUDGE for n, x in figures.items()]
-    return Slopes(np.log(list(figures.values())), here, np.stack(by, axis=1))
-
-
-def solved(subject: Subject, s: Slopes, keep: NDArray[np.bool_] | slice) -> Figures:
-    """The best figures on the runs `keep`, as far as slopes tell."""
-    prior = np.log([subject.figures[n] for n in subject.figures])
+    by = np.stack(
+        [(off(figures | {n: x * np.exp(NUDGE)}) - here) / NUDGE for n, x in figures.items()], axis=1
+    )
+    prior, logs = (np.log([x[n] for n in subject.figures]) for x in (subject.figures, figures))
     highest = np.array([0.0 if n in SHARES else np.log(2000.0) for n in subject.figures])
-    off, by = s.off[keep], s.by[keep]
-    at = np.minimum(s.at, highest - 1e-3)
+    at = np.minimum(logs, highest - 1e-3)
     best = least_squares(
-        lambda logs: np.concatenate([off + by @ (logs - s.at), PRIOR * (logs - prior)]),
+        lambda x: np.concatenate([here + by @ (x - logs), PRIOR * (x - prior)]),
         at,
         bounds=(at - FARTHEST, np.minimum(at + FARTHEST, highest)),
         loss="soft_l1",
@@ -222,17 +208,17 @@ def solved(subject: Subject, s: Slopes, keep: NDArray[np.bool_] | slice) -> Figu
     return {n: three_digits(float(np.exp(x))) for n, x in zip(subject.figures, best.x, strict=True)}
 
 
-def without(subject: Subject, groups: list[Runs], s: Slopes, part: Callable[[Runs], object]) -> list[Floats]:
-    """Predicted seconds of each group by figures found on those of other parts; nan where there is no
-    other."""
-    part_of = [part(g) for g in groups]
-    found: dict[object, Figures | None] = {}
-    for each in set(part_of):
-        keep = np.concatenate([np.full(len(g.seconds), part(g) != each) for g in groups])
-        found[each] = solved(subject, s, keep) if keep.any() else None
+def without(
+    subject: Subject, groups: list[Runs], part: Callable[[Runs], object], start: Figures
+) -> list[Floats]:
+    """Predicted seconds of each group by a fit to those of other parts; nan where there is no other."""
+    found = {}
+    for each in {part(g) for g in groups}:
+        rest = [g for g in groups if part(g) != each]
+        found[each] = fit(subject, rest, start) if rest else None
     return [
-        np.full(len(g.seconds), np.nan) if (f := found[p]) is None else timed(subject, g, f)
-        for g, p in zip(groups, part_of, strict=True)
+        np.full(len(g.seconds), np.nan) if (f := found[part(g)]) is None else timed(subject, g, f)
+        for g in groups
     ]
 
 
@@ -303,12 +289,12 @@ def table(groups: list[Runs]) -> Iterator[str]:
     every: dict[str, list[Floats]] = {hw: [] for hw in DEVICES}
     for subject in SUBJECTS:
         members = _of(subject, groups)
-        at = slopes(subject, members, shipped_figures(subject))
+        start = shipped_figures(subject)
         predictions = (
             [seconds(g, engine_of(subject.engine)) for g in members],
             [seconds(g, subject.engine) for g in members],
-            without(subject, members, at, lambda g: g.family),
-            without(subject, members, at, lambda g: g.hardware),
+            without(subject, members, lambda g: g.family, start),
+            without(subject, members, lambda g: g.hardware, start),
         )
         for hardware in subject.hardware:
             of = [i for i, g in enumerate(members) if g.hardware == hardware]

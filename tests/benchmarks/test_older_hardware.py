@@ -132,12 +132,12 @@ def test_what_is_held_out_is_not_fitted_to():
         *made(subject, HOST | {"step_us": 1000.0}, runs(*many)),
         *made(subject, HOST | {"step_us": 3000.0}, runs(*({"hardware": "GH200"} | row for row in many))),
     ]
-    s = older.slopes(subject, groups, HOST | {"step_us": 1700.0})
-    h100, gh200 = older.without(subject, groups, s, lambda g: g.hardware)
+    start = HOST | {"step_us": 1700.0}
+    h100, gh200 = older.without(subject, groups, lambda g: g.hardware, start)
 
     assert (h100 > groups[0].seconds).all()
     assert (gh200 < groups[1].seconds).all()
-    assert np.isnan(older.without(subject, groups, s, lambda g: g.family)).all()  # one family: none is left
+    assert np.isnan(older.without(subject, groups, lambda g: g.family, start)).all()  # one family
 
 
 @pytest.mark.parametrize("subject", older.SUBJECTS, ids=lambda s: f"{s.engine} {s.hardware[0]}")
