@@ -130,7 +130,7 @@ def main() -> None:
     engines = [r["backend"] for r in rows]
     scored = as_held(rows, bench.measured, held, sigmas(errors, engines, [group_of(r) for r in rows]))
     chosen, every = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
-    text = written(fit, bands(errors, engines), round(chosen - every, 3), about)
+    text = written(fit, bands(errors, engines), max(round(chosen - every, 3), 0.0), about)
     SHIPPED.write_text(text, encoding="utf-8")
     print(f"{SHIPPED.name}: " + "; ".join(f"{k} {v}" for k, v in about.items() if k.startswith("held_out")))
 
