@@ -230,13 +230,16 @@ def judged(s: FleetSolution, limits: Limits, objective: Objective) -> FleetSolut
 def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProblem:
     """The problem with each late column charged more for its traffic, or cut off from the bucket where no
     load is light enough."""
-    columns = dict(problem.columns)
+    columns, lighter = dict(problem.columns), set[str]()
     for bad in late:
         if bad.candidate not in columns or bad.bucket not in columns[bad.candidate].buckets:
+            continue
+        if bad.candidate in lighter:  # for a worse bucket
             continue
         use = columns[bad.candidate].use
         if bad.share > LIGHTEST and rounds < EASINGS:
             use = {j: {w: u / bad.share for w, u in row.items()} for j, row in use.items()}
+            lighter.add(bad.candidate)
         else:
             use = {j: {w: u for w, u in row.items() if w != bad.bucket} for j, row in use.items()}
         if next(iter(use.values())):

@@ -177,9 +177,10 @@ def _serve(p: FleetProblem, b: Built) -> None:
     for w, terms in served.items():
         m.add("serve", w, Expr(terms).equals(0))
     prefills = {key[0] for key in p.pairs}
-    for group, columns in p.groups().items():
+    members = p.groups()
+    for group in {**members, **dict.fromkeys(end for end, _ in ends)}:  # one without columns serves nothing
         for w in p.share:
-            inside = [b.f[c, w] * 1.0 for c in columns if (c, w) in b.f]
+            inside = [b.f[c, w] * 1.0 for c in members.get(group, []) if (c, w) in b.f]
             if inside or (group, w) in ends:
                 row = Expr(inside + ends.get((group, w), [])).equals(0)
                 m.add("out" if group in prefills else "in", (group, w), row)

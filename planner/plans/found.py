@@ -3,7 +3,7 @@ the groups that answer later than promised."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -162,18 +162,15 @@ class Late:
 def broken(found: Found, made: Sequence[Group], slack: float = 1e-3) -> list[Late]:
     """Groups whose real mix answers later than promised by more than `slack`, or fills more than their KV
     room:
-    to be loaded less and solved again."""
-    late = [
-        Late(g.candidate.id, next(iter(g.served)), 0.999 / g.operation.utilisation)
-        for g in made
-        if 1 + slack < g.operation.utilisation < np.inf
-    ]
+    to be loaded less and solved again; the worst first."""
+    full = [g for g in made if g.operation.utilisation > 1 + slack]
+    late = [Late(g.candidate.id, next(iter(g.served)), _carried(g)) for g in full]
     for path in paths(found, made):
-        if _keeps(found, path, 1 + slack):
-            continue
+        if path.first in full or path.decoder in full or _keeps(found, path, 1 + slack):
+            continue  # what is over full has no times to judge
         guilty = path.decoder if _in_time(path, 1 + slack) else path.first
         late.append(Late(guilty.candidate.id, str(path.bucket), _bearable(found, path, guilty)))
-    return late
+    return sorted(late, key=lambda bad: bad.share)
 
 
 def _in_time(path: Path, slack: float) -> bool:
@@ -188,16 +185,34 @@ def _keeps(found: Found, path: Path, slack: float) -> bool:
     return _in_time(path, slack) and (not decodes or path.tpot_s * path.decoder.caution[1] <= promised)
 
 
+def _carried(full: Group) -> float:
+    """The largest share of its traffic that a group carries."""
+    return _largest(lambda share: _loaded(full, share).utilisation <= 1.0)
+
+
 def _bearable(found: Found, path: Path, guilty: Group) -> float:
-    """The largest share of the guilty group's traffic at which the path keeps its promise, by bisection; 0
-    where none does."""
-    low, high, i = 0.0, 1.0, path.bucket
-    for _ in range(7):
-        middle = (low + high) / 2
-        served = {w: middle * rate for w, rate in guilty.served.items()}
-        op, was = operate(guilty.setup, guilty.candidate, served, guilty.count), guilty.operation
+    """The largest share of the guilty group's traffic at which the path keeps its promise; 0: at none."""
+    i, was = path.bucket, guilty.operation
+
+    def good(share: float) -> bool:
+        op = _loaded(guilty, share)
         ttft = path.ttft_s - was.ttft_s[i] + op.ttft_s[i] if np.isfinite(was.ttft_s[i]) else op.ttft_s[i]
         tpot = op.tpot_s[i] if guilty.candidate.role != "prefill" else path.tpot_s
-        good = _keeps(found, replace(path, ttft_s=float(ttft), tpot_s=float(tpot)), 1.0)
-        low, high = (middle, high) if good else (low, middle)
+        return _keeps(found, replace(path, ttft_s=float(ttft), tpot_s=float(tpot)), 1.0)
+
+    return _largest(good)
+
+
+def _loaded(group: Group, share: float) -> Operation:
+    """The group's servers under `share` of its traffic."""
+    served = {w: share * rate for w, rate in group.served.items()}
+    return operate(group.setup, group.candidate, served, group.count)
+
+
+def _largest(good: Callable[[float], bool]) -> float:
+    """The largest share of 1 that is good, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(7):
+        middle = (low + high) / 2
+        low, high = (middle, high) if good(middle) else (low, middle)
     return low

@@ -99,6 +99,25 @@ def test_prefill_and_decode_are_paid_for_together():
     assert solved(replace(p, stocks={"g": Stock(2, 4, 3.0)})).replicas == {"p": 1, "d": 2}
 
 
+@pytest.mark.parametrize("gone", ["p", "d"])
+def test_a_pool_without_columns_serves_nothing(gone):
+    p = FleetProblem(
+        columns={
+            "m": Column("g", 1, {"busy": {"w": 1.0}}),
+            "p": Column("g", 1, {"busy": {"w": 0.01}}, group="P"),
+            "d": Column("g", 1, {"busy": {"w": 0.01}}, group="D"),
+        },
+        stocks={"g": Stock(4, 1)},
+        share={"w": 1.0},
+        objective="throughput",
+        pairs={("P", "D", "w"): Transfer(0.0, on_nic=False)},
+    )
+
+    assert solved(p).rate == pytest.approx(200.0)
+    half = replace(p, columns={c: column for c, column in p.columns.items() if c != gone})
+    assert solved(half).rate == pytest.approx(4.0)
+
+
 def test_a_nic_limits_what_a_pool_sends():
     p = FleetProblem(
         columns={
