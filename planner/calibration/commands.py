@@ -22,6 +22,7 @@ from planner.predictions import usual_kv
 RESULTS = "results"
 CONFIG = f"{RESULTS}/trtllm.yaml"
 PORT = 8000
+CALIBRATE = f"meshwright calibrate {RESULTS}/*.json* -o my-cluster.calib.yaml"
 
 SLACK_TOKENS = 64
 """Beside the longest request: special tokens, and prompts that are tokenised anew a little longer."""
@@ -42,7 +43,7 @@ def script(sessions: Sequence[Session]) -> list[str]:
             lines.append(benchmark(server, run, number))
         lines.append(STOP)
     together = ["# with all results in one place"] if len(_devices(sessions)) > 1 else []
-    return [*lines, "", *together, calibrate(sessions)]
+    return [*lines, "", *together, CALIBRATE]
 
 
 def title(server: Server) -> str:
@@ -108,14 +109,6 @@ def benchmark(server: Server, run: Run, number: int) -> str:
     return shlex.join(
         [*client, "--backend", "openai", *where, *lengths, *options, *result, "--metadata", *told]
     )
-
-
-def calibrate(sessions: Sequence[Session]) -> str:
-    """The command that learns from the results. SGLang's do not say their device: it is given where it is
-    one."""
-    devices = _devices([session for session in sessions if session.server.group.engine == "sglang"])
-    given = f" --device {devices[0]}" if len(devices) == 1 else ""
-    return f"meshwright calibrate {RESULTS}/*.json*{given} -o my-cluster.calib.yaml"
 
 
 def _devices(sessions: Sequence[Session]) -> list[str]:

@@ -123,6 +123,14 @@ def test_metadata_of_a_vllm_run_are_columns() -> None:
     assert (found.cells["device"], found.cells["tp"]) == ("h100-sxm", "1")
 
 
+def test_the_tag_of_an_sglang_run_holds_columns(tmp_path: Path) -> None:
+    path = changed(tmp_path, "sglang.jsonl", tag="nightly device=b200 precision=fp8 isl=7 room=3")
+    found = one(path, model="")
+
+    assert (found.cells["device"], found.cells["precision"]) == ("b200-sxm", "fp8")
+    assert (found.cells["isl"], found.cells["tp"]) == ("1000", "1")
+
+
 def test_the_arguments_of_an_sglang_server_are_columns() -> None:
     used, refused = read_measurements([BENCH / "sglang.jsonl"], {"device": "h200", "tp": "1"})
 

@@ -214,7 +214,8 @@ def result_of(session, made):
     result |= {"mean_ttft_ms": ttft, "mean_tpot_ms": tpot, "request_rate": "inf"}
     if group.engine == "sglang":
         server = {"model_path": group.card.hf_id, "tp_size": d.tp, "pp_size": d.pp}
-        return result | {"backend": "sglang", "dataset_name": "random-ids", "server_info": server}
+        result |= {"backend": "sglang", "dataset_name": "random-ids", "server_info": server}
+        return result | {"tag": command[command.index("--tag") + 1]}
     return result | {"backend": "openai", "model_id": group.card.hf_id, "num_prompts": made.prompts} | columns
 
 
@@ -224,9 +225,8 @@ def test_calibrate_reads_what_the_commands_write(three_engines, tmp_path):
         suffix = "jsonl" if session.server.group.engine == "sglang" else "json"
         (tmp_path / f"{number:02d}.{suffix}").write_text(json.dumps(result_of(session, made)))
     words = shlex.split(commands.script(three_engines.sessions)[-1])
-    assert words[:3] == ["meshwright", "calibrate", "results/*.json*"]
-    given = {"device": words[words.index("--device") + 1]}
-    used, refused = read_measurements(sorted(tmp_path.glob("*.json*")), given)
+    assert words == ["meshwright", "calibrate", "results/*.json*", "-o", "my-cluster.calib.yaml"]
+    used, refused = read_measurements(sorted(tmp_path.glob("*.json*")), {})
 
     assert refused == []
     for measured, (session, made) in zip(used, runs, strict=True):

@@ -1,7 +1,8 @@
 """`python -m sglang.bench_serving --output-file`: one JSON object a line and run.
 
 Field names as written by python/sglang/bench_serving.py. Newer ones carry the server's arguments and so its
-model and parallelism, but no device. Failed requests are told by `--output-details` alone.
+model and parallelism, but no device, unless the run was started with `--tag "device=h100-sxm tp=2"`: such
+words of the tag are columns here. Failed requests are told by `--output-details` alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def matches(data: Fields) -> bool:
 def run(data: Fields) -> Run:
     """The run. Raises InputError."""
     server = data.part("server_info")
-    told = {"engine": engine_in(data.text("backend"))} | _server(server)
+    told = {"engine": engine_in(data.text("backend"))} | _server(server) | _tagged(data.text("tag"))
     speculative = server.text("speculative_algorithm") or (data.number("accept_length") or 0) > 1
     if speculative:
         raise InputError(
@@ -44,6 +45,15 @@ def run(data: Fields) -> Run:
     copies = 1 if server.data.get("enable_dp_attention") else server.whole("dp_size")
     shares = data.text("dataset_name") == "generated-shared-prefix"
     return replace(found, replicas=copies, shares_prefix=shares)
+
+
+def _tagged(tag: str) -> dict[str, str]:
+    """The columns among the words of a tag.
+
+    >>> _tagged("tuesday device=h100-sxm tp=2 nodes=3")
+    {'device': 'h100-sxm', 'tp': '2'}
+    """
+    return vllm.stated(Fields(dict(word.split("=", 1) for word in tag.split() if "=" in word)))
 
 
 def _server(server: Fields) -> dict[str, str]:

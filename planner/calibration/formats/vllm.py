@@ -27,18 +27,22 @@ def run(data: Fields) -> Run:
     drafted = speculation(data)
     if drafted:  # gaps between chunks of tokens say nothing of one
         data = Fields({name: value for name, value in data.data.items() if name != "mean_itl_ms"})
-    stated = {column: data.text(column) for column in COLUMNS if column in data and column not in LOAD}
     backend = data.text("backend", "endpoint_type")
     completed, failed = data.number("completed") or 0.0, data.number("failed")
     if failed is None:  # older versions
         failed = max((data.number("num_prompts") or 0.0) - completed, 0.0)
     return serving_run(
         data,
-        told={"model": data.text("model_id"), **drafted, **stated},
+        told={"model": data.text("model_id"), **drafted, **stated(data)},
         guessed={"engine": engine_in(backend) or "vllm"},
         failed=failed,
         latency_ms=data.number("mean_e2el_ms"),
     )
+
+
+def stated(data: Fields) -> dict[str, str]:
+    """Columns that whoever ran the benchmark wrote beside its results."""
+    return {column: data.text(column) for column in COLUMNS if column in data and column not in LOAD}
 
 
 def speculation(data: Fields) -> dict[str, str]:
