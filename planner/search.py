@@ -252,7 +252,7 @@ def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProb
 def unserved(problem: FleetProblem) -> list[int]:
     """Buckets that no column and no pair may serve on the nodes there are (columns of one node more are
     priced, not run)."""
-    there = [c for c in problem.columns.values() if problem.stocks[c.stock].most(c.gpus) > 0]
+    there = [c for c in problem.columns.values() if problem.most(c) > 0]
     served = {w for c in there if c.group is None for w in c.buckets}
     ends = {(c.group, w) for c in there if c.group is not None for w in c.buckets}
     served |= {w for p, d, w in problem.pairs if {(p, w), (d, w)} <= ends}

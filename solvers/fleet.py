@@ -6,6 +6,7 @@ Sets       c in C   columns: a replica design at one operating point, on one cla
            j        resources of a column: busy time, KV room, ...
 Data       use[c,j,w]  replicas of c whose resource j one request/s of w fills      [s]
            gpus[c] [GPU]    watts[c] [W]    price[c] [$/h, beside its nodes]    latency[c,w] [s]
+           its blocks: GPUs side by side on a class; one, or several where stages stand on several classes
            nodes[g]  gpus_per_node[g]  domain_nodes[g] (nodes in one scale-up domain)  price[g] [$/h a node]
            share[w]  of all requests (adds up to 1)
            demand [request/s]: what must be served (throughput: at least that much, or None)
@@ -94,7 +95,7 @@ def build(p: FleetProblem) -> Built:
     """Write the model: one statement for each line of the docstring, in its order."""
     m, at = Linear("fleet"), reference(p)
     unit = {w: share * at for w, share in p.share.items()}
-    n = m.integers("n", p.columns, {c: p.stocks[k.stock].most(k.gpus) for c, k in p.columns.items()})
+    n = m.integers("n", p.columns, {c: p.most(column) for c, column in p.columns.items()})
     y = m.integers("y", p.stocks)
     f = m.reals("f", [(c, w) for c, column in p.columns.items() for w in column.buckets if w in unit])
     x = m.reals("x", p.pairs)
@@ -131,7 +132,7 @@ def reference(p: FleetProblem) -> float:
         )
         role = "mixed" if column.group is None else "prefill" if column.group in prefills else "decode"
         if work > 0:
-            rate = p.stocks[column.stock].most(column.gpus) / work
+            rate = p.most(column) / work
             best[role][column.stock] = max(rate, best[role].get(column.stock, 0.0))
     rates = {role: sum(of.values()) for role, of in best.items()}
     return max(rates["mixed"], min(rates["prefill"], rates["decode"])) or 1.0
@@ -213,15 +214,16 @@ def _pack(p: FleetProblem, b: Built, g: str, stock: Stock) -> None:
     whole: list[Term] = []
     joined: dict[int, list[Var]] = {}
     for c, column in p.columns.items():
-        if column.stock != g:
-            continue
-        span = stock.span(column.gpus)
-        if not span:
-            small.setdefault(column.gpus, []).append(b.n[c])
-            continue
-        whole.append(b.n[c] * span)
-        if column.joined:
-            joined.setdefault(span, []).append(b.n[c])
+        for (of, gpus), times in column.stands.items():
+            if of != g:
+                continue
+            span = stock.span(gpus)
+            if not span:
+                small.setdefault(gpus, []).extend([b.n[c]] * times)
+                continue
+            whole.append(b.n[c] * (span * times))
+            if column.joined:
+                joined.setdefault(span, []).append(b.n[c])
     if all(2 * gpus > stock.gpus_per_node for gpus in small):  # no two fit into one node
         alone = [v * 1.0 for same in small.values() for v in same]
         b.model.add("whole", g, Expr(alone + whole).equals(b.y[g]))

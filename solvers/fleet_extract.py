@@ -86,12 +86,11 @@ def _nodes(p: FleetProblem, replicas: Mapping[str, int], solved: Mapping[str, in
     for g, stock in p.stocks.items():
         whole, small = 0, dict[int, int]()
         for c, k in replicas.items():
-            gpus = p.columns[c].gpus
-            if p.columns[c].stock != g:
-                continue
-            whole += k * stock.span(gpus)
-            if not stock.span(gpus):
-                small[gpus] = small.get(gpus, 0) + k
+            for (of, gpus), times in p.columns[c].stands.items():
+                if of == g:
+                    whole += k * times * stock.span(gpus)
+                    if not stock.span(gpus):
+                        small[gpus] = small.get(gpus, 0) + k * times
         used[g] = min(whole + packing.bins_filled(small, stock.gpus_per_node), solved.get(g, stock.nodes))
     return {g: k for g, k in used.items() if k}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,7 +16,11 @@ Pair = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Column:
-    """One replica design at one operating point. `use[j]`: the buckets it may serve -> share of a replica."""
+    """One replica design at one operating point. `use[j]`: the buckets it may serve -> share of a replica.
+
+    It stands on nodes of `stock` as one block of `gpus`; or as `blocks` (stock, GPUs), each inside a node, on
+    several stocks, of which `stock` is the first and `gpus` the GPUs of all.
+    """
 
     stock: str
     gpus: int
@@ -25,6 +30,12 @@ class Column:
     group: str | None = None  # None: mixed; else its prefill or decode group
     joined: bool = False  # spans nodes and needs one scale-up domain
     price: float = 0.0  # beside that of its nodes
+    blocks: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def stands(self) -> Mapping[tuple[str, int], int]:
+        """How many blocks of each (stock, GPUs) one replica takes."""
+        return Counter(self.blocks or ((self.stock, self.gpus),))
 
     @property
     def first(self) -> Mapping[str, float]:
@@ -88,12 +99,17 @@ class FleetProblem:
         if self.demand is None and self.objective != "throughput":
             raise ValueError(f"objective {self.objective} needs a demand")
         if self.objective == "cost" or "usd_per_hour" in self.budget:
-            unpriced = sorted({c.stock for c in self.columns.values() if self.stocks[c.stock].price is None})
+            used = {g for c in self.columns.values() for g, _ in c.stands}
+            unpriced = sorted(g for g in used if self.stocks[g].price is None)
             if unpriced:
                 raise ValueError(f"no price for {', '.join(unpriced)}")
         for c, column in self.columns.items():
             if any(u < 0 for use in column.use.values() for u in use.values()):
                 raise ValueError(f"{c} would be freed by the requests it serves")
+
+    def most(self, column: Column) -> int:
+        """No more replicas of `column` than this fit on all nodes."""
+        return min(self.stocks[g].most(gpus) // times for (g, gpus), times in column.stands.items())
 
     def groups(self) -> dict[str, list[str]]:
         """Columns of each prefill and decode group."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -46,6 +47,8 @@ def _drawn(r: random.Random, objective: Objective) -> FleetProblem | None:
             ("prefill", "decode", r.choice(["mixed", "prefill", "decode"]))[min(i, 2)] if paired else "mixed"
         )
         columns[f"c{i}"] = _column(r, g, gpus, node, role, buckets)
+        if role == "mixed" and len(stocks) > 1 and r.random() < 0.4:
+            columns[f"c{i}"] = _over_classes(r, columns[f"c{i}"], stocks)
     pairs = _pairs(r, columns, buckets)
     nic = {g: r.uniform(0.5, 4.0) for key in pairs for g in key[:2]}
     p = FleetProblem(columns, stocks, share, "throughput", None, pairs, nic, {"k": r.uniform(0.5, 6.0)})
@@ -71,6 +74,14 @@ def _column(r: random.Random, g: str, gpus: int, node: int, role: str, buckets: 
     return Column(g, gpus, use, r.uniform(0.3, 2.0) * gpus, latency, group, gpus > node, r.choice([0, 0.5]))
 
 
+def _over_classes(r: random.Random, column: Column, stocks: dict[str, Stock]) -> Column:
+    """The same on two or three blocks, of at least two classes."""
+    homes = r.sample(list(stocks), 2) + r.choices(list(stocks), k=r.randint(0, 1))
+    blocks = tuple((g, r.choice([s for s in (1, 2, 3, 4, 8) if s <= stocks[g].gpus_per_node])) for g in homes)
+    gpus = sum(size for _, size in blocks)
+    return replace(column, stock=blocks[0][0], gpus=gpus, joined=False, blocks=blocks)
+
+
 def _pairs(
     r: random.Random, columns: dict[str, Column], buckets: list[str]
 ) -> dict[tuple[str, str, str], Transfer]:
@@ -89,10 +100,8 @@ def _pairs(
 
 def most(p: FleetProblem, c: str) -> int:
     """Replicas of `c` that fit where nothing else runs."""
-    gpus, stock = p.columns[c].gpus, p.stocks[p.columns[c].stock]
-    return max(
-        k for k in range(stock.nodes * stock.gpus_per_node // gpus + 1) if _nodes(p, {c: k}) is not None
-    )
+    every = sum(stock.nodes * stock.gpus_per_node for stock in p.stocks.values())
+    return max(k for k in range(every // p.columns[c].gpus + 1) if _nodes(p, {c: k}) is not None)
 
 
 def best_by_trying_all(p: FleetProblem) -> float | None:
@@ -146,10 +155,17 @@ def _nodes(p: FleetProblem, counts: dict[str, int]) -> dict[str, int] | None:
     """Fewest nodes in use by class; None where they do not suffice."""
     used = {}
     for g, stock in p.stocks.items():
-        here = [(p.columns[c], k) for c, k in counts.items() if p.columns[c].stock == g]
-        small = [c.gpus for c, k in here for _ in range(k) if c.gpus <= stock.gpus_per_node]
+        here = [
+            (gpus, p.columns[c].joined, k)
+            for c, k in counts.items()
+            for of, gpus in p.columns[c].blocks or [(p.columns[c].stock, p.columns[c].gpus)]
+            if of == g
+        ]
+        small = [gpus for gpus, _, k in here for _ in range(k) if gpus <= stock.gpus_per_node]
         spans = [
-            (-(-c.gpus // stock.gpus_per_node), c.joined, k) for c, k in here if c.gpus > stock.gpus_per_node
+            (-(-gpus // stock.gpus_per_node), joined, k)
+            for gpus, joined, k in here
+            if gpus > stock.gpus_per_node
         ]
         used[g] = sum(span * k for span, _, k in spans) + fewest_bins(
             tuple(sorted(small)), stock.gpus_per_node

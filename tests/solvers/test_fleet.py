@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -254,7 +255,11 @@ def test_order_and_names_change_nothing():
 
 def renamed(p: FleetProblem, r: random.Random) -> FleetProblem:
     """`p` in another order, with names that a solver's file format would confuse."""
-    columns = {f"x[{c}-y]": replace(v, stock=f"{v.stock} ]_") for c, v in p.columns.items()}
+
+    def moved(v: Column) -> Column:
+        return replace(v, stock=f"{v.stock} ]_", blocks=tuple((f"{g} ]_", k) for g, k in v.blocks))
+
+    columns = {f"x[{c}-y]": moved(v) for c, v in p.columns.items()}
     stocks = {f"{g} ]_": v for g, v in p.stocks.items()}
     return replace(p, columns=shuffled(columns, r), stocks=shuffled(stocks, r), share=shuffled(p.share, r))
 
@@ -278,7 +283,7 @@ def test_a_class_split_in_two_changes_nothing_where_domains_are_nodes():
         p = replace(p, columns={c: replace(v, joined=False) for c, v in p.columns.items()})
         two = split(p)
 
-        if all(v.gpus <= p.stocks[v.stock].gpus_per_node for v in p.columns.values()):
+        if all(k <= p.stocks[g].gpus_per_node for v in p.columns.values() for g, k in v.stands):
             assert same(solved(two).objective, solved(p).objective), f"seed {seed}"
         assert no_worse(p, solved(p), solved(two)), f"seed {seed}"
 
@@ -287,8 +292,18 @@ def split(p: FleetProblem) -> FleetProblem:
     """Every class as two that share its nodes, every column on both."""
     stocks = {f"{g} a": replace(s, nodes=s.nodes // 2) for g, s in p.stocks.items()}
     stocks |= {f"{g} b": replace(s, nodes=s.nodes - s.nodes // 2) for g, s in p.stocks.items()}
-    columns = {f"{c} {x}": replace(v, stock=f"{v.stock} {x}") for c, v in p.columns.items() for x in "ab"}
+    columns = {
+        f"{c} {''.join(x)}": on(v, x)
+        for c, v in p.columns.items()
+        for x in product("ab", repeat=max(len(v.blocks), 1))
+    }
     return replace(p, stocks=stocks, columns=columns)
+
+
+def on(v: Column, halves: tuple[str, ...]) -> Column:
+    """The column with each block on that half of its class."""
+    blocks = tuple((f"{g} {x}", k) for (g, k), x in zip(v.blocks, halves, strict=False))
+    return replace(v, stock=f"{v.stock} {halves[0]}", blocks=blocks)
 
 
 def test_scaling_all_rates_scales_the_answer():
