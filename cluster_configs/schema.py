@@ -184,6 +184,11 @@ class ClusterLink:
     bytes_per_s: float
     latency_s: float
 
+    def joins(self, a: NodeClass, b: NodeClass) -> bool:
+        """Whether it lies between two classes: by zone, or by a node's name where all nodes share it."""
+        ends = set(self.between)
+        return ends in ({a.zone, b.zone}, {a.id, b.id}, {a.id, b.zone}, {a.zone, b.id})
+
 
 @dataclass(frozen=True)
 class ResolvedCluster:

@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.memory import Memory, kv_bytes_per_seq
+from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, estimate, work_s
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
@@ -133,8 +133,7 @@ class Setup:
         return self._cache_bytes(self.mix.new + (self.mix.held if self.reserves else self.mix.osl / 2))
 
     def _cache_bytes(self, tokens: Floats) -> Floats:
-        used = self.model.precisions
-        return kv_bytes_per_seq(self.model.card, self.designs, used, tokens, stage=self.memory.stage)
+        return self.model.cache_bytes(self.designs, tokens, self.memory.stage)
 
 
 @dataclass(frozen=True)

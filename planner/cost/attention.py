@@ -36,6 +36,11 @@ class Load:
     keys: Floats
     queries: float = 1.0
 
+    def take(self, index: Ints) -> Load:
+        """The micro-batches at `index`."""
+        tokens, keys = self.tokens[index], self.keys[index]
+        return Load(self.sequences[index], self.context[index], tokens, keys, self.queries)
+
     @property
     def decoded(self) -> Floats:
         """Tokens that decoding sequences compute."""

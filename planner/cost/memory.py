@@ -9,10 +9,10 @@ kind: `model_zoo.derive`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model_zoo.derive import (
     growing_elements_per_token,
@@ -26,7 +26,7 @@ from model_zoo.schema import KV_BYTES, Layer, ModelCard
 from planner.cost.activations import activation_bytes, sampling_bytes
 from planner.cost.reserve import DEFAULT_SEQUENCES, default_tokens_per_step, device_bytes, reserve_bytes
 from planner.cost.shape import Designs, Floats, Ints, Precisions
-from planner.cost.stages import Stages, stage_layers, stages_of
+from planner.cost.stages import Ranges, Stages, stage_layers, stages_of
 from planner.cost.weights import weights_bytes
 
 __all__ = [
@@ -34,6 +34,8 @@ __all__ = [
     "Memory",
     "default_tokens_per_step",
     "device_bytes",
+    "fullest",
+    "kv_bytes_by_stage",
     "kv_bytes_per_seq",
     "kv_capacity",
     "longest_context",
@@ -44,8 +46,6 @@ __all__ = [
 
 BINDING_CONTEXT = 8192.0
 """Context at which the stage that runs out of cache first is looked for, unless told."""
-
-Ranges = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,15 @@ def room(
     )
     stages = stages_of(card, designs, layers)
     held = _held(card, designs, precisions, np.array([[context]]), stages)[:, 0]
+    return fullest(by_stage, held, stages.exists)
+
+
+def fullest(by_stage: Memory, held: Floats, exists: NDArray[np.bool_]) -> Memory:
+    """Of all stages the one that holds the fewest sequences of `held` bytes each; all (n, stages)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         sequences = np.where(held > 0, by_stage.kv_bytes / held, np.copysign(np.inf, by_stage.kv_bytes))
-    fullest = np.argmin(np.where(stages.exists, sequences, np.inf), axis=1)
-    return by_stage.at(np.asarray(fullest, dtype=np.int64))
+    stage = np.argmin(np.where(exists, sequences, np.inf), axis=1)
+    return by_stage.at(np.asarray(stage, dtype=np.int64))
 
 
 def room_by_stage(
@@ -152,6 +157,13 @@ def kv_bytes_per_seq(
     if stage is None:
         return np.asarray(held.max(axis=2))
     return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
+
+
+def kv_bytes_by_stage(
+    card: ModelCard, designs: Designs, precisions: Precisions, context: Floats, layers: Ranges
+) -> Floats:
+    """Bytes of cache of one sequence of `context` tokens, (n, w), on a GPU of each stage: (n, w, stages)."""
+    return _held(card, designs, precisions, context, stages_of(card, designs, layers))
 
 
 def kv_capacity(

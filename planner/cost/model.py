@@ -24,9 +24,9 @@ from planner.cost.communication import Links
 from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.layers import ACTIVATION_BYTES, Layers
-from planner.cost.memory import kv_bytes_per_seq
+from planner.cost.memory import Memory, device_bytes, kv_bytes_per_seq, room, room_by_stage
 from planner.cost.power import activity_watts
-from planner.cost.shape import Designs, Floats, Precisions, StepTimes
+from planner.cost.shape import Designs, Floats, Ints, Precisions, StepTimes
 from planner.cost.stages import stage_counts
 
 SHORTEST_STEP_S = 1e-6
@@ -147,6 +147,30 @@ class CostModel:
         batches = np.clip(sequences, 1.0, designs.pp)
         return np.asarray(batches * self.tuning.step_s + sequences * self.tuning.sequence_s)
 
+    @property
+    def most_gpus(self) -> int:
+        """GPUs there are for one replica."""
+        return self.node_class.gpus
+
+    def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
+        """GPUs of each class that each design takes."""
+        return [(self.node_class, designs.gpus)]
+
+    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
+        """Of the stage that holds the fewest sequences of `context` tokens: `planner.cost.memory.room`."""
+        own = device_bytes(self.node_class.device)
+        args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step)
+        return room(*args, context=context)
+
+    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+        """Of every stage: `planner.cost.memory.room_by_stage`."""
+        own = device_bytes(self.node_class.device)
+        return room_by_stage(self.card, own, designs, self.precisions, self.engine, tokens_per_step)
+
+    def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
+        """Bytes of cache of one sequence of `tokens` (w,) on a GPU of `stage` (n,) of each design: (n, w)."""
+        return kv_bytes_per_seq(self.card, designs, self.precisions, tokens, stage=stage)
+
     def transfer_bytes(self, isl: Floats) -> Floats:
         """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode
         replica."""
@@ -200,12 +224,17 @@ class CostModel:
         k = np.where(new > 0, designs.pp, np.clip(b, 1.0, designs.pp))
         load = Load(b / k, ctx, new / k, keys, 1.0 + self.draft_tokens)
         fullest, all_stages = self._stages_s(designs, load)
-        hop = np.where(designs.pp > 1, designs.pp * self.links.hop_s(self._message(load), designs.gpus), 0.0)
+        hop = self._hops_s(designs, load)
         kernels = np.maximum(k * fullest, all_stages)
         factor = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
         prompts = np.where(new > 0, self.tuning.prompt_layer_s * len(self.card.stack), 0.0)
         host = k * self.tuning.step_s + b * self.tuning.sequence_s
         return np.asarray(kernels * factor + hop + host + prompts)
+
+    def _hops_s(self, designs: Designs, load: Load) -> Floats:
+        """Seconds of one token's way between stages, the sampled token's way back included."""
+        each = self.links.hop_s(self._message(load), designs.gpus)
+        return np.where(designs.pp > 1, designs.pp * each, 0.0)
 
     def _message(self, load: Load) -> Floats:
         """Bytes of a micro-batch between stages."""
@@ -240,13 +269,16 @@ class CostModel:
         """
         load = Load(b, ctx, new, keys, 1.0 + self.draft_tokens)
         none = np.zeros(len(designs))
+        compute, memory = (self._over_stages(designs, x, none)[0] for x in self.at_peak_s(load, designs))
+        return compute, memory
+
+    def at_peak_s(self, load: Load, designs: Designs) -> tuple[Floats, Floats]:
+        """Seconds that FLOPs at peak and bytes at full bandwidth take of a layer of each kind, (n, kinds)."""
+        none = np.zeros(len(designs))
         busy = []
         for kind in self.kinds:
             works = self.layers.works(kind, load, designs)
             flops = sum((w.flops / peak for peak, w in works), none)
             moved = sum((w.bytes for _, w in works), none) / self.chip.bytes_per_s
             busy.append((flops, moved))
-        compute, memory = (
-            self._over_stages(designs, np.stack([x[i] for x in busy], axis=1), none)[0] for i in (0, 1)
-        )
-        return compute, memory
+        return np.stack([x[0] for x in busy], axis=1), np.stack([x[1] for x in busy], axis=1)

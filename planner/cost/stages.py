@@ -14,6 +14,8 @@ from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats
 
 Bounds = tuple[tuple[int, int], ...]
+Ranges = Sequence[tuple[int, int]] | NDArray[np.int64]
+"""Layer ranges of the stages of all designs, or (n, stages, 2) of each, (0, 0) beyond its last."""
 
 
 @lru_cache(maxsize=1024)
@@ -57,9 +59,8 @@ class Stages:
         return np.asarray(np.where(self.counts > 0, per_layer[:, None, :], 0.0).max(axis=2, initial=0.0))
 
 
-def stages_of(card: ModelCard, designs: Designs, layers: Sequence[tuple[int, int]] | None = None) -> Stages:
-    """The stages of each design: by `stage_layers`, or the ranges `layers` (then pp is their number in all
-    designs)."""
+def stages_of(card: ModelCard, designs: Designs, layers: Ranges | None = None) -> Stages:
+    """The stages of each design: by `stage_layers`, or the ranges `layers`."""
     kinds, seen = card.kinds
     before = np.zeros((len(seen) + 1, len(kinds)))
     np.cumsum(np.eye(len(kinds))[list(seen)], axis=0, out=before[1:])
@@ -79,10 +80,11 @@ def stage_counts(card: ModelCard, pp: int) -> Floats:
     return np.array(counts, dtype=np.float64)
 
 
-def _bounds(total: int, designs: Designs, layers: Sequence[tuple[int, int]] | None) -> NDArray[np.int64]:
+def _bounds(total: int, designs: Designs, layers: Ranges | None) -> NDArray[np.int64]:
     """Start and stop layer of each stage, shape (n, stages, 2); (0, 0) beyond a design's pp."""
     if layers is not None:
-        return np.broadcast_to(np.asarray(layers, dtype=np.int64), (len(designs), len(layers), 2))
+        own = np.asarray(layers, dtype=np.int64)
+        return np.broadcast_to(own, (len(designs), *own.shape[-2:]))
     deepest = int(designs.pp.max(initial=1))
     bounds = np.zeros((len(designs), deepest, 2), dtype=np.int64)
     for pp in distinct(designs.pp):

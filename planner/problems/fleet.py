@@ -224,7 +224,7 @@ def route(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> Way | None:
     """None where nothing joins the two classes: zones without a link."""
     if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
         return Way(None, False, a.intra_bytes_per_s, LATENCY_S)
-    link = find_link(a, b, cluster)
+    link = next((x for x in cluster.links if x.joins(a, b)), None)
     if link is not None:
         return Way(link, True, link.bytes_per_s, link.latency_s)
     return Way(None, True, float("inf"), LATENCY_S) if a.zone == b.zone else None
@@ -239,16 +239,6 @@ def transfer_s(
     assert way is not None
     sent = a.handoff_s[w] * a.gpus * node.nic_bytes_per_s
     return way.seconds(max(a.handoff_s[w], b.handoff_s[w]) if way.on_nic else 0.0, sent)
-
-
-def find_link(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> ClusterLink | None:
-    """The declared link between two classes: by zone, or by a node's name where all nodes of a class share
-    it."""
-    for link in cluster.links:
-        ends = set(link.between)
-        if ends in ({a.zone, b.zone}, {a.id, b.id}, {a.id, b.zone}, {a.zone, b.id}):
-            return link
-    return None
 
 
 def link_name(link: ClusterLink) -> str:

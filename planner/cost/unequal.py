@@ -1,0 +1,294 @@
+"""Seconds, watts and memory of replicas whose stages differ in device, tp and layers: the cost model of each
+class, stage by stage.
+
+A **staging** is the stages of one replica in order; a design names one by its index. All that is said of a
+step in `CostModel` holds, with each stage timed by the model of its class. Between two stages an activation
+takes the link that joins them: the scale-up links where all stages of a class stand in one node, the NICs,
+and a declared link between zones or classes; from the last stage the way back to the first. The engine's own
+seconds are those of the slowest host.
+
+Stages have no attention-dp and ep = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_configs.schema import ClusterLink, NodeClass
+from model_zoo.schema import ModelCard
+from planner.cost.attention import Load
+from planner.cost.calibration import Calibration
+from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
+from planner.cost.model import CostModel
+from planner.cost.power import activity_watts
+from planner.cost.shape import Designs, Floats, Ints, Precisions
+
+PerLayer = Callable[[CostModel, Load, Designs], Floats]
+"""Of the layers of one class under a load, by kind: (rows, kinds)."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Layers `layers` (half-open) on `tp` GPUs of one node class."""
+
+    node_class: str
+    tp: int
+    layers: tuple[int, int]
+
+
+Staging = tuple[Stage, ...]
+
+
+@dataclass(frozen=True)
+class StagedDesigns(Designs):
+    """`which` staging each is, and GPUs of all its stages; `tp` and `moe_tp` are those of its first stage."""
+
+    which: Ints
+    sizes: Ints
+
+    @property
+    def gpus(self) -> Ints:
+        return self.sizes
+
+    def take(self, index: Ints) -> StagedDesigns:
+        return StagedDesigns(*(part[index] for part in vars(self).values()))
+
+
+def designs_of(stagings: Sequence[Staging]) -> StagedDesigns:
+    """One design a staging."""
+    one = np.ones(len(stagings), dtype=np.int64)
+    tp = np.array([staging[0].tp for staging in stagings], dtype=np.int64)
+    pp = np.array([len(staging) for staging in stagings], dtype=np.int64)
+    sizes = np.array([sum(stage.tp for stage in staging) for staging in stagings], dtype=np.int64)
+    return StagedDesigns(tp, pp, one, tp, one, np.arange(len(stagings), dtype=np.int64), sizes)
+
+
+class UnequalModel(CostModel):
+    """What a model takes in each of `stagings` on several node classes; designs come from `designs_of`."""
+
+    def __init__(
+        self,
+        card: ModelCard,
+        classes: Sequence[NodeClass],
+        links: Sequence[ClusterLink],
+        stagings: Sequence[Staging],
+        engine: str,
+        precisions: Precisions,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self.of_class = {c.id: CostModel(card, c, engine, precisions, calibration) for c in classes}
+        slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
+        super().__init__(card, slowest.node_class, engine, precisions, calibration)
+        self.stagings = tuple(stagings)
+        self.stage_kinds = sorted({(s.node_class, s.tp) for staging in stagings for s in staging})
+        self.bounds, self.counts, self.kind_of = self._shapes()
+        self.hop_s, self.hop_s_per_byte = self._hop_lines(links)
+
+    @property
+    def most_gpus(self) -> int:
+        """All stagings stand on the nodes there are."""
+        return sum(m.node_class.gpus for m in self.of_class.values())
+
+    def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
+        """GPUs of each class that each design takes."""
+        return [
+            (
+                m.node_class,
+                np.array([sum(s.tp for s in self.stagings[i] if s.node_class == g) for i in _which(designs)]),
+            )
+            for g, m in self.of_class.items()
+        ]
+
+    def sigmas(self, designs: Designs) -> Floats:
+        """As wide as the least known of its classes."""
+        every = [m.sigmas(_in_one_domain(designs)) for m in self.of_class.values()]
+        return np.asarray(np.max(every, axis=0))
+
+    def watts(
+        self,
+        designs: Designs,
+        utilisation: Floats | float,
+        sequences: Floats | float,
+        context: Floats | float,
+        prefill_tokens: Floats | float,
+        prefill_context: Floats | float,
+    ) -> Floats:
+        """Watts of a replica, shape (n,): each stage by its own device."""
+        b, ctx, new, keys = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
+        step = np.maximum(self._round_s(designs, b, ctx, new, keys), 1e-9)
+        load = Load(b, ctx, new, keys, 1.0 + self.draft_tokens)
+        busy = np.broadcast_to(utilisation, step.shape)
+        compute, memory = (self._by_stage(designs, load, part) for part in (_compute_s, _memory_s))
+        total = np.zeros(len(designs))
+        for x, (g, tp) in enumerate(self.stage_kinds):
+            m, here = self.of_class[g], self.kind_of[_which(designs)] == x
+            for j in np.flatnonzero(here.any(axis=0)):
+                shares = (compute[:, j] / step, memory[:, j] / step)
+                each = activity_watts(m.fits.power, m.node_class.device.tdp_watts, busy, *shares)
+                total += np.where(here[:, j], tp * each, 0.0)
+        return total
+
+    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
+        every = self.memory_by_stage(designs, tokens_per_step)
+        tokens = np.full((len(designs), 1), context)
+        return fullest(every, self._held(designs, tokens)[:, 0], self._exists(designs))
+
+    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+        """Of every stage, by the device it stands on: shape (n, stages)."""
+        which = _which(designs)
+        shape = (len(designs), self.kind_of.shape[1])
+        parts = np.zeros((5, *shape))
+        parts[4] = np.inf
+        for rows, here, (g, tp) in self._kinds(which):
+            own, bounds = device_bytes(self.of_class[g].node_class.device), self.bounds[which[rows]]
+            at = _alike(designs.pp[rows], tp)
+            m = room_by_stage(
+                self.card, own, at, self.precisions, self.engine, tokens_per_step, layers=bounds
+            )
+            found = (m.weights_bytes, m.activation_bytes, m.reserve_bytes, m.capacity_bytes, m.kv_bytes)
+            for i, part in enumerate(found):
+                parts[i][rows] = np.where(here, part, parts[i][rows])
+        stage = np.broadcast_to(np.arange(shape[1], dtype=np.int64), shape)
+        return Memory(parts[0], parts[1], parts[2], parts[3], parts[4], stage)
+
+    def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
+        held = self._held(designs, np.broadcast_to(tokens, (len(designs), len(tokens))))
+        return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
+
+    def _held(self, designs: Designs, tokens: Floats) -> Floats:
+        """Bytes of cache of one sequence of `tokens` (n, w) on one GPU of each stage: (n, w, stages)."""
+        which = _which(designs)
+        held = np.zeros((*tokens.shape, self.kind_of.shape[1]))
+        for rows, here, (_, tp) in self._kinds(which):
+            at, bounds = _alike(designs.pp[rows], tp), self.bounds[which[rows]]
+            every = kv_bytes_by_stage(self.card, at, self.precisions, tokens[rows], bounds)
+            held[rows] = np.where(here[:, None, :], every, held[rows])
+        return held
+
+    def _exists(self, designs: Designs) -> NDArray[np.bool_]:
+        return np.asarray(self.kind_of[_which(designs)] >= 0)
+
+    def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
+        seconds = self._by_stage(designs, load, _layers_s, _head_s)
+        return seconds.max(axis=1), seconds.sum(axis=1)
+
+    def _hops_s(self, designs: Designs, load: Load) -> Floats:
+        which = _which(designs)
+        return np.asarray(self.hop_s[which] + self.hop_s_per_byte[which] * self._message(load))
+
+    def _busy_s(
+        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
+    ) -> tuple[Floats, Floats]:
+        load = Load(b, ctx, new, keys, 1.0 + self.draft_tokens)
+        compute, memory = (
+            self._by_stage(designs, load, part).max(axis=1) for part in (_compute_s, _memory_s)
+        )
+        return compute, memory
+
+    def _by_stage(
+        self, designs: Designs, load: Load, per_layer: PerLayer, head: PerLayer | None = None
+    ) -> Floats:
+        """Sum over the layers of each stage, and `head` on the last: (n, stages), 0 where there is none."""
+        which = _which(designs)
+        total = np.zeros((len(designs), self.kind_of.shape[1]))
+        for rows, here, (g, tp) in self._kinds(which):
+            model, own, at = self.of_class[g], load.take(rows), _alike(designs.pp[rows], tp)
+            s = np.einsum("rsk,rk->rs", self.counts[which[rows]], per_layer(model, own, at))
+            if head is not None:
+                last = np.arange(s.shape[1])[None, :] == designs.pp[rows][:, None] - 1
+                s = s + np.where(last, head(model, own, at), 0.0)
+            total[rows] += np.where(here, s, 0.0)
+        return total
+
+    def _kinds(self, which: Ints) -> list[tuple[Ints, NDArray[np.bool_], tuple[str, int]]]:
+        """For every kind of stage: the rows that have it, where in them (rows, stages), and the kind."""
+        found = []
+        for x, kind in enumerate(self.stage_kinds):
+            here = self.kind_of[which] == x
+            rows = np.flatnonzero(here.any(axis=1))
+            if len(rows):
+                found.append((rows, here[rows], kind))
+        return found
+
+    def _shapes(self) -> tuple[Ints, Floats, Ints]:
+        """Of every staging: layer ranges (m, stages, 2), layers by kind (m, stages, kinds), the index of each
+        stage's kind, -1 beyond the last (m, stages)."""
+        kinds, seen = self.card.kinds
+        before = np.zeros((len(seen) + 1, len(kinds)))
+        np.cumsum(np.eye(len(kinds))[list(seen)], axis=0, out=before[1:])
+        deepest = max((len(staging) for staging in self.stagings), default=1)
+        bounds = np.zeros((len(self.stagings), deepest, 2), dtype=np.int64)
+        kind_of = np.full((len(self.stagings), deepest), -1, dtype=np.int64)
+        for i, staging in enumerate(self.stagings):
+            bounds[i, : len(staging)] = [s.layers for s in staging]
+            kind_of[i, : len(staging)] = [self.stage_kinds.index((s.node_class, s.tp)) for s in staging]
+        return bounds, before[bounds[..., 1]] - before[bounds[..., 0]], kind_of
+
+    def _hop_lines(self, links: Sequence[ClusterLink]) -> tuple[Floats, Floats]:
+        """Seconds of all hops of each staging as a line in the bytes of a micro-batch: at 0, and a byte."""
+        large = 1e6
+        ends: list[Floats] = []
+        for message in (0.0, large):
+            seconds = [self._round_trip_s(staging, links, message) for staging in self.stagings]
+            ends.append(np.array(seconds, dtype=np.float64))
+        return ends[0], (ends[1] - ends[0]) / large
+
+    def _round_trip_s(self, staging: Staging, links: Sequence[ClusterLink], message: float) -> float:
+        """From the first stage through all to the first again; nothing where it stands alone."""
+        if len(staging) == 1:
+            return 0.0
+        return sum(self._hop(a, b, staging, links, message) for a, b in pairwise([*staging, staging[0]]))
+
+    def _hop(
+        self, a: Stage, b: Stage, staging: Staging, links: Sequence[ClusterLink], message: float
+    ) -> float:
+        one, two = self.of_class[a.node_class], self.of_class[b.node_class]
+        if a.node_class == b.node_class:
+            size = sum(s.tp for s in staging if s.node_class == a.node_class)
+            together = size <= one.node_class.gpus_per_node or one.node_class.scale_up_gpus >= size
+            return _over(one, message, near=together)
+        nics = max(_over(one, message, near=False), _over(two, message, near=False))
+        link = next((x for x in links if x.joins(one.node_class, two.node_class)), None)
+        return nics + (0.0 if link is None else link.latency_s + message / link.bytes_per_s)
+
+
+def _over(model: CostModel, message: float, near: bool) -> float:
+    size = np.array([1 if near else model.links.domain + 1])
+    return float(model.links.hop_s(np.array([message]), size)[0])
+
+
+def _which(designs: Designs) -> Ints:
+    assert isinstance(designs, StagedDesigns)
+    return designs.which
+
+
+def _in_one_domain(designs: Designs) -> Designs:
+    """As if they stood in one domain: how well a device is known does not depend on hops."""
+    one = np.ones(len(designs), dtype=np.int64)
+    return Designs(one, one, one, one, one)
+
+
+def _alike(pp: Ints, tp: int) -> Designs:
+    one = np.ones(len(pp), dtype=np.int64)
+    return Designs(tp * one, pp, one, tp * one, one)
+
+
+def _layers_s(model: CostModel, load: Load, designs: Designs) -> Floats:
+    return np.stack([model.layers.layer_s(kind, load, designs) for kind in model.kinds], axis=1)
+
+
+def _head_s(model: CostModel, load: Load, designs: Designs) -> Floats:
+    return model.layers.head_s(load.decoded, designs)[:, None]
+
+
+def _compute_s(model: CostModel, load: Load, designs: Designs) -> Floats:
+    return model.at_peak_s(load, designs)[0]
+
+
+def _memory_s(model: CostModel, load: Load, designs: Designs) -> Floats:
+    return model.at_peak_s(load, designs)[1]
