@@ -1,18 +1,19 @@
 """What unequal GPUs serve together: `python -m benchmarks.unequal [--only DEVICE …] [--tpot-ms 50|none]`.
 
 Ten everyday mixes with three models each, chat lengths (1,024 in, 256 out), a closed loop at the most
-requests/s. Every column is the best set of replicas of a larger space, exact unless the last column says
-otherwise:
+requests/s within TPOT, on one engine (vLLM). Every column is the planner's best fleet of a larger space,
+solved to a gap of zero over its columns:
 
-    apart     replicas of one class each, of stages alike
-    equal     stages of any class with equal layers and the same tp
-    layers    stages of any class with the same tp, layers as they serve most
-    tp        stages of any class with equal layers, any tp
-    all       layers and tp as they serve most
+    apart     replicas of one class each, which do prefill and decode
+    equal     and replicas over several classes: stages with equal layers and the same tp
+    layers    layers as they serve most
+    tp        equal layers, any tp (no engine starts that as it comes)
+    split     apart, and prefill/decode pairs
+    all       layers and tp as they serve most, and prefill/decode pairs
 
-`gain` is all over the better of apart and equal; `fits`: only in unlike stages does the model fit at all.
-Where nothing meets the TPOT limit, twice as much is allowed (and so on): the limit is shown. No TTFT is
-promised. Cards of one machine reach each other through its host.
+`gain` is all over apart; `fits`: only in stages over several classes does the model fit at all. Where nothing
+meets the TPOT limit, twice as much is allowed (and so on): the limit is shown. No TTFT is promised. Cards of
+one machine reach each other through its host.
 """
 
 from __future__ import annotations
@@ -20,28 +21,43 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node, ResolvedCluster
-from model_zoo import catalog
-from planner.candidates import mixed
-from planner.candidates.generate import Ask
-from planner.candidates.mixed import Found, Freedom, Replica
-from planner.candidates.points import Promise
-from planner.cost.precision import precisions
+from planner.asked import Asked, read
+from planner.candidates.ask import Freedom
+from planner.errors import Infeasible
+from planner.explain.alternatives import describe
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.plans.found import Found, groups
+from planner.posed import pose
+from planner.search import find
 from solvers.linear import Limits, gap
 
-FREEDOMS = {
-    "apart": Freedom(layers=False, tp=False, classes=1),
-    "equal": Freedom(layers=False, tp=False),
-    "layers": Freedom(layers=True, tp=False),
-    "tp": Freedom(layers=False, tp=True),
-    "all": Freedom(),
-}
 HOST_GB_PER_S = 12.0
 """Between cards of one machine without peer-to-peer: twice over the host's memory, about half of PCIe 4."""
+
+LIMITS = Limits(gap=0.0, seconds=60.0)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A space: what stages may differ in, and whether phases may be split."""
+
+    freedom: Freedom
+    split: bool = False
+
+
+APART = Freedom(layers=False, tp=False, classes=1)
+WAYS = {
+    "apart": Way(APART),
+    "equal": Way(Freedom(layers=False, tp=False)),
+    "layers": Way(Freedom(layers=True, tp=False)),
+    "tp": Way(Freedom(layers=False, tp=True)),
+    "split": Way(APART, split=True),
+    "all": Way(Freedom(), split=True),
+}
 
 
 @dataclass(frozen=True)
@@ -80,63 +96,54 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.unequal")
     parser.add_argument("--only", nargs="*", default=[], help="devices: mixes that have one of them")
     parser.add_argument("--tpot-ms", default="50", help="milliseconds, or none")
-    parser.add_argument("--seconds", type=float, default=60.0, help="a solve")
     options = parser.parse_args(argv)
     tpot_ms = None if options.tpot_ms == "none" else float(options.tpot_ms)
-    print(f"| GPUs | model | TPOT ms | {' | '.join(FREEDOMS)} | gain | best plan | gap | s |")
-    print("|---|---|--:|" + "--:|" * (len(FREEDOMS) + 1) + "---|--:|--:|")
+    print(f"| GPUs | model | TPOT ms | {' | '.join(WAYS)} | gain | best plan | gap | s |")
+    print("|---|---|--:|" + "--:|" * (len(WAYS) + 1) + "---|--:|--:|")
     for mix in MIXES:
         if not options.only or set(options.only) & set(mix.gpus):
             for model in mix.models:
-                print(_line(mix, model, tpot_ms, Limits(seconds=options.seconds)), flush=True)
+                print(_line(mix, model, tpot_ms), flush=True)
     return 0
 
 
-def _line(mix: Mix, model: str, tpot_ms: float | None, limits: Limits) -> str:
+def _line(mix: Mix, model: str, tpot_ms: float | None) -> str:
     began, limit = time.perf_counter(), tpot_ms
-    found = _found(mix, model, limit, limits)
-    while not any(f.replicas for f in found) and tpot_ms is not None and limit is not None:
+    found = [_found(mix, model, limit, way) for way in WAYS.values()]
+    while not any(found) and tpot_ms is not None and limit is not None:
         limit = limit * 2 if limit < 16 * tpot_ms else None
-        found = _found(mix, model, limit, limits)
+        found = [_found(mix, model, limit, way) for way in WAYS.values()]
     seconds = time.perf_counter() - began
-    rates = [f.solution.objective or 0.0 for f in found]
-    before = max(rates[0], rates[1])
-    gain = f"{100 * (rates[-1] / before - 1):+.0f} %" if before else "fits" if rates[-1] else "-"
+    rates = [f.solution.rate if f else 0.0 for f in found]
+    gain = f"{100 * (rates[-1] / rates[0] - 1):+.0f} %" if rates[0] else "fits" if rates[-1] else "-"
     shown = " | ".join(f"{rate:.2f}" if rate else "-" for rate in rates)
-    best = found[-1]
-    plan = "; ".join(map(_plan, best.replicas)) or "-"
-    far = max(_gap(f) for f in found)
+    best, far = found[-1], max((_gap(f) for f in found if f), default=0.0)
+    plan = describe(groups(best)) if best else "-"
     limit_shown = "-" if limit is None else f"{limit:g}"
     return (
         f"| {mix} | {model} | {limit_shown} | {shown} | {gain} | {plan} | {100 * far:.1f} % | {seconds:.1f} |"
     )
 
 
-def _found(mix: Mix, model: str, tpot_ms: float | None, limits: Limits) -> list[Found]:
-    card, _ = catalog.find(model)
+def _found(mix: Mix, model: str, tpot_ms: float | None, way: Way) -> Found | None:
+    """The best fleet within the way's space; None where there is none."""
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
     load = Workload(buckets=[Bucket(isl=1024, osl=256)], slo=slo)
-    ask = Ask(card, precisions(card), ["vllm"], load, Promise.of(slo, None), "throughput")
-    return mixed.compare(mix.cluster(), ask, "vllm", limits, list(FREEDOMS.values()))
+    asked: Asked = read(mix.cluster(), model, None, load, {}, {"engine": "vllm", "gap": 0.0})
+    try:
+        _, pool, question = pose(replace(asked, freedom=way.freedom))
+    except Infeasible:
+        return None
+    kept = tuple(c for c in pool.candidates if way.split or c.role == "mixed")
+    if not kept:
+        return None
+    found = find(question, replace(pool, candidates=kept), LIMITS)
+    return found if found.solution.objective else None
 
 
 def _gap(found: Found) -> float:
     s = found.solution
-    return (
-        0.0 if s.objective is None or s.bound is None or s.bound == s.objective else gap(s.objective, s.bound)
-    )
-
-
-def _plan(replica: Replica) -> str:
-    """Its stages in order: device, tp, layers; equal ones next to each other as one."""
-    parts: list[tuple[str, list[str]]] = []
-    for stage in replica.stages:
-        name = stage.node_class + (f" tp{stage.tp}" if stage.tp > 1 else "")
-        if not parts or parts[-1][0] != name:
-            parts.append((name, []))
-        parts[-1][1].append(str(stage.layers[1] - stage.layers[0]))
-    text = " → ".join(f"{name}: {'+'.join(layers)}" for name, layers in parts)
-    return f"{replica.count} x {text}" if replica.count > 1 else text
+    return 0.0 if s.objective is None or s.bound is None else gap(s.objective, s.bound)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from model_zoo.schema import ModelCard
 from planner.asked import Asked, problem_of, read
 from planner.calibration import files
 from planner.candidates.generate import MOST_GPUS
+from planner.candidates.unequal import SHORTLIST
 from planner.cost.calibration import Calibration
 from planner.errors import InputError, MeshwrightError
 from planner.explain import shortage
@@ -117,7 +118,7 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
             extras["prices"] = prices(found, extra)
         except KeyboardInterrupt:
             found = interrupted(found)
-    proven = proof(found, time.perf_counter() - began, extra.seed, space_words(asked))
+    proven = proof(found, time.perf_counter() - began, extra.seed, space_words(asked, found))
     result = assemble(found, problem_of(asked), made, proven, extras)
     checked(result)
     return result
@@ -128,12 +129,17 @@ def interrupted(found: Found) -> Found:
     return replace(found, solution=replace(found.solution, status="interrupted"))
 
 
-def space_words(asked: Asked) -> str:
+def space_words(asked: Asked, found: Found) -> str:
     """What the bound speaks of."""
     engine = asked.options.engine
     engines = "all engines'" if engine == "any" else f"all {engine}-valid"
     designs = f"{engines} tp x pp x attention-dp x ep designs of usual sizes up to {MOST_GPUS} GPUs"
-    return f"{designs}, one device class a replica, mixed and prefill/decode, by operating batch"
+    several = sum(found.pool.unequal.values())
+    tried = sum(min(n, SHORTLIST) for n in found.pool.unequal.values())
+    unlike = f"; stages on several classes: the {tried} most promising of {several:,} pipelines" * (
+        several > 0
+    )
+    return f"{designs}, one device class a replica, mixed and prefill/decode, by operating batch{unlike}"
 
 
 def checked(result: schema.Plan) -> None:

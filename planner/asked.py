@@ -9,6 +9,7 @@ from typing import Any
 from cluster_configs.reading import as_document, from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
+from planner.candidates.ask import Freedom
 from planner.cost.calibration import Calibration, shipped
 from planner.errors import InputError
 from planner.inputs.options import Objective, Options
@@ -29,6 +30,7 @@ class Asked:
     defaulted: list[str]
     warnings: list[schema.PlanWarning]
     calibration: Calibration = field(default_factory=shipped)
+    freedom: Freedom | None = None  # of stages in one replica; None: what engines start as they come
 
 
 def read(

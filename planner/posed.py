@@ -11,7 +11,8 @@ from functools import partial
 from statistics import NormalDist
 
 from planner.asked import Asked
-from planner.candidates.generate import ENGINES, Ask, Pool, generate
+from planner.candidates.ask import ENGINES, Ask
+from planner.candidates.generate import Pool, generate
 from planner.candidates.points import Mix, Promise
 from planner.cost.precision import precisions
 from planner.explain import infeasible
@@ -68,8 +69,9 @@ def _generate(asked: Asked) -> tuple[Pool, Question]:
         risk_z=NormalDist().inv_cdf(1 - o.risk),
         watts_limited=o.budget.watts is not None,
         calibration=asked.calibration,
+        freedom=asked.freedom,
     )
-    pool = generate(asked.cluster.classes, ask)
+    pool = generate(asked.cluster.classes, ask, links=asked.cluster.links)
     mix = Mix.of(w)
     setups = list(pool.setups.values())
     sent = setups[0].model.transfer_bytes(mix.isl) if setups else mix.isl * 0.0

@@ -176,7 +176,8 @@ def one_layout(best: Found) -> set[str]:
     most: dict[str, tuple[float, str]] = {}
     for c in best.pool.candidates:
         column = best.space.columns.get(c.id)
-        if c.role != "mixed" or column is None or len(column.buckets) < len(best.space.share):
+        several = c.design.stages or c.role != "mixed"
+        if several or column is None or len(column.buckets) < len(best.space.share):
             continue
         need = max(sum(u * best.space.share[w] for w, u in row.items()) for row in column.use.values())
         rate = best.space.stocks[c.node_class].most(c.gpus) / need

@@ -74,6 +74,7 @@ __all__ = [
     "PipelineProblem",
     "PipelineSolution",
     "Point",
+    "shortlist",
     "solve",
 ]
 
@@ -136,6 +137,26 @@ def solve(p: PipelineProblem, limits: Limits, most_columns: int = MOST_COLUMNS) 
     return _exact(p, Columns.of(p, use), limits, began)
 
 
+def shortlist(p: PipelineProblem, most: int, limits: Limits) -> tuple[list[Pipeline], int]:
+    """Of all pipelines over several groups the `most` that lose least of their own worth against the duals of
+    the relaxation over all pipelines, best first; and how many there are (none is looked at where all are
+    more than MOST_COLUMNS)."""
+    use = every(p, MOST_COLUMNS)
+    columns = Columns.of(p, use if use is not None else np.zeros((0, len(p.kinds)), dtype=np.int64))
+    member = np.eye(len(p.nodes), dtype=np.int64)[p.group_of]
+    several = np.flatnonzero(((columns.use @ member) > 0).sum(axis=1) > 1)
+    if not len(several):
+        return [], 0
+    relaxed = build(p, columns).model.relax(limits)
+    if relaxed.value is None and p.objective == "cost":  # all together do not serve the demand
+        return shortlist(replace(p, objective="throughput"), most, limits)
+    _, served = duals(p, columns, relaxed)
+    worth = np.maximum(served * columns.ways.rate, 1e-300)
+    lost = (reduced(p, columns, relaxed) / worth)[several]
+    best = several[np.argsort(lost, kind="stable")][:most]
+    return [stated(p, columns.use, columns.ways, int(u), 1) for u in best], len(several)
+
+
 def every(p: PipelineProblem, most: int) -> Ints | None:
     """Stages by kind of every pipeline of the space, (u, kinds); None where they are more than `most`."""
     found: list[tuple[int, ...]] = []
@@ -150,37 +171,39 @@ def _uses(p: PipelineProblem) -> Iterator[tuple[int, ...]]:
     """Every multiset of stages that the nodes hold and that some point has stages for."""
     depths = p.depths
     names = list(p.nodes)
-    by_group = {g: [k for k, kind in enumerate(p.kinds) if kind.group == g] for g in names}
+    deepest = depths[-1] if depths else 0
 
-    def within(group: str) -> list[dict[int, int]]:
-        """What one class can give, at least a stage."""
-        node = p.nodes[group]
+    def within(group: str, sizes: set[int]) -> list[dict[int, int]]:
+        """What one class can give in stages of `sizes`, at least one."""
         parts: list[dict[int, int]] = [{}]
-        for k in by_group[group]:
-            most = min(int(p.stock[k]), depths[-1] if depths else 0)
-            parts = [{**part, k: n} for part in parts for n in range(most + 1)]
-        return [part for part in parts if any(part.values()) and _packs(p, part, node)]
+        for k, kind in enumerate(p.kinds):
+            if kind.group == group and kind.gpus in sizes:
+                stock = int(p.stock[k])
+                left = [(part, min(stock, deepest - sum(part.values()))) for part in parts]
+                parts = [{**part, k: n} for part, most in left for n in range(most + 1)]
+        return [part for part in parts if any(part.values()) and _packs(p, part, p.nodes[group])]
 
-    given = {g: within(g) for g in names}
-    for size in range(1, min(p.most_groups, len(names)) + 1):
-        for groups in combinations(names, size):
-            yield from _joined(p, [given[g] for g in groups], {}, depths)
+    every = {kind.gpus for kind in p.kinds}
+    for sizes in [{size} for size in sorted(every)] if p.alike else [every]:
+        given = {g: within(g, sizes) for g in names}
+        for count in range(1, min(p.most_groups, len(names)) + 1):
+            for groups in combinations(names, count):
+                yield from _joined([given[g] for g in groups], {}, depths, len(p.kinds))
 
 
 def _joined(
-    p: PipelineProblem, parts: list[list[dict[int, int]]], taken: dict[int, int], depths: list[int]
+    parts: list[list[dict[int, int]]], taken: dict[int, int], depths: list[int], kinds: int
 ) -> Iterator[tuple[int, ...]]:
     """One of each of `parts` beside `taken`, in at most the deepest of `depths`."""
     stages = sum(taken.values())
     if stages + len(parts) > depths[-1]:
         return
     if not parts:
-        alike = len({p.kinds[k].gpus for k, n in taken.items() if n}) == 1
-        if stages in depths and (alike or not p.alike):
-            yield tuple(taken.get(k, 0) for k in range(len(p.kinds)))
+        if stages in depths:
+            yield tuple(taken.get(k, 0) for k in range(kinds))
         return
     for part in parts[0]:
-        yield from _joined(p, parts[1:], {**taken, **part}, depths)
+        yield from _joined(parts[1:], {**taken, **part}, depths, kinds)
 
 
 def _packs(p: PipelineProblem, part: dict[int, int], node: Nodes) -> bool:

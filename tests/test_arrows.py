@@ -66,7 +66,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports.calibrated": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.api", "planner.reports"},
-    "planner.asked": {*PLAN, "planner.plans", "planner.cost"},
+    "planner.asked": {*PLAN, "planner.plans", "planner.cost", "planner.candidates.ask"},
     "planner.posed": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked"},
     "planner.api": OURS,
     "planner.cli": OURS,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from planner.calibration.probe import Run, Session
 from planner.calibration.trials import Server, Trial
@@ -187,7 +186,7 @@ def _columns(server: Server) -> dict[str, str | int]:
     """What `calibrate` reads beside a result: columns of the `predict` table."""
     group, d = server.group, server.design
     told: dict[str, str | int] = {"device": group.node_class.device.name, "engine": group.engine, "tp": d.tp}
-    told |= {name: size for name, size in asdict(d).items() if name not in ("tp", "moe_tp") and size > 1}
+    told |= {name: size for name, size in d.sizes.items() if name not in ("tp", "moe_tp") and size > 1}
     own = precisions(group.card)
     if group.used.gemm != own.gemm:
         told |= {"model": group.card.name, "precision": group.used.gemm}

@@ -7,14 +7,15 @@ workload's lengths, and for a workload of one length with shorter and longer one
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from model_zoo.derive import weight_bytes
 from planner.asked import Asked
+from planner.candidates.ask import ENGINES, Ask, serving
 from planner.candidates.candidate import Design
-from planner.candidates.generate import ENGINES, Ask, serving, setup
+from planner.candidates.generate import setup
 from planner.candidates.points import Promise, Setup
 from planner.cost.precision import precisions
 from planner.inputs.workload import Workload
@@ -84,8 +85,8 @@ def servers_of(setups: Iterable[Setup]) -> list[Server]:
         group = Group(m.card, m.node_class, m.engine, "mixed", m.precisions)
         start = (START_S + sum(weight_bytes(m.card).values()) / LOAD_BYTES_PER_S) / 60
         for i in np.flatnonzero(s.memory.kv_bytes > 0).tolist():
-            sizes = (int(x[i]) for x in (d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep))
-            found.append(Server(group, Design(*sizes), start))
+            tp, pp, dp, moe_tp, ep = (int(x[i]) for x in (d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep))
+            found.append(Server(group, Design(tp, pp, dp, moe_tp, ep), start))
     fewest = min((server.nodes for server in found), default=1)
     return [server for server in found if server.nodes == fewest]
 
@@ -119,6 +120,6 @@ def row_of(server: Server, trial: Trial) -> Row:
     """The trial as a row of the `predict` table."""
     group = server.group
     cells = {"model": group.card.name, "device": group.node_class.device.name, "engine": group.engine}
-    sizes = asdict(server.design) | {"isl": trial.isl, "osl": trial.osl, "concurrency": trial.requests}
-    sizes["prefix_hit"] = trial.prefix_hit
-    return parse(cells | {name: str(value) for name, value in sizes.items()})
+    sizes = server.design.sizes | {"isl": trial.isl, "osl": trial.osl, "concurrency": trial.requests}
+    cells |= {name: str(value) for name, value in sizes.items()} | {"prefix_hit": str(trial.prefix_hit)}
+    return parse(cells)

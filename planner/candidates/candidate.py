@@ -3,31 +3,44 @@ column."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
-from planner.cost.shape import Precisions, StepTimes
+from planner.cost.shape import Precisions, Staging, StepTimes
 
 Role = Literal["mixed", "prefill", "decode"]
 
 
 @dataclass(frozen=True)
 class Design:
-    """One replica's layout: tp * attn_dp = moe_tp * ep = GPUs of a stage; pp stages."""
+    """One replica's layout: tp * attn_dp = moe_tp * ep = GPUs of a stage; pp stages.
+
+    `stages`: where they differ in class, tp or layers; then `tp` is the first one's.
+    """
 
     tp: int = 1
     pp: int = 1
     attn_dp: int = 1
     moe_tp: int = 1
     ep: int = 1
+    stages: Staging = ()
 
     @property
     def gpus(self) -> int:
-        return self.tp * self.attn_dp * self.pp
+        return sum(s.tp for s in self.stages) or self.tp * self.attn_dp * self.pp
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """By name."""
+        names = ("tp", "pp", "attn_dp", "moe_tp", "ep")
+        return {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
-        """Only what is not 1: "tp4 pp2", "dp8 ep8"."""
+        """Only what is not 1: "tp4 pp2", "dp8 ep8"; unlike stages with their layers: "h100 tp2 40+40"."""
+        if self.stages:
+            return " -> ".join(_runs(self.stages))
         parts = [
             ("tp", self.tp),
             ("pp", self.pp),
@@ -41,6 +54,13 @@ class Design:
         return " ".join(shown) or "tp1"
 
 
+def _runs(stages: Staging) -> Iterator[str]:
+    """Stages in order, those alike next to each other as one."""
+    for (name, tp), run in groupby(stages, key=lambda s: (s.node_class, s.tp)):
+        layers = "+".join(str(s.layers[1] - s.layers[0]) for s in run)
+        yield f"{name} {f'tp{tp} ' if tp > 1 else ''}{layers}"
+
+
 @dataclass(frozen=True)
 class Candidate:
     """`use[j][w]`: share of one replica's resource j (busy, kv) that one request/s of bucket w fills, in
@@ -51,7 +71,7 @@ class Candidate:
     operating point under the workload's own mix: `ttft_s[w]`, and `tpot_s` for every bucket. `batch` counts
     the
     sequences in flight on the replica, `kv_bytes` the KV room of one GPU. `measured` marks a row of the
-    user's own table.
+    user's own table. Where stages stand on several classes `node_class` names their blocks.
     """
 
     id: str
@@ -76,3 +96,12 @@ class Candidate:
     measured: bool = False
     price_usd_per_hour: float | None = None  # only of measured rows that name one
     label: str = ""
+
+    @property
+    def blocks(self) -> tuple[tuple[str, int], ...]:
+        """(class, GPUs side by side) of each part that stands by itself."""
+        return tuple((s.node_class, s.tp) for s in self.design.stages) or ((self.node_class, self.gpus),)
+
+    def gpus_on(self, node_class: str) -> int:
+        """GPUs of one replica on a class."""
+        return sum(gpus for name, gpus in self.blocks if name == node_class)

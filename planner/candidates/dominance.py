@@ -85,7 +85,8 @@ def undominated(
     kept: set[str] = set()
     for (node_class, role, _), pool in pools.items():
         needs = _needs(pool, counts, punctual=role != "mixed" and partners is None)
-        kept |= {pool[i].id for i in survivors(needs, gpus_per_node[str(node_class)])}
+        room = gpus_per_node.get(str(node_class), pool[0].gpus)  # the same blocks on several classes
+        kept |= {pool[i].id for i in survivors(needs, room)}
     return [c for c in candidates if c.id in kept]
 
 

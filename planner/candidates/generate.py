@@ -10,45 +10,43 @@ GPUs (its rate is the highest
 of that design, `points`); for several buckets, watts and latency a grid below it, too, each under the
 workload's mix and for
 each bucket alone.
+
+Where several classes reach each other, beside these: mixed replicas whose stages stand on two or three of
+them, as the engine allows (`ask.STOCK`), the most promising of all (`unequal.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_configs.schema import NodeClass
-from model_zoo.schema import ModelCard, MoeFfn
+from cluster_configs.schema import ClusterLink, NodeClass
+from planner.candidates import unequal
+from planner.candidates.ask import RESERVING, Ask, serving, usual_sizes
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.largest import largest
 from planner.candidates.offers import Offer
-from planner.candidates.points import LEVELS, Mix, Points, Promise, Role, Setup, batched, prefilling
-from planner.cost.calibration import Calibration
-from planner.cost.memory import room
+from planner.candidates.points import LEVELS, Mix, Points, Role, Setup, batched, prefilling
+from planner.candidates.unequal import Shortlist
 from planner.cost.model import CostModel
-from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Designs, Floats, Ints, Precisions
-from planner.device_rules import why_unsupported
+from planner.cost.reserve import default_tokens_per_step
+from planner.cost.shape import Designs, Floats, Ints, designs_of
+from planner.cost.unequal import UnequalModel
 from planner.engine_rules import valid_designs
 from planner.inputs.options import Objective
-from planner.inputs.workload import Workload
-
-ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
-"""What `any` tries on each class, the last only where none of the others serves device and precision."""
 
 MOST_GPUS = 144
 """Largest replica offered: two racks of 72."""
 
+UNEQUAL = "unequal"
+"""In place of a class where the stages of a replica stand on several."""
+
 GRID = np.array(sorted({float(round(2 ** (i / 2))) for i in range(21)}))
 """Batches offered beside the largest, the same for every SLO, so that a looser one only adds points."""
-
-RESERVING = ("trtllm",)
-"""Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no
-evict)."""
 
 
 @dataclass(frozen=True)
@@ -59,28 +57,16 @@ class Pool:
     setups: dict[tuple[str, str], Setup]
     considered: int
     fitting: int  # designs whose weights fit
+    unequal: Mapping[str, int] = field(default_factory=dict)  # stagings that were ranked, by engine
+
+    def setup(self, c: Candidate) -> Setup:
+        """That `c` is a design of."""
+        return self.setups[UNEQUAL if c.design.stages else c.node_class, c.engine]
 
 
-@dataclass(frozen=True)
-class Ask:
-    """What candidates are for."""
-
-    card: ModelCard
-    precisions: Precisions
-    engines: Sequence[str]
-    workload: Workload
-    promise: Promise
-    objective: Objective
-    risk_z: float = 0.0  # normal quantile of the confidence asked for
-    watts_limited: bool = False  # a budget in watts
-    calibration: Calibration | None = None  # None: the shipped one
-
-    @property
-    def moe(self) -> bool:
-        return any(isinstance(ffn, MoeFfn) for ffn in self.card.ffns.values())
-
-
-def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> Pool:
+def generate(
+    classes: Sequence[NodeClass], ask: Ask, one_more: bool = True, links: Sequence[ClusterLink] = ()
+) -> Pool:
     """All candidates for all classes; `ids` are unique and say what they are."""
     found: list[Candidate] = []
     setups: dict[tuple[str, str], Setup] = {}
@@ -98,24 +84,23 @@ def generate(classes: Sequence[NodeClass], ask: Ask, one_more: bool = True) -> P
             for offer in _offers(s, node, engine, fits, ask):
                 considered += len(offer)
                 found += offer.candidates(counts)
+    ranked: dict[str, int] = {}
+    for engine in ask.engines if len(classes) > 1 else ():
+        kinds = unequal.shortlist([n for n in classes if engine in serving(n, ask)], links, ask, engine)
+        ranked[engine] = kinds.ranked
+        if not kinds.stagings:
+            continue
+        s = _unequal_setup(kinds, links, engine, ask)
+        fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+        considered, fitting = considered + kinds.ranked, fitting + len(fits)
+        setups[UNEQUAL, engine] = s
+        for offer in _offers(s, None, engine, fits, ask):
+            considered += len(offer)
+            found += offer.candidates(counts)
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     kept = undominated(whole, {node.id: node.gpus_per_node for node in classes}, counts)
-    return Pool(tuple(kept), setups, considered, fitting)
-
-
-def usual_sizes(gpus: Ints, node_gpus: int) -> NDArray[np.bool_]:
-    """Which replica sizes are offered: whole nodes; inside a node of 2, 4, 8 … GPUs powers of two, inside an
-    odd one any.
-
-    >>> [g for g in range(1, 25) if usual_sizes(np.array([g]), 8)[0]]
-    [1, 2, 4, 8, 16, 24]
-    >>> [g for g in range(1, 13) if usual_sizes(np.array([g]), 6)[0]]
-    [1, 2, 3, 4, 5, 6, 12]
-    """
-    even = node_gpus & (node_gpus - 1) == 0
-    inside = (gpus <= node_gpus) & ((gpus & (gpus - 1) == 0) if even else True)
-    return np.asarray(inside | (gpus % node_gpus == 0))
+    return Pool(tuple(kept), setups, considered, fitting, ranked)
 
 
 def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:
@@ -134,12 +119,6 @@ def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:
     return np.asarray((inside | (even & aligned)) & halves)
 
 
-def serving(node: NodeClass, ask: Ask) -> list[str]:
-    """The engines that serve the model on the class; llama.cpp only when asked for or when no other does."""
-    able = [e for e in ask.engines if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
-    return [e for e in able if e != "llama.cpp"] or able
-
-
 def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | None:
     """The designs of one engine on one class, with their memory; None where the engine accepts none."""
     most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
@@ -149,20 +128,30 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     if len(designs) == 0:
         return None
     budget = default_tokens_per_step(engine, node.device.memory_gb * 1e9)
-    mix, own = Mix.of(ask.workload), device_bytes(node.device)
-    memory = room(ask.card, own, designs, ask.precisions, engine, budget, context=max(mix.context, 1.0))
-    model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
+    mix, model = Mix.of(ask.workload), CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
+    memory = model.memory(designs, budget, max(mix.context, 1.0))
     return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, ask.risk_z)
 
 
-def _offers(s: Setup, node: NodeClass, engine: str, fits: Ints, ask: Ask) -> Iterator[Offer]:
-    """Points of every role and focus: the workload's mix, and each bucket alone where there are
-    several."""
+def _unequal_setup(kinds: Shortlist, links: Sequence[ClusterLink], engine: str, ask: Ask) -> Setup:
+    """The stagings of one engine, with their memory."""
+    mix, designs = Mix.of(ask.workload), designs_of(kinds.stagings)
+    model = UnequalModel(
+        ask.card, kinds.classes, links, kinds.stagings, engine, ask.precisions, ask.calibration
+    )
+    budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in kinds.classes)
+    memory = model.memory(designs, budget, max(mix.context, 1.0))
+    return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, ask.risk_z)
+
+
+def _offers(s: Setup, node: NodeClass | None, engine: str, fits: Ints, ask: Ask) -> Iterator[Offer]:
+    """Points of every role and focus: the workload's mix, and each bucket alone where there are several.
+    Without a `node`: of stages on several classes, which do both phases."""
     w = len(s.mix.share)
     focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 and ask.objective != "latency" else [None]
     for focus in focuses:
         at = s if focus is None else replace(s, mix=_only(s.mix, focus))
-        for role, points in _points(at, fits, focus, ask):
+        for role, points in _points(at, fits, focus, ask, split=node is not None):
             yield Offer.of(points, at, node, engine, role, focus)
 
 
@@ -172,17 +161,18 @@ def _only(mix: Mix, w: int) -> Mix:
     return replace(mix, share=share)
 
 
-def _points(s: Setup, fits: Ints, focus: int | None, ask: Ask) -> Iterator[tuple[Role, Points]]:
-    """Operating points of the designs `fits` in every role that the focus has."""
+def _points(s: Setup, fits: Ints, focus: int | None, ask: Ask, split: bool) -> Iterator[tuple[Role, Points]]:
+    """Operating points of the designs `fits` in every role that the focus has; `split`: by phase, too."""
     if s.mix.steps == 0:
         yield "mixed", prefilling(s, fits, LEVELS)
         return
     # decoding has no queue whose wait depends on the mix
-    roles: list[Role] = ["mixed", "decode"] if focus is None else ["mixed"]
+    roles: list[Role] = ["mixed", "decode"] if focus is None and split else ["mixed"]
     most = dict(zip(roles, largest(s, fits, roles), strict=True))
     yield "mixed", _decoding(s, fits, most["mixed"], "mixed", ask)
-    yield "prefill", prefilling(s, fits, LEVELS)
-    if focus is None:
+    if split:
+        yield "prefill", prefilling(s, fits, LEVELS)
+    if "decode" in roles:
         yield "decode", _decoding(s, fits, most["decode"], "decode", ask)
 
 

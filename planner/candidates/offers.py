@@ -6,6 +6,7 @@ Dominated points go before anything is made of them: of ten thousand a hundred s
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,8 @@ from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import Counts, Needs, survivors
 from planner.candidates.points import Points, Role, Setup, rounded_up
-from planner.cost.shape import Designs, Floats, StepTimes
+from planner.cost.compute import distinct
+from planner.cost.shape import Designs, Floats, StagedDesigns, Staging, StepTimes
 
 RESOURCES = ("busy", "kv", "tokens")
 """Shares of a replica's time, of its KV room, and of the tokens that its steps can take."""
@@ -31,7 +33,7 @@ class Offer:
     """
 
     setup: Setup
-    node: NodeClass
+    node: NodeClass | None  # None: stages on several classes
     engine: str
     role: Role
     focus: int | None
@@ -43,10 +45,14 @@ class Offer:
     handoff_s: Floats
 
     @staticmethod
-    def of(points: Points, s: Setup, node: NodeClass, engine: str, role: Role, focus: int | None) -> Offer:
+    def of(
+        points: Points, s: Setup, node: NodeClass | None, engine: str, role: Role, focus: int | None
+    ) -> Offer:
         """What of `points` keeps the promise somewhere and the class's power cap."""
         watts, gpus = draw(s, points, role), s.designs.gpus[points.index]
-        cap = np.inf if node.power_cap_watts is None else node.power_cap_watts / node.gpus_per_node
+        homes = [home for home, _ in s.model.by_class(s.designs)]
+        caps = [n.power_cap_watts / n.gpus_per_node for n in homes if n.power_cap_watts is not None]
+        cap = min(caps, default=np.inf)
         serves = points.meets & (s.mix.share > 0)
         able = np.flatnonzero(serves.any(axis=1) & (watts / gpus <= cap)).astype(np.int64)
         points, serves, gpus = points.take(able), serves[able], gpus[able]
@@ -54,7 +60,7 @@ class Offer:
         designs = s.designs.take(points.index)
         use = np.where(serves[:, None, :], _use(points, designs, role, s), np.inf)
         late = rounded_up(points, s.promise, s.caution, role)
-        handoff = sent / (gpus * node.nic_bytes_per_s)[:, None]
+        handoff = sent / (gpus * min(n.nic_bytes_per_s for n in homes))[:, None]
         return Offer(s, node, engine, role, focus, points, designs, use, watts[able], late, handoff)
 
     def __len__(self) -> int:
@@ -64,11 +70,20 @@ class Offer:
     def joined(self) -> NDArray[np.bool_]:
         """Spans nodes within one scale-up domain."""
         gpus = self.designs.gpus
+        if self.node is None:
+            return np.zeros(len(gpus), dtype=bool)
         return np.asarray((gpus > self.node.gpus_per_node) & (gpus <= self.node.scale_up_gpus))
 
     def candidates(self, counts: Counts) -> list[Candidate]:
         """Those that no other point of the offer makes pointless."""
-        return [self._candidate(i) for i in sorted(survivors(self._needs(counts), self.node.gpus_per_node))]
+        needs = self._needs(counts)
+        if self.node is not None:
+            return [self._candidate(i) for i in sorted(survivors(needs, self.node.gpus_per_node))]
+        kept: list[int] = []
+        for design in distinct(self.points.index):  # other stages stand elsewhere
+            own = np.flatnonzero(self.points.index == design)
+            kept += own[survivors(needs.take(own), int(needs.gpus[own[0]]))].tolist()
+        return [self._candidate(i) for i in sorted(kept)]
 
     def _needs(self, counts: Counts) -> Needs:
         none, tpot = np.zeros(len(self)), self._tpot_s()
@@ -92,14 +107,16 @@ class Offer:
 
     def _candidate(self, i: int) -> Candidate:
         d, gpus = self.designs, int(self.designs.gpus[i])
-        design = Design(int(d.tp[i]), int(d.pp[i]), int(d.attn_dp[i]), int(d.moe_tp[i]), int(d.ep[i]))
+        stages = self.setup.model.stagings[d.which[i]] if isinstance(d, StagedDesigns) else ()
+        design = Design(int(d.tp[i]), int(d.pp[i]), int(d.attn_dp[i]), int(d.moe_tp[i]), int(d.ep[i]), stages)
+        where = self.node.id if self.node is not None else _blocks(stages)
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
         sequences = float(self.points.sequences[i])
         tag = "" if self.focus is None else f" bucket {self.focus}"
         return Candidate(
-            id=f"{self.node.id}|{self.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
+            id=f"{where}|{self.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
             role=self.role,
-            node_class=self.node.id,
+            node_class=where,
             engine=self.engine,
             design=design,
             gpus=gpus,
@@ -121,6 +138,14 @@ class Offer:
         rows = self.use[i][:, served]
         tight = [0, *(j for j in range(1, len(rows)) if (rows[j] > rows[0]).any())]
         return {RESOURCES[j]: {str(w): float(u) for w, u in zip(served, rows[j], strict=True)} for j in tight}
+
+
+def _blocks(stages: Staging) -> str:
+    """Classes and GPUs side by side, however they are ordered."""
+    return " + ".join(
+        f"{n} x {name}:{tp}"
+        for (name, tp), n in sorted(Counter((s.node_class, s.tp) for s in stages).items())
+    )
 
 
 def _use(points: Points, designs: Designs, role: Role, s: Setup) -> Floats:

@@ -26,7 +26,7 @@ from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.memory import Memory, device_bytes, kv_bytes_per_seq, room, room_by_stage
 from planner.cost.power import activity_watts
-from planner.cost.shape import Designs, Floats, Ints, Precisions, StepTimes
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, StepTimes
 from planner.cost.stages import stage_counts
 
 SHORTEST_STEP_S = 1e-6
@@ -38,6 +38,9 @@ SPREAD = 0.05
 
 class CostModel:
     """What one model takes on one node class, engine and set of precisions."""
+
+    stagings: tuple[Staging, ...] = ()
+    """Where stages differ: those that designs name (`planner/cost/unequal.py`)."""
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ requests and KV. Queueing happens at servers; a replica is attn_dp of them in lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,42 @@ class Designs:
         return Designs(
             self.tp[index], self.pp[index], self.attn_dp[index], self.moe_tp[index], self.ep[index]
         )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Layers `layers` (half-open) on `tp` GPUs of one node class."""
+
+    node_class: str
+    tp: int
+    layers: tuple[int, int]
+
+
+Staging = tuple[Stage, ...]
+
+
+@dataclass(frozen=True)
+class StagedDesigns(Designs):
+    """`which` staging each is, and GPUs of all its stages; `tp` and `moe_tp` are those of its first stage."""
+
+    which: Ints
+    sizes: Ints
+
+    @property
+    def gpus(self) -> Ints:
+        return self.sizes
+
+    def take(self, index: Ints) -> StagedDesigns:
+        return StagedDesigns(*(part[index] for part in vars(self).values()))
+
+
+def designs_of(stagings: Sequence[Staging]) -> StagedDesigns:
+    """One design a staging."""
+    one = np.ones(len(stagings), dtype=np.int64)
+    tp = np.array([staging[0].tp for staging in stagings], dtype=np.int64)
+    pp = np.array([len(staging) for staging in stagings], dtype=np.int64)
+    sizes = np.array([sum(stage.tp for stage in staging) for staging in stagings], dtype=np.int64)
+    return StagedDesigns(tp, pp, one, tp, one, np.arange(len(stagings), dtype=np.int64), sizes)
 
 
 @dataclass(frozen=True)

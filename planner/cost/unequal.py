@@ -13,7 +13,6 @@ Stages have no attention-dp and ep = 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -26,46 +25,10 @@ from planner.cost.calibration import Calibration
 from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.power import activity_watts
-from planner.cost.shape import Designs, Floats, Ints, Precisions
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging
 
 PerLayer = Callable[[CostModel, Load, Designs], Floats]
 """Of the layers of one class under a load, by kind: (rows, kinds)."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Layers `layers` (half-open) on `tp` GPUs of one node class."""
-
-    node_class: str
-    tp: int
-    layers: tuple[int, int]
-
-
-Staging = tuple[Stage, ...]
-
-
-@dataclass(frozen=True)
-class StagedDesigns(Designs):
-    """`which` staging each is, and GPUs of all its stages; `tp` and `moe_tp` are those of its first stage."""
-
-    which: Ints
-    sizes: Ints
-
-    @property
-    def gpus(self) -> Ints:
-        return self.sizes
-
-    def take(self, index: Ints) -> StagedDesigns:
-        return StagedDesigns(*(part[index] for part in vars(self).values()))
-
-
-def designs_of(stagings: Sequence[Staging]) -> StagedDesigns:
-    """One design a staging."""
-    one = np.ones(len(stagings), dtype=np.int64)
-    tp = np.array([staging[0].tp for staging in stagings], dtype=np.int64)
-    pp = np.array([len(staging) for staging in stagings], dtype=np.int64)
-    sizes = np.array([sum(stage.tp for stage in staging) for staging in stagings], dtype=np.int64)
-    return StagedDesigns(tp, pp, one, tp, one, np.arange(len(stagings), dtype=np.int64), sizes)
 
 
 class UnequalModel(CostModel):

@@ -67,6 +67,18 @@ class _Rivals:
             why = "answers of one token need no decode"
         return [Alternative(what=what, objective=None, loss=None, why=why)]
 
+    def other_stages(self) -> list[Alternative]:
+        """Replicas of one class each where the plan mixes classes in one, and the other way round."""
+        if not any(c.design.stages for c in self.best.pool.candidates):
+            return []
+        unlike = any(g.candidate.design.stages for g in self.chosen)
+        what = "one device class a replica" if unlike else "stages on several classes in every replica"
+        rival = self.solve(lambda c: bool(c.design.stages) != unlike)
+        if rival is not None:
+            return self.show(rival, what)
+        why = "no such replica keeps the limits here, or no fleet of them was found in time"
+        return [Alternative(what=what, objective=None, loss=None, why=why)]
+
     def one_layout(self) -> list[Alternative]:
         """The same replica everywhere."""
         alone = one_layout(self.best)
@@ -93,12 +105,12 @@ class _Rivals:
 def alternatives(
     question: Question, best: Found, chosen: Sequence[Group], limits: Limits
 ) -> list[Alternative]:
-    """The other way to treat the phases, one layout everywhere, then runners-up, all within
+    """The other way to treat the phases, to mix classes, one layout everywhere, then runners-up, all within
     `limits.seconds`."""
     until = time.monotonic() + limits.seconds
-    each = replace(limits, seconds=limits.seconds / (RUNNERS_UP + 2))
+    each = replace(limits, seconds=limits.seconds / (RUNNERS_UP + 3))
     rivals = _Rivals(question, best, chosen, each)
-    return rivals.other_phases() + rivals.one_layout() + rivals.without_leads(until)
+    return rivals.other_phases() + rivals.other_stages() + rivals.one_layout() + rivals.without_leads(until)
 
 
 def _lead(made: Sequence[Group]) -> Candidate:
@@ -125,8 +137,8 @@ def describe(made: Sequence[Group]) -> str:
     parts = []
     for g in made[:4]:
         role = "" if g.candidate.role == "mixed" else f"{g.candidate.role} "
-        device = g.setup.model.node_class.device.name
-        parts.append(f"{g.count} x {role}{g.candidate.design} {device} ({g.candidate.engine})")
+        device = "" if g.candidate.design.stages else f" {g.setup.model.node_class.device.name}"
+        parts.append(f"{g.count} x {role}{g.candidate.design}{device} ({g.candidate.engine})")
     return " + ".join(parts) + (" + …" if len(made) > 4 else "")
 
 

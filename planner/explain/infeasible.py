@@ -13,7 +13,8 @@ import numpy as np
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard, MoeFfn
 from planner import fits
-from planner.candidates.generate import ENGINES, Pool
+from planner.candidates.ask import ENGINES
+from planner.candidates.generate import Pool
 from planner.candidates.points import Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
@@ -72,7 +73,7 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
 
 def standing(s: Setup) -> Ints:
     """Designs whose weights fit, on the nodes there are (a setup also has those of one node more)."""
-    here = s.designs.gpus <= s.model.node_class.gpus
+    here = s.designs.gpus <= s.model.most_gpus
     return np.flatnonzero((s.memory.kv_bytes > 0) & here)
 
 

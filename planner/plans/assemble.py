@@ -12,8 +12,7 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from planner import __version__
 from planner.candidates.points import Setup
-from planner.cost.memory import device_bytes, kv_bytes_per_seq, room_by_stage
-from planner.cost.shape import Floats
+from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
 from planner.plans import placement, schema
 from planner.plans.found import UNITS, Found, Group, paths
@@ -89,17 +88,15 @@ def _watts(found: Found, g: Group) -> float:
 
 
 def replica(
-    g: Group, node: NodeClass, placed: placement.Placed, mix_osl: Floats, watts: float
+    g: Group, nodes: Mapping[str, NodeClass], placed: placement.Placed, mix_osl: Floats, watts: float
 ) -> schema.Replica:
     """One group in the Plan's form."""
     c, d, op, s = g.candidate, g.candidate.design, g.operation, g.setup
-    layers = stage_layers(len(s.model.card.stack), d.pp)
-    held = placed.stages[c.id]
+    like = [Stage(c.node_class, d.tp, x) for x in stage_layers(len(s.model.card.stack), d.pp)]
+    stages, held = d.stages or like, placed.stages[c.id]
     index = np.array([index_of(s, c)])
     designs = s.designs.take(index)
-    memory = room_by_stage(
-        s.model.card, device_bytes(node.device), designs, s.model.precisions, c.engine, s.token_budget
-    )
+    memory = s.model.memory_by_stage(designs, s.token_budget)
     in_flight = op.in_flight(mix_osl, c.role) * d.attn_dp
     spread = 0.0 if s.promise.loop == "closed" else 3 * math.sqrt(max(in_flight, 1.0))
     batch = max(1, math.ceil(in_flight + spread - 1e-6))
@@ -118,14 +115,14 @@ def replica(
         ep=d.ep,
         stages=[
             schema.Stage(
-                device=node.device.name,
-                node_class=node.id,
-                nodes=[node.nodes[k] for k in held[i]],
-                gpus=c.gpus // d.pp,
-                tp=d.tp,
-                layers=layers[i],
+                device=nodes[stage.node_class].device.name,
+                node_class=stage.node_class,
+                nodes=[nodes[stage.node_class].nodes[k] for k in held[i]],
+                gpus=stage.tp * d.attn_dp,
+                tp=stage.tp,
+                layers=stage.layers,
             )
-            for i in range(d.pp)
+            for i, stage in enumerate(stages)
         ],
         max_batch=batch,
         kv_tokens=_kv_tokens(s, index, d.attn_dp),
@@ -153,13 +150,7 @@ def replica(
 def _kv_tokens(s: Setup, index: np.ndarray, attn_dp: int) -> float:
     """Cache room of one replica in tokens at the workload's mean context."""
     context = max(s.mix.context, 1.0)
-    held = kv_bytes_per_seq(
-        s.model.card,
-        s.designs.take(index),
-        s.model.precisions,
-        np.array([context]),
-        stage=s.memory.stage[index],
-    )[0, 0]
+    held = s.model.cache_bytes(s.designs.take(index), np.array([context]), s.memory.stage[index])[0, 0]
     return math.floor(attn_dp * float(s.memory.kv_bytes[index[0]]) / held * context) if held > 0 else 1e15
 
 
@@ -212,7 +203,7 @@ def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
     """GPUs that no replica uses, with the reason."""
     warnings = []
     for node in found.cluster.classes:
-        busy = sum(g.count * g.candidate.gpus for g in made if g.candidate.node_class == node.id)
+        busy = sum(g.count * g.candidate.gpus_on(node.id) for g in made)
         left = node.gpus - busy
         if left > 0:
             reason = _why_idle(found, node, left)
@@ -234,7 +225,7 @@ def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
 
 
 def _why_idle(found: Found, node: NodeClass, left: int) -> str:
-    sizes = [c.gpus for c in found.pool.candidates if c.node_class == node.id]
+    sizes = [c.gpus_on(node.id) for c in found.pool.candidates if c.gpus_on(node.id)]
     if not sizes:
         return "no replica of this model fits on this class and keeps the SLO"
     if found.objective != "throughput":
@@ -261,7 +252,7 @@ def assemble(
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
-        replicas=[replica(g, nodes[g.candidate.node_class], placed, osl, _watts(found, g)) for g in made],
+        replicas=[replica(g, nodes, placed, osl, _watts(found, g)) for g in made],
         routing=routing(found, made),
         predicted=predicted(found, made, placed),
         proof=proven,

@@ -84,7 +84,7 @@ def groups(found: Found) -> list[Group]:
             continue  # a replica that serves nothing is not run
         seen[candidate.role] += 1
         name = {"mixed": "r", "prefill": "p", "decode": "d"}[candidate.role] + str(seen[candidate.role])
-        setup = found.pool.setups[candidate.node_class, candidate.engine]
+        setup = found.pool.setup(candidate)
         made.append(
             Group(name, candidate, count, served[c], operate(setup, candidate, served[c], count), setup)
         )

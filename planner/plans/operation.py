@@ -119,5 +119,7 @@ def alone_s(s: Setup, index: Ints, share: Floats) -> float:
 def index_of(s: Setup, c: Candidate) -> int:
     """Where the candidate's design stands in its setup."""
     d, want = s.designs, c.design
+    if want.stages:
+        return s.model.stagings.index(want.stages)
     same = (d.tp == want.tp) & (d.pp == want.pp) & (d.attn_dp == want.attn_dp)
     return int(np.flatnonzero(same & (d.moe_tp == want.moe_tp) & (d.ep == want.ep))[0])

@@ -30,30 +30,40 @@ def place(
     classes: Sequence[NodeClass], counts: Mapping[str, int], candidates: Mapping[str, Candidate]
 ) -> Placed:
     """Nodes for `counts` replicas of each candidate."""
-    stages: dict[str, list[list[int]]] = {}
+    held: dict[str, list[set[int]]] = {c: [set() for _ in range(candidates[c].design.pp)] for c in counts}
     used: dict[str, int] = {}
     for node in classes:
-        mine = sorted(
-            (c for c in counts if candidates[c].node_class == node.id), key=lambda c: -candidates[c].gpus
-        )
         free = _Free(node)
-        for c in mine:
-            held: list[set[int]] = [set() for _ in range(candidates[c].design.pp)]
-            for _ in range(counts[c]):
-                _spread(
-                    held,
-                    free.take(candidates[c].gpus, candidates[c].joined),
-                    candidates[c],
-                    node.gpus_per_node,
-                )
-            stages[c] = [sorted(nodes) for nodes in held]
+        parts = [part for c in counts for part in _parts(candidates[c]) if part.node_class == node.id]
+        for part in sorted(parts, key=lambda part: -part.gpus):
+            for _ in range(counts[part.id]):
+                nodes = free.take(part.gpus, part.joined)
+                _spread([held[part.id][i] for i in part.stages], nodes, part.gpus, node.gpus_per_node)
         used[node.id] = free.touched
-    return Placed(stages, used)
+    return Placed({c: [sorted(nodes) for nodes in stages] for c, stages in held.items()}, used)
 
 
-def _spread(held: list[set[int]], nodes: Sequence[int], c: Candidate, node_gpus: int) -> None:
-    """Add one replica's nodes to its stages: stages fill the nodes in order."""
-    size = c.gpus // c.design.pp
+@dataclass(frozen=True)
+class _Part:
+    """Stages of a replica that stand as one block."""
+
+    id: str
+    node_class: str
+    gpus: int
+    joined: bool
+    stages: range
+
+
+def _parts(c: Candidate) -> list[_Part]:
+    """All stages as one, or each by itself where they stand on several classes."""
+    if not c.design.stages:
+        return [_Part(c.id, c.node_class, c.gpus, c.joined, range(c.design.pp))]
+    return [_Part(c.id, name, gpus, False, range(i, i + 1)) for i, (name, gpus) in enumerate(c.blocks)]
+
+
+def _spread(held: Sequence[set[int]], nodes: Sequence[int], gpus: int, node_gpus: int) -> None:
+    """Add one block's nodes to its stages, which fill them in order."""
+    size = gpus // len(held)
     for i, stage in enumerate(held):
         first, last = i * size // node_gpus, ((i + 1) * size - 1) // node_gpus
         stage.update(nodes[first : last + 1])

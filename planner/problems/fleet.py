@@ -110,7 +110,8 @@ def _column(c: Candidate, group: str | None, traffic: Traffic, objective: Object
         ) in c.ttft_s.items():  # a pair's transfer is charged to its prefill side, over that side's NICs
             first = ttft + c.handoff_s[w] * (c.role == "prefill") if c.role != "decode" else c.tpot_s
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
-    return Column(c.node_class, c.gpus, c.use, c.watts, late, group, c.joined)
+    blocks = c.blocks if c.design.stages else ()
+    return Column(c.blocks[0][0], c.gpus, c.use, c.watts, late, group, c.joined, blocks=blocks)
 
 
 def _groups(

@@ -112,7 +112,7 @@ def as_document(found: Probe) -> dict[str, Any]:
                 "device": server.group.node_class.device.name,
                 "node_class": server.group.node_class.id,
                 "engine": server.group.engine,
-                **asdict(server.design),
+                **server.design.sizes,
                 "start_minutes": server.start_minutes,
                 "serve": commands.serve(server, [run.trial for run in session.runs]),
                 "runs": runs,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster_configs.reading import from_gpus
-from planner.candidates.generate import ENGINES, Ask, setup
+from planner.candidates.ask import ENGINES, Ask
+from planner.candidates.generate import setup
 from planner.candidates.points import Promise, Setup
 from planner.cost.precision import precisions
 from planner.inputs.workload import Bucket, Slo, Workload

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import Counts, undominated
+from planner.cost.shape import Stage
 from solvers import fleet
 from solvers.fleet import Column, FleetProblem
 from solvers.linear import Limits
@@ -131,7 +132,7 @@ def crowded(seed: int) -> FleetProblem:
     r, problem = random.Random(seed), random_fleet(seed)
     columns = {name: replace(column, price=0.0) for name, column in problem.columns.items()}
     for name, column in list(columns.items()):
-        times = r.choice([1, 2, 3, 4])
+        times = 1 if column.blocks else r.choice([1, 2, 3, 4])
         node = problem.stocks[column.stock].gpus_per_node
         if column.gpus * times > 2 * node or (column.gpus * times > node and column.gpus * times % node):
             continue
@@ -151,9 +152,9 @@ def as_candidate(name: str, column: Column) -> Candidate:
     return Candidate(
         name,
         role,
-        column.stock,
+        " + ".join(map(str, sorted(column.blocks))) or column.stock,
         "vllm",
-        Design(),
+        Design(stages=tuple(Stage(g, gpus, (0, 1)) for g, gpus in column.blocks)),
         column.gpus,
         column.use,
         column.watts,

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.candidates.generate import ENGINES, generate, serving, setup
+from planner.candidates.ask import ENGINES, serving
+from planner.candidates.generate import generate, setup
 from planner.candidates.points import batched
 from planner.cost.shape import Precisions
 from tests.candidates.samples import CHAT, TWO, ask, node, one_setup

@@ -1,5 +1,4 @@
-"""Replicas whose stages differ in device, tp and layers: the cost model's numbers for `solvers.pipeline`, and
-its answer in the domain's words.
+"""Which replicas of unlike stages are worth a column: stages that differ in device, tp and layers.
 
 A kind of stage is (node class, tp), attn_dp = ep = 1; a point is a number of stages S with B sequences in
 flight. In a round of S micro-batches B sequences get a token each and, in the steady state, B / E[osl - 1]
@@ -8,15 +7,17 @@ prompts pass; so a layer takes, for one micro-batch,
     layer_s = decode of B/S sequences + B / (S * E[osl - 1]) * (seconds of a request's prompts in a round)
 
 with the prompts' slopes as `CostModel.step_times` has them. Memory by role (first: embedding, last: LM head
-and sampling) is read off `room_by_stage` for two splits of the layers, as a line in their number. What the
-replica then delivers comes from the same queueing formulas as every other candidate's.
+and sampling) is read off `room_by_stage` for two splits of the layers, as a line in their number.
+`solvers.pipeline` then knows every pipeline of the space: the order of its classes, its layers, and what it
+serves at its best point. Those that mix classes are ranked by what they lose against the duals of the
+relaxation over all of them, and the best SHORTLIST become designs of an `UnequalModel`: their operating
+points, batches and times are those of any other candidate.
 
 Space: one engine in all stages, the smallest token budget of their classes, tp inside a node and of its usual
-sizes, up to MOST_STAGES stages, BATCHES and every batch near the best (against all batches up to 512, five
-cases, that lost 0 to 0.8 %). Only TPOT is promised: TTFT is predicted. Room for prompts that are not through
-yet is left out: less than one sequence. Assumes that layers are alike: where a model mixes kinds, each counts
-as their mean (a stage's seconds are off by 0 to 1.3 % for gemma-3 and gpt-oss, by 6 % where DeepSeek-V3's
-dense layers are).
+sizes, up to MOST_STAGES stages, BATCHES. Only TPOT counts here. Room for prompts that are not through yet is
+left out: less than one sequence. Assumes that layers are alike: where a model mixes kinds, each counts as
+their mean (a stage's seconds are off by 0 to 1.3 % for gemma-3 and gpt-oss, by 6 % where DeepSeek-V3's dense
+layers are); designs are then timed by the layers they hold.
 """
 
 from __future__ import annotations
@@ -26,68 +27,42 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
-from planner.candidates.generate import RESERVING, Ask, usual_sizes
+from cluster_configs.schema import ClusterLink, NodeClass
+from planner.candidates.ask import RESERVING, Ask, Freedom, usual_sizes
 from planner.candidates.points import Mix
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, estimate, prefill_s
+from planner.cost.queueing import prefill_s
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Designs, Floats, Ints, StepTimes
-from planner.device_rules import why_unsupported
+from planner.cost.shape import Designs, Floats, Ints, Stage, Staging, StepTimes
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 from solvers import pipeline
-from solvers.pipeline import Kind, Limits, Nodes, Pipeline, PipelineProblem, PipelineSolution, Point
+from solvers.pipeline import Kind, Limits, Nodes, Pipeline, PipelineProblem, Point
 
 MOST_STAGES = 8
 """Stages of one replica: more add hops and bubbles, and what they gain in memory a wider tp gives too."""
 
-BATCHES = tuple(sorted({round(2 ** (i / 8)) for i in range(81)}))
-"""Sequences in flight that are tried first; every number near the best ones follows."""
+BATCHES = tuple(sorted({round(2 ** (i / 2)) for i in range(21)}))
+"""Sequences in flight at which pipelines are compared."""
 
-NEAR = 0.2
-"""How far around the best batch every number (or every 64th part of it) is tried."""
-
-
-@dataclass(frozen=True)
-class Freedom:
-    """What stages of one replica may differ in: layers, tp, and in how many node classes."""
-
-    layers: bool = True
-    tp: bool = True
-    classes: int = 3
-
-
-EVERYTHING = Freedom()
+SHORTLIST = 64
+"""Stagings that become designs."""
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Layers `layers` (half-open) on `tp` GPUs of one node class."""
+class Shortlist:
+    """The most promising stagings on `classes`, best first, and how many were ranked."""
 
-    node_class: str
-    tp: int
-    layers: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Replica:
-    """`count` mixed replicas alike, each with `batch` sequences in flight and serving `rate` requests/s."""
-
-    stages: tuple[Stage, ...]
-    count: int
-    batch: int
-    rate: float
-    tpot_s: float
-    ttft_s: tuple[float, ...]
-    step: StepTimes
+    classes: tuple[NodeClass, ...]
+    stagings: tuple[Staging, ...]
+    ranked: int
 
 
 @dataclass(frozen=True)
 class Posed:
-    """The numbers of one engine on a cluster, and what they were made from; `tp` and `model` by kind."""
+    """The numbers of one engine on a cluster, and what they were made from."""
 
     problem: PipelineProblem
     ask: Ask
@@ -101,47 +76,32 @@ class Posed:
         return Mix.of(self.ask.workload)
 
 
-@dataclass(frozen=True)
-class Found:
-    """The best mixed replicas; the solution's objective and bound are in requests/s, or in US$/hour where
-    cost is asked for."""
-
-    solution: PipelineSolution
-    replicas: tuple[Replica, ...]
-
-
-def best(cluster: ResolvedCluster, ask: Ask, engine: str, limits: Limits, may: Freedom = EVERYTHING) -> Found:
-    """The best replicas on all of `cluster`: a grid of batches first, then every batch near those found."""
-    return compare(cluster, ask, engine, limits, [may])[0]
-
-
-def compare(
-    cluster: ResolvedCluster, ask: Ask, engine: str, limits: Limits, freedoms: Sequence[Freedom]
-) -> list[Found]:
-    """The best replicas under each of `freedoms`, all at the same operating points: more freedom never serves
-    less."""
-    posed = pose(cluster, ask, engine)
+def shortlist(classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: Ask, engine: str) -> Shortlist:
+    """Of all replicas that `engine` could run over several of `classes`, the most promising."""
+    may = ask.may(engine)
+    posed = None if may is None or len(classes) < 2 else pose(classes, links, ask, engine, may)
     if posed is None:
-        return [Found(PipelineSolution("infeasible", None, None), ())] * len(freedoms)
-    first = [pipeline.solve(_with(posed, may), limits) for may in freedoms]
-    tried = [(len(x.stages), x.sequences) for s in first for x in s.pipelines]
-    near = points(posed, [(stages, b) for stages, batch in tried for b in _near(batch)])
-    at = replace(posed, problem=replace(posed.problem, points=[*posed.problem.points, *near]))
-    second = [pipeline.solve(_with(at, may), limits) for may in freedoms]
-    return [Found(s, tuple(_replica(at, x) for x in s.pipelines)) for s in second]
+        return Shortlist((), (), 0)
+    best, ranked = pipeline.shortlist(posed.problem, SHORTLIST, Limits())
+    return Shortlist(posed.classes, tuple(_staging(posed.problem, x) for x in best), ranked)
 
 
-def _with(posed: Posed, may: Freedom) -> PipelineProblem:
-    most = min(may.classes, len(posed.classes))
-    return replace(posed.problem, even=not may.layers, alike=not may.tp, most_groups=most)
+def _staging(p: PipelineProblem, found: Pipeline) -> Staging:
+    """Its stages in the domain's words."""
+    start, stages = 0, []
+    for k, n in found.stages:
+        stages.append(Stage(p.kinds[k].group, p.kinds[k].gpus, (start, start + n)))
+        start += n
+    return tuple(stages)
 
 
-def pose(cluster: ResolvedCluster, ask: Ask, engine: str) -> Posed | None:
-    """The numbers of all classes that `engine` serves the model on; None where there are none."""
-    able = [c for c in cluster.classes if why_unsupported(c.device, engine, ask.precisions, ask.moe) is None]
-    kinds = {c.id: _degrees(c, ask, engine) for c in able}
-    classes = tuple(c for c in able if kinds[c.id])
-    if not classes:
+def pose(
+    classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: Ask, engine: str, may: Freedom
+) -> Posed | None:
+    """The numbers of all classes on which `engine` has a tp; None where those are fewer than two."""
+    kinds = {c.id: _degrees(c, ask, engine) for c in classes}
+    classes = tuple(c for c in classes if kinds[c.id])
+    if len(classes) < 2:
         return None
     models = tuple(CostModel(ask.card, c, engine, ask.precisions, ask.calibration) for c in classes)
     budget = min(default_tokens_per_step(engine, c.device.memory_gb * 1e9) for c in classes)
@@ -162,8 +122,11 @@ def pose(cluster: ResolvedCluster, ask: Ask, engine: str) -> Posed | None:
         most_round_s=ask.promise.tpot_s,
         objective="cost" if ask.objective == "cost" else "throughput",
         demand=ask.workload.rate_rps,
+        even=not may.layers,
+        alike=not may.tp,
+        most_groups=min(may.classes, len(classes)),
     )
-    posed = Posed(problem, ask, classes, models, budget, cluster.links)
+    posed = Posed(problem, ask, tuple(classes), models, budget, tuple(links))
     deepest = min(MOST_STAGES, int(problem.stock.sum()), problem.layers)
     grid = [(s, b) for s in range(1, deepest + 1) for b in BATCHES if b >= s]
     return replace(posed, problem=replace(problem, points=points(posed, grid)))
@@ -322,56 +285,3 @@ def _between(a: NodeClass, b: NodeClass, links: Sequence[ClusterLink], message: 
 def _designs(tp: Ints, pp: int) -> Designs:
     one = np.ones(len(tp), dtype=np.int64)
     return Designs(tp.astype(np.int64), one * pp, one, tp.astype(np.int64), one)
-
-
-def _near(sequences: float) -> list[int]:
-    """Batches around one, at most 64 of them."""
-    low, high = max(1, int(sequences * (1 - NEAR))), int(sequences * (1 + NEAR)) + 1
-    return list(range(low, high + 1, max(1, (high - low) // 64)))
-
-
-def _replica(posed: Posed, found: Pipeline) -> Replica:
-    """In the domain's words, with the times that the queueing formulas give at its rate."""
-    kinds, start, stages = posed.problem.kinds, 0, []
-    for k, n in found.stages:
-        stages.append(Stage(kinds[k].group, kinds[k].gpus, (start, start + n)))
-        start += n
-    step = step_times(posed, found)
-    times = _estimate(posed, step, found.rate)
-    tpot = float(times.tpot_s[0] @ posed.mix.share)
-    ttft = tuple(float(x) for x in times.ttft_s[0])
-    return Replica(tuple(stages), found.count, round(found.sequences), found.rate, tpot, ttft, step)
-
-
-def step_times(posed: Posed, found: Pipeline) -> StepTimes:
-    """The linear step of a mixed replica at its operating point, fields of shape (1,): prompts add what the
-    busiest stage takes for them; sequences count in `t0_s`."""
-    p, mix = posed.problem, posed.mix
-    point = p.points[found.point]
-    stages, batch = np.array([point.stages]), np.array([round(point.sequences)])
-    last = len(found.stages) - 1
-    alone = pipeline.ALONE if last == 0 else pipeline.LAST
-    seconds = [
-        n * point.layer_s[k] + (point.extra_s[k, alone] if j == last else 0.0)
-        for j, (k, n) in enumerate(found.stages)
-    ]
-    busiest = int(np.argmax(seconds))
-    k, n = found.stages[busiest]
-    at = int(p.group_of[k])
-    same = [x for x in range(len(p.kinds)) if p.group_of[x] == at].index(k)
-    layer, _ = _layer_steps(posed, at, stages, batch)
-    own = prefill_s(layer, mix.new[None, :], mix.isl[None, :]) @ mix.share
-    per_token = n * layer.prefill_s_per_token[[same]]
-    per_pair = n * layer.prefill_s_per_pair[[same]]
-    t0 = np.array([found.round_s]) - n * found.sequences / max(mix.steps, 1.0) * own[[same]]
-    none = np.zeros(1)
-    return StepTimes(t0, per_token, per_pair, none, none, np.array([float(len(found.stages))]))
-
-
-def _estimate(posed: Posed, step: StepTimes, rate: float) -> Estimate:
-    """Times of a mixed replica at `rate` requests/s."""
-    m, promise = posed.mix, posed.ask.promise
-    budget = posed.token_budget * step.stages
-    rates = rate * m.share[None, :]
-    e = estimate(step, m.new, m.isl, m.osl, rates, budget, promise.percentile, promise.loop)
-    return replace(e, ttft_s=e.ttft_s + posed.models[0].tuning.request_s)

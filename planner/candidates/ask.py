@@ -1,0 +1,83 @@
+"""What candidates are asked for, the engines that may serve it on a class, and the replica sizes on offer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_configs.schema import NodeClass
+from model_zoo.schema import ModelCard, MoeFfn
+from planner.candidates.points import Promise
+from planner.cost.calibration import Calibration
+from planner.cost.shape import Ints, Precisions
+from planner.device_rules import why_unsupported
+from planner.inputs.options import Objective
+from planner.inputs.workload import Workload
+
+ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
+"""What `any` tries on each class, the last only where none of the others serves device and precision."""
+
+RESERVING = ("trtllm",)
+"""Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no
+evict)."""
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """What stages of one replica may differ in: layers, tp, and in how many node classes they stand."""
+
+    layers: bool = True
+    tp: bool = True
+    classes: int = 3
+
+
+STOCK = {"vllm": Freedom(tp=False), "sglang": Freedom(tp=False), "llama.cpp": Freedom(tp=False)}
+"""What engines start as they come: one tp in all stages, layers as told (VLLM_PP_LAYER_PARTITION,
+SGLANG_PP_LAYER_PARTITION, --tensor-split). TensorRT-LLM builds all stages for one device."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What candidates are for."""
+
+    card: ModelCard
+    precisions: Precisions
+    engines: Sequence[str]
+    workload: Workload
+    promise: Promise
+    objective: Objective
+    risk_z: float = 0.0  # normal quantile of the confidence asked for
+    watts_limited: bool = False  # a budget in watts
+    calibration: Calibration | None = None  # None: the shipped one
+    freedom: Freedom | None = None  # None: what the engine starts as it comes
+
+    def may(self, engine: str) -> Freedom | None:
+        """What the stages of one replica may differ in; None: nothing."""
+        return self.freedom or STOCK.get(engine)
+
+    @property
+    def moe(self) -> bool:
+        return any(isinstance(ffn, MoeFfn) for ffn in self.card.ffns.values())
+
+
+def serving(node: NodeClass, ask: Ask) -> list[str]:
+    """The engines that serve the model on the class; llama.cpp only when asked for or when no other does."""
+    able = [e for e in ask.engines if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
+    return [e for e in able if e != "llama.cpp"] or able
+
+
+def usual_sizes(gpus: Ints, node_gpus: int) -> NDArray[np.bool_]:
+    """Which replica sizes are offered: whole nodes; inside a node of 2, 4, 8 … GPUs powers of two, inside an
+    odd one any.
+
+    >>> [g for g in range(1, 25) if usual_sizes(np.array([g]), 8)[0]]
+    [1, 2, 4, 8, 16, 24]
+    >>> [g for g in range(1, 13) if usual_sizes(np.array([g]), 6)[0]]
+    [1, 2, 3, 4, 5, 6, 12]
+    """
+    even = node_gpus & (node_gpus - 1) == 0
+    inside = (gpus <= node_gpus) & ((gpus & (gpus - 1) == 0) if even else True)
+    return np.asarray(inside | (gpus % node_gpus == 0))
