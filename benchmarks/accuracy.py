@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks.fit import fitted
-from benchmarks.held_out import as_held, bench_of, predictions, sigmas
+from benchmarks.held_out import as_held, bench_of, predictions, sigmas, traits_of
 from benchmarks.scores.errors import errors
 from benchmarks.scores.held import KINDS, Held
 from benchmarks.scores.render import share, signed, table
@@ -26,8 +26,8 @@ def main() -> None:
     rows = clean_rows()
     bench = bench_of(rows)
     fit = fitted(bench)
-    engines = [row["backend"] for row in rows]
-    folds = {
+    servers = traits_of(bench)
+    folds: dict[str, list[tuple[str, ...]]] = {
         "model x device": [group_of(row) for row in rows],
         "model": [(row["family"],) for row in rows],
         "device": [(row["system"],) for row in rows],
@@ -35,9 +35,9 @@ def main() -> None:
     held = {}
     for name, groups in folds.items():
         predicted = predictions(fit, groups)
-        band = sigmas(bench.measured - predicted, engines, groups)
+        band = sigmas(bench.measured - predicted, servers, groups)
         held[f"without its {name}"] = as_held(rows, bench.measured, predicted, band)
-    spread = sigmas(bench.measured - fit.here, engines, [(str(i % 10),) for i in range(len(rows))])
+    spread = sigmas(bench.measured - fit.here, servers, [(str(i % 10),) for i in range(len(rows))])
     held["in sample"] = as_held(rows, bench.measured, fit.here, spread)
     print(
         f"{summary(held)}\n\nBelow: without its model x device\n\n{score(held['without its model x device'])}"

@@ -8,20 +8,17 @@ held-out groups.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from benchmarks.held_out import as_held, bench_of, predictions, sigmas
+from benchmarks.held_out import as_held, bands, bench_of, predictions, sigmas, traits_of
 from benchmarks.scores.picks import flattery, pick
 from benchmarks.truth import RUNS, clean_rows, group_of
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.fitting import Fit, Noise, Spread
-from planner.cost.bands import Z80
 from planner.cost.calibration import SHIPPED, Calibration
-from planner.cost.shape import Floats
 from planner.cost.tuning import Tuning
 
 KERNEL = {"all": 0.05, "engine": 0.2, "engine+generation": 0.02}
@@ -71,20 +68,6 @@ def fitted(bench: Bench) -> Fit:
     return fit
 
 
-def bands(errors: Floats, engines: Sequence[str]) -> dict[str, Any]:
-    """Standard deviations whose central 80 % hold 80 % of held-out rows, over all and by engine; `errors`
-    (n, 2) in logs."""
-    found: dict[str, Any] = {}
-    for kind, column in (("ttft", TTFT), ("tpot", TPOT)):
-        by_engine = {e: errors[[x == e for x in engines], column] for e in sorted(set(engines))}
-        spread = {e: round(float(np.quantile(np.abs(x), 0.8)) / Z80, 3) for e, x in by_engine.items()}
-        found[kind] = {
-            "all": {"all": round(float(np.quantile(np.abs(errors[:, column]), 0.8)) / Z80, 3)},
-            "engine": spread,
-        }
-    return found
-
-
 def written(fit: Fit, bands: dict[str, Any], picked: float, about: dict[str, Any]) -> str:
     """The YAML text: factors to three digits, those within half a per cent of 1 left out."""
     factors: dict[str, Any] = {}
@@ -103,7 +86,7 @@ def written(fit: Fit, bands: dict[str, Any], picked: float, about: dict[str, Any
         for name, levels in table.items():
             lines.append(f"  {name}:")
             for level, keys in levels.items():
-                cells = ", ".join(f"{key}: {value:g}" for key, value in keys.items())
+                cells = ", ".join(f"{key}: {value:.3g}" for key, value in keys.items())
                 lines.append(f"    {level}: {{{cells}}}")
     return "\n".join(lines) + "\n"
 
@@ -127,10 +110,10 @@ def main() -> None:
     for kind, column in (("ttft", TTFT), ("tpot", TPOT)):
         size = np.abs(np.expm1(-errors[:, column]))
         about[f"held_out_{kind}"] = f"median {np.median(size):.1%}, P90 {np.quantile(size, 0.9):.1%}"
-    engines = [r["backend"] for r in rows]
-    scored = as_held(rows, bench.measured, held, sigmas(errors, engines, [group_of(r) for r in rows]))
+    servers, groups = traits_of(bench), [group_of(r) for r in rows]
+    scored = as_held(rows, bench.measured, held, sigmas(errors, servers, groups))
     chosen, every = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
-    text = written(fit, bands(errors, engines), max(round(chosen - every, 3), 0.0), about)
+    text = written(fit, bands(errors, servers, groups), max(round(chosen - every, 3), 0.0), about)
     SHIPPED.write_text(text, encoding="utf-8")
     print(f"{SHIPPED.name}: " + "; ".join(f"{k} {v}" for k, v in about.items() if k.startswith("held_out")))
 

@@ -3,6 +3,9 @@
 A group is a model (its twins of the same shape included) on a device; or a whole model; or a whole device.
 Each fold fits all rows but the group's to their own optimum, then predicts the group; bands come
 from the folds' own errors on *other* groups (`sigmas`), so that no row helps to judge itself.
+
+Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: experts scatter
+more than dense layers, and some engines more than others.
 """
 
 from __future__ import annotations
@@ -11,15 +14,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.scores.held import Z80, Held
+from benchmarks.scores.held import Held
 from benchmarks.truth import Row, as_asked
 from planner.calibration.bench import TPOT, TTFT, Bench
+from planner.calibration.calibrate import KINDS, pooled
 from planner.calibration.fitting import Fit
+from planner.cost.bands import Z80
+from planner.cost.calibration import Calibration, Traits
 from planner.cost.shape import Floats
 from planner.predictions import looked_up
 from planner.rows import parse
 
 Keys = Sequence[tuple[str, ...]]
+
+LEVELS = ("engine", "engine+experts")
+"""Of bands, beside "all", from wide to narrow."""
 
 
 def bench_of(rows: Sequence[Row]) -> Bench:
@@ -41,13 +50,41 @@ def as_held(rows: Sequence[Row], measured: Floats, predicted: Floats, sigma: Flo
     )
 
 
-def sigmas(errors: Floats, engines: Sequence[str], groups: Keys) -> Floats:
-    """The band of each row, (n, 2): from the errors of its engine's rows in all groups but its own."""
+def traits_of(bench: Bench) -> list[Traits]:
+    """Each row's server."""
+    return [bench.cells[c].traits for c in bench.cell_of]
+
+
+def bands(errors: Floats, servers: Sequence[Traits], groups: Keys) -> dict[str, dict[str, dict[str, float]]]:
+    """Kind → level → key → standard deviation whose central 80 % hold 80 % of held-out rows; `errors` (n, 2)
+    in logs."""
+    names = np.array([" ".join(group) for group in groups])
+    found = {}
+    for kind, column in KINDS.items():
+        size = errors[:, column]
+        sigma = np.full(len(size), np.quantile(np.abs(size), 0.8) / Z80)
+        levels = {"all": {"all": float(sigma[0])}}
+        for level in LEVELS:
+            keys = np.array([server.key(level) for server in servers])
+            told = {}
+            for key in np.unique(keys).tolist():
+                at = keys == key
+                told[key] = pooled(size[at], sigma[at], len(set(names[at])))
+            sigma = np.array([told[key] for key in keys.tolist()])
+            levels[level] = told
+        found[kind] = levels
+    return found
+
+
+def sigmas(errors: Floats, servers: Sequence[Traits], groups: Keys) -> Floats:
+    """The deviation of each row's band, (n, 2): by the bands of all groups but its own."""
     out = np.zeros_like(errors)
     names = np.array([" ".join(group) for group in groups])
-    engine = np.array(list(engines))
-    for name, of in {(n, e) for n, e in zip(names.tolist(), engine.tolist(), strict=True)}:
-        others = errors[(names != name) & (engine == of)]
-        rest = others if len(others) else errors[names != name]
-        out[(names == name) & (engine == of)] = np.quantile(np.abs(rest), 0.8, axis=0) / Z80
+    for name in np.unique(names).tolist():
+        rest = np.flatnonzero(names != name).tolist()
+        known = bands(errors[rest], [servers[i] for i in rest], [groups[i] for i in rest])
+        calibration = Calibration(bands=known)
+        for i in np.flatnonzero(names == name).tolist():
+            for kind, column in KINDS.items():
+                out[i, column] = calibration.sigma(kind, servers[i])
     return out

@@ -28,7 +28,7 @@ from planner.rows import Row, parse
 
 FOLDS = 5
 EARLIER = 5
-"""Rows (models, engines) that the band of before counts for, against those measured."""
+"""Rows (models, engines, groups) that the band of before counts for, against those measured."""
 
 FELT = 0.01
 """Change of a time's logarithm from which a parameter's change is told."""
@@ -141,13 +141,13 @@ def _narrow(
             for key in told:
                 at = (keys == key) & np.isfinite(errors[:, column])
                 if at.any():
-                    sigma = _pooled(errors[at, column], before[at, column], len(set(parts[at])))
+                    sigma = pooled(errors[at, column], before[at, column], len(set(parts[at])))
                     bands[kind][level][key] = sigma
 
 
-def _pooled(errors: Floats, before: Floats, units: int) -> float:
-    """A band from `units` that were held back and the band of before: variances by their counts (a conjugate
-    prior's mean; Gelman et al. 2013, ch. 2.6)."""
+def pooled(errors: Floats, before: Floats | float, units: int) -> float:
+    """A band's deviation from the errors of `units` that were held back and the deviations of before (or of a
+    wider level): variances by their counts (a conjugate prior's mean; Gelman et al. 2013, ch. 2.6)."""
     own = float(np.quantile(np.abs(errors), 0.8)) / Z80
     return float(np.sqrt((EARLIER * np.mean(before**2) + units * own**2) / (EARLIER + units)))
 

@@ -1,14 +1,18 @@
 """Reading measured rows: those beside the repository, if any."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks import accuracy
-from benchmarks.held_out import as_held, bench_of, sigmas
+from benchmarks.held_out import as_held, bands, bench_of, sigmas
 from benchmarks.truth import RUNS, as_asked, clean_rows, config, group_of
+from planner.cost.calibration import Traits
 from planner.rows import parse
+
+SERVER = Traits("vllm", "hopper", "h100-sxm", "fp8", "none", "x")
 
 needs_runs = pytest.mark.skipif(not RUNS.is_file(), reason="no measurements beside the repository")
 SHAPE = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads")
@@ -60,7 +64,20 @@ def test_without_measurements_it_says_so(monkeypatch, capsys, tmp_path):
 def test_a_row_has_no_say_in_its_own_band():
     """Two groups of one engine: each gets the other's spread."""
     errors = np.array([[0.1, 0.1]] * 5 + [[1.0, 0.5]] * 5)
-    found = sigmas(errors, ["vllm"] * 10, [("a",)] * 5 + [("b",)] * 5)
+    found = sigmas(errors, [SERVER] * 10, [("a",)] * 5 + [("b",)] * 5)
 
     assert found[0] == pytest.approx(np.array([1.0, 0.5]) / 1.2816, rel=1e-3)
     assert found[9] == pytest.approx(np.array([0.1, 0.1]) / 1.2816, rel=1e-3)
+
+
+def test_a_narrower_level_is_drawn_to_the_wider_one_by_how_few_groups_it_has():
+    """By hand, in variances: one group of experts at 1.0 counts 1 beside 5 of the engine's."""
+    errors = np.array([[0.1, 0.1]] * 9 + [[1.0, 1.0]])
+    servers = [SERVER] * 9 + [replace(SERVER, experts="fp8")]
+    found = bands(errors, servers, [(str(i),) for i in range(10)])["tpot"]
+
+    engine = found["engine"]["vllm"]
+    assert engine == pytest.approx(0.1 / 1.2816, rel=1e-3) == found["all"]["all"]
+    expected = ((5 * engine**2 + (1.0 / 1.2816) ** 2) / 6) ** 0.5
+    assert found["engine+experts"]["vllm fp8"] == pytest.approx(expected, rel=1e-3)
+    assert found["engine+experts"]["vllm none"] == pytest.approx(engine)
