@@ -18,6 +18,7 @@ from planner.cost.calibration import Calibration
 from planner.errors import InputError, MeshwrightError
 from planner.explain import shortage
 from planner.explain.alternatives import alternatives
+from planner.explain.beyond import beyond
 from planner.explain.prices import prices
 from planner.inputs.workload import Workload
 from planner.plans import schema
@@ -114,7 +115,7 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
     extras: dict[str, Any] = {"warnings": asked.warnings}
     if found.solution.status != "interrupted":
         try:
-            extras["alternatives"] = alternatives(question, found, made, extra)
+            extras["alternatives"] = alternatives(question, found, made, extra) + beyond(asked, found, extra)
             extras["prices"] = prices(found, extra)
         except KeyboardInterrupt:
             found = interrupted(found)
@@ -134,12 +135,12 @@ def space_words(asked: Asked, found: Found) -> str:
     engine = asked.options.engine
     engines = "all engines'" if engine == "any" else f"all {engine}-valid"
     designs = f"{engines} tp x pp x attention-dp x ep designs of usual sizes up to {MOST_GPUS} GPUs"
-    several = sum(found.pool.unequal.values())
-    tried = sum(min(n, SHORTLIST) for n in found.pool.unequal.values())
-    unlike = f"; stages on several classes: the {tried} most promising of {several:,} pipelines" * (
-        several > 0
-    )
-    return f"{designs}, one device class a replica, mixed and prefill/decode, by operating batch{unlike}"
+    parts = [f"{designs}, one device class a replica, mixed and prefill/decode, by operating batch"]
+    if several := sum(found.pool.unequal.values()):
+        tried = sum(min(n, SHORTLIST) for n in found.pool.unequal.values())
+        some = "all" if tried == several else f"the {tried} most promising of"
+        parts.append(f"and with stages on several classes {some} {several:,} pipelines")
+    return "; ".join(parts)
 
 
 def checked(result: schema.Plan) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cluster_configs.schema import NodeClass
+from model_zoo.schema import MoeFfn
 from planner import __version__
 from planner.candidates.points import Setup
 from planner.cost.shape import Floats, Stage
@@ -105,9 +106,7 @@ def replica(
         role=c.role,
         count=g.count,
         engine=c.engine,
-        precision=schema.PrecisionUsed(
-            weights=s.model.precisions.gemm, experts=s.model.precisions.experts, kv=s.model.precisions.kv
-        ),
+        precision=_precision(s),
         tp=d.tp,
         pp=d.pp,
         attn_dp=d.attn_dp,
@@ -145,6 +144,12 @@ def replica(
         ],
         watts=watts,
     )
+
+
+def _precision(s: Setup) -> schema.PrecisionUsed:
+    """As used; where there are no experts, theirs are as the other weights'."""
+    used, moe = s.model.precisions, any(isinstance(ffn, MoeFfn) for ffn in s.model.card.ffns.values())
+    return schema.PrecisionUsed(weights=used.gemm, experts=used.experts if moe else used.gemm, kv=used.kv)
 
 
 def _kv_tokens(s: Setup, index: np.ndarray, attn_dp: int) -> float:

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from planner.plans.schema import Plan, Price, Route
+from planner.plans.schema import Alternative, Plan, Price, Route
 from planner.reports import bars
 from planner.reports import words as say
 from planner.reports.defaults import assumed
@@ -162,9 +162,20 @@ def alternatives(plan: Plan) -> Table:
     table = grid(">", ">", "")
     for a in plan.alternatives:
         amount = "" if a.objective is None else say.rate(a.objective, plan.proof.unit)
-        loss = "not possible" if a.loss is None else f"{say.percent(a.loss)} worse" if a.loss else "equal"
+        loss = _against(plan, a)
         table.add_row(loss, amount, Text.assemble(a.what, "\n", (a.why, "dim")))
     return table
+
+
+def _against(plan: Plan, a: Alternative) -> str:
+    """How much worse the alternative is; better ones are those that no engine starts, or within the gap."""
+    if a.loss is None or a.objective is None:
+        return "not possible"
+    best, sign = plan.proof.objective, 1 if plan.proof.sense == "max" else -1
+    gain = sign * (a.objective - best) / abs(best) if best else 0.0
+    if gain > 0.0005:
+        return f"{say.percent(gain)} better"
+    return f"{say.percent(a.loss)} worse" if a.loss else "equal"
 
 
 def phases(plan: Plan) -> list[Text]:

@@ -85,11 +85,14 @@ def rate(value: float, unit: str) -> str:
 
 
 def layout(r: Replica) -> str:
-    """Parallelism of one replica, ones left out: `tp4 pp2`, `tp1 dp8 ep8`; `tp1` alone for a single GPU."""
+    """Parallelism of one replica, ones left out: `tp4 pp2`, `tp1 dp8 ep8`; `tp1` alone for a single GPU; of
+    stages on several classes their layers, too: `pp2 38+26`."""
     sizes = [("tp", r.tp), ("pp", r.pp), ("dp", r.attn_dp), ("cp", r.cp), ("ep", r.ep)]
     words = [f"{word}{size}" for word, size in sizes if size > 1]
     if r.moe_tp > 1 and r.ep > 1:
         words.append(f"moe-tp{r.moe_tp}")
+    if len({stage.node_class for stage in r.stages}) > 1:
+        words.append("+".join(str(end - start) for start, end in (stage.layers for stage in r.stages)))
     return " ".join(words) or "tp1"
 
 

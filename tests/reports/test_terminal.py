@@ -50,10 +50,10 @@ def test_with_a_rate_the_headline_says_requests_and_cost() -> None:
 def test_each_replica_group_has_its_row() -> None:
     text = shown(MIXED, 120)
 
-    assert "2 ×  p1  prefill  2×h100-sxm           tp4          bf16" in text
+    assert "2 ×  p1  prefill  2×h100-sxm           tp4            bf16" in text
     assert "with sglang" in text
     assert "tp2 dp4 ep8" in text
-    assert "2×h100-sxm + 2×l40s  tp2 pp2" in text
+    assert "2×h100-sxm + 2×l40s  tp2 pp2 52+28" in text
 
 
 def test_predictions_stand_beside_their_bands_and_limits() -> None:
@@ -137,5 +137,5 @@ def test_short_forms_are_one_word_a_fact() -> None:
     assert [short(r) for r in MIXED.replicas] == [
         "2x 2×h100-sxm tp4 prefill sglang bf16 b96",
         "3x 8×h100-sxm tp2-dp4-ep8 decode sglang fp8+experts:mxfp4+KV:bf16 b512",
-        "1x 2×h100-sxm+2×l40s tp2-pp2 mixed sglang bf16 b96",
+        "1x 2×h100-sxm+2×l40s tp2-pp2-52+28 mixed sglang bf16 b96",
     ]

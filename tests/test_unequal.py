@@ -1,0 +1,74 @@
+"""Plans whose replicas stand on several device classes, from question to check."""
+
+import pytest
+
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Link, Node
+from planner import plan
+from planner.check import check
+from planner.errors import Infeasible
+from planner.reports import words
+
+
+def cluster(link: float | None = None, **zones: str):
+    nodes = [
+        Node(device="rtx-4090", gpus_per_node=2, zone=zones.get("a", "x")),
+        Node(device="rtx-5090", gpus_per_node=1, zone=zones.get("b", "x")),
+    ]
+    links = [] if link is None else [Link(between=("x", "y"), gb_per_s=link, latency_ms=2)]
+    return resolve(Cluster(name="own", nodes=nodes, links=links))
+
+
+def test_a_model_that_fits_only_on_both_cards_together_runs_on_both():
+    made = plan(None, "qwen3-32b-fp8", gpus="1xrtx-3090,1xrtx-4090")
+    r = made.replicas[0]
+    held = {stage.device: stage.layers[1] - stage.layers[0] for stage in r.stages}
+
+    assert r.pp == 2
+    assert sum(held.values()) == 64
+    assert held["rtx-4090"] > held["rtx-3090"]  # faster, and it has the LM head or the embedding either way
+    assert words.layout(r) == f"pp2 {r.stages[0].layers[1]}+{64 - r.stages[0].layers[1]}"
+    assert words.hardware(r) == "1×rtx-4090 + 1×rtx-3090"
+    assert {a.what: a.objective for a in made.alternatives}["one device class a replica"] is None
+    assert "all 1 pipelines" in made.proof.space.what
+    assert not check(made)
+
+
+def test_the_gain_over_one_class_a_replica_is_told():
+    made = plan(cluster(), "qwen3-32b-fp8", engine="vllm")
+    alone = next(a for a in made.alternatives if a.what == "one device class a replica")
+
+    assert {stage.device for stage in made.replicas[0].stages} == {"rtx-4090", "rtx-5090"}
+    assert alone.loss > 0.1
+    assert alone.objective < made.proof.objective
+
+
+def test_what_no_engine_starts_is_told_and_not_chosen():
+    made = plan(cluster(), "qwen3-32b-fp8", engine="vllm")
+    other = next(a for a in made.alternatives if a.what.startswith("different tp in one replica"))
+
+    assert all(len({stage.tp for stage in r.stages}) == 1 for r in made.replicas)
+    assert other.objective > made.proof.objective
+    assert "no engine starts" in other.why
+
+
+@pytest.mark.parametrize(("gb_per_s", "together"), [(None, False), (0.001, False), (5.0, True)])
+def test_a_link_decides_whether_zones_share_a_replica(gb_per_s, together):
+    made = plan(cluster(gb_per_s, b="y"), "qwen3-32b-fp8", engine="vllm")
+
+    assert any(len({stage.device for stage in r.stages}) > 1 for r in made.replicas) == together
+
+
+def test_what_is_paid_for_mixed_replicas_is_both_nodes():
+    nodes = [
+        Node(device="rtx-3090", gpus_per_node=1, price_usd_per_hour=0.2),
+        Node(device="rtx-4090", gpus_per_node=1, price_usd_per_hour=0.4),
+    ]
+    made = plan(resolve(Cluster(nodes=nodes)), "qwen3-32b-fp8", rate=0.1, tpot_ms=100.0, ttft_ms=20000.0)
+
+    assert made.predicted.usd_per_hour.value == pytest.approx(0.6)
+
+
+def test_an_engine_that_builds_for_one_device_does_not_mix():
+    with pytest.raises(Infeasible):
+        plan(None, "qwen3-32b-fp8", gpus="1xrtx-3090,1xrtx-4090", engine="trtllm")
