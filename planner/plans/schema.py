@@ -15,6 +15,7 @@ Role = Literal["mixed", "prefill", "decode", "attention", "ffn", "chain"]
 Status = Literal["optimal", "within_gap", "time_limit", "interrupted"]
 NonNegative = Annotated[FiniteFloat, Field(ge=0)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
+Share = Annotated[FiniteFloat, Field(ge=0, le=1.000001)]
 
 
 class Part(BaseModel):
@@ -83,6 +84,12 @@ class StageMemory(Part):
 class Replica(Part):
     """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage.
 
+    A group of role "chain" has one stage, whose layers are those that each of its nodes holds; `count`: its
+    nodes x what one of them holds side by side. Requests pass it as `Plan.chains` says, each holding a place
+    of `max_batch` from its first token to its last; of `step`, decode_s [s] is a step of all its layers for
+    max_batch sequences, prefill_s [s] the mean prompt through all its layers.
+
+    Where stages differ in tp, `tp` is the widest (warning `uneven_tp`: no stock engine starts it).
     `utilisation` and `watts` may be left out: 0 then means "not stated".
     """
 
@@ -108,14 +115,37 @@ class Replica(Part):
 
 class Route(Part):
     """Share of a bucket served by a replica group, or by a prefill and a decode group with `kv_gb_per_s`
-    between them."""
+    between them, or, where `chains` says so, by the plan's chains in their own shares."""
 
     bucket: int
-    share: Annotated[FiniteFloat, Field(ge=0, le=1.000001)]
+    share: Share
     replica: str | None = None
     prefill: str | None = None
     decode: str | None = None
     kv_gb_per_s: NonNegative | None = None
+    chains: bool = False
+
+
+class Hop(Part):
+    """A node that a chain passes, and the layers it runs there (half-open): all or a part of those that the
+    node holds as one of the group `replica`."""
+
+    node: str
+    replica: str
+    layers: tuple[int, int]
+
+
+class Chain(Part):
+    """Nodes that `share` of the requests routed to chains pass in order: together they run every layer once.
+
+    `ttft_s` [s] and `tpot_s` [s] are those of its mean request, queueing included: a prompt passes the nodes
+    whole, one after the other, and every further token passes all of them once.
+    """
+
+    share: Share
+    hops: list[Hop]
+    ttft_s: NonNegative
+    tpot_s: NonNegative
 
 
 class Band(Part):
@@ -207,7 +237,7 @@ class Plan(Part):
     problem: Problem
     replicas: list[Replica]
     routing: list[Route]
-    chains: list[dict[str, Any]] = []
+    chains: list[Chain] = []
     experts: dict[str, Any] | None = None
     tiers: list[dict[str, Any]] = []
     predicted: Predicted
