@@ -7,6 +7,7 @@ Sets       c in C   columns: a replica design at one operating point, on one cla
 Data       use[c,j,w]  replicas of c whose resource j one request/s of w fills      [s]
            gpus[c] [GPU]    watts[c] [W]    price[c] [$/h, beside its nodes]    latency[c,w] [s]
            its blocks: GPUs side by side on a class; one, or several where stages stand on several classes
+           sent[c,k,w]  bytes that a request moves over link k inside a replica
            nodes[g]  gpus_per_node[g]  domain_nodes[g] (nodes in one scale-up domain)  price[g] [$/h a node]
            share[w]  of all requests (adds up to 1)
            demand [request/s]: what must be served (throughput: at least that much, or None)
@@ -29,7 +30,7 @@ out[P,w]   sum(c in P) f[c,w]                    == sum(D) x[P,D,w]
 in[D,w]    sum(c in D) f[c,w]                    == sum(P) x[P,D,w]
 send[P]    sum(D,w) bytes[P,D,w] * x[P,D,w]      <= nic[P] * sum(c in P) gpus[c] * n[c]
 receive[D] sum(P,w) bytes[P,D,w] * x[P,D,w]      <= nic[D] * sum(c in D) gpus[c] * n[c]
-link[k]    sum((P,D) over k, w) bytes * x        <= link[k]
+link[k]    sum((P,D) over k, w) bytes * x + sum(c,w) sent[c,k,w] * f[c,w]    <= link[k]
 nodes[g]   y[g]                                  <= nodes[g]
 budget[b]  what the fleet takes of b             <= budget[b]
 whole[g]   y[g] == nodes its replicas take, where no two replicas can share a node; otherwise
@@ -200,6 +201,9 @@ def _transfers(p: FleetProblem, b: Built) -> None:
         carriers = [("send", prefill), ("receive", decode)] if pair.on_nic else []
         for key in carriers + [("link", k) for k in pair.links]:
             moved.setdefault(key, []).append(v * (pair.bytes * b.unit[w]))
+    for (c, w), f in b.f.items():
+        for k, each in p.columns[c].sent.items():
+            moved.setdefault(("link", k), []).append(f * (each[w] * b.unit[w]))
     for (family, end), terms in moved.items():
         if family == "link":
             m.add(family, end, total(Term(i, c / p.links[end]) for i, c in terms) <= 1.0)

@@ -74,6 +74,9 @@ def fullest(p: FleetProblem, s: FleetSolution) -> float:
         nics = [("nic", prefill), ("nic", decode)] if pair.on_nic else []
         for key in nics + [("link", k) for k in pair.links]:
             moved[key] = moved.get(key, 0.0) + v * pair.bytes
+    for (c, w), v in s.flows.items():
+        for name, each in p.columns[c].sent.items():
+            moved["link", name] = moved.get(("link", name), 0.0) + v * each[w]
     for (kind, end), byte_rate in moved.items():
         limit = p.links[end] if kind == "link" else p.nic[end] * room.get(end, 0)
         levels.append(byte_rate / limit if limit else 0.0)

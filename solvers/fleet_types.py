@@ -31,6 +31,7 @@ class Column:
     joined: bool = False  # spans nodes and needs one scale-up domain
     price: float = 0.0  # beside that of its nodes
     blocks: tuple[tuple[str, int], ...] = ()
+    sent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # link -> bucket -> bytes a request
 
     @property
     def stands(self) -> Mapping[tuple[str, int], int]:

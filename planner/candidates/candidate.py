@@ -92,6 +92,7 @@ class Candidate:
     handoff_s: Mapping[str, float] = field(
         default_factory=dict
     )  # a prompt's KV cache over the replica's own NICs
+    hop_bytes: Mapping[str, float] = field(default_factory=dict)  # of a request between unlike stages
     joined: bool = False  # spans nodes and needs one scale-up domain
     measured: bool = False
     price_usd_per_hour: float | None = None  # only of measured rows that name one

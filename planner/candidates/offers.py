@@ -17,6 +17,7 @@ from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import Counts, Needs, survivors
 from planner.candidates.points import Points, Role, Setup, rounded_up
 from planner.cost.compute import distinct
+from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.shape import Designs, Floats, StagedDesigns, Staging, StepTimes
 
 RESOURCES = ("busy", "kv", "tokens")
@@ -129,9 +130,15 @@ class Offer:
             precisions=self.setup.model.precisions,
             late_s=float(self.late_s[i]),
             handoff_s={str(w): float(self.handoff_s[i, w]) for w in served},
+            hop_bytes=self._hop_bytes(served) if stages else {},
             joined=bool(self.joined[i]),
             label=str(design),
         )
+
+    def _hop_bytes(self, served: list[int]) -> dict[str, float]:
+        """Activations of a request of each bucket: its new prompt tokens and all it decodes."""
+        mix, each = self.setup.mix, ACTIVATION_BYTES * self.setup.model.card.hidden
+        return {str(w): float(each * (mix.new[w] + mix.osl[w] - 1)) for w in served}
 
     def _rows(self, i: int, served: list[int]) -> dict[str, dict[str, float]]:
         """`use` by resource and bucket; rows that the first always exceeds are left out."""

@@ -99,14 +99,15 @@ def pose(
     classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: Ask, engine: str, may: Freedom
 ) -> Posed | None:
     """The numbers of all classes on which `engine` has a tp; None where those are fewer than two."""
-    kinds = {c.id: _degrees(c, ask, engine) for c in classes}
+    kinds = {c.id: degrees(c, ask, engine) for c in classes}
     classes = tuple(c for c in classes if kinds[c.id])
     if len(classes) < 2:
         return None
     models = tuple(CostModel(ask.card, c, engine, ask.precisions, ask.calibration) for c in classes)
     budget = min(default_tokens_per_step(engine, c.device.memory_gb * 1e9) for c in classes)
     memory = [
-        _memory(m, np.array(kinds[m.node_class.id]), engine, budget, Mix.of(ask.workload)) for m in models
+        memory_lines(m, np.array(kinds[m.node_class.id]), engine, budget, Mix.of(ask.workload))
+        for m in models
     ]
     mix = Mix.of(ask.workload)
     problem = PipelineProblem(
@@ -132,7 +133,7 @@ def pose(
     return replace(posed, problem=replace(problem, points=points(posed, grid)))
 
 
-def _degrees(node: NodeClass, ask: Ask, engine: str) -> list[int]:
+def degrees(node: NodeClass, ask: Ask, engine: str) -> list[int]:
     """The tp that stages on `node` may have."""
     most = min(node.gpus_per_node, node.scale_up_gpus)
     usual = usual_sizes(np.arange(1, most + 1), node.gpus_per_node)
@@ -147,7 +148,7 @@ def _degrees(node: NodeClass, ask: Ask, engine: str) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Bytes:
+class Bytes:
     """Of one GPU: `free` (kinds, roles) for layers and their cache, `layer` and `cache` (kinds,) of one."""
 
     free: Floats
@@ -155,7 +156,7 @@ class _Bytes:
     cache: Floats
 
 
-def _memory(model: CostModel, tp: Ints, engine: str, budget: int, mix: Mix) -> _Bytes:
+def memory_lines(model: CostModel, tp: Ints, engine: str, budget: int, mix: Mix) -> Bytes:
     """Room as a line in the number of layers, from a wide and a narrow middle stage."""
     card, used, whole = model.card, model.precisions, len(model.card.stack)
     quarter = max(1, whole // 4)
@@ -173,7 +174,7 @@ def _memory(model: CostModel, tp: Ints, engine: str, budget: int, mix: Mix) -> _
     tokens = mix.new + (mix.held if engine in RESERVING else mix.osl / 2)
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
     held = kv_bytes_per_seq(card, _designs(tp, 1), used, tokens) @ (weight / weight.sum())
-    return _Bytes(free, layer, held / whole)
+    return Bytes(free, layer, held / whole)
 
 
 def _spread(mix: Mix, reserves: bool) -> float:

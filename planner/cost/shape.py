@@ -55,6 +55,12 @@ class Designs:
         )
 
 
+def like(n: int, tp: int, pp: int = 1) -> Designs:
+    """`n` times the same design, without attention-dp and ep."""
+    one = np.ones(n, dtype=np.int64)
+    return Designs(tp * one, pp * one, one, tp * one, one)
+
+
 @dataclass(frozen=True)
 class Stage:
     """Layers `layers` (half-open) on `tp` GPUs of one node class."""

@@ -31,6 +31,10 @@ PerLayer = Callable[[CostModel, Load, Designs], Floats]
 """Of the layers of one class under a load, by kind: (rows, kinds)."""
 
 
+LARGE = 1e6
+"""Bytes at which the line of a hop's seconds is read."""
+
+
 class UnequalModel(CostModel):
     """What a model takes in each of `stagings` on several node classes; designs come from `designs_of`."""
 
@@ -50,7 +54,7 @@ class UnequalModel(CostModel):
         self.stagings = tuple(stagings)
         self.stage_kinds = sorted({(s.node_class, s.tp) for staging in stagings for s in staging})
         self.bounds, self.counts, self.kind_of = self._shapes()
-        self.hop_s, self.hop_s_per_byte = self._hop_lines(links)
+        self.hop_s, self.hop_s_per_byte, self.slowest_hop_s_per_byte = self._hop_lines(links)
 
     @property
     def most_gpus(self) -> int:
@@ -138,7 +142,8 @@ class UnequalModel(CostModel):
 
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         seconds = self._by_stage(designs, load, _layers_s, _head_s)
-        return seconds.max(axis=1), seconds.sum(axis=1)
+        sending = self.slowest_hop_s_per_byte[_which(designs)] * self._message(load)
+        return np.maximum(seconds.max(axis=1), sending), seconds.sum(axis=1)
 
     def _hops_s(self, designs: Designs, load: Load) -> Floats:
         which = _which(designs)
@@ -192,20 +197,16 @@ class UnequalModel(CostModel):
             kind_of[i, : len(staging)] = [self.stage_kinds.index((s.node_class, s.tp)) for s in staging]
         return bounds, before[bounds[..., 1]] - before[bounds[..., 0]], kind_of
 
-    def _hop_lines(self, links: Sequence[ClusterLink]) -> tuple[Floats, Floats]:
-        """Seconds of all hops of each staging as a line in the bytes of a micro-batch: at 0, and a byte."""
-        large = 1e6
-        ends: list[Floats] = []
-        for message in (0.0, large):
-            seconds = [self._round_trip_s(staging, links, message) for staging in self.stagings]
-            ends.append(np.array(seconds, dtype=np.float64))
-        return ends[0], (ends[1] - ends[0]) / large
-
-    def _round_trip_s(self, staging: Staging, links: Sequence[ClusterLink], message: float) -> float:
-        """From the first stage through all to the first again; nothing where it stands alone."""
-        if len(staging) == 1:
-            return 0.0
-        return sum(self._hop(a, b, staging, links, message) for a, b in pairwise([*staging, staging[0]]))
+    def _hop_lines(self, links: Sequence[ClusterLink]) -> tuple[Floats, Floats, Floats]:
+        """Seconds from the first stage through all to the first again, as a line in the bytes of a
+        micro-batch: at 0, a byte's; and a byte's on the slowest hop, which is as a stage among the others."""
+        lines = np.zeros((3, len(self.stagings)))
+        for i, staging in enumerate(self.stagings):
+            ways = [*pairwise(staging), (staging[-1], staging[0])] if len(staging) > 1 else []
+            start = np.array([self._hop(a, b, staging, links, 0.0) for a, b in ways])
+            each = (np.array([self._hop(a, b, staging, links, LARGE) for a, b in ways]) - start) / LARGE
+            lines[:, i] = start.sum(), each.sum(), each[:-1].max(initial=0.0)
+        return lines[0], lines[1], lines[2]
 
     def _hop(
         self, a: Stage, b: Stage, staging: Staging, links: Sequence[ClusterLink], message: float

@@ -149,11 +149,12 @@ def with_transfers(
     for p, d in product(candidates, candidates):
         if (p.role, d.role) != ("prefill", "decode"):
             continue
-        way = route(nodes[p.node_class], nodes[d.node_class], cluster)
+        ends = nodes[p.node_class], nodes[d.node_class]
+        way = route(*ends, cluster)
         if way is None:
             continue
-        names = (link_name(way.link),) if way.link else ()
-        links |= {link_name(way.link): way.link.bytes_per_s} if way.link else {}
+        names = (link_name(way.link, *ends),) if way.link else ()
+        links |= {name: way.link.bytes_per_s for name in names if way.link}
         for w in p.use["busy"].keys() & d.use["busy"].keys():
             limited = way.on_nic and bool({p.id, d.id} & slow)
             pairs[group[p.id], group[d.id], w] = Transfer(kv_bytes[w], 0.0, names, limited)

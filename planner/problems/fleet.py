@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, permutations, product
 
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
 from planner.candidates.candidate import Candidate
@@ -78,9 +78,12 @@ def state(
     counts = Counts(latency=objective == "latency", watts=objective == "energy" or budget.watts is not None)
     sizes = {node.id: node.gpus_per_node for node in cluster.classes}
     columns = {
-        c.id: _column(c, member_of.get(c.id), traffic, objective)
+        c.id: _column(c, member_of.get(c.id), traffic, objective, cluster)
         for c in undominated(able, sizes, counts, member_of)
     }
+    for a, b in permutations(cluster.classes, 2):
+        if link := find_link(a, b, cluster):
+            links[link_name(link, a, b)] = link.bytes_per_s
     limits = {k: float(v) for k, v in budget.model_dump().items() if v is not None}
     return FleetProblem(
         columns=columns,
@@ -101,7 +104,9 @@ def stock(node: NodeClass) -> Stock:
     return Stock(node.node_count, node.gpus_per_node, node.price_usd_per_hour, span)
 
 
-def _column(c: Candidate, group: str | None, traffic: Traffic, objective: Objective) -> Column:
+def _column(
+    c: Candidate, group: str | None, traffic: Traffic, objective: Objective, cluster: ResolvedCluster
+) -> Column:
     late: dict[str, float] = {}
     if objective == "latency":
         for (
@@ -111,7 +116,20 @@ def _column(c: Candidate, group: str | None, traffic: Traffic, objective: Object
             first = ttft + c.handoff_s[w] * (c.role == "prefill") if c.role != "decode" else c.tpot_s
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
     blocks = c.blocks if c.design.stages else ()
-    return Column(c.blocks[0][0], c.gpus, c.use, c.watts, late, group, c.joined, blocks=blocks)
+    sent = _sent(c, cluster) if blocks else {}
+    return Column(c.blocks[0][0], c.gpus, c.use, c.watts, late, group, c.joined, blocks=blocks, sent=sent)
+
+
+def _sent(c: Candidate, cluster: ResolvedCluster) -> dict[str, dict[str, float]]:
+    """Bytes of a request over each declared link between the stages of a replica."""
+    nodes, sent = {n.id: n for n in cluster.classes}, dict[str, dict[str, float]]()
+    for first, second in pairwise(c.design.stages):
+        a, b = nodes[first.node_class], nodes[second.node_class]
+        link = find_link(a, b, cluster) if a is not b else None
+        if link is not None:
+            row = sent.setdefault(link_name(link, a, b), dict.fromkeys(c.hop_bytes, 0.0))
+            sent[link_name(link, a, b)] = {w: row[w] + moved for w, moved in c.hop_bytes.items()}
+    return sent
 
 
 def _groups(
@@ -197,12 +215,11 @@ def _pairs(
             seconds = way.seconds(own, traffic.kv_bytes[w])
             if p.late_s + d.late_s + seconds > traffic.ttft_s:
                 continue
-            names = (link_name(way.link),) if way.link else ()
+            names = (link_name(way.link, p.node, d.node),) if way.link else ()
             limited = way.on_nic and not {p.name, d.name} <= fast
             pairs[p.name, d.name, w] = Transfer(traffic.kv_bytes[w], links=names, on_nic=limited)
             nic |= {g.name: g.node.nic_bytes_per_s for g in (p, d)}
-            if way.link:
-                links[link_name(way.link)] = way.link.bytes_per_s
+            links |= dict.fromkeys(names, way.link.bytes_per_s if way.link else 0.0)
     return pairs, nic, links
 
 
@@ -225,7 +242,7 @@ def route(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> Way | None:
     """None where nothing joins the two classes: zones without a link."""
     if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
         return Way(None, False, a.intra_bytes_per_s, LATENCY_S)
-    link = next((x for x in cluster.links if x.joins(a, b)), None)
+    link = find_link(a, b, cluster)
     if link is not None:
         return Way(link, True, link.bytes_per_s, link.latency_s)
     return Way(None, True, float("inf"), LATENCY_S) if a.zone == b.zone else None
@@ -242,5 +259,12 @@ def transfer_s(
     return way.seconds(max(a.handoff_s[w], b.handoff_s[w]) if way.on_nic else 0.0, sent)
 
 
-def link_name(link: ClusterLink) -> str:
-    return f"{link.between[0]} - {link.between[1]}"
+def find_link(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> ClusterLink | None:
+    """The declared link between two classes."""
+    return next((link for link in cluster.links if link.joins(a, b)), None)
+
+
+def link_name(link: ClusterLink, a: NodeClass, b: NodeClass) -> str:
+    """One direction of a link, from `a` to `b`: each carries its bytes/s."""
+    one, two = link.between if (a.zone, a.id) <= (b.zone, b.id) else link.between[::-1]
+    return f"{one} -> {two}"

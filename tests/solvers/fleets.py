@@ -79,7 +79,8 @@ def _over_classes(r: random.Random, column: Column, stocks: dict[str, Stock]) ->
     homes = r.sample(list(stocks), 2) + r.choices(list(stocks), k=r.randint(0, 1))
     blocks = tuple((g, r.choice([s for s in (1, 2, 3, 4, 8) if s <= stocks[g].gpus_per_node])) for g in homes)
     gpus = sum(size for _, size in blocks)
-    return replace(column, stock=blocks[0][0], gpus=gpus, joined=False, blocks=blocks)
+    sent = {"k": {w: r.uniform(0.1, 2) for w in column.buckets}} if r.random() < 0.5 else {}
+    return replace(column, stock=blocks[0][0], gpus=gpus, joined=False, blocks=blocks, sent=sent)
 
 
 def _pairs(
@@ -221,7 +222,9 @@ def _by_flows(p: FleetProblem, counts: dict[str, int]) -> float | None:
         gpus = sum(k * p.columns[c].gpus for c, k in counts.items() if p.columns[c].group == group)
         upper.append((dict(moved), p.nic[group] * gpus))
     for name, limit in p.links.items():
-        upper.append(({key: t.bytes for key, t in p.pairs.items() if name in t.links}, limit))
+        over: dict[object, float] = {key: t.bytes for key, t in p.pairs.items() if name in t.links}
+        inside = {(c, w): p.columns[c].sent[name][w] for c, w in f if name in p.columns[c].sent}
+        upper.append((over | inside, limit))
     return _linear(p, at, upper, equal)
 
 

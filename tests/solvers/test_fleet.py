@@ -306,6 +306,10 @@ def on(v: Column, halves: tuple[str, ...]) -> Column:
     return replace(v, stock=f"{v.stock} {halves[0]}", blocks=blocks)
 
 
+def lighter(v: Column, factor: float) -> dict[str, dict[str, float]]:
+    return {k: {w: x / factor for w, x in each.items()} for k, each in v.sent.items()}
+
+
 def test_scaling_all_rates_scales_the_answer():
     """Replicas of a thousandth and of 1e5 requests/s: the same fleet."""
     for seed, factor in ((s, f) for s in range(12) for f in (1e-3, 1e5)):
@@ -316,7 +320,7 @@ def test_scaling_all_rates_scales_the_answer():
         }
         scaled = replace(
             p,
-            columns={c: replace(v, use=use[c]) for c, v in p.columns.items()},
+            columns={c: replace(v, use=use[c], sent=lighter(v, factor)) for c, v in p.columns.items()},
             demand=None if p.demand is None else p.demand * factor,
             pairs={key: replace(t, bytes=t.bytes / factor) for key, t in p.pairs.items()},
         )
@@ -434,3 +438,43 @@ def test_every_variable_of_the_docstring_is_in_the_model():
     families = set().union(*(fleet.build(random_fleet(seed)).model.families for seed in range(20)))
 
     assert families - {"z"} == {"n", "y", "f", "x", "rate"}
+
+
+def test_presolve_does_not_lose_the_optimum():
+    """HiGHS 1.12's aggregator stated 11 GPUs as optimal: the fleet whose one small replica is enough."""
+    columns = {
+        "wide": Column(
+            "g1",
+            12,
+            {"busy": {"w0": 0.25036698201004953, "w1": 0.3926065366699268}},
+            blocks=(("g1", 3), ("g0", 1), ("g0", 8)),
+        ),
+        "far": Column(
+            "g1",
+            11,
+            {
+                "busy": {"w0": 0.0896231913949919, "w1": 0.10045735250715955},
+                "kv": {"w0": 0.17312626378920373, "w1": 0.08258058424662525},
+            },
+            blocks=(("g1", 3), ("g0", 8)),
+            sent={"k": {"w0": 0.3371403577934035, "w1": 0.7322259742579386}},
+        ),
+        "small": Column(
+            "g0",
+            5,
+            {
+                "busy": {"w0": 0.1542911395940935, "w1": 0.31492038276903345},
+                "kv": {"w0": 0.11627605644524198, "w1": 0.35518675410544076},
+            },
+        ),
+    }
+    p = FleetProblem(
+        columns=columns,
+        stocks={"g0": Stock(3, 8), "g1": Stock(2, 4)},
+        share={"w0": 0.6004997317204048, "w1": 0.3995002682795953},
+        objective="gpus",
+        demand=2.1376585132224193,
+        links={"k": 5.578595587704544},
+    )
+
+    assert solved(p).replicas == {"small": 1}

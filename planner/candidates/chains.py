@@ -1,0 +1,194 @@
+"""Nodes that each hold some of the layers, and requests that pass several of them: the numbers for
+`solvers.placement_served`.
+
+A unit is `tp` GPUs of one node, the widest tp of the class that the model and a node allow; it holds k
+layers in a row and serves requests that enter at any of them. Of a unit with k layers: `room` requests
+whose cache fits beside k layers (embedding or LM head counted where that leaves less), kept KEPT full as
+engines admit on demand; a layer's seconds are those of the mean layer in a step of B sequences at the mean
+context, a prompt's those of the mean prompt in one step. Between units an activation takes the scale-up
+links of a node, the NICs of a zone, or the declared link of two zones, as if each pair had it for itself:
+what all flows put on it together is looked at afterwards. The engine's own seconds a step are added to
+every hop.
+
+Runtimes of this kind: Petals (arXiv:2209.01188), Helix (arXiv:2406.01566), Parallax. Rates and latencies
+are those of engines' kernels: how much slower such a runtime's are is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
+from planner.candidates.ask import Ask
+from planner.candidates.points import Mix
+from planner.candidates.unequal import Bytes, degrees, memory_lines
+from planner.cost.attention import Load
+from planner.cost.layers import ACTIVATION_BYTES
+from planner.cost.model import CostModel
+from planner.cost.reserve import default_tokens_per_step
+from planner.cost.shape import Floats, like
+from solvers.placement_served import Service
+from solvers.placement_types import Network
+
+ENGINE = "vllm"
+"""Whose kernels and memory a unit is taken to have."""
+
+KEPT = 0.8
+"""Of the cache that is filled: Helix's own setting (arXiv:2406.01566)."""
+
+MOST_UNITS = 64
+"""Larger clusters are left out: a sweep takes minutes."""
+
+BATCHES = tuple(float(2**i) for i in range(11))
+
+TOKEN_BYTES = 4.0
+"""Of a token's id, which is all that source and sink send."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """`tp` GPUs of node `node` (its index in the class)."""
+
+    node_class: str
+    node: int
+    tp: int
+
+
+@dataclass(frozen=True)
+class Posed:
+    """The service, its units in the order of its nodes, and what they were made from."""
+
+    service: Service
+    units: tuple[Unit, ...]
+    models: dict[str, CostModel]
+    token_budget: dict[str, int]
+    tp: dict[str, int]
+
+
+def pose(cluster: ResolvedCluster, ask: Ask) -> Posed | None:
+    """The numbers of all classes that serve the model; None where those have no units, or more than
+    MOST_UNITS."""
+    mix = Mix.of(ask.workload)
+    tp = {c.id: max(found) for c in cluster.classes if (found := degrees(c, ask, ENGINE))}
+    classes = [c for c in cluster.classes if c.id in tp]
+    counts = {c.id: c.gpus_per_node // tp[c.id] for c in classes}
+    if mix.steps == 0 or not 0 < sum(c.node_count * counts[c.id] for c in classes) <= MOST_UNITS:
+        return None
+    units = tuple(
+        Unit(c.id, n, tp[c.id]) for c in classes for n in range(c.node_count) for _ in range(counts[c.id])
+    )
+    models = {c.id: CostModel(ask.card, c, ENGINE, ask.precisions, ask.calibration) for c in classes}
+    budget = {c.id: default_tokens_per_step(ENGINE, c.device.memory_gb * 1e9) for c in classes}
+    layers = len(ask.card.stack)
+    memory = {
+        c.id: memory_lines(models[c.id], np.array([tp[c.id]]), ENGINE, budget[c.id], mix) for c in classes
+    }
+    room = {g: _room(m, layers) for g, m in memory.items()}
+    decode = {g: _decode(m, tp[g], mix) for g, m in models.items()}
+    prompt_s = {g: _prompt_s(m, tp[g], mix) for g, m in models.items()}
+    joined = _Joined(units, {c.id: c for c in classes}, cluster.links, models)
+    message = ACTIVATION_BYTES * ask.card.hidden
+    none = np.zeros(len(units))
+    network = Network(
+        layers=layers,
+        capacity={g: _capacity(room[g], decode[g], prompt_s[g], mix) for g in models},
+        kinds=[u.node_class for u in units],
+        link=joined.bytes_per_s / message,
+        source=none + min(c.nic_bytes_per_s for c in classes) / TOKEN_BYTES,
+        sink=none + min(c.nic_bytes_per_s for c in classes) / TOKEN_BYTES,
+    )
+    service = Service(
+        network=network,
+        room=room,
+        decode=decode,
+        prompt_s=prompt_s,
+        prompt=float(mix.new @ mix.share),
+        output=mix.steps,
+        latency=joined.latency_s,
+        from_source=none,
+        to_sink=np.array([models[u.node_class].tuning.step_s for u in units]),
+    )
+    return Posed(service, units, models, budget, tp)
+
+
+def _room(memory: Bytes, layers: int) -> tuple[float, ...]:
+    """Requests that fit beside 1, 2, … layers, as far as any does."""
+    free, found = float(memory.free.min()), list[float]()
+    for k in range(1, layers + 1):
+        left = free - k * float(memory.layer[0])
+        if left <= 0:
+            break
+        found.append(KEPT * left / (k * float(memory.cache[0])))
+    return tuple(found)
+
+
+def _decode(model: CostModel, tp: int, mix: Mix) -> list[tuple[float, float]]:
+    """(batch, seconds) of the mean layer where so many sequences get a token."""
+    batch = np.array(BATCHES)
+    none = np.zeros(len(batch))
+    load = Load(batch, none + mix.context, none, none)
+    return list(zip(BATCHES, _layer_s(model, tp, load).tolist(), strict=True))
+
+
+def _prompt_s(model: CostModel, tp: int, mix: Mix) -> float:
+    """Seconds of the mean prompt in the mean layer."""
+    new = mix.new
+    load = Load(0 * new, 0 * new, new, mix.isl - new + new / 2)
+    return float(_layer_s(model, tp, load) @ mix.share)
+
+
+def _layer_s(model: CostModel, tp: int, load: Load) -> Floats:
+    designs = like(len(load.sequences), tp)
+    seconds = np.stack([model.layers.layer_s(kind, load, designs) for kind in model.kinds], axis=1)
+    kinds, seen = model.card.kinds
+    return np.asarray(seconds @ (np.bincount(np.asarray(seen), minlength=len(kinds)) / len(seen)))
+
+
+def _capacity(
+    room: Sequence[float], decode: Sequence[tuple[float, float]], prompt_s: float, mix: Mix
+) -> tuple[float, ...]:
+    """Decode tokens/s of a unit with 1, 2, … layers where its cache is full, its prompts' time taken off."""
+    batch, seconds = np.array(decode).T
+    each = [float(np.interp(b, batch, seconds)) / max(b, 1.0) + prompt_s / mix.steps for b in room]
+    return tuple(1 / (k * s) for k, s in enumerate(each, start=1))
+
+
+class _Joined:
+    """Bytes/s and seconds between units, (units, units); no bytes/s where nothing joins them."""
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        classes: dict[str, NodeClass],
+        links: Sequence[ClusterLink],
+        models: dict[str, CostModel],
+    ) -> None:
+        size = len(units)
+        self.bytes_per_s, self.latency_s = np.zeros((size, size)), np.zeros((size, size))
+        for i, a in enumerate(units):
+            for j, b in enumerate(units):
+                if i != j:
+                    one, two = classes[a.node_class], classes[b.node_class]
+                    host = models[a.node_class].tuning.step_s
+                    speed, wait = _way(one, two, a.node == b.node and one is two, links, models)
+                    self.bytes_per_s[i, j], self.latency_s[i, j] = speed, wait + host
+
+
+def _way(
+    a: NodeClass, b: NodeClass, same_node: bool, links: Sequence[ClusterLink], models: dict[str, CostModel]
+) -> tuple[float, float]:
+    """Bytes/s and latency from one unit to another."""
+    near = np.array([1])
+    if same_node and a.scale_up_gpus >= a.gpus_per_node:
+        hop = models[a.id].links
+        start = float(hop.hop_s(np.zeros(1), near)[0])
+        return 1e9 / max(float(hop.hop_s(np.array([1e9]), near)[0]) - start, 1e-12), start
+    far = [float(m.links.hop_s(np.zeros(1), near + m.links.domain)[0]) for m in (models[a.id], models[b.id])]
+    nic = min(a.nic_bytes_per_s, b.nic_bytes_per_s)
+    link = next((x for x in links if x.joins(a, b)), None)
+    if link is not None:
+        return min(nic, link.bytes_per_s), link.latency_s + max(far)
+    return (nic if a.zone == b.zone else 0.0), max(far)
