@@ -3,20 +3,21 @@ each."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
 from pydantic import BaseModel, ValidationError
 
 from cluster_configs.resolving import resolve
-from cluster_configs.schema import Cluster, Device, NodeClass, ResolvedCluster
+from cluster_configs.schema import Cluster, ClusterLink, Device, NodeClass, ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.check.violation import Violation
 from planner.errors import InputError
 from planner.inputs.options import Options
 from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket, Workload
-from planner.plans.schema import Plan, Replica, Route
+from planner.plans.schema import Hop, Plan, Replica, Route
 
 MOST_LAYERS = 10_000
 
@@ -92,13 +93,33 @@ class Case:
 
     @cached_property
     def loads(self) -> dict[str, Load]:
-        """Load by group id."""
+        """Load by group id; of a chain group all visits to its nodes, however few layers they use."""
         found: dict[str, list[tuple[Bucket, float]]] = {name: [] for name in self.groups}
         for route in self.plan.routing:
             for name in {route.replica, route.prefill, route.decode} & found.keys():
                 if rate := self.route_rps(route):
                     found[str(name)].append((self.workload.buckets[route.bucket], rate))
+        visits: dict[str, float] = defaultdict(float)
+        for chain in self.plan.chains:
+            for hop in chain.hops:
+                visits[hop.replica] += chain.share
+        for name in visits.keys() & found.keys():
+            found[name] += [(bucket, visits[name] * rate) for bucket, rate in self.chain_load.buckets]
         return {name: Load(tuple(buckets)) for name, buckets in found.items()}
+
+    @cached_property
+    def chain_load(self) -> Load:
+        """All requests that take chains."""
+        rates = [(route.bucket, self.route_rps(route)) for route in self.plan.routing if route.chains]
+        return Load(tuple((self.workload.buckets[bucket], rate) for bucket, rate in rates if rate))
+
+    def class_of(self, hop: Hop) -> NodeClass:
+        """The class of a hop's node."""
+        return self.classes[self.groups[hop.replica].stages[0].node_class]
+
+    def link(self, a: NodeClass, b: NodeClass) -> ClusterLink | None:
+        """The declared link between two classes, by zone or by name."""
+        return next((link for link in self.cluster.links if link.joins(a, b)), None)
 
     def measured(self, replica: Replica) -> bool:
         """Whether the group rests on the user's table, says so, and states no step times of its own."""

@@ -49,7 +49,7 @@ def stage_work(card: ModelCard, replica: Replica, index: int, device: Device) ->
     params = sum((weights.layer_params(layer, card.hidden, whole) for layer in layers), weights.Parts())
     routed = sum(_routed_params(layer, card.hidden) for layer in layers)
     rate = peak(device, replica.precision.weights)
-    head = card.vocab * card.hidden if index == len(replica.stages) - 1 else 0
+    head = card.vocab * card.hidden if end == len(card.stack) else 0
     ffns_s = 2 * params.dense.low / rate + 2 * routed / peak(device, replica.precision.experts)
     return StageWork(2 * params.attention.low / rate, ffns_s, 2 * head / rate, layers, peak(device, "fp8"))
 

@@ -60,13 +60,16 @@ def violations(case: Case) -> Iterator[Violation]:
 
 
 def nodes_used(case: Case, node_class: NodeClass) -> int:
-    """Nodes of the class that the plan needs at least (exact where all sizes divide the node)."""
-    items = Items()
+    """Nodes of the class that the plan needs at least (exact where all sizes divide the node): also all those
+    that groups of chains name, for each of them stands on every one of its nodes."""
+    items, named = Items(), set[str]()
     for replica in case.plan.replicas:
         for stage in replica.stages:
             if stage.node_class == node_class.id:
                 items.add(stage, replica, node_class)
-    return _nodes(items, node_class)
+                if replica.role == "chain":
+                    named.update(stage.nodes)
+    return max(_nodes(items, node_class), len(named))
 
 
 def _nodes(items: Items, node_class: NodeClass) -> int:

@@ -25,6 +25,8 @@ def violations(case: Case) -> Iterator[Violation]:
         if step.decode_s and not at_most(step.engine_s, step.decode_s):
             text = f"the engine's share {step.engine_s:g} s exceeds the step of {step.decode_s:g} s"
             yield Violation("engine_over_step", f"{where}.step", text)
+        if replica.role == "chain":  # a request holds a place on every node of its chain: `chain_nodes`
+            continue
         yield from _batch(replica, case.loads[replica.id], f"{where}.max_batch")
         if case.card is not None:
             yield from _cache(case, case.card, replica, where)
@@ -84,30 +86,38 @@ def _cache(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterato
 
 
 def _fleet(case: Case) -> Iterator[Violation]:
-    """Predicted latencies against the stored times of all groups, and against their batches.
+    """Predicted latencies against the stored times of all groups and chains, and against their batches.
 
     A percentile of TTFT says nothing of the mean over unlike prompts, and a median may lie below a mean.
+    Latencies of chains are means, queueing included.
     """
     if not case.rps:
         return
     percentile = case.workload.slo.percentile if case.workload.rate_rps else "mean"
-    predicted, groups = case.plan.predicted, case.groups
+    predicted, chains = case.plan.predicted, case.plan.chains
+    loads = [(case.groups[name], load) for name, load in case.loads.items()]
+    known = 1.0 if percentile == "mean" else 0.0
     if percentile == "mean" or len(case.workload.buckets) == 1:
-        prefilling = [(load.rps, groups[name]) for name, load in case.loads.items()]
-        lone_s = sum(rps * g.step.prefill_s for rps, g in prefilling if g.role != "decode") / case.rps
+        times = [(load.rps, g.step.prefill_s) for g, load in loads if g.role not in ("decode", "chain")]
+        times += [(case.chain_load.rps * chain.share, known * chain.ttft_s) for chain in chains]
+        lone_s = sum(rps * seconds for rps, seconds in times) / case.rps
         yield from _not_below("ttft_ms", predicted.ttft_ms.value, 1e3 * lone_s, "a mean prompt alone takes")
     decoding = [
-        (sum(rate for bucket, rate in load.buckets if bucket.osl > 1), groups[name])
-        for name, load in case.loads.items()
-        if groups[name].role != "prefill"
+        (_decoding_rps(load), g.step.decode_s) for g, load in loads if g.role not in ("prefill", "chain")
     ]
+    decoding += [(_decoding_rps(case.chain_load) * chain.share, known * chain.tpot_s) for chain in chains]
     rate = sum(rate for rate, _ in decoding)
     if rate and percentile != "p50":
-        step_ms = 1e3 * sum(rate * group.step.decode_s for rate, group in decoding) / rate
+        step_ms = 1e3 * sum(rate * seconds for rate, seconds in decoding) / rate
         yield from _not_below("tpot_ms", predicted.tpot_ms.value, step_ms, "decode steps alone take")
     alike = len({bucket.osl for bucket in case.workload.buckets}) == 1 or len(decoding) == 1
-    if percentile == "mean" and alike:
+    if percentile == "mean" and alike and not chains:
         yield from _all_in_flight(case)
+
+
+def _decoding_rps(load: Load) -> float:
+    """Requests/s that have a token to decode after their first."""
+    return sum(rate for bucket, rate in load.buckets if bucket.osl > 1)
 
 
 def _not_below(name: str, value_ms: float, floor_ms: float, what: str) -> Iterator[Violation]:

@@ -29,15 +29,15 @@ def violations(case: Case) -> Iterator[Violation]:
         used = replica.precision
         known = {used.weights, used.experts} <= WEIGHT_BYTES.keys() and used.kv in KV_BYTES
         if known and case.loads[replica.id].rps and not case.measured(replica):
-            yield from _Group(case, case.card, replica).violations(f"replicas[{index}]")
+            floors = Floors(case, case.card, replica, case.loads[replica.id])
+            yield from floors.violations(f"replicas[{index}]")
 
 
-class _Group:
-    """The floors of one group of replicas at its load."""
+class Floors:
+    """The floors of one group of replicas at a load."""
 
-    def __init__(self, case: Case, card: ModelCard, replica: Replica) -> None:
-        self.case, self.card, self.replica = case, card, replica
-        self.load = case.loads[replica.id]
+    def __init__(self, case: Case, card: ModelCard, replica: Replica, load: Load) -> None:
+        self.case, self.card, self.replica, self.load = case, card, replica, load
         self.devices = [case.classes[stage.node_class].device for stage in replica.stages]
         self.work = [stage_work(card, replica, i, device) for i, device in enumerate(self.devices)]
 
@@ -54,15 +54,22 @@ class _Group:
             if not at_most(floor, step.prefill_s, MODEL):
                 text = f"{step.prefill_s:.4g} s, physics needs {floor:.4g} s"
                 yield Violation("prefill_below_roofline", f"{where}.step.prefill_s", text)
-        if not at_most(self.busy(), 1.0, MODEL):
+        # the hops of chains use a part of a group's layers, each another one: `chain_nodes` adds them up
+        if role != "chain" and not at_most(self.busy(), 1.0, MODEL):
             text = f"its requests need {self.busy():.4g} times the peak FLOP/s of its busiest stage"
             yield Violation("rate_above_roofline", where, text)
 
     def decode_floor_s(self) -> float:
         """Least seconds of one decode step: a micro-batch passes all stages, each at least its bytes or its
         FLOPs."""
+        replica = self.replica
+        if replica.role == "chain":  # stated for a full batch, whatever the load
+            return self.step_floor_s(replica.max_batch)
+        return self.step_floor_s(sequences(self.case, replica, self.load) / replica.count / replica.pp)
+
+    def step_floor_s(self, batch: float) -> float:
+        """The same for a micro-batch of `batch` sequences."""
         replica, total = self.replica, 0.0
-        batch = sequences(self.case, replica, self.load) / replica.count / replica.pp
         for index, (stage, device, work) in enumerate(
             zip(replica.stages, self.devices, self.work, strict=True)
         ):

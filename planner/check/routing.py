@@ -1,4 +1,5 @@
-"""Where requests go: every bucket is served whole, by groups that exist, in the roles they have."""
+"""Where requests go: every bucket is served whole, by groups that exist, in the roles they have, or by the
+chains."""
 
 from __future__ import annotations
 
@@ -7,8 +8,6 @@ from collections.abc import Iterator
 from planner.check.case import Case
 from planner.check.violation import EXACT, Violation, same
 from planner.plans.schema import Replica, Route
-
-ALONE = ("mixed", "chain")
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -27,12 +26,13 @@ def violations(case: Case) -> Iterator[Violation]:
 
 
 def _ends(case: Case, route: Route, where: str) -> Iterator[Violation]:
-    """Either one group that does both phases, or one for each."""
-    named = (route.replica is not None, route.prefill is not None, route.decode is not None)
-    if named not in ((True, False, False), (False, True, True)):
-        yield Violation("route_ends", where, "needs either `replica`, or `prefill` and `decode`")
+    """Either one group that does both phases, or one for each, or the chains."""
+    named = (route.replica is not None, route.prefill is not None, route.decode is not None, route.chains)
+    if named not in ((True, False, False, False), (False, True, True, False), (False, False, False, True)):
+        text = "needs either `replica`, or `prefill` and `decode`, or `chains`"
+        yield Violation("route_ends", where, text)
     for field, name, roles in (
-        ("replica", route.replica, ALONE),
+        ("replica", route.replica, ("mixed",)),
         ("prefill", route.prefill, ("prefill",)),
         ("decode", route.decode, ("decode",)),
     ):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from planner.check import (
     budgets,
+    chain_nodes,
+    chains,
     idle,
     measured,
     memory,
@@ -36,6 +38,7 @@ class Rule:
 SHAPE = (
     Rule("structure", "layers covered once, splits multiply out, engine rules hold", structure.violations),
     Rule("routing", "shares add up to one, groups exist and have the right roles", routing.violations),
+    Rule("chains", "nodes of a chain run every layer once and reach one another", chains.violations),
 )
 """Rules without which the others make no sense."""
 
@@ -44,10 +47,11 @@ RULES = (
     Rule("memory", "weights, KV cache, activations and reserve fit every GPU", memory.violations),
     Rule("packing", "all replicas fit on their nodes and scale-up domains at once", packing.violations),
     Rule("idle", "no GPU idles without a warning and its reason", idle.violations),
-    Rule("transfer", "KV and activation flows fit NICs and zone links", transfer.violations),
+    Rule("transfer", "KV and activation flows fit NICs and links", transfer.violations),
     Rule(
         "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations
     ),
+    Rule("nodes", "nodes of chains have the time, places and cache for them", chain_nodes.violations),
     Rule("measured", "rates, GPUs and watts of measured groups are those of the table", measured.violations),
     Rule("roofline", "no step time is below bytes / peak bandwidth or FLOPs / peak", roofline.violations),
     Rule("totals", "tokens, money and energy follow from rates, nodes and watts", totals.violations),

@@ -23,7 +23,7 @@ from planner.check.violation import Violation
 from planner.plans.schema import Replica
 
 REDUNDANT_SHARE = 1 / 8  # of experts, that engines add as copies to fill the ranks
-KNOWN_ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp", "measured")
+KNOWN_ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp", "chains", "measured")
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -37,10 +37,10 @@ def violations(case: Case) -> Iterator[Violation]:
     for index, replica in enumerate(case.plan.replicas):
         where = f"replicas[{index}]"
         yield from _stages(case, replica, where)
-        yield from _split(replica, where)
+        yield from _split(case, replica, where)
         yield from _names(case, replica, where)
         if case.card is not None:
-            yield from _layers(case.card, replica, where)
+            yield from (_interval if replica.role == "chain" else _layers)(case.card, replica, where)
             if case.card.stack and replica.engine != "llama.cpp" and not case.measured(replica):
                 yield from _heads(case.card, replica, where)
                 yield from _experts(case, case.card, replica, where)
@@ -78,8 +78,8 @@ def _stages(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
             yield Violation("duplicate_node", f"{place}.nodes", "a node is named twice")
 
 
-def _split(replica: Replica, where: str) -> Iterator[Violation]:
-    """tp * attn_dp * cp = moe_tp * ep = GPUs of one stage, the same in all."""
+def _split(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
+    """tp * attn_dp * cp = moe_tp * ep = GPUs of one stage, the same in all; or, said aloud, of the widest."""
     attention = replica.tp * replica.attn_dp * replica.cp
     experts = replica.moe_tp * replica.ep
     if attention != experts:
@@ -90,13 +90,20 @@ def _split(replica: Replica, where: str) -> Iterator[Violation]:
         if stage.gpus != stage.tp * replica.attn_dp * replica.cp:
             text = f"{stage.gpus} GPUs, but tp·attn_dp·cp = {stage.tp * replica.attn_dp * replica.cp}"
             yield Violation("stage_gpus", f"{place}.gpus", text)
-        if stage.tp != replica.tp:
-            yield Violation("stage_tp", f"{place}.tp", f"tp {stage.tp} in a replica of tp {replica.tp}")
+        if stage.tp != replica.tp and not case.has_warning("uneven_tp"):
+            text = f"tp {stage.tp} in a replica of tp {replica.tp}, without the warning `uneven_tp`"
+            yield Violation("stage_tp", f"{place}.tp", text)
+    widest = max((stage.tp for stage in replica.stages), default=replica.tp)
+    if widest != replica.tp and case.has_warning("uneven_tp"):
+        yield Violation("stage_tp", f"{where}.tp", f"tp {replica.tp}, its widest stage has {widest}")
 
 
 def _names(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
     """Engine and precisions are known, and are those asked for."""
     asked = case.options.engine
+    if (replica.engine == "chains") != (replica.role == "chain"):
+        text = f"{replica.engine} for the role {replica.role}: chains run on `chains`, and it runs only them"
+        yield Violation("wrong_engine", f"{where}.engine", text)
     if replica.engine not in KNOWN_ENGINES or (asked != "any" and replica.engine not in (asked, "measured")):
         yield Violation("wrong_engine", f"{where}.engine", f"{replica.engine}, asked for {asked}")
     if replica.engine == "measured" and not case.measured(replica):
@@ -149,9 +156,26 @@ def _layers(card: ModelCard, replica: Replica, where: str) -> Iterator[Violation
         yield Violation("layers_not_covered", f"{where}.stages", text)
 
 
+def _interval(card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
+    """A group of chains holds some of the layers; `chains` sees that each runs once in every chain."""
+    for number, stage in enumerate(replica.stages):
+        first, end = stage.layers
+        place, text = f"{where}.stages[{number}].layers", f"[{first}, {end})"
+        if end <= first:
+            yield Violation("layers_empty", place, f"{text} holds no layer")
+        if first < 0 or end > len(card.stack):
+            yield Violation("layers_outside", place, f"{text}, {card.name} has {len(card.stack)}")
+
+
 def _heads(card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
-    """tp divides the heads of every mixer and the width of every dense FFN."""
-    tp = replica.tp
+    """The tp of every stage divides the heads of every mixer and the width of every dense FFN."""
+    for tp in sorted({replica.tp, *(stage.tp for stage in replica.stages)}):
+        yield from _divided(card, tp, where)
+    if replica.cp > 1 and not any(isinstance(m, Attention | Mla) for m in card.mixers.values()):
+        yield Violation("cp_without_cache", f"{where}.cp", "context parallel needs a KV cache")
+
+
+def _divided(card: ModelCard, tp: int, where: str) -> Iterator[Violation]:
     for name, mixer in card.mixers.items():
         bad = any(count % tp for count in _head_counts(mixer))
         if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
@@ -163,8 +187,6 @@ def _heads(card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]
     for name, ffn in card.ffns.items():
         if isinstance(ffn, DenseFfn) and ffn.inner % tp:
             yield Violation("ffn_not_divisible", f"{where}.tp", f"width {ffn.inner} of {name} by tp {tp}")
-    if replica.cp > 1 and not any(isinstance(m, Attention | Mla) for m in card.mixers.values()):
-        yield Violation("cp_without_cache", f"{where}.cp", "context parallel needs a KV cache")
 
 
 def _head_counts(mixer: Mixer) -> list[int]:
@@ -182,6 +204,10 @@ def _experts(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
         if slots > ffn.experts * (1 + REDUNDANT_SHARE) and case.plan.experts is None:
             text = f"{ffn.experts} experts of {name} don't divide by ep {replica.ep}"
             yield Violation("experts_not_divisible", f"{where}.ep", text)
-        if ffn.inner % replica.moe_tp:
-            text = f"expert width {ffn.inner} of {name} doesn't divide by moe_tp {replica.moe_tp}"
-            yield Violation("experts_not_divisible", f"{where}.moe_tp", text)
+        for gpus in sorted({replica.moe_tp * replica.ep, *(stage.gpus for stage in replica.stages)}):
+            moe_tp, rest = divmod(gpus, replica.ep)
+            if rest or ffn.inner % max(moe_tp, 1):
+                text = (
+                    f"expert width {ffn.inner} of {name} doesn't divide by {gpus} GPUs over ep {replica.ep}"
+                )
+                yield Violation("experts_not_divisible", f"{where}.moe_tp", text)

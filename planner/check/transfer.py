@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.check import kv
-from planner.check.case import Case
+from planner.check.case import Case, Load
 from planner.check.violation import MODEL, Violation, at_most
 from planner.plans.schema import Replica, Route
 
@@ -37,7 +37,8 @@ def violations(case: Case) -> Iterator[Violation]:
         yield from _ports(case, name, flow, "sends")
     for name, flow in flows.received.items():
         yield from _ports(case, name, flow, "receives")
-    _add_hops(case, flows)
+    yield from _stages(case, flows)
+    yield from _hops(case, flows)
     yield from _links(case, flows)
 
 
@@ -91,16 +92,49 @@ def _ports(case: Case, name: str, flow: float, word: str) -> Iterator[Violation]
         yield Violation("nic_over", f"replicas.{name}", text)
 
 
-def _add_hops(case: Case, flows: Flows) -> None:
-    """Adds the activations that pass from stage to stage of other classes."""
+def _activations(case: Case, load: Load, role: str = "mixed") -> float:
+    """Bytes/s of hidden states from one stage to the next: of each new prompt token and each step's token."""
+    if case.card is None:
+        return 0.0
+    prompts = 0.0 if role == "decode" else load.rps * load.prompt * (1 - case.workload.prefix_hit)
+    answers = 0.0 if role == "prefill" else load.decode_tok_per_s
+    return (prompts + answers) * case.card.hidden * ACTIVATION_BYTES
+
+
+def _stages(case: Case, flows: Flows) -> Iterator[Violation]:
+    """Adds the activations that pass from stage to stage of other classes. They take the NICs of both."""
     for name, group in case.groups.items():
-        load, hit = case.loads[name], case.workload.prefix_hit
-        prompts = 0.0 if group.role == "decode" else load.rps * load.prompt * (1 - hit)
-        answers = 0.0 if group.role == "prefill" else load.decode_tok_per_s
-        for first, second in pairwise(group.stages):
-            if first.node_class != second.node_class and case.card is not None:
-                flow = (prompts + answers) * case.card.hidden * ACTIVATION_BYTES
-                flows.between[first.node_class, second.node_class] += flow
+        flow = _activations(case, case.loads[name], group.role)
+        for number, (first, second) in enumerate(pairwise(group.stages)):
+            if first.node_class == second.node_class:
+                continue
+            flows.between[first.node_class, second.node_class] += flow
+            for stage in (first, second):
+                ports = group.count * stage.gpus * case.classes[stage.node_class].nic_bytes_per_s
+                where = f"replicas.{name}.stages[{number}]"
+                yield from _activation_ports(flow, ports, where, f"NICs of {stage.node_class}")
+
+
+def _hops(case: Case, flows: Flows) -> Iterator[Violation]:
+    """Adds the activations that pass from node to node of the chains, within each node's NICs."""
+    flow = _activations(case, case.chain_load)
+    ends: dict[tuple[str, str, str], float] = defaultdict(float)
+    for chain in case.plan.chains:
+        for first, second in pairwise(chain.hops):
+            a, b = case.class_of(first), case.class_of(second)
+            flows.between[a.id, b.id] += chain.share * flow
+            if not (a.id == b.id and one_domain(a)):
+                ends[a.id, first.node, "out of"] += chain.share * flow
+                ends[b.id, second.node, "into"] += chain.share * flow
+    for (name, node, way), own in ends.items():
+        ports = case.classes[name].nic_bytes_per_s * case.classes[name].gpus_per_node
+        yield from _activation_ports(own, ports, f"node {node}", f"NICs {way} {node}")
+
+
+def _activation_ports(flow: float, ports: float, where: str, what: str) -> Iterator[Violation]:
+    if not at_most(flow, ports, MODEL):
+        text = f"{flow / GIGA:.4g} GB/s of activations over {what} of {ports / GIGA:.4g} GB/s"
+        yield Violation("nic_over", where, text)
 
 
 def _links(case: Case, flows: Flows) -> Iterator[Violation]:
@@ -108,7 +142,7 @@ def _links(case: Case, flows: Flows) -> Iterator[Violation]:
     load: dict[tuple[ClusterLink, str], float] = defaultdict(float)
     for (source, target), flow in flows.between.items():
         a, b = case.classes[source], case.classes[target]
-        link = _link(case, a, b)
+        link = case.link(a, b)
         if link is not None:
             load[link, "up" if (a.zone, a.id) <= (b.zone, b.id) else "down"] += flow
         elif a.zone != b.zone and flow:
@@ -119,9 +153,3 @@ def _links(case: Case, flows: Flows) -> Iterator[Violation]:
             name, limit = " - ".join(link.between), link.bytes_per_s / GIGA
             text = f"{flow / GIGA:.4g} GB/s over the link {name} of {limit:.4g} GB/s"
             yield Violation("link_over", "problem.cluster.links", text)
-
-
-def _link(case: Case, a: NodeClass, b: NodeClass) -> ClusterLink | None:
-    """The link between two classes, by zone or by name."""
-    ends = ({a.zone, b.zone}, {a.id, b.id}, {a.id, b.zone}, {a.zone, b.id})
-    return next((link for link in case.cluster.links if set(link.between) in ends), None)

@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Split:
-    """How many ways a stage is cut: `tp` within a rank, `gpus` in all, `experts` = moe_tp * ep."""
+    """How many ways a stage is cut: `tp` within a rank, `gpus` in all, `experts` = moe_tp * ep there."""
 
     tp: int
     gpus: int
@@ -76,16 +76,16 @@ class Parts:
 def stage_bytes(card: ModelCard, replica: Replica, index: int) -> Parts:
     """Bytes of weights on one GPU of stage `index`, by kind."""
     stage, used = replica.stages[index], replica.precision
-    split = Split(stage.tp, stage.gpus, replica.moe_tp * replica.ep)
+    split = Split(stage.tp, stage.gpus, stage.gpus)
     stack = card.stack[stage.layers[0] : stage.layers[1]]
     parts = sum((_in_bytes(layer_params(n, card.hidden, split), card, used, n) for n in stack), Parts())
-    ends = end_params(card, split, stage.layers[0] == 0, index == len(replica.stages) - 1)
+    ends = end_params(card, split, stage.layers[0] == 0, stage.layers[1] == len(card.stack))
     return parts + _in_bytes(ends, card, used, Layer(None, None))
 
 
 def end_params(card: ModelCard, split: Split, first: bool, last: bool) -> Parts:
-    """Parameters on one GPU outside the layers: the first stage embeds, the last has the LM head and MTP
-    layers."""
+    """Parameters on one GPU outside the layers: who runs the first embeds, who runs the last has the LM head
+    and MTP layers."""
     table = float(card.vocab * card.hidden)
     spread = Span(table / split.gpus, table)
     parts = Parts(embedding=spread) if first else Parts()

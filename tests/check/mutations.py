@@ -23,6 +23,13 @@ class Mutation:
     codes: frozenset[str]
     change: Change
 
+    def applied(self, d: Document, seed: str) -> bool:
+        """Whether the document has such a place, now broken."""
+        try:
+            return self.change(d, Random(f"{self.name} {seed}")) is not False
+        except NotThereError:
+            return False
+
 
 BREAKING: list[Mutation] = []
 
@@ -37,10 +44,16 @@ def breaks(*codes: str) -> Callable[[Change], Change]:
     return register
 
 
+class NotThereError(Exception):
+    """The plan has nothing of the kind that a mutation breaks."""
+
+
 def group(d: Document, rng: Random, *roles: str) -> Any:
-    """A random group, of one of `roles` where given; None where there is none."""
+    """A random group, of one of `roles` where given."""
     fitting = [r for r in d["replicas"] if not roles or r["role"] in roles]
-    return rng.choice(fitting) if fitting else None
+    if not fitting:
+        raise NotThereError
+    return rng.choice(fitting)
 
 
 def scale(holder: Document, key: str, rng: Random, low: float, high: float) -> None:
@@ -135,7 +148,8 @@ def fewer_cached_tokens_than_the_load(d: Document, rng: Random) -> None:
 
 @breaks("layers_gap", "layers_overlap", "layers_not_covered")
 def moved_layer_boundary(d: Document, rng: Random) -> None:
-    rng.choice(group(d, rng)["stages"])["layers"][rng.randint(0, 1)] += rng.choice([-2, -1, 1, 2])
+    replica = group(d, rng, "mixed", "prefill", "decode")
+    rng.choice(replica["stages"])["layers"][rng.randint(0, 1)] += rng.choice([-2, -1, 1, 2])
 
 
 @breaks("layers_gap", "layers_overlap")
@@ -218,7 +232,7 @@ def stage_on_no_node(d: Document, rng: Random) -> None:
 
 @breaks("wrong_device")
 def device_that_the_class_has_not(d: Document, rng: Random) -> None:
-    rng.choice(group(d, rng)["stages"])["device"] = "t4"
+    rng.choice(group(d, rng)["stages"])["device"] = "h20"
 
 
 @breaks("unknown_precision")
@@ -282,10 +296,13 @@ def fewer_nodes_in_the_cluster(d: Document, rng: Random) -> None:
 
 
 @breaks("gpus_double_booked", "no_packing", "tp_across_domains")
-def smaller_nodes(d: Document, rng: Random) -> None:
+def smaller_nodes(d: Document, rng: Random) -> bool | None:
+    if all(node.get("gpus_per_node") == 1 for node in d["problem"]["cluster"]["nodes"]):
+        return False
     for node in d["problem"]["cluster"]["nodes"]:
         node["gpus_per_node"] = 1
         node["scale_up_gpus"] = 1
+    return None
 
 
 @breaks("no_packing", "tp_across_domains", "gpus_double_booked")
@@ -307,7 +324,7 @@ def idle_gpus_not_told(d: Document, rng: Random) -> bool | None:
     return None
 
 
-@breaks("idle_not_told")
+@breaks("idle_not_told", "chain_count")
 def a_replica_fewer(d: Document, rng: Random) -> bool | None:
     several = [r for r in d["replicas"] if r["count"] > 1]
     if not several or d["proof"]["sense"] == "min":
@@ -365,7 +382,9 @@ def pair_turned_round(d: Document, rng: Random) -> bool | None:
 @breaks("route_ends")
 def route_to_a_group_and_to_a_pair(d: Document, rng: Random) -> None:
     route = rng.choice(d["routing"])
-    if route["replica"]:
+    if route["chains"]:
+        route["replica"] = d["replicas"][0]["id"]
+    elif route["replica"]:
         route["prefill"] = route["replica"]
     else:
         route["replica"] = route["prefill"]
@@ -373,10 +392,7 @@ def route_to_a_group_and_to_a_pair(d: Document, rng: Random) -> None:
 
 @breaks("pair_disagrees")
 def pair_of_two_engines(d: Document, rng: Random) -> bool | None:
-    replica = group(d, rng, "prefill", "decode")
-    if replica is None:
-        return False
-    replica["engine"] = "sglang"
+    group(d, rng, "prefill", "decode")["engine"] = "sglang"
     return None
 
 
@@ -622,7 +638,7 @@ def load_that_is_none(d: Document, rng: Random) -> None:
     rng.choice(d["problem"]["workload"]["buckets"])[rng.choice(["isl", "osl", "share"])] = rng.choice([0, -1])
 
 
-@breaks("layers_not_covered")
+@breaks("layers_not_covered", "chain_not_covered")
 def deeper_model(d: Document, rng: Random) -> None:
     d["problem"]["model"]["layers"][-1]["times"] += rng.randint(1, 9)
 

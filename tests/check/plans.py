@@ -52,6 +52,7 @@ class Scene:
     buckets: Sequence[tuple[int, int, float]]
     options: dict[str, Any]
     rate_rps: float | None = None
+    tpot_ms: float = 60.0
 
     @property
     def card(self) -> ModelCard:
@@ -122,9 +123,14 @@ def kv_per_token(scene: Scene, spec: Spec, index: int) -> float:
     """Cache bytes a token takes of one GPU of the stage (models whose layers all cache alike)."""
     card = scene.card
     first, end = stage_layers(scene, spec)[index]
-    whole = kv_cache.kv_bytes_per_token_full(card, card.weights.kv)
+    whole = kv_bytes_full(card)
     shards = min(spec.tp, kv_cache.kv_shards(card.stack[0].mixer))
     return whole * (end - first) / len(card.stack) / shards
+
+
+def kv_bytes_full(card: ModelCard) -> float:
+    """Cache bytes of a token in all layers, unsplit."""
+    return float(kv_cache.kv_bytes_per_token_full(card, card.weights.kv))
 
 
 def times(scene: Scene, spec: Spec) -> Times:
@@ -266,7 +272,7 @@ def problem(scene: Scene) -> dict[str, Any]:
     workload: dict[str, Any] = {
         "name": "test",
         "buckets": [{"isl": isl, "osl": osl, "share": share} for isl, osl, share in scene.buckets],
-        "slo": {"ttft_ms": 3000.0, "tpot_ms": 60.0, "percentile": "mean"},
+        "slo": {"ttft_ms": 3000.0, "tpot_ms": scene.tpot_ms, "percentile": "mean"},
     }
     if scene.rate_rps is not None:
         workload["rate_rps"] = scene.rate_rps
@@ -303,7 +309,6 @@ def predicted(
     ways: Sequence[tuple[float, list[Spec]]],
 ) -> dict[str, Any]:
     rps = sum(rate for rate, _ in ways)
-    out = rps * scene.osl
     ttft_s = (
         sum(rate * (times(scene, group[0]).ttft_s + 0.05 * (len(group) - 1)) for rate, group in ways) / rps
     )
@@ -311,13 +316,22 @@ def predicted(
     watts = sum(group["count"] * group["watts"] for group in groups)
     prices = {node["name"]: node["price_usd_per_hour"] for node in scene.cluster["nodes"]}
     usd = sum(prices[name] * nodes for name, nodes in nodes_in_use(scene, specs).items())
+    busy = max(group["utilisation"] for group in groups)
+    return predicted_of(scene, rps, ttft_s, tpot_s, watts=watts, usd=usd, utilisation=busy)
+
+
+def predicted_of(
+    scene: Scene, rps: float, ttft_s: float, tpot_s: float, *, watts: float, usd: float, utilisation: float
+) -> dict[str, Any]:
+    """All figures that follow from these."""
+    out = rps * scene.osl
     return {
         "out_tok_per_s": band(out),
         "total_tok_per_s": band(rps * (scene.isl + scene.osl)),
         "rps": band(rps),
         "ttft_ms": band(1e3 * ttft_s),
         "tpot_ms": band(1e3 * tpot_s),
-        "utilisation": band(max(group["utilisation"] for group in groups)),
+        "utilisation": band(utilisation),
         "usd_per_hour": band(usd),
         "usd_per_mtok": band(usd / (out * 3600 / 1e6)),
         "watts": band(watts),

@@ -86,12 +86,18 @@ def test_mla_keeps_one_latent_a_token_on_every_rank() -> None:
     assert kv.sequence_bytes(card, eight, eight.stages[0], 1) == 61 * 576 * 2
 
 
+def floors(case: Case) -> roofline.Floors:
+    """Of the first group."""
+    assert case.card is not None
+    group = case.plan.replicas[0]
+    return roofline.Floors(case, case.card, group, case.loads[group.id])
+
+
 def test_an_8b_model_decodes_no_faster_than_its_weights_are_read() -> None:
     """(8.03e9 - 0.525e9 embedding) parameters x 2 bytes / 3.35 TB/s = 4.48 ms, and the cache on top."""
     case = open_case(dense())
     assert isinstance(case, Case)
-    assert case.card is not None
-    group = roofline._Group(case, case.card, case.plan.replicas[0])
+    group = floors(case)
     read_s = 2 * (8.03e9 - 0.525e9) / 3.35e12
 
     assert read_s < group.decode_floor_s() < case.plan.replicas[0].step.decode_s
@@ -101,8 +107,7 @@ def test_a_mean_prompt_prefills_no_faster_than_peak() -> None:
     """(8.03 - 2 x 0.525)e9 parameters x 2 x 1,792 tokens / 989 TFLOP/s = 25.3 ms, attention apart."""
     case = open_case(dense())
     assert isinstance(case, Case)
-    assert case.card is not None
-    group = roofline._Group(case, case.card, case.plan.replicas[0])
+    group = floors(case)
 
     assert group.prefill_floor_s() == pytest.approx(25.3e-3, rel=0.03)
 
