@@ -23,6 +23,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "vendor": ("The vendor's planner on its own jobs", ["benchmarks.vendor", "--markdown"]),
     "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
+    "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "older": ("Older and other hardware", ["benchmarks.older_hardware"]),
     "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
