@@ -11,7 +11,18 @@ from typing import Any
 from model_zoo import parameters
 from model_zoo.schema import WEIGHT_BYTES
 from planner.plans.schema import Plan
-from tests.check.plans import EFFICIENCY, ENGINE_S, Scene, kv_bytes_full, predicted_of, problem, proof
+from tests.check import plans
+from tests.check.plans import (
+    EFFICIENCY,
+    ENGINE_S,
+    Scene,
+    Spec,
+    kv_bytes_full,
+    predicted_of,
+    problem,
+    proof,
+    times,
+)
 
 WAITING = 1.4
 """Latencies with queueing over those alone."""
@@ -42,6 +53,7 @@ class Net:
     scene: Scene
     held: Sequence[Held]
     ways: Sequence[tuple[float, Way]]
+    whole: Sequence[Spec] = ()  # groups beside the chains that serve the model alone
 
     def group(self, name: str) -> Held:
         return next(held for held in self.held if held.id == name)
@@ -174,10 +186,14 @@ def replica(net: Net, held: Held) -> dict[str, Any]:
 
 
 def make(net: Net) -> Plan:
-    """The plan in which all requests take the chains."""
-    scene, rps = net.scene, rate(net)
+    """The plan in which all requests take the chains, but for those that whole replicas can serve."""
+    scene, alone = net.scene, [(spec, times(net.scene, spec)) for spec in net.whole]
+    own = rate(net)
+    rps = own + sum(spec.count * each.rps for spec, each in alone)
     groups = [replica(net, held) for held in net.held]
-    means = [(share, *latencies(net, way)) for share, way in net.ways]
+    groups += [plans.replica(scene, spec, BUSY / 0.8) for spec in net.whole]
+    means = [(share * own / rps, *latencies(net, way)) for share, way in net.ways]
+    means += [(spec.count * each.rps / rps, each.ttft_s, each.tpot_s) for spec, each in alone]
     figures = predicted_of(
         scene,
         rps,
@@ -199,13 +215,19 @@ def make(net: Net) -> Plan:
         }
         for share, way in net.ways
     ]
+    ends = [(own / rps, {"chains": True})]
+    ends += [(spec.count * each.rps / rps, {"replica": spec.id}) for spec, each in alone]
     return Plan.model_validate(
         {
             "meshwright_version": "0.1.0",
             "schema_version": 1,
             "problem": problem(scene),
             "replicas": groups,
-            "routing": [{"bucket": i, "share": 1.0, "chains": True} for i in range(len(scene.buckets))],
+            "routing": [
+                {"bucket": bucket, "share": share, **end}
+                for bucket in range(len(scene.buckets))
+                for share, end in ends
+            ],
             "chains": chains,
             "predicted": figures,
             "proof": proof(rps, "max"),
@@ -268,4 +290,14 @@ def twelve() -> Plan:
     return make(Net(scene, held, ways))
 
 
-CHAINS = {"three": three, "twelve": twelve}
+def beside() -> Plan:
+    """Chains as in `three`, and an H100 that serves the model alone."""
+    nodes = [("l", "l4", 1, 1, "a"), ("r", "rtx-4090", 1, 1, "b"), ("h", "h100-sxm", 1, 1, "a")]
+    options = {"objective": "throughput", "gap": 0.01}
+    scene = Scene(cluster(nodes), "llama-3.1-8b", [(512, 128, 1.0)], options, tpot_ms=120.0)
+    held = [Held("c1", "l", (0,), (0, 16)), Held("c2", "r", (0,), (16, 32))]
+    ways = [(1.0, [("c1", 0, (0, 16)), ("c2", 0, (16, 32))])]
+    return make(Net(scene, held, ways, [Spec("r1", ["h"], batch=8)]))
+
+
+CHAINS = {"three": three, "twelve": twelve, "beside": beside}
