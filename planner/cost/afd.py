@@ -1,0 +1,408 @@
+"""Seconds, watts and memory of decode replicas whose attention and FFNs stand on different GPUs
+(attention-FFN disaggregation, AFD): each block by the cost model of its class, and messages between them.
+
+The attention block has attn_dp ranks of tp GPUs: attention weights, KV cache, embedding, LM head, sampling.
+The FFN block has moe_tp * ep GPUs: experts divided by both, what every token passes (dense layers, shared
+experts, routers) by moe_tp and repeated ep times; a dense model has ep = 1. Prompts come from prefill
+replicas, their cache goes to the attention block. A **layout** is one such replica; a design names one by its
+index.
+
+A step decodes b sequences on each of r = attn_dp ranks, in m micro-batches that take turns. Of a layer and a
+micro-batch
+
+    A     the mixer of b/m sequences on one rank
+    F     the FFN of r*b/m tokens on its block, with what its GPUs exchange inside a scale-up domain
+    D, C  tokens sent to the FFN block (dispatch), results sent back (combine): each way runs by itself
+
+and each of the four is one resource that serves a micro-batch at a time, in order of layers, then of
+micro-batches; the LM head stands after the last layer, on A. The step is what this line takes (`line_s`), and
+the engine's own seconds. With n equal layers, L = A + F + D + C and B = max(A, F, D, C), that is
+
+    (n - 1) * max(L, m*B)   every layer: one micro-batch's way, or all m on the busiest
+    + L + (m - 1)*B         the last layer, and the line drains
+
+and m = 1 is plain turns. Of MICRO_BATCHES the m with the shortest step is taken, at most one a sequence.
+
+Messages have 16 bits a value, 8 towards experts that are divided (as in `Layers`). Each attention GPU sends
+an equal part of its rank's tokens, each FFN GPU takes an equal part of all: the slower side, and a declared
+link between the classes, set the time. A token goes once to each scale-up domain of the FFN block that holds
+one of its top_k experts, N*(1 - (1 - 1/N)^k) of N on average, and inside it on to them (that is in F). Where
+both blocks are of one class and fit in one domain its links carry all; else the NICs.
+
+Source: the line of micro-batches is MegaScale-Infer's (arXiv:2504.02263, m*F >= 2*(F + D) where A = F); see
+also Step-3 (arXiv:2507.19427). Draining, unlike layers and the engine are ours. Error: unknown, no run of
+such a replica is among our measurements (docs/afd.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_configs.schema import ClusterLink, NodeClass
+from model_zoo.schema import DenseFfn, Layer, ModelCard, MoeFfn
+from planner.cost.attention import Load
+from planner.cost.bands import WIDE
+from planner.cost.calibration import Calibration
+from planner.cost.layers import ACTIVATION_BYTES
+from planner.cost.memory import Memory, device_bytes, room_by_stage
+from planner.cost.model import CostModel
+from planner.cost.power import activity_watts
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging
+
+Bools = NDArray[np.bool_]
+
+MICRO_BATCHES = (1, 2, 3, 4)
+"""Tried in every step: where A = F, 2 hide no message and 3 those of half that time (MegaScale-Infer)."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """attn_dp ranks of tp GPUs of class `attention`; moe_tp * ep GPUs of class `ffn`."""
+
+    attention: str
+    ffn: str
+    tp: int
+    attn_dp: int
+    moe_tp: int
+    ep: int
+
+    @property
+    def attention_gpus(self) -> int:
+        return self.tp * self.attn_dp
+
+    @property
+    def ffn_gpus(self) -> int:
+        return self.moe_tp * self.ep
+
+    @property
+    def gpus(self) -> int:
+        return self.attention_gpus + self.ffn_gpus
+
+    def gpus_on(self, node_class: str) -> int:
+        """GPUs of a class."""
+        return self.attention_gpus * (node_class == self.attention) + self.ffn_gpus * (node_class == self.ffn)
+
+    def __str__(self) -> str:
+        """Both blocks, each with what is not 1: "h20 tp2 dp4 | h100-sxm ep8"."""
+        sides = [
+            (self.attention, (("tp", self.tp), ("dp", self.attn_dp))),
+            (self.ffn, (("tp", self.moe_tp), ("ep", self.ep))),
+        ]
+        return " | ".join(" ".join([g, *(f"{x}{n}" for x, n in sizes if n > 1)]) for g, sizes in sides)
+
+
+@dataclass(frozen=True)
+class Block(Stage):
+    """`tp` GPUs side by side of a replica of `layout`; both its blocks have all layers."""
+
+    layout: Layout
+
+
+def blocks(layout: Layout, nodes: Mapping[str, NodeClass], layers: int) -> Staging:
+    """What of a replica stands by itself: each attention rank, the FFN's share of a node; all of it where one
+    class has both."""
+    every = (0, layers)
+    if layout.attention == layout.ffn:
+        return (Block(layout.attention, layout.gpus, every, layout),)
+    ranks = layout.attn_dp * (Block(layout.attention, layout.tp, every, layout),)
+    size = min(layout.ffn_gpus, nodes[layout.ffn].gpus_per_node)
+    return ranks + layout.ffn_gpus // size * (Block(layout.ffn, size, every, layout),)
+
+
+def designs_of(layouts: Sequence[Layout]) -> StagedDesigns:
+    """One design a layout; tp and attn_dp are attention's."""
+    names = ("tp", "attn_dp", "moe_tp", "ep", "gpus")
+    tp, dp, moe_tp, ep, gpus = (np.array([getattr(x, n) for x in layouts], dtype=np.int64) for n in names)
+    return StagedDesigns(tp, np.ones_like(tp), dp, moe_tp, ep, np.arange(len(tp), dtype=np.int64), gpus)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Seconds of one micro-batch in a layer of each kind, (n, kinds), and of the LM head, (n,)."""
+
+    attention: Floats
+    ffn: Floats
+    dispatch: Floats
+    combine: Floats
+    head: Floats
+
+
+def line_s(parts: Parts, order: Sequence[int], micro_batches: Sequence[int]) -> Floats:
+    """Seconds until the last of m micro-batches is through all layers and the LM head, (choices, n).
+
+    `micro_batches`: m of each choice, ascending; `parts`: of one micro-batch, rows choice by choice; `order`:
+    kind of every layer. A resource that a kind of layer does not need (0 everywhere) is not waited for.
+    """
+    shape = (len(micro_batches), -1)
+    ways = (parts.attention, parts.dispatch, parts.ffn, parts.combine)
+    visits = [
+        [(r, x[:, k].reshape(shape)) for r, x in enumerate(ways) if x[:, k].any()]
+        for k in range(parts.attention.shape[1])
+    ]
+    head = parts.head.reshape(shape)
+    free = [np.zeros_like(head) for _ in ways]
+    first = [sum(m <= k for m in micro_batches) for k in range(micro_batches[-1])]
+    done = [np.zeros_like(head[skip:]) for skip in first]
+    for layer in (*(visits[k] for k in order), [(0, head)]):
+        for skip, at in zip(first, done, strict=True):
+            for r, seconds in layer:
+                np.maximum(free[r][skip:], at, out=at)
+                at += seconds[skip:]
+                free[r][skip:] = at
+    return np.stack([done[m - 1][i - first[m - 1]] for i, m in enumerate(micro_batches)])
+
+
+class AfdModel(CostModel):
+    """What a model takes in each of `layouts` on several node classes; designs come from `designs_of`."""
+
+    def __init__(
+        self,
+        card: ModelCard,
+        classes: Sequence[NodeClass],
+        links: Sequence[ClusterLink],
+        layouts: Sequence[Layout],
+        engine: str,
+        precisions: Precisions,
+        calibration: Calibration | None = None,
+        micro_batches: Sequence[int] = MICRO_BATCHES,
+    ) -> None:
+        every = {c.id: CostModel(card, c, engine, precisions, calibration) for c in classes}
+        slowest = max(every.values(), key=lambda m: m.tuning.step_s)
+        super().__init__(card, slowest.node_class, engine, precisions, calibration)
+        self.nodes = {c.id: c for c in classes}
+        self.names = tuple(every)
+        self.attention_of = {g: _half(m, mixer=True) for g, m in every.items()}
+        # as if it stood in one domain: what crosses nodes is in D and C
+        wide = [replace(c, scale_up_gpus=max(c.gpus, c.scale_up_gpus)) for c in classes]
+        within = {c.id: CostModel(card, c, engine, precisions, calibration) for c in wide}
+        self.ffn_of = {g: _half(m, mixer=False) for g, m in within.items()}
+        self.layouts, self.micro_batches = tuple(layouts), tuple(sorted(micro_batches))
+        self.stagings = tuple(blocks(x, self.nodes, len(card.stack)) for x in layouts)
+        self.counts = np.bincount(np.asarray(card.kinds[1]), minlength=len(self.kinds)).astype(np.float64)
+        self.attends, self.feeds = (
+            np.array([self.names.index(getattr(x, side)) for x in layouts], dtype=np.int64)
+            for side in ("attention", "ffn")
+        )
+        self.near, self.domains = self._domains()
+        self.link_s, self.link_s_per_byte = self._declared(links)
+
+    @property
+    def most_gpus(self) -> int:
+        """All blocks stand on the nodes there are."""
+        return sum(c.gpus for c in self.nodes.values())
+
+    def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
+        """GPUs of each class that each design takes."""
+        own = [self.layouts[i] for i in _which(designs)]
+        return [(c, np.array([x.gpus_on(g) for x in own], dtype=np.int64)) for g, c in self.nodes.items()]
+
+    def needs_domain(self, designs: Designs) -> Bools:
+        """Whether it was timed in one scale-up domain of several nodes, (n,)."""
+        whole = np.array([c.gpus_per_node for c in self.nodes.values()])
+        which = _which(designs)
+        return np.asarray(self.near[which] & (designs.gpus > whole[self.attends[which]]))
+
+    def sigmas(self, designs: Designs) -> Floats:
+        """As wide as the less known of the classes, and wider: no run of such a replica is known."""
+        one = np.ones(len(designs), dtype=np.int64)
+        plain = Designs(one, one, one, one, one)
+        every = [m.sigmas(plain) for m in self.attention_of.values()]
+        return np.asarray(np.hypot(np.max(every, axis=0), WIDE))
+
+    def best_micro_batches(
+        self, designs: Designs, sequences: Floats | float, context: Floats | float
+    ) -> Ints:
+        """Micro-batches of the shortest step without prompts, (n,)."""
+        b, ctx, none = self._spread(designs, sequences, context, 0.0)
+        best = self._lines_s(designs, b, ctx, none, none).argmin(axis=0)
+        return np.asarray(np.array(self.micro_batches, dtype=np.int64)[best])
+
+    def parts(self, designs: Designs, load: Load) -> Parts:
+        """Seconds of a micro-batch; `load` is one attention rank's."""
+        which, shape = _which(designs), (len(designs), len(self.kinds))
+        attention, ffn, head = np.zeros(shape), np.zeros(shape), np.zeros(len(designs))
+        for g, rows in self._classes(self.attends[which]):
+            m, at, own = self.attention_of[g], designs.take(rows), load.take(rows)
+            attention[rows], head[rows] = _layers_s(m, own, at), m.layers.head_s(own.decoded, at)
+        whole, on_ffn = _ffn_load(load, designs), _ffn_designs(designs)
+        for g, rows in self._classes(self.feeds[which]):
+            ffn[rows] = _layers_s(self.ffn_of[g], whole.take(rows), on_ffn.take(rows))
+        dispatch, combine = self._messages_s(designs, load.rows * designs.attn_dp)
+        return Parts(attention, ffn, dispatch, combine, head)
+
+    def watts(
+        self,
+        designs: Designs,
+        utilisation: Floats | float,
+        sequences: Floats | float,
+        context: Floats | float,
+        prefill_tokens: Floats | float,
+        prefill_context: Floats | float,
+    ) -> Floats:
+        """Watts of a replica, shape (n,): each block by its own device."""
+        b, ctx, new, keys = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
+        step = np.maximum(self._round_s(designs, b, ctx, new, keys), 1e-9)
+        busy, which = np.broadcast_to(utilisation, step.shape), _which(designs)
+        total = np.zeros(len(designs))
+        for side, gpus, compute, memory in self._sides(designs, Load(b, ctx, new, keys)):
+            for g, rows in self._classes(side[which]):
+                m, shares = self.attention_of[g], (compute[rows] / step[rows], memory[rows] / step[rows])
+                each = activity_watts(m.fits.power, m.node_class.device.tdp_watts, busy[rows], *shares)
+                total[rows] += gpus[rows] * each
+        return total
+
+    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
+        """Of the attention block, which has all cache; kv < 0 by what the FFN block lacks where it does not
+        fit."""
+        every = self.memory_by_stage(designs, tokens_per_step)
+        own = every.at(np.zeros(len(designs), dtype=np.int64))
+        return replace(own, kv_bytes=np.where(every.kv_bytes[:, 1] < 0, every.kv_bytes[:, 1], own.kv_bytes))
+
+    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+        """Of a GPU of the attention block and one of the FFN block, shape (n, 2)."""
+        parts = np.zeros((5, len(designs), 2))
+        halves = (self.attends, attention_only(self.card)), (self.feeds, ffn_only(self.card))
+        for j, (side, card) in enumerate(halves):
+            for g, rows in self._classes(side[_which(designs)]):
+                at, own = designs.take(rows), device_bytes(self.nodes[g].device)
+                at = at if j == 0 else replace(at, tp=at.moe_tp)  # tokens of all attention ranks
+                m = room_by_stage(card, own, at, self.precisions, self.engine, tokens_per_step)
+                found = (m.weights_bytes, m.activation_bytes, m.reserve_bytes, m.capacity_bytes, m.kv_bytes)
+                for part, x in zip(parts, found, strict=True):
+                    part[rows, j] = x[:, 0]
+        block = np.broadcast_to(np.arange(2, dtype=np.int64), parts[0].shape)
+        return Memory(parts[0], parts[1], parts[2], parts[3], parts[4], block)
+
+    def _round_s(self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats) -> Floats:
+        """Seconds of a step with the best number of micro-batches."""
+        line = self._lines_s(designs, b, ctx, new, keys).min(axis=0)
+        factor = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
+        prompts = np.where(new > 0, self.tuning.prompt_layer_s * len(self.card.stack), 0.0)
+        host = self.tuning.step_s + b * self.tuning.sequence_s
+        return np.asarray(line * factor + host + prompts)
+
+    def _lines_s(self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats) -> Floats:
+        """Seconds of kernels and messages with each number of micro-batches, (choices, n); infinite with more
+        of them than sequences."""
+        choices, n = np.array(self.micro_batches), len(designs)
+        m, times = np.repeat(choices, n), len(choices)
+        load = Load(np.tile(b, times) / m, np.tile(ctx, times), np.tile(new, times) / m, np.tile(keys, times))
+        parts = self.parts(designs.take(np.tile(np.arange(n), times)), load)
+        line = line_s(parts, self.card.kinds[1], self.micro_batches)
+        return np.where(choices[:, None] <= np.maximum(np.rint(b), choices[0]), line, np.inf)
+
+    def _busy_s(
+        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
+    ) -> tuple[Floats, Floats]:
+        sides = self._sides(designs, Load(b, ctx, new, keys))
+        return np.maximum(sides[0][2], sides[1][2]), np.maximum(sides[0][3], sides[1][3])
+
+    def _sides(self, designs: Designs, load: Load) -> list[tuple[Ints, Ints, Floats, Floats]]:
+        """Of either block: the class of each layout, GPUs, seconds at peak FLOP/s and at full bandwidth."""
+        found, which = [], _which(designs)
+        gpus = designs.tp * designs.attn_dp
+        for side, size, models, at, own in (
+            (self.attends, gpus, self.attention_of, designs, load),
+            (self.feeds, designs.gpus - gpus, self.ffn_of, _ffn_designs(designs), _ffn_load(load, designs)),
+        ):
+            compute, memory = np.zeros(len(designs)), np.zeros(len(designs))
+            for g, rows in self._classes(side[which]):
+                peak = models[g].at_peak_s(own.take(rows), at.take(rows))
+                compute[rows], memory[rows] = (x @ self.counts for x in peak)
+            found.append((side, size, compute, memory))
+        return found
+
+    def _messages_s(self, designs: Designs, tokens: Floats) -> tuple[Floats, Floats]:
+        """Seconds of dispatch and combine of `tokens` (n,) of all ranks, by kind of layer (n, kinds)."""
+        attention_gpus = designs.tp * designs.attn_dp
+        ends = ((self.attends, attention_gpus), (self.feeds, designs.gpus - attention_gpus))
+        which = _which(designs)
+        t = np.zeros((2, len(designs), len(self.kinds)))
+        for k, kind in enumerate(self.kinds):
+            if kind.mixer is None or kind.ffn is None:
+                continue  # tokens stay where they are
+            for i, sent in enumerate(self._sent_bytes(kind.ffn, designs, tokens)):
+                slower = np.max([self._end_s(designs, side, sent / gpus) for side, gpus in ends], axis=0)
+                t[i, :, k] = slower + self.link_s[which] + sent * self.link_s_per_byte[which]
+        return t[0], t[1]
+
+    def _sent_bytes(self, ffn: DenseFfn | MoeFfn, designs: Designs, tokens: Floats) -> tuple[Floats, Floats]:
+        """Bytes of `tokens` to the FFN block and back, in all copies, (n,) each."""
+        whole = tokens * ACTIVATION_BYTES * self.card.hidden
+        if isinstance(ffn, DenseFfn):
+            return whole, whole
+        domains = self.domains[_which(designs)]
+        copies = domains * -np.expm1(ffn.top_k * np.log1p(-1 / np.maximum(domains, 2)))
+        whole = whole * np.where(domains > 1, copies, 1.0)
+        return np.where(designs.ep > 1, whole / 2, whole), whole
+
+    def _end_s(self, designs: Designs, side: Ints, message: Floats) -> Floats:
+        """Seconds of `message` bytes through each GPU of the block on the classes `side`, (n,)."""
+        which, t = _which(designs), np.zeros(len(designs))
+        for g, rows in self._classes(side[which]):
+            links = self.attention_of[g].links
+            t[rows] = links.hop_s(message[rows], np.where(self.near[which[rows]], 1, links.domain + 1))
+        return t
+
+    def _classes(self, side: Ints) -> list[tuple[str, Ints]]:
+        """The classes that occur in `side` (n,), each with its rows."""
+        found = [(g, np.flatnonzero(side == i).astype(np.int64)) for i, g in enumerate(self.names)]
+        return [(g, rows) for g, rows in found if len(rows)]
+
+    def _domains(self) -> tuple[Bools, Ints]:
+        """Of every layout: whether one scale-up domain holds it, and domains of its FFN block."""
+        near, domains = [], []
+        for x in self.layouts:
+            size = self.nodes[x.ffn].scale_up_gpus
+            near.append(x.attention == x.ffn and x.gpus <= size)
+            domains.append(-(-x.ffn_gpus // size))
+        return np.array(near, dtype=bool), np.array(domains, dtype=np.int64)
+
+    def _declared(self, links: Sequence[ClusterLink]) -> tuple[Floats, Floats]:
+        """Of every layout: latency and seconds a byte of the declared link that its messages cross, or 0."""
+        found = np.zeros((2, len(self.layouts)))
+        for i, x in enumerate(self.layouts):
+            a, f = self.nodes[x.attention], self.nodes[x.ffn]
+            link = next((link for link in links if a.id != f.id and link.joins(a, f)), None)
+            if link is not None:
+                found[:, i] = link.latency_s, 1 / link.bytes_per_s
+        return found[0], found[1]
+
+
+def _which(designs: Designs) -> Ints:
+    assert isinstance(designs, StagedDesigns)
+    return designs.which
+
+
+def _half(model: CostModel, mixer: bool) -> CostModel:
+    """`model` with only the mixers or only the FFNs of its layers."""
+    model.kinds = tuple(Layer(k.mixer, None) if mixer else Layer(None, k.ffn) for k in model.kinds)
+    return model
+
+
+def _layers_s(model: CostModel, load: Load, designs: Designs) -> Floats:
+    return np.stack([model.layers.layer_s(kind, load, designs) for kind in model.kinds], axis=1)
+
+
+def attention_only(card: ModelCard) -> ModelCard:
+    return ModelCard.model_construct(**{**dict(card), "ffns": {}})
+
+
+def ffn_only(card: ModelCard) -> ModelCard:
+    rest = {"mixers": {}, "vocab": 0, "vision_params": 0, "extra_params": 0}
+    return ModelCard.model_construct(**{**dict(card), **rest})
+
+
+def _ffn_designs(designs: Designs) -> Designs:
+    """The FFN block as `Layers` knows designs: what every token passes on groups of moe_tp, side by side."""
+    return replace(designs, tp=designs.moe_tp, attn_dp=designs.ep)
+
+
+def _ffn_load(load: Load, designs: Designs) -> Load:
+    """Of one group of the FFN block: its share of all ranks' tokens, which attend to nothing there."""
+    none = np.zeros(len(designs))
+    return Load(load.rows * designs.attn_dp / designs.ep, none, none, none)
