@@ -23,8 +23,7 @@ from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, ModelCard
 from planner.check import kv
 from planner.check.case import Case
 from planner.check.chains import copies
-from planner.check.roofline import Floors
-from planner.check.transfer import ACTIVATION_BYTES
+from planner.check.roofline import ACTIVATION_BYTES, Floors
 from planner.check.violation import MODEL, Violation, at_most
 from planner.plans.schema import Chain, Hop, Replica
 
@@ -94,8 +93,11 @@ class _Loads:
         return total
 
     def round_s(self, chain: Chain) -> float:
-        """Least seconds of one token through the whole chain and back to its first node."""
+        """Least seconds of one token through the whole chain and back to its first node; 0 where no request
+        has a second token."""
         total = 0.0
+        if not self.load.decode_tok_per_s:
+            return total
         for hop in chain.hops:
             run = self.run(hop)
             used = run.precision

@@ -1,7 +1,8 @@
 """Chains: nodes that each hold a layer interval, passed so that every layer runs once, in order.
 
 A group of role "chain" is all nodes of a class that hold the same interval. A chain names one node a hop and
-the layers it runs there; consecutive nodes lie in one zone or are joined by a declared link.
+the layers it runs there; consecutive nodes lie in one zone or are joined by a declared link. A node with
+GPUs enough may hold several intervals, and a chain pass it once for each of them.
 """
 
 from __future__ import annotations
@@ -78,9 +79,10 @@ def _chain(case: Case, chain: Chain, where: str) -> Iterator[Violation]:
     """Hops on nodes that hold their layers, in order; consecutive ones joined."""
     broken = [v for i, hop in enumerate(chain.hops) for v in _hop(case, hop, f"{where}.hops[{i}]")]
     yield from broken
-    visits = Counter(hop.node for hop in chain.hops)
-    if twice := [node for node, times in visits.items() if times > 1]:
-        yield Violation("node_twice", f"{where}.hops", f"{twice[0]} is passed twice")
+    visits = Counter((hop.node, hop.replica) for hop in chain.hops)
+    if twice := [end for end, times in visits.items() if times > 1]:
+        text = f"{twice[0][0]} is passed twice with what it holds as {twice[0][1]}"
+        yield Violation("node_twice", f"{where}.hops", text)
     yield from _covered(case, chain, where)
     if not broken:
         yield from _joined(case, chain, where)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, ModelCard, MoeFfn
 from planner.check import kv, weights
@@ -19,6 +20,7 @@ from planner.check.violation import MODEL, Violation, at_most
 from planner.plans.schema import Replica
 
 GIGA = 1e9
+ACTIVATION_BYTES = 2.0  # bf16 hidden states between stages
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -40,6 +42,9 @@ class Floors:
         self.case, self.card, self.replica, self.load = case, card, replica, load
         self.devices = [case.classes[stage.node_class].device for stage in replica.stages]
         self.work = [stage_work(card, replica, i, device) for i, device in enumerate(self.devices)]
+        classes = [case.classes[stage.node_class] for stage in replica.stages]
+        around = pairwise([*classes, classes[0]])  # the last: the way back to the first stage
+        self.links = [case.link(a, b) if a.id != b.id else None for a, b in around]
 
     def violations(self, where: str) -> Iterator[Violation]:
         """What is below its floor."""
@@ -61,14 +66,18 @@ class Floors:
 
     def decode_floor_s(self) -> float:
         """Least seconds of one decode step: a micro-batch passes all stages, each at least its bytes or its
-        FLOPs."""
+        FLOPs, and the declared links between them."""
         replica = self.replica
         if replica.role == "chain":  # stated for a full batch, whatever the load
             return self.step_floor_s(replica.max_batch)
-        return self.step_floor_s(sequences(self.case, replica, self.load) / replica.count / replica.pp)
+        batch = sequences(self.case, replica, self.load) / replica.count / replica.pp
+        message = batch * self.card.hidden * ACTIVATION_BYTES
+        forth = sum(link.latency_s + message / link.bytes_per_s for link in self.links[:-1] if link)
+        back = sum(link.latency_s for link in self.links[-1:] if link)
+        return self.step_floor_s(batch) + forth + back
 
     def step_floor_s(self, batch: float) -> float:
-        """The same for a micro-batch of `batch` sequences."""
+        """Least seconds of all stages for a micro-batch of `batch` sequences."""
         replica, total = self.replica, 0.0
         for index, (stage, device, work) in enumerate(
             zip(replica.stages, self.devices, self.work, strict=True)
@@ -82,7 +91,7 @@ class Floors:
     def prefill_floor_s(self) -> float:
         """Least seconds of one mean prompt alone: its stages read their weights one after the other and
         compute at best at once; attention runs on the prompt's own rank, FFNs at best on all GPUs of the
-        stage."""
+        stage. Its activations pass the links at best while it is computed."""
         new = max(self.load.prompt * (1 - self.case.workload.prefix_hit), 1.0)
         read_s = compute_s = 0.0
         for index, (stage, device, work) in enumerate(
@@ -93,7 +102,10 @@ class Floors:
             attention_s = new * work.mixers_s + work.prompt_pairs_s(self.load.prompt, new)
             own = attention_s / (stage.tp * self.replica.cp) + new * work.ffns_s / stage.gpus
             compute_s = max(compute_s, own)
-        return max(read_s, compute_s)
+        links = [link for link in self.links[:-1] if link]
+        message = new * self.card.hidden * ACTIVATION_BYTES
+        sent_s = max((message / link.bytes_per_s for link in links), default=0.0)
+        return max(read_s, compute_s, sent_s) + sum(link.latency_s for link in links)
 
     def busy(self) -> float:
         """Least busy share of the busiest stage: FLOPs per second of all its requests over the peak of its

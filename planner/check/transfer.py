@@ -11,11 +11,11 @@ from itertools import pairwise
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.check import kv
 from planner.check.case import Case, Load
+from planner.check.roofline import ACTIVATION_BYTES
 from planner.check.violation import MODEL, Violation, at_most
 from planner.plans.schema import Replica, Route
 
 GIGA = 1e9
-ACTIVATION_BYTES = 2.0  # bf16 hidden states between stages
 
 
 @dataclass
@@ -123,7 +123,7 @@ def _hops(case: Case, flows: Flows) -> Iterator[Violation]:
         for first, second in pairwise(chain.hops):
             a, b = case.class_of(first), case.class_of(second)
             flows.between[a.id, b.id] += chain.share * flow
-            if not (a.id == b.id and one_domain(a)):
+            if first.node != second.node and not (a.id == b.id and one_domain(a)):
                 ends[a.id, first.node, "out of"] += chain.share * flow
                 ends[b.id, second.node, "into"] += chain.share * flow
     for (name, node, way), own in ends.items():
