@@ -200,6 +200,10 @@ class AfdModel(CostModel):
         own = [self.layouts[i] for i in _which(designs)]
         return [(c, np.array([x.gpus_on(g) for x in own], dtype=np.int64)) for g, c in self.nodes.items()]
 
+    def cache_gpus(self, designs: Designs) -> Ints:
+        """GPUs that a prompt's cache goes to, (n,)."""
+        return designs.tp * designs.attn_dp
+
     def needs_domain(self, designs: Designs) -> Bools:
         """Whether it was timed in one scale-up domain of several nodes, (n,)."""
         whole = np.array([c.gpus_per_node for c in self.nodes.values()])
