@@ -83,6 +83,13 @@ def plan(
         from planner.measured import plan_measured
 
         return plan_measured(asked, profile, limits, began)
+    if asked.options.engine == "chains":
+        from planner.chained import plan_chains
+
+        tell("placing layers on nodes")
+        made = plan_chains(asked, limits, began)
+        checked(made)
+        return made
     tell("generating candidates")
     asked, pool, question = pose(asked)
     tell(f"solving over {len(pool.candidates)} candidates")

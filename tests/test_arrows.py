@@ -75,6 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.asked",
         "planner.posed",
     },
+    "planner.chained": {*PROBLEMS, "planner.plans", "planner.asked", "planner.explain.rounding"},
     "planner.posed": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked"},
     "planner.api": OURS,
     "planner.cli": OURS,

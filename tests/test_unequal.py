@@ -69,6 +69,23 @@ def test_what_is_paid_for_mixed_replicas_is_both_nodes():
     assert made.predicted.usd_per_hour.value == pytest.approx(0.6)
 
 
+def test_a_limit_that_only_both_cards_together_miss_is_named():
+    with pytest.raises(Infeasible, match=r"TPOT 10 ms \(best") as caught:
+        plan(None, "qwen3-32b-fp8", gpus="1xrtx-3090,1xrtx-4090", tpot_ms=10.0)
+
+    assert "--tpot-ms" in str(caught.value.hint)
+
+
+def test_unlike_gpus_in_one_tp_group_are_told_where_they_pay():
+    """Two cards that only side by side answer within the limit."""
+    nodes = [Node(device=d, gpus_per_node=1, nic_gb_per_s=12) for d in ("rtx-3090", "rtx-5090")]
+    made = plan(resolve(Cluster(nodes=nodes)), "qwen3-14b", tpot_ms=45.0, engine="vllm")
+    told = [a for a in made.alternatives if a.what.startswith("unlike GPUs in one tp group")]
+
+    assert all(len({stage.layers for stage in r.stages}) == r.pp for r in made.replicas)
+    assert all(a.objective > made.proof.objective and "unequal shares" in a.why for a in told)
+
+
 def test_an_engine_that_builds_for_one_device_does_not_mix():
     with pytest.raises(Infeasible):
         plan(None, "qwen3-32b-fp8", gpus="1xrtx-3090,1xrtx-4090", engine="trtllm")

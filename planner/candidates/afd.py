@@ -4,8 +4,8 @@ prefill replicas as any other (`planner/cost/afd.py` has their times).
 Space, for each ordered pair of classes that reach each other (one class twice, too): attention ranks of tp, a
 power of two inside a node, as many as fill up to a node or whole nodes; an FFN block of 1, 2, 4 … GPUs of a
 node or whole nodes, divided by moe_tp inside a node and ep over all as the engine divides experts (dense
-models: by tp inside a node); each block up to MOST_GPUS; both of one class together of the usual sizes. All
-of it is timed at the largest batch that keeps TPOT and KV room, like any candidate.
+models: by tp inside a node); each block up to MOST_GPUS. All of it is timed at the largest batch that keeps
+TPOT and KV room, like any candidate.
 
 Rank: requests/s over what its GPUs are worth, `worth` by class: what they cost, or what they would decode by
 themselves. Above 1 the latter says how much more a replica decodes than its GPUs do apart. The best of every
@@ -128,8 +128,7 @@ def space(
             continue
         for (tp, dp), (moe_tp, ep) in product(attention[a.id], ffn[f.id]):
             layout = Layout(a.id, f.id, tp, dp, moe_tp, ep)
-            together = np.array([layout.gpus])
-            if a.id != f.id or (layout.gpus <= a.gpus and usual_sizes(together, a.gpus_per_node)[0]):
+            if a.id != f.id or layout.gpus <= a.gpus:
                 yield layout
 
 

@@ -3,7 +3,7 @@ column."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
@@ -40,7 +40,7 @@ class Design:
     def __str__(self) -> str:
         """Only what is not 1: "tp4 pp2", "dp8 ep8"; unlike stages with their layers: "h100 tp2 40+40"."""
         if self.stages:
-            return " -> ".join(_runs(self.stages))
+            return stages_in_words(self.stages)
         parts = [
             ("tp", self.tp),
             ("pp", self.pp),
@@ -54,11 +54,10 @@ class Design:
         return " ".join(shown) or "tp1"
 
 
-def _runs(stages: Staging) -> Iterator[str]:
-    """Stages in order, those alike next to each other as one."""
-    for (name, tp), run in groupby(stages, key=lambda s: (s.node_class, s.tp)):
-        layers = "+".join(str(s.layers[1] - s.layers[0]) for s in run)
-        yield f"{name} {f'tp{tp} ' if tp > 1 else ''}{layers}"
+def stages_in_words(stages: Staging) -> str:
+    """In order, those alike next to each other as one."""
+    runs = groupby(stages, key=lambda s: s.where)
+    return " -> ".join(f"{where} {'+'.join(s.part for s in run)}" for where, run in runs)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import ClusterLink, NodeClass
-from planner.candidates import unequal
+from planner.candidates import unequal, uneven_tp
 from planner.candidates.ask import RESERVING, Ask, serving, usual_sizes
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
@@ -36,14 +36,15 @@ from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
 from planner.cost.shape import Designs, Floats, Ints, designs_of
 from planner.cost.unequal import UnequalModel
+from planner.cost.uneven_tp import Shard
 from planner.engine_rules import valid_designs
 from planner.inputs.options import Objective
 
 MOST_GPUS = 144
 """Largest replica offered: two racks of 72."""
 
-UNEQUAL = "unequal"
-"""In place of a class where the stages of a replica stand on several."""
+UNEQUAL, UNEVEN = "unequal", "uneven"
+"""In place of a class where the stages of a replica stand on several, or the GPUs of a tp group."""
 
 GRID = np.array(sorted({float(round(2 ** (i / 2))) for i in range(21)}))
 """Batches offered beside the largest, the same for every SLO, so that a looser one only adds points."""
@@ -61,7 +62,9 @@ class Pool:
 
     def setup(self, c: Candidate) -> Setup:
         """That `c` is a design of."""
-        return self.setups[UNEQUAL if c.design.stages else c.node_class, c.engine]
+        stages = c.design.stages
+        where = c.node_class if not stages else UNEVEN if isinstance(stages[0], Shard) else UNEQUAL
+        return self.setups[where, c.engine]
 
 
 def generate(
@@ -86,17 +89,22 @@ def generate(
                 found += offer.candidates(counts)
     ranked: dict[str, int] = {}
     for engine in ask.engines if len(classes) > 1 else ():
-        kinds = unequal.shortlist([n for n in classes if engine in serving(n, ask)], links, ask, engine)
+        able = [n for n in classes if engine in serving(n, ask)]
+        kinds = unequal.shortlist(able, links, ask, engine)
         ranked[engine] = kinds.ranked
-        if not kinds.stagings:
-            continue
-        s = _unequal_setup(kinds, links, engine, ask)
-        fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
-        considered, fitting = considered + kinds.ranked, fitting + len(fits)
-        setups[UNEQUAL, engine] = s
-        for offer in _offers(s, None, engine, fits, ask):
-            considered += len(offer)
-            found += offer.candidates(counts)
+        several = {UNEQUAL: _unequal_setup(kinds, links, engine, ask) if kinds.stagings else None}
+        if ask.freedom and ask.freedom.shares:
+            several[UNEVEN] = uneven_tp.setup(able, links, engine, ask)
+        for name, s in several.items():
+            if s is None:
+                continue
+            fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+            considered, fitting = considered + len(s.designs), fitting + len(fits)
+            setups[name, engine] = s
+            for offer in _offers(s, None, engine, fits, ask):
+                considered += len(offer)
+                found += offer.candidates(counts)
+        considered += kinds.ranked - len(kinds.stagings)
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     kept = undominated(whole, {node.id: node.gpus_per_node for node in classes}, counts)

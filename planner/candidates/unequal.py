@@ -83,6 +83,9 @@ def shortlist(classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: A
     if posed is None:
         return Shortlist((), (), 0)
     best, ranked = pipeline.shortlist(posed.problem, SHORTLIST, Limits())
+    if not ranked:  # which would be the quickest, and whether the model fits at all, still has to be told
+        patient = replace(posed.problem, most_round_s=np.inf)
+        best, ranked = pipeline.shortlist(patient, SHORTLIST, Limits())
     return Shortlist(posed.classes, tuple(_staging(posed.problem, x) for x in best), ranked)
 
 

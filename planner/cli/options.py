@@ -46,6 +46,10 @@ BudgetOpt = Annotated[
     str | None, typer.Option("--budget", metavar="LIMITS", help="usd_per_hour=50,gpus=64,watts=20000")
 ]
 EngineOpt = Annotated[Engine, typer.Option("--engine", help="Serving engine.")]
+PlanEngineOpt = Annotated[
+    Literal["any", "vllm", "sglang", "trtllm", "llama.cpp", "chains"],
+    typer.Option("--engine", help="Serving engine; chains: nodes with some of the layers each."),
+]
 PrecisionOpt = Annotated[
     str | None,
     typer.Option("--precision", metavar="P", help="Of the weights; default the checkpoint's."),

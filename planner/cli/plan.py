@@ -27,7 +27,7 @@ def plan(
     percentile: o.PercentileOpt = None,
     objective: o.ObjectiveOpt = None,
     budget: o.BudgetOpt = None,
-    engine: o.EngineOpt = "any",
+    engine: o.PlanEngineOpt = "any",
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
     profile: o.ProfileOpt = None,

@@ -69,6 +69,16 @@ class Stage:
     tp: int
     layers: tuple[int, int]
 
+    @property
+    def where(self) -> str:
+        """Class and tp in words."""
+        return f"{self.node_class} tp{self.tp}" if self.tp > 1 else self.node_class
+
+    @property
+    def part(self) -> str:
+        """What of the model it has, in words: so many layers."""
+        return str(self.layers[1] - self.layers[0])
+
 
 Staging = tuple[Stage, ...]
 

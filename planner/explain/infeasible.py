@@ -14,6 +14,7 @@ from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard, MoeFfn
 from planner import fits
 from planner.candidates.ask import ENGINES
+from planner.candidates.candidate import stages_in_words
 from planner.candidates.generate import Pool
 from planner.candidates.points import Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
@@ -66,7 +67,7 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
         far = np.maximum(*over.values()) + 1e-9 * (ttft + tpot)
         i = min(known, key=lambda k: (firm[k], far[k]))
         if best is None or (firm[i], far[i]) < best[0]:
-            found = Tightest(float(ttft[i]), float(tpot[i]), f"{_layout(s, fit[i])} on {node} with {engine}")
+            found = Tightest(float(ttft[i]), float(tpot[i]), f"{_layout(s, fit[i], node)} with {engine}")
             best = (float(firm[i]), float(far[i])), found
     return best[1] if best else None
 
@@ -93,10 +94,12 @@ def _held(s: Setup, points: Points, seconds: Floats) -> Floats:
     return np.where(points.rate * (points.kv_share @ s.mix.share) <= 1.0, seconds, np.inf)
 
 
-def _layout(s: Setup, k: int) -> str:
+def _layout(s: Setup, k: int, node: str) -> str:
     d = s.designs
+    if s.model.stagings:
+        return stages_in_words(s.model.stagings[k])
     sizes = {"tp": d.tp[k], "pp": d.pp[k], "dp": d.attn_dp[k], "ep": d.ep[k]}
-    return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "tp1"
+    return (" ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "tp1") + f" on {node}"
 
 
 def loosened(near: Tightest, slo: Slo, carries: Carries | None = None) -> Slo | None:

@@ -27,7 +27,7 @@ class Options(BaseModel):
 
     objective: Objective | None = None
     budget: Budget = Budget()
-    engine: Engine | Literal["any"] = "any"
+    engine: Engine | Literal["any", "chains"] = "any"  # chains: requests pass nodes with some of the layers
     precision: str | None = None  # None: the checkpoint's
     kv_precision: str | None = None
     risk: Annotated[float, Field(gt=0, le=0.5)] = 0.5  # above, the median prediction would break the promise

@@ -17,6 +17,9 @@ from planner.reports import bars
 from planner.reports import words as say
 from planner.reports.defaults import assumed
 
+SHOWN = 6
+"""Chains that are listed."""
+
 
 def render(plan: Plan, console: Console) -> None:
     """Print the answer. Warnings are not in it: `warnings` prints them, on stderr."""
@@ -26,6 +29,8 @@ def render(plan: Plan, console: Console) -> None:
     section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
     if len(plan.problem.workload["buckets"]) > 1 or len(plan.replicas) > 1:
         section(console, "Traffic", routing(plan))
+    if plan.chains:
+        section(console, "Chains", chains(plan))
     if plan.alternatives:
         section(console, "Instead of", alternatives(plan))
     if plan.prices:
@@ -149,8 +154,22 @@ def routing(plan: Plan) -> Table:
     return table
 
 
+def chains(plan: Plan) -> Table:
+    """The nodes that requests pass, the most used chains first."""
+    table = grid(">of all", "nodes and the layers they run")
+    ranked = sorted(plan.chains, key=lambda chain: -chain.share)
+    for chain in ranked[:SHOWN]:
+        hops = (f"{hop.node} {hop.layers[0]}:{hop.layers[1]}" for hop in chain.hops)
+        table.add_row(say.percent(chain.share), " → ".join(hops))
+    if rest := ranked[SHOWN:]:
+        table.add_row(say.percent(sum(c.share for c in rest)), f"{len(rest)} more chains")
+    return table
+
+
 def way(route: Route) -> str:
     """One way of a bucket's requests: `70 % p1 then d1, 1.90 GB/s of KV cache between them`."""
+    if route.chains:
+        return f"{say.percent(route.share)} chains"
     if route.replica:
         return f"{say.percent(route.share)} {route.replica}"
     link = f", {say.number(route.kv_gb_per_s)} GB/s of KV cache between" if route.kv_gb_per_s else ""

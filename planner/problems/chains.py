@@ -6,9 +6,9 @@ layers in a row and serves requests that enter at any of them. Of a unit with k 
 whose cache fits beside k layers (embedding or LM head counted where that leaves less), kept KEPT full as
 engines admit on demand; a layer's seconds are those of the mean layer in a step of B sequences at the mean
 context, a prompt's those of the mean prompt in one step. Between units an activation takes the scale-up
-links of a node, the NICs of a zone, or the declared link of two zones, as if each pair had it for itself:
-what all flows put on it together is looked at afterwards. The engine's own seconds a step are added to
-every hop.
+links of a node, the NICs of a zone, or the declared link of two zones, as if each pair had it for itself;
+`Posed.eased` then lets as many requests in as all flows together leave room for. The engine's own seconds a
+step are added to every hop.
 
 Runtimes of this kind: Petals (arXiv:2209.01188), Helix (arXiv:2406.01566), Parallax. Rates and latencies
 are those of engines' kernels: how much slower such a runtime's are is not known here.
@@ -16,10 +16,11 @@ are those of engines' kernels: how much slower such a runtime's are is not known
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
 from planner.candidates.ask import Ask
@@ -30,7 +31,7 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
 from planner.cost.shape import Floats, like
-from solvers.placement_served import Service
+from solvers.placement_served import Served, Service, predict
 from solvers.placement_types import Network
 
 ENGINE = "vllm"
@@ -59,13 +60,38 @@ class Unit:
 
 @dataclass(frozen=True)
 class Posed:
-    """The service, its units in the order of its nodes, and what they were made from."""
+    """The service, its units in the order of its nodes, and what they were made from. `shared`: tokens/s of
+    each declared link, one way, and the pairs of units that it joins (units, units)."""
 
     service: Service
     units: tuple[Unit, ...]
     models: dict[str, CostModel]
     token_budget: dict[str, int]
     tp: dict[str, int]
+    shared: tuple[tuple[float, NDArray[np.bool_]], ...]
+
+    def link_load(self, served: Served) -> float:
+        """Use of the fullest declared link, each direction: 1 = exactly full."""
+        service, size = self.service, len(self.units)
+        on = np.zeros((size, size))
+        for (a, b), share in served.shares.items():
+            if a >= 0 and b >= 0:
+                on[a, b] = share
+        tokens_per_s = served.tokens_per_s * (1 + service.prompt / service.output)
+        return max((tokens_per_s * float(on[over].sum()) / most for most, over in self.shared), default=0.0)
+
+    def eased(self, served: Served) -> Served:
+        """With as few requests in flight as the declared links carry, found by bisection."""
+        if self.link_load(served) <= 1.0:
+            return served
+        low, high, best = 0.0, 1.0, served
+        for _ in range(12):
+            middle = (low + high) / 2
+            room = {g: tuple(middle * r for r in mine) for g, mine in self.service.room.items()}
+            tried = predict(replace(self.service, room=room), served.intervals, served.shares)
+            fits = self.link_load(tried) <= 1.0
+            low, high, best = (middle, high, tried) if fits else (low, middle, best)
+        return best
 
 
 def pose(cluster: ResolvedCluster, ask: Ask) -> Posed | None:
@@ -108,10 +134,48 @@ def pose(cluster: ResolvedCluster, ask: Ask) -> Posed | None:
         prompt=float(mix.new @ mix.share),
         output=mix.steps,
         latency=joined.latency_s,
-        from_source=none,
-        to_sink=np.array([models[u.node_class].tuning.step_s for u in units]),
+        from_source=_from_home(units, classes, cluster, room),
+        to_sink=_from_home(units, classes, cluster, room)
+        + np.array([models[u.node_class].tuning.step_s for u in units]),
     )
-    return Posed(service, units, models, budget, tp)
+    return Posed(service, units, models, budget, tp, tuple(_shared(units, classes, cluster, message)))
+
+
+def _from_home(
+    units: Sequence[Unit],
+    classes: Sequence[NodeClass],
+    cluster: ResolvedCluster,
+    room: dict[str, tuple[float, ...]],
+) -> Floats:
+    """Seconds between each unit and where requests come from and every token returns to: the zone that holds
+    most of them."""
+    of = {c.id: c for c in classes}
+    held: dict[str, float] = {}
+    for u in units:
+        most = max((k * r for k, r in enumerate(room[u.node_class], start=1)), default=0.0)
+        held[of[u.node_class].zone] = held.get(of[u.node_class].zone, 0.0) + most
+    home = max(held, key=lambda zone: held[zone])
+    gates = [c for c in classes if c.zone == home]
+
+    def away_s(node: NodeClass) -> float:
+        links = (x.latency_s for gate in gates for x in cluster.links if x.joins(gate, node))
+        return 0.0 if node.zone == home else min(links, default=0.0)
+
+    return np.array([away_s(of[u.node_class]) for u in units])
+
+
+def _shared(
+    units: Sequence[Unit], classes: Sequence[NodeClass], cluster: ResolvedCluster, message: float
+) -> Iterator[tuple[float, NDArray[np.bool_]]]:
+    """Every declared link, both ways."""
+    of = {c.id: c for c in classes}
+    home = [of[u.node_class] for u in units]
+    for link in cluster.links:
+        joins = np.array([[link.joins(a, b) for b in home] for a in home])
+        up = np.array([[(a.zone, a.id) < (b.zone, b.id) for b in home] for a in home])
+        for over in (joins & up, joins & ~up):
+            if over.any():
+                yield link.bytes_per_s / message, over
 
 
 def _room(memory: Bytes, layers: int) -> tuple[float, ...]:

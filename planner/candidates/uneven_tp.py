@@ -1,0 +1,50 @@
+"""Tensor-parallel groups over GPUs of two classes: every division of the KV heads among up to MOST GPUs of
+two classes in one zone, one share a class (`planner.cost.uneven_tp`).
+
+No engine starts such a group as it comes: vLLM's patch for it was closed unmerged (pull 50735), llama.cpp
+divides rows unevenly (`--split-mode row`) but keeps the KV cache whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from cluster_configs.schema import ClusterLink, NodeClass
+from model_zoo.schema import Attention, ModelCard
+from planner.candidates.ask import RESERVING, Ask
+from planner.candidates.points import Mix, Setup
+from planner.cost.reserve import default_tokens_per_step
+from planner.cost.shape import Staging
+from planner.cost.uneven_tp import UnevenModel, designs_of, group
+
+MOST = 8
+"""GPUs of a group."""
+
+
+def setup(classes: Sequence[NodeClass], links: Sequence[ClusterLink], engine: str, ask: Ask) -> Setup | None:
+    """All groups, with their memory; None where there are none."""
+    found = list(groups(classes, ask.card))
+    if not found:
+        return None
+    mix, designs = Mix.of(ask.workload), designs_of(found)
+    model = UnevenModel(ask.card, classes, links, found, engine, ask.precisions, ask.calibration)
+    budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
+    memory = model.memory(designs, budget, max(mix.context, 1.0))
+    return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, ask.risk_z)
+
+
+def groups(classes: Sequence[NodeClass], card: ModelCard) -> Iterator[Staging]:
+    """Every division; none where attention has no KV heads of its own to divide (MLA, recurrent layers)."""
+    heads = {m.kv_heads if isinstance(m, Attention) else 0 for m in card.mixers.values()}
+    if len(heads) != 1 or 0 in heads:
+        return
+    of = heads.pop()
+    for a, b in combinations(classes, 2):
+        if a.zone != b.zone or a.device.name == b.device.name:
+            continue
+        for n in range(1, min(a.gpus_per_node, MOST) + 1):
+            for m in range(1, min(b.gpus_per_node, MOST - n) + 1):
+                for own in range(1, (of - m) // n + 1):
+                    if (of - n * own) % m == 0:
+                        yield group(a, n, own, b, m, (of - n * own) // m, len(card.stack))

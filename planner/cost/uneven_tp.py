@@ -1,0 +1,252 @@
+"""One tensor-parallel group over GPUs of two classes, each with its own share of heads and FFN columns.
+
+A **group** is n GPUs of one class with a share s each and m of another with t each, n s + m t = 1; shares
+are whole numbers of KV heads. All GPUs take a layer's kernels at once and meet twice a layer, so
+
+    layer   max over classes of T(s), T the layer without messages on one GPU of it
+            + 2 all-reduces: inside each class over its own links, then between the two over the NICs
+
+T(s) is linear between the integer tp on both sides of 1/s: bytes and FLOPs are proportional to the share,
+fixed costs are in both ends. Memory the same way. Source: TPI-LLM (arXiv:2410.00531) and Galaxy
+(arXiv:2405.17245) divide so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from cluster_configs.schema import ClusterLink, NodeClass
+from model_zoo.schema import ModelCard
+from planner.cost.attention import Load
+from planner.cost.bands import WIDE
+from planner.cost.calibration import Calibration
+from planner.cost.layers import ACTIVATION_BYTES
+from planner.cost.memory import Memory, kv_bytes_per_seq
+from planner.cost.model import CostModel
+from planner.cost.reserve import COLLECTIVES_BYTES
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
+
+
+@dataclass(frozen=True)
+class Shard(Stage):
+    """One of the GPUs of a group, `tp` = 1, with `heads` of `of` KV heads of every layer."""
+
+    heads: int
+    of: int
+
+    @property
+    def where(self) -> str:
+        return self.node_class
+
+    @property
+    def part(self) -> str:
+        return f"{self.heads}/{self.of}"
+
+
+def group(
+    first: NodeClass, n: int, heads: int, second: NodeClass, m: int, others: int, layers: int
+) -> Staging:
+    """n GPUs with `heads` KV heads each, m with `others`."""
+    of = n * heads + m * others
+    every = (0, layers)
+    return n * (Shard(first.id, 1, every, heads, of),) + m * (Shard(second.id, 1, every, others, of),)
+
+
+def designs_of(groups: Sequence[Staging]) -> StagedDesigns:
+    """One design a group; tp is all its GPUs."""
+    sizes = np.array([len(g) for g in groups], dtype=np.int64)
+    one = np.ones_like(sizes)
+    return StagedDesigns(sizes, one, one, sizes, one, np.arange(len(groups), dtype=np.int64), sizes)
+
+
+class UnevenModel(CostModel):
+    """What a model takes on each of `groups`."""
+
+    def __init__(
+        self,
+        card: ModelCard,
+        classes: Sequence[NodeClass],
+        links: Sequence[ClusterLink],
+        groups: Sequence[Staging],
+        engine: str,
+        precisions: Precisions,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self.of_class = {c.id: CostModel(card, c, engine, precisions, calibration) for c in classes}
+        slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
+        super().__init__(card, slowest.node_class, engine, precisions, calibration)
+        self.stagings, self.cluster_links = tuple(groups), tuple(links)
+
+    @property
+    def most_gpus(self) -> int:
+        return sum(m.node_class.gpus for m in self.of_class.values())
+
+    def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
+        of = [self.stagings[i] for i in _which(designs)]
+        return [
+            (
+                m.node_class,
+                np.array([sum(s.node_class == g for s in shards) for shards in of], dtype=np.int64),
+            )
+            for g, m in self.of_class.items()
+        ]
+
+    def sigmas(self, designs: Designs) -> Floats:
+        """As wide as the least known of its classes, and no run shows such a group."""
+        every = [m.sigmas(like(len(designs), 1)) for m in self.of_class.values()]
+        return np.asarray(np.hypot(np.max(every, axis=0), WIDE))
+
+    def watts(
+        self,
+        designs: Designs,
+        utilisation: Floats | float,
+        sequences: Floats | float,
+        context: Floats | float,
+        prefill_tokens: Floats | float,
+        prefill_context: Floats | float,
+    ) -> Floats:
+        """Each GPU's as in a group of its own kind."""
+        args = (utilisation, sequences, context, prefill_tokens, prefill_context)
+        total = np.zeros(len(designs))
+        for g, gpus in self.by_class(designs):
+            same = like(len(designs), 1)
+            total += gpus * self.of_class[g.id].watts(same, *args) * (gpus > 0)
+        return total
+
+    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
+        """Of the GPU that holds the fewest sequences of `context` tokens."""
+        every = self.memory_by_stage(designs, tokens_per_step)
+        tokens = np.array([context])
+        held = np.stack([self.cache_bytes(designs, tokens, at)[:, 0] for at in _shards(designs)], axis=1)
+        exists = np.arange(held.shape[1])[None, :] < designs.gpus[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(held > 0, every.kv_bytes / held, np.copysign(np.inf, every.kv_bytes))
+        return every.at(np.asarray(np.argmin(np.where(exists, room, np.inf), axis=1), dtype=np.int64))
+
+    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+        """Of every GPU: shape (n, GPUs)."""
+        rows = []
+        for i in _which(designs):
+            parts = [self._shard_memory(shard, tokens_per_step) for shard in self.stagings[i]]
+            rows.append([[getattr(p, f.name)[0, 0] for p in parts] for f in fields(Memory)[:5]])
+        deepest = max((len(row[0]) for row in rows), default=1)
+        filled = np.zeros((5, len(rows), deepest))
+        filled[4] = np.inf
+        for i, row in enumerate(rows):
+            filled[:, i, : len(row[0])] = row
+        stage = np.broadcast_to(np.arange(deepest, dtype=np.int64), filled.shape[1:])
+        return Memory(filled[0], filled[1], filled[2], filled[3], filled[4], stage)
+
+    def _shard_memory(self, shard: Shard | Stage, tokens_per_step: int) -> Memory:
+        model, (low, high, part) = self.of_class[shard.node_class], _between(shard)
+        a, b = (model.memory_by_stage(like(1, tp), tokens_per_step) for tp in (low, high))
+        weights, activation, reserve, capacity, kv = (
+            (1 - part) * getattr(a, f.name) + part * getattr(b, f.name) for f in fields(Memory)[:5]
+        )
+        buffers = (1 - part) * COLLECTIVES_BYTES if low == 1 else 0.0  # a single GPU has none
+        return Memory(weights, activation, reserve + buffers, capacity, kv - buffers, a.stage)
+
+    def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
+        rows = []
+        for i, at in zip(_which(designs), stage, strict=True):
+            shards = self.stagings[i]
+            low, high, part = _between(shards[min(int(at), len(shards) - 1)])
+            a, b = (
+                kv_bytes_per_seq(self.card, like(1, tp), self.precisions, tokens)[0] for tp in (low, high)
+            )
+            rows.append((1 - part) * a + part * b)
+        return np.array(rows).reshape(len(designs), len(tokens))
+
+    def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
+        seconds = self._slowest(designs, load, _layers_s) + self._slowest(designs, load, _head_s)
+        seconds = seconds + 2 * len(self.card.stack) * self._meet_s(designs, self._message(load))
+        return seconds, seconds
+
+    def _busy_s(
+        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
+    ) -> tuple[Floats, Floats]:
+        load = Load(b, ctx, new, keys, 1.0 + self.draft_tokens)
+        return self._slowest(designs, load, _compute_s), self._slowest(designs, load, _memory_s)
+
+    def _hops_s(self, designs: Designs, load: Load) -> Floats:
+        return np.zeros(len(designs))
+
+    def _slowest(
+        self, designs: Designs, load: Load, part: Callable[[CostModel, Load, int], Floats]
+    ) -> Floats:
+        """Of all GPUs of each group, (n,)."""
+        which, worst = _which(designs), np.zeros(len(designs))
+        for shard in sorted({s for i in set(which.tolist()) for s in self.stagings[i]}, key=str):
+            rows = np.flatnonzero([shard in self.stagings[i] for i in which])
+            own, (low, high, share) = load.take(rows), _between(shard)
+            model = self.of_class[shard.node_class]
+            seconds = (1 - share) * part(model, own, low) + share * part(model, own, high)
+            worst[rows] = np.maximum(worst[rows], seconds)
+        return worst
+
+    def _meet_s(self, designs: Designs, message: Floats) -> Floats:
+        """One all-reduce over the whole group."""
+        near, far = np.zeros(len(designs)), np.zeros(len(designs))
+        for node, gpus in self.by_class(designs):
+            links, some = self.of_class[node.id].links, gpus > 0
+            inside = np.minimum(np.maximum(gpus, 1), links.domain)
+            near = np.maximum(near, np.where(some, links.all_reduce_s(message, inside), 0.0))
+            away = links.hop_s(message, np.full(len(designs), links.domain + 1))
+            far = np.maximum(far, np.where(some, 2 * away, 0.0))
+        joined = [x for x in self.cluster_links if len(self._ends(x)) == 2]
+        slow = sum(2 * (x.latency_s + message / x.bytes_per_s) for x in joined)
+        return np.asarray(near + far + slow)
+
+    def _ends(self, link: ClusterLink) -> set[str]:
+        nodes = [m.node_class for m in self.of_class.values()]
+        return {a.id for a in nodes for b in nodes if a is not b and link.joins(a, b)}
+
+
+def _between(shard: Stage) -> tuple[int, int, float]:
+    """The tp on both sides of 1 / share, and how far the share is towards the second."""
+    assert isinstance(shard, Shard)
+    low, high = shard.of // shard.heads, -(-shard.of // shard.heads)
+    if low == high:
+        return low, high, 0.0
+    return low, high, (1 / low - shard.heads / shard.of) / (1 / low - 1 / high)
+
+
+def _which(designs: Designs) -> Ints:
+    assert isinstance(designs, StagedDesigns)
+    return designs.which
+
+
+def _shards(designs: Designs) -> list[Ints]:
+    """The first GPU of every design, the second, and so on; the last again where there are no more."""
+    return [np.minimum(i, designs.gpus - 1) for i in range(int(designs.gpus.max(initial=1)))]
+
+
+def _layers_s(model: CostModel, load: Load, tp: int) -> Floats:
+    """Seconds of all layers on one GPU, without messages."""
+    at, (kinds, seen) = like(len(load.sequences), tp), model.card.kinds
+    counts = np.bincount(np.asarray(seen), minlength=len(kinds))
+    message = ACTIVATION_BYTES * load.rows * model.card.hidden
+    messages = 2 * len(model.card.stack) * model.links.all_reduce_s(message, at.tp)
+    layers = np.stack([model.layers.layer_s(kind, load, at) for kind in kinds], axis=1) @ counts
+    return np.asarray(np.maximum(layers - messages, 0.0))
+
+
+def _head_s(model: CostModel, load: Load, tp: int) -> Floats:
+    return model.layers.head_s(load.decoded, like(len(load.sequences), tp))
+
+
+def _compute_s(model: CostModel, load: Load, tp: int) -> Floats:
+    return _at_peak_s(model, load, tp, 0)
+
+
+def _memory_s(model: CostModel, load: Load, tp: int) -> Floats:
+    return _at_peak_s(model, load, tp, 1)
+
+
+def _at_peak_s(model: CostModel, load: Load, tp: int, which: int) -> Floats:
+    kinds, seen = model.card.kinds
+    every = model.at_peak_s(load, like(len(load.sequences), tp))[which]
+    return np.asarray(every @ np.bincount(np.asarray(seen), minlength=len(kinds)))

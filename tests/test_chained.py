@@ -1,0 +1,120 @@
+"""`--engine chains`: nodes with some of the layers each, from question to check."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Link, Node
+from planner import chained, plan
+from planner.asked import read
+from planner.check import check
+from planner.errors import Infeasible, InputError
+from solvers.placement_served import Served
+from solvers.placement_shares import SINK, SOURCE
+
+
+def cluster(gb_per_s: float = 0.05, latency_ms: float = 20.0):
+    nodes = [
+        Node(name="a", device="l4", gpus_per_node=1, count=2, zone="home", price_usd_per_hour=0.7),
+        Node(name="t", device="t4", gpus_per_node=1, count=2, zone="office", price_usd_per_hour=0.4),
+    ]
+    link = Link(between=("home", "office"), gb_per_s=gb_per_s, latency_ms=latency_ms)
+    return resolve(Cluster(name="two", nodes=nodes, links=[link]))
+
+
+def made(gb_per_s: float = 0.05, latency_ms: float = 20.0, **options: object):
+    free = {"ttft_ms": "none", "tpot_ms": "none"}
+    return plan(cluster(gb_per_s, latency_ms), "qwen3-8b", engine="chains", **{**free, **options})
+
+
+@pytest.fixture(scope="module")
+def two():
+    return made()
+
+
+def test_every_chain_runs_every_layer_and_the_plan_passes_its_check(two):
+    assert two.chains
+    assert sum(chain.share for chain in two.chains) == pytest.approx(1.0)
+    for chain in two.chains:
+        assert [hop.layers[0] for hop in chain.hops] == [0, *(hop.layers[1] for hop in chain.hops[:-1])]
+        assert chain.hops[-1].layers[1] == 36
+    assert {r.role for r in two.replicas} == {"chain"}
+    assert [route.chains for route in two.routing] == [True]
+    assert not check(two)
+
+
+def test_it_says_that_no_stock_engine_runs_it_and_carries_a_bound(two):
+    assert "not_stock" in {w.code for w in two.warnings}
+    assert two.proof.bound >= two.proof.objective > 0
+    assert two.predicted.usd_per_hour.value == pytest.approx(2.2)
+
+
+def test_a_narrow_link_is_not_given_more_than_it_carries():
+    narrow = made(gb_per_s=0.0005)
+    crossing = [c for c in narrow.chains if len({h.node[0] for h in c.hops}) > 1]
+
+    assert not check(narrow)
+    rate = narrow.predicted.rps.value * sum(c.share for c in crossing)
+    assert rate * (1024 + 255) * 2 * 4096 <= 0.0005e9 * 1.001
+
+
+def test_a_slo_that_was_asked_for_and_that_no_chain_keeps_is_infeasible():
+    with pytest.raises(Infeasible, match="nearest") as caught:
+        made(tpot_ms=1.0)
+
+    assert "--tpot-ms" in str(caught.value.hint)
+
+
+def test_a_default_slo_is_relaxed_with_a_warning():
+    far = plan(cluster(latency_ms=200.0), "qwen3-8b", engine="chains", ttft_ms="none", isl=512, osl=64)
+
+    assert far.problem.workload["slo"]["tpot_ms"] > 50 or far.predicted.tpot_ms.value <= 50
+    assert not check(far)
+
+
+@pytest.mark.parametrize("asked", [{"rate": 1.0}, {"objective": "gpus", "rate": 1.0}])
+def test_chains_are_for_throughput(asked):
+    with pytest.raises(InputError, match="most throughput"):
+        made(**asked)
+
+
+def test_a_model_that_all_nodes_together_do_not_hold_is_infeasible():
+    with pytest.raises(Infeasible, match="no chain of nodes holds"):
+        plan(cluster(), "llama-3.1-405b-fp8", engine="chains")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.floats(0.05, 1.0), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_paths_carry_the_shares_of_the_links(stages):
+    """Stages of nodes, every node of one joined to every node of the next."""
+    weights = [[w / sum(stage) for w in stage] for stage in stages]
+    names = [[10 * s + i for i in range(len(stage))] for s, stage in enumerate(stages)]
+    shares = {(SOURCE, n): w for n, w in zip(names[0], weights[0], strict=True)}
+    for (a, u), (b, v) in zip(
+        zip(names, weights, strict=True), list(zip(names, weights, strict=True))[1:], strict=False
+    ):
+        shares |= {(i, j): x * y for i, x in zip(a, u, strict=True) for j, y in zip(b, v, strict=True)}
+    shares |= {(n, SINK): w for n, w in zip(names[-1], weights[-1], strict=True)}
+    found = chained.paths(Served({}, shares, 1.0, 1.0, 1.0, 1.0))
+
+    assert sum(p.share for p in found) == pytest.approx(1.0)
+    for (a, b), share in shares.items():
+        over = sum(p.share for p in found if (a, b) in zip([SOURCE, *p.units], [*p.units, SINK], strict=True))
+        assert over == pytest.approx(share, abs=5e-3)
+
+
+def test_zones_without_a_link_are_not_chained():
+    apart = resolve(
+        Cluster(
+            nodes=[
+                Node(device="l4", gpus_per_node=1, count=2, zone="home"),
+                Node(device="t4", gpus_per_node=1, count=2, zone="office"),
+            ]
+        )
+    )
+    asked = read(apart, "qwen3-8b", None, "chat", {}, {"engine": "chains"})
+    link = chained.pose(asked).service.network.link
+
+    assert (link[:2, 2:] == 0).all()
+    assert (link[:2, :2].sum(axis=1) > 0).all()
