@@ -94,7 +94,8 @@ class _Filler:
                     "`name` is blank", ("nodes", i, "name"), "leave it out for a default"
                 )
             if node.name in taken:
-                hint = f"nodes[{taken[node.name]}] has it: identical nodes are written once, with `count:`"
+                first = self.document.where(("nodes", taken[node.name], "name"))
+                hint = f"it stands at {first} already: identical nodes are written once, with `count:`"
                 raise self.document.error(f"name `{node.name}` is used twice", ("nodes", i, "name"), hint)
             taken[node.name] = i
         return [
@@ -129,6 +130,8 @@ class _Filler:
         missing = {k: v for k, v in defaults.items() if getattr(node, k) is None and v is not None}
         self.defaulted |= {f"cluster.nodes.{key}": None for key in missing}
         form = node.model_copy(update={"name": name, "device": device.name, **missing})
+        if not (form.zone or ZONE).strip():
+            raise self.document.error("`zone` is blank", ("nodes", i, "zone"), "leave it out for a default")
         self._check_links_of(form, gpus, ("nodes", i))
         return _FilledNode(form, device, name, node.count, form.zone or ZONE)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Annotated, Literal, NamedTuple, overload
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -94,6 +94,14 @@ class Link(Strict):
     between: Annotated[list[str], Field(min_length=2, max_length=2)]
     gb_per_s: Positive
     latency_ms: NonNegative = 0.0
+
+    @field_validator("between", mode="before")
+    @classmethod
+    def _two_ends(cls, value: object) -> object:
+        if isinstance(value, list | tuple) and len(value) == 2:
+            return value
+        shown = str(value)[:60]
+        raise ValueError(f"`between` must name two zones or nodes, as in [a, b]; got {shown}")
 
 
 class Cluster(Strict):
