@@ -1,0 +1,22 @@
+"""The page on cluster files is true: its example reads, and gives the classes it speaks of."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cluster_configs.reading import from_document
+from planner.documents import read_text
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+
+
+def test_the_example_reads_without_a_warning():
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    found = from_document(read_text(text, "two-sites.yaml"))
+
+    assert found.warnings == ()
+    assert {c.id: c.node_count for c in found.classes} == {"a": 3, "a-0": 1, "t": 8}
+    of = {c.id: c for c in found.classes}
+    first = [next(x for x in found.links if x.joins(of[a], of["t"])).bytes_per_s for a in ("a", "a-0")]
+    assert first == [0.0125e9, 0.125e9]
