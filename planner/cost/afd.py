@@ -27,7 +27,7 @@ Messages have 16 bits a value, 8 towards experts that are divided (as in `Layers
 an equal part of its rank's tokens, each FFN GPU takes an equal part of all: the slower side, and a declared
 link between the classes, set the time. A token goes once to each scale-up domain of the FFN block that holds
 one of its top_k experts, N*(1 - (1 - 1/N)^k) of N on average, and inside it on to them (that is in F). Where
-both blocks are of one class and fit in one domain its links carry all; else the NICs.
+both blocks are of one class and stand in one domain its links carry all; else the NICs.
 
 Source: the line of micro-batches is MegaScale-Infer's (arXiv:2504.02263, m*F >= 2*(F + D) where A = F); see
 also Step-3 (arXiv:2507.19427). Draining, unlike layers and the engine are ours. Error: unknown, no run of
@@ -87,12 +87,18 @@ class Layout:
         return self.attention_gpus * (node_class == self.attention) + self.ffn_gpus * (node_class == self.ffn)
 
     def __str__(self) -> str:
-        """Both blocks, each with what is not 1: "h20 tp2 dp4 | h100-sxm ep8"."""
-        sides = [
-            (self.attention, (("tp", self.tp), ("dp", self.attn_dp))),
-            (self.ffn, (("tp", self.moe_tp), ("ep", self.ep))),
-        ]
-        return " | ".join(" ".join([g, *(f"{x}{n}" for x, n in sizes if n > 1)]) for g, sizes in sides)
+        """Both blocks, each with what is not 1.
+
+        >>> print(Layout("h20", "h100-sxm", 2, 4, 1, 8))
+        attention h20 tp2 dp4, FFN h100-sxm ep8
+        """
+        sides = {
+            f"attention {self.attention}": (("tp", self.tp), ("dp", self.attn_dp)),
+            f"FFN {self.ffn}": (("tp", self.moe_tp), ("ep", self.ep)),
+        }
+        return ", ".join(
+            " ".join([name, *(f"{x}{n}" for x, n in sizes if n > 1)]) for name, sizes in sides.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -102,11 +108,18 @@ class Block(Stage):
     layout: Layout
 
 
+def together(layout: Layout, nodes: Mapping[str, NodeClass]) -> bool:
+    """Whether both blocks stand side by side in one scale-up domain: in a node, or on whole nodes of it."""
+    node, gpus = nodes[layout.attention], layout.gpus
+    whole = gpus <= node.gpus_per_node or gpus % node.gpus_per_node == 0
+    return layout.attention == layout.ffn and gpus <= node.scale_up_gpus and whole
+
+
 def blocks(layout: Layout, nodes: Mapping[str, NodeClass], layers: int) -> Staging:
-    """What of a replica stands by itself: each attention rank, the FFN's share of a node; all of it where one
-    class has both."""
+    """What of a replica stands by itself: all of it where that is together, else each attention rank and the
+    FFN block's share of each node."""
     every = (0, layers)
-    if layout.attention == layout.ffn:
+    if together(layout, nodes):
         return (Block(layout.attention, layout.gpus, every, layout),)
     ranks = layout.attn_dp * (Block(layout.attention, layout.tp, every, layout),)
     size = min(layout.ffn_gpus, nodes[layout.ffn].gpus_per_node)
@@ -187,7 +200,9 @@ class AfdModel(CostModel):
             np.array([self.names.index(getattr(x, side)) for x in layouts], dtype=np.int64)
             for side in ("attention", "ffn")
         )
-        self.near, self.domains = self._domains()
+        self.near = np.array([together(x, self.nodes) for x in layouts], dtype=bool)
+        sizes = [-(-x.ffn_gpus // self.nodes[x.ffn].scale_up_gpus) for x in layouts]
+        self.domains = np.array(sizes, dtype=np.int64)
         self.link_s, self.link_s_per_byte = self._declared(links)
 
     @property
@@ -203,6 +218,14 @@ class AfdModel(CostModel):
     def cache_gpus(self, designs: Designs) -> Ints:
         """GPUs that a prompt's cache goes to, (n,)."""
         return designs.tp * designs.attn_dp
+
+    def hop_bytes(self, designs: Designs) -> Floats:
+        """Bytes that a decoded token sends between the blocks in all layers, the fuller of both ways, (n,)."""
+        ways = np.zeros((2, len(designs)))
+        for kind, layers in zip(self.kinds, self.counts, strict=True):
+            if kind.mixer is not None and kind.ffn is not None:
+                ways += layers * np.array(self._sent_bytes(kind.ffn, designs, np.ones(len(designs))))
+        return np.asarray(ways.max(axis=0))
 
     def needs_domain(self, designs: Designs) -> Bools:
         """Whether it was timed in one scale-up domain of several nodes, (n,)."""
@@ -356,15 +379,6 @@ class AfdModel(CostModel):
         """The classes that occur in `side` (n,), each with its rows."""
         found = [(g, np.flatnonzero(side == i).astype(np.int64)) for i, g in enumerate(self.names)]
         return [(g, rows) for g, rows in found if len(rows)]
-
-    def _domains(self) -> tuple[Bools, Ints]:
-        """Of every layout: whether one scale-up domain holds it, and domains of its FFN block."""
-        near, domains = [], []
-        for x in self.layouts:
-            size = self.nodes[x.ffn].scale_up_gpus
-            near.append(x.attention == x.ffn and x.gpus <= size)
-            domains.append(-(-x.ffn_gpus // size))
-        return np.array(near, dtype=bool), np.array(domains, dtype=np.int64)
 
     def _declared(self, links: Sequence[ClusterLink]) -> tuple[Floats, Floats]:
         """Of every layout: latency and seconds a byte of the declared link that its messages cross, or 0."""

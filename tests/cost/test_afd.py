@@ -147,6 +147,15 @@ def test_messages_by_hand():
     assert p.dispatch[0, 1 - moe] == p.combine[0, 1 - moe] == p.combine[0, moe]  # dense layers: 16 bits
 
 
+def test_a_link_carries_what_a_token_sends_in_all_layers():
+    """61 layers of 7168 results in 16 bits; to two nodes of experts 58 of them go 2 * (1 - 1/2^8) times."""
+    one, two = Layout("h20", "h100-sxm", 1, 4, 1, 8), Layout("h20", "h100-sxm", 1, 4, 1, 16)
+    m, d = both("8xh20,16xh100", "deepseek-v3", one, two)
+
+    assert m.hop_bytes(d) == pytest.approx([61 * 14336, (3 + 58 * 2 * (1 - 0.5**8)) * 14336])
+    assert m.cache_gpus(d).tolist() == [4, 4]
+
+
 def test_a_token_goes_once_to_every_node_with_one_of_its_experts():
     """8 of 256 experts on 2 nodes of the FFN block: 2 * (1 - 1/2^8) copies."""
     one, two = Layout("h20", "h100-sxm", 1, 4, 1, 8), Layout("h20", "h100-sxm", 1, 4, 1, 16)
