@@ -220,7 +220,7 @@ class AfdModel(CostModel):
         return designs.tp * designs.attn_dp
 
     def hop_bytes(self, designs: Designs) -> Floats:
-        """Bytes that a decoded token sends between the blocks in all layers, the fuller of both ways, (n,)."""
+        """Bytes that a decoded token sends between the blocks in all layers, the fuller way, (n,)."""
         ways = np.zeros((2, len(designs)))
         for kind, layers in zip(self.kinds, self.counts, strict=True):
             if kind.mixer is not None and kind.ffn is not None:
