@@ -42,6 +42,13 @@ CLOSE = 1e-9
 REFUTED = 1e-7
 """Layers by which a bound must miss L: far above the rounding of the sums it is made of."""
 
+NEARLY = 0.97
+"""Of the work of all nodes: a flow that tells how long patterns are."""
+SUMS, MORE = 5_000_000, 20
+"""Sums that a verdict may form, and how many times more on a grid; after that nothing is refuted."""
+GRID = 1000
+"""Parts of the flow that are told apart where many nodes are on a layer."""
+
 FAINT = 1e-6
 """Of the largest possible flow: below that, bounds are not told apart."""
 
@@ -78,12 +85,20 @@ def bound(network: Network, value: float, precision: float = 1e-4) -> float:
     just_above = value * (1 + 5e-7)
     if value == 0 and refuted(without_links(network), min(high, _smallest(network))):
         return 0.0  # not enough nodes to hold all layers
-    if high <= just_above or (value > 0 and refuted(network, just_above)):
+    if high <= just_above or (value > 0 and verdict(network, just_above).layers < network.layers - REFUTED):
         return min(high, just_above)
     while high > max(low * (1 + precision), network.most * FAINT):
         flow = (low + high) / 2
-        low, high = (low, flow) if refuted(network, flow) else (flow, high)
+        layers = verdict(network, flow).layers
+        if layers == math.inf:
+            break
+        low, high = (low, flow) if layers < network.layers - REFUTED else (flow, high)
     return high
+
+
+def crowded(network: Network) -> bool:
+    """Whether a layer may be on so many nodes that patterns are slow to price."""
+    return verdict(without_links(network), NEARLY * network.most).layers == math.inf
 
 
 def _smallest(network: Network) -> float:
@@ -91,9 +106,15 @@ def _smallest(network: Network) -> float:
     return min(c for kind in network.kinds for c in network.capacity[kind][: network.layers] if c > 0)
 
 
-def verdict(network: Network, flow: float) -> Verdict:
-    """Column generation at `flow`, stopped as soon as it is decided."""
-    items = _items(network, flow)
+def verdict(network: Network, flow: float, grid: int = 0) -> Verdict:
+    """Column generation at `flow`, stopped as soon as it is decided; infinite layers where that is too slow.
+
+    With a `grid`, capacities are rounded up to as many parts of the flow: quicker, and still a bound.
+    """
+    items, sums = _items(network, flow), SUMS
+    if grid:
+        items = replace(items, capacity=np.ceil(items.capacity / flow * grid - CLOSE) * (flow / grid))
+        sums = sums * MORE
     if not len(items.layers):
         return Verdict(0.0, {})
     patterns: set[Pattern] = set()
@@ -106,7 +127,10 @@ def verdict(network: Network, flow: float) -> Verdict:
         if reached is None:  # not even with fractions of nodes: `cross` cannot be met
             return Verdict(0.0, dict.fromkeys(items.nodes, 0.0))
         worth = _worth(items, dual)
-        cheapest, found = _price(items, flow, dual, v)
+        cheapest, found, formed = _price(items, flow, dual, v, sums)
+        sums -= formed
+        if sums <= 0:
+            return Verdict(math.inf if least >= network.layers - REFUTED else least, worth)
         paid = sum(n * worth[kind] for kind, n in items.nodes.items()) - v * items.crossings
         least = min(least, paid / cheapest if cheapest > 0 else math.inf)
         new = found - patterns
@@ -168,30 +192,35 @@ def _worth(items: Items, dual: Floats) -> dict[str, float]:
     return worth
 
 
-def _price(items: Items, flow: float, dual: Floats, v: float) -> tuple[float, set[Pattern]]:
-    """The least (cost - v * width) of all patterns, and the patterns that improve the master."""
-    cheapest, found = math.inf, set[Pattern]()
-    for nodes, cost, pattern in _cheapest(items.capacity, dual, flow, 1 + v):
-        reduced = cost - v * _width(items, nodes)
-        cheapest = min(cheapest, reduced)
-        if reduced < 1 - CLOSE:
-            found.add(tuple(sorted(pattern)))
-    return min(cheapest, 1.0), found
+def _price(items: Items, flow: float, dual: Floats, v: float, sums: int) -> tuple[float, set[Pattern], int]:
+    """The least (cost - v * width) of all patterns, those that improve the master, and the sums formed."""
+    cheapest, found, formed = math.inf, set[Pattern](), 0
+    for nodes, cost, pattern, more in _cheapest(items.capacity, dual, flow, 1 + v):
+        formed += more
+        if formed + more > sums:  # the next step is no smaller
+            return 1.0, found, sums
+        if pattern:
+            reduced = cost - v * _width(items, nodes)
+            cheapest = min(cheapest, reduced)
+            if reduced < 1 - CLOSE:
+                found.add(tuple(sorted(pattern)))
+    return min(cheapest, 1.0), found, formed
 
 
 def _cheapest(
     capacity: Floats, cost: Floats, flow: float, limit: float
-) -> Iterator[tuple[int, float, list[int]]]:
-    """By number of nodes: the cheapest pattern that reaches `flow`, while one costs less than `limit`."""
+) -> Iterator[tuple[int, float, list[int], int]]:
+    """By number of nodes: the cheapest pattern that reaches `flow` (if any), and the sums formed for it."""
     rate = float((cost / capacity).min())
     reach, paid = np.zeros(1), np.zeros(1)
     steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     while len(reach):
+        formed = len(reach) * len(capacity)
         reach, paid, before, item = _extended(reach, paid, capacity, cost, flow, limit, rate)
         steps.append((before, item))
         done = np.flatnonzero(reach >= flow * (1 - 1e-12))
-        if len(done):
-            yield len(steps), float(paid[done[0]]), _trace(steps, int(done[0]))
+        found = _trace(steps, int(done[0])) if len(done) else []
+        yield len(steps), float(paid[done[0]]) if len(done) else math.inf, found, formed
         if len(steps) >= 3 and len(done) == len(reach):
             return
 

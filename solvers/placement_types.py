@@ -11,10 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from solvers.linear import Floats, Status
 
 Interval = tuple[int, int]
+REGIONS = 12
+"""Parts of a cluster that a search tells apart."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,26 @@ class Network:
 
     @cached_property
     def regions(self) -> tuple[int, ...]:
-        """Region of each node: nodes joined, both ways, by links that could carry all there is."""
-        region = list(range(len(self.kinds)))
-        wide = np.minimum(self.link, self.link.T) >= self.most
-        for i, j in np.argwhere(wide):
-            if i != j and region[i] != region[j]:
-                kept, gone = sorted((region[i], region[j]))
-                region = [kept if r == gone else r for r in region]
+        """Region of each node: nodes joined, both ways, by links that could carry all that either does.
+
+        Where that leaves too many regions, links half as wide will do, and so on: what flows is measured on
+        the links themselves.
+        """
+        tables = [np.minimum(self.capacity[kind][: self.layers], self.most) for kind in self.kinds]
+        works = [t * np.arange(1, len(t) + 1) for t in tables]
+        busy = np.array(
+            [
+                t[np.flatnonzero(w >= w.max() * (1 - 1e-9))[-1]] if len(t) else 0.0
+                for t, w in zip(tables, works, strict=True)
+            ]
+        )
+        need = np.minimum(busy[:, None], busy[None, :])
+        wide = np.minimum(self.link, self.link.T)
+        while True:
+            count, region = connected_components(csr_array(wide >= need), directed=False)
+            if count <= REGIONS or not (wide > 0).any() or need.max() < self.most * 1e-9:
+                break
+            need = need / 2
         order = {r: at for at, r in enumerate(dict.fromkeys(region))}
         return tuple(order[r] for r in region)
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from solvers import placement, placement_patterns
+from solvers import placement_maxflow as placement
+from solvers import placement_patterns
 from solvers.linear import Limits
 from solvers.placement_chain import carried
 from solvers.placement_types import Network

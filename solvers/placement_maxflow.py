@@ -11,7 +11,9 @@ between what is found and what is refuted (bisection):
 
 Blocks come in three levels, each tried where the one before found nothing: stages, unequal intervals side by
 side, and these across two regions. Regions that each hold all layers are also tried apart. What is still open
-in a small cluster is solved exactly (`placement_exact`).
+in a small cluster is solved exactly (`placement_exact`). Where a layer is on so many nodes that patterns are
+slow to price, capacities need not match, only add up: stages that are pooled and then evened
+(`placement_pooled`, `placement_moves`) against the work of all nodes.
 """
 
 from __future__ import annotations
@@ -25,11 +27,20 @@ import numpy as np
 from solvers import placement_blocks, placement_exact, placement_patterns
 from solvers.linear import EXACT, Limits, gap, judge
 from solvers.placement_chain import chain
+from solvers.placement_pooled import pooled, staged
 from solvers.placement_routing import flow, seated, settled, slots
 from solvers.placement_types import Interval, Network, Placement, part
 
+Found = tuple[dict[int, Interval], float]
+"""Intervals by node, and what flows."""
 PRECISION = 1e-4
 """Relative step below which flows are not told apart by bisection."""
+ROUGH = 0.995
+"""Of the work of all nodes: the one flow that is tried to be refuted where many nodes are on a layer."""
+FEW = 30
+"""Nodes from which a plan in pooled stages is worth starting from."""
+NEAR = 0.9
+"""Of the work of all nodes: a flow below that is held up by links."""
 NODES = 300
 """Branch-and-bound nodes a chain may take: finding one takes few, refuting is the patterns' part."""
 WIDTHS = (1.0, 0.5, 0.0)
@@ -41,12 +52,15 @@ def solve(network: Network, limits: Limits) -> Placement:
     deadline = time.perf_counter() + limits.seconds
     if network.most <= 0:
         return Placement({}, 0.0, 0.0, "optimal")
-    intervals, value = apart(network, limits)
-    small = len(network.kinds) * network.layers <= placement_exact.SIZE
-    if not small or len(set(network.regions)) == 1:
-        intervals, value = _searched(network, intervals, value, deadline)
-    bound = placement_patterns.bound(network, value, PRECISION / 10)
-    if small and gap(value, bound) > EXACT:
+    crowded = placement_patterns.crowded(network)
+    intervals, value = _found(network, crowded, limits)
+    if crowded:
+        lower = ROUGH * network.most
+        seen = placement_patterns.verdict(network, lower, placement_patterns.GRID).layers
+        bound = lower if seen < network.layers - placement_patterns.REFUTED else network.most
+    else:
+        bound = placement_patterns.bound(network, value, PRECISION / 10)
+    if _small(network) and gap(value, bound) > EXACT:
         left = max(1.0, deadline - time.perf_counter())
         exact = placement_exact.solve(network, replace(limits, seconds=left, gap=0.0))
         bound = min(bound, exact.bound)
@@ -55,7 +69,30 @@ def solve(network: Network, limits: Limits) -> Placement:
     return Placement(intervals, value, bound, judge(value, bound, limits, "time_limit"))
 
 
-def apart(network: Network, limits: Limits) -> tuple[dict[int, Interval], float]:
+def _small(network: Network) -> bool:
+    return len(network.kinds) * network.layers <= placement_exact.SIZE
+
+
+def _found(network: Network, crowded: bool, limits: Limits) -> Found:
+    """A placement and its flow."""
+    deadline = time.perf_counter() + limits.seconds
+    if not crowded:
+        best = apart(network, limits)
+        if len(network.kinds) > FEW:
+            even = pooled(network, time.perf_counter() + limits.seconds / 4)
+            best = max(best, even, key=lambda found: found[1])
+        if _small(network) and len(set(network.regions)) > 1:
+            return best  # left to the exact program
+        return _searched(network, *best, deadline)
+    best = pooled(network, time.perf_counter() + limits.seconds / 4)
+    if len(set(network.regions)) > 1 and best[1] < NEAR * network.most:
+        alone = apart(network, replace(limits, seconds=limits.seconds / 2))
+        shared = staged(network, time.perf_counter() + limits.seconds / 10)
+        best = max(best, alone, shared, key=lambda found: found[1])
+    return best
+
+
+def apart(network: Network, limits: Limits) -> Found:
     """Each region that can hold all layers by itself, without links to the others."""
     if len(set(network.regions)) == 1:
         return {}, 0.0
@@ -63,9 +100,10 @@ def apart(network: Network, limits: Limits) -> tuple[dict[int, Interval], float]
     for region in sorted(set(network.regions)):
         nodes = [i for i, r in enumerate(network.regions) if r == region]
         if sum(len(network.capacity[network.kinds[i]]) for i in nodes) >= network.layers:
-            share = replace(limits, seconds=limits.seconds / 4)
-            alone = solve(part(network, nodes), share)
-            intervals |= {nodes[i]: interval for i, interval in alone.intervals.items()}
+            share = replace(limits, seconds=limits.seconds / len(set(network.regions)))
+            alone = part(network, nodes)
+            best, _ = _found(alone, placement_patterns.crowded(alone), share)
+            intervals |= {nodes[i]: interval for i, interval in best.items()}
     return intervals, flow(network, intervals)
 
 
@@ -97,7 +135,7 @@ def _searched(
 def _tried(network: Network, target: float, deadline: float) -> Iterator[tuple[dict[int, Interval], float]]:
     """Placements that may carry `target`, simplest blocks first."""
     free = placement_patterns.verdict(placement_patterns.without_links(network), target)
-    if free.layers < network.layers - placement_patterns.REFUTED:
+    if not network.layers - placement_patterns.REFUTED <= free.layers < np.inf:
         return
     prices = placement_blocks.Prices(target, free.worth, free.layers - network.layers)
     blocks = placement_blocks.stages(network, prices)
