@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, ModelCard
@@ -35,16 +36,53 @@ def violations(case: Case) -> Iterator[Violation]:
     yield from _Loads(case, case.card).violations()
 
 
+class _Run:
+    """A group as hops with the same layers use it: the copies of one node, with only the layers they run."""
+
+    def __init__(self, case: Case, card: ModelCard, group: Replica, layers: tuple[int, int]) -> None:
+        stage = group.stages[0].model_copy(update={"layers": layers})
+        self.card, self.load, self.hit = card, case.chain_load, case.workload.prefix_hit
+        self.replica = group.model_copy(update={"count": copies(group), "stages": [stage]})
+        self.floors = Floors(case, card, self.replica, self.load)
+        first, end = group.stages[0].layers
+        self.part = (layers[1] - layers[0]) / (end - first)
+
+    @cached_property
+    def busy(self) -> float:
+        """Least busy share of the GPUs if all requests came here."""
+        return self.floors.busy()
+
+    @cached_property
+    def cache_bytes(self) -> list[tuple[float, float, float]]:
+        """Of each bucket the requests/s, and bytes on a GPU of one request: half a prompt while it is read;
+        then all of it and half the answer, times the tokens of the answer."""
+        found = []
+        for bucket, rate in self.load.buckets:
+            own, stage = bucket.isl * (1 - self.hit), self.replica.stages[0]
+            reading = kv.sequence_bytes(self.card, self.replica, stage, own / 2)
+            held = kv.sequence_bytes(self.card, self.replica, stage, own + bucket.osl / 2)
+            found.append((rate, reading, (bucket.osl - 1) * held))
+        return found
+
+    def step_s(self, share: float) -> float:
+        """Least seconds of a step where `share` of all tokens come here: a node that is busy for T of every
+        second has at least as many sequences in a step as tokens arrive in T."""
+        used = self.replica.precision
+        if not ({used.weights, used.experts} <= WEIGHT_BYTES.keys() and used.kv in KV_BYTES):
+            return 0.0
+        tokens = share * self.load.decode_tok_per_s / self.replica.count
+        return self.floors.step_floor_s(max(1.0, tokens * self.floors.step_floor_s(1.0)))
+
+
 @dataclass(frozen=True)
-class Visit:
+class _Visit:
     """Requests of one chain on one node: `share` of all that take chains, `lone_s` their prefill on the whole
-    chain, `run` the group with the layers they use and the copies of one node."""
+    chain."""
 
     share: float
     lone_s: float
     tpot_s: float
-    part: float
-    run: Replica
+    run: _Run
 
 
 class _Loads:
@@ -52,12 +90,23 @@ class _Loads:
 
     def __init__(self, case: Case, card: ModelCard) -> None:
         self.case, self.card, self.load = case, card, case.chain_load
-        self.on_node: dict[tuple[str, str], list[Visit]] = defaultdict(list)
+        hops = [hop for chain in case.plan.chains for hop in chain.hops]
+        kinds = {(hop.replica, hop.layers) for hop in hops}
+        self.runs = {kind: _Run(case, card, case.groups[kind[0]], kind[1]) for kind in sorted(kinds)}
+        self.on_node: dict[tuple[str, str], list[_Visit]] = defaultdict(list)
+        self.share: dict[Hop, float] = defaultdict(float)
         for chain in case.plan.chains:
             lone_s = self.lone_s(chain)
             for hop in chain.hops:
-                visit = Visit(chain.share, lone_s, chain.tpot_s, self.part(hop), self.run(hop))
+                visit = _Visit(chain.share, lone_s, chain.tpot_s, self.run(hop))
                 self.on_node[hop.node, hop.replica].append(visit)
+                self.share[hop] += chain.share
+        self.step_s = {hop: self.run(hop).step_s(share) for hop, share in self.share.items() if self.decodes}
+
+    @property
+    def decodes(self) -> bool:
+        """Whether some request has a second token."""
+        return self.load.decode_tok_per_s > 0
 
     def violations(self) -> Iterator[Violation]:
         """Nodes first, then the chains."""
@@ -71,22 +120,15 @@ class _Loads:
         for number, chain in enumerate(self.case.plan.chains):
             yield from self._latency(chain, f"chains[{number}]")
 
-    def part(self, hop: Hop) -> float:
-        """Of the layers that its node holds, those that the hop runs."""
-        first, end = self.case.groups[hop.replica].stages[0].layers
-        return (hop.layers[1] - hop.layers[0]) / (end - first)
-
-    def run(self, hop: Hop) -> Replica:
-        """The group as this hop uses it: the copies of one node, holding the layers it runs."""
-        group = self.case.groups[hop.replica]
-        stage = group.stages[0].model_copy(update={"layers": hop.layers})
-        return group.model_copy(update={"count": copies(group), "stages": [stage]})
+    def run(self, hop: Hop) -> _Run:
+        """What a hop uses of its node."""
+        return self.runs[hop.replica, hop.layers]
 
     def lone_s(self, chain: Chain) -> float:
         """Seconds of a mean prompt through the whole chain without waiting: its hops, and links between."""
         new = self.load.prompt * (1 - self.case.workload.prefix_hit)
         message = new * self.card.hidden * ACTIVATION_BYTES
-        total = sum(self.part(hop) * self.case.groups[hop.replica].step.prefill_s for hop in chain.hops)
+        total = sum(self.run(hop).part * self.case.groups[hop.replica].step.prefill_s for hop in chain.hops)
         for a, b in pairwise(chain.hops):
             link = self.case.link(self.case.class_of(a), self.case.class_of(b))
             total += link.latency_s + message / link.bytes_per_s if link else 0.0
@@ -95,31 +137,23 @@ class _Loads:
     def round_s(self, chain: Chain) -> float:
         """Least seconds of one token through the whole chain and back to its first node; 0 where no request
         has a second token."""
-        total = 0.0
-        if not self.load.decode_tok_per_s:
-            return total
-        for hop in chain.hops:
-            run = self.run(hop)
-            used = run.precision
-            if {used.weights, used.experts} <= WEIGHT_BYTES.keys() and used.kv in KV_BYTES:
-                through = sum(visit.share for visit in self.on_node[hop.node, hop.replica]) / run.count
-                floors = Floors(self.case, self.card, run, self.load)
-                alone = floors.step_floor_s(1.0)
-                total += floors.step_floor_s(max(1.0, through * self.load.decode_tok_per_s * alone))
+        if not self.decodes:
+            return 0.0
+        total = sum(self.step_s[hop] for hop in chain.hops)
         for a, b in pairwise([*chain.hops, chain.hops[0]]):
             link = self.case.link(self.case.class_of(a), self.case.class_of(b))
             total += link.latency_s if link else 0.0
         return total
 
-    def _busy(self, group: Replica, visits: list[Visit], where: str) -> Iterator[Violation]:
+    def _busy(self, group: Replica, visits: list[_Visit], where: str) -> Iterator[Violation]:
         """The share of its time that a copy works."""
         token_s = group.step.decode_s / group.max_batch
         request_s = self.load.decode_tok_per_s * token_s + self.load.rps * group.step.prefill_s
-        busy = sum(visit.share * visit.part for visit in visits) * request_s / copies(group)
+        busy = sum(visit.share * visit.run.part for visit in visits) * request_s / copies(group)
         if not at_most(busy, 1.0, MODEL):
             yield Violation("node_over", where, f"its hops take {busy:.4g} times the time there is")
 
-    def _batch(self, group: Replica, visits: list[Visit], where: str) -> Iterator[Violation]:
+    def _batch(self, group: Replica, visits: list[_Visit], where: str) -> Iterator[Violation]:
         """Requests in flight through the node within the places it has."""
         held = sum(
             v.share * (self.load.rps * v.lone_s + self.load.decode_tok_per_s * v.tpot_s) for v in visits
@@ -129,7 +163,7 @@ class _Loads:
             text = f"{held:.4g} requests in flight by Little's law, room for {room}"
             yield Violation("batch_over", where, text)
 
-    def _cache(self, group: Replica, visits: list[Visit], where: str) -> Iterator[Violation]:
+    def _cache(self, group: Replica, visits: list[_Visit], where: str) -> Iterator[Violation]:
         """What they hold fits kv_bytes on each GPU, and kv_tokens."""
         needed = sum(self._resident_bytes(visit) for visit in visits) / copies(group)
         room = group.attn_dp * group.memory[0].kv_bytes
@@ -143,20 +177,16 @@ class _Loads:
             text = f"{needed / token:,.0f} tokens resident by Little's law, room for {group.kv_tokens:,.0f}"
             yield Violation("kv_over", where, text)
 
-    def _resident_bytes(self, visit: Visit) -> float:
-        """Cache on a GPU of the node, over its copies: half a prompt while it is read, then all of it and
-        half the answer."""
-        total, stage = 0.0, visit.run.stages[0]
-        for bucket, rate in self.load.buckets:
-            own = bucket.isl * (1 - self.case.workload.prefix_hit)
-            reading = visit.lone_s * kv.sequence_bytes(self.card, visit.run, stage, own / 2)
-            held = kv.sequence_bytes(self.card, visit.run, stage, own + bucket.osl / 2)
-            total += rate * visit.share * (reading + (bucket.osl - 1) * visit.tpot_s * held)
-        return total
+    def _resident_bytes(self, visit: _Visit) -> float:
+        """Cache on a GPU of the node, over its copies."""
+        return visit.share * sum(
+            rate * (visit.lone_s * reading + visit.tpot_s * held)
+            for rate, reading, held in visit.run.cache_bytes
+        )
 
-    def _arithmetic(self, group: Replica, visits: list[Visit], where: str) -> Iterator[Violation]:
+    def _arithmetic(self, group: Replica, visits: list[_Visit], where: str) -> Iterator[Violation]:
         """FLOPs of all its hops within the peak of its GPUs."""
-        busy = sum(v.share * Floors(self.case, self.card, v.run, self.load).busy() for v in visits)
+        busy = sum(visit.share * visit.run.busy for visit in visits)
         if not at_most(busy, 1.0, MODEL):
             text = f"its hops need {busy:.4g} times the peak FLOP/s of the GPUs of {group.id} there"
             yield Violation("rate_above_roofline", where, text)

@@ -212,8 +212,13 @@ def zones_apart(d: Document, rng: Random) -> None:
 
 
 @breaks("no_link")
-def a_zone_of_its_own(d: Document, rng: Random) -> None:
-    rng.choice(d["problem"]["cluster"]["nodes"])["zone"] = "c"
+def a_zone_of_its_own(d: Document, rng: Random) -> bool | None:
+    """The first of two classes in one zone leaves it."""
+    nodes = d["problem"]["cluster"]["nodes"]
+    if [node["zone"] for node in nodes].count(nodes[0]["zone"]) < 2:
+        return False
+    nodes[0]["zone"] = "c"
+    return None
 
 
 @breaks("link_over", "ttft_below_step")
