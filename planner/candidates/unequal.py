@@ -13,11 +13,12 @@ serves at its best point. Those that mix classes are ranked by what they lose ag
 relaxation over all of them, and the best SHORTLIST become designs of an `UnequalModel`: their operating
 points, batches and times are those of any other candidate.
 
-Space: one engine in all stages, the smallest token budget of their classes, tp inside a node and of its usual
-sizes, up to MOST_STAGES stages, BATCHES. Only TPOT counts here. Room for prompts that are not through yet is
-left out: less than one sequence. Assumes that layers are alike: where a model mixes kinds, each counts as
-their mean (a stage's seconds are off by 0 to 1.3 % for gemma-3 and gpt-oss, by 6 % where DeepSeek-V3's dense
-layers are); designs are then timed by the layers they hold.
+Space: one engine in all stages, the smallest token budget of their classes, tp inside a node and of its
+usual sizes, up to MOST_STAGES stages on three classes (less where RANKED are too few), BATCHES. Only TPOT
+counts here. Room for prompts that are not through yet is left out: less than one sequence. Assumes that
+layers are alike: where a model mixes kinds, each counts as their mean (a stage's seconds are off by 0 to
+1.3 % for gemma-3 and gpt-oss, by 6 % where DeepSeek-V3's dense layers are); designs are then timed by the
+layers they hold.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ MOST_STAGES = 8
 
 BATCHES = tuple(sorted({round(2 ** (i / 2)) for i in range(21)}))
 """Sequences in flight at which pipelines are compared."""
+
+RANKED = 3000
+"""Pipelines that are ranked; where there are more, spaces of fewer classes and stages are, SPACES in turn."""
+
+SPACES = ((3, MOST_STAGES), (2, MOST_STAGES), (2, 4))
+"""Classes and stages of one replica."""
 
 SHORTLIST = 64
 """Stagings that become designs."""
@@ -82,10 +89,15 @@ def shortlist(classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: A
     posed = None if may is None or len(classes) < 2 else pose(classes, links, ask, engine, may)
     if posed is None:
         return Shortlist((), (), 0)
-    best, ranked = pipeline.shortlist(posed.problem, SHORTLIST, Limits())
+    problem = posed.problem
+    for most_groups, stages in SPACES:
+        points = [point for point in problem.points if point.stages <= stages]
+        small = replace(problem, points=points, most_groups=min(most_groups, problem.most_groups))
+        if pipeline.every(small, RANKED) is not None:
+            break
+    best, ranked = pipeline.shortlist(small, SHORTLIST, Limits())
     if not ranked:  # which would be the quickest, and whether the model fits at all, still has to be told
-        patient = replace(posed.problem, most_round_s=np.inf)
-        best, ranked = pipeline.shortlist(patient, SHORTLIST, Limits())
+        best, ranked = pipeline.shortlist(replace(small, most_round_s=np.inf), SHORTLIST, Limits())
     return Shortlist(posed.classes, tuple(_staging(posed.problem, x) for x in best), ranked)
 
 

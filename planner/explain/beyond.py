@@ -22,7 +22,7 @@ from planner.posed import pose
 from planner.search import find
 from solvers.linear import Limits
 
-MOST_GPUS = 64
+MOST_GPUS, MOST_CLASSES = 32, 3
 """Larger clusters gain little from unlike GPUs in one replica, and the space takes seconds."""
 
 WORTH = 0.02
@@ -32,7 +32,7 @@ WORTH = 0.02
 def beyond(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
     """Ways that serve more (or cost less) than the plan, and that no engine starts as it comes."""
     classes = asked.cluster.classes
-    if len(classes) < 2 or sum(c.gpus for c in classes) > MOST_GPUS:
+    if not 2 <= len(classes) <= MOST_CLASSES or sum(c.gpus for c in classes) > MOST_GPUS:
         return []
     try:
         _, pool, question = pose(replace(asked, freedom=Freedom(shares=True)))
