@@ -28,12 +28,13 @@ evict)."""
 @dataclass(frozen=True)
 class Freedom:
     """What stages of one replica may differ in: layers, tp, and in how many classes they stand. `shares`:
-    the GPUs of one tensor-parallel group, in heads."""
+    the GPUs of one tensor-parallel group, in heads. `apart`: attention and FFNs stand on different GPUs."""
 
     layers: bool = True
     tp: bool = True
     classes: int = 3
     shares: bool = False
+    apart: bool = False
 
 
 STOCK = {"vllm": Freedom(tp=False), "sglang": Freedom(tp=False), "llama.cpp": Freedom(tp=False)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
 
+from planner.cost.afd import Block, Layout
 from planner.cost.shape import Precisions, Staging, StepTimes
 
 Role = Literal["mixed", "prefill", "decode"]
@@ -30,6 +31,12 @@ class Design:
     @property
     def gpus(self) -> int:
         return sum(s.tp for s in self.stages) or self.tp * self.attn_dp * self.pp
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where attention and FFNs stand on different GPUs."""
+        first = next(iter(self.stages), None)
+        return first.layout if isinstance(first, Block) else None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -56,6 +63,8 @@ class Design:
 
 def stages_in_words(stages: Staging) -> str:
     """In order, those alike next to each other as one."""
+    if isinstance(stages[0], Block):
+        return str(stages[0].layout)
     runs = groupby(stages, key=lambda s: s.where)
     return " -> ".join(f"{where} {'+'.join(s.part for s in run)}" for where, run in runs)
 
@@ -101,6 +110,12 @@ class Candidate:
     def blocks(self) -> tuple[tuple[str, int], ...]:
         """(class, GPUs side by side) of each part that stands by itself."""
         return tuple((s.node_class, s.tp) for s in self.design.stages) or ((self.node_class, self.gpus),)
+
+    @property
+    def home(self) -> tuple[str, int]:
+        """Class and GPUs that hold the cache."""
+        layout = self.design.layout
+        return (layout.attention, layout.attention_gpus) if layout else (self.blocks[0][0], self.gpus)
 
     def gpus_on(self, node_class: str) -> int:
         """GPUs of one replica on a class."""

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import ClusterLink, NodeClass
-from planner.candidates import unequal, uneven_tp
+from planner.candidates import afd, unequal, uneven_tp
 from planner.candidates.ask import RESERVING, Ask, serving, usual_sizes
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
@@ -43,7 +43,9 @@ from planner.inputs.options import Objective
 MOST_GPUS = 144
 """Largest replica offered: two racks of 72."""
 
-UNEQUAL, UNEVEN = "unequal", "uneven"
+ROLES: tuple[Role, ...] = ("mixed", "prefill", "decode")
+
+UNEQUAL, UNEVEN, APART = "unequal", "uneven", "apart"
 """In place of a class where the stages of a replica stand on several, or the GPUs of a tp group."""
 
 GRID = np.array(sorted({float(round(2 ** (i / 2))) for i in range(21)}))
@@ -63,7 +65,8 @@ class Pool:
     def setup(self, c: Candidate) -> Setup:
         """That `c` is a design of."""
         stages = c.design.stages
-        where = c.node_class if not stages else UNEVEN if isinstance(stages[0], Shard) else UNEQUAL
+        several = UNEVEN if stages and isinstance(stages[0], Shard) else UNEQUAL
+        where = c.node_class if not stages else APART if c.design.layout else several
         return self.setups[where, c.engine]
 
 
@@ -101,10 +104,19 @@ def generate(
             fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
             considered, fitting = considered + len(s.designs), fitting + len(fits)
             setups[name, engine] = s
-            for offer in _offers(s, None, engine, fits, ask):
+            for offer in _offers(s, None, engine, fits, ask, ("mixed",)):
                 considered += len(offer)
                 found += offer.candidates(counts)
         considered += kinds.ranked - len(kinds.stagings)
+    for engine in ask.engines if ask.freedom and ask.freedom.apart else ():
+        able = [n for n in classes if engine in serving(n, ask)]
+        best = afd.shortlist(able, links, ask, engine, afd.worth(able, found, ask))
+        considered += best.ranked
+        if best.layouts:
+            s = setups[APART, engine] = afd.setup(able, best.layouts, links, engine, ask)
+            fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+            for offer in _offers(s, None, engine, fits, ask, ("decode",)):
+                found += offer.candidates(counts)
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     kept = undominated(whole, {node.id: node.gpus_per_node for node in classes}, counts)
@@ -152,14 +164,16 @@ def _unequal_setup(kinds: Shortlist, links: Sequence[ClusterLink], engine: str, 
     return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, ask.risk_z)
 
 
-def _offers(s: Setup, node: NodeClass | None, engine: str, fits: Ints, ask: Ask) -> Iterator[Offer]:
+def _offers(
+    s: Setup, node: NodeClass | None, engine: str, fits: Ints, ask: Ask, roles: Sequence[Role] = ROLES
+) -> Iterator[Offer]:
     """Points of every role and focus: the workload's mix, and each bucket alone where there are several.
     Without a `node`: of stages on several classes, which do both phases."""
     w = len(s.mix.share)
     focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 and ask.objective != "latency" else [None]
     for focus in focuses:
         at = s if focus is None else replace(s, mix=_only(s.mix, focus))
-        for role, points in _points(at, fits, focus, ask, split=node is not None):
+        for role, points in _points(at, fits, focus, ask, roles):
             yield Offer.of(points, at, node, engine, role, focus)
 
 
@@ -169,16 +183,20 @@ def _only(mix: Mix, w: int) -> Mix:
     return replace(mix, share=share)
 
 
-def _points(s: Setup, fits: Ints, focus: int | None, ask: Ask, split: bool) -> Iterator[tuple[Role, Points]]:
+def _points(
+    s: Setup, fits: Ints, focus: int | None, ask: Ask, only: Sequence[Role]
+) -> Iterator[tuple[Role, Points]]:
     """Operating points of the designs `fits` in every role that the focus has; `split`: by phase, too."""
     if s.mix.steps == 0:
-        yield "mixed", prefilling(s, fits, LEVELS)
+        if "mixed" in only:
+            yield "mixed", prefilling(s, fits, LEVELS)
         return
     # decoding has no queue whose wait depends on the mix
-    roles: list[Role] = ["mixed", "decode"] if focus is None and split else ["mixed"]
+    roles: list[Role] = [r for r in only if r == "mixed" or (r == "decode" and focus is None)]
     most = dict(zip(roles, largest(s, fits, roles), strict=True))
-    yield "mixed", _decoding(s, fits, most["mixed"], "mixed", ask)
-    if split:
+    if "mixed" in roles:
+        yield "mixed", _decoding(s, fits, most["mixed"], "mixed", ask)
+    if "prefill" in only:
         yield "prefill", prefilling(s, fits, LEVELS)
     if "decode" in roles:
         yield "decode", _decoding(s, fits, most["decode"], "decode", ask)

@@ -17,7 +17,6 @@ from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import Counts, Needs, survivors
 from planner.candidates.points import Points, Role, Setup, rounded_up
 from planner.cost.compute import distinct
-from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.shape import Designs, Floats, StagedDesigns, Staging, StepTimes
 
 RESOURCES = ("busy", "kv", "tokens")
@@ -61,7 +60,7 @@ class Offer:
         designs = s.designs.take(points.index)
         use = np.where(serves[:, None, :], _use(points, designs, role, s), np.inf)
         late = rounded_up(points, s.promise, s.caution, role)
-        handoff = sent / (gpus * min(n.nic_bytes_per_s for n in homes))[:, None]
+        handoff = sent / (s.model.cache_gpus(designs) * min(n.nic_bytes_per_s for n in homes))[:, None]
         return Offer(s, node, engine, role, focus, points, designs, use, watts[able], late, handoff)
 
     def __len__(self) -> int:
@@ -72,7 +71,7 @@ class Offer:
         """Spans nodes within one scale-up domain."""
         gpus = self.designs.gpus
         if self.node is None:
-            return np.zeros(len(gpus), dtype=bool)
+            return self.setup.model.needs_domain(self.designs)
         return np.asarray((gpus > self.node.gpus_per_node) & (gpus <= self.node.scale_up_gpus))
 
     def candidates(self, counts: Counts) -> list[Candidate]:
@@ -130,15 +129,16 @@ class Offer:
             precisions=self.setup.model.precisions,
             late_s=float(self.late_s[i]),
             handoff_s={str(w): float(self.handoff_s[i, w]) for w in served},
-            hop_bytes=self._hop_bytes(served) if stages else {},
+            hop_bytes=self._hop_bytes(i, served) if stages else {},
             joined=bool(self.joined[i]),
             label=str(design),
         )
 
-    def _hop_bytes(self, served: list[int]) -> dict[str, float]:
+    def _hop_bytes(self, i: int, served: list[int]) -> dict[str, float]:
         """Activations of a request of each bucket: its new prompt tokens and all it decodes."""
-        mix, each = self.setup.mix, ACTIVATION_BYTES * self.setup.model.card.hidden
-        return {str(w): float(each * (mix.new[w] + mix.osl[w] - 1)) for w in served}
+        mix, each = self.setup.mix, self.setup.model.hop_bytes(self.designs)[i]
+        new = mix.new * (self.role != "decode")
+        return {str(w): float(each * (new[w] + mix.osl[w] - 1)) for w in served}
 
     def _rows(self, i: int, served: list[int]) -> dict[str, dict[str, float]]:
         """`use` by resource and bucket; rows that the first always exceeds are left out."""

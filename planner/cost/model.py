@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard
@@ -154,6 +155,18 @@ class CostModel:
     def most_gpus(self) -> int:
         """GPUs there are for one replica."""
         return self.node_class.gpus
+
+    def cache_gpus(self, designs: Designs) -> Ints:
+        """GPUs of each design that hold cache."""
+        return designs.gpus
+
+    def hop_bytes(self, designs: Designs) -> Floats:
+        """Bytes of a token between two stages."""
+        return np.full(len(designs), ACTIVATION_BYTES * self.card.hidden)
+
+    def needs_domain(self, designs: Designs) -> NDArray[np.bool_]:
+        """Timed in one scale-up domain of several nodes, where that is not the class's to say."""
+        return np.zeros(len(designs), dtype=bool)
 
     def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
         """GPUs of each class that each design takes."""

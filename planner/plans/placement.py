@@ -58,7 +58,7 @@ def _parts(c: Candidate) -> list[_Part]:
     """All stages as one, or each by itself where they stand on several classes."""
     if not c.design.stages:
         return [_Part(c.id, c.node_class, c.gpus, c.joined, range(c.design.pp))]
-    return [_Part(c.id, name, gpus, False, range(i, i + 1)) for i, (name, gpus) in enumerate(c.blocks)]
+    return [_Part(c.id, name, gpus, c.joined, range(i, i + 1)) for i, (name, gpus) in enumerate(c.blocks)]
 
 
 def _spread(held: Sequence[set[int]], nodes: Sequence[int], gpus: int, node_gpus: int) -> None:

@@ -115,7 +115,7 @@ def _column(
         ) in c.ttft_s.items():  # a pair's transfer is charged to its prefill side, over that side's NICs
             first = ttft + c.handoff_s[w] * (c.role == "prefill") if c.role != "decode" else c.tpot_s
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
-    blocks = c.blocks if c.design.stages else ()
+    blocks = c.blocks if len(c.blocks) > 1 else ()
     sent = _sent(c, cluster) if blocks else {}
     return Column(c.blocks[0][0], c.gpus, c.use, c.watts, late, group, c.joined, blocks=blocks, sent=sent)
 
@@ -141,7 +141,7 @@ def _groups(
     for c in candidates:
         if c.role != "mixed":
             handoff = tuple((w, _rounded_up(s, traffic)) for w, s in sorted(c.handoff_s.items()))
-            members[c.role, c.node_class, c.engine, handoff, c.late_s].append(c)
+            members[c.role, c.home[0], c.engine, handoff, c.late_s].append(c)
     groups: dict[str, list[_Group]] = {"prefill": [], "decode": []}
     member_of: dict[str, str] = {}
     for i, ((role, node_class, engine, handoff, late), pool) in enumerate(members.items()):
@@ -170,7 +170,7 @@ def _fast(
     slow = set()
     for c in candidates:
         if c.role != "mixed":
-            room = nodes[c.node_class].nic_bytes_per_s * c.gpus
+            room = nodes[c.home[0]].nic_bytes_per_s * c.home[1]
             first = next(iter(c.use.values()))
             if any(traffic.kv_bytes[w] / u > room for w, u in first.items() if u > 0):
                 slow.add(member_of[c.id])
@@ -253,7 +253,7 @@ def transfer_s(
 ) -> float:
     """Seconds that a prompt of bucket `w` takes from a replica of `a` to one of `b`, which must be joined."""
     node = nodes[a.node_class]
-    way = route(node, nodes[b.node_class], cluster)
+    way = route(node, nodes[b.home[0]], cluster)
     assert way is not None
     sent = a.handoff_s[w] * a.gpus * node.nic_bytes_per_s
     return way.seconds(max(a.handoff_s[w], b.handoff_s[w]) if way.on_nic else 0.0, sent)
