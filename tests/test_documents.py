@@ -141,7 +141,7 @@ def test_chained_aliases_cannot_nest_without_end():
         ("h100-sxm", "100", "`device` must be text, got 100", 'write "100" in quotes'),
         ("device: h100-sxm", "spot: 1", "`device` is missing", "also wrong"),
         ("device: h100-sxm", "device: t4\n    nic: infinibnd", "`nic` must be 'infiniband'", "`infiniband`?"),
-        ("name: lab\n", "links: [{between: [a], gb_per_s: 1}]\n", "at least 2 entries, got 1", None),
+        ("name: lab\n", "links: [{between: [a], gb_per_s: 1}]\n", "must name two zones or nodes", None),
         ("name: lab\n", "links: [{between: [a, b], gb_per_s: 0}]\n", "must be greater than 0", None),
     ],
 )  # fmt: skip
