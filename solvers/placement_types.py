@@ -51,24 +51,15 @@ class Network:
 
     @cached_property
     def regions(self) -> tuple[int, ...]:
-        """Region of each node: nodes joined, both ways, by links that could carry all that either does.
+        """Region of each node: nodes joined, both ways, by links that could carry all there is.
 
         Where that leaves too many regions, links half as wide will do, and so on: what flows is measured on
         the links themselves.
         """
-        tables = [np.minimum(self.capacity[kind][: self.layers], self.most) for kind in self.kinds]
-        works = [t * np.arange(1, len(t) + 1) for t in tables]
-        busy = np.array(
-            [
-                t[np.flatnonzero(w >= w.max() * (1 - 1e-9))[-1]] if len(t) else 0.0
-                for t, w in zip(tables, works, strict=True)
-            ]
-        )
-        need = np.minimum(busy[:, None], busy[None, :])
-        wide = np.minimum(self.link, self.link.T)
+        need, wide = self.most, np.minimum(self.link, self.link.T)
         while True:
             count, region = connected_components(csr_array(wide >= need), directed=False)
-            if count <= REGIONS or not (wide > 0).any() or need.max() < self.most * 1e-9:
+            if count <= REGIONS or need < wide.max() * 1e-9 or not (wide > 0).any():
                 break
             need = need / 2
         order = {r: at for at, r in enumerate(dict.fromkeys(region))}

@@ -16,7 +16,7 @@ from benchmarks.peers.answer import Answer, Case, Clock
 from solvers import placement_maxflow as placement
 from solvers import placement_served, placement_served_bound
 from solvers.linear import Limits, judge
-from solvers.placement_served import Service
+from solvers.placement_service import Service
 from solvers.placement_shares import SINK, SOURCE
 from solvers.placement_types import Network
 

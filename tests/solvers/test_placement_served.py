@@ -10,7 +10,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from solvers import placement_served, placement_served_bound
-from solvers.placement_served import LINKED, Service, behind, predict
+from solvers.placement_predict import BESIDE, LINKED, TOGETHER, behind, predict, renamed, together
+from solvers.placement_service import Service
 from solvers.placement_shares import SINK, SOURCE, balanced
 from solvers.placement_types import Network
 
@@ -37,13 +38,13 @@ SERVICE = Service(
 
 
 def test_one_node_serves_by_littles_law():
-    """By hand: 20 requests, passes of 0.04 s of which half is waited for, prompts of 0.08 s on that node."""
+    """By hand: 20 requests, passes of 0.04 s, prompts of 0.08 s on that node."""
     plan = predict(SERVICE, {0: (0, 4)}, {(SOURCE, 0): 1.0, (0, SINK): 1.0})
 
     x = plan.tokens_per_s
     busy = 0.04 / (0.04 + math.exp(-x * 0.04) / x)
-    alone = 0.002 + 0.04 * (1 + busy / 2) + 2e-9
-    wait = 0.08 * behind(x / 100 * (0.08 + 2 * 5e-7)) / (1 - x / 100 * 0.08)
+    alone = 0.002 + 0.04 * (1 + (1 - TOGETHER) * busy / 2) + 2e-9
+    wait = 0.08 * behind(x / 100 * (0.08 + 2 * 5e-7)) / (1 - x / 100 * 0.08 - BESIDE * min(1, x * 0.04))
     assert plan.in_flight == 20
     assert plan.decode_s == pytest.approx(alone + wait, rel=1e-3)
     assert x == pytest.approx(20 / (plan.decode_s + plan.prompt_s / 100), rel=1e-3)
@@ -76,6 +77,38 @@ def test_a_node_with_too_large_a_share_limits_what_is_in_flight():
     short = replace(SERVICE, network=replace(NET, layers=2))
 
     assert predict(short, {1: (0, 2), 2: (0, 2)}, shares).in_flight == pytest.approx(25.0)
+
+
+def test_replicas_together_add_what_they_serve_and_mix_latencies():
+    short = replace(SERVICE, network=replace(NET, layers=2))
+    big, small = (predict(short.of([i]), {0: (0, 2)}, {(SOURCE, 0): 1.0, (0, SINK): 1.0}) for i in (0, 1))
+
+    both = together([big, renamed(small, [1])])
+
+    assert both.tokens_per_s == big.tokens_per_s + small.tokens_per_s
+    assert min(big.decode_s, small.decode_s) < both.decode_s < max(big.decode_s, small.decode_s)
+    assert both.shares[SOURCE, 0] / both.shares[SOURCE, 1] == pytest.approx(
+        big.tokens_per_s / small.tokens_per_s
+    )
+
+
+def test_nodes_are_split_where_replicas_of_their_own_serve_better():
+    """Two kinds that each hold the model: apart each answers at its own pace; together all at a mean one."""
+    kinds = ("big", "big", "small", "small")
+    wide = Network(2, NET.capacity, kinds, np.full((4, 4), 1e6), np.full(4, 1e9), np.full(4, 1e9))
+    four = replace(
+        SERVICE,
+        network=wide,
+        latency=np.full((4, 4), 0.001),
+        from_source=np.full(4, 0.001),
+        to_sink=np.full(4, 0.001),
+    )
+
+    fastest = placement_served.front(four)[-1]
+
+    assert set(fastest.intervals) == {0, 1, 2, 3}
+    crossing = [e for e in fastest.shares if min(e) >= 0 and kinds[e[0]] != kinds[e[1]]]
+    assert not crossing
 
 
 def test_the_front_rises_in_tokens_and_latency_and_is_below_the_bound():
