@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers import placement_maxflow as placement
-from solvers import placement_replan
+from solvers import placement, placement_replan
 from solvers.linear import Limits, gap
 from solvers.placement_types import Network
 
@@ -68,16 +67,16 @@ def cluster(seed: int, gbit_per_s: float, nodes: int = NODES, zones: int = ZONES
 
 def _row(network: Network, seconds: float) -> str:
     began = time.perf_counter()
-    found = placement.solve(network, Limits(seconds=seconds, gap=0.05))
+    found = placement.solve(network, "maxflow", Limits(seconds=seconds, gap=0.05))
     took, lost, loaded, longest = time.perf_counter() - began, 0.0, 0, 0.0
     for gone in range(0, len(network.kinds), len(network.kinds) // LEAVES):
         began = time.perf_counter()
         again = placement_replan.replan(network, found.intervals, {gone})
         longest = max(longest, time.perf_counter() - began)
         lost, loaded = max(lost, again.lost / again.before), max(loaded, again.moved_layers)
-    off = gap(found.flow, found.bound)
+    off = gap(found.tokens_per_s, found.bound)
     return (
-        f"{found.flow:9.1f}  {found.bound:9.1f}  {off:5.1%}  {took:7.1f} |"
+        f"{found.tokens_per_s:9.1f}  {found.bound:9.1f}  {off:5.1%}  {took:7.1f} |"
         f"        {lost:9.1%}  {loaded:13}  {longest:7.2f}"
     )
 

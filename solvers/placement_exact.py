@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from solvers.linear import EXACT, Limits, Linear, total
 from solvers.placement_routing import flow
-from solvers.placement_types import Network, Placement
+from solvers.placement_types import Flowing, Network
 
 SIZE = 64
 """Nodes times layers up to which this takes about a second."""
 
 
-def solve(network: Network, limits: Limits) -> Placement:
+def solve(network: Network, limits: Limits) -> Flowing:
     """The best placement, and its bound."""
     last, nodes, unit = network.layers, range(len(network.kinds)), network.most
     holds = [
@@ -65,9 +65,9 @@ def solve(network: Network, limits: Limits) -> Placement:
     outcome = m.solve(limits)
     bound = min(unit, unit if outcome.bound is None else -outcome.bound * unit)
     if not outcome.has_values:
-        return Placement({}, 0.0, bound, outcome.status)
+        return Flowing({}, 0.0, bound, outcome.status)
     intervals = {i: (s, e) for i, s, e in outcome.counts(x)}
     value = flow(network, intervals)
-    return Placement(
+    return Flowing(
         intervals, value, max(bound, value) if bound > value * (1 - EXACT) else bound, outcome.status
     )

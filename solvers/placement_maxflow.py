@@ -29,7 +29,7 @@ from solvers.linear import EXACT, Limits, gap, judge
 from solvers.placement_chain import chain
 from solvers.placement_pooled import pooled, staged
 from solvers.placement_routing import flow, seated, settled, slots
-from solvers.placement_types import Interval, Network, Placement, part
+from solvers.placement_types import Flowing, Interval, Network, part
 
 Found = tuple[dict[int, Interval], float]
 """Intervals by node, and what flows."""
@@ -47,11 +47,11 @@ WIDTHS = (1.0, 0.5, 0.0)
 """Quantiles of the links between two regions that a chain takes for the width of all, hopeful first."""
 
 
-def solve(network: Network, limits: Limits) -> Placement:
+def solve(network: Network, limits: Limits) -> Flowing:
     """The placement that carries most, its flow, and a bound on what any placement carries."""
     deadline = time.perf_counter() + limits.seconds
     if network.most <= 0:
-        return Placement({}, 0.0, 0.0, "optimal")
+        return Flowing({}, 0.0, 0.0, "optimal")
     crowded = placement_patterns.crowded(network)
     intervals, value = _found(network, crowded, limits)
     if crowded:
@@ -66,7 +66,7 @@ def solve(network: Network, limits: Limits) -> Placement:
         bound = min(bound, exact.bound)
         if exact.flow > value:
             intervals, value = dict(exact.intervals), exact.flow
-    return Placement(intervals, value, bound, judge(value, bound, limits, "time_limit"))
+    return Flowing(intervals, value, bound, judge(value, bound, limits, "time_limit"))
 
 
 def _small(network: Network) -> bool:

@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from solvers.linear import Floats
 from solvers.placement_blocks import Block, Group
+from solvers.placement_shares import SINK, SOURCE, Route
 from solvers.placement_types import Interval, Network
 
 Slot = tuple[Group, Interval]
@@ -47,10 +48,31 @@ def seated(network: Network, found: Sequence[Slot]) -> dict[int, Interval]:
 
 def flow(network: Network, intervals: Mapping[int, Interval], link: Floats | None = None) -> float:
     """The maximum flow, to a billionth of the largest possible."""
-    link = network.link if link is None else link
-    nodes = sorted(intervals)
-    if not nodes:
+    if not intervals or network.most <= 0:
         return 0.0
+    whole, unit = _graph(network, intervals, network.link if link is None else link)
+    n = len(intervals)
+    return float(maximum_flow(whole, 2 * n, 2 * n + 1).flow_value) * unit
+
+
+def shares(network: Network, intervals: Mapping[int, Interval]) -> dict[Route, float]:
+    """Of a maximum flow, the part on each link (SOURCE before the first layer, SINK after the last)."""
+    if not intervals or network.most <= 0:
+        return {}
+    n, nodes = len(intervals), [*sorted(intervals)]
+    found = maximum_flow(_graph(network, intervals, network.link)[0], 2 * n, 2 * n + 1)
+    sent = found.flow.tocoo()
+    parts = {}
+    for a, b, units in zip(sent.row.tolist(), sent.col.tolist(), sent.data.tolist(), strict=True):
+        if units > 0 and (a >= n) and (b < n or b == 2 * n + 1):
+            tail, head = (SOURCE if a == 2 * n else nodes[a - n]), (SINK if b > n else nodes[b])
+            parts[tail, head] = units / found.flow_value
+    return parts
+
+
+def _graph(network: Network, intervals: Mapping[int, Interval], link: Floats) -> tuple[csr_array, float]:
+    """Capacities in whole units, and the unit: nodes' ins and outs in order, then source and sink."""
+    nodes = sorted(intervals)
     n = len(nodes)
     first = np.array([intervals[i][0] for i in nodes])
     end = np.array([intervals[i][1] for i in nodes])
@@ -63,10 +85,7 @@ def flow(network: Network, intervals: Mapping[int, Interval], link: Floats | Non
     capacity[2 * n, :n] = np.where(first == 0, network.source[nodes], 0.0)
     capacity[n : 2 * n, 2 * n + 1] = np.where(end == network.layers, network.sink[nodes], 0.0)
     unit = network.most / UNITS
-    if unit <= 0:
-        return 0.0
-    whole = np.floor(np.minimum(capacity / unit, UNITS) + 1e-6).astype(np.int32)
-    return float(maximum_flow(csr_array(whole), 2 * n, 2 * n + 1).flow_value) * unit
+    return csr_array(np.floor(np.minimum(capacity / unit, UNITS) + 1e-6).astype(np.int32)), unit
 
 
 def settled(

@@ -82,7 +82,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Placement:
+class Flowing:
     """Layers [first, end) by node (unused nodes left out), what flows through, and what is proven of it."""
 
     intervals: Mapping[int, Interval]

@@ -1,6 +1,6 @@
 """Helix: layers on unequal, networked nodes, for the most tokens/s.
 
-`served`: decode tokens/s of offline serving, by the closed form of `solvers.placement_served`; the solution
+`served`: decode tokens/s of offline serving, by the closed form of `solvers.placement_predict`; the solution
 also has the part of the requests that takes each link. `maxflow`: the largest flow of tokens through the
 placed layers, as the peer counts it. A node carries no more than its network card does; links between nodes
 move activations, those of source and sink token ids.
@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.answer import Answer, Case, Clock
-from solvers import placement_maxflow as placement
-from solvers import placement_served, placement_served_bound
-from solvers.linear import Limits, judge
+from solvers import placement
+from solvers.linear import Limits
 from solvers.placement_service import Service
 from solvers.placement_shares import SINK, SOURCE
 from solvers.placement_types import Network
@@ -37,21 +36,16 @@ def solve(case: Case, objective: str, seconds: float) -> Answer:
     """Layers of each node, and for `served` the shares of the links."""
     clock = Clock()
     with clock.running():
+        limits = Limits(seconds=min(seconds, SECONDS))
         if objective == "maxflow":
-            found = placement.solve(network(case["problem"]), Limits(seconds=min(seconds, SECONDS)))
-            value, bound, status = found.flow, found.bound, found.status
-            solution: dict[str, Any] = {"intervals": _named(found.intervals)}
+            found = placement.solve(network(case["problem"]), "maxflow", limits)
         else:
-            service = serving(case["problem"])
-            plans = placement_served.front(service)
-            if not plans:
-                return Answer(None, None, "infeasible", None, 0.0)
-            plan = placement_served.chosen(plans)
-            value, bound = plan.tokens_per_s, placement_served_bound.bound(service, plan.tokens_per_s)
-            status = judge(value, bound, Limits(), "time_limit")
-            shares = [[_end(a), _end(b), share] for (a, b), share in plan.shares.items()]
-            solution = {"intervals": _named(plan.intervals), "route_shares": shares}
-    return Answer(value, bound, status, solution, clock.seconds)
+            found = placement.solve(serving(case["problem"]), "served", limits)
+    if found.status == "infeasible":
+        return Answer(None, None, "infeasible", None, clock.seconds)
+    shares = [[_end(a), _end(b), share] for (a, b), share in found.shares.items()]
+    solution = {"intervals": _named(found.intervals), "route_shares": shares}
+    return Answer(found.tokens_per_s, found.bound, found.status, solution, clock.seconds)
 
 
 def _named(intervals: Any) -> dict[str, list[int]]:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from solvers import placement_maxflow as placement
-from solvers import placement_patterns
+from solvers import placement, placement_patterns
 from solvers.linear import Limits
 from solvers.placement_chain import carried
 from solvers.placement_types import Network
@@ -118,20 +117,26 @@ def test_agrees_with_trying_every_placement(networked):
     @given(clusters(networked))
     def agrees(net):
         best = best_by_trying_all(net)
-        found = placement.solve(net, Limits(seconds=20))
+        found = placement.solve(net, "maxflow", Limits(seconds=20))
 
-        assert found.flow == pytest.approx(best, rel=1e-5, abs=1e-6)
+        assert found.tokens_per_s == pytest.approx(best, rel=1e-5, abs=1e-6)
         assert found.bound >= best * (1 - 1e-6)
         assert found.status == "optimal"
-        assert greatest_flow(net, found.intervals) == pytest.approx(found.flow, rel=1e-5, abs=1e-6)
+        assert sum(c.share for c in found.chains) == pytest.approx(1.0 if best > 0 else 0.0)
+        for c in found.chains:
+            runs = [layers for _, layers in c.hops]
+            assert [r[0] for r in runs] == [0, *(r[1] for r in runs[:-1])]
+            assert runs[-1][1] == net.layers
+            assert all(found.intervals[i][0] <= s < e <= found.intervals[i][1] for i, (s, e) in c.hops)
+        assert greatest_flow(net, found.intervals) == pytest.approx(found.tokens_per_s, rel=1e-5, abs=1e-6)
 
     agrees()
 
 
 def test_two_kinds_share_four_layers_at_twenty():
-    found = placement.solve(SMALL, Limits())
+    found = placement.solve(SMALL, "maxflow", Limits())
 
-    assert found.flow == pytest.approx(20.0)
+    assert found.tokens_per_s == pytest.approx(20.0)
     assert found.bound == pytest.approx(20.0)
     assert sorted(e - s for s, e in found.intervals.values()) == [1, 1, 2]
 
@@ -142,9 +147,9 @@ def test_a_slow_link_between_two_zones_lowers_the_flow_and_the_bound():
     link[:2, :2] = link[2:, 2:] = 1e6
     net = linked("aabb", {"a": (20.0,), "b": (20.0,)}, 4, link)
 
-    found = placement.solve(net, Limits())
+    found = placement.solve(net, "maxflow", Limits())
 
-    assert (found.flow, found.status) == (pytest.approx(5.0), "optimal")
+    assert (found.tokens_per_s, found.status) == (pytest.approx(5.0), "optimal")
 
 
 def test_zones_that_hold_the_model_are_added_where_nothing_passes_between_them():
@@ -152,17 +157,17 @@ def test_zones_that_hold_the_model_are_added_where_nothing_passes_between_them()
     link[:2, :2] = link[2:, 2:] = 1e6
     net = linked("aabb", {"a": (20.0,), "b": (12.0,)}, 2, link)
 
-    assert placement.solve(net, Limits()).flow == pytest.approx(32.0)
+    assert placement.solve(net, "maxflow", Limits()).tokens_per_s == pytest.approx(32.0)
 
 
 def test_no_node_can_hold_what_is_asked():
-    found = placement.solve(linked("a", {"a": (5.0,)}, 2, [[0.0]]), Limits())
+    found = placement.solve(linked("a", {"a": (5.0,)}, 2, [[0.0]]), "maxflow", Limits())
 
-    assert (found.flow, found.status, found.intervals) == (0.0, "optimal", {})
+    assert (found.tokens_per_s, found.status, found.intervals) == (0.0, "optimal", {})
 
 
 def test_the_same_question_has_the_same_answer():
-    assert placement.solve(SMALL, Limits()) == placement.solve(SMALL, Limits())
+    assert placement.solve(SMALL, "maxflow", Limits()) == placement.solve(SMALL, "maxflow", Limits())
 
 
 @pytest.mark.parametrize("flow", [10.0, 20.0, 20.1, 30.0])

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from solvers import placement_served, placement_served_bound
+from solvers import placement, placement_served, placement_served_bound
+from solvers.linear import Limits
 from solvers.placement_predict import BESIDE, LINKED, TOGETHER, behind, predict, renamed, together
 from solvers.placement_service import Service
 from solvers.placement_shares import SINK, SOURCE, balanced
@@ -119,6 +120,24 @@ def test_the_front_rises_in_tokens_and_latency_and_is_below_the_bound():
     best = front[-1].tokens_per_s
     assert placement_served_bound.bound(SERVICE, best) >= best
     assert placement_served.chosen(front) in front
+
+
+def test_the_chosen_plan_comes_with_chains_that_add_up_to_the_shares_of_links():
+    found = placement.solve(SERVICE, "served", Limits())
+
+    assert found.tokens_per_s == placement_served.chosen(found.front).tokens_per_s <= found.bound
+    assert sum(c.share for c in found.chains) == pytest.approx(1.0)
+    for i in found.intervals:
+        through = sum(share for (_, to), share in found.shares.items() if to == i)
+        assert sum(c.share for c in found.chains if i in dict(c.hops)) == pytest.approx(through)
+
+
+def test_what_holds_no_model_is_infeasible_and_a_network_cannot_be_served():
+    deep = replace(SERVICE, network=replace(NET, layers=40))
+
+    assert placement.solve(deep, "served", Limits()).status == "infeasible"
+    with pytest.raises(TypeError, match="Service"):
+        placement.solve(NET, "served", Limits())
 
 
 def test_plans_cover_all_layers_and_shares_add_up():
