@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -28,24 +29,16 @@ from planner.problems import chains
 from planner.problems.chains import Posed
 from solvers import linear, placement_served, placement_served_bound
 from solvers.linear import Limits
-from solvers.placement_served import Served
-from solvers.placement_shares import SINK, SOURCE
+from solvers.placement_chains import decomposed
+from solvers.placement_predict import Served, together
+
+Held = tuple[str, tuple[int, int]]
+"""A class, and the layers that a unit of it holds."""
 
 CLOSED_FORM = 0.15
 """Standard deviation of the log of replayed over predicted tokens/s, beside that of the steps."""
 
-LEAST = 1e-4
-"""Share of the requests below which a path is left out."""
-
 SPACE = "stages of units that hold the same layers, in every order of regions, by requests in flight"
-
-
-@dataclass(frozen=True)
-class Path:
-    """Units in order, and the part of all requests that passes them."""
-
-    units: tuple[int, ...]
-    share: float
 
 
 def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
@@ -63,9 +56,10 @@ def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
             f"no chain of nodes holds {asked.card.name}, or there are more than {chains.MOST_UNITS} of them",
             hint="add nodes, or a checkpoint in a lower precision",
         )
-    asked, served = _within(asked, front)
-    bound = placement_served_bound.bound(posed.service, served.tokens_per_s)
-    return Assembly(asked, posed, served).plan(bound, limits, began)
+    asked, chosen = _within(asked, front)
+    most = max(together(replicas).tokens_per_s for replicas in front)
+    bound = placement_served_bound.bound(posed.service, most)
+    return Assembly(asked, posed, chosen).plan(bound, limits, began)
 
 
 def pose(asked: Asked) -> Posed | None:
@@ -79,61 +73,32 @@ def pose(asked: Asked) -> Posed | None:
     return chains.pose(asked.cluster, ask)
 
 
-def _within(asked: Asked, front: Sequence[Served]) -> tuple[Asked, Served]:
+def _within(asked: Asked, front: Sequence[list[Served]]) -> tuple[Asked, list[Served]]:
     """Of the front what serves most within the SLO; a default limit that nothing keeps is relaxed."""
     slo = asked.workload.slo
     limits = {"ttft_ms": slo.ttft_ms or math.inf, "tpot_ms": slo.tpot_ms or math.inf}
-    kept = [s for s in front if all(v <= limits[k] for k, v in _times_ms(s).items())]
+    sums = [together(replicas) for replicas in front]
+    kept = [i for i, s in enumerate(sums) if all(v <= limits[k] for k, v in _times_ms(s).items())]
     if kept:
-        return asked, max(kept, key=lambda s: s.tokens_per_s)
+        return asked, front[max(kept, key=lambda i: sums[i].tokens_per_s)]
     firm = {k: v for k, v in limits.items() if f"slo.{k}" not in asked.defaulted}
-    nearest = min(front, key=lambda s: max(v / limits[k] for k, v in _times_ms(s).items()))
-    able = [s for s in front if all(_times_ms(s)[k] <= v for k, v in firm.items())]
+    able = [i for i, s in enumerate(sums) if all(_times_ms(s)[k] <= v for k, v in firm.items())]
     if not able:
+        nearest = min(sums, key=lambda s: max(v / limits[k] for k, v in _times_ms(s).items()))
         best = ", ".join(f"{k.removesuffix('_ms').upper()} {v:.4g} ms" for k, v in _times_ms(nearest).items())
         hint = " ".join(f"--{k.replace('_', '-')} {ceil_to(v)}" for k, v in _times_ms(nearest).items())
         raise Infeasible(f"no chains keep the SLO; the nearest have {best}", hint=hint)
-    chosen = placement_served.chosen(able)
-    loose = {k: float(ceil_to(v)) for k, v in _times_ms(chosen).items() if v > limits[k]}
+    best_trade = placement_served.chosen([sums[i] for i in able])
+    at = next(i for i in able if sums[i] is best_trade)
+    loose = {k: float(ceil_to(v)) for k, v in _times_ms(best_trade).items() if v > limits[k]}
     words = ", ".join(f"{k.removesuffix('_ms').upper()} -> {v:g} ms" for k, v in loose.items())
     note = schema.PlanWarning(code="slo_relaxed", message=f"no chains meet the default SLO; relaxed: {words}")
     workload = asked.workload.model_copy(update={"slo": slo.model_copy(update=loose)})
-    return replace(asked, workload=workload, warnings=[*asked.warnings, note]), chosen
+    return replace(asked, workload=workload, warnings=[*asked.warnings, note]), front[at]
 
 
 def _times_ms(s: Served) -> dict[str, float]:
     return {"ttft_ms": 1e3 * s.prompt_s, "tpot_ms": 1e3 * s.decode_s}
-
-
-def paths(served: Served) -> list[Path]:
-    """The shares of links as few paths: the widest of what is left, again and again."""
-    left, found = dict(served.shares), list[Path]()
-    while True:
-        path, share = _widest(left)
-        if share <= LEAST:
-            break
-        for link in zip([SOURCE, *path], [*path, SINK], strict=True):
-            left[link] -= share
-        found.append(Path(tuple(path), share))
-    total = sum(p.share for p in found)
-    return [replace(p, share=p.share / total) for p in found]
-
-
-def _widest(shares: Mapping[tuple[int, int], float]) -> tuple[list[int], float]:
-    """The path from source to sink whose narrowest link is widest (Dijkstra by width)."""
-    width, before, done = {SOURCE: math.inf}, dict[int, int](), set[int]()
-    while open_ := width.keys() - done:
-        at = max(open_, key=lambda i: (width[i], -i))
-        done.add(at)
-        for (a, b), share in shares.items():
-            if a == at and min(width[a], share) > width.get(b, 0.0):
-                width[b], before[b] = min(width[a], share), a
-    path = list[int]()
-    at = before.get(SINK, SOURCE)
-    while at != SOURCE:
-        path.insert(0, at)
-        at = before[at]
-    return path, width.get(SINK, 0.0) if path else 0.0
 
 
 @dataclass(frozen=True)
@@ -142,7 +107,12 @@ class Assembly:
 
     asked: Asked
     posed: Posed
-    served: Served
+    replicas: Sequence[Served]
+
+    @cached_property
+    def served(self) -> Served:
+        """All replicas together."""
+        return together(self.replicas)
 
     @property
     def mix(self) -> Mix:
@@ -154,27 +124,9 @@ class Assembly:
 
     def plan(self, bound: float, limits: Limits, began: float) -> schema.Plan:
         names, groups = self._groups()
-        nodes = {c.id: c for c in self.asked.cluster.classes}
         made = [self._replica(names[key], key, members) for key, members in groups.items()]
         routes = [schema.Route(bucket=i, share=1.0, chains=True) for i in range(len(self.mix.share))]
-        hops = {
-            i: schema.Hop(
-                node=nodes[u.node_class].nodes[u.node],
-                replica=names[u.node_class, self.served.intervals[i]],
-                layers=self.served.intervals[i],
-            )
-            for i, u in enumerate(self.posed.units)
-            if i in self.served.intervals
-        }
-        told = [
-            schema.Chain(
-                share=p.share,
-                hops=[hops[i] for i in p.units],
-                ttft_s=self.served.prompt_s,
-                tpot_s=self.served.decode_s,
-            )
-            for p in paths(self.served)
-        ]
+        told = [chain for replica in self.replicas for chain in self._chains(replica, names)]
         return schema.Plan(
             meshwright_version=__version__,
             problem=problem_of(self.asked),
@@ -188,24 +140,49 @@ class Assembly:
 
     def _groups(
         self,
-    ) -> tuple[dict[tuple[str, tuple[int, int]], str], dict[tuple[str, tuple[int, int]], list[int]]]:
+    ) -> tuple[dict[Held, str], dict[Held, list[int]]]:
         """Units by class and layers, and the name of each group, in the order of layers."""
-        found: dict[tuple[str, tuple[int, int]], list[int]] = {}
+        found: dict[Held, list[int]] = {}
         for i, layers in sorted(self.served.intervals.items(), key=lambda item: (item[1], item[0])):
             found.setdefault((self.posed.units[i].node_class, layers), []).append(i)
         return {key: f"c{n}" for n, key in enumerate(found, start=1)}, found
 
-    def through(self, unit: int) -> float:
-        """Part of all requests that passes a unit."""
-        return sum(share for (_, to), share in self.served.shares.items() if to == unit)
+    def _chains(self, replica: Served, names: Mapping[Held, str]) -> Iterator[schema.Chain]:
+        """Of one replica, with its own times."""
+        part = replica.tokens_per_s / self.served.tokens_per_s
+        found = decomposed(len(self.asked.card.stack), replica.intervals, replica.shares)
+        nodes = {c.id: c for c in self.asked.cluster.classes}
+        for chain in found:
+            hops = []
+            for i, layers in chain.hops:
+                unit = self.posed.units[i]
+                hops.append(
+                    schema.Hop(
+                        node=nodes[unit.node_class].nodes[unit.node],
+                        replica=names[unit.node_class, replica.intervals[i]],
+                        layers=layers,
+                    )
+                )
+            share = part * chain.share / sum(c.share for c in found)
+            yield schema.Chain(share=share, hops=hops, ttft_s=replica.prompt_s, tpot_s=replica.decode_s)
 
-    def _replica(self, name: str, key: tuple[str, tuple[int, int]], members: list[int]) -> schema.Replica:
+    @staticmethod
+    def _through(served: Served, unit: int) -> float:
+        """Part of the requests that passes a unit."""
+        return sum(share for (_, to), share in served.shares.items() if to == unit)
+
+    def _replica(self, name: str, key: Held, members: list[int]) -> schema.Replica:
         node = next(c for c in self.asked.cluster.classes if c.id == key[0])
         tp, (start, end) = self.posed.tp[node.id], key[1]
-        share = max(self.through(i) for i in members)
-        batch = max(1, math.ceil(self.served.in_flight * share - 1e-6))
+        share = max(self._through(self.served, i) for i in members)
+        held_by = max(
+            s.in_flight * self._through(s, i) for s in self.replicas for i in members if i in s.intervals
+        )
+        batch = max(1, math.ceil(held_by - 1e-6))
         model, service = self.posed.models[node.id], self.posed.service
         decode = (end - start) * service.decode_s(node.id, float(batch)) + model.tuning.step_s
+        if end == len(self.asked.card.stack):
+            decode += float(model.layers.head_s(np.array([float(batch)]), like(1, tp))[0])
         prefill = (end - start) * service.prompt_s[node.id] + model.tuning.step_s
         memory, at = self._memory(node.id, key[1])
         used = model.precisions

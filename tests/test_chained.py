@@ -1,8 +1,6 @@
 """`--engine chains`: nodes with some of the layers each, from question to check."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
@@ -10,8 +8,6 @@ from planner import chained, plan
 from planner.asked import read
 from planner.check import check
 from planner.errors import Infeasible, InputError
-from solvers.placement_served import Served
-from solvers.placement_shares import SINK, SOURCE
 
 
 def cluster(gb_per_s: float = 0.05, latency_ms: float = 20.0):
@@ -82,26 +78,6 @@ def test_chains_are_for_throughput(asked):
 def test_a_model_that_all_nodes_together_do_not_hold_is_infeasible():
     with pytest.raises(Infeasible, match="no chain of nodes holds"):
         plan(cluster(), "llama-3.1-405b-fp8", engine="chains")
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.floats(0.05, 1.0), min_size=1, max_size=3), min_size=1, max_size=4))
-def test_paths_carry_the_shares_of_the_links(stages):
-    """Stages of nodes, every node of one joined to every node of the next."""
-    weights = [[w / sum(stage) for w in stage] for stage in stages]
-    names = [[10 * s + i for i in range(len(stage))] for s, stage in enumerate(stages)]
-    shares = {(SOURCE, n): w for n, w in zip(names[0], weights[0], strict=True)}
-    for (a, u), (b, v) in zip(
-        zip(names, weights, strict=True), list(zip(names, weights, strict=True))[1:], strict=False
-    ):
-        shares |= {(i, j): x * y for i, x in zip(a, u, strict=True) for j, y in zip(b, v, strict=True)}
-    shares |= {(n, SINK): w for n, w in zip(names[-1], weights[-1], strict=True)}
-    found = chained.paths(Served({}, shares, 1.0, 1.0, 1.0, 1.0))
-
-    assert sum(p.share for p in found) == pytest.approx(1.0)
-    for (a, b), share in shares.items():
-        over = sum(p.share for p in found if (a, b) in zip([SOURCE, *p.units], [*p.units, SINK], strict=True))
-        assert over == pytest.approx(share, abs=5e-3)
 
 
 def test_zones_without_a_link_are_not_chained():

@@ -1,5 +1,5 @@
 """Nodes that each hold some of the layers, and requests that pass several of them: the numbers for
-`solvers.placement_served`.
+`solvers.placement`.
 
 A unit is `tp` GPUs of one node, the widest tp of the class that the model and a node allow; it holds k
 layers in a row and serves requests that enter at any of them. Of a unit with k layers: `room` requests
@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
 from planner.candidates.ask import Ask
@@ -31,7 +33,9 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
 from planner.cost.shape import Floats, like
-from solvers.placement_served import Served, Service, predict
+from solvers.placement_predict import Served, predict, renamed, together
+from solvers.placement_service import Service
+from solvers.placement_shares import SINK, SOURCE
 from solvers.placement_types import Network
 
 ENGINE = "vllm"
@@ -44,6 +48,9 @@ MOST_UNITS = 64
 """Larger clusters are left out: a sweep takes minutes."""
 
 BATCHES = tuple(float(2**i) for i in range(11))
+
+SAMPLED = 16.0
+"""Sequences in a step of the last unit: the LM head's seconds hardly depend on them."""
 
 TOKEN_BYTES = 4.0
 """Of a token's id, which is all that source and sink send."""
@@ -70,6 +77,24 @@ class Posed:
     tp: dict[str, int]
     shared: tuple[tuple[float, NDArray[np.bool_]], ...]
 
+    def replicas(self, served: Served, room: float = 1.0) -> list[Served]:
+        """Parts of a plan that share no unit, each with its own figures where `room` of the cache is used."""
+        used = {g: tuple(room * r for r in mine) for g, mine in self.service.room.items()}
+        service, size = replace(self.service, room=used), len(self.units)
+        pairs = np.array([e for e in served.shares if min(e) >= 0], dtype=np.int64).reshape(-1, 2)
+        joined = csr_array((np.ones(len(pairs)), pairs.T), shape=(size, size))
+        _, part = connected_components(joined, directed=False)
+        found = []
+        for p in sorted({int(part[i]) for i in served.intervals}):
+            nodes = [i for i in sorted(served.intervals) if part[i] == p]
+            at = {i: n for n, i in enumerate(nodes)} | {SOURCE: SOURCE, SINK: SINK}
+            own = {e: x for e, x in served.shares.items() if max(e) in nodes}
+            whole = sum(x for (a, _), x in own.items() if a == SOURCE)
+            shares = {(at[a], at[b]): x / whole for (a, b), x in own.items()}
+            intervals = {at[i]: served.intervals[i] for i in nodes}
+            found.append(renamed(predict(service.of(nodes), intervals, shares), nodes))
+        return found
+
     def link_load(self, served: Served) -> float:
         """Use of the fullest declared link, each direction: 1 = exactly full."""
         service, size = self.service, len(self.units)
@@ -80,16 +105,16 @@ class Posed:
         tokens_per_s = served.tokens_per_s * (1 + service.prompt / service.output)
         return max((tokens_per_s * float(on[over].sum()) / most for most, over in self.shared), default=0.0)
 
-    def eased(self, served: Served) -> Served:
-        """With as few requests in flight as the declared links carry, found by bisection."""
-        if self.link_load(served) <= 1.0:
-            return served
-        low, high, best = 0.0, 1.0, served
+    def eased(self, served: Served) -> list[Served]:
+        """The plan's replicas with as few requests in flight as the declared links carry, by bisection."""
+        best = self.replicas(served)
+        if self.link_load(together(best)) <= 1.0:
+            return best
+        low, high = 0.0, 1.0
         for _ in range(12):
             middle = (low + high) / 2
-            room = {g: tuple(middle * r for r in mine) for g, mine in self.service.room.items()}
-            tried = predict(replace(self.service, room=room), served.intervals, served.shares)
-            fits = self.link_load(tried) <= 1.0
+            tried = self.replicas(served, middle)
+            fits = self.link_load(together(tried)) <= 1.0
             low, high, best = (middle, high, tried) if fits else (low, middle, best)
         return best
 
@@ -136,7 +161,7 @@ def pose(cluster: ResolvedCluster, ask: Ask) -> Posed | None:
         latency=joined.latency_s,
         from_source=_from_home(units, classes, cluster, room),
         to_sink=_from_home(units, classes, cluster, room)
-        + np.array([models[u.node_class].tuning.step_s for u in units]),
+        + np.array([_sampling_s(models[u.node_class], u.tp) for u in units]),
     )
     return Posed(service, units, models, budget, tp, tuple(_shared(units, classes, cluster, message)))
 
@@ -209,6 +234,11 @@ def _layer_s(model: CostModel, tp: int, load: Load) -> Floats:
     seconds = np.stack([model.layers.layer_s(kind, load, designs) for kind in model.kinds], axis=1)
     kinds, seen = model.card.kinds
     return np.asarray(seconds @ (np.bincount(np.asarray(seen), minlength=len(kinds)) / len(seen)))
+
+
+def _sampling_s(model: CostModel, tp: int) -> float:
+    """Beside its layers, seconds of a step of the last unit: the engine's own, and the LM head's."""
+    return model.tuning.step_s + float(model.layers.head_s(np.array([SAMPLED]), like(1, tp))[0])
 
 
 def _capacity(
