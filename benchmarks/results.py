@@ -20,6 +20,13 @@ PAGE = ROOT / "benchmarks" / "RESULTS.md"
 
 SECTIONS: dict[str, tuple[str, list[str]]] = {
     "peers": ("Other planners' instances", ["benchmarks.peers", "--markdown", "CASES"]),
+    "maxflow": (
+        "Layers on networks: max-flow",
+        ["benchmarks.peers", "--markdown", "--objective", "maxflow", "NETWORKS"],
+    ),
+    "scale": ("Layers on hundreds of nodes, and a node that leaves", ["benchmarks.placement_scale"]),
+    "unequal": ("What unequal GPUs serve together", ["benchmarks.unequal"]),
+    "afd": ("Attention and FFNs on different GPUs", ["benchmarks.afd"]),
     "vendor": ("The vendor's planner on its own jobs", ["benchmarks.vendor", "--markdown"]),
     "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
@@ -33,6 +40,9 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "params": ("Parameters and KV bytes of all configurations", ["benchmarks.params"]),
     "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
 }
+FAMILIES = {"CASES": ("melange", "splitwise", "hexgen", "helix"), "NETWORKS": ("helix",)}
+"""Words of a command that stand for all cases of some peers."""
+
 LONGEST = 80
 """Lines of a table that are kept: the last ones, where the sums stand."""
 
@@ -52,8 +62,11 @@ def main() -> int:
 def _section(name: str) -> str:
     """One benchmark's heading, command and output."""
     title, words = SECTIONS[name]
-    args = [a for word in words for a in (_cases() if word == "CASES" else [word])]
-    shown = " ".join(["python", "-m", *words]).replace("CASES", "../shared/cases/{melange,splitwise}/*.json")
+    args = [a for word in words for a in (_cases(*FAMILIES[word]) if word in FAMILIES else [word])]
+    shown = " ".join(["python", "-m", *words])
+    for word, peers in FAMILIES.items():
+        several = f"{{{','.join(peers)}}}" if len(peers) > 1 else peers[0]
+        shown = shown.replace(word, f"../shared/cases/{several}/*.json")
     done = subprocess.run(
         [sys.executable, "-m", *args], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -65,8 +78,8 @@ def _section(name: str) -> str:
     return f"## {title}\n\n`{shown}`\n{note}\n{fenced}\n"
 
 
-def _cases() -> list[str]:
-    return [str(p) for peer in ("melange", "splitwise") for p in sorted((CASES / peer).glob("*.json"))]
+def _cases(*peers: str) -> list[str]:
+    return [str(p) for peer in peers for p in sorted((CASES / peer).glob("*.json"))]
 
 
 def _page(pages: dict[str, str]) -> str:
