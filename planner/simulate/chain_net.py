@@ -58,12 +58,19 @@ class Chain:
 
 @dataclass(frozen=True)
 class Net:
-    """Nodes, the names of wires, chains, and bytes of a token between nodes."""
+    """Nodes, the names of wires, chains, and bytes of a token between nodes.
+
+    `together`: what leaves a pass for the same next node is one message, a tensor, as in the pipelines of
+    serving engines; otherwise each request's is its own, as in Helix's simulator. `pause_s`: from a request's
+    end to the next one's entry.
+    """
 
     nodes: Sequence[Node]
     wires: Sequence[str]
     chains: Sequence[Chain]
     token_bytes: float
+    together: bool = False
+    pause_s: float = 0.0
 
     def __post_init__(self) -> None:
         total = sum(chain.share for chain in self.chains)

@@ -20,7 +20,7 @@ warm-up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -67,14 +67,17 @@ class Promised:
         return max(1, round(self.rps * self.lifetime_s))
 
 
-def replay_plan(plan: Plan, lifetimes: float = 4.0, seed: int = 0) -> chain_net.Result:
-    """Replay the plan's chains for so many mean lifetimes of a request after the warm-up."""
+def replay_plan(
+    plan: Plan, together: bool = False, lifetimes: float = 4.0, seed: int = 0
+) -> chain_net.Result:
+    """Replay the plan's chains for so many mean lifetimes of a request after the warm-up. `together`: that of
+    `chain_net.Net`."""
     case = Case(plan)
     said = case.promised
     count = int(MORE * said.in_flight * (1 + lifetimes))
     requests, held = case.drawn(count, said.in_flight, np.random.default_rng(seed))
     window = (said.lifetime_s, (1 + lifetimes) * said.lifetime_s)
-    return replay(case.net, requests, held, said.in_flight, window)
+    return replay(replace(case.net, together=together), requests, held, said.in_flight, window)
 
 
 class Case:

@@ -36,7 +36,7 @@ import numpy as np
 
 from planner.cost.shape import Floats
 from planner.errors import InputError
-from planner.simulate.chain_net import Chain, Hop, Net, Node, Result
+from planner.simulate.chain_net import Chain, Hop, Leg, Net, Node, Result
 from planner.simulate.requests import Requests
 
 
@@ -87,6 +87,7 @@ class _Server(_Line):
     index: int = field(kw_only=True)
     waiting: deque[int] = field(default_factory=deque)
     batch: list[int] = field(default_factory=list)
+    idle: bool = True
     held: float = 0.0
     held_peak: float = 0.0
     inside: int = 0
@@ -134,7 +135,8 @@ class _Sums:
 
 
 class _Run:
-    """The event loop: (time, number, what, of which request or server)."""
+    """The event loop: (time, whether after all others of that time, number, what, of which request or
+    server)."""
 
     def __init__(self, net: Net, requests: Requests, held_tokens: Floats, in_flight: float) -> None:
         self.net, self.most = net, in_flight
@@ -154,7 +156,7 @@ class _Run:
         self.chain, self.way = [0] * len(requests), [list[_Server]() for _ in range(len(requests))]
         self.hop, self.made = [0] * len(requests), [0] * len(requests)
         self.entry_s, self.first_s, self.end_s, self.sent_s = ([math.nan] * len(requests) for _ in range(4))
-        self.events: list[tuple[float, int, Callable[[int], None], int]] = []
+        self.events: list[tuple[float, bool, int, Callable[[int], None], int]] = []
         self.number, self.now_s, self.entered, self.inside = count(), 0.0, 0, 0
         self.steps = self.prompts = 0
         self.steps_s = self.prompts_s = self.inside_s = 0.0
@@ -162,29 +164,32 @@ class _Run:
 
     def until(self, warm_s: float, end_s: float) -> tuple[_Sums, _Sums]:
         """The counts at both ends of the window."""
-        begun: _Sums | None = None
-        self._admit()
-        while self.events and self.events[0][0] < end_s:
-            if begun is None and self.events[0][0] >= warm_s:
-                self._pass_to(warm_s)
-                begun = self._sums()
-            at_s, _, what, which = heappop(self.events)
-            self._pass_to(at_s)
-            what(which)
-        if begun is None:
+        self._admit(0)
+        self._before(warm_s)
+        if not self.events:
             raise InputError(f"all requests have ended before the warm-up of {warm_s:g} s", "window")
+        self._pass_to(warm_s)
+        begun = self._sums()
+        self._before(end_s)
         if self.events:
             self._pass_to(end_s)
         return begun, self._sums()
+
+    def _before(self, end_s: float) -> None:
+        """All that happens until then."""
+        while self.events and self.events[0][0] < end_s:
+            at_s, *_, what, which = heappop(self.events)
+            self._pass_to(at_s)
+            what(which)
 
     def _pass_to(self, at_s: float) -> None:
         self.inside_s += self.inside * (at_s - self.now_s)
         self.now_s = at_s
 
     def _at(self, at_s: float, what: Callable[[int], None], which: int) -> None:
-        heappush(self.events, (at_s, next(self.number), what, which))
+        heappush(self.events, (at_s, what == self._start, next(self.number), what, which))
 
-    def _admit(self) -> None:
+    def _admit(self, _: int) -> None:
         """Requests enter in order while there is a chain with room for the next."""
         while self.inside < self.most and self.entered < len(self.isl):
             ways = [self._free(chain, self.tokens[self.entered]) for chain in self.net.chains]
@@ -221,11 +226,17 @@ class _Run:
         """A prompt or token is at its next node."""
         server = self.way[request][self.hop[request]]
         server.waiting.append(request)
-        if not server.batch:
-            self._start(server)
+        if server.idle:
+            self._wake(server)
 
-    def _start(self, server: _Server) -> None:
+    def _wake(self, server: _Server) -> None:
+        """A pass begins once all that comes at this moment is there."""
+        server.idle = False
+        self._at(self.now_s, self._start, server.index)
+
+    def _start(self, index: int) -> None:
         """A pass over what waits: all tokens, and prompts as far as they fit."""
+        server = self.servers[index]
         left, later, visits = server.node.prompt_tokens, deque[int](), list[tuple[int, int]]()
         seconds, prompts = server.node.pass_s, 0
         for request in server.waiting:
@@ -248,19 +259,24 @@ class _Run:
         """A pass is over."""
         server = self.servers[index]
         batch, server.batch = server.batch, []
-        for request in batch:
+        sent: dict[tuple[Leg, int], list[int]] = {}
+        for place, request in enumerate(batch):
             chain, hop = self.net.chains[self.chain[request]], self.hop[request]
             if hop + 1 == len(chain.hops):
                 self._at(self.now_s + chain.back_s, self._home, request)
                 continue
-            leg = chain.legs[hop]
-            tokens = 1 if self.made[request] else self.new[request]
-            seconds = tokens * self.net.token_bytes / leg.bytes_per_s
             self.hop[request] = hop + 1
+            message = chain.hops[hop + 1].node if self.net.together else -1 - place
+            sent.setdefault((chain.legs[hop], message), []).append(request)
+        for (leg, _), requests in sent.items():
+            tokens = sum(1 if self.made[r] else self.new[r] for r in requests)
+            seconds = tokens * self.net.token_bytes / leg.bytes_per_s
             there_s = self.wires[leg.wire].take(self.now_s, seconds) + leg.latency_s
-            self._at(there_s, self._arrive, request)
+            for request in requests:
+                self._at(there_s, self._arrive, request)
+        server.idle = True
         if server.waiting:
-            self._start(server)
+            self._wake(server)
 
     def _home(self, request: int) -> None:
         """A token is made; the next one starts, or the request ends."""
@@ -278,7 +294,8 @@ class _Run:
         self.end_s[request] = self.now_s
         self.inside -= 1
         self._hold(request, -1)
-        self._admit()
+        if self.entered < len(self.isl):
+            self._at(self.now_s + self.net.pause_s, self._admit, request)
 
     def _sums(self) -> _Sums:
         lines = [[line.used_s(self.now_s) for line in lines] for lines in (self.servers, self.wires)]
