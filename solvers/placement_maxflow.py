@@ -27,20 +27,21 @@ import numpy as np
 from solvers import placement_blocks, placement_exact, placement_patterns
 from solvers.linear import EXACT, Limits, gap, judge
 from solvers.placement_chain import chain
+from solvers.placement_patterns import Pool
 from solvers.placement_pooled import pooled, staged
 from solvers.placement_routing import flow, seated, settled, slots
 from solvers.placement_types import Flowing, Interval, Network, part
 
 Found = tuple[dict[int, Interval], float]
 """Intervals by node, and what flows."""
-PRECISION = 1e-4
+PRECISION = 1e-3
 """Relative step below which flows are not told apart by bisection."""
 ROUGH = 0.995
 """Of the work of all nodes: the one flow that is tried to be refuted where many nodes are on a layer."""
-FEW = 30
-"""Nodes from which a plan in pooled stages is worth starting from."""
 NEAR = 0.9
 """Of the work of all nodes: a flow below that is held up by links."""
+FIRST, LAST = 1e-2, 1e-3
+"""The same of the bound, before the search and after it."""
 NODES = 300
 """Branch-and-bound nodes a chain may take: finding one takes few, refuting is the patterns' part."""
 WIDTHS = (1.0, 0.5, 0.0)
@@ -52,14 +53,17 @@ def solve(network: Network, limits: Limits) -> Flowing:
     deadline = time.perf_counter() + limits.seconds
     if network.most <= 0:
         return Flowing({}, 0.0, 0.0, "optimal")
+    pool = Pool()
     crowded = placement_patterns.crowded(network)
-    intervals, value = _found(network, crowded, limits)
-    if crowded:
-        lower = ROUGH * network.most
-        seen = placement_patterns.verdict(network, lower, placement_patterns.GRID).layers
-        bound = lower if seen < network.layers - placement_patterns.REFUTED else network.most
+    intervals, value = _found(network, crowded, limits, pool)
+    if not crowded:
+        bound = placement_patterns.bound(network, value, LAST, pool)
+    elif gap(value, network.most) <= limits.gap:
+        bound = network.most
     else:
-        bound = placement_patterns.bound(network, value, PRECISION / 10)
+        lower = ROUGH * network.most
+        seen = placement_patterns.verdict(network, lower, pool, placement_patterns.GRID).layers
+        bound = lower if seen < network.layers - placement_patterns.REFUTED else network.most
     if _small(network) and gap(value, bound) > EXACT:
         left = max(1.0, deadline - time.perf_counter())
         exact = placement_exact.solve(network, replace(limits, seconds=left, gap=0.0))
@@ -73,17 +77,15 @@ def _small(network: Network) -> bool:
     return len(network.kinds) * network.layers <= placement_exact.SIZE
 
 
-def _found(network: Network, crowded: bool, limits: Limits) -> Found:
+def _found(network: Network, crowded: bool, limits: Limits, pool: Pool) -> Found:
     """A placement and its flow."""
     deadline = time.perf_counter() + limits.seconds
     if not crowded:
         best = apart(network, limits)
-        if len(network.kinds) > FEW:
-            even = pooled(network, time.perf_counter() + limits.seconds / 4)
-            best = max(best, even, key=lambda found: found[1])
         if _small(network) and len(set(network.regions)) > 1:
             return best  # left to the exact program
-        return _searched(network, *best, deadline)
+        best = _searched(network, best, pool, deadline)
+        return best if best[1] > 0 else pooled(network, time.perf_counter() + limits.seconds / 4)
     best = pooled(network, time.perf_counter() + limits.seconds / 4)
     if len(set(network.regions)) > 1 and best[1] < NEAR * network.most:
         alone = apart(network, replace(limits, seconds=limits.seconds / 2))
@@ -102,23 +104,22 @@ def apart(network: Network, limits: Limits) -> Found:
         if sum(len(network.capacity[network.kinds[i]]) for i in nodes) >= network.layers:
             share = replace(limits, seconds=limits.seconds / len(set(network.regions)))
             alone = part(network, nodes)
-            best, _ = _found(alone, placement_patterns.crowded(alone), share)
+            best, _ = _found(alone, placement_patterns.crowded(alone), share, Pool())
             intervals |= {nodes[i]: interval for i, interval in best.items()}
     return intervals, flow(network, intervals)
 
 
-def _searched(
-    network: Network, intervals: dict[int, Interval], value: float, deadline: float
-) -> tuple[dict[int, Interval], float]:
+def _searched(network: Network, best: Found, pool: Pool, deadline: float) -> Found:
     """Bisection over the flow: what chains reach."""
-    high = placement_patterns.bound(network, value, PRECISION)
+    (intervals, value), free = best, Pool()
+    high = placement_patterns.bound(network, value, FIRST, pool)
     target = high / (1 + 2 * PRECISION)
     while (
         high > max(value * (1 + PRECISION), network.most * placement_patterns.FAINT)
         and time.perf_counter() < deadline
     ):
-        reached = high
-        for found, carried in _tried(network, target, deadline):
+        reached, before = high, value
+        for found, carried in _tried(network, target, free, deadline):
             if carried > value:
                 intervals, value = found, carried
             if carried >= target * (1 - PRECISION):
@@ -126,15 +127,15 @@ def _searched(
         else:
             reached = target
         high = reached
-        if value > 0 and placement_patterns.refuted(network, value * (1 + EXACT / 2)):
+        if value > before and placement_patterns.refuted(network, value * (1 + EXACT / 2), pool):
             break
         target = (value + high) / 2
     return intervals, value
 
 
-def _tried(network: Network, target: float, deadline: float) -> Iterator[tuple[dict[int, Interval], float]]:
+def _tried(network: Network, target: float, pool: Pool, deadline: float) -> Iterator[Found]:
     """Placements that may carry `target`, simplest blocks first."""
-    free = placement_patterns.verdict(placement_patterns.without_links(network), target)
+    free = placement_patterns.verdict(placement_patterns.without_links(network), target, pool)
     if not network.layers - placement_patterns.REFUTED <= free.layers < np.inf:
         return
     prices = placement_blocks.Prices(target, free.worth, free.layers - network.layers)

@@ -38,6 +38,8 @@ from solvers.linear import Expr, Floats, Limits, Linear, Term, total
 from solvers.placement_types import Network
 
 Pattern = tuple[int, ...]
+Pool = set[tuple[tuple[str, float], ...]]
+"""Patterns by (kind, layers), which hold at any flow."""
 CLOSE = 1e-9
 REFUTED = 1e-7
 """Layers by which a bound must miss L: far above the rounding of the sums it is made of."""
@@ -74,31 +76,34 @@ class Verdict:
     worth: dict[str, float]
 
 
-def refuted(network: Network, flow: float) -> bool:
+def refuted(network: Network, flow: float, pool: Pool | None = None) -> bool:
     """Whether `flow` is proven to be out of reach."""
-    return verdict(network, flow).layers < network.layers - REFUTED
+    patterns = Pool() if pool is None else pool
+    return verdict(network, flow, patterns, enough=network.layers).layers < network.layers - REFUTED
 
 
-def bound(network: Network, value: float, precision: float = 1e-4) -> float:
+def bound(network: Network, value: float, precision: float = 1e-4, pool: Pool | None = None) -> float:
     """The least flow above `value` that is refuted, to `precision`; `value` itself where it is optimal."""
+    pool = set() if pool is None else pool
     low, high = value, network.most
     just_above = value * (1 + 5e-7)
     if value == 0 and refuted(without_links(network), min(high, _smallest(network))):
         return 0.0  # not enough nodes to hold all layers
-    if high <= just_above or (value > 0 and verdict(network, just_above).layers < network.layers - REFUTED):
+    if high <= just_above or (value > 0 and refuted(network, just_above, pool)):
         return min(high, just_above)
+    step = precision
     while high > max(low * (1 + precision), network.most * FAINT):
-        flow = (low + high) / 2
-        layers = verdict(network, flow).layers
-        if layers == math.inf:
-            break
+        near = network.most * (1 - step)  # from above first: refuted flows are quick to refute
+        flow = near if value < near and step < 0.5 and low == value else (low + high) / 2
+        step *= 3
+        layers = verdict(network, flow, pool, enough=network.layers).layers
         low, high = (low, flow) if layers < network.layers - REFUTED else (flow, high)
     return high
 
 
 def crowded(network: Network) -> bool:
     """Whether a layer may be on so many nodes that patterns are slow to price."""
-    return verdict(without_links(network), NEARLY * network.most).layers == math.inf
+    return verdict(without_links(network), NEARLY * network.most, set()).layers == math.inf
 
 
 def _smallest(network: Network) -> float:
@@ -106,8 +111,11 @@ def _smallest(network: Network) -> float:
     return min(c for kind in network.kinds for c in network.capacity[kind][: network.layers] if c > 0)
 
 
-def verdict(network: Network, flow: float, grid: int = 0) -> Verdict:
+def verdict(network: Network, flow: float, pool: Pool, grid: int = 0, enough: float = math.inf) -> Verdict:
     """Column generation at `flow`, stopped as soon as it is decided; infinite layers where that is too slow.
+
+    `pool` has the patterns of other flows to begin from, and gets those of this one. Where `enough` layers
+    can be reached it stops: that is not refuted.
 
     With a `grid`, capacities are rounded up to as many parts of the flow: quicker, and still a bound.
     """
@@ -121,9 +129,12 @@ def verdict(network: Network, flow: float, grid: int = 0) -> Verdict:
     for i, c in enumerate(items.capacity):
         alone = math.ceil(flow / c - CLOSE)
         patterns |= {(i,) * alone, (i,) * max(alone, 3)}
+    patterns |= _pooled(items, flow, pool)
     least, worth = math.inf, dict[str, float]()
     while True:
-        reached, dual, v = _master(items, sorted(patterns))
+        reached, dual, v, used = _master(items, sorted(patterns))
+        if reached is not None and reached >= enough:
+            return Verdict(least, worth)  # never refuted
         if reached is None:  # not even with fractions of nodes: `cross` cannot be met
             return Verdict(0.0, dict.fromkeys(items.nodes, 0.0))
         worth = _worth(items, dual)
@@ -135,8 +146,16 @@ def verdict(network: Network, flow: float, grid: int = 0) -> Verdict:
         least = min(least, paid / cheapest if cheapest > 0 else math.inf)
         new = found - patterns
         if least < network.layers - REFUTED or not new:
+            pool |= {tuple((items.kinds[i], float(items.layers[i])) for i in p) for p in used}
             return Verdict(least, worth)
         patterns |= new
+
+
+def _pooled(items: Items, flow: float, pool: Pool) -> set[Pattern]:
+    """The patterns of the pool that reach `flow`."""
+    at = {item: i for i, item in enumerate(zip(items.kinds, items.layers.tolist(), strict=True))}
+    known = (tuple(sorted(at[item] for item in p)) for p in pool if all(item in at for item in p))
+    return {p for p in known if items.capacity[list(p)].sum() >= flow * (1 - 1e-12)}
 
 
 def _items(network: Network, flow: float) -> Items:
@@ -162,8 +181,8 @@ def _width(items: Items, nodes: int) -> float:
     return 0.0 if nodes < 2 else items.doubled if nodes == 2 else 1.0
 
 
-def _master(items: Items, patterns: list[Pattern]) -> tuple[float | None, Floats, float]:
-    """Layers carried, the duals >= 0 of `use` and that of `cross`."""
+def _master(items: Items, patterns: list[Pattern]) -> tuple[float | None, Floats, float, list[Pattern]]:
+    """Layers carried, the duals >= 0 of `use` and that of `cross`, and the patterns used."""
     m = Linear("layer patterns")
     y = m.reals("y", patterns)
     x = m.reals("x", range(len(items.layers)))
@@ -180,9 +199,9 @@ def _master(items: Items, patterns: list[Pattern]) -> tuple[float | None, Floats
         m.add("cross", "", total(y[p] * _width(items, len(p)) for p in patterns) >= items.crossings)
     outcome = m.relax(Limits())
     if outcome.value is None:
-        return None, np.zeros(0), 0.0
+        return None, np.zeros(0), 0.0, []
     dual = np.maximum(0.0, [-outcome.duals["use", i] for i in range(len(use))])
-    return -outcome.value, dual, max(0.0, outcome.duals.get(("cross", ""), 0.0))
+    return -outcome.value, dual, max(0.0, outcome.duals.get(("cross", ""), 0.0)), list(outcome.of(y))
 
 
 def _worth(items: Items, dual: Floats) -> dict[str, float]:

@@ -96,7 +96,7 @@ def planned(service: Service, layout: Layout, in_flight: float, rounds: int) -> 
 def _stages(service: Service, layout: Layout, region: int, room: float) -> list[Block]:
     """All minimal stages of the region that fit `room` requests."""
     alone = service.alone[region]
-    free = placement_patterns.verdict(alone, room)
+    free = placement_patterns.verdict(alone, room, set())
     need = service.network.layers if len(layout.shares) == 1 else 0
     if not max(need, 1) <= free.layers < math.inf:
         return []
