@@ -25,7 +25,8 @@ from planner.cost.calibration import Calibration
 from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.power import activity_watts
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging
+from planner.cost.several import SeveralClasses, which
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, Staging
 
 PerLayer = Callable[[CostModel, Load, Designs], Floats]
 """Of the layers of one class under a load, by kind: (rows, kinds)."""
@@ -35,7 +36,7 @@ LARGE = 1e6
 """Bytes at which the line of a hop's seconds is read."""
 
 
-class UnequalModel(CostModel):
+class UnequalModel(SeveralClasses):
     """What a model takes in each of `stagings` on several node classes; designs come from `designs_of`."""
 
     def __init__(
@@ -48,33 +49,10 @@ class UnequalModel(CostModel):
         precisions: Precisions,
         calibration: Calibration | None = None,
     ) -> None:
-        self.of_class = {c.id: CostModel(card, c, engine, precisions, calibration) for c in classes}
-        slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
-        super().__init__(card, slowest.node_class, engine, precisions, calibration)
-        self.stagings = tuple(stagings)
+        super().__init__(card, classes, stagings, engine, precisions, calibration)
         self.stage_kinds = sorted({(s.node_class, s.tp) for staging in stagings for s in staging})
         self.bounds, self.counts, self.kind_of = self._shapes()
         self.hop_s, self.hop_s_per_byte, self.slowest_hop_s_per_byte = self._hop_lines(links)
-
-    @property
-    def most_gpus(self) -> int:
-        """All stagings stand on the nodes there are."""
-        return sum(m.node_class.gpus for m in self.of_class.values())
-
-    def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
-        """GPUs of each class that each design takes."""
-        return [
-            (
-                m.node_class,
-                np.array([sum(s.tp for s in self.stagings[i] if s.node_class == g) for i in _which(designs)]),
-            )
-            for g, m in self.of_class.items()
-        ]
-
-    def sigmas(self, designs: Designs) -> Floats:
-        """As wide as the least known of its classes."""
-        every = [m.sigmas(_in_one_domain(designs)) for m in self.of_class.values()]
-        return np.asarray(np.max(every, axis=0))
 
     def watts(
         self,
@@ -93,7 +71,7 @@ class UnequalModel(CostModel):
         compute, memory = (self._by_stage(designs, load, part) for part in (_compute_s, _memory_s))
         total = np.zeros(len(designs))
         for x, (g, tp) in enumerate(self.stage_kinds):
-            m, here = self.of_class[g], self.kind_of[_which(designs)] == x
+            m, here = self.of_class[g], self.kind_of[which(designs)] == x
             for j in np.flatnonzero(here.any(axis=0)):
                 shares = (compute[:, j] / step, memory[:, j] / step)
                 each = activity_watts(m.fits.power, m.node_class.device.tdp_watts, busy, *shares)
@@ -107,12 +85,12 @@ class UnequalModel(CostModel):
 
     def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
         """Of every stage, by the device it stands on: shape (n, stages)."""
-        which = _which(designs)
+        staging = which(designs)
         shape = (len(designs), self.kind_of.shape[1])
         parts = np.zeros((5, *shape))
         parts[4] = np.inf
-        for rows, here, (g, tp) in self._kinds(which):
-            own, bounds = device_bytes(self.of_class[g].node_class.device), self.bounds[which[rows]]
+        for rows, here, (g, tp) in self._kinds(staging):
+            own, bounds = device_bytes(self.of_class[g].node_class.device), self.bounds[staging[rows]]
             at = _alike(designs.pp[rows], tp)
             m = room_by_stage(
                 self.card, own, at, self.precisions, self.engine, tokens_per_step, layers=bounds
@@ -129,25 +107,25 @@ class UnequalModel(CostModel):
 
     def _held(self, designs: Designs, tokens: Floats) -> Floats:
         """Bytes of cache of one sequence of `tokens` (n, w) on one GPU of each stage: (n, w, stages)."""
-        which = _which(designs)
+        staging = which(designs)
         held = np.zeros((*tokens.shape, self.kind_of.shape[1]))
-        for rows, here, (_, tp) in self._kinds(which):
-            at, bounds = _alike(designs.pp[rows], tp), self.bounds[which[rows]]
+        for rows, here, (_, tp) in self._kinds(staging):
+            at, bounds = _alike(designs.pp[rows], tp), self.bounds[staging[rows]]
             every = kv_bytes_by_stage(self.card, at, self.precisions, tokens[rows], bounds)
             held[rows] = np.where(here[:, None, :], every, held[rows])
         return held
 
     def _exists(self, designs: Designs) -> NDArray[np.bool_]:
-        return np.asarray(self.kind_of[_which(designs)] >= 0)
+        return np.asarray(self.kind_of[which(designs)] >= 0)
 
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         seconds = self._by_stage(designs, load, _layers_s, _head_s)
-        sending = self.slowest_hop_s_per_byte[_which(designs)] * self._message(load)
+        sending = self.slowest_hop_s_per_byte[which(designs)] * self._message(load)
         return np.maximum(seconds.max(axis=1), sending), seconds.sum(axis=1)
 
     def _hops_s(self, designs: Designs, load: Load) -> Floats:
-        which = _which(designs)
-        return np.asarray(self.hop_s[which] + self.hop_s_per_byte[which] * self._message(load))
+        staging = which(designs)
+        return np.asarray(self.hop_s[staging] + self.hop_s_per_byte[staging] * self._message(load))
 
     def _busy_s(
         self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
@@ -162,22 +140,22 @@ class UnequalModel(CostModel):
         self, designs: Designs, load: Load, per_layer: PerLayer, head: PerLayer | None = None
     ) -> Floats:
         """Sum over the layers of each stage, and `head` on the last: (n, stages), 0 where there is none."""
-        which = _which(designs)
+        staging = which(designs)
         total = np.zeros((len(designs), self.kind_of.shape[1]))
-        for rows, here, (g, tp) in self._kinds(which):
+        for rows, here, (g, tp) in self._kinds(staging):
             model, own, at = self.of_class[g], load.take(rows), _alike(designs.pp[rows], tp)
-            s = np.einsum("rsk,rk->rs", self.counts[which[rows]], per_layer(model, own, at))
+            s = np.einsum("rsk,rk->rs", self.counts[staging[rows]], per_layer(model, own, at))
             if head is not None:
                 last = np.arange(s.shape[1])[None, :] == designs.pp[rows][:, None] - 1
                 s = s + np.where(last, head(model, own, at), 0.0)
             total[rows] += np.where(here, s, 0.0)
         return total
 
-    def _kinds(self, which: Ints) -> list[tuple[Ints, NDArray[np.bool_], tuple[str, int]]]:
+    def _kinds(self, staging: Ints) -> list[tuple[Ints, NDArray[np.bool_], tuple[str, int]]]:
         """For every kind of stage: the rows that have it, where in them (rows, stages), and the kind."""
         found = []
         for x, kind in enumerate(self.stage_kinds):
-            here = self.kind_of[which] == x
+            here = self.kind_of[staging] == x
             rows = np.flatnonzero(here.any(axis=1))
             if len(rows):
                 found.append((rows, here[rows], kind))
@@ -224,17 +202,6 @@ class UnequalModel(CostModel):
 def _over(model: CostModel, message: float, near: bool) -> float:
     size = np.array([1 if near else model.links.domain + 1])
     return float(model.links.hop_s(np.array([message]), size)[0])
-
-
-def _which(designs: Designs) -> Ints:
-    assert isinstance(designs, StagedDesigns)
-    return designs.which
-
-
-def _in_one_domain(designs: Designs) -> Designs:
-    """As if they stood in one domain: how well a device is known does not depend on hops."""
-    one = np.ones(len(designs), dtype=np.int64)
-    return Designs(one, one, one, one, one)
 
 
 def _alike(pp: Ints, tp: int) -> Designs:

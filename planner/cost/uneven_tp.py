@@ -27,6 +27,7 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import Memory, kv_bytes_per_seq
 from planner.cost.model import CostModel
 from planner.cost.reserve import COLLECTIVES_BYTES
+from planner.cost.several import SeveralClasses, which
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
 
 
@@ -62,7 +63,7 @@ def designs_of(groups: Sequence[Staging]) -> StagedDesigns:
     return StagedDesigns(sizes, one, one, sizes, one, np.arange(len(groups), dtype=np.int64), sizes)
 
 
-class UnevenModel(CostModel):
+class UnevenModel(SeveralClasses):
     """What a model takes on each of `groups`."""
 
     def __init__(
@@ -75,29 +76,12 @@ class UnevenModel(CostModel):
         precisions: Precisions,
         calibration: Calibration | None = None,
     ) -> None:
-        self.of_class = {c.id: CostModel(card, c, engine, precisions, calibration) for c in classes}
-        slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
-        super().__init__(card, slowest.node_class, engine, precisions, calibration)
-        self.stagings, self.cluster_links = tuple(groups), tuple(links)
-
-    @property
-    def most_gpus(self) -> int:
-        return sum(m.node_class.gpus for m in self.of_class.values())
-
-    def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
-        of = [self.stagings[i] for i in _which(designs)]
-        return [
-            (
-                m.node_class,
-                np.array([sum(s.node_class == g for s in shards) for shards in of], dtype=np.int64),
-            )
-            for g, m in self.of_class.items()
-        ]
+        super().__init__(card, classes, groups, engine, precisions, calibration)
+        self.cluster_links = tuple(links)
 
     def sigmas(self, designs: Designs) -> Floats:
-        """As wide as the least known of its classes, and no run shows such a group."""
-        every = [m.sigmas(like(len(designs), 1)) for m in self.of_class.values()]
-        return np.asarray(np.hypot(np.max(every, axis=0), WIDE))
+        """Wider than its classes': no run shows such a group."""
+        return np.asarray(np.hypot(super().sigmas(designs), WIDE))
 
     def watts(
         self,
@@ -129,7 +113,7 @@ class UnevenModel(CostModel):
     def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
         """Of every GPU: shape (n, GPUs)."""
         rows = []
-        for i in _which(designs):
+        for i in which(designs):
             parts = [self._shard_memory(shard, tokens_per_step) for shard in self.stagings[i]]
             rows.append([[getattr(p, f.name)[0, 0] for p in parts] for f in fields(Memory)[:5]])
         deepest = max((len(row[0]) for row in rows), default=1)
@@ -151,7 +135,7 @@ class UnevenModel(CostModel):
 
     def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
         rows = []
-        for i, at in zip(_which(designs), stage, strict=True):
+        for i, at in zip(which(designs), stage, strict=True):
             shards = self.stagings[i]
             low, high, part = _between(shards[min(int(at), len(shards) - 1)])
             a, b = (
@@ -178,9 +162,9 @@ class UnevenModel(CostModel):
         self, designs: Designs, load: Load, part: Callable[[CostModel, Load, int], Floats]
     ) -> Floats:
         """Of all GPUs of each group, (n,)."""
-        which, worst = _which(designs), np.zeros(len(designs))
-        for shard in sorted({s for i in set(which.tolist()) for s in self.stagings[i]}, key=str):
-            rows = np.flatnonzero([shard in self.stagings[i] for i in which])
+        staging, worst = which(designs), np.zeros(len(designs))
+        for shard in sorted({s for i in set(staging.tolist()) for s in self.stagings[i]}, key=str):
+            rows = np.flatnonzero([shard in self.stagings[i] for i in staging])
             own, (low, high, share) = load.take(rows), _between(shard)
             model = self.of_class[shard.node_class]
             seconds = (1 - share) * part(model, own, low) + share * part(model, own, high)
@@ -214,11 +198,6 @@ def _between(shard: Stage) -> tuple[int, int, float]:
     return low, high, (1 / low - shard.heads / shard.of) / (1 / low - 1 / high)
 
 
-def _which(designs: Designs) -> Ints:
-    assert isinstance(designs, StagedDesigns)
-    return designs.which
-
-
 def _shards(designs: Designs) -> list[Ints]:
     """The first GPU of every design, the second, and so on; the last again where there are no more."""
     return [np.minimum(i, designs.gpus - 1) for i in range(int(designs.gpus.max(initial=1)))]
@@ -246,7 +225,7 @@ def _memory_s(model: CostModel, load: Load, tp: int) -> Floats:
     return _at_peak_s(model, load, tp, 1)
 
 
-def _at_peak_s(model: CostModel, load: Load, tp: int, which: int) -> Floats:
+def _at_peak_s(model: CostModel, load: Load, tp: int, part: int) -> Floats:
     kinds, seen = model.card.kinds
-    every = model.at_peak_s(load, like(len(load.sequences), tp))[which]
+    every = model.at_peak_s(load, like(len(load.sequences), tp))[part]
     return np.asarray(every @ np.bincount(np.asarray(seen), minlength=len(kinds)))

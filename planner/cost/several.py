@@ -1,0 +1,56 @@
+"""Replicas on several node classes: a cost model of each class, and designs that name their stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cluster_configs.schema import NodeClass
+from model_zoo.schema import ModelCard
+from planner.cost.calibration import Calibration
+from planner.cost.model import CostModel
+from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, like
+
+
+class SeveralClasses(CostModel):
+    """`of_class` by id; the engine's own seconds are those of the slowest host."""
+
+    def __init__(
+        self,
+        card: ModelCard,
+        classes: Sequence[NodeClass],
+        stagings: Sequence[Staging],
+        engine: str,
+        precisions: Precisions,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self.of_class = {c.id: CostModel(card, c, engine, precisions, calibration) for c in classes}
+        slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
+        super().__init__(card, slowest.node_class, engine, precisions, calibration)
+        self.stagings = tuple(stagings)
+
+    @property
+    def most_gpus(self) -> int:
+        """All stagings stand on the nodes there are."""
+        return sum(m.node_class.gpus for m in self.of_class.values())
+
+    def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
+        """GPUs of each class that each design takes."""
+        own = [self.stagings[i] for i in which(designs)]
+        found = []
+        for g, m in self.of_class.items():
+            gpus = [sum(stage.tp for stage in staging if stage.node_class == g) for staging in own]
+            found.append((m.node_class, np.array(gpus, dtype=np.int64)))
+        return found
+
+    def sigmas(self, designs: Designs) -> Floats:
+        """As wide as the least known of its classes."""
+        every = [m.sigmas(like(len(designs), 1)) for m in self.of_class.values()]
+        return np.asarray(np.max(every, axis=0))
+
+
+def which(designs: Designs) -> Ints:
+    """The staging of each design."""
+    assert isinstance(designs, StagedDesigns)
+    return designs.which
