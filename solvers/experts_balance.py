@@ -10,7 +10,7 @@ Replicas   the least t with sum(e) max(1, ceil(w[e]/t)) <= sum(g) s[g], by bisec
 Placement  largest first to the GPU that would finish it first; then the hottest GPU exchanges one or two
            replicas with the one where the hotter of the pair ends coolest, until none cools it;
            then a replica of one expert becomes another's, or slots are exchanged at random, and so again.
-All rows (layers, or copies of them) advance together: arrays are (rows, gpus, slots), -1 where a GPU has fewer.
+All rows (layers, or copies of them) advance together; arrays are (rows, gpus, slots), -1 where there is none.
 
 Assumes    tokens of an expert are shared equally by its replicas.
 """
@@ -27,8 +27,8 @@ from solvers.experts_types import Floats, Ints
 CLOSE = 1e-9
 PAIRS_OF_PAIRS = 1600
 """Exchanges of two for two are tried where a pair of GPUs has no more of them than this."""
-COPIES, ROUNDS = 8, 12
-"""Copies of a row that are disturbed at once, and how often."""
+COPIES, ROUNDS = 24, 12
+"""Copies of rows that are disturbed at once, together, and how often."""
 WORTH = 3e-4
 """Relative distance from the bound at which disturbing stops."""
 
@@ -49,7 +49,7 @@ def apportion(load: Floats, slots: int) -> Ints:
     while (rows := np.flatnonzero(left > 0)).size:
         counts[rows, (load[rows] / counts[rows]).argmax(1)] += 1
         left[rows] -= 1
-    return counts
+    return np.asarray(counts)
 
 
 def times(load: Floats, placed: Ints, speed: Floats) -> Floats:
@@ -72,7 +72,7 @@ def _carried(load: Floats, placed: Ints) -> Floats:
 
 
 def balance(load: Floats, slots: Ints, speed: Floats, bound: Floats, seed: int = 0) -> Ints:
-    """A placement (rows, gpus, most slots) of each row of `load` (rows, experts); stops near `bound` (rows,)."""
+    """A placement (rows, gpus, most slots) of `load` (rows, experts); stops near the times `bound`."""
     counts = apportion(load, int(slots.sum()))
     ids = np.stack([np.repeat(np.arange(load.shape[1]), r) for r in counts])
     placed = pack(load, ids, slots, speed, bound)
@@ -82,7 +82,7 @@ def balance(load: Floats, slots: Ints, speed: Floats, bound: Floats, seed: int =
         rows = np.flatnonzero(worst > bound * (1 + WORTH))
         if not rows.size:
             break
-        rows = np.repeat(rows, COPIES)
+        rows = np.repeat(rows, max(1, COPIES // rows.size))
         tried = placed[rows].copy()
         _disturb(load[rows], tried, rng)
         descend(load[rows], tried, speed, bound[rows])
@@ -151,7 +151,9 @@ def _best_exchange(
     n, size = np.arange(len(x)), len(subset)
     sums = x[:, :, subset].sum(3)
     shift = sums[n, hot][:, None, :, None] - sums[:, :, None, :]
-    if (speed == speed[0]).all():  # the hotter of the pair: half of both, and how far from half the hot one ends
+    if (
+        speed == speed[0]
+    ).all():  # the hotter of the pair: half of both, and how far from half the hot one ends
         half = carried[n, hot][:, None] / 2 - carried / 2
         np.abs(np.subtract(shift, half[:, :, None, None], out=shift), out=shift)
         shift += (carried[n, hot][:, None] / 2 + carried / 2)[:, :, None, None]
@@ -182,4 +184,4 @@ def _disturb(load: Floats, placed: Ints, rng: np.random.Generator) -> None:
 
 
 def _any_slot(flat: Ints, rng: np.random.Generator) -> NDArray[np.int64]:
-    return np.where(flat >= 0, rng.random(flat.shape), -1.0).argmax(1)
+    return np.asarray(np.where(flat >= 0, rng.random(flat.shape), -1.0).argmax(1))

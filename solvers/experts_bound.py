@@ -2,8 +2,8 @@
 
 Data       w[e] load   s[g] slots   v[g] speed   k = sum(g) s[g] - experts: slots beyond one an expert
 mean       sum(e) w[e] / sum(g) v[g]
-smallest   m slots of one GPU carry at least the m - k smallest w: an expert with r replicas takes r - 1 of the k
-           extra slots, and counts in full unless a replica is elsewhere. So max(g) smallest(s[g]) / v[g].
+smallest   m slots of one GPU carry at least the m - k smallest w: an expert with r replicas takes r - 1
+           of the k extra, and counts in full unless a replica is elsewhere. So max(g) smallest(s[g]) / v[g].
 replica    a replica of e at time t has w[e]/r[e] <= max(g) v[g] t - smallest(s[g] - 1) beside it, so
            t is too small when sum(e) max(1, ceil(w[e] / that)) > sum(g) s[g].
 Grouped    a node carries whole groups: see `experts_grouped`. Small instances: see `experts_exact`.

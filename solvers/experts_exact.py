@@ -2,7 +2,7 @@
 
 Sets       e in E experts   r in 1..R replicas   c in C classes of equal GPUs (slots, speed)
            p in P[c]  multisets of (e, r), s[c] of them, no e with two r, whose time is below the limit
-Data       time[c,p] = sum((e,r) in p) w[e]/r / v[c]     N[c]  GPUs of class c     m[p,e,r]  times (e,r) is in p
+Data       time[c,p] = sum((e,r) in p) w[e]/r / v[c]     N[c]  GPUs of class c     m[p,e,r]  (e,r) in p
 Choose     n[c,p] integer >= 0  GPUs that hold p         y[e,r] 0 or 1  e has r replicas
 gpus[c]    sum(p) n[c,p]                 == N[c]
 held[e,r]  sum(c,p) m[p,e,r] * n[c,p]    == r * y[e,r]
@@ -24,7 +24,7 @@ import numpy as np
 from solvers.experts_types import Floats, Ints
 from solvers.linear import Limits, Linear, total
 
-MOST_COLUMNS = 6000
+MOST_COLUMNS, MOST_TRIED = 6000, 500_000
 CLOSE = 1e-9
 Item = tuple[int, int]
 Column = tuple[int, tuple[Item, ...], float]
@@ -44,7 +44,11 @@ def balance(
     if columns is None:
         return None, bound
     limit = [bound, *np.unique([t for *_, t in columns if t > bound * (1 + CLOSE)]), known]
-    low, high, middle = -1, len(limit) - 1, len(limit) - 2  # no answer at limit[low]; there is one at limit[high]
+    low, high, middle = (
+        -1,
+        len(limit) - 1,
+        len(limit) - 2,
+    )  # no answer at limit[low]; there is one at limit[high]
     stop, best = time.perf_counter() + limits.seconds, None
     while low + 1 < high:
         below = [column for column in columns if column[2] <= limit[middle] * (1 + CLOSE)]
@@ -60,11 +64,11 @@ def balance(
     return (None if best is None else _placed(best, classes, slots, speed)), float(limit[low + 1])
 
 
-def _columns(
-    load: Floats, classes: list[tuple[int, float]], slots: int, limit: float
-) -> list[Column] | None:
+def _columns(load: Floats, classes: list[tuple[int, float]], slots: int, limit: float) -> list[Column] | None:
     most = slots - len(load) + 1
-    items = sorted(((load[e] / r, e, r) for e in range(len(load)) for r in range(1, most + 1)))
+    if (len(load) * most) ** max(size for size, _ in classes) > MOST_TRIED:
+        return None
+    items = sorted((load[e] / r, e, r) for e in range(len(load)) for r in range(1, most + 1))
     found: list[Column] = []
     for at, (size, speed) in enumerate(classes):
         for held, carried in _multisets(items, size, limit * speed):
@@ -92,7 +96,10 @@ def _multisets(
 
 
 def _answer(
-    load: Floats, classes: list[tuple[int, float]], kinds: Counter[tuple[int, float]], columns: list[Column],
+    load: Floats,
+    classes: list[tuple[int, float]],
+    kinds: Counter[tuple[int, float]],
+    columns: list[Column],
     limits: Limits,
 ) -> list[Column] | None:
     """What the GPUs hold; empty when proven that there is no answer, None when not known."""
@@ -104,7 +111,9 @@ def _answer(
             holds.setdefault(item, []).append(p)
     y = m.integers("y", holds, 1.0)
     for c, kind in enumerate(classes):
-        m.add("gpus", c, total(n[p] for p, column in enumerate(columns) if column[0] == c).equals(kinds[kind]))
+        m.add(
+            "gpus", c, total(n[p] for p, column in enumerate(columns) if column[0] == c).equals(kinds[kind])
+        )
     for (e, r), where in holds.items():
         terms = [k * n[p] for p, k in Counter(where).items()]
         m.add("held", (e, r), total([*terms, -r * y[e, r]]).equals(0.0))
@@ -121,7 +130,9 @@ def _answer(
 
 def _placed(answer: list[Column], classes: list[tuple[int, float]], slots: Ints, speed: Floats) -> Ints:
     placed = np.full((len(slots), int(slots.max())), -1, dtype=np.int64)
-    free = {c: [g for g in range(len(slots)) if (slots[g], speed[g]) == kind] for c, kind in enumerate(classes)}
+    free = {
+        c: [g for g in range(len(slots)) if (slots[g], speed[g]) == kind] for c, kind in enumerate(classes)
+    }
     for c, held, _ in answer:
         placed[free[c].pop(), : len(held)] = [e for e, _ in held]
     return placed

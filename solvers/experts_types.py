@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -58,14 +58,13 @@ class Aim:
 
 @dataclass(frozen=True)
 class ExpertsSolution:
-    """One entry a layer: `balance` (hottest GPU / mean), `nodes_per_token`, and what bounds each."""
+    """One entry a layer: `place`, `replicas` (layers, experts), `balance` (hottest / mean), its bound."""
 
+    status: Status
+    objective: float
+    bound: float
     place: list[Place]
+    replicas: Ints
     balance: Floats
     balance_bound: Floats
     nodes_per_token: Floats | None
-    traffic_bound: Floats | None
-    objective: float
-    bound: float
-    status: Status = "within_gap"
-    replicas: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
