@@ -1,10 +1,11 @@
 """Chains as predicted and as replayed: `python -m benchmarks.chain_replay [--only plans | helix]`.
 
-*plans*: five small clusters in two zones, planned with `--engine chains` (which takes most of the time), then
-replayed by `planner.simulate`: the plan's closed form, the replay, and how far the first is off; every
-request's message by itself, and below all of a pass in one. `shares`: of all requests, those that took
-another chain than the plan's shares say, as theirs was full. `busiest`, `wire`: use of the fullest node and
-wire.
+*plans*: five small clusters in two zones, planned with `--engine chains` and replayed by `planner.simulate`:
+the plan's closed form, the replay, and how far the first is off. Three replays: a request's messages by
+themselves and 0.1 s between an answer and the next request, as in Helix's simulator, on which the closed form
+is fitted; the next request sent at once; and all of a pass in one message. `shares`: of all requests, those
+that took another chain than the plan's shares say, as theirs was full. `busiest`, `wire`: use of the fullest
+node and wire.
 
 *helix*: two plans stored with the cases beside the repository, under the case's own times of a layer, links
 of each pair of nodes, lengths and admission; first the event model that comes with the cases (built with
@@ -33,7 +34,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, ResolvedCluster
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.simulate.chain_net import Chain, Hop, Leg, Net, Node, Result
-from planner.simulate.chain_plan import Case, replay_plan
+from planner.simulate.chain_plan import PAUSE_S, Case, replay_plan
 from planner.simulate.chains import replay
 from planner.simulate.requests import Requests
 
@@ -60,17 +61,22 @@ CLUSTERS: dict[str, tuple[str, list[tuple[str, int, str]], list[tuple[str, str, 
 BUCKETS = [(256, 128, 0.4), (768, 256, 0.4), (2048, 256, 0.2)]
 """isl, osl, share: about a conversation's."""
 
+RULES: dict[str, dict[str, Any]] = {
+    "": {},
+    "  sent at once": {"pause_s": 0.0},
+    "  in one message": {"together": True},
+}
+
 HELIX = [("single24-70b", "kv_ilp_plan"), ("geo24-70b", "two_edge_regions_then_A100")]
 MARK = 0.85
 """Of a node's cache, above which that event model sends no request there."""
 COPIES_S = 1 / 4e9 + 1 / 5e9
 """Seconds a byte of activations to the GPU and back, once a node, as there."""
-PAUSE_S = 0.1
 WINDOW_S = (60.0, 660.0)
 
 
 def plans() -> None:
-    """The clusters: two lines each."""
+    """The clusters: a line for each way to replay."""
     print(
         f"{'':28s} {'in flight':>9s}  {'decode tok/s':^22s}   {'TPOT s':^22s}   {'TTFT s':^22s}"
         f"   {'shares':>6s} {'busiest':>7s} {'wire':>5s} {'s':>5s}"
@@ -80,13 +86,13 @@ def plans() -> None:
     for name, (model, nodes, links) in CLUSTERS.items():
         made = planner.plan(_cluster(nodes, links), model, workload=load, engine="chains")
         said = Case(made).promised
-        for together in (False, True):
+        for way, rules in RULES.items():
             began = time.perf_counter()
-            result = replay_plan(made, together)
+            result = replay_plan(made, **rules)
             each = zip(result.taken, made.chains, strict=True)
             moved = sum(abs(n / sum(result.taken) - chain.share) for n, chain in each) / 2
             print(
-                f"{'  in one message' if together else name:28s} {said.in_flight:9d}"
+                f"{way or name:28s} {said.in_flight:9d}"
                 f"  {_beside(said.decode_tok_per_s, result.decode_tok_per_s)}"
                 f"   {_beside(said.tpot_s, result.tpot_s)}   {_beside(said.ttft_s, result.ttft_s)}"
                 f"   {moved:6.1%} {max(result.busy.values()):7.0%} {max(result.wire_use.values()):5.0%}"

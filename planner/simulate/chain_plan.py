@@ -44,6 +44,11 @@ from planner.simulate.requests import Requests
 KERNELS = "vllm"
 """Whose kernels nodes are taken to have, as in `planner/problems/chains.py`."""
 
+PAUSE_S = 0.1
+"""From a request's end to the next one's entry, as in Helix's simulator. A prompt sent at once travels with
+the tokens that came back with the last one, and holds up all of them on every node: up to a quarter fewer
+tokens/s, `python -m benchmarks.chain_replay`."""
+
 MORE = 10
 """Times more requests than a replay as fast as predicted would take: a faster one does not run out."""
 
@@ -68,16 +73,17 @@ class Promised:
 
 
 def replay_plan(
-    plan: Plan, together: bool = False, lifetimes: float = 4.0, seed: int = 0
+    plan: Plan, together: bool = False, pause_s: float = PAUSE_S, lifetimes: float = 4.0, seed: int = 0
 ) -> chain_net.Result:
-    """Replay the plan's chains for so many mean lifetimes of a request after the warm-up. `together`: that of
-    `chain_net.Net`."""
+    """Replay the plan's chains for so many mean lifetimes of a request after the warm-up. `together`,
+    `pause_s`: those of `chain_net.Net`."""
     case = Case(plan)
     said = case.promised
     count = int(MORE * said.in_flight * (1 + lifetimes))
     requests, held = case.drawn(count, said.in_flight, np.random.default_rng(seed))
     window = (said.lifetime_s, (1 + lifetimes) * said.lifetime_s)
-    return replay(replace(case.net, together=together), requests, held, said.in_flight, window)
+    net = replace(case.net, together=together, pause_s=pause_s)
+    return replay(net, requests, held, said.in_flight, window)
 
 
 class Case:

@@ -36,12 +36,6 @@ def test_no_node_admits_more_than_its_places(name: str) -> None:
     assert all(use <= 1 for use in [*result.busy.values(), *result.wire_use.values()])
 
 
-def test_messages_of_a_pass_as_one_serve_as_much_at_least() -> None:
-    plan = twelve()
-
-    assert replay_plan(plan, together=True).decode_tok_per_s > replay_plan(plan).decode_tok_per_s
-
-
 def test_the_same_seed_gives_the_same_replay() -> None:
     a, b = (replay_plan(three(), lifetimes=1.0, seed=7) for _ in range(2))
 

@@ -137,6 +137,14 @@ def test_the_warm_up_is_cut() -> None:
         run(ALONE, load, 1, (100.0, 200.0))
 
 
+def test_the_next_request_enters_after_the_pause() -> None:
+    """By hand: 105 ms and two tokens of 15 ms, then 100 ms of nothing."""
+    result = run(replace(ALONE, pause_s=0.1), requests(*[(100, 3)] * 3), 1)
+
+    assert result.entry_s == pytest.approx([0.0, 0.235, 0.470])
+    assert result.end_s[-1] == pytest.approx(0.605) == result.span_s
+
+
 def test_shares_that_do_not_add_up_and_legs_that_miss_are_refused() -> None:
     with pytest.raises(InputError, match=r"add up to 0\.5"):
         replace(PAIR, chains=[replace(WAY, share=0.5)])
