@@ -32,6 +32,9 @@ from solvers.placement_types import Interval, Network
 
 REGIONS = 3
 """Regions that a replica may reach over: their orders are all tried."""
+GRID = 16
+"""Parts of the requests in flight that what nodes hold is rounded up to where stages are priced: a few more
+stages are then looked at, in half the time."""
 GAP, NODES = 1e-3, 200
 """What stops an integer program."""
 
@@ -96,7 +99,7 @@ def planned(service: Service, layout: Layout, in_flight: float, rounds: int) -> 
 def _stages(service: Service, layout: Layout, region: int, room: float) -> list[Block]:
     """All minimal stages of the region that fit `room` requests."""
     alone = service.alone[region]
-    free = placement_patterns.verdict(alone, room, set())
+    free = placement_patterns.verdict(alone, room, set(), GRID)
     need = service.network.layers if len(layout.shares) == 1 else 0
     if not max(need, 1) <= free.layers < math.inf:
         return []
