@@ -25,6 +25,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
         ["benchmarks.peers", "--markdown", "--objective", "maxflow", "NETWORKS"],
     ),
     "scale": ("Layers on hundreds of nodes, and a node that leaves", ["benchmarks.placement_scale"]),
+    "chains": ("Plans of chains against their replay", ["benchmarks.chain_replay", "--only", "plans"]),
     "unequal": ("What unequal GPUs serve together", ["benchmarks.unequal"]),
     "afd": ("Attention and FFNs on different GPUs", ["benchmarks.afd"]),
     "vendor": ("The vendor's planner on its own jobs", ["benchmarks.vendor", "--markdown"]),

@@ -15,7 +15,7 @@ from planner.calibration import files
 from planner.candidates.generate import MOST_GPUS
 from planner.candidates.unequal import SHORTLIST
 from planner.cost.calibration import Calibration
-from planner.errors import InputError, MeshwrightError
+from planner.errors import Infeasible, InputError, MeshwrightError
 from planner.explain import shortage
 from planner.explain.alternatives import alternatives
 from planner.explain.beyond import beyond
@@ -84,14 +84,15 @@ def plan(
 
         return plan_measured(asked, profile, limits, began)
     if asked.options.engine == "chains":
-        from planner.chained import plan_chains
-
-        tell("placing layers on nodes")
-        made = plan_chains(asked, limits, began)
-        checked(made)
-        return made
+        return _chained(asked, limits, began, tell)
     tell("generating candidates")
-    asked, pool, question = pose(asked)
+    try:
+        asked, pool, question = pose(asked)
+    except Infeasible:
+        made = _instead(asked, limits, began, tell)
+        if made is None:
+            raise
+        return made
     tell(f"solving over {len(pool.candidates)} candidates")
     solving = time.perf_counter()
     found = find(question, pool, limits)
@@ -104,6 +105,26 @@ def plan(
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
     extra = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, took_s) / 2)
     return finish(asked, question, found, extra, began)
+
+
+def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
+    """Nodes with some of the layers each."""
+    from planner.chained import plan_chains
+
+    tell("placing layers on nodes")
+    made = plan_chains(asked, limits, began)
+    checked(made)
+    return made
+
+
+def _instead(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan | None:
+    """Chains over declared links, where any engine may do and no replica can; None: they can't either."""
+    if asked.options.engine != "any" or not asked.cluster.links:
+        return None
+    try:
+        return _chained(asked, limits, began, tell)
+    except (Infeasible, InputError):
+        return None
 
 
 def with_calibration(asked: Asked, calibration: str | Path | Calibration) -> Asked:

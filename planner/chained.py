@@ -43,6 +43,15 @@ SPACE = "stages of units that hold the same layers, in every order of regions, b
 
 def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
     """The plan that serves most within the SLO. Raises Infeasible, InputError."""
+    asked, posed, front, best = chosen(asked)
+    most = max(together(replicas).tokens_per_s for replicas in front)
+    bound = placement_served_bound.bound(posed.service, most)
+    return Assembly(asked, posed, best).plan(bound, limits, began)
+
+
+def chosen(asked: Asked) -> tuple[Asked, Posed, list[list[Served]], list[Served]]:
+    """The question, its SLO perhaps relaxed; its numbers; all plans on the front, each as its replicas; and
+    the one that serves most within the SLO. Raises Infeasible, InputError."""
     if asked.objective != "throughput" or asked.workload.rate_rps is not None:
         raise InputError(
             "chains are planned for the most throughput",
@@ -56,10 +65,8 @@ def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
             f"no chain of nodes holds {asked.card.name}, or there are more than {chains.MOST_UNITS} of them",
             hint="add nodes, or a checkpoint in a lower precision",
         )
-    asked, chosen = _within(asked, front)
-    most = max(together(replicas).tokens_per_s for replicas in front)
-    bound = placement_served_bound.bound(posed.service, most)
-    return Assembly(asked, posed, chosen).plan(bound, limits, began)
+    asked, best = _within(asked, front)
+    return asked, posed, front, best
 
 
 def pose(asked: Asked) -> Posed | None:

@@ -74,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.explain",
         "planner.asked",
         "planner.posed",
+        "planner.chained",
     },
     "planner.chained": {*PROBLEMS, "planner.plans", "planner.asked", "planner.explain.rounding"},
     "planner.posed": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked"},

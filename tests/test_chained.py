@@ -69,6 +69,28 @@ def test_a_default_slo_is_relaxed_with_a_warning():
     assert not check(far)
 
 
+def test_chains_are_chosen_where_no_replica_can_serve(monkeypatch):
+    def nothing(asked):
+        raise Infeasible("no replica")
+
+    monkeypatch.setattr("planner.api.pose", nothing)
+    chosen = plan(cluster(), "qwen3-8b", ttft_ms="none", tpot_ms="none")
+
+    assert chosen.chains
+    assert chosen.problem.options["engine"] == "any"
+    with pytest.raises(Infeasible, match="no replica"):
+        plan(cluster(), "qwen3-8b", ttft_ms="none", tpot_ms="none", engine="vllm")
+
+
+def test_a_plan_of_replicas_says_what_chains_would_have_given():
+    made_of_replicas = plan(cluster(), "qwen3-8b", ttft_ms="none", tpot_ms="none")
+    told = next(a for a in made_of_replicas.alternatives if a.what.startswith("chains"))
+
+    assert not made_of_replicas.chains
+    assert told.objective > 0
+    assert "--engine chains" in told.why
+
+
 @pytest.mark.parametrize("asked", [{"rate": 1.0}, {"objective": "gpus", "rate": 1.0}])
 def test_chains_are_for_throughput(asked):
     with pytest.raises(InputError, match="most throughput"):

@@ -3,7 +3,7 @@ chosen.
 
 Different tp in the stages of one replica (vLLM and SGLang have one for all: vLLM issue 27239 asks for more),
 and unlike GPUs in one tensor-parallel group, each with its own share of the heads; attention and FFNs on
-different GPUs (docs/afd.md).
+different GPUs (docs/afd.md). And where declared links join places: chains of nodes with some of the layers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 
+from planner import chained
 from planner.asked import Asked
 from planner.candidates.ask import Freedom
 from planner.candidates.candidate import Candidate
@@ -28,12 +29,39 @@ from solvers.linear import Limits
 MOST_GPUS, MOST_CLASSES = 32, 3
 """Larger clusters gain little from unlike GPUs in one replica, and the space takes seconds."""
 
+MOST_NODES = 24
+"""Larger networks take chains many seconds."""
+
 WORTH = 0.02
 """What such a way must gain beside all others to be shown so."""
 
 
 def beyond(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
     """What each way would give that no engine starts as it comes."""
+    return _unlike(asked, best, limits) + _chains(asked, best)
+
+
+def _chains(asked: Asked, best: Found) -> list[Alternative]:
+    """Nodes with some of the layers each, where declared links join places."""
+    nodes = sum(c.node_count for c in asked.cluster.classes)
+    if not asked.cluster.links or nodes > MOST_NODES or asked.objective != "throughput":
+        return []
+    if asked.workload.rate_rps is not None:
+        return []
+    what = "chains of nodes with some of the layers each"
+    try:
+        _, posed, _, replicas = chained.chosen(replace(asked, defaulted=[]))
+    except Infeasible as error:
+        return [Alternative(what=what, objective=None, loss=None, why=error.message)]
+    served, ours = sum(r.tokens_per_s for r in replicas) / posed.service.output, best.solution.objective
+    gain = (served - ours) / ours if ours else 0.0
+    why = "no stock engine routes requests so; --engine chains prints the plan"
+    told = f"{gain:.0%} better, but {why}" if gain > 0 else why
+    return [Alternative(what=what, objective=served, loss=max(-gain, 0.0), why=told)]
+
+
+def _unlike(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
+    """Different tp in one replica, unlike GPUs in one tp group, attention and FFNs apart."""
     classes = asked.cluster.classes
     if not 2 <= len(classes) <= MOST_CLASSES or sum(c.gpus for c in classes) > MOST_GPUS:
         return []
