@@ -24,7 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers import placement_blocks, placement_exact, placement_patterns
+from solvers import placement_blocks, placement_exact, placement_patterns, placement_pooled
 from solvers.linear import EXACT, Limits, gap, judge
 from solvers.placement_chain import chain
 from solvers.placement_patterns import Pool
@@ -38,10 +38,10 @@ PRECISION = 1e-3
 """Relative step below which flows are not told apart by bisection."""
 ROUGH = 0.995
 """Of the work of all nodes: the one flow that is tried to be refuted where many nodes are on a layer."""
-NEAR = 0.9
-"""Of the work of all nodes: a flow below that is held up by links."""
 FIRST, LAST = 1e-2, 1e-3
 """The same of the bound, before the search and after it."""
+FEW = 30
+"""Nodes from which stages that are pooled are a start: halving down from the bound is slower."""
 NODES = 300
 """Branch-and-bound nodes a chain may take: finding one takes few, refuting is the patterns' part."""
 WIDTHS = (1.0, 0.5, 0.0)
@@ -84,11 +84,13 @@ def _found(network: Network, crowded: bool, limits: Limits, pool: Pool) -> Found
         best = apart(network, limits)
         if _small(network) and len(set(network.regions)) > 1:
             return best  # left to the exact program
-        best = _searched(network, best, pool, deadline)
-        return best if best[1] > 0 else pooled(network, time.perf_counter() + limits.seconds / 4)
+        if len(network.kinds) > FEW:
+            start = staged(network, time.perf_counter() + limits.seconds / 4)
+            best = max(best, start, key=lambda found: found[1])
+        return _searched(network, best, pool, deadline)
     best = pooled(network, time.perf_counter() + limits.seconds / 4)
-    if len(set(network.regions)) > 1 and best[1] < NEAR * network.most:
-        alone = apart(network, replace(limits, seconds=limits.seconds / 2))
+    if len(set(network.regions)) > 1 and best[1] < placement_pooled.NEAR * network.most:
+        alone = apart(network, replace(limits, seconds=limits.seconds * 0.6))
         shared = staged(network, time.perf_counter() + limits.seconds / 10)
         best = max(best, alone, shared, key=lambda found: found[1])
     return best

@@ -45,6 +45,8 @@ from solvers.placement_types import Interval, Network
 
 LOWERED = (0.995, 0.98, 0.96, 0.92)
 """Of the most that could flow: what the stages' lengths are made for."""
+NEAR = 0.9
+"""Of what flows without links: a flow below that is held up by links."""
 SMALL = 1e-4
 GAP, NODES, FILL_S = 0.004, 100, 5.0
 """What stops the program of the nodes."""
@@ -53,12 +55,13 @@ GAP, NODES, FILL_S = 0.004, 100, 5.0
 def pooled(network: Network, deadline: float) -> tuple[dict[int, Interval], float]:
     """Stages filled as if links were wide, evened, and spread over the regions; and what flows."""
     free = without_links(network)
-    intervals, _ = staged(free, deadline)
-    if not intervals:
-        return {}, 0.0
-    even = evened(free, intervals, deadline)
-    found = [spread(network, plan) for plan in (intervals, even)]
-    return max(((plan, flow(network, plan)) for plan in found), key=lambda f: f[1])
+    intervals, most = staged(free, deadline)
+    seats = spread(network, intervals)
+    carried = flow(network, seats)
+    if carried < NEAR * most or not intervals:
+        return seats, carried  # held up by links: evening would not help
+    even = spread(network, evened(free, intervals, deadline))
+    return max((seats, carried), (even, flow(network, even)), key=lambda found: found[1])
 
 
 def spread(network: Network, intervals: Mapping[int, Interval]) -> dict[int, Interval]:
