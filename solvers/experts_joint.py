@@ -55,7 +55,7 @@ class Layer:
     def _shares(self, expert: Ints) -> Floats:
         on = np.zeros((len(self.load), self.p.nodes))
         np.add.at(on, (expert, self.node), 1.0)
-        return on / on.sum(1)[:, None]
+        return np.asarray(on / on.sum(1)[:, None])
 
     def _judged(self, balance: float, nodes: float) -> tuple[float, float]:
         if self.aim.objective == "combined":
