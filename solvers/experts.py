@@ -34,7 +34,7 @@ from solvers.experts_types import Aim, ExpertsProblem, ExpertsSolution, Floats, 
 from solvers.linear import Limits, judge
 
 __all__ = ["Aim", "ExpertsProblem", "ExpertsSolution", "solve"]
-ROUNDS = 12
+ROUNDS = 24
 """Times that the best placement of a layer is disturbed and searched again."""
 
 
@@ -67,14 +67,14 @@ def _judged(aim: Aim, balance: float) -> Aim:
 
 def _search(layers: list[Layer], aim: Aim, rounds: int, stop: float) -> None:
     """All layers a turn each, as long as there is time."""
-    for turn in range(1 if aim.objective == "balance" else len(CAPS) + rounds):
+    for turn in range(1 if aim.objective == "balance" else 1 + len(CAPS) + rounds):
         for layer in layers:
             if time.perf_counter() > stop:
                 return
-            if aim.objective == "balance":
+            if turn == 0:
                 layer.regroup()
-            elif turn < len(CAPS):
-                layer.first(turn)
+            elif turn <= len(CAPS):
+                layer.first(CAPS[turn - 1])
             else:
                 layer.again()
 

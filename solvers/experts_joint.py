@@ -1,5 +1,6 @@
 """Balance and traffic of one layer: whole groups on nodes, then experts on GPUs, then again from the best.
 
+0. GPUs of the best balance change nodes, for less traffic.
 1. `experts_home`: experts that tokens use together on one node.
 2. Moves between nodes (`experts_traffic`), until no node is above the cap that a move could mend.
 3. Each node's replicas packed on its GPUs (`experts_balance`).
@@ -63,9 +64,9 @@ class Layer:
         cap = self.aim.balance_cap
         return (0.0, nodes) if balance <= cap * (1 + 1e-9) else (balance - cap, nodes)
 
-    def first(self, turn: int) -> None:
-        """Search from home, with one of the caps."""
-        cap = CAPS[turn] if self.aim.objective == "combined" else self.aim.balance_cap - 0.003 * turn
+    def first(self, cap: float) -> None:
+        """Search from home, with that cap or the one asked for."""
+        cap = cap if self.aim.objective == "combined" else self.aim.balance_cap - CAPS[0] + cap
         order = np.argsort(self.node, kind="stable")
         expert = np.zeros(len(self.gpu), dtype=np.int64)
         expert[order] = start(self.load, self.tokens, self.p.group, self.node_slots, self.node_speed)
@@ -133,7 +134,9 @@ class Layer:
             if not gone:
                 break
         self.offer(expert)
-        descent = Descent(self._surroundings(nodes=False, cap=self.aim.balance_cap), self.traffic, self.best)
+        assert self.best is not None
+        cap = self.balance if self.aim.objective == "combined" else self.aim.balance_cap
+        descent = Descent(self._surroundings(nodes=False, cap=cap), self.traffic, self.best)
         descent.run(PASSES)
         self.offer(descent.expert)
 
