@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 
 from solvers.affinity_types import AffinityProblem, Floats, Ints
 
-MOST_STATES, MOST_GROUPS = 130, 400
+MOST_STATES, MOST_GROUPS = 130, 200
 KEPT = 8
 """Placements that are recombined."""
 BETTER = 1e-9
