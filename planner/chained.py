@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from planner.problems import chains
 from planner.problems.chains import Posed
 from solvers import linear, placement_served, placement_served_bound
 from solvers.linear import Limits
-from solvers.placement_chains import decomposed
+from solvers.placement_chains import Chain, decomposed
 from solvers.placement_predict import Served, together
 
 Held = tuple[str, tuple[int, int]]
@@ -115,6 +116,7 @@ class Assembly:
     asked: Asked
     posed: Posed
     replicas: Sequence[Served]
+    gone: frozenset[int] = frozenset()  # units that left
 
     @cached_property
     def served(self) -> Served:
@@ -130,10 +132,11 @@ class Assembly:
         return self.served.tokens_per_s / self.mix.steps
 
     def plan(self, bound: float, limits: Limits, began: float) -> schema.Plan:
+        """`bound` in tokens/s."""
         names, groups = self._groups()
-        made = [self._replica(names[key], key, members) for key, members in groups.items()]
-        routes = [schema.Route(bucket=i, share=1.0, chains=True) for i in range(len(self.mix.share))]
         told = [chain for replica in self.replicas for chain in self._chains(replica, names)]
+        made = [self._replica(names[key], key, members, told) for key, members in groups.items()]
+        routes = [schema.Route(bucket=i, share=1.0, chains=True) for i in range(len(self.mix.share))]
         return schema.Plan(
             meshwright_version=__version__,
             problem=problem_of(self.asked),
@@ -155,11 +158,14 @@ class Assembly:
         return {key: f"c{n}" for n, key in enumerate(found, start=1)}, found
 
     def _chains(self, replica: Served, names: Mapping[Held, str]) -> Iterator[schema.Chain]:
-        """Of one replica, with its own times."""
+        """Of one replica; a chain's times are the replica's, longer or shorter as its own way is."""
         part = replica.tokens_per_s / self.served.tokens_per_s
         found = decomposed(len(self.asked.card.stack), replica.intervals, replica.shares)
         nodes = {c.id: c for c in self.asked.cluster.classes}
-        for chain in found:
+        whole = sum(c.share for c in found)
+        alone = np.array([self._alone_s(replica, c) for c in found])  # (chains, prompt and token)
+        slower = alone / (np.array([c.share for c in found]) @ alone / whole)
+        for chain, (prompt, token) in zip(found, slower.tolist(), strict=True):
             hops = []
             for i, layers in chain.hops:
                 unit = self.posed.units[i]
@@ -170,22 +176,53 @@ class Assembly:
                         layers=layers,
                     )
                 )
-            share = part * chain.share / sum(c.share for c in found)
-            yield schema.Chain(share=share, hops=hops, ttft_s=replica.prompt_s, tpot_s=replica.decode_s)
+            yield schema.Chain(
+                share=part * chain.share / whole,
+                hops=hops,
+                ttft_s=replica.prompt_s * prompt,
+                tpot_s=replica.decode_s * token,
+            )
+
+    def _alone_s(self, replica: Served, chain: Chain) -> tuple[float, float]:
+        """Seconds of a prompt and of a token through a chain that nobody else uses, but for the batch."""
+        service, kinds = self.posed.service, self.posed.service.network.kinds
+        prompt = token = 0.0
+        for i, (start, end) in chain.hops:
+            batch = replica.in_flight * self._through(replica, i)
+            prompt += (end - start) * service.prompt_s[kinds[i]]
+            token += (end - start) * service.decode_s(kinds[i], batch)
+        for (i, _), (j, _) in pairwise(chain.hops):
+            message_s = 1 / float(service.network.link[i, j])
+            prompt += float(service.latency[i, j]) + service.prompt * message_s
+            token += float(service.latency[i, j]) + message_s
+        return prompt, token
+
+    def _in_flight(self, name: str, told: Sequence[schema.Chain]) -> float:
+        """Requests on the busiest node of a group, by Little's law."""
+        held: dict[str, float] = {}
+        for chain in told:
+            seconds = chain.ttft_s + self.mix.steps * chain.tpot_s
+            for hop in chain.hops:
+                if hop.replica == name:
+                    held[hop.node] = held.get(hop.node, 0.0) + self.rps * chain.share * seconds
+        return max(held.values(), default=0.0)
+
+    def _copies(self, members: list[int]) -> int:
+        """Units of a group on each of its nodes."""
+        return len(members) // len({self.posed.units[i].node for i in members})
 
     @staticmethod
     def _through(served: Served, unit: int) -> float:
         """Part of the requests that passes a unit."""
         return sum(share for (_, to), share in served.shares.items() if to == unit)
 
-    def _replica(self, name: str, key: Held, members: list[int]) -> schema.Replica:
+    def _replica(
+        self, name: str, key: Held, members: list[int], told: Sequence[schema.Chain]
+    ) -> schema.Replica:
         node = next(c for c in self.asked.cluster.classes if c.id == key[0])
         tp, (start, end) = self.posed.tp[node.id], key[1]
         share = max(self._through(self.served, i) for i in members)
-        held_by = max(
-            s.in_flight * self._through(s, i) for s in self.replicas for i in members if i in s.intervals
-        )
-        batch = max(1, math.ceil(held_by - 1e-6))
+        batch = max(1, math.ceil(self._in_flight(name, told) / self._copies(members) - 1e-6))
         model, service = self.posed.models[node.id], self.posed.service
         decode = (end - start) * service.decode_s(node.id, float(batch)) + model.tuning.step_s
         if end == len(self.asked.card.stack):
@@ -312,7 +349,8 @@ class Assembly:
                 if u.node_class == node.id and i in self.served.intervals
             )
             if left := node.gpus - busy:
-                reason = "chains over them would serve no more"
+                lost = any(self.posed.units[i].node_class == node.id for i in self.gone)
+                reason = "nodes have left" if lost else "chains over them would serve no more"
                 told = f"{left} of {node.gpus} {node.device.name} idle: {reason}"
                 form = {
                     "code": "idle_gpus",

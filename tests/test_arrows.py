@@ -76,6 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.posed",
         "planner.chained",
     },
+    "planner.leaving": {*PROBLEMS, "planner.plans", "planner.asked", "planner.chained"},
     "planner.chained": {*PROBLEMS, "planner.plans", "planner.asked", "planner.explain.rounding"},
     "planner.posed": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked"},
     "planner.api": OURS,

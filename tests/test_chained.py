@@ -8,6 +8,7 @@ from planner import chained, plan
 from planner.asked import read
 from planner.check import check
 from planner.errors import Infeasible, InputError
+from planner.leaving import without
 
 
 def cluster(gb_per_s: float = 0.05, latency_ms: float = 20.0):
@@ -89,6 +90,40 @@ def test_a_plan_of_replicas_says_what_chains_would_have_given():
     assert not made_of_replicas.chains
     assert told.objective > 0
     assert "--engine chains" in told.why
+
+
+@pytest.fixture(scope="module")
+def six():
+    nodes = [
+        Node(name="a", device="l4", gpus_per_node=1, count=3, zone="home"),
+        Node(name="t", device="t4", gpus_per_node=1, count=3, zone="office"),
+    ]
+    link = Link(between=("home", "office"), gb_per_s=0.05, latency_ms=5)
+    return plan(
+        resolve(Cluster(nodes=nodes, links=[link])),
+        "qwen3-8b",
+        engine="chains",
+        ttft_ms="none",
+        tpot_ms="none",
+    )
+
+
+@pytest.mark.parametrize("node", ["a-0", "t-2"])
+def test_a_node_that_leaves_takes_few_layers_along(six, node):
+    left = without(six, [node])
+
+    assert not check(left.plan)
+    assert node not in {hop.node for chain in left.plan.chains for hop in chain.hops}
+    assert 0 < left.kept <= 1.001
+    assert sum(left.loaded.values()) < 36 * 5
+    assert node not in left.loaded
+
+
+def test_leaving_in_vain(six):
+    with pytest.raises(InputError, match="no node `b-0`"):
+        without(six, ["b-0"])
+    with pytest.raises(Infeasible, match="do not hold all layers"):
+        without(six, ["a-0", "a-1", "a-2", "t-0", "t-1"])
 
 
 @pytest.mark.parametrize("asked", [{"rate": 1.0}, {"objective": "gpus", "rate": 1.0}])

@@ -24,6 +24,7 @@ COMMANDS = {
     "calibrate": "Refine predictions by your own measurements.",
     "probe": "List the benchmarks that would make predictions surer.",
     "check": "Check a plan from its own figures alone.",
+    "replan": "Repair a plan of chains after nodes have left.",
     "diff": "Show what differs between two plans.",
     "sweep": "Plan every cell of a grid; resumes where it was stopped.",
     "devices": "List the GPUs known, or show one with its sources.",

@@ -84,9 +84,9 @@ class Posed:
         pairs = np.array([e for e in served.shares if min(e) >= 0], dtype=np.int64).reshape(-1, 2)
         joined = csr_array((np.ones(len(pairs)), pairs.T), shape=(size, size))
         _, part = connected_components(joined, directed=False)
-        found = []
-        for p in sorted({int(part[i]) for i in served.intervals}):
-            nodes = [i for i in sorted(served.intervals) if part[i] == p]
+        found, passed = [], sorted({i for e in served.shares for i in e if i >= 0})
+        for p in sorted({int(part[i]) for i in passed}):
+            nodes = [i for i in passed if part[i] == p]
             at = {i: n for n, i in enumerate(nodes)} | {SOURCE: SOURCE, SINK: SINK}
             own = {e: x for e, x in served.shares.items() if max(e) in nodes}
             whole = sum(x for (a, _), x in own.items() if a == SOURCE)

@@ -1,0 +1,48 @@
+"""`meshwright replan PLAN.json --without NODE`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from planner.cli import options as o
+
+PlanArg = Annotated[
+    str, typer.Argument(metavar="PLAN.json", help="A plan of chains, as `plan -o` writes it.")
+]
+WithoutOpt = Annotated[str, typer.Option("--without", help="Nodes that left: NODE[,NODE…].")]
+CopiesOpt = Annotated[int, typer.Option("--copies", min=1, help="Nodes that each layer should be on.")]
+
+
+def replan(
+    plan: PlanArg,
+    without: WithoutOpt,
+    copies: CopiesOpt = 1,
+    json: o.JsonOpt = False,
+    output: o.PlanFileOpt = None,
+) -> None:
+    """Repair a plan of chains after nodes have left: few layers move, most of the traffic is kept.
+
+    Example: meshwright replan plan.json --without t-3 -o repaired.json
+
+    Exit codes: 0 repaired, 2 bad input, 3 the other nodes do not hold all layers.
+    """
+    from planner.cli.output import whole_file
+    from planner.leaving import without as repaired
+    from planner.plans.reading import read_plan
+
+    left = repaired(read_plan(plan), [name.strip() for name in without.split(",") if name.strip()], copies)
+    text = left.plan.model_dump_json(indent=1, by_alias=True)
+    if output is not None:
+        with whole_file(output) as file:
+            file.write(text + "\n")
+    if json:
+        typer.echo(text)
+        return
+    for node, layers in left.loaded.items():
+        typer.echo(f"{node} loads {layers} layers")
+    typer.echo(f"{sum(left.loaded.values())} layers are loaded on {len(left.loaded)} nodes")
+    typer.echo(f"{100 * left.kept:.0f} % of the requests/s are kept ({left.seconds:.2f} s)")
+    if left.thin and copies > 1:
+        typer.echo(f"{len(left.thin)} layers are on fewer than {copies} nodes")
