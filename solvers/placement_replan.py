@@ -19,8 +19,11 @@ from solvers.placement_moves import Cover
 from solvers.placement_routing import flow
 from solvers.placement_types import Interval, Network
 
-TARGETS = (0.0, 0.5, 1.0, 1.25)
-"""Of the work lost: what targets are lowered by."""
+TARGETS = (0.0, 0.5, 1.0, 1.25, 2.0, 3.0)
+"""Of the work lost: what targets are lowered by. Where few nodes hold many layers each, those left must hold
+far more than is good for them."""
+LOWEST = 0.05
+"""Of what a layer carried: the lowest target."""
 NEARLY = 0.995
 """Of the best flow: what a repair that loads less must keep."""
 MOVES = 60
@@ -97,7 +100,7 @@ def _repaired(
     cover = Cover(network, {i: interval for i, interval in mine.items() if i not in gone})
     lost = 1 - cover.carried.sum() / max(was.carried.sum(), 1e-300)
     part: Floats = was.carried / np.maximum(all_of_it.carried, 1e-300)
-    target = before * part * (1 - lowered * lost)
+    target = before * part * max(LOWEST, 1 - lowered * lost)
     here = np.where(was.count > 0, least, 0)
     nodes = [i for i, r in enumerate(network.regions) if r == region and i not in gone]
     for _ in range(MOVES):
