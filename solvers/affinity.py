@@ -8,7 +8,8 @@ q[l,g]     experts e with place[l,e] == g   == q
 minimise   sum(l,a,b) m[l,a,b] * d[place[l,a], place[l + 1,b]]
 
 Exact where a layer can be dealt in few ways (`affinity_exact`); elsewhere local search (`affinity_search`)
-and the bound of each boundary by itself (`affinity_bound`): that layers share their placement is the gap.
+and a bound: of the whole chain on one node where GPUs hold few experts (`affinity_paths`), else of each
+boundary by itself (`affinity_bound`), whose gap is that layers share their placement.
 
 Source     the question and costs: ExFlow, arXiv:2401.08383.
 """
@@ -19,13 +20,13 @@ import time
 
 import numpy as np
 
-from solvers import affinity_bound, affinity_exact
+from solvers import affinity_bound, affinity_exact, affinity_paths
 from solvers.affinity_search import Search
 from solvers.affinity_types import AffinityProblem, AffinitySolution
 from solvers.linear import Limits, judge
 
 __all__ = ["AffinityProblem", "AffinitySolution", "solve"]
-BEGUN, ROUNDS, RECOMBINED_EVERY = 4, 60, 5
+BEGUN, ROUNDS, RECOMBINED_EVERY, PATIENCE = 4, 60, 5, 25
 BOUND_SHARE = 0.3
 """Of the time, for the bound."""
 
@@ -42,17 +43,31 @@ def solve(p: AffinityProblem, limits: Limits | None = None) -> AffinitySolution:
     stop = time.perf_counter() + (1 - BOUND_SHARE) * seconds
     search = Search(p, limits.seed)
     search.begin()
+    idle = 0
     for turn in range(1, ROUNDS if limits.work is None else min(ROUNDS, limits.work)):
-        if time.perf_counter() > stop:
+        if time.perf_counter() > stop or idle > PATIENCE:
             break
+        before = search.cost
         if turn < BEGUN:
             search.begin()
         elif turn % RECOMBINED_EVERY == 0:
             search.recombine()
         else:
             search.disturb()
-    bound = min(search.cost, affinity_bound.bound(p, BOUND_SHARE * seconds))
-    return AffinitySolution(judge(search.cost, bound, limits, "time_limit"), search.cost, bound, search.best)
+        idle = 0 if search.cost < before else idle + 1
+    seconds *= BOUND_SHARE
+    part = affinity_paths if affinity_paths.possible(p) else affinity_bound
+    bound = _whole(p, part.bound(p, seconds))
+    cost = search.cost
+    return AffinitySolution(
+        judge(cost, min(bound, cost), limits, "time_limit"), cost, min(bound, cost), search.best
+    )
+
+
+def _whole(p: AffinityProblem, bound: float) -> float:
+    """Costs are whole numbers where tokens and ways are."""
+    whole = float(p.intra_cost).is_integer() and float(p.inter_cost).is_integer()
+    return float(np.ceil(bound - 1e-6)) if whole and not (p.tokens % 1).any() else bound
 
 
 def _check(p: AffinityProblem) -> None:

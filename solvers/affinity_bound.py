@@ -53,9 +53,7 @@ def bound(p: AffinityProblem, seconds: float) -> float:
         for x, g in zip(at, slopes, strict=True):
             x -= step.reshape(-1, *[1] * (x.ndim - 1)) * g
     cost = p.inter_cost * p.tokens.sum() - best.sum()
-    cost -= 1e-9 * abs(cost)
-    whole = all(float(c).is_integer() for c in (p.intra_cost, p.inter_cost)) and not (p.tokens % 1).any()
-    return float(max(0.0, np.ceil(cost - 1e-6) if whole else cost))
+    return float(max(0.0, cost - 1e-9 * abs(cost)))
 
 
 class Kept:

@@ -161,7 +161,7 @@ def _check(p: ExpertsProblem, aim: Aim) -> None:
         raise ValueError(f"groups: {len(p.group)} numbers for {experts} experts")
     if aim.grouped and (p.group is None or aim.objective != "balance"):
         raise ValueError("keeping groups on nodes wants groups, and balance as the objective")
-    if aim.objective == "traffic" and p.tokens is None:
+    if aim.objective != "balance" and p.tokens is None:
         raise ValueError("traffic wants sampled tokens")
     if p.tokens is None:
         return

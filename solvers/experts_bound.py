@@ -19,7 +19,7 @@ from solvers.experts_types import Floats, Ints
 def balance_bound(load: Floats, slots: Ints, speed: Floats) -> Floats:
     """Time (rows,) of the hottest GPU that no placement of `load` (rows, experts) is below.
 
-    >>> balance_bound(np.array([[9.0, 1.0, 2.0, 2.0]]), np.array([2, 2]), np.ones(2)).tolist()
+    >>> balance_bound(np.array([[9.0, 1.0, 2.0, 2.0]]), np.array([2, 2]), np.ones(2)).round(6).tolist()
     [10.0]
     """
     total, spare = int(slots.sum()), int(slots.sum()) - load.shape[1]

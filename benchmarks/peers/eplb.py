@@ -21,8 +21,9 @@ USUAL_WEIGHT = 0.1
 def solve(case: Case, objective: str, seconds: float) -> Answer:
     """The experts in the slots of every GPU, layer by layer."""
     combined = case.get("known", {}).get("combined") or {}
+    sampled = bool(case["problem"].get("token_sample_experts"))  # without, nothing is known of traffic
     aim = Aim(
-        objective="combined" if objective == "combined" else "balance",
+        objective="combined" if objective == "combined" and sampled else "balance",
         traffic_weight=float(combined.get("traffic_weight", USUAL_WEIGHT)),
     )
     clock = Clock()

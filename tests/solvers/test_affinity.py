@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import affinity, affinity_bound, affinity_exact
+from solvers import affinity, affinity_bound, affinity_exact, affinity_paths
 from solvers.affinity import AffinityProblem
 from solvers.affinity_search import Search
 from solvers.linear import Limits
@@ -79,6 +79,7 @@ def test_agrees_with_trying_every_place(
     assert search.cost >= best - 1e-9
     if seed % 4 == 0:
         assert affinity_bound.bound(p, 5.0) <= best + 1e-6
+        assert p.nodes > 1 or affinity_paths.bound(p, 5.0) <= best + 1e-6
 
 
 @pytest.mark.parametrize("shape", [(8, 4, 4), (8, 4, 2), (8, 8, 4), (8, 2, 2)])
@@ -108,6 +109,15 @@ def test_too_many_layouts_are_searched_with_a_bound(shape: tuple[int, int, int])
     assert s.objective == pytest.approx(p.cost(s.place))
     assert 0 < s.bound <= s.objective < p.cost(in_order)
     assert (again.place == s.place).all()
+
+
+def test_paths_of_gpus_bound_the_whole_chain_closely() -> None:
+    """Eight experts, two a GPU: within 1 % of the optimum, and above each boundary by itself."""
+    p = sampled(4, 8, 8, 4, 4)
+    exact, bound = p.cost(affinity_exact.solve(p)), affinity_paths.bound(p, 20.0)
+
+    assert 0.99 * exact <= bound <= exact + 1e-6
+    assert affinity_bound.bound(p, 20.0) <= bound
 
 
 def test_gpus_taken_together_lose_nothing() -> None:
