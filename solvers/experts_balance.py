@@ -27,9 +27,9 @@ from solvers.experts_types import Floats, Ints
 CLOSE = 1e-9
 PAIRS_OF_PAIRS = 1600
 """Exchanges of two for two are tried where a pair of GPUs has no more of them than this."""
-COPIES, ROUNDS = 24, 12
-"""Copies of rows that are disturbed at once, together, and how often."""
-WORTH = 3e-4
+COPIES, ROUNDS, PATIENCE = 24, 80, 16
+"""Copies of rows that are disturbed at once, together; how often, and how often in vain."""
+WORTH = 5e-4
 """Relative distance from the bound at which disturbing stops."""
 
 
@@ -78,10 +78,12 @@ def balance(load: Floats, slots: Ints, speed: Floats, bound: Floats, seed: int =
     placed = pack(load, ids, slots, speed, bound)
     rng = np.random.default_rng(seed)
     worst = times(load, placed, speed).max(1)
+    idle = 0
     for _ in range(ROUNDS):
         rows = np.flatnonzero(worst > bound * (1 + WORTH))
-        if not rows.size:
+        if not rows.size or idle > PATIENCE:
             break
+        idle += 1
         rows = np.repeat(rows, max(1, COPIES // rows.size))
         tried = placed[rows].copy()
         _disturb(load[rows], tried, rng)
@@ -89,7 +91,7 @@ def balance(load: Floats, slots: Ints, speed: Floats, bound: Floats, seed: int =
         reached = times(load[rows], tried, speed).max(1)
         for i in np.argsort(-reached, kind="stable"):  # the best of a row's copies is written last
             if reached[i] < worst[rows[i]] * (1 - CLOSE):
-                worst[rows[i]], placed[rows[i]] = reached[i], tried[i]
+                worst[rows[i]], placed[rows[i]], idle = reached[i], tried[i], 0
     return placed
 
 
