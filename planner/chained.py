@@ -36,6 +36,9 @@ from solvers.placement_predict import Served, together
 Held = tuple[str, tuple[int, int]]
 """A class, and the layers that a unit of it holds."""
 
+SECONDS = 8.0
+"""After which what was found is refined no further."""
+
 CLOSED_FORM = 0.15
 """Standard deviation of the log of replayed over predicted tokens/s, beside that of the steps."""
 
@@ -60,7 +63,7 @@ def chosen(asked: Asked) -> tuple[Asked, Posed, list[list[Served]], list[Served]
             "leave out --rate and --objective",
         )
     posed = pose(asked)
-    front = [posed.eased(s) for s in placement_served.front(posed.service)] if posed else []
+    front = [posed.eased(s) for s in placement_served.front(posed.service, SECONDS)] if posed else []
     if posed is None or not front:
         raise Infeasible(
             f"no chain of nodes holds {asked.card.name}, or there are more than {chains.MOST_UNITS} of them",

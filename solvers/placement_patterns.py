@@ -121,7 +121,7 @@ def verdict(network: Network, flow: float, pool: Pool, grid: int = 0, enough: fl
     """
     items, sums = _items(network, flow), SUMS
     if grid:
-        items = replace(items, capacity=np.ceil(items.capacity / flow * grid - CLOSE) * (flow / grid))
+        items = _rounded(items, flow / grid)
         sums = sums * MORE
     if not len(items.layers):
         return Verdict(0.0, {})
@@ -149,6 +149,16 @@ def verdict(network: Network, flow: float, pool: Pool, grid: int = 0, enough: fl
             pool |= {tuple((items.kinds[i], float(items.layers[i])) for i in p) for p in used}
             return Verdict(least, worth)
         patterns |= new
+
+
+def _rounded(items: Items, unit: float) -> Items:
+    """Capacities rounded up to whole units: of sizes that are then alike only the largest is of use."""
+    capacity = np.ceil(items.capacity / unit - CLOSE) * unit
+    alike = zip(items.kinds, capacity.tolist(), strict=True)
+    largest = {key: i for i, key in enumerate(alike)}
+    kept = sorted(largest.values())
+    kinds = tuple(items.kinds[i] for i in kept)
+    return replace(items, kinds=kinds, layers=items.layers[kept], capacity=capacity[kept])
 
 
 def _pooled(items: Items, flow: float, pool: Pool) -> set[Pattern]:

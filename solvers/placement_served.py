@@ -10,6 +10,7 @@ requests.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations, product
@@ -47,13 +48,16 @@ def _trade(plan: Served) -> float:
     return plan.tokens_per_s / math.sqrt(plan.decode_s)
 
 
-def front(service: Service) -> list[Served]:
-    """Plans that no other beats in both tokens/s and decode latency; none where nothing fits."""
-    found = _replica(service)
-    split = _Split(service)
+def front(service: Service, seconds: float = math.inf) -> list[Served]:
+    """Plans that no other beats in both tokens/s and decode latency; none where nothing fits. After `seconds`
+    what was found is refined no further."""
+    until = time.perf_counter() + seconds
+    found = _replica(service, until)
+    split = _Split(service, until)
     parts = split.best()
     if len(parts) > 1:
-        fronts = [[renamed(p, nodes) for p in _thinned(_replica(service.of(nodes)))] for nodes in parts]
+        replicas = [(_replica(service.of(nodes), until), nodes) for nodes in parts]
+        fronts = [[renamed(p, nodes) for p in _thinned(plans)] for plans, nodes in replicas]
         found += [together(plans) for plans in product(*fronts)]
     return undominated(found)
 
@@ -72,12 +76,18 @@ def _thinned(plans: list[Served]) -> list[Served]:
     return [plans[int(i)] for i in at]
 
 
-def _replica(service: Service) -> list[Served]:
+def _replica(service: Service, until: float) -> list[Served]:
     """The front of one replica: a coarse sweep over all layouts, then a fine one over those on its front."""
-    coarse = {id(p): (p, layout) for layout in layouts(service) for p in _swept(service, layout, COARSE, 1)}
-    kept = undominated([p for p, _ in coarse.values()])
-    fine = dict.fromkeys(coarse[id(p)][1] for p in kept)
-    return undominated([*kept, *(p for layout in fine for p in _swept(service, layout, FINE, ROUNDS))])
+    coarse: dict[int, tuple[Served, Layout]] = {}
+    for layout in layouts(service):
+        if coarse and time.perf_counter() > until:
+            break
+        coarse |= {id(p): (p, layout) for p in _swept(service, layout, COARSE, 1)}
+    found = undominated([p for p, _ in coarse.values()])
+    for layout in dict.fromkeys(coarse[id(p)][1] for p in found):
+        if time.perf_counter() < until:
+            found = [*found, *_swept(service, layout, FINE, ROUNDS)]
+    return undominated(found)
 
 
 def _swept(service: Service, layout: Layout, levels: int, rounds: int) -> Iterator[Served]:
@@ -95,6 +105,7 @@ class _Split:
     """The nodes split in two, and these again, groups of like nodes staying together."""
 
     service: Service
+    until: float
     seen: dict[frozenset[int], Served | None] = field(default_factory=dict)
 
     def best(self) -> list[list[int]]:
@@ -104,7 +115,7 @@ class _Split:
         open_ = [frozenset(range(len(groups)))]
         while open_:
             whole = open_.pop()
-            pair = self._halved(groups, whole)
+            pair = self._halved(groups, whole) if time.perf_counter() < self.until else None
             if pair:
                 open_ += pair
             else:
@@ -118,6 +129,8 @@ class _Split:
         best, pair = _trade(alone) if alone else 0.0, None
         asides = chain.from_iterable(combinations(sorted(whole), n) for n in range(1, ASIDE + 1))
         for aside in map(frozenset, asides):
+            if time.perf_counter() > self.until:
+                break
             rest = whole - aside
             if self._holds(groups, aside) and self._holds(groups, rest):
                 both = [self._rough(groups, aside), self._rough(groups, rest)]
