@@ -53,7 +53,7 @@ def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
     return Assembly(asked, posed, best).plan(bound, limits, began)
 
 
-def chosen(asked: Asked) -> tuple[Asked, Posed, list[list[Served]], list[Served]]:
+def chosen(asked: Asked, seconds: float = SECONDS) -> tuple[Asked, Posed, list[list[Served]], list[Served]]:
     """The question, its SLO perhaps relaxed; its numbers; all plans on the front, each as its replicas; and
     the one that serves most within the SLO. Raises Infeasible, InputError."""
     if asked.objective != "throughput" or asked.workload.rate_rps is not None:
@@ -63,7 +63,7 @@ def chosen(asked: Asked) -> tuple[Asked, Posed, list[list[Served]], list[Served]
             "leave out --rate and --objective",
         )
     posed = pose(asked)
-    front = [posed.eased(s) for s in placement_served.front(posed.service, SECONDS)] if posed else []
+    front = [posed.eased(s) for s in placement_served.front(posed.service, seconds)] if posed else []
     if posed is None or not front:
         raise Infeasible(
             f"no chain of nodes holds {asked.card.name}, or there are more than {chains.MOST_UNITS} of them",

@@ -89,11 +89,19 @@ def planned(service: Service, layout: Layout, in_flight: float, rounds: int) -> 
         chosen = _cheapest(service, layout, blocks, served)
         if chosen is None:
             return plan
-        found = predict(service, *_laid(service, layout, chosen))
+        intervals, by_link = _laid(service, layout, chosen)
+        if not _passed(intervals, by_link):
+            return plan
+        found = predict(service, intervals, by_link)
         if plan is None or found.tokens_per_s > plan.tokens_per_s:
             plan = found
         served = found.tokens_per_s
     return plan
+
+
+def _passed(intervals: Mapping[int, Interval], by_link: Mapping[Route, float]) -> bool:
+    """Whether every node gets requests and hands them on: links may be missing."""
+    return {b for _, b in by_link} >= intervals.keys() and {a for a, _ in by_link} >= intervals.keys()
 
 
 def _stages(service: Service, layout: Layout, region: int, room: float) -> list[Block]:

@@ -29,8 +29,8 @@ from solvers.linear import Limits
 MOST_GPUS, MOST_CLASSES = 32, 3
 """Larger clusters gain little from unlike GPUs in one replica, and the space takes seconds."""
 
-MOST_NODES = 24
-"""Larger networks take chains many seconds."""
+MOST_NODES, CHAINS_S = 24, 2.0
+"""Larger networks take chains many seconds; and after how many the sweep is refined no further."""
 
 WORTH = 0.02
 """What such a way must gain beside all others to be shown so."""
@@ -50,7 +50,7 @@ def _chains(asked: Asked, best: Found) -> list[Alternative]:
         return []
     what = "chains of nodes with some of the layers each"
     try:
-        _, posed, _, replicas = chained.chosen(replace(asked, defaulted=[]))
+        _, posed, _, replicas = chained.chosen(replace(asked, defaulted=[]), CHAINS_S)
     except Infeasible as error:
         return [Alternative(what=what, objective=None, loss=None, why=error.message)]
     served, ours = sum(r.tokens_per_s for r in replicas) / posed.service.output, best.solution.objective

@@ -49,6 +49,9 @@ MOST_UNITS = 64
 
 BATCHES = tuple(float(2**i) for i in range(11))
 
+BUSIEST = 0.95
+"""Of the time of a unit that layers take at most: the engine's own seconds and the LM head come on top."""
+
 SAMPLED = 16.0
 """Sequences in a step of the last unit: the LM head's seconds hardly depend on them."""
 
@@ -105,16 +108,32 @@ class Posed:
         tokens_per_s = served.tokens_per_s * (1 + service.prompt / service.output)
         return max((tokens_per_s * float(on[over].sum()) / most for most, over in self.shared), default=0.0)
 
+    def node_load(self, served: Served) -> float:
+        """Busy share of the busiest unit of one replica: prompts, and tokens in steps of all in flight."""
+        service, kinds, busiest = self.service, self.service.network.kinds, 0.0
+        rate = served.tokens_per_s / service.output
+        for i, (start, end) in served.intervals.items():
+            share = sum(x for (_, to), x in served.shares.items() if to == i)
+            batch = max(1.0, served.in_flight * share)
+            token_s = service.decode_s(kinds[i], batch) / batch
+            request_s = (end - start) * (service.prompt_s[kinds[i]] + service.output * token_s)
+            busiest = max(busiest, rate * share * request_s)
+        return busiest
+
+    def carried(self, replicas: Sequence[Served]) -> bool:
+        """Whether links and units have the time."""
+        return self.link_load(together(replicas)) <= 1.0 and max(map(self.node_load, replicas)) <= BUSIEST
+
     def eased(self, served: Served) -> list[Served]:
-        """The plan's replicas with as few requests in flight as the declared links carry, by bisection."""
+        """The plan's replicas with as few requests in flight as links and units carry, by bisection."""
         best = self.replicas(served)
-        if self.link_load(together(best)) <= 1.0:
+        if self.carried(best):
             return best
         low, high = 0.0, 1.0
         for _ in range(12):
             middle = (low + high) / 2
             tried = self.replicas(served, middle)
-            fits = self.link_load(together(tried)) <= 1.0
+            fits = self.carried(tried)
             low, high, best = (middle, high, tried) if fits else (low, middle, best)
         return best
 
