@@ -24,6 +24,11 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
         "Layers on networks: max-flow",
         ["benchmarks.peers", "--markdown", "--objective", "maxflow", "NETWORKS"],
     ),
+    "experts": ("Experts: balance, and hops between layers", ["benchmarks.peers", "--markdown", "EXPERTS"]),
+    "combined": (
+        "Experts: balance and traffic together",
+        ["benchmarks.peers", "--markdown", "--objective", "combined", "BALANCED"],
+    ),
     "scale": ("Layers on hundreds of nodes, and a node that leaves", ["benchmarks.placement_scale"]),
     "chains": ("Plans of chains against their replay", ["benchmarks.chain_replay", "--only", "plans"]),
     "unequal": ("What unequal GPUs serve together", ["benchmarks.unequal"]),
@@ -41,7 +46,12 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "params": ("Parameters and KV bytes of all configurations", ["benchmarks.params"]),
     "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
 }
-FAMILIES = {"CASES": ("melange", "splitwise", "hexgen", "helix"), "NETWORKS": ("helix",)}
+FAMILIES = {
+    "CASES": ("melange", "splitwise", "hexgen", "helix"),
+    "NETWORKS": ("helix",),
+    "EXPERTS": ("eplb", "exflow"),
+    "BALANCED": ("eplb",),
+}
 """Words of a command that stand for all cases of some peers."""
 
 LONGEST = 80

@@ -86,7 +86,7 @@ def _answered(name: str, case: Case, objective: str, time_limit_s: float) -> Lin
         answer = Answer(None, None, "interrupted", None, 0.0)
     except (KeyError, IndexError, TypeError) as error:
         raise InputError(f"case `{name}` lacks what {case['peer']} needs: {error!r}") from error
-    return Line(name, case, answer, clock.seconds)
+    return Line(name, case, objective, answer, clock.seconds)
 
 
 def _as_json(line: Line) -> str:

@@ -28,6 +28,7 @@ class Line:
 
     name: str
     case: Case
+    objective: str
     answer: Answer
     seconds: float
 
@@ -46,13 +47,16 @@ def table(lines: Sequence[Line], markdown: bool) -> str:
 
 def _cells(line: Line) -> tuple[str, ...]:
     known, a = line.case.get("known", {}), line.answer
+    own = known.get(line.objective)  # where a case has several objectives, what is known of this one
+    of = own if isinstance(own, dict) and "best_known" in own else known
+    peer = of.get("peer") if of is own else adapter(line.case.get("peer")).peer_value(line.case)
     return (
         f"{line.case.get('peer')}/{line.name}",
         _number(a.objective),
         _number(a.bound),
         a.status,
-        _number(known.get("best_known")),
-        _number(adapter(line.case.get("peer")).peer_value(line.case)),
+        _number(of.get("best_known")),
+        _number(peer),
         f"{line.seconds:.3f}",
         f"{a.solve_seconds:.3f}",
         *_against_peer(known, line.seconds),
