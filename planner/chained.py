@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -30,7 +29,6 @@ from planner.problems import chains
 from planner.problems.chains import Posed
 from solvers import linear, placement_served, placement_served_bound
 from solvers.linear import Limits
-from solvers.placement_chains import Chain, decomposed
 from solvers.placement_predict import Served, together
 
 Held = tuple[str, tuple[int, int]]
@@ -163,12 +161,8 @@ class Assembly:
     def _chains(self, replica: Served, names: Mapping[Held, str]) -> Iterator[schema.Chain]:
         """Of one replica; a chain's times are the replica's, longer or shorter as its own way is."""
         part = replica.tokens_per_s / self.served.tokens_per_s
-        found = decomposed(len(self.asked.card.stack), replica.intervals, replica.shares)
         nodes = {c.id: c for c in self.asked.cluster.classes}
-        whole = sum(c.share for c in found)
-        alone = np.array([self._alone_s(replica, c) for c in found])  # (chains, prompt and token)
-        slower = alone / (np.array([c.share for c in found]) @ alone / whole)
-        for chain, (prompt, token) in zip(found, slower.tolist(), strict=True):
+        for chain, ttft_s, tpot_s in self.posed.ways(replica):
             hops = []
             for i, layers in chain.hops:
                 unit = self.posed.units[i]
@@ -179,26 +173,7 @@ class Assembly:
                         layers=layers,
                     )
                 )
-            yield schema.Chain(
-                share=part * chain.share / whole,
-                hops=hops,
-                ttft_s=replica.prompt_s * prompt,
-                tpot_s=replica.decode_s * token,
-            )
-
-    def _alone_s(self, replica: Served, chain: Chain) -> tuple[float, float]:
-        """Seconds of a prompt and of a token through a chain that nobody else uses, but for the batch."""
-        service, kinds = self.posed.service, self.posed.service.network.kinds
-        prompt = token = 0.0
-        for i, (start, end) in chain.hops:
-            batch = replica.in_flight * self._through(replica, i)
-            prompt += (end - start) * service.prompt_s[kinds[i]]
-            token += (end - start) * service.decode_s(kinds[i], batch)
-        for (i, _), (j, _) in pairwise(chain.hops):
-            message_s = 1 / float(service.network.link[i, j])
-            prompt += float(service.latency[i, j]) + service.prompt * message_s
-            token += float(service.latency[i, j]) + message_s
-        return prompt, token
+            yield schema.Chain(share=part * chain.share, hops=hops, ttft_s=ttft_s, tpot_s=tpot_s)
 
     def _in_flight(self, name: str, told: Sequence[schema.Chain]) -> float:
         """Requests on the busiest node of a group, by Little's law."""
@@ -353,7 +328,9 @@ class Assembly:
             )
             if left := node.gpus - busy:
                 lost = any(self.posed.units[i].node_class == node.id for i in self.gone)
-                reason = "nodes have left" if lost else "chains over them would serve no more"
+                none = all(u.node_class != node.id for u in self.posed.units)
+                reason = "chains over them would serve no more"
+                reason = "nodes have left" if lost else "too small for any layer" if none else reason
                 told = f"{left} of {node.gpus} {node.device.name} idle: {reason}"
                 form = {
                     "code": "idle_gpus",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
 from planner.cost.shape import Floats, like
+from solvers.placement_chains import Chain, decomposed
 from solvers.placement_predict import Served, predict, renamed, together
 from solvers.placement_service import Service
 from solvers.placement_shares import SINK, SOURCE
@@ -51,6 +53,9 @@ BATCHES = tuple(float(2**i) for i in range(11))
 
 BUSIEST = 0.95
 """Of the time of a unit that layers take at most: the engine's own seconds and the LM head come on top."""
+
+FULLEST = 0.95
+"""Of the cache, what requests in flight may fill where some chains keep them longer than the mean."""
 
 SAMPLED = 16.0
 """Sequences in a step of the last unit: the LM head's seconds hardly depend on them."""
@@ -120,9 +125,48 @@ class Posed:
             busiest = max(busiest, rate * share * request_s)
         return busiest
 
+    def ways(self, replica: Served) -> list[tuple[Chain, float, float]]:
+        """Chains of one replica, with seconds of a prompt and of a token: the replica's, longer or shorter as
+        a chain's own way is."""
+        found = decomposed(self.service.network.layers, replica.intervals, replica.shares)
+        shares = np.array([c.share for c in found]) / sum(c.share for c in found)
+        alone = np.array([self._alone_s(replica, c) for c in found])  # (chains, prompt and token)
+        slower = alone / (shares @ alone) * np.array([replica.prompt_s, replica.decode_s])
+        return [
+            (replace(c, share=float(share)), float(prompt), float(token))
+            for c, share, (prompt, token) in zip(found, shares, slower, strict=True)
+        ]
+
+    def _alone_s(self, replica: Served, chain: Chain) -> tuple[float, float]:
+        """Seconds of a prompt and of a token through a chain that nobody else uses, but for the batch."""
+        service, kinds = self.service, self.service.network.kinds
+        prompt = token = 0.0
+        for i, (start, end) in chain.hops:
+            share = sum(x for (_, to), x in replica.shares.items() if to == i)
+            prompt += (end - start) * service.prompt_s[kinds[i]]
+            token += (end - start) * service.decode_s(kinds[i], replica.in_flight * share)
+        for (i, _), (j, _) in pairwise(chain.hops):
+            message_s = 1 / float(service.network.link[i, j])
+            prompt += float(service.latency[i, j]) + service.prompt * message_s
+            token += float(service.latency[i, j]) + message_s
+        return prompt, token
+
+    def held_load(self, replica: Served) -> float:
+        """Of the fullest unit, requests that its chains keep on it over those that fit."""
+        service, held = self.service, dict.fromkeys(replica.intervals, 0.0)
+        rate = replica.tokens_per_s / service.output
+        for chain, prompt, token in self.ways(replica):
+            for i, _ in chain.hops:
+                held[i] += rate * chain.share * (prompt + service.output * token)
+        kinds = service.network.kinds
+        room = {i: service.room[kinds[i]][e - s - 1] for i, (s, e) in replica.intervals.items()}
+        return max(KEPT * n / room[i] for i, n in held.items())
+
     def carried(self, replicas: Sequence[Served]) -> bool:
-        """Whether links and units have the time."""
-        return self.link_load(together(replicas)) <= 1.0 and max(map(self.node_load, replicas)) <= BUSIEST
+        """Whether links and units have the time, and units the room."""
+        if self.link_load(together(replicas)) > 1.0:
+            return False
+        return all(self.node_load(s) <= BUSIEST and self.held_load(s) <= FULLEST for s in replicas)
 
     def eased(self, served: Served) -> list[Served]:
         """The plan's replicas with as few requests in flight as links and units carry, by bisection."""
@@ -144,19 +188,21 @@ def pose(cluster: ResolvedCluster, ask: Ask) -> Posed | None:
     mix = Mix.of(ask.workload)
     tp = {c.id: max(found) for c in cluster.classes if (found := degrees(c, ask, ENGINE))}
     classes = [c for c in cluster.classes if c.id in tp]
-    counts = {c.id: c.gpus_per_node // tp[c.id] for c in classes}
-    if mix.steps == 0 or not 0 < sum(c.node_count * counts[c.id] for c in classes) <= MOST_UNITS:
-        return None
-    units = tuple(
-        Unit(c.id, n, tp[c.id]) for c in classes for n in range(c.node_count) for _ in range(counts[c.id])
-    )
     models = {c.id: CostModel(ask.card, c, ENGINE, ask.precisions, ask.calibration) for c in classes}
     budget = {c.id: default_tokens_per_step(ENGINE, c.device.memory_gb * 1e9) for c in classes}
     layers = len(ask.card.stack)
     memory = {
         c.id: memory_lines(models[c.id], np.array([tp[c.id]]), ENGINE, budget[c.id], mix) for c in classes
     }
-    room = {g: _room(m, layers) for g, m in memory.items()}
+    room = {g: found for g, m in memory.items() if (found := _room(m, layers))}
+    classes = [c for c in classes if c.id in room]  # others are too small for any layer
+    models = {c.id: models[c.id] for c in classes}
+    counts = {c.id: c.gpus_per_node // tp[c.id] for c in classes}
+    if mix.steps == 0 or not 0 < sum(c.node_count * counts[c.id] for c in classes) <= MOST_UNITS:
+        return None
+    units = tuple(
+        Unit(c.id, n, tp[c.id]) for c in classes for n in range(c.node_count) for _ in range(counts[c.id])
+    )
     decode = {g: _decode(m, tp[g], mix) for g, m in models.items()}
     prompt_s = {g: _prompt_s(m, tp[g], mix) for g, m in models.items()}
     joined = _Joined(units, {c.id: c for c in classes}, cluster.links, models)
