@@ -194,7 +194,7 @@ def pose(cluster: ResolvedCluster, ask: Ask) -> Posed | None:
     memory = {
         c.id: memory_lines(models[c.id], np.array([tp[c.id]]), ENGINE, budget[c.id], mix) for c in classes
     }
-    room = {g: found for g, m in memory.items() if (found := _room(m, layers))}
+    room = {g: holds for g, m in memory.items() if (holds := _room(m, layers))}
     classes = [c for c in classes if c.id in room]  # others are too small for any layer
     models = {c.id: models[c.id] for c in classes}
     counts = {c.id: c.gpus_per_node // tp[c.id] for c in classes}
