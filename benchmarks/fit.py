@@ -34,6 +34,7 @@ SPREAD: Spread = {
     "decode_attention": KERNEL,
     "prompt_attention": KERNEL,
     "experts": EXPERTS,
+    "expert_flops": KERNEL,
     "recurrent": {"all": 0.5},
     "launch": KERNEL,
     "expert_launch": EXPERTS,

@@ -2,8 +2,9 @@
 
 N requests are always in flight: a new one starts as soon as one ends, and those that find no room in the KV
 cache wait. At the start all come at once, and where lengths are alike they stay together: `together` says how
-much. A prompt in a crowd waits for half of it; its TTFT is longer by what its TPOT is shorter, as the crowd
-decodes without meeting prompts later on. Rows of one `Group` share all but parallelism, lengths, concurrency.
+much. Of a crowd of M, of which g fit one step, a prompt has its first token when its step ends: (M + g) / 2
+prompts after the start on average. Its TTFT is longer by what its TPOT is shorter, as the crowd decodes
+without meeting prompts later on. Rows of one `Group` share all but parallelism, lengths, concurrency.
 
 Where a decode step emits e tokens of a sequence (speculative decoding), a request takes (osl - 1) / e of them
 at the same contexts.
@@ -157,7 +158,9 @@ def looped(
     )
     if role == "decode":
         return replace(at, tpot_s=at.tpot_s / load.emitted[:, None])
-    before = np.maximum(np.minimum(load.sequences, capacity) - 1, 0.0) / 2
+    inside = np.minimum(load.sequences, capacity)
+    step_prompts = np.clip(token_budget / load.new, 1.0, np.maximum(inside, 1.0))
+    before = np.maximum((inside + step_prompts) / 2 - 1, 0.0)
     crowd = np.asarray(host.together / (1 + np.asarray(host.together))) * before
     waited = crowd[:, None] * (prefill_s(step, new, isl) + _column(host.arrival_s))
     tpot = at.tpot_s

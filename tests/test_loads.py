@@ -32,6 +32,23 @@ def test_a_crowd_waits_for_its_first_tokens_and_is_as_long_in_the_server():
     assert crowd.rate == pytest.approx(alone.rate)
 
 
+def test_prompts_of_one_step_have_their_first_token_together():
+    """By hand: four prompts of one step wait for all four, 3 beside their own; of a step each, for 1.5."""
+    at = {}
+    for budget in (2048, 8192):
+        group, row = looked_up(parse(ROW | {"concurrency": "4"}))
+        load = Load.of([row])
+        places = replace(Places.of(group, load), token_budget=float(budget))
+        ttft = []
+        for odds in (1e-9, 1.0):
+            tuning = Tuning(together=odds, arrival_s=0.0)
+            cost = CostModel(group.card, group.node_class, group.engine, group.used, Calibration(tuning))
+            ttft.append(float(operate(cost, load, places, group.role).ttft_s[0, 0]))
+        at[budget] = ttft[1] - ttft[0]
+
+    assert at[8192] == pytest.approx(2 * at[2048], rel=0.05)
+
+
 def test_one_request_has_no_crowd():
     alone, crowd = (served(Tuning(together=odds), concurrency="1") for odds in (1e-9, 1.0))
 

@@ -15,8 +15,8 @@ class Tuning:
     """Factors (1: as measured alone) and seconds.
 
     kernels: all kernels; gemm_flops, gemm_bytes: GEMMs where FLOPs or bytes bound them; decode_attention,
-    prompt_attention, experts, recurrent: those kernels; launch, expert_launch: the fixed time of kernels;
-    messages: collectives.
+    prompt_attention, experts, recurrent: those kernels; expert_flops: the same where FLOPs bound experts,
+    beside `experts`; launch, expert_launch: the fixed time of kernels; messages: collectives.
     message_wait_s: wait for the slowest rank before each collective, a doubling of ranks; step_s: scheduling,
     launching and sampling of a step that the GPU waits for; sequence_s: the same a decoding sequence;
     prompt_layer_s: a step with prompts runs without captured graphs, a layer; request_s: from arrival to
@@ -33,6 +33,7 @@ class Tuning:
     decode_attention: float = 1.0
     prompt_attention: float = 1.0
     experts: float = 1.0
+    expert_flops: float = 1.0
     recurrent: float = 1.0
     launch: float = 1.0
     expert_launch: float = 1.0
@@ -57,7 +58,7 @@ class Tuning:
             case "gemm":
                 own = (self.gemm_flops, self.gemm_bytes)
             case "moe":
-                own = (self.experts, self.experts)
+                own = (self.experts * self.expert_flops, self.experts)
             case "decode" | "mla_decode":
                 own = (self.decode_attention, self.decode_attention)
             case "prefill" | "mla_prefill":

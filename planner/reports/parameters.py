@@ -8,6 +8,7 @@ TELLS = {
     "decode_attention": "decode attention",
     "prompt_attention": "prompt attention",
     "experts": "experts",
+    "expert_flops": "experts, compute",
     "recurrent": "recurrent layers",
     "launch": "kernel launches",
     "expert_launch": "expert launches",

@@ -86,9 +86,9 @@ def test_the_list_is_the_same_every_time_and_begins_with_the_bands_of_predict():
 
 
 def test_weights_are_odds_of_what_keeps_the_slo():
-    found = look(asked("2xH100", "qwen3-8b", ttft_ms=200, engine="vllm"), SPREAD, NOISE)
+    found = look(asked("2xH100", "qwen3-8b", ttft_ms=150, engine="vllm"), SPREAD, NOISE)
     share = np.array([t.share for t in found.trials])
-    late = np.exp(found.fit.here[:, 0]) > 2 * 200
+    late = np.exp(found.fit.here[:, 0]) > 2 * 150
 
     assert found.weight.sum() == pytest.approx(1)
     assert found.weight[share == 0].sum() == 0

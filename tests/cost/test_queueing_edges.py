@@ -131,7 +131,7 @@ def test_nothing_and_too_much_give_numbers_or_infinity(
 def test_means_rise_with_the_rate_from_nothing_to_overload(
     times: tuple[float, ...], buckets: list[tuple[int, int, float]], budget: int, role: str, loop: str
 ) -> None:
-    """Within 5 % or 1 us (chunks of free prompts jump). Closed-loop TPOT falls where answers are late."""
+    """Within a tenth or 1 us (nearly free prompts jump). Closed-loop TPOT falls where answers are late."""
     isl, osl, share = np.array(buckets, dtype=float).T
     shape = steps(times), isl, isl, osl
     full = float(estimate(*shape, share[None], budget, role=role).utilisation[0])  # type: ignore[arg-type]
@@ -141,7 +141,7 @@ def test_means_rise_with_the_rate_from_nothing_to_overload(
 
     for values in (e.ttft_s,) if loop == "closed" else (e.ttft_s, e.tpot_s):
         finite = np.minimum(values, 1e30)
-        assert (finite[1:] >= 0.95 * finite[:-1] - 1e-6).all()
+        assert (finite[1:] >= 0.9 * finite[:-1] - 1e-6).all()
 
 
 @pytest.mark.parametrize("role", ["mixed", "prefill"])
