@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from solvers.linear import Floats, Status
@@ -58,7 +57,7 @@ class Network:
         """
         need, wide = self.most, np.minimum(self.link, self.link.T)
         while True:
-            count, region = connected_components(csr_array(wide >= need), directed=False)
+            count, region = connected_components((wide >= need).astype(np.int8), directed=False)
             if count <= REGIONS or need < wide.max() * 1e-9 or not (wide > 0).any():
                 break
             need = need / 2

@@ -22,7 +22,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
@@ -89,8 +88,10 @@ class Posed:
         """Parts of a plan that share no unit, each with its own figures where `room` of the cache is used."""
         used = {g: tuple(room * r for r in mine) for g, mine in self.service.room.items()}
         service, size = replace(self.service, room=used), len(self.units)
-        pairs = np.array([e for e in served.shares if min(e) >= 0], dtype=np.int64).reshape(-1, 2)
-        joined = csr_array((np.ones(len(pairs)), pairs.T), shape=(size, size))
+        joined = np.zeros((size, size), dtype=np.int8)
+        for a, b in served.shares:
+            if min(a, b) >= 0:
+                joined[a, b] = 1
         _, part = connected_components(joined, directed=False)
         found, passed = [], sorted({i for e in served.shares for i in e if i >= 0})
         for p in sorted({int(part[i]) for i in passed}):
