@@ -246,7 +246,10 @@ def proof(plan: Plan) -> Text:
     """
     p = plan.proof
     many = f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")
+    if plan.chains:  # a search that ends by itself, under a bound that is not tight
+        many = f"placements on {p.space.considered} units"
     why = {"time_limit": "out of time: ", "interrupted": "interrupted: "}.get(p.status, "")
+    why = "the bound is loose: " if plan.chains and p.status == "time_limit" else why
     near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
     good = f"{near} from the best possible"
     start = f"{why}{'the best possible' if p.gap <= 1e-9 else good}"
