@@ -20,7 +20,7 @@ from planner import __version__
 from planner.asked import Asked, problem_of
 from planner.candidates.ask import Ask
 from planner.candidates.points import Mix, Promise
-from planner.cost.memory import Memory, device_bytes, room_by_stage
+from planner.cost.memory import Memory, device_bytes, kv_bytes_by_stage, room_by_stage
 from planner.cost.shape import like
 from planner.errors import Infeasible, InputError
 from planner.explain.rounding import ceil_to
@@ -251,19 +251,20 @@ class Assembly:
 
     def _memory(self, name: str, layers: tuple[int, int]) -> tuple[Memory, int]:
         """Of a unit as one stage of the whole model, and which stage that is."""
-        model, (start, end), whole = self.posed.models[name], layers, len(self.asked.card.stack)
-        ranges = [x for x in ((0, start), (start, end), (end, whole)) if x[0] < x[1]]
+        model, ranges = self.posed.models[name], self._ranges(layers)
         designs, own = like(1, self.posed.tp[name], len(ranges)), device_bytes(model.node_class.device)
         budget = self.posed.token_budget[name]
         args = (self.asked.card, own, designs, model.precisions, chains.ENGINE, budget)
         return room_by_stage(*args, layers=ranges), ranges.index(layers)
 
+    def _ranges(self, layers: tuple[int, int]) -> list[tuple[int, int]]:
+        """The model in stages of which `layers` are one."""
+        (start, end), whole = layers, len(self.asked.card.stack)
+        return [x for x in ((0, start), (start, end), (end, whole)) if x[0] < x[1]]
+
     def _held_bytes(self, name: str, layers: tuple[int, int]) -> float:
         """Cache of a sequence at the mean context on one GPU of a unit."""
-        from planner.cost.memory import kv_bytes_by_stage
-
-        model, (start, end), whole = self.posed.models[name], layers, len(self.asked.card.stack)
-        ranges = [x for x in ((0, start), (start, end), (end, whole)) if x[0] < x[1]]
+        model, ranges = self.posed.models[name], self._ranges(layers)
         designs = like(1, self.posed.tp[name], len(ranges))
         tokens = np.array([[max(self.mix.context, 1.0)]])
         held = kv_bytes_by_stage(self.asked.card, designs, model.precisions, tokens, np.array(ranges))

@@ -22,12 +22,11 @@ import numpy as np
 
 from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import MoeFfn
-from planner.candidates.ask import RESERVING, Ask, usual_sizes
+from planner.candidates.ask import Ask, usual_sizes
 from planner.candidates.candidate import Candidate
 from planner.candidates.largest import largest
 from planner.candidates.points import Mix, Setup, batched
 from planner.cost.afd import AfdModel, Layout, attention_only, designs_of, ffn_only
-from planner.cost.reserve import default_tokens_per_step
 from planner.cost.shape import Floats, Ints
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 
@@ -80,11 +79,8 @@ def setup(
     ask: Ask,
 ) -> Setup:
     """`layouts` as designs of one engine, with their memory."""
-    mix, designs = Mix.of(ask.workload), designs_of(layouts)
     model = AfdModel(ask.card, classes, links, layouts, engine, ask.precisions, ask.calibration)
-    budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
-    memory = model.memory(designs, budget, max(mix.context, 1.0))
-    return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, ask.risk_z)
+    return ask.setup(model, designs_of(layouts), classes)
 
 
 def rates(s: Setup) -> tuple[Ints, Floats]:

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
-from planner.candidates.points import Promise
+from planner.candidates.points import Mix, Promise, Setup
 from planner.cost.calibration import Calibration
-from planner.cost.shape import Ints, Precisions
+from planner.cost.model import CostModel
+from planner.cost.reserve import default_tokens_per_step
+from planner.cost.shape import Designs, Ints, Precisions
 from planner.device_rules import why_unsupported
 from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
@@ -60,6 +62,13 @@ class Ask:
     def may(self, engine: str) -> Freedom | None:
         """What the stages of one replica may differ in; None: nothing."""
         return self.freedom or STOCK.get(engine)
+
+    def setup(self, model: CostModel, designs: Designs, classes: Sequence[NodeClass]) -> Setup:
+        """`designs` of `model`, which stand on `classes`, with their memory."""
+        mix, engine = Mix.of(self.workload), model.engine
+        budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
+        memory = model.memory(designs, budget, max(mix.context, 1.0))
+        return Setup(model, designs, memory, mix, self.promise, budget, engine in RESERVING, self.risk_z)
 
     @property
     def moe(self) -> bool:

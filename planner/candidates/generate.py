@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates import afd, unequal, uneven_tp
-from planner.candidates.ask import RESERVING, Ask, serving, usual_sizes
+from planner.candidates.ask import Ask, serving, usual_sizes
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.largest import largest
@@ -33,7 +33,6 @@ from planner.candidates.offers import Offer
 from planner.candidates.points import LEVELS, Mix, Points, Role, Setup, batched, prefilling
 from planner.candidates.unequal import Shortlist
 from planner.cost.model import CostModel
-from planner.cost.reserve import default_tokens_per_step
 from planner.cost.shape import Designs, Floats, Ints, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.cost.uneven_tp import Shard
@@ -147,21 +146,16 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     designs = designs.take(np.flatnonzero(offered))
     if len(designs) == 0:
         return None
-    budget = default_tokens_per_step(engine, node.device.memory_gb * 1e9)
-    mix, model = Mix.of(ask.workload), CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
-    memory = model.memory(designs, budget, max(mix.context, 1.0))
-    return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, ask.risk_z)
+    model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
+    return ask.setup(model, designs, [node])
 
 
 def _unequal_setup(kinds: Shortlist, links: Sequence[ClusterLink], engine: str, ask: Ask) -> Setup:
     """The stagings of one engine, with their memory."""
-    mix, designs = Mix.of(ask.workload), designs_of(kinds.stagings)
     model = UnequalModel(
         ask.card, kinds.classes, links, kinds.stagings, engine, ask.precisions, ask.calibration
     )
-    budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in kinds.classes)
-    memory = model.memory(designs, budget, max(mix.context, 1.0))
-    return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, ask.risk_z)
+    return ask.setup(model, designs_of(kinds.stagings), kinds.classes)
 
 
 def _offers(

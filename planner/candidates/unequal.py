@@ -37,7 +37,7 @@ from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.queueing import prefill_s
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Designs, Floats, Ints, Stage, Staging, StepTimes
+from planner.cost.shape import Floats, Ints, Stage, Staging, StepTimes, like
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 from solvers import pipeline
 from solvers.pipeline import Kind, Limits, Nodes, Pipeline, PipelineProblem, Point
@@ -177,8 +177,8 @@ def memory_lines(model: CostModel, tp: Ints, engine: str, budget: int, mix: Mix)
     quarter = max(1, whole // 4)
     wide = [(0, 0), (0, whole), (whole, whole)]
     narrow = [(0, quarter), (quarter, whole - quarter), (whole - quarter, whole)]
-    three, own = _designs(tp, 3), device_bytes(model.node_class.device)
-    one = room_by_stage(card, own, _designs(tp, 1), used, engine, budget).kv_bytes[:, 0]
+    three, own = like(len(tp), tp, 3), device_bytes(model.node_class.device)
+    one = room_by_stage(card, own, like(len(tp), tp), used, engine, budget).kv_bytes[:, 0]
     left = [room_by_stage(card, own, three, used, engine, budget, layers=x).kv_bytes for x in (wide, narrow)]
     layer = (left[1][:, 1] - left[0][:, 1]) / (2 * quarter)
     free = np.empty((len(tp), 4))
@@ -188,7 +188,7 @@ def memory_lines(model: CostModel, tp: Ints, engine: str, budget: int, mix: Mix)
     free[:, pipeline.ALONE] = one + whole * layer
     tokens = mix.new + (mix.held if engine in RESERVING else mix.osl / 2)
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
-    held = kv_bytes_per_seq(card, _designs(tp, 1), used, tokens) @ (weight / weight.sum())
+    held = kv_bytes_per_seq(card, like(len(tp), tp), used, tokens) @ (weight / weight.sum())
     return Bytes(free, layer, held / whole)
 
 
@@ -241,7 +241,7 @@ def _layer_steps(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Step
     model, mix = posed.models[at], posed.mix
     tp = np.array([k.gpus for k in posed.problem.kinds if k.group == posed.classes[at].id])
     many = np.tile(stages, len(tp))
-    designs = replace(_designs(np.repeat(tp, len(stages)), 1), pp=many)
+    designs = like(len(many), np.repeat(tp, len(stages)), many)
     b = np.tile(batch, len(tp)) / many
     ctx, new = np.full(len(b), max(mix.context, 1.0)), np.tile(_chunk(posed, stages, batch), len(tp))
     none = np.zeros(len(b))
@@ -293,11 +293,6 @@ def _hops(posed: Posed, stages: Ints, batch: Ints) -> tuple[Floats, Floats]:
 def _between(a: NodeClass, b: NodeClass, links: Sequence[ClusterLink], message: Floats) -> Floats:
     """What a declared link adds to the NICs' own seconds; infinite between zones that none joins."""
     for link in links:
-        if set(link.between) in ({a.zone, b.zone}, {a.id, b.id}, {a.id, b.zone}, {a.zone, b.id}):
+        if link.joins(a, b):
             return link.latency_s + message / link.bytes_per_s
     return np.zeros_like(message) if a.zone == b.zone else np.full_like(message, np.inf)
-
-
-def _designs(tp: Ints, pp: int) -> Designs:
-    one = np.ones(len(tp), dtype=np.int64)
-    return Designs(tp.astype(np.int64), one * pp, one, tp.astype(np.int64), one)

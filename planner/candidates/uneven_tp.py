@@ -12,9 +12,8 @@ from itertools import combinations
 
 from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import Attention, ModelCard
-from planner.candidates.ask import RESERVING, Ask
-from planner.candidates.points import Mix, Setup
-from planner.cost.reserve import default_tokens_per_step
+from planner.candidates.ask import Ask
+from planner.candidates.points import Setup
 from planner.cost.shape import Staging
 from planner.cost.uneven_tp import UnevenModel, designs_of, group
 
@@ -27,11 +26,8 @@ def setup(classes: Sequence[NodeClass], links: Sequence[ClusterLink], engine: st
     found = list(groups(classes, ask.card))
     if not found:
         return None
-    mix, designs = Mix.of(ask.workload), designs_of(found)
     model = UnevenModel(ask.card, classes, links, found, engine, ask.precisions, ask.calibration)
-    budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
-    memory = model.memory(designs, budget, max(mix.context, 1.0))
-    return Setup(model, designs, memory, mix, ask.promise, budget, engine in RESERVING, ask.risk_z)
+    return ask.setup(model, designs_of(found), classes)
 
 
 def groups(classes: Sequence[NodeClass], card: ModelCard) -> Iterator[Staging]:

@@ -55,8 +55,8 @@ class Designs:
         )
 
 
-def like(n: int, tp: int, pp: int = 1) -> Designs:
-    """`n` times the same design, without attention-dp and ep."""
+def like(n: int, tp: int | Ints, pp: int | Ints = 1) -> Designs:
+    """`n` designs without attention-dp and ep, alike where `tp` and `pp` are numbers."""
     one = np.ones(n, dtype=np.int64)
     return Designs(tp * one, pp * one, one, tp * one, one)
 

@@ -26,7 +26,7 @@ from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage
 from planner.cost.model import CostModel
 from planner.cost.power import activity_watts
 from planner.cost.several import SeveralClasses, which
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, Staging
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, Staging, like
 
 PerLayer = Callable[[CostModel, Load, Designs], Floats]
 """Of the layers of one class under a load, by kind: (rows, kinds)."""
@@ -91,7 +91,7 @@ class UnequalModel(SeveralClasses):
         parts[4] = np.inf
         for rows, here, (g, tp) in self._kinds(staging):
             own, bounds = device_bytes(self.of_class[g].node_class.device), self.bounds[staging[rows]]
-            at = _alike(designs.pp[rows], tp)
+            at = like(len(rows), tp, designs.pp[rows])
             m = room_by_stage(
                 self.card, own, at, self.precisions, self.engine, tokens_per_step, layers=bounds
             )
@@ -110,7 +110,7 @@ class UnequalModel(SeveralClasses):
         staging = which(designs)
         held = np.zeros((*tokens.shape, self.kind_of.shape[1]))
         for rows, here, (_, tp) in self._kinds(staging):
-            at, bounds = _alike(designs.pp[rows], tp), self.bounds[staging[rows]]
+            at, bounds = like(len(rows), tp, designs.pp[rows]), self.bounds[staging[rows]]
             every = kv_bytes_by_stage(self.card, at, self.precisions, tokens[rows], bounds)
             held[rows] = np.where(here[:, None, :], every, held[rows])
         return held
@@ -143,7 +143,7 @@ class UnequalModel(SeveralClasses):
         staging = which(designs)
         total = np.zeros((len(designs), self.kind_of.shape[1]))
         for rows, here, (g, tp) in self._kinds(staging):
-            model, own, at = self.of_class[g], load.take(rows), _alike(designs.pp[rows], tp)
+            model, own, at = self.of_class[g], load.take(rows), like(len(rows), tp, designs.pp[rows])
             s = np.einsum("rsk,rk->rs", self.counts[staging[rows]], per_layer(model, own, at))
             if head is not None:
                 last = np.arange(s.shape[1])[None, :] == designs.pp[rows][:, None] - 1
@@ -202,11 +202,6 @@ class UnequalModel(SeveralClasses):
 def _over(model: CostModel, message: float, near: bool) -> float:
     size = np.array([1 if near else model.links.domain + 1])
     return float(model.links.hop_s(np.array([message]), size)[0])
-
-
-def _alike(pp: Ints, tp: int) -> Designs:
-    one = np.ones(len(pp), dtype=np.int64)
-    return Designs(tp * one, pp, one, tp * one, one)
 
 
 def _layers_s(model: CostModel, load: Load, designs: Designs) -> Floats:
