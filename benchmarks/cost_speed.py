@@ -24,7 +24,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     tp, pp = 2 ** rng.integers(0, 4, POINTS), 2 ** rng.integers(0, 3, POINTS)
     ones = np.ones(POINTS, dtype=np.int64)
-    designs = Designs(tp, pp, ones, tp, ones)
+    designs = Designs.plain(tp, pp, ones, tp, ones)
     batch, context = rng.uniform(1, 512, POINTS), rng.uniform(100, 16000, POINTS)
     print(f"{'model':24s} {'step_s':>12s} {'step_times':>12s}   points a second, {POINTS} at once")
     for name in MODELS:

@@ -174,7 +174,7 @@ def _designs(rows: Iterable[Row]) -> Designs:
         pp = gpus if row["framework"] == "llama.cpp" else int(float(row["pp"] or 1))
         ep = int(float(row["ep"] or 1))
         found.append((gpus // pp, pp, 1, gpus // pp // ep, ep))
-    return Designs(*np.array(found, dtype=np.int64).T)
+    return Designs.plain(*np.array(found, dtype=np.int64).T)
 
 
 def _column(rows: Iterable[Row], name: str) -> Floats:

@@ -158,7 +158,7 @@ def _side(row: Row, name: str, as_stated: bool) -> Side:
     group, found = looked_up(parse(asked))
     cost = CostModel(group.card, group.node_class, group.engine, group.used)
     sizes = (found.tp, found.pp, found.attn_dp, found.moe_tp, found.ep)
-    return Side(cost, Designs(*(np.array([size]) for size in sizes)), workers)
+    return Side(cost, Designs.plain(*(np.array([size]) for size in sizes)), workers)
 
 
 def predict(run: Run, places: float = np.inf) -> Predicted:

@@ -23,8 +23,10 @@ from planner.explain.prices import prices
 from planner.inputs.workload import Workload
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
+from planner.plans.experts import experts_of, read_loads
 from planner.plans.found import Found, groups
 from planner.posed import pose
+from planner.problems.balance import Balanced
 from planner.search import Question, find, simplest
 from solvers.linear import Limits
 
@@ -51,6 +53,7 @@ def plan(
     percentile: str | None = None,
     profile: str | Path | None = None,
     calibration: str | Path | Calibration | None = None,
+    expert_loads: str | Path | None = None,
     work_limit: int | None = None,
     on_progress: Progress | None = None,
     **options: Any,
@@ -78,6 +81,7 @@ def plan(
     asked = read(cluster, model, gpus, workload, loads, options, profile is not None)
     if calibration is not None:
         asked = with_calibration(asked, calibration)
+    asked = with_loads(asked, expert_loads)
     limits = Limits(asked.options.gap, asked.options.time_limit_s, work_limit, seed=asked.options.seed)
     if profile is not None:
         from planner.measured import plan_measured
@@ -136,6 +140,14 @@ def with_calibration(asked: Asked, calibration: str | Path | Calibration) -> Ask
     return replace(asked, calibration=used, warnings=[*asked.warnings, *notes])
 
 
+def with_loads(asked: Asked, path: str | Path | None) -> Asked:
+    """Experts' loads by a recording, or by the assumed law; balanced by the solver where they may be. Raises
+    InputError."""
+    tokens = None if path is None else read_loads(path, asked.card).tokens
+    popularity = Balanced(tokens) if path is None else Balanced(tokens, Path(path).name)
+    return replace(asked, calibration=replace(asked.calibration, popularity=popularity))
+
+
 def finish(asked: Asked, question: Question, found: Found, extra: Limits, began: float) -> schema.Plan:
     """Explain within `extra` each, assemble and check a solved fleet. Ctrl-C while explaining ends that: the
     plan is there already."""
@@ -147,6 +159,7 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
             extras["prices"] = prices(found, extra)
         except KeyboardInterrupt:
             found = interrupted(found)
+    extras["experts"] = experts_of(made, extra)
     proven = proof(found, time.perf_counter() - began, extra.seed, space_words(asked, found))
     result = assemble(found, problem_of(asked), made, proven, extras)
     checked(result)

@@ -1,9 +1,9 @@
 """Which parallel designs an engine starts. (Which devices and precisions it serves: `device_rules`.)
 
 Read in vLLM 0.33 (config/parallel.py, config/model.py, quantization/utils/fp8_utils.py,
-layers/vocab_parallel_embedding.py), SGLang 0.5.23 (arg_groups/parallel_hook.py, validation_hook.py),
-TensorRT-LLM (llmapi/llm_args.py and exported configurations) and the llama.cpp server README. A reason is one
-plain clause; None means that the engine starts.
+layers/vocab_parallel_embedding.py, fused MoE methods' EPLB), SGLang 0.5.23 (arg_groups/parallel_hook.py,
+validation_hook.py), TensorRT-LLM (llmapi/llm_args.py and exported configurations) and the llama.cpp server
+README. A reason is one plain clause; None means that the engine starts.
 
 | | tp x attn_dp | experts | pp |
 |---|---|---|---|
@@ -42,6 +42,15 @@ VOCAB_PADDING = 64
 REDUNDANT_SHARE = 1 / 8
 """Experts that do not divide by ep are filled up with redundant ones (EPLB slots): at most this share more.
 DeepSeek's 256 over 72 ranks: 288 slots, exactly 1/8 more."""
+
+MOST_COPIES = 1 / 2
+"""Redundant experts offered for balance, as a share of the experts."""
+
+COPIES_A_RANK = 2
+"""And on each rank, beyond what fills it up."""
+
+BALANCED = {"bf16", "fp8", "fp8_block", "nvfp4"}
+"""Precisions of experts that engines' balancers move: vLLM's refuses mxfp4, and says nothing of int4."""
 
 STAGE_GPUS = (*range(1, 9), 10, 12, 16, 20, 24, 32, 36, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144)
 """GPUs of one stage that are tried: all up to a node, then whole nodes and racks."""
@@ -193,35 +202,48 @@ def valid_designs(
 ) -> Designs:
     """All designs that `engine` starts with stages of STAGE_GPUS and DEPTHS, at most `max_gpus` in a replica.
 
-    `max_tp`: GPUs of the scale-up domain that tp must stay in (default `max_gpus_per_stage`). In order of
-    GPUs. Dense models: moe_tp = tp, ep = 1.
+    `max_tp`: GPUs of the scale-up domain that tp must stay in (default `max_gpus_per_stage`). `redundant`:
+    with copies of experts, too. In order of GPUs. Dense models: moe_tp = tp, ep = 1.
     """
     moe = _has_experts(card)
     tps = [t for t in STAGE_GPUS if t <= min(max_tp or max_gpus_per_stage, max_gpus)]
     tps = [t for t in tps if why_not_tp(card, engine, t, used) is None]
     widest = min(max_gpus_per_stage, max_gpus)
     ranks = [g for g in STAGE_GPUS if g <= widest] if moe and engine != "llama.cpp" else tps
+    balanced = redundant and (used or precisions(card)).experts in BALANCED
     stages = [
-        (tp, gpus // tp, gpus // ep, ep)
+        (tp, gpus // tp, gpus // ep, ep, copies)
         for gpus, tp in product(ranks, tps)
         for ep in (_divisors(gpus) if moe else [1])
-        if gpus % tp == 0
-        and (redundant or _divides(card, ep))
-        and why_not_together(card, engine, tp, gpus // tp, gpus // ep, ep) is None
+        if gpus % tp == 0 and why_not_together(card, engine, tp, gpus // tp, gpus // ep, ep) is None
+        for copies in redundancies(card, gpus // ep, ep, balanced)
     ]
-    fine = {key: why_not_moe(card, *key, used) is None for key in {stage[2:] for stage in stages}}
+    fine = {key: why_not_moe(card, *key, used) is None for key in {stage[2:4] for stage in stages}}
     depths = [pp for pp in DEPTHS if why_not_depth(card, pp) is None]
     found = [
         (stage[0], pp, *stage[1:])
         for stage, pp in product(stages, depths)
-        if fine[stage[2:]] and stage[0] * stage[1] * pp <= max_gpus
+        if fine[stage[2:4]] and stage[0] * stage[1] * pp <= max_gpus
     ]
     found.sort(key=lambda design: (design[0] * design[1] * design[2], design))
-    return Designs(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
+    return Designs(*np.array(found, dtype=np.int64).reshape(-1, 6).T)
 
 
-def _divides(card: ModelCard, ep: int) -> bool:
-    return all(ffn.experts % ep == 0 for ffn in card.ffns.values() if isinstance(ffn, MoeFfn))
+def redundancies(card: ModelCard, moe_tp: int, ep: int, balanced: bool = True) -> list[int]:
+    """Copies of experts in a layer that fill all ep ranks alike: none where ep divides the experts, and where
+    whole experts are `balanced` over ranks up to COPIES_A_RANK more on each."""
+    counts = {ffn.experts for ffn in card.ffns.values() if isinstance(ffn, MoeFfn)}
+    least = {-n % ep for n in counts} or {0}
+    if len(least) > 1:
+        return []
+    first = least.pop()
+    more = COPIES_A_RANK if balanced and moe_tp == 1 and ep > 1 else 0
+    most = MOST_COPIES * min(counts, default=0)
+    return [
+        copies
+        for copies in range(first, first + more * ep + 1, ep)
+        if copies == 0 or (more and copies <= most)
+    ]
 
 
 def _divisors(number: int) -> list[int]:

@@ -77,7 +77,7 @@ class Load:
         def ints(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
             return np.array([getattr(row, name) for row in rows], dtype=np.int64)
 
-        designs = Designs(ints("tp"), ints("pp"), ints("attn_dp"), ints("moe_tp"), ints("ep"))
+        designs = Designs.plain(*(ints(name) for name in ("tp", "pp", "attn_dp", "moe_tp", "ep")))
         isl, osl = ints("isl").astype(np.float64), ints("osl").astype(np.float64)
         hit = np.array([row.prefix_hit for row in rows])
         concurrency = np.array([row.concurrency for row in rows])

@@ -121,14 +121,18 @@ def _plainer(
 
 
 def simplest(question: Question, best: Found, limits: Limits) -> Found:
-    """The simplest fleet within the asked gap of the bound: one layout everywhere, else no prefill/decode
-    split, else `best` without the groups that hardly count.
+    """The simplest fleet within the asked gap of the bound: no copies of experts; one layout everywhere, else
+    no prefill/decode split, else `best` without the groups that hardly count.
 
     A model that is off by ten percent has no business telling apart plans that differ by one; people have to
     run them.
     """
     s = best.solution
-    if s.status == "interrupted" or s.bound is None or limits.gap == 0 or len(s.replicas) == 1:
+    if s.status == "interrupted" or s.bound is None or limits.gap == 0:
+        return best
+    best = _plain(question, best, limits)
+    s = best.solution
+    if s.status == "interrupted" or s.bound is None or len(s.replicas) == 1:
         return best
     alone = one_layout(best)
     ways: list[Callable[[Candidate], bool]] = [lambda c: c.id in alone, lambda c: c.role == "mixed"]
@@ -145,6 +149,17 @@ def simplest(question: Question, best: Found, limits: Limits) -> Found:
         if gap(rival.solution.objective, s.bound) <= limits.gap:
             return _instead(best, rival, limits)
     return _pruned(question, best, limits)
+
+
+def _plain(question: Question, best: Found, limits: Limits) -> Found:
+    """`best`, or a fleet without copies of experts within the gap."""
+    if not any(best.candidates[c].design.redundant for c in best.solution.replicas):
+        return best
+    rival = restricted(question, best, lambda c: not c.design.redundant, limits)
+    if rival is None or rival.solution.objective is None or best.solution.bound is None:
+        return best
+    near = gap(rival.solution.objective, best.solution.bound) <= limits.gap
+    return _instead(best, rival, limits) if near else best
 
 
 def _pruned(question: Question, best: Found, limits: Limits) -> Found:

@@ -18,7 +18,8 @@ Role = Literal["mixed", "prefill", "decode"]
 class Design:
     """One replica's layout: tp * attn_dp = moe_tp * ep = GPUs of a stage; pp stages.
 
-    `stages`: where they differ in class, tp or layers; then `tp` is the first one's.
+    `stages`: where they differ in class, tp or layers; then `tp` is the first one's. `redundant`: copies of
+    experts in a layer.
     """
 
     tp: int = 1
@@ -27,6 +28,7 @@ class Design:
     moe_tp: int = 1
     ep: int = 1
     stages: Staging = ()
+    redundant: int = 0
 
     @property
     def gpus(self) -> int:
@@ -58,6 +60,8 @@ class Design:
         shown = [
             f"{name}{size}" for name, size in parts if size > 1 and not (name == "moe_tp" and self.ep == 1)
         ]
+        if self.redundant:
+            shown.append(f"+{self.redundant} experts")
         return " ".join(shown) or "tp1"
 
 

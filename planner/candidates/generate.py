@@ -141,7 +141,7 @@ def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:
 def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | None:
     """The designs of one engine on one class, with their memory; None where the engine accepts none."""
     most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
-    designs = valid_designs(ask.card, engine, most, most, node.scale_up_gpus, ask.precisions)
+    designs = valid_designs(ask.card, engine, most, most, node.scale_up_gpus, ask.precisions, True)
     offered = usual_sizes(designs.gpus, node.gpus_per_node) & stands(designs, node)
     designs = designs.take(np.flatnonzero(offered))
     if len(designs) == 0:

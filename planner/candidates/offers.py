@@ -108,7 +108,10 @@ class Offer:
     def _candidate(self, i: int) -> Candidate:
         d, gpus = self.designs, int(self.designs.gpus[i])
         stages = self.setup.model.stagings[d.which[i]] if isinstance(d, StagedDesigns) else ()
-        design = Design(int(d.tp[i]), int(d.pp[i]), int(d.attn_dp[i]), int(d.moe_tp[i]), int(d.ep[i]), stages)
+        tp, pp, attn_dp, moe_tp, ep, copies = (
+            int(x[i]) for x in (d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep, d.redundant)
+        )
+        design = Design(tp, pp, attn_dp, moe_tp, ep, stages, copies)
         where = self.node.id if self.node is not None else _blocks(stages)
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
         sequences = float(self.points.sequences[i])

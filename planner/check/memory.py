@@ -2,8 +2,8 @@
 tokens say.
 
 Bands: stated weights may lie 2 % under our leanest count (ranks are padded up, never down, but engines fuse
-and drop small tensors) and 30 % over our most generous one (padding of heads and vocabulary, redundant
-experts, scales kept in fp32). Below the band a plan would not fit although it says so; above it the figure
+and drop small tensors) and 30 % over our most generous one (padding of heads and vocabulary, scales
+kept in fp32). Below the band a plan would not fit although it says so; above it the figure
 belongs to another model or split.
 """
 

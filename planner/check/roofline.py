@@ -149,11 +149,13 @@ def decode_mean(load: Load, of_context: Callable[[float], float]) -> float:
 
 def weight_read_bytes(card: ModelCard, replica: Replica, index: int, tokens: float) -> float:
     """Bytes of weights that one GPU of the stage reads for a step of `tokens`: of the experts, those that
-    are met."""
+    are met, one copy of each."""
     parts = weights.stage_bytes(card, replica, index)
     first, end = replica.stages[index].layers
     moe = [layer.ffn for layer in card.stack[first:end] if isinstance(layer.ffn, MoeFfn)]
-    met = min((distinct_share(ffn, tokens) for ffn in moe), default=0.0)
+    copies = replica.redundant_experts
+    shares = (distinct_share(ffn, tokens) * ffn.experts / (ffn.experts + copies) for ffn in moe)
+    met = min(shares, default=0.0)
     return parts.attention.low + parts.dense.low + parts.head.low + met * parts.experts.low
 
 

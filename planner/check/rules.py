@@ -9,6 +9,7 @@ from planner.check import (
     budgets,
     chain_nodes,
     chains,
+    experts,
     idle,
     measured,
     memory,
@@ -45,6 +46,7 @@ SHAPE = (
 RULES = (
     *SHAPE,
     Rule("memory", "weights, KV cache, activations and reserve fit every GPU", memory.violations),
+    Rule("experts", "every expert has its slots, the fullest rank is as full as stated", experts.violations),
     Rule("packing", "all replicas fit on their nodes and scale-up domains at once", packing.violations),
     Rule("idle", "no GPU idles without a warning and its reason", idle.violations),
     Rule("transfer", "KV and activation flows fit NICs and links", transfer.violations),

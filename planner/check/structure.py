@@ -196,13 +196,16 @@ def _head_counts(mixer: Mixer) -> list[int]:
 
 
 def _experts(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
-    """ep divides the experts (with a few copies, or as a map places them), moe_tp their width."""
+    """ep divides the experts with their copies (where none are stated, a few may fill the ranks), moe_tp
+    their width."""
     for name, ffn in card.ffns.items():
         if not isinstance(ffn, MoeFfn):
             continue
-        slots = -(-ffn.experts // replica.ep) * replica.ep
-        if slots > ffn.experts * (1 + REDUNDANT_SHARE) and case.plan.experts is None:
-            text = f"{ffn.experts} experts of {name} don't divide by ep {replica.ep}"
+        copies = replica.redundant_experts
+        empty = -(ffn.experts + copies) % replica.ep
+        if empty > (0 if copies else REDUNDANT_SHARE * ffn.experts):
+            held = f"{ffn.experts} experts" + (f" and {copies} copies" if copies else "")
+            text = f"{held} of {name} don't divide by ep {replica.ep}"
             yield Violation("experts_not_divisible", f"{where}.ep", text)
         for gpus in sorted({replica.moe_tp * replica.ep, *(stage.gpus for stage in replica.stages)}):
             moe_tp, rest = divmod(gpus, replica.ep)

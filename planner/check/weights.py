@@ -45,11 +45,13 @@ class Span:
 
 @dataclass(frozen=True)
 class Split:
-    """How many ways a stage is cut: `tp` within a rank, `gpus` in all, `experts` = moe_tp * ep there."""
+    """How many ways a stage is cut: `tp` within a rank, `gpus` in all, `experts` = moe_tp * ep there, over
+    which `copies` of experts lie beside one each."""
 
     tp: int
     gpus: int
     experts: int
+    copies: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Parts:
 def stage_bytes(card: ModelCard, replica: Replica, index: int) -> Parts:
     """Bytes of weights on one GPU of stage `index`, by kind."""
     stage, used = replica.stages[index], replica.precision
-    split = Split(stage.tp, stage.gpus, stage.gpus)
+    split = Split(stage.tp, stage.gpus, stage.gpus, replica.redundant_experts)
     stack = card.stack[stage.layers[0] : stage.layers[1]]
     parts = sum((_in_bytes(layer_params(n, card.hidden, split), card, used, n) for n in stack), Parts())
     ends = end_params(card, split, stage.layers[0] == 0, stage.layers[1] == len(card.stack))
@@ -138,7 +140,7 @@ def layer_params(layer: Layer, hidden: int, split: Split) -> Parts:
 def moe_params(moe: MoeFfn, hidden: int, split: Split) -> Parts:
     """Routed experts over moe_tp * ep; shared experts and latent projections split over the stage at best,
     copied at worst."""
-    routed = float(moe.experts * moe.matrices * (moe.latent or hidden) * moe.inner)
+    routed = float((moe.experts + split.copies) * moe.matrices * (moe.latent or hidden) * moe.inner)
     beside = float(moe.matrices * hidden * moe.shared_inner + (2 * hidden * moe.latent if moe.latent else 0))
     return Parts(
         experts=Span(routed / split.experts, routed / split.experts),

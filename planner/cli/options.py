@@ -63,6 +63,10 @@ ProfileOpt = Annotated[
 CalibrationOpt = Annotated[
     str | None, typer.Option("--calibration", metavar="FILE", help="Cost model parameters of your own.")
 ]
+ExpertLoadsOpt = Annotated[
+    str | None,
+    typer.Option("--expert-loads", metavar="FILE", help="Recorded loads of experts, to balance them by."),
+]
 RiskOpt = Annotated[
     float,
     typer.Option("--risk", metavar="R", help="The limits hold with probability 1 - R."),

@@ -51,7 +51,7 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.power import activity_watts
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
 
 Bools = NDArray[np.bool_]
 
@@ -130,7 +130,8 @@ def designs_of(layouts: Sequence[Layout]) -> StagedDesigns:
     """One design a layout; tp and attn_dp are attention's."""
     names = ("tp", "attn_dp", "moe_tp", "ep", "gpus")
     tp, dp, moe_tp, ep, gpus = (np.array([getattr(x, n) for x in layouts], dtype=np.int64) for n in names)
-    return StagedDesigns(tp, np.ones_like(tp), dp, moe_tp, ep, np.arange(len(tp), dtype=np.int64), gpus)
+    one, index = np.ones_like(tp), np.arange(len(tp), dtype=np.int64)
+    return StagedDesigns(tp, one, dp, moe_tp, ep, 0 * one, index, gpus)
 
 
 @dataclass(frozen=True)
@@ -235,9 +236,7 @@ class AfdModel(CostModel):
 
     def sigmas(self, designs: Designs) -> Floats:
         """As wide as the less known of the classes, and wider: no run of such a replica is known."""
-        one = np.ones(len(designs), dtype=np.int64)
-        plain = Designs(one, one, one, one, one)
-        every = [m.sigmas(plain) for m in self.attention_of.values()]
+        every = [m.sigmas(like(len(designs), 1)) for m in self.attention_of.values()]
         return np.asarray(np.hypot(np.max(every, axis=0), WIDE))
 
     def best_micro_batches(

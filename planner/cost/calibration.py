@@ -18,6 +18,7 @@ from typing import Any
 from cluster_configs.schema import Device
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.cost.efficiency.reading import OLD_ENGINES, load
+from planner.cost.popularity import Popularity
 from planner.cost.shape import Precisions
 from planner.cost.tuning import AS_MEASURED, Tuning
 from planner.plain_yaml import read_plain
@@ -83,7 +84,8 @@ class Calibration:
     """Base values, factors, and `bands`: standard deviation of log(measured / predicted) by kind ("tpot",
     "ttft"), level and key. `old`: base values of engines of older eras (eras.py), which were fitted alone.
     `about`: where it comes from, as a plan states it. `picked`: how much larger log(predicted / measured) of
-    tokens/s is over what a planner picks than over all runs: choosing among predictions flatters."""
+    tokens/s is over what a planner picks than over all runs: choosing among predictions flatters.
+    `popularity`: of experts, where their loads have been recorded."""
 
     base: Tuning = field(default_factory=Tuning)
     factors: Factors = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Calibration:
     about: Mapping[str, Any] = field(default_factory=dict)
     old: Mapping[str, Tuning] = field(default_factory=dict)
     picked: float = 0.0
+    popularity: Popularity = field(default_factory=Popularity, compare=False)
 
     def tuning(self, traits: Traits) -> Tuning:
         """The parameters of such a server: base times its factors at every level, but of an engine of an

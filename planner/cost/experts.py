@@ -6,7 +6,6 @@ T tokens (of all attention-dp ranks of the step) choose k of E experts each. Sha
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from model_zoo.schema import MoeFfn
 from planner.cost.compute import Work, kernel_s
 from planner.cost.efficiency.reading import Chip, Fit
+from planner.cost.popularity import Popularity
 from planner.cost.shape import Designs, Floats, Ints
 
 POPULARITY = 1.0
@@ -21,10 +21,7 @@ POPULARITY = 1.0
 choose the same ones. Held-out groups of public runs: TPOT 9.2 % off at 0, 8.7 % at 0.8, 7.9 % at 1 and
 1.5; kernels measured under a power law of 1.2 speak for 0.6 to 1."""
 
-POPULARITY_SPREAD = 0.6
-"""Standard deviation of experts' popularity around its mean, as a share of the mean, without a load report:
-makes the fullest of 8 ranks of 128 experts 1.3 times the mean; measured kernels take 1.2-1.8 times as long at
-power-law 1.2."""
+AS_ASSUMED = Popularity()
 
 ROW_BYTES = 2.0
 """Rows between the GEMMs of an expert are in 16 bits."""
@@ -48,7 +45,7 @@ class RankWork:
     split: Floats
 
 
-def distinct_experts(experts: int, top_k: int, tokens: Floats, spread: float = POPULARITY) -> Floats:
+def distinct_experts(experts: int | Ints, top_k: int, tokens: Floats, spread: float = POPULARITY) -> Floats:
     """Expected distinct experts that `tokens` tokens choose, of experts whose popularity is a gamma with
     standard deviation / mean `spread`: E*(1 - (1 + T*c)^(-1/spread²)), c such that one token takes top_k.
 
@@ -59,44 +56,52 @@ def distinct_experts(experts: int, top_k: int, tokens: Floats, spread: float = P
     >>> distinct_experts(4, 1, np.array([0.0, 1.0, 2.0]), spread=1.0).round(2)
     array([0. , 1. , 1.6])
     """
-    if top_k >= experts:
-        return np.where(tokens > 0, float(experts), 0.0)
-    untouched = math.log1p(-top_k / experts)
+    if np.max(top_k / experts) >= 1:
+        return np.where(tokens > 0, np.asarray(experts, dtype=np.float64), 0.0)
+    untouched = np.log1p(-top_k / experts)
     if spread == 0:
-        return experts * -np.expm1(tokens * untouched)
+        return np.asarray(experts * -np.expm1(tokens * untouched))
     square = spread**2
-    return experts * -np.expm1(-np.log1p(tokens * math.expm1(-square * untouched)) / square)
+    met = -np.expm1(-np.log1p(tokens * np.expm1(-square * untouched)) / square)
+    return np.asarray(experts * met)
 
 
-def fullest_share(experts: int, top_k: int, tokens: Floats, ep: Ints) -> Floats:
-    """How many times the mean the fullest of `ep` ranks gets of the (token, expert) pairs.
+def fullest_share(experts: int, top_k: int, tokens: Floats, ep: Ints, hottest: Floats) -> Floats:
+    """How many times the mean the fullest of `ep` ranks gets of the (token, expert) pairs in one step.
 
     Mean + sqrt(2 ln ep * variance), the usual bound on the largest of ep Gaussians; variance from drawing T*k
-    pairs over the ranks, and from experts' unequal popularity averaged over a rank's E/ep experts. At most
-    all pairs that can fall on one rank.
+    pairs over the ranks, and from experts' unequal popularity: as much as makes the fullest rank `hottest`
+    times the mean over many steps. At most all pairs that can fall on one rank.
 
-    >>> fullest_share(8, 2, np.array([100.0]), np.array([1]))
+    >>> fullest_share(8, 2, np.array([100.0]), np.array([1]), np.array([1.0]))
     array([1.])
     """
     mean = np.maximum(tokens * top_k / ep, 1e-9)
     drawing = (1 - 1 / ep) / mean
-    popularity = POPULARITY_SPREAD**2 * (ep - 1) / experts
     most = np.minimum(top_k, experts / ep) * ep / top_k  # every token's all fit on one rank
-    share: Floats = np.minimum(1 + np.sqrt(2 * np.log(ep) * (drawing + popularity)), most)
-    return share
+    spread = np.sqrt(2 * np.log(ep) * drawing + (hottest - 1) ** 2)
+    return np.asarray(np.minimum(1 + spread, most))
 
 
-def expert_work(ffn: MoeFfn, hidden: int, tokens: Floats, designs: Designs, weight_bytes: float) -> RankWork:
-    """Of the fullest ep rank.
+def expert_work(
+    ffn: MoeFfn,
+    hidden: int,
+    tokens: Floats,
+    designs: Designs,
+    weight_bytes: float,
+    popularity: Popularity = AS_ASSUMED,
+) -> RankWork:
+    """Of the fullest ep rank; a copy of an expert is met as an expert of its own.
 
     Under attention dp tokens are sent to their ranks, so a rank permutes only what it gets; otherwise every
     rank sees all tokens.
     """
     width, ep = ffn.latent or hidden, designs.ep
-    full = fullest_share(ffn.experts, ffn.top_k, tokens, ep)
+    full = fullest_share(ffn.experts, ffn.top_k, tokens, ep, popularity.of(ffn.experts, designs))
     pairs = full * tokens * ffn.top_k / ep
-    held = ffn.experts / ep
-    touched = np.minimum(distinct_experts(ffn.experts, ffn.top_k, tokens) / ep * full, pairs)
+    slots = ffn.experts + designs.redundant
+    held = slots / ep
+    touched = np.minimum(distinct_experts(slots, ffn.top_k, tokens) / ep * full, pairs)
     passing = np.where(designs.attn_dp > 1, np.minimum(1.0, ffn.top_k / ep) + ffn.top_k / ep, 1.0 + ffn.top_k)
     inner = ffn.inner / designs.moe_tp
     cells = ffn.matrices * width * inner
@@ -129,10 +134,17 @@ def rank_s(fit: Fit, chip: Chip, work: RankWork) -> Floats:
 
 
 def experts_s(
-    fit: Fit, chip: Chip, ffn: MoeFfn, hidden: int, tokens: Floats, designs: Designs, weight_bytes: float
+    fit: Fit,
+    chip: Chip,
+    ffn: MoeFfn,
+    hidden: int,
+    tokens: Floats,
+    designs: Designs,
+    weight_bytes: float,
+    popularity: Popularity = AS_ASSUMED,
 ) -> Floats:
     """Seconds of the routed experts of one layer on the fullest rank, without communication.
 
     Error: 4-15 % median on measured devices, balanced routing.
     """
-    return rank_s(fit, chip, expert_work(ffn, hidden, tokens, designs, weight_bytes))
+    return rank_s(fit, chip, expert_work(ffn, hidden, tokens, designs, weight_bytes, popularity))

@@ -19,7 +19,8 @@ from planner.cost.attention import Load, Recurrent
 from planner.cost.communication import Links
 from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, sharded
 from planner.cost.efficiency.reading import Chip, Efficiency
-from planner.cost.experts import expert_work, experts_s
+from planner.cost.experts import AS_ASSUMED, expert_work, experts_s
+from planner.cost.popularity import Popularity
 from planner.cost.precision import MatrixPrecision
 from planner.cost.shape import Designs, Floats, Ints, Precisions
 
@@ -33,7 +34,16 @@ FFN_KERNELS = 2
 class Layers:
     """The layers of one model on one device under one engine."""
 
-    def __init__(self, card: ModelCard, chip: Chip, fits: Efficiency, links: Links, used: Precisions) -> None:
+    def __init__(
+        self,
+        card: ModelCard,
+        chip: Chip,
+        fits: Efficiency,
+        links: Links,
+        used: Precisions,
+        popularity: Popularity = AS_ASSUMED,
+    ) -> None:
+        self.popularity = popularity
         self.card, self.chip, self.fits, self.links, self.used = card, chip, fits, links, used
         self.precision = MatrixPrecision(card, used)
         self.glue = fits.fit("elementwise", "bf16")
@@ -73,7 +83,7 @@ class Layers:
         precision, each = self._expert_weights(layer)
         fit = self.fits.fit("moe", precision)
         tokens = rows * designs.attn_dp
-        t = t + experts_s(fit, self.chip, ffn, self.card.hidden, tokens, designs, each)
+        t = t + experts_s(fit, self.chip, ffn, self.card.hidden, tokens, designs, each, self.popularity)
         if (designs.attn_dp > 1).any():
             exchange = self._exchange_s(ffn, rows, designs)
             return t + np.where(designs.attn_dp > 1, exchange, all_reduce)
@@ -113,7 +123,7 @@ class Layers:
         if isinstance(layer.ffn, MoeFfn):
             precision, each = self._expert_weights(layer)
             tokens = load.rows * designs.attn_dp
-            work = expert_work(layer.ffn, self.card.hidden, tokens, designs, each)
+            work = expert_work(layer.ffn, self.card.hidden, tokens, designs, each, self.popularity)
             found += [(self._peak("moe", precision), Work(work.flops, work.weights, 0.0 * tokens))]
         return found
 

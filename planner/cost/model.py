@@ -27,7 +27,7 @@ from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.memory import Memory, device_bytes, kv_bytes_per_seq, room, room_by_stage
 from planner.cost.power import activity_watts
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, StepTimes
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, StepTimes, like
 from planner.cost.stages import stage_counts
 
 SHORTEST_STEP_S = 1e-6
@@ -60,7 +60,7 @@ class CostModel:
         self.tuning = self.calibration.tuning(self.traits)
         self.fits = Efficiency(node_class.device, engine, self.tuning)
         self.links = Links(node_class, self.fits)
-        self.layers = Layers(card, self.chip, self.fits, self.links, precisions)
+        self.layers = Layers(card, self.chip, self.fits, self.links, precisions, self.calibration.popularity)
         self.kinds = card.kinds[0]
 
     def step_s(
@@ -190,10 +190,7 @@ class CostModel:
     def transfer_bytes(self, isl: Floats) -> Floats:
         """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode
         replica."""
-        one = np.ones(1, dtype=np.int64)
-        return np.asarray(
-            kv_bytes_per_seq(self.card, Designs(one, one, one, one, one), self.precisions, isl)[0]
-        )
+        return np.asarray(kv_bytes_per_seq(self.card, like(1, 1), self.precisions, isl)[0])
 
     @property
     def sigma_tpot(self) -> float:
@@ -215,7 +212,8 @@ class CostModel:
 
     def sigmas(self, designs: Designs) -> Floats:
         """Standard deviations of the log of measured / predicted TTFT and TPOT by design, shape (2, n)."""
-        unseen = (designs.attn_dp > 1) | (designs.gpus > self.node_class.scale_up_gpus)
+        wide = (designs.attn_dp > 1) | (designs.gpus > self.node_class.scale_up_gpus)
+        unseen = wide | (designs.redundant > 0)
         both = np.array([[self.sigma_ttft], [self.sigma_tpot]])
         return np.asarray(np.hypot(both, np.where(unseen, WIDE, 0.0)))
 

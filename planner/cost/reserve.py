@@ -107,9 +107,9 @@ def reserve_bytes(
 
     `weights_bytes` and `activation_bytes`: shape (n, stages).
 
-    >>> one = np.ones(1, dtype=np.int64)
+    >>> from planner.cost.shape import like
     >>> flat = np.zeros((1, 1))
-    >>> kept = reserve_bytes("vllm", 80 * GIB, Designs(one, one, one, one, one), 8192, flat, flat)
+    >>> kept = reserve_bytes("vllm", 80 * GIB, like(1, 1), 8192, flat, flat)
     >>> round(float(kept[0, 0]) / GIB, 2)
     7.74
     """

@@ -1,7 +1,8 @@
 """What is priced: replica designs as arrays, and what a step of one takes as five numbers.
 
-A **design** is (tp, pp, attn_dp, moe_tp, ep) on one node class with one engine and one set of precisions;
-tp * attn_dp = moe_tp * ep = GPUs of one stage, and a replica has tp * attn_dp * pp GPUs.
+A **design** is (tp, pp, attn_dp, moe_tp, ep, redundant) on one node class with one engine and one set of
+precisions; tp * attn_dp = moe_tp * ep = GPUs of one stage, and a replica has tp * attn_dp * pp GPUs. Each of
+its ep ranks holds (experts + redundant) / ep experts of a layer, the `redundant` ones copies.
 
 A **server** is one attention-dp rank of a replica with all its pipeline stages: it owns 1/attn_dp of the
 replica's
@@ -39,6 +40,12 @@ class Designs:
     attn_dp: Ints
     moe_tp: Ints
     ep: Ints
+    redundant: Ints
+
+    @classmethod
+    def plain(cls, tp: Ints, pp: Ints, attn_dp: Ints, moe_tp: Ints, ep: Ints) -> Designs:
+        """Designs without copies of experts."""
+        return Designs(tp, pp, attn_dp, moe_tp, ep, np.zeros_like(tp))
 
     @property
     def gpus(self) -> Ints:
@@ -51,14 +58,15 @@ class Designs:
     def take(self, index: Ints) -> Designs:
         """The designs at `index` (repeats allowed)."""
         return Designs(
-            self.tp[index], self.pp[index], self.attn_dp[index], self.moe_tp[index], self.ep[index]
+            *(self.tp[index], self.pp[index], self.attn_dp[index]),
+            *(self.moe_tp[index], self.ep[index], self.redundant[index]),
         )
 
 
 def like(n: int, tp: int | Ints, pp: int | Ints = 1) -> Designs:
     """`n` designs without attention-dp and ep, alike where `tp` and `pp` are numbers."""
     one = np.ones(n, dtype=np.int64)
-    return Designs(tp * one, pp * one, one, tp * one, one)
+    return Designs.plain(tp * one, pp * one, one, tp * one, one)
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,7 @@ def designs_of(stagings: Sequence[Staging]) -> StagedDesigns:
     tp = np.array([staging[0].tp for staging in stagings], dtype=np.int64)
     pp = np.array([len(staging) for staging in stagings], dtype=np.int64)
     sizes = np.array([sum(stage.tp for stage in staging) for staging in stagings], dtype=np.int64)
-    return StagedDesigns(tp, pp, one, tp, one, np.arange(len(stagings), dtype=np.int64), sizes)
+    return StagedDesigns(tp, pp, one, tp, one, 0 * one, np.arange(len(stagings), dtype=np.int64), sizes)
 
 
 @dataclass(frozen=True)

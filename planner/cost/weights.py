@@ -53,7 +53,7 @@ def layer_bytes(layer: Layer, hidden: int, designs: Designs, matrix: MatrixPreci
     for gemm in ffn_gemms(layer.ffn, hidden):
         total = total + _held_params(gemm, designs) * matrix.bytes(matrix.dense(layer, gemm))
     if isinstance(layer.ffn, MoeFfn):
-        here = np.ceil(layer.ffn.experts / designs.ep) / designs.moe_tp
+        here = np.ceil((layer.ffn.experts + designs.redundant) / designs.ep) / designs.moe_tp
         gemms = expert_gemms(layer.ffn, hidden)
         total = total + here * sum(g.params * matrix.bytes(matrix.expert(layer, g)) for g in gemms)
     return total

@@ -79,6 +79,13 @@ class _Rivals:
         why = "no such replica keeps the limits here, or no fleet of them was found in time"
         return [Alternative(what=what, objective=None, loss=None, why=why)]
 
+    def no_copies(self) -> list[Alternative]:
+        """Experts once each, where the plan has copies of some."""
+        if not any(g.candidate.design.redundant for g in self.chosen):
+            return []
+        rival = self.solve(lambda c: not c.design.redundant)
+        return [] if rival is None else self.show(rival, "no copies of experts")
+
     def one_layout(self) -> list[Alternative]:
         """The same replica everywhere."""
         alone = one_layout(self.best)
@@ -105,12 +112,13 @@ class _Rivals:
 def alternatives(
     question: Question, best: Found, chosen: Sequence[Group], limits: Limits
 ) -> list[Alternative]:
-    """The other way to treat the phases, to mix classes, one layout everywhere, then runners-up, all within
-    `limits.seconds`."""
+    """The other way to treat the phases, to mix classes, no copies of experts, one layout everywhere, then
+    runners-up, all within `limits.seconds`."""
     until = time.monotonic() + limits.seconds
-    each = replace(limits, seconds=limits.seconds / (RUNNERS_UP + 3))
+    each = replace(limits, seconds=limits.seconds / (RUNNERS_UP + 4))
     rivals = _Rivals(question, best, chosen, each)
-    return rivals.other_phases() + rivals.other_stages() + rivals.one_layout() + rivals.without_leads(until)
+    shown = rivals.other_phases() + rivals.other_stages() + rivals.no_copies() + rivals.one_layout()
+    return shown + rivals.without_leads(until)
 
 
 def _lead(made: Sequence[Group]) -> Candidate:

@@ -19,7 +19,7 @@ from planner.asked import Asked
 from planner.candidates.candidate import Candidate, Design
 from planner.cost.memory import kv_bytes_per_seq
 from planner.cost.precision import precisions
-from planner.cost.shape import Designs, Precisions
+from planner.cost.shape import Precisions, like
 from planner.errors import InputError, squash
 from planner.inputs.profile import ProfileRow
 from planner.plans.schema import PlanWarning
@@ -58,9 +58,8 @@ def state(asked: Asked, rows: Sequence[ProfileRow], path: str) -> Stated:
     watts = {c.id: c.watts for c in candidates}
     columns = {c: replace(column, watts=watts[c]) for c, column in problem.columns.items()}
     used = precisions(asked.card, asked.options.precision, asked.options.kv_precision)
-    one = np.ones(1, dtype=np.int64)
     isl = np.array([float(b.isl) for b in w.buckets])
-    kv = np.asarray(kv_bytes_per_seq(asked.card, Designs(one, one, one, one, one), used, isl)[0])
+    kv = np.asarray(kv_bytes_per_seq(asked.card, like(1, 1), used, isl)[0])
     kv_bytes = {str(i): float(b) for i, b in enumerate(kv)}
     problem = with_transfers(replace(problem, columns=columns), candidates, asked.cluster, kv_bytes)
     return Stated(problem, candidates, usable, kv_bytes, used, warnings)

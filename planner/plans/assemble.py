@@ -112,6 +112,7 @@ def replica(
         attn_dp=d.attn_dp,
         moe_tp=d.moe_tp,
         ep=d.ep,
+        redundant_experts=d.redundant,
         stages=[
             schema.Stage(
                 device=nodes[stage.node_class].device.name,
@@ -249,7 +250,7 @@ def assemble(
     proven: schema.Proof,
     extras: Mapping[str, Any],
 ) -> schema.Plan:
-    """The Plan; `extras`: prices, warnings, alternatives."""
+    """The Plan; `extras`: prices, warnings, alternatives, experts."""
     counts = {g.candidate.id: g.count for g in made}
     nodes = {n.id: n for n in found.cluster.classes}
     placed = placement.place(found.cluster.classes, counts, found.candidates)
@@ -259,6 +260,7 @@ def assemble(
         problem=problem,
         replicas=[replica(g, nodes, placed, osl, _watts(found, g)) for g in made],
         routing=routing(found, made),
+        experts=extras.get("experts"),
         predicted=predicted(found, made, placed),
         proof=proven,
         prices=list(extras.get("prices", [])),

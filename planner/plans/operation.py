@@ -122,4 +122,5 @@ def index_of(s: Setup, c: Candidate) -> int:
     if want.stages:
         return s.model.stagings.index(want.stages)
     same = (d.tp == want.tp) & (d.pp == want.pp) & (d.attn_dp == want.attn_dp)
-    return int(np.flatnonzero(same & (d.moe_tp == want.moe_tp) & (d.ep == want.ep))[0])
+    same &= (d.moe_tp == want.moe_tp) & (d.ep == want.ep) & (d.redundant == want.redundant)
+    return int(np.flatnonzero(same)[0])

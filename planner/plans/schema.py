@@ -104,6 +104,7 @@ class Replica(Part):
     moe_tp: Count
     ep: Count
     cp: Count = 1
+    redundant_experts: Annotated[int, Field(ge=0)] = 0  # copies in each layer, over all ep ranks
     stages: list[Stage]
     max_batch: Count  # sequences in flight on one replica
     kv_tokens: NonNegative  # cache room of one replica, in tokens at the workload's mean context
@@ -146,6 +147,34 @@ class Chain(Part):
     hops: list[Hop]
     ttft_s: NonNegative
     tpot_s: NonNegative
+
+
+class ExpertMap(Part):
+    """Where the experts of one replica group are, on the ep ranks of a stage.
+
+    `redundant`: copies in each layer, over all ranks. `placement`: "in order" of the checkpoint, "balancer":
+    by the engine's own while it serves, "map": `map`, experts in the slots of each rank by layer with
+    experts. `hottest`: tokens of the fullest rank over the mean rank's, mean over layers (and steps);
+    `in_order` the same without any balancing; `bound`: what no placement by the loads' sum is below.
+    """
+
+    replica: str
+    ep: Count
+    redundant: Annotated[int, Field(ge=0)]
+    slots_per_rank: Count
+    placement: Literal["in order", "balancer", "map"]
+    hottest: Annotated[FiniteFloat, Field(ge=1)]
+    in_order: Annotated[FiniteFloat, Field(ge=1)]
+    bound: Annotated[FiniteFloat, Field(ge=1)] | None = None
+    map: list[list[list[int]]] = []
+
+
+class Experts(Part):
+    """`loads`: where they come from ("assumed": by a law); `tokens` by layer and expert, where recorded."""
+
+    loads: str
+    tokens: list[list[NonNegative]] = []
+    replicas: list[ExpertMap]
 
 
 class Band(Part):
@@ -238,7 +267,7 @@ class Plan(Part):
     replicas: list[Replica]
     routing: list[Route]
     chains: list[Chain] = []
-    experts: dict[str, Any] | None = None
+    experts: Experts | None = None
     tiers: list[dict[str, Any]] = []
     predicted: Predicted
     proof: Proof

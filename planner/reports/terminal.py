@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from planner.plans.schema import Alternative, Plan, Price, Route
+from planner.plans.schema import Alternative, Experts, Plan, Price, Route
 from planner.reports import bars
 from planner.reports import words as say
 from planner.reports.defaults import assumed
@@ -29,6 +29,8 @@ def render(plan: Plan, console: Console) -> None:
     section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
     if len(plan.problem.workload["buckets"]) > 1 or len(plan.replicas) > 1:
         section(console, "Traffic", routing(plan))
+    if plan.experts and any(e.ep > 1 for e in plan.experts.replicas):
+        section(console, "Experts", experts(plan.experts))
     if plan.chains:
         section(console, "Chains", chains(plan))
     if plan.alternatives:
@@ -152,6 +154,19 @@ def routing(plan: Plan) -> Table:
         label = f"{bucket['isl']:,} in, {bucket['osl']:,} out"
         table.add_row(label, say.percent(bucket["share"] / total), "\n".join(ways) or "nowhere")
     return table
+
+
+def experts(told: Experts) -> RenderableType:
+    """How full the fullest rank is, with and without balancing, and what that rests on."""
+    table = grid("", ">on a rank", ">copies", "placed", ">fullest rank", ">in order")
+    for e in told.replicas:
+        if e.ep > 1:
+            full = [f"{x:.2f} × mean" for x in (e.hottest, e.in_order)]
+            placed = {"balancer": "by the engine's balancer", "map": "by the plan's map"}
+            how = placed.get(e.placement, e.placement)
+            table.add_row(e.replica, f"{e.slots_per_rank}", f"{e.redundant or '-'}", how, *full)
+    note = f"by the loads in {told.loads}" if told.tokens else "loads are assumed: --expert-loads takes yours"
+    return Group(table, Text(note, style="dim"))
 
 
 def chains(plan: Plan) -> Table:

@@ -91,6 +91,8 @@ def layout(r: Replica) -> str:
     words = [f"{word}{size}" for word, size in sizes if size > 1]
     if r.moe_tp > 1 and r.ep > 1:
         words.append(f"moe-tp{r.moe_tp}")
+    if r.redundant_experts:
+        words.append(f"+{r.redundant_experts} experts")
     if r.role == "chain":
         words += [f"layers {stage.layers[0]}:{stage.layers[1]}" for stage in r.stages]
     if len({stage.node_class for stage in r.stages}) > 1:

@@ -40,7 +40,7 @@ def over_several(pool: Pool):
 
 
 def design(tp: int, pp: int) -> Designs:
-    return Designs(*(np.array([x], dtype=np.int64) for x in (tp, pp, 1, tp, 1)))
+    return Designs.plain(*(np.array([x], dtype=np.int64) for x in (tp, pp, 1, tp, 1)))
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-70b", "qwen3-30b-a3b"])

@@ -646,3 +646,70 @@ def deeper_model(d: Document, rng: Random) -> None:
 @breaks("weights_understated", "heads_not_divisible")
 def wider_model(d: Document, rng: Random) -> None:
     d["problem"]["model"]["hidden"] *= 2
+
+
+def expert_map(d: Document, rng: Random) -> Any:
+    """A random group's expert map."""
+    if not d.get("experts"):
+        raise NotThereError
+    return rng.choice(d["experts"]["replicas"])
+
+
+@breaks("expert_map")
+def an_expert_is_lost(d: Document, rng: Random) -> None:
+    ranks = rng.choice(expert_map(d, rng)["map"])
+    ranks[0][0] = ranks[1][0]
+
+
+@breaks("expert_map")
+def an_expert_that_is_not(d: Document, rng: Random) -> None:
+    rng.choice(rng.choice(expert_map(d, rng)["map"]))[0] = 10_000
+
+
+@breaks("expert_map")
+def a_slot_is_left_empty(d: Document, rng: Random) -> None:
+    rng.choice(rng.choice(expert_map(d, rng)["map"])).pop()
+
+
+@breaks("expert_map")
+def a_layer_without_a_map(d: Document, rng: Random) -> None:
+    expert_map(d, rng)["map"].pop()
+
+
+@breaks("expert_map")
+def a_map_of_another_group(d: Document, rng: Random) -> None:
+    expert_map(d, rng)["replica"] = "nobody"
+
+
+@breaks("expert_map")
+def a_map_for_more_ranks(d: Document, rng: Random) -> None:
+    expert_map(d, rng)["ep"] *= 2
+
+
+@breaks("expert_balance")
+def experts_balanced_in_words_only(d: Document, rng: Random) -> None:
+    entry = expert_map(d, rng)
+    if entry["hottest"] <= 1.0:
+        raise NotThereError
+    entry["hottest"] = 1.0 + rng.uniform(0.0, 0.9) * (entry["hottest"] - 1.0)
+
+
+@breaks("expert_balance")
+def an_expert_bound_that_is_crossed(d: Document, rng: Random) -> None:
+    entry = expert_map(d, rng)
+    entry["bound"] = entry["hottest"] * rng.uniform(1.01, 2.0)
+
+
+@breaks("expert_loads")
+def loads_of_another_model(d: Document, rng: Random) -> None:
+    if not d.get("experts"):
+        raise NotThereError
+    d["experts"]["tokens"].pop()
+
+
+@breaks("experts_not_divisible", "expert_map")
+def copies_that_fill_no_rank(d: Document, rng: Random) -> None:
+    r = group(d, rng)
+    if r["ep"] == 1:
+        raise NotThereError
+    r["redundant_experts"] = rng.randrange(1, r["ep"])

@@ -16,7 +16,7 @@ from cluster_configs import devices
 from cluster_configs.schema import Device
 from model_zoo import cache as kv_cache
 from model_zoo import catalog, parameters
-from model_zoo.schema import WEIGHT_BYTES, ModelCard
+from model_zoo.schema import WEIGHT_BYTES, ModelCard, MoeFfn
 from planner.plans.schema import Plan
 
 EFFICIENCY = 0.6
@@ -257,6 +257,7 @@ def make(scene: Scene, specs: Sequence[Spec]) -> Plan:
         "problem": problem(scene),
         "replicas": groups,
         "routing": routing(scene, ways, rps),
+        "experts": experts(scene, specs),
         "predicted": predicted(scene, specs, groups, ways),
         "prices": [],
         "warnings": idle(scene, specs),
@@ -266,6 +267,38 @@ def make(scene: Scene, specs: Sequence[Spec]) -> Plan:
     objective = rps_band if scene.rate_rps is None else document["predicted"]["usd_per_hour"]["value"]
     document["proof"] = proof(objective, "max" if scene.rate_rps is None else "min")
     return Plan.model_validate(document)
+
+
+def experts(scene: Scene, specs: Sequence[Spec]) -> dict[str, Any] | None:
+    """Maps of groups with ep: every rank holds the next experts, whose loads differ up to five times."""
+    sizes = [layer.ffn.experts for layer in scene.card.stack if isinstance(layer.ffn, MoeFfn)]
+    divided = [spec for spec in specs if spec.ep > 1]
+    if not sizes or not divided:
+        return None
+    tokens = [[1.0 + (7 * e + layer) % 5 for e in range(n)] for layer, n in enumerate(sizes)]
+    maps = []
+    for spec in divided:
+        held = [n // spec.ep for n in sizes]
+        ranks = [[list(range(r * k, r * k + k)) for r in range(spec.ep)] for k in held]
+        full = [
+            spec.ep * max(sum(own[e] for e in rank) for rank in layer) / sum(own)
+            for layer, own in zip(ranks, tokens, strict=True)
+        ]
+        mean = sum(full) / len(full)
+        maps.append(
+            {
+                "replica": spec.id,
+                "ep": spec.ep,
+                "redundant": 0,
+                "slots_per_rank": held[0],
+                "placement": "map",
+                "hottest": mean,
+                "in_order": mean,
+                "bound": 1.0,
+                "map": ranks,
+            }
+        )
+    return {"loads": "loads.csv", "tokens": tokens, "replicas": maps}
 
 
 def problem(scene: Scene) -> dict[str, Any]:

@@ -67,6 +67,8 @@ def renamed(d: dict[str, Any]) -> None:
     for route in d["routing"]:
         for end in ("replica", "prefill", "decode"):
             route[end] = route[end] and f"group {route[end]}"
+    for entry in (d["experts"] or {"replicas": []})["replicas"]:
+        entry["replica"] = f"group {entry['replica']}"
     for chain in d["chains"]:
         for hop in chain["hops"]:
             hop["replica"] = f"group {hop['replica']}"

@@ -17,7 +17,7 @@ ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 def designs(*shapes: tuple[int, ...]) -> Designs:
     """Designs from (tp, pp, attn_dp, moe_tp, ep); the last three default to 1, tp, 1."""
     full = [(tp, pp, *(rest or (1, tp, 1))) for tp, pp, *rest in shapes]
-    return Designs(*np.array(full, dtype=np.int64).T)
+    return Designs.plain(*np.array(full, dtype=np.int64).T)
 
 
 def changed(card: ModelCard, update: dict[str, object]) -> ModelCard:

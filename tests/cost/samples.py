@@ -59,7 +59,7 @@ KINDS = {
 
 def designs(*rows: tuple[int, int, int, int, int]) -> Designs:
     """From (tp, pp, attn_dp, moe_tp, ep) rows."""
-    return Designs(*np.array(rows, dtype=np.int64).T)
+    return Designs.plain(*np.array(rows, dtype=np.int64).T)
 
 
 def tensor_parallel(*degrees: int) -> Designs:

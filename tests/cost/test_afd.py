@@ -38,7 +38,7 @@ def both(line: str, model: str, *layouts: Layout, **more: object) -> tuple[AfdMo
 def plain(line: str, model: str, tp: int, dp: int, moe_tp: int, ep: int) -> tuple[CostModel, Designs]:
     card, _ = catalog.find(model)
     made = CostModel(card, from_gpus(line).classes[0], "vllm", precisions(card))
-    return made, Designs(*(np.array([x], dtype=np.int64) for x in (tp, 1, dp, moe_tp, ep)))
+    return made, Designs.plain(*(np.array([x], dtype=np.int64) for x in (tp, 1, dp, moe_tp, ep)))
 
 
 def load(sequences: float, context: float) -> Load:
@@ -217,7 +217,7 @@ def test_watts_lie_between_idle_and_full_of_both_devices():
 
 def test_the_band_is_that_of_the_less_known_class_and_wider():
     m, d = both("8xh20,8xh100", "deepseek-v3", Layout("h20", "h100-sxm", 1, 8, 1, 8))
-    one = Designs(*(np.ones(1, dtype=np.int64) for _ in range(5)))
+    one = Designs.plain(*(np.ones(1, dtype=np.int64) for _ in range(5)))
     each = [x.sigmas(one) for x in m.attention_of.values()]
 
     assert m.sigmas(d) == pytest.approx(np.hypot(np.maximum(*each), WIDE))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from model_zoo.schema import MoeFfn
-from planner.cost import experts
 from planner.cost.efficiency.reading import Chip, Fit
 from planner.cost.experts import RankWork, distinct_experts, expert_work, fullest_share, rank_s
+from planner.cost.popularity import Popularity
 from tests.cost.samples import designs
 
 
@@ -43,30 +43,30 @@ def test_a_token_takes_its_experts_and_many_take_all():
 
 
 @pytest.mark.parametrize(("ep", "tokens"), [(4, 64), (8, 32), (8, 512), (32, 256)])
-def test_the_fullest_rank_agrees_with_drawing_pairs(ep, tokens, monkeypatch):
+def test_the_fullest_rank_agrees_with_drawing_pairs(ep, tokens):
     """Experts equally popular: the closed form is a bound on the mean of the maximum, at most a quarter above
     it."""
-    monkeypatch.setattr(experts, "POPULARITY_SPREAD", 0.0)
     rng = np.random.default_rng(4)
     per_rank = 128 // ep
     fullest = []
     for _ in range(60):
         chosen = np.concatenate([rng.choice(128, 8, replace=False) for _ in range(tokens)])
         fullest.append(np.bincount(chosen // per_rank, minlength=ep).max() / (tokens * 8 / ep))
-    share = fullest_share(128, 8, np.array([float(tokens)]), np.array([ep]))[0]
+    share = fullest_share(128, 8, np.array([float(tokens)]), np.array([ep]), np.ones(1))[0]
 
     assert np.mean(fullest) <= share <= 1.25 * np.mean(fullest)
 
 
 def test_popular_experts_fill_a_rank_further():
     """With 8 ranks of 16 experts the fullest gets about 1.3 times the mean even of very many tokens."""
-    share = fullest_share(128, 8, np.array([1e6]), np.array([8]))[0]
+    hottest = Popularity().of(128, designs((1, 1, 8, 1, 8)))
+    share = fullest_share(128, 8, np.array([1e6]), np.array([8]), hottest)[0]
 
     assert share == pytest.approx(1 + np.sqrt(2 * np.log(8) * 0.6**2 * 7 / 128), rel=1e-3)
 
 
 def test_no_rank_gets_more_than_all_pairs():
-    share = fullest_share(8, 2, np.array([1.0]), np.array([8]))[0]
+    share = fullest_share(8, 2, np.array([1.0]), np.array([8]), np.array([2.0]))[0]
 
     assert share <= 8 / 2  # of one token's two pairs at most one falls on a rank with a single expert
 

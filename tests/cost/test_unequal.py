@@ -21,7 +21,7 @@ def alike(name: str, layers: int, tp: int, pp: int) -> Staging:
 
 
 def one(tp: int, pp: int) -> Designs:
-    return Designs(*(np.array([x], dtype=np.int64) for x in (tp, pp, 1, tp, 1)))
+    return Designs.plain(*(np.array([x], dtype=np.int64) for x in (tp, pp, 1, tp, 1)))
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-70b", "gpt-oss-120b", "deepseek-v3"])
