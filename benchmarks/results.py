@@ -29,6 +29,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
         "Experts: balance and traffic together",
         ["benchmarks.peers", "--markdown", "--objective", "combined", "BALANCED"],
     ),
+    "wide": ("What balancing experts is worth to a decoding replica", ["benchmarks.wide_experts"]),
     "scale": ("Layers on hundreds of nodes, and a node that leaves", ["benchmarks.placement_scale"]),
     "chains": ("Plans of chains against their replay", ["benchmarks.chain_replay", "--only", "plans"]),
     "unequal": ("What unequal GPUs serve together", ["benchmarks.unequal"]),

@@ -20,7 +20,14 @@ from planner.cost.precision import precisions
 from planner.cost.reserve import ENGINES
 from planner.cost.shape import Designs, Precisions
 from planner.device_rules import CACHE, DEVICES, WEIGHTS
-from planner.engine_rules import supports, supports_cache, valid_designs, why_invalid, why_unsupported
+from planner.engine_rules import (
+    redundancies,
+    supports,
+    supports_cache,
+    valid_designs,
+    why_invalid,
+    why_unsupported,
+)
 from planner.errors import InputError, MeshwrightError
 
 RUNS = Path(__file__).resolve().parents[2] / "shared" / "data" / "silicon_train.csv.gz"
@@ -196,6 +203,24 @@ def test_wide_expert_parallelism_fills_a_rack_with_redundant_experts():
 
     assert even.ep.max() == 64
     assert filled.ep.max() == 72
+    assert not even.redundant.any()
+    assert ((256 + filled.redundant) % filled.ep == 0).all()
+
+
+def test_copies_of_experts_are_offered_by_rank_up_to_half_of_them():
+    card = model("deepseek-v3")
+
+    assert redundancies(card, 1, 32) == [0, 32, 64]
+    assert redundancies(card, 1, 128) == [0, 128]
+    assert redundancies(card, 1, 72) == [32, 104]
+    assert redundancies(card, 2, 32) == [0]  # experts cut in two are not balanced
+    assert redundancies(card, 1, 32, balanced=False) == [0]
+    assert redundancies(card, 1, 72, balanced=False) == []
+    assert redundancies(card, 1, 1) == [0]
+
+
+def test_no_balancer_moves_mxfp4_experts():
+    assert not valid_designs(model("gpt-oss-120b"), "vllm", 8, 8, redundant=True).redundant.any()
 
 
 def test_a_model_that_nothing_divides_still_runs_on_one_gpu():
