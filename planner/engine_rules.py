@@ -46,8 +46,9 @@ DeepSeek's 256 over 72 ranks: 288 slots, exactly 1/8 more."""
 MOST_COPIES = 1 / 2
 """Redundant experts offered for balance, as a share of the experts."""
 
-COPIES_A_RANK = 2
-"""And on each rank, beyond what fills it up."""
+COPIES_A_RANK = 1
+"""And on each rank, beyond what fills it up: then no replica need carry more than a rank's fair part, however
+skewed the loads, as sum(e) ceil(w[e] * ep / sum(w)) <= experts + ep."""
 
 BALANCED = {"bf16", "fp8", "fp8_block", "nvfp4"}
 """Precisions of experts that engines' balancers move: vLLM's refuses mxfp4, and says nothing of int4."""
