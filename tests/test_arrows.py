@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.calibration.outlook": PROBING,
     "planner.calibration.probe": PROBING,
     "planner.fits": RULES,
+    "planner.fit_grid": {*RULES, "planner.fits"},
     "planner.candidates": CANDIDATES,
     "planner.problems": PROBLEMS,
     "planner.plans": {*PROBLEMS, "planner.plans"},  # `assemble` and its parts

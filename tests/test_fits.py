@@ -12,6 +12,7 @@ from model_zoo import catalog
 from planner.cli.app import run
 from planner.cli.fit import shown
 from planner.errors import InputError
+from planner.fit_grid import grid
 from planner.fits import Ask, Fit, Row, fit, infeasible, layout
 
 
@@ -205,3 +206,58 @@ def test_json_of_what_does_not_fit_is_the_error(capsys: pytest.CaptureFixture[st
 def test_bad_input_exits_2(args: list[str], capsys: pytest.CaptureFixture[str]):
     assert run(["fit", *args]) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+# Contexts x users
+
+
+def test_a_cell_fits_exactly_where_the_row_has_the_users():
+    """Cells of Llama 70B on 4 H100 against the table's own count of users."""
+    where = from_gpus("4xH100")
+    card = catalog.find("llama-3.1-70b")[0]
+    for context in (2048, 8192, 32768):
+        ask = Ask(card, context)
+        found = fit(ask, where)
+        cells = grid(ask, where.classes[0], found.classes[0])
+        row = next(r for r in cells.cells if r[0].context == context)
+        replica = next(r for r in found.classes[0].rows if layout(r) == layout(cells.replica))
+        for cell in row:
+            assert (cell.tpot_s is not None) == (cell.users <= replica.concurrency)
+            assert (cell.missing_bytes > 0) == (cell.limit == "memory") == (cell.tpot_s is None)
+
+
+def test_time_never_falls_with_context_or_users():
+    where = from_gpus("8xH100")
+    ask = Ask(catalog.find("qwen3-32b")[0])
+    cells = grid(ask, where.classes[0], fit(ask, where).classes[0]).cells
+    for lines in (cells, tuple(zip(*cells, strict=True))):
+        for line in lines:
+            times = [c.tpot_s for c in line if c.tpot_s is not None]
+            assert times == sorted(times)
+            fits = [c.tpot_s is not None for c in line]
+            assert fits == sorted(fits, reverse=True)
+
+
+def test_one_user_waits_for_weights_and_many_long_ones_for_their_cache():
+    where = from_gpus("2xH200")
+    ask = Ask(catalog.find("llama-3.1-70b")[0])
+    cells = grid(ask, where.classes[0], fit(ask, where).classes[0]).cells
+    by_size = {(c.context, c.users): c.limit for row in cells for c in row}
+
+    assert by_size[2048, 1] == "weights"
+    assert by_size[32768, 4] == "weights"
+    assert by_size[2048, 256] == "memory"
+
+
+def test_most_users_fill_all_nodes_and_most_context_is_one_users(capsys: pytest.CaptureFixture[str]):
+    asked = ["fit", "--gpus", "8xH100", "--model", "llama-3.1-8b", "--max-users", "--max-context", "--json"]
+    assert run(asked) == 0
+    answer = json.loads(capsys.readouterr().out)
+
+    assert answer["max_context"]["value"] == 131072
+    assert answer["max_context"]["limit"] == "the model"
+    most = answer["max_users"]
+    found = fit(Ask(catalog.find("llama-3.1-8b")[0]), from_gpus("8xH100"))
+    for row in found.classes[0].rows:
+        assert most["value"] >= (8 // row.gpus) * row.concurrency
+    assert most["value"] == max((8 // row.gpus) * row.concurrency for row in found.classes[0].rows)

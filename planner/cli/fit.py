@@ -12,7 +12,9 @@ from planner.cli import options as o
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from planner.fits import ClassFit, Fit, Row
+    from cluster_configs.schema import ResolvedCluster
+    from planner.fit_grid import Cell, Grid, Most
+    from planner.fits import Ask, ClassFit, Fit, Row
 
 SHOWN = 14
 """Rows of one class in a terminal: `--json` has all."""
@@ -29,6 +31,11 @@ ContextOpt = Annotated[
     int | None, typer.Option("--isl", metavar="N", help="Tokens of context of one user. [default: 8192]")
 ]
 
+MaxContextOpt = Annotated[bool, typer.Option("--max-context", help="Only: the longest context of one user.")]
+MaxUsersOpt = Annotated[
+    bool, typer.Option("--max-users", help="Only: the most users of that context at once.")
+]
+
 
 def fit(
     *,
@@ -39,14 +46,18 @@ def fit(
     engine: o.EngineOpt = "any",
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
+    max_context: MaxContextOpt = False,
+    max_users: MaxUsersOpt = False,
     json: o.JsonOpt = False,
 ) -> None:
-    """Does MODEL fit? Memory per GPU, longest context and most users, for each parallelism.
+    """Does MODEL fit? Memory per GPU, longest context and most users, for each parallelism; and what limits
+    contexts x users.
 
     \b
     Examples:
       meshwright fit --gpus 2xH100 --model llama-3.1-70b
       meshwright fit cluster.yaml --model deepseek-v3 --isl 32768 --kv-precision fp8
+      meshwright fit --gpus 8xL40S --model qwen3-32b --isl 16384 --max-users
 
     Exit codes: 0 something fits, 2 bad input, 3 nothing fits.
     """
@@ -62,33 +73,90 @@ def fit(
     card, warnings = catalog.find(model)
     for line in (*where.warnings, *warnings):
         note(f"note: {line}")
-    found = fits.fit(fits.Ask(card, isl, precision, kv_precision, engine), where)
-    show(found, as_json=json)
+    ask = fits.Ask(card, isl, precision, kv_precision, engine)
+    found = fits.fit(ask, where)
+    if found.fits and (max_context or max_users):
+        from planner.fit_grid import most_context, most_users
+
+        asked = {"max_context": max_context, "max_users": max_users}
+        both = {"max_context": most_context(ask, found), "max_users": most_users(found, where)}
+        direct({name: both[name] for name, wanted in asked.items() if wanted}, found.context, as_json=json)
+        return
+    show(ask, found, where, as_json=json)
     if not found.fits:
         raise fits.infeasible(found, where.name)
 
 
-def show(found: Fit, as_json: bool) -> None:
-    """Print the answer: as JSON and nothing else, or for a reader."""
-    from planner.cli.output import stdout
-
-    if as_json:
-        if found.fits:
-            typer.echo(as_document(found))
-        return
-    console = stdout()
-    console.print(headline(found))
-    for part in found.classes:
-        console.print()
-        console.print(table(part, found.context))
-
-
-def as_document(found: Fit) -> str:
-    """The answer with all rows as JSON."""
+def direct(answers: dict[str, Most], context: int, as_json: bool) -> None:
+    """Only the most of what was asked for: a line each, the number first."""
     import json
     from dataclasses import asdict
 
-    return json.dumps({"fits": found.fits, **asdict(found)}, indent=1)
+    if as_json:
+        typer.echo(json.dumps({name: asdict(most) for name, most in answers.items()}, indent=1))
+        return
+    for name, most in answers.items():
+        what = "tokens of one user" if name == "max_context" else f"users of {context:,} tokens"
+        times = f"{most.count} x " if most.count > 1 else ""
+        typer.echo(f"{most.value:,} {what}: {times}{most.layout} on {most.device}, limited by {most.limit}")
+
+
+def show(ask: Ask, found: Fit, where: ResolvedCluster, as_json: bool) -> None:
+    """Print the answer: as JSON and nothing else, or for a reader."""
+    from planner.cli.output import stdout
+    from planner.fit_grid import grid
+
+    if as_json and not found.fits:
+        return
+    grids = [grid(ask, node, part) for node, part in zip(where.classes, found.classes, strict=True)]
+    if as_json:
+        typer.echo(as_document(found, grids))
+        return
+    console = stdout()
+    console.print(headline(found))
+    for part, cells_of in zip(found.classes, grids, strict=True):
+        console.print()
+        console.print(table(part, found.context))
+        if cells_of is not None:
+            console.print()
+            console.print(cell_table(cells_of, part))
+
+
+def as_document(found: Fit, grids: Sequence[Grid | None]) -> str:
+    """The answer with all rows and cells as JSON."""
+    import json
+    from dataclasses import asdict
+
+    cells = [None if g is None else asdict(g) for g in grids]
+    return json.dumps({"fits": found.fits, **asdict(found), "cells": cells}, indent=1)
+
+
+def cell_table(found: Grid, part: ClassFit) -> RenderableType:
+    """Contexts x users of one replica: time per output token, and what it waits for."""
+    from rich.table import Table
+
+    from planner.fits import layout
+
+    gpus = f"{found.replica.gpus} x {part.device}"
+    table = Table(
+        title=f"[bold]One replica, {layout(found.replica)}[/] ({gpus}): ms a token, and what it waits for",
+        title_justify="left",
+        box=None,
+    )
+    table.add_column("context", justify="right")
+    for cell in found.cells[0]:
+        table.add_column(f"{cell.users} user{'s' * (cell.users > 1)}", justify="right")
+    for row in found.cells:
+        table.add_row(f"{row[0].context:,}", *(_cell(cell) for cell in row))
+    table.caption = "decoding, all users at that context; `+x GB`: what is missing on each GPU"
+    table.caption_justify = "left"
+    return table
+
+
+def _cell(cell: Cell) -> str:
+    if cell.tpot_s is None:
+        return f"[dim]+{cell.missing_bytes / 1e9:,.1f} GB[/]"
+    return f"{1e3 * cell.tpot_s:,.3g} {cell.limit}"
 
 
 def headline(found: Fit) -> str:

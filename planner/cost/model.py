@@ -123,9 +123,19 @@ class CostModel:
         prefill_context: Floats | float,
     ) -> Floats:
         """The roofline: no step of this work can take less on this device, shape (n,)."""
+        return np.maximum(*self.peaks_s(designs, sequences, context, prefill_tokens, prefill_context))
+
+    def peaks_s(
+        self,
+        designs: Designs,
+        sequences: Floats | float,
+        context: Floats | float,
+        prefill_tokens: Floats | float,
+        prefill_context: Floats | float,
+    ) -> tuple[Floats, Floats]:
+        """Seconds of the step's FLOPs at peak, and of its bytes at full bandwidth, shape (n,) each."""
         args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
-        compute, memory = self._busy_s(designs, *args)
-        return np.maximum(compute, memory)
+        return self._busy_s(designs, *args)
 
     def watts(
         self,
