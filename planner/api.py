@@ -19,6 +19,7 @@ from planner.errors import Infeasible, InputError, MeshwrightError
 from planner.explain import shortage
 from planner.explain.alternatives import alternatives
 from planner.explain.beyond import beyond
+from planner.explain.contexts import other_contexts
 from planner.explain.prices import prices
 from planner.inputs.workload import Workload
 from planner.plans import schema
@@ -155,7 +156,8 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
     extras: dict[str, Any] = {"warnings": asked.warnings}
     if found.solution.status != "interrupted":
         try:
-            extras["alternatives"] = alternatives(question, found, made, extra) + beyond(asked, found, extra)
+            extras["alternatives"] = alternatives(question, found, made, extra)
+            extras["alternatives"] += other_contexts(asked, found, extra) + beyond(asked, found, extra)
             extras["prices"] = prices(found, extra)
         except KeyboardInterrupt:
             found = interrupted(found)

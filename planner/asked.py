@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ class Asked:
     warnings: list[schema.PlanWarning]
     calibration: Calibration = field(default_factory=shipped)
     freedom: Freedom | None = None  # of stages in one replica; None: what engines start as they come
+    contexts: Sequence[int] = ()  # values of cp that are offered; empty: by the length of prompts
 
 
 def read(

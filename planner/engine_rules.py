@@ -15,6 +15,7 @@ README. A reason is one plain clause; None means that the engine starts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 
@@ -69,14 +70,15 @@ def why_invalid(
     moe_tp: int = 1,
     ep: int = 1,
     used: Precisions | None = None,
+    cp: int = 1,
 ) -> str | None:
     """Why `engine` refuses the design, or None. `used`: precisions, default the checkpoint's."""
-    if min(tp, pp, attn_dp, moe_tp, ep) < 1:
-        return "tp, pp, attn_dp, moe_tp and ep are at least 1"
+    if min(tp, pp, attn_dp, moe_tp, ep, cp) < 1:
+        return "tp, pp, attn_dp, moe_tp, ep and cp are at least 1"
     return (
         why_not_depth(card, pp)
         or why_not_tp(card, engine, tp, used)
-        or why_not_together(card, engine, tp, attn_dp, moe_tp, ep)
+        or why_not_together(card, engine, tp, attn_dp, moe_tp, ep, cp)
         or why_not_moe(card, moe_tp, ep, used)
     )
 
@@ -100,23 +102,38 @@ def why_not_tp(card: ModelCard, engine: str, tp: int, used: Precisions | None = 
     return None
 
 
-def why_not_together(card: ModelCard, engine: str, tp: int, attn_dp: int, moe_tp: int, ep: int) -> str | None:
+def why_not_together(
+    card: ModelCard, engine: str, tp: int, attn_dp: int, moe_tp: int, ep: int, cp: int = 1
+) -> str | None:
     """How attention's and the experts' parallelism must agree in one stage."""
-    ranks = tp * attn_dp
+    ranks = tp * attn_dp * cp
+    if cp > 1 and (reason := _why_not_context(card, engine, attn_dp)):
+        return reason
     if not _has_experts(card):
         if attn_dp > 1:
             return "attention dp is for MoE models: run more replicas"
-        return None if ep == 1 and moe_tp in (1, tp) else "a dense model has no experts to divide"
+        return None if ep == 1 and moe_tp in (1, tp, ranks) else "a dense model has no experts to divide"
     if known_engine(engine) == "llama.cpp":
         whole = (attn_dp, moe_tp, ep) == (1, 1, 1)
         return None if whole else "llama.cpp divides neither experts nor attention dp"
     if ranks != moe_tp * ep:
-        return f"tp x attn_dp = {ranks} GPUs of a stage, but moe_tp x ep = {moe_tp * ep}"
+        return f"tp x attn_dp x cp = {ranks} GPUs of a stage, but moe_tp x ep = {moe_tp * ep}"
     if engine == "vllm" and ep not in (1, ranks):
         return f"vLLM's expert parallelism is a switch: ep is 1 or {ranks}"
     if engine == "trtllm" and attn_dp > 1 and tp > 1:
         return "TensorRT-LLM's attention dp takes all ranks: tp must be 1"
     return None
+
+
+def _why_not_context(card: ModelCard, engine: str, attn_dp: int) -> str | None:
+    """Context parallelism as vLLM has it: prefill and decode divided alike, so that every rank keeps 1/cp of
+    each cache. SGLang divides prompts only and keeps whole caches; TensorRT-LLM's serves few models."""
+    if engine != "vllm":
+        return "context parallelism is offered for vLLM only"
+    if attn_dp > 1:
+        return "context parallelism beside attention dp is not offered"
+    kept = all(isinstance(mixer, Attention | Mla) for mixer in card.mixers.values())
+    return None if kept else "recurrent layers cannot be divided by context"
 
 
 def why_not_moe(card: ModelCard, moe_tp: int, ep: int, used: Precisions | None = None) -> str | None:
@@ -200,34 +217,38 @@ def valid_designs(
     max_tp: int | None = None,
     used: Precisions | None = None,
     redundant: bool = False,
+    contexts: Sequence[int] = (1,),
 ) -> Designs:
     """All designs that `engine` starts with stages of STAGE_GPUS and DEPTHS, at most `max_gpus` in a replica.
 
     `max_tp`: GPUs of the scale-up domain that tp must stay in (default `max_gpus_per_stage`). `redundant`:
-    with copies of experts, too. In order of GPUs. Dense models: moe_tp = tp, ep = 1.
+    with copies of experts, too. `contexts`: values of cp. In order of GPUs. Dense models: ep = 1.
     """
     moe = _has_experts(card)
     tps = [t for t in STAGE_GPUS if t <= min(max_tp or max_gpus_per_stage, max_gpus)]
     tps = [t for t in tps if why_not_tp(card, engine, t, used) is None]
     widest = min(max_gpus_per_stage, max_gpus)
-    ranks = [g for g in STAGE_GPUS if g <= widest] if moe and engine != "llama.cpp" else tps
+    several = moe or max(contexts) > 1
+    ranks = [g for g in STAGE_GPUS if g <= widest] if several and engine != "llama.cpp" else tps
     balanced = redundant and (used or precisions(card)).experts in BALANCED
     stages = [
-        (tp, gpus // tp, gpus // ep, ep, copies)
-        for gpus, tp in product(ranks, tps)
-        for ep in (_divisors(gpus) if moe else [1])
-        if gpus % tp == 0 and why_not_together(card, engine, tp, gpus // tp, gpus // ep, ep) is None
-        for copies in redundancies(card, gpus // ep, ep, balanced)
+        (tp, groups // cp, moe_tp, ep, copies, cp)
+        for gpus, tp, cp in product(ranks, tps, contexts)
+        if gpus % (tp * cp) == 0
+        for groups in [gpus // tp]
+        for moe_tp, ep in ([(gpus // n, n) for n in _divisors(gpus)] if moe else [(tp * cp, 1)])
+        if why_not_together(card, engine, tp, groups // cp, moe_tp, ep, cp) is None
+        for copies in redundancies(card, moe_tp, ep, balanced)
     ]
     fine = {key: why_not_moe(card, *key, used) is None for key in {stage[2:4] for stage in stages}}
     depths = [pp for pp in DEPTHS if why_not_depth(card, pp) is None]
     found = [
         (stage[0], pp, *stage[1:])
         for stage, pp in product(stages, depths)
-        if fine[stage[2:4]] and stage[0] * stage[1] * pp <= max_gpus
+        if fine[stage[2:4]] and stage[0] * stage[1] * stage[5] * pp <= max_gpus
     ]
-    found.sort(key=lambda design: (design[0] * design[1] * design[2], design))
-    return Designs(*np.array(found, dtype=np.int64).reshape(-1, 6).T)
+    found.sort(key=lambda design: (design[0] * design[1] * design[2] * design[6], design))
+    return Designs(*np.array(found, dtype=np.int64).reshape(-1, 7).T)
 
 
 def redundancies(card: ModelCard, moe_tp: int, ep: int, balanced: bool = True) -> list[int]:

@@ -70,6 +70,7 @@ def _generate(asked: Asked) -> tuple[Pool, Question]:
         watts_limited=o.budget.watts is not None,
         calibration=asked.calibration,
         freedom=asked.freedom,
+        contexts=asked.contexts,
     )
     pool = generate(asked.cluster.classes, ask, links=asked.cluster.links)
     mix = Mix.of(w)

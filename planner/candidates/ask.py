@@ -22,6 +22,9 @@ from planner.inputs.workload import Workload
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """What `any` tries on each class, the last only where none of the others serves device and precision."""
 
+CONTEXTS, LONG = (1, 2, 4, 8, 16), 32_768
+"""Values of cp that are offered where prompts are so long, in tokens."""
+
 RESERVING = ("trtllm",)
 """Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no
 evict)."""
@@ -58,6 +61,7 @@ class Ask:
     watts_limited: bool = False  # a budget in watts
     calibration: Calibration | None = None  # None: the shipped one
     freedom: Freedom | None = None  # None: what the engine starts as it comes
+    contexts: Sequence[int] = ()  # values of cp; empty: by the length of prompts
 
     def may(self, engine: str) -> Freedom | None:
         """What the stages of one replica may differ in; None: nothing."""
@@ -69,6 +73,11 @@ class Ask:
         budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
         memory = model.memory(designs, budget, max(mix.context, 1.0))
         return Setup(model, designs, memory, mix, self.promise, budget, engine in RESERVING, self.risk_z)
+
+    @property
+    def context_groups(self) -> Sequence[int]:
+        """Values of cp that are offered."""
+        return self.contexts or (CONTEXTS if self.workload.longest >= LONG else (1,))
 
     @property
     def moe(self) -> bool:

@@ -16,7 +16,7 @@ Role = Literal["mixed", "prefill", "decode"]
 
 @dataclass(frozen=True)
 class Design:
-    """One replica's layout: tp * attn_dp = moe_tp * ep = GPUs of a stage; pp stages.
+    """One replica's layout: tp * attn_dp * cp = moe_tp * ep = GPUs of a stage; pp stages.
 
     `stages`: where they differ in class, tp or layers; then `tp` is the first one's. `redundant`: copies of
     experts in a layer.
@@ -29,10 +29,11 @@ class Design:
     ep: int = 1
     stages: Staging = ()
     redundant: int = 0
+    cp: int = 1
 
     @property
     def gpus(self) -> int:
-        return sum(s.tp for s in self.stages) or self.tp * self.attn_dp * self.pp
+        return sum(s.tp for s in self.stages) or self.tp * self.attn_dp * self.cp * self.pp
 
     @property
     def layout(self) -> Layout | None:
@@ -54,6 +55,7 @@ class Design:
             ("tp", self.tp),
             ("pp", self.pp),
             ("dp", self.attn_dp),
+            ("cp", self.cp),
             ("moe_tp", self.moe_tp),
             ("ep", self.ep),
         ]

@@ -11,6 +11,8 @@ of that design, `points`); for several buckets, watts and latency a grid below i
 workload's mix and for
 each bucket alone.
 
+Where a bucket's prompts are long: with context parallelism (cp), too.
+
 Where several classes reach each other, beside these: mixed replicas whose stages stand on two or three of
 them, as the engine allows (`ask.STOCK`), the most promising of all (`unequal.py`).
 """
@@ -141,7 +143,8 @@ def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:
 def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | None:
     """The designs of one engine on one class, with their memory; None where the engine accepts none."""
     most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
-    designs = valid_designs(ask.card, engine, most, most, node.scale_up_gpus, ask.precisions, True)
+    own = (ask.card, engine, most, most, node.scale_up_gpus, ask.precisions, True)
+    designs = valid_designs(*own, ask.context_groups)
     offered = usual_sizes(designs.gpus, node.gpus_per_node) & stands(designs, node)
     designs = designs.take(np.flatnonzero(offered))
     if len(designs) == 0:

@@ -108,10 +108,10 @@ class Offer:
     def _candidate(self, i: int) -> Candidate:
         d, gpus = self.designs, int(self.designs.gpus[i])
         stages = self.setup.model.stagings[d.which[i]] if isinstance(d, StagedDesigns) else ()
-        tp, pp, attn_dp, moe_tp, ep, copies = (
-            int(x[i]) for x in (d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep, d.redundant)
+        tp, pp, attn_dp, moe_tp, ep, copies, cp = (
+            int(x[i]) for x in (d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep, d.redundant, d.cp)
         )
-        design = Design(tp, pp, attn_dp, moe_tp, ep, stages, copies)
+        design = Design(tp, pp, attn_dp, moe_tp, ep, stages, copies, cp)
         where = self.node.id if self.node is not None else _blocks(stages)
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
         sequences = float(self.points.sequences[i])

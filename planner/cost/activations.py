@@ -32,7 +32,8 @@ def activation_bytes(
     stage."""
     widths = [_layer_width(layer, card.hidden, designs, tokens) for layer in stages.kinds]
     width = stages.exists * 2 * card.hidden + stages.widest(np.stack(widths, axis=1))
-    return np.asarray(np.maximum(ACTIVATION_BYTES * tokens * width, stages.last * sampling_bytes))
+    own = ACTIVATION_BYTES * tokens / designs.cp[:, None]
+    return np.asarray(np.maximum(own * width, stages.last * sampling_bytes))
 
 
 def sampling_bytes(card: ModelCard, engine: str, sequences: int) -> float:
@@ -65,5 +66,5 @@ def _width(gemms: Sequence[Gemm], shards: Ints) -> Floats:
 def _routed_tokens(designs: Designs, tokens: int) -> Floats:
     """Tokens that one rank's experts see in a step when they come from all attention-dp ranks evenly, shape
     (n,)."""
-    gathered = tokens * np.maximum(1.0, designs.attn_dp / designs.ep)
+    gathered = tokens * np.maximum(1.0, designs.groups / designs.ep)
     return np.asarray(np.minimum(gathered, max(tokens, FUSED_MOE_TOKENS)))

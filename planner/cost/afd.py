@@ -131,7 +131,7 @@ def designs_of(layouts: Sequence[Layout]) -> StagedDesigns:
     names = ("tp", "attn_dp", "moe_tp", "ep", "gpus")
     tp, dp, moe_tp, ep, gpus = (np.array([getattr(x, n) for x in layouts], dtype=np.int64) for n in names)
     one, index = np.ones_like(tp), np.arange(len(tp), dtype=np.int64)
-    return StagedDesigns(tp, one, dp, moe_tp, ep, 0 * one, index, gpus)
+    return StagedDesigns(tp, one, dp, moe_tp, ep, 0 * one, one, index, gpus)
 
 
 @dataclass(frozen=True)

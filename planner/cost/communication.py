@@ -59,6 +59,16 @@ class Links:
         far = self._network_s(copies * tokens * token_bytes, nodes)
         return np.where((gpus > 1) & (tokens > 0), near + np.where(nodes > 1, far, 0.0), 0.0)
 
+    def ring_s(self, message_bytes: Floats, tp: Ints, cp: Ints) -> Floats:
+        """`message_bytes`, a part from each of cp groups of tp ranks, past all of them: cp - 1 rounds, each
+        rank sending to its like in the next group; across NICs where the groups leave the domain."""
+        row = self.flat["hop"]
+        moved = message_bytes * (cp - 1) / cp
+        near = 1e-6 * row["t0_us"] * (cp - 1) + moved / (row["share"] * self.intra)
+        nodes = np.ceil(tp * cp / self.domain)
+        far = (cp - 1) * self._network_s(moved / np.maximum(cp - 1, 1), np.full(len(cp), 2.0))
+        return np.where((cp > 1) & (message_bytes > 0), np.where(nodes > 1, far, near), 0.0)
+
     def hop_s(self, message_bytes: Floats, replica_gpus: Ints) -> Floats:
         """From one pipeline stage to the next: over the scale-up links if the whole replica is in one
         domain."""

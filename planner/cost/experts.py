@@ -56,7 +56,7 @@ def distinct_experts(experts: int | Ints, top_k: int, tokens: Floats, spread: fl
     >>> distinct_experts(4, 1, np.array([0.0, 1.0, 2.0]), spread=1.0).round(2)
     array([0. , 1. , 1.6])
     """
-    if np.max(top_k / experts) >= 1:
+    if np.max(top_k / experts, initial=0.0) >= 1:
         return np.where(tokens > 0, np.asarray(experts, dtype=np.float64), 0.0)
     untouched = np.log1p(-top_k / experts)
     if spread == 0:
@@ -93,8 +93,8 @@ def expert_work(
 ) -> RankWork:
     """Of the fullest ep rank; a copy of an expert is met as an expert of its own.
 
-    Under attention dp tokens are sent to their ranks, so a rank permutes only what it gets; otherwise every
-    rank sees all tokens.
+    Where groups of ranks have tokens of their own, these are sent to their ranks, so a rank permutes only
+    what it gets; otherwise every rank sees all tokens.
     """
     width, ep = ffn.latent or hidden, designs.ep
     full = fullest_share(ffn.experts, ffn.top_k, tokens, ep, popularity.of(ffn.experts, designs))
@@ -102,7 +102,7 @@ def expert_work(
     slots = ffn.experts + designs.redundant
     held = slots / ep
     touched = np.minimum(distinct_experts(slots, ffn.top_k, tokens) / ep * full, pairs)
-    passing = np.where(designs.attn_dp > 1, np.minimum(1.0, ffn.top_k / ep) + ffn.top_k / ep, 1.0 + ffn.top_k)
+    passing = np.where(designs.groups > 1, np.minimum(1.0, ffn.top_k / ep) + ffn.top_k / ep, 1.0 + ffn.top_k)
     inner = ffn.inner / designs.moe_tp
     cells = ffn.matrices * width * inner
     return RankWork(

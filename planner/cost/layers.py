@@ -1,8 +1,7 @@
 """Seconds of one layer of a model on one server, by part: GEMMs, attention, experts, glue and messages.
 
 A layer is a mixer (attention or a recurrent kind) and an FFN. tp divides the heads and dense matrices of a
-server; experts are divided over the ranks of all attention-dp servers of a stage (moe_tp * ep of them). All
-shapes (n,).
+server; experts are divided over the ranks of all groups of a stage (moe_tp * ep of them). All shapes (n,).
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
+from model_zoo.derive import expert_gemms, ffn_gemms, kv_elements_per_token, kv_shards, mixer_gemms
 from model_zoo.matrices import v_dim
-from model_zoo.schema import Attention, DenseFfn, Gemm, Layer, Mla, ModelCard, MoeFfn
+from model_zoo.schema import KV_BYTES, Attention, DenseFfn, Gemm, Layer, Mla, ModelCard, MoeFfn
 from planner.cost import attention
 from planner.cost.attention import Load, Recurrent
 from planner.cost.communication import Links
@@ -64,7 +63,20 @@ class Layers:
             t = t + self._recurrent_s(mixer, load, tp)
         message = ACTIVATION_BYTES * rows * self.card.hidden
         t = t + glue_s(self.glue, self.chip, 4 * message, MIXER_KERNELS)
+        if (designs.cp > 1).any() and isinstance(mixer, Attention | Mla):
+            t = t + np.where(designs.cp > 1, self._context_s(mixer, load, designs), 0.0)
         return t + self.links.all_reduce_s(message, tp)
+
+    def _context_s(self, mixer: Attention | Mla, load: Load, designs: Designs) -> Floats:
+        """Seconds of messages between context-parallel groups: keys and values that prompt tokens attend to
+        pass all groups in a ring (Liu et al. 2023, Ring Attention), not hidden behind attention here; the
+        parts of decoding sequences' outputs are summed."""
+        each = KV_BYTES[self.used.kv] * kv_elements_per_token(mixer)
+        cached = np.where(load.tokens > 0, attention.entries(mixer, 2 * load.keys) * each, 0.0)
+        ring = self.links.ring_s(cached / np.minimum(designs.tp, kv_shards(mixer)), designs.tp, designs.cp)
+        width = mixer.kv_lora_rank if isinstance(mixer, Mla) else v_dim(mixer)
+        merged = ACTIVATION_BYTES * load.decoded * mixer.heads * width / designs.tp
+        return ring + 2 * self.links.ring_s(merged, designs.tp, designs.cp)
 
     def ffn_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
         """Seconds of the FFN with its messages: an all-reduce over tp, or tokens to their experts and
@@ -82,11 +94,11 @@ class Layers:
             return t + all_reduce
         precision, each = self._expert_weights(layer)
         fit = self.fits.fit("moe", precision)
-        tokens = rows * designs.attn_dp
+        tokens = rows * designs.groups
         t = t + experts_s(fit, self.chip, ffn, self.card.hidden, tokens, designs, each, self.popularity)
-        if (designs.attn_dp > 1).any():
+        if (designs.groups > 1).any():
             exchange = self._exchange_s(ffn, rows, designs)
-            return t + np.where(designs.attn_dp > 1, exchange, all_reduce)
+            return t + np.where(designs.groups > 1, exchange, all_reduce)
         return t + all_reduce
 
     def head_s(self, rows: Floats, designs: Designs) -> Floats:
@@ -122,7 +134,7 @@ class Layers:
             found += [(peak, attention.recurrent_prefill_work(mixer, load, designs.tp))]
         if isinstance(layer.ffn, MoeFfn):
             precision, each = self._expert_weights(layer)
-            tokens = load.rows * designs.attn_dp
+            tokens = load.rows * designs.groups
             work = expert_work(layer.ffn, self.card.hidden, tokens, designs, each, self.popularity)
             found += [(self._peak("moe", precision), Work(work.flops, work.weights, 0.0 * tokens))]
         return found
@@ -169,14 +181,14 @@ class Layers:
         return t + kernel_s(prefill, self.chip, work, load.tokens > 0)
 
     def _exchange_s(self, ffn: MoeFfn, rows: Floats, designs: Designs) -> Floats:
-        """Tokens of all attention-dp ranks to the experts and back: gathered by all, or sent where they go;
-        the faster.
+        """Tokens of all groups of ranks to the experts and back: gathered by all, or sent where they go; the
+        faster.
 
         Only whole experts (ep > 1) can be sent to.
         """
-        gpus = designs.tp * designs.attn_dp
+        gpus = designs.tp * designs.groups
         token_bytes = ACTIVATION_BYTES * self.card.hidden
-        gathered = 2 * self.links.all_gather_s(rows * designs.attn_dp * token_bytes, gpus)
+        gathered = 2 * self.links.all_gather_s(rows * designs.groups * token_bytes, gpus)
         mine = rows / designs.tp
         sent = self.links.exchange_s(
             mine, np.full(len(designs), token_bytes / 2), ffn.top_k, gpus, "dispatch"

@@ -199,7 +199,7 @@ def longest_context(card: ModelCard, designs: Designs, precisions: Precisions, b
 def _held(card: ModelCard, designs: Designs, used: Precisions, context: Floats, stages: Stages) -> Floats:
     """Bytes of cache of one sequence on one GPU of each stage; `context` of shape (n or 1, w): (n, w,
     stages)."""
-    by_kind = [_held_by_layer(layer, designs, used, context) for layer in stages.kinds]
+    by_kind = [_held_by_layer(layer, designs, used, context / designs.cp[:, None]) for layer in stages.kinds]
     return np.asarray(np.einsum("nsk,nwk->nws", stages.counts, np.stack(by_kind, axis=2)))
 
 

@@ -222,7 +222,7 @@ class CostModel:
 
     def sigmas(self, designs: Designs) -> Floats:
         """Standard deviations of the log of measured / predicted TTFT and TPOT by design, shape (2, n)."""
-        wide = (designs.attn_dp > 1) | (designs.gpus > self.node_class.scale_up_gpus)
+        wide = (designs.groups > 1) | (designs.gpus > self.node_class.scale_up_gpus)
         unseen = wide | (designs.redundant > 0)
         both = np.array([[self.sigma_ttft], [self.sigma_tpot]])
         return np.asarray(np.hypot(both, np.where(unseen, WIDE, 0.0)))
@@ -243,10 +243,11 @@ class CostModel:
         """Seconds of one round: every sequence gets a token, all prompt tokens their turn.
 
         k micro-batches share the work: pp of them, or as many as there are sequences. A round takes k times
-        the fullest stage, and never less than one micro-batch's way through all stages.
+        the fullest stage, and never less than one micro-batch's way through all stages. A rank sees the
+        prompt tokens and the cache of its context-parallel group, and all decoding sequences.
         """
         k = np.where(new > 0, designs.pp, np.clip(b, 1.0, designs.pp))
-        load = Load(b / k, ctx, new / k, keys, 1.0 + self.draft_tokens)
+        load = Load(b / k, ctx / designs.cp, new / (k * designs.cp), keys, 1.0 + self.draft_tokens)
         fullest, all_stages = self._stages_s(designs, load)
         hop = self._hops_s(designs, load)
         kernels = np.maximum(k * fullest, all_stages)
@@ -291,7 +292,7 @@ class CostModel:
 
         Weights count once although every micro-batch reads them: a bound, not an estimate.
         """
-        load = Load(b, ctx, new, keys, 1.0 + self.draft_tokens)
+        load = Load(b, ctx / designs.cp, new / designs.cp, keys, 1.0 + self.draft_tokens)
         none = np.zeros(len(designs))
         compute, memory = (self._over_stages(designs, x, none)[0] for x in self.at_peak_s(load, designs))
         return compute, memory

@@ -134,7 +134,7 @@ def reserve_bytes(
 
 def _buffers_bytes(designs: Designs) -> Floats:
     """Communication buffers per GPU, shape (n,)."""
-    wide = (designs.attn_dp > 1) & (designs.ep > 1)
+    wide = (designs.groups > 1) & (designs.ep > 1)
     return COLLECTIVES_BYTES * (designs.gpus > 1) + ALL_TO_ALL_BYTES * wide
 
 
@@ -143,7 +143,7 @@ def _sglang_share(device_memory_bytes: float, designs: Designs, tokens_per_step:
     token, 2 MiB a sequence of the largest decode graph and 1024 MiB x GPUs / 8; at least 10 GiB kept on
     devices above 60 GiB."""
     gib = device_memory_bytes / GIB
-    gpus = designs.tp * designs.attn_dp * designs.pp
+    gpus = designs.gpus
     small, large = (8, 8) if gib < 20 else (48, 160) if gib < 60 else (256, 512)
     graph = np.where(gpus < 4, small, large)
     kept = MIB * (512 + 1.5 * max(tokens_per_step, 2048) + 2 * graph + 1024 * gpus / 8)

@@ -1,8 +1,9 @@
 """What is priced: replica designs as arrays, and what a step of one takes as five numbers.
 
-A **design** is (tp, pp, attn_dp, moe_tp, ep, redundant) on one node class with one engine and one set of
-precisions; tp * attn_dp = moe_tp * ep = GPUs of one stage, and a replica has tp * attn_dp * pp GPUs. Each of
-its ep ranks holds (experts + redundant) / ep experts of a layer, the `redundant` ones copies.
+A **design** is (tp, pp, attn_dp, moe_tp, ep, redundant, cp) on one node class with one engine and one set of
+precisions; tp * attn_dp * cp = moe_tp * ep = GPUs of one stage, and a replica has pp times as many. Each of
+its ep ranks holds (experts + redundant) / ep experts of a layer, the `redundant` ones copies. Context
+parallelism: the tokens of one prompt, and of every cache, are divided over cp groups of tp ranks.
 
 A **server** is one attention-dp rank of a replica with all its pipeline stages: it owns 1/attn_dp of the
 replica's
@@ -41,16 +42,22 @@ class Designs:
     moe_tp: Ints
     ep: Ints
     redundant: Ints
+    cp: Ints
 
     @classmethod
     def plain(cls, tp: Ints, pp: Ints, attn_dp: Ints, moe_tp: Ints, ep: Ints) -> Designs:
-        """Designs without copies of experts."""
-        return Designs(tp, pp, attn_dp, moe_tp, ep, np.zeros_like(tp))
+        """Designs without copies of experts and context parallelism."""
+        return Designs(tp, pp, attn_dp, moe_tp, ep, np.zeros_like(tp), np.ones_like(tp))
 
     @property
     def gpus(self) -> Ints:
         """GPUs of one replica."""
-        return self.tp * self.attn_dp * self.pp
+        return self.tp * self.groups * self.pp
+
+    @property
+    def groups(self) -> Ints:
+        """Groups of tp ranks in a stage, each with tokens of its own: attn_dp * cp."""
+        return self.attn_dp * self.cp
 
     def __len__(self) -> int:
         return len(self.tp)
@@ -59,7 +66,7 @@ class Designs:
         """The designs at `index` (repeats allowed)."""
         return Designs(
             *(self.tp[index], self.pp[index], self.attn_dp[index]),
-            *(self.moe_tp[index], self.ep[index], self.redundant[index]),
+            *(self.moe_tp[index], self.ep[index], self.redundant[index], self.cp[index]),
         )
 
 
@@ -112,7 +119,8 @@ def designs_of(stagings: Sequence[Staging]) -> StagedDesigns:
     tp = np.array([staging[0].tp for staging in stagings], dtype=np.int64)
     pp = np.array([len(staging) for staging in stagings], dtype=np.int64)
     sizes = np.array([sum(stage.tp for stage in staging) for staging in stagings], dtype=np.int64)
-    return StagedDesigns(tp, pp, one, tp, one, 0 * one, np.arange(len(stagings), dtype=np.int64), sizes)
+    which = np.arange(len(stagings), dtype=np.int64)
+    return StagedDesigns(tp, pp, one, tp, one, 0 * one, one, which, sizes)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ def designs_of(groups: Sequence[Staging]) -> StagedDesigns:
     """One design a group; tp is all its GPUs."""
     sizes = np.array([len(g) for g in groups], dtype=np.int64)
     one = np.ones_like(sizes)
-    return StagedDesigns(sizes, one, one, sizes, one, 0 * one, np.arange(len(groups), dtype=np.int64), sizes)
+    which = np.arange(len(groups), dtype=np.int64)
+    return StagedDesigns(sizes, one, one, sizes, one, 0 * one, one, which, sizes)
 
 
 class UnevenModel(SeveralClasses):

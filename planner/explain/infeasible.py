@@ -98,7 +98,7 @@ def _layout(s: Setup, k: int, node: str) -> str:
     d = s.designs
     if s.model.stagings:
         return stages_in_words(s.model.stagings[k])
-    sizes = {"tp": d.tp[k], "pp": d.pp[k], "dp": d.attn_dp[k], "ep": d.ep[k]}
+    sizes = {"tp": d.tp[k], "pp": d.pp[k], "dp": d.attn_dp[k], "cp": d.cp[k], "ep": d.ep[k]}
     return (" ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "tp1") + f" on {node}"
 
 

@@ -46,6 +46,11 @@ class Workload(Strict):
     prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0.0
     max_osl: Tokens | None = None
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompts."""
+        return max(b.isl for b in self.buckets)
+
     @model_validator(mode="before")
     @classmethod
     def _one_bucket(cls, data: Any) -> Any:

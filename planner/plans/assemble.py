@@ -112,13 +112,14 @@ def replica(
         attn_dp=d.attn_dp,
         moe_tp=d.moe_tp,
         ep=d.ep,
+        cp=d.cp,
         redundant_experts=d.redundant,
         stages=[
             schema.Stage(
                 device=nodes[stage.node_class].device.name,
                 node_class=stage.node_class,
                 nodes=[nodes[stage.node_class].nodes[k] for k in held[i]],
-                gpus=stage.tp * d.attn_dp,
+                gpus=stage.tp * d.attn_dp * d.cp,
                 tp=stage.tp,
                 layers=stage.layers,
             )

@@ -123,4 +123,5 @@ def index_of(s: Setup, c: Candidate) -> int:
         return s.model.stagings.index(want.stages)
     same = (d.tp == want.tp) & (d.pp == want.pp) & (d.attn_dp == want.attn_dp)
     same &= (d.moe_tp == want.moe_tp) & (d.ep == want.ep) & (d.redundant == want.redundant)
+    same &= d.cp == want.cp
     return int(np.flatnonzero(same)[0])
