@@ -3,13 +3,9 @@
 Sets       e in E experts   r in 1..R replicas   g in G GPUs
 Data       w[e] load [token]   s[g] slots   v[g] speed [token a unit of time]   t  time no GPU may exceed
            held[e,g]  1 where g holds e now
-Choose     x[e,r,g] integer >= 0   replicas of e on g, where e has r in all
-           y[e,r]   0 or 1         e has r replicas
+Choose     x[e,r,g] integer >= 0   replicas of e on g, where e has r in all (`experts_replicas`)
            m[e,g]   0 or 1         e is copied to g; only where held[e,g] == 0
 minimise   sum(e,g) m[e,g]
-one[e]     sum(r) y[e,r] == 1
-all[e,r]   sum(g) x[e,r,g] == r * y[e,r]
-slots[g]   sum(e,r) x[e,r,g] == s[g]
 time[g]    sum(e,r) w[e]/r * x[e,r,g] <= v[g] * t
 copy[e,g]  sum(r) x[e,r,g] <= s[g] * m[e,g]
 
@@ -30,11 +26,11 @@ from scipy.optimize import linear_sum_assignment
 from solvers.experts_balance import times
 from solvers.experts_moves_bound import fewest_copies
 from solvers.experts_moves_search import Search
+from solvers.experts_replicas import small, stated
 from solvers.experts_types import Floats, Ints, Place
-from solvers.linear import Limits, Linear, Status, judge, total
+from solvers.linear import Limits, Status, judge, total
 
-MOST_CELLS = 400
-"""Experts x replicas x GPUs up to which a layer is an integer program."""
+EXACT_S = 5.0
 ROUNDS = 4
 """Times that a part of the best is undone and repaired; each saves a few percent."""
 CLOSE = 1e-7
@@ -116,9 +112,9 @@ def _layer(p: MovesProblem, at: int, limits: Limits) -> tuple[Ints, int]:
     if search.best is None:
         search.offer(search.trimmed(best))
     least = 0 if search.copies == 0 else fewest_copies(load, p.speed, held, search.limit, limits)
-    cells = len(load) * len(p.slots) * (len(gpu) - len(load) + 1)
-    if search.copies > least and cells <= MOST_CELLS:
-        exact, least = _exact(load, p.slots, p.speed, held, limit, limits)
+    if search.copies > least and small(len(load), p.slots):
+        left = replace(limits, seconds=min(limits.seconds, EXACT_S))
+        exact, least = _exact(load, p.slots, p.speed, held, limit, left)
         if exact is not None:
             search.offer(exact)
     assert search.best is not None
@@ -166,30 +162,14 @@ def _exact(
     load: Floats, slots: Ints, speed: Floats, held: np.ndarray, limit: float, limits: Limits
 ) -> tuple[Ints | None, int]:
     """The integer program: experts in the slots (None: not found in time) and its bound."""
-    experts, gpus = range(len(load)), range(len(slots))
-    most = range(1, int(slots.sum()) - len(load) + 2)
-    m = Linear("moves")
-    x = m.integers("x", [(e, r, g) for e in experts for r in most for g in gpus])
-    y = m.integers("y", [(e, r) for e in experts for r in most], 1.0)
-    copy = m.integers("m", [(e, g) for e in experts for g in gpus if not held[e, g]], 1.0)
+    stated_, gpus = stated("moves", len(load), slots), range(len(slots))
+    m = stated_.m
+    copy = m.integers("m", [(e, g) for e in range(len(load)) for g in gpus if not held[e, g]], 1.0)
 
     m.minimise([1.0 * copy[key] for key in copy])
-    for e in experts:
-        m.add("one", e, total(y[e, r] for r in most).equals(1.0))
-        for r in most:
-            m.add("all", (e, r), total([*(1.0 * x[e, r, g] for g in gpus), -r * y[e, r]]).equals(0.0))
     for g in gpus:
-        m.add("slots", g, total(x[e, r, g] for e in experts for r in most).equals(float(slots[g])))
-        each = float(1 / (speed[g] * limit))
-        m.add("time", g, total(each * float(load[e]) / r * x[e, r, g] for e in experts for r in most) <= 1.0)
+        m.add("time", g, total(stated_.load(load, g, 1 / float(speed[g] * limit))) <= 1.0)
     for e, g in copy:
-        m.add(
-            "copy", (e, g), total([*(1.0 * x[e, r, g] for r in most), -float(slots[g]) * copy[e, g]]) <= 0.0
-        )
+        m.add("copy", (e, g), total([*stated_.on(e, g), -float(slots[g]) * copy[e, g]]) <= 0.0)
     outcome = m.solve(limits)
-    least = int(np.ceil((outcome.bound or 0.0) - 1e-6))
-    if not outcome.has_values:
-        return None, least
-    counts = outcome.counts(x)
-    filled = [e for g in gpus for (e, _, at), k in counts.items() if at == g for _ in range(k)]
-    return np.array(filled, dtype=np.int64), least
+    return stated_.filled(outcome, slots), int(np.ceil((outcome.bound or 0.0) - 1e-6))
