@@ -18,7 +18,7 @@ import numpy as np
 from solvers.experts_types import Floats, Ints
 from solvers.linear import Linear, Outcome, Term, Var, total
 
-MOST_CELLS = 400
+MOST_CELLS = 100
 """Experts x replicas x GPUs up to which a layer is solved so."""
 
 

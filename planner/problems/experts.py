@@ -108,9 +108,9 @@ def _part(name: str, per_node: int | None) -> _Part:
 
 def _nodes(count: int, per_node: int) -> list[int]:
     if count % per_node:
-        whole = " or ".join(str(n) for n in range(1, min(count, 64) + 1) if count % n == 0)
+        whole = ", ".join(str(n) for n in range(1, min(count, 64) + 1) if count % n == 0)
         message = f"{count} GPUs do not divide into nodes of {per_node}"
-        raise InputError(message, "--gpus-per-node", f"give one of {whole}")
+        raise InputError(message, "--gpus-per-node", f"one of {whole}")
     return [per_node] * (count // per_node)
 
 
@@ -120,7 +120,7 @@ def _slots(text: str | None, parts: Sequence[str], gpus: int, experts: int) -> I
         return np.full(len(parts), -(-experts // gpus))
     given = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and 1 <= int(part) <= experts for part in given):
-        hint = "weights of one layer that fit on a GPU, as 9, or 9,5 for two kinds of GPU"
+        hint = "experts of one layer that a GPU holds: 9, or 9,5 for two kinds of GPU"
         raise InputError(f"--slots must be from 1 to {experts} a GPU, got {text[:40]}", "--slots", hint)
     if len(given) not in (1, len(parts)):
         raise InputError(f"--slots has {len(given)} numbers, and --gpus {len(parts)} parts", "--slots")
