@@ -109,10 +109,12 @@ def experts(
     Exit codes: 0 proven within --gap, 2 bad input, 3 --max-balance cannot be kept, 4 not proven within --gap.
     """
     from planner.cli.output import whole_file
+    from planner.cli.progress import Status
     from planner.expert_maps.find import expert_map
     from planner.expert_maps.formats import written
 
-    with whole_file(output) if output is not None else nullcontext() as file:
+    with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
+        status("placing experts")
         found = expert_map(
             loads,
             gpus=gpus,

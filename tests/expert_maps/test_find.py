@@ -254,7 +254,7 @@ def test_samples_must_be_of_the_loads(tmp_path: Path) -> None:
     negative = np.ones((LAYERS - 1, EXPERTS, EXPERTS))
     negative[1, 2, 3] = -1
     for moves, message in (
-        (np.ones((LAYERS, EXPERTS, EXPERTS)), "3 layers of 16 experts want 2 x 16 x 16"),
+        (np.ones((LAYERS - 2, EXPERTS, EXPERTS)), "3 layers of 16 experts want 2 x 16 x 16"),
         (negative, "layer 4, expert 2 to 3: a count is negative"),
     ):
         (tmp_path / "t.json").write_text(json.dumps(moves.tolist()))
