@@ -30,9 +30,10 @@ from solvers.experts_replicas import small, stated
 from solvers.experts_types import Floats, Ints, Place
 from solvers.linear import Limits, Status, judge, total
 
-EXACT_S = 5.0
-ROUNDS = 4
-"""Times that a part of the best is undone and repaired; each saves a few percent."""
+EXACT_S, FEW = 5.0, 64
+"""Seconds for an integer program; slots up to which both starts are tried."""
+ROUNDS, TRIED = 4, 600
+"""Times that a part of the best is undone and repaired, and more of them the fewer slots (TRIED / slots)."""
 CLOSE = 1e-7
 
 
@@ -105,11 +106,11 @@ def _layer(p: MovesProblem, at: int, limits: Limits) -> tuple[Ints, int]:
     if now is not None:
         search.offer(search.repaired(now))
         stop = time.perf_counter() + limits.seconds / 2
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS + TRIED // len(gpu)):
             if time.perf_counter() > stop or search.best is None or search.copies == 0:
                 break
             search.offer(search.again(now))
-    if search.best is None:
+    if search.best is None or len(gpu) <= FEW:
         search.offer(search.trimmed(best))
     least = 0 if search.copies == 0 else fewest_copies(load, p.speed, held, search.limit, limits)
     if search.copies > least and small(len(load), p.slots):
