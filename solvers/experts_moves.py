@@ -30,10 +30,11 @@ from solvers.experts_replicas import small, stated
 from solvers.experts_types import Floats, Ints, Place
 from solvers.linear import Limits, Status, judge, total
 
-EXACT_S, FEW = 5.0, 64
-"""Seconds for an integer program; slots up to which both starts are tried."""
-ROUNDS, TRIED = 4, 600
-"""Times that a part of the best is undone and repaired, and more of them the fewer slots (TRIED / slots)."""
+EXACT_S = 5.0
+FEW, TURNS, STARTS = 64, 250, 2
+"""Slots up to which the search oscillates, how many moves, and how often."""
+ROUNDS = 4
+"""Times that a part of the best is undone and repaired; each saves a few percent."""
 CLOSE = 1e-7
 
 
@@ -104,13 +105,8 @@ def _layer(p: MovesProblem, at: int, limits: Limits) -> tuple[Ints, int]:
     search = Search(load, p.speed, gpu, held, limit * (1 + CLOSE), limits.seed)
     now = _fitted(p.held[at], load, p.slots)
     if now is not None:
-        search.offer(search.repaired(now))
-        stop = time.perf_counter() + limits.seconds / 2
-        for _ in range(ROUNDS + TRIED // len(gpu)):
-            if time.perf_counter() > stop or search.best is None or search.copies == 0:
-                break
-            search.offer(search.again(now))
-    if search.best is None or len(gpu) <= FEW:
+        _improved(search, now, limits.seconds / 2)
+    if search.best is None:
         search.offer(search.trimmed(best))
     least = 0 if search.copies == 0 else fewest_copies(load, p.speed, held, search.limit, limits)
     if search.copies > least and small(len(load), p.slots):
@@ -120,6 +116,18 @@ def _layer(p: MovesProblem, at: int, limits: Limits) -> tuple[Ints, int]:
             search.offer(exact)
     assert search.best is not None
     return search.best, least
+
+
+def _improved(search: Search, now: Ints, seconds: float) -> None:
+    """From the present placement (slots,): repair, part of it anew, and where slots are few every way."""
+    stop = time.perf_counter() + seconds
+    search.offer(search.repaired(now))
+    for _ in range(ROUNDS):
+        if time.perf_counter() > stop or search.best is None or search.copies == 0:
+            break
+        search.offer(search.again(now))
+    for _ in range(STARTS if len(now) <= FEW and search.copies else 0):
+        search.oscillate(now, TURNS)
 
 
 def _on(place: Place, experts: int) -> np.ndarray:

@@ -4,6 +4,8 @@ Moves      slots p and q exchange their experts; or slot p drops e, which has an
 repair     while a GPU is over the time: the move that takes away most of what is over for each new copy
 trim       while one helps: a move that saves a copy, and leaves every GPU within the time
 again      some slots of the best get back what they held, and repair and trim follow
+oscillate  the best move that is not forbidden, good or bad, over and over: at first copies are dear, and what
+           is over the time is the dearer the longer some is. Slots don't take back at once what they gave.
 
 The price of a change of expert is of e and f apart; before it is taken it is valued exactly.
 """
@@ -20,6 +22,11 @@ VALUED = 24
 NOISE = 0.1
 BACK = 0.4
 """Changed slots that get back what they held."""
+PRICE, UP, DOWN = (1.0, 15.0, 1000.0), 1.1, 0.8
+"""Copies that it is worth to bring all GPUs within the time where one is at twice it: least, first, most;
+times so much after every move that leaves some over, and none."""
+FORBIDDEN = 4
+"""Moves, at least, before a GPU takes back what it gave."""
 EPS = 1e-9
 
 
@@ -63,6 +70,21 @@ class Search:
             lost = np.bincount(expert, minlength=len(self.load)) == 0
             back = lost[present] & (expert != present)
         return self.repaired(expert, NOISE)
+
+    def oscillate(self, present: Ints, turns: int) -> None:
+        """From `present` (slots,), keeping what is within the time at the fewest copies."""
+        state, until = State(self, present), np.zeros(self.held.shape, dtype=np.int64)
+        low, price, high = PRICE
+        for turn in range(turns):
+            within = state.over <= EPS * self.limit
+            if within:
+                self.offer(state.expert)
+            price = min(max(price * (DOWN if within else UP), low), high)
+            move = None if self.copies == 0 else state.best_move(price / self.limit, until > turn)
+            if move is None:
+                return
+            for expert, gpu in state.make(*move):
+                until[expert, gpu] = turn + FORBIDDEN + self.rng.integers(0, FORBIDDEN)
 
     def trimmed(self, expert: Ints) -> Ints:
         state = State(self, expert)
@@ -120,6 +142,39 @@ class State:
                 return True
         return False
 
+    def best_move(self, price: float, forbidden: np.ndarray) -> tuple[int, int, bool] | None:
+        """Slot, other slot or expert, is it an exchange: least price of what is over, and copies.
+
+        `forbidden` (experts, gpus): what a GPU must not take. None where nothing is allowed.
+        """
+        gpu, expert = self.s.gpu, self.expert
+        slots = np.flatnonzero((self.time > self.s.limit)[gpu] | self.alone[expert, gpu])
+        slots = slots if slots.size else np.arange(len(gpu))
+        rows, gain, copies = self._exchanges(slots)
+        barred = forbidden[expert[slots]][:, gpu] | forbidden[expert][:, gpu[slots]].T
+        found = [(rows, np.where(barred, np.inf, price * gain + copies), True)]
+        spare = np.flatnonzero(self.count[expert] > 1)
+        if spare.size:
+            rows, gain, copies = self._changes(spare)
+            found.append((rows, np.where(forbidden[:, gpu[spare]].T, np.inf, price * gain + copies), False))
+        value, best = np.inf, None
+        for rows, score, exchange in found:
+            i, j = divmod(int(score.argmin()), score.shape[1])
+            if score[i, j] < value:
+                value, best = score[i, j], (int(rows[i]), j, exchange)
+        return best
+
+    def make(self, p: int, other: int, exchange: bool) -> list[tuple[int, int]]:
+        """Make the move; what was given by which GPU."""
+        gave = [(int(self.expert[p]), int(self.s.gpu[p]))]
+        if exchange:
+            gave.append((int(self.expert[other]), int(self.s.gpu[other])))
+            self.expert[[p, other]] = self.expert[[other, p]]
+        else:
+            self.expert[p] = other
+        self._renew()
+        return gave
+
     def trim(self) -> bool:
         """One move that saves a copy and keeps to the time."""
         slots = np.flatnonzero(self.alone[self.expert, self.s.gpu])
@@ -140,11 +195,7 @@ class State:
     def _try(self, p: int, other: int, exchange: bool, most: float) -> bool:
         """Make the move, if what is over the time is `most` after it."""
         before = self.expert.copy()
-        if exchange:
-            self.expert[[p, other]] = self.expert[[other, p]]
-        else:
-            self.expert[p] = other
-        self._renew()
+        self.make(p, other, exchange)
         if self.over <= most:
             return True
         self.expert = before
