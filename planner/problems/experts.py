@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cluster_configs.reading import from_gpus
 from model_zoo.derive import expert_gemms, precision_bytes
 from model_zoo.schema import ModelCard, MoeFfn
-from planner.errors import InputError
+from planner.errors import Infeasible, InputError
 from solvers.experts_types import Place
 
 Floats = NDArray[np.float64]
@@ -127,16 +127,22 @@ def _slots(text: str | None, parts: Sequence[str], gpus: int, experts: int) -> I
     return np.array([int(part) for part in given] * (len(parts) // len(given)), dtype=np.int64)
 
 
-def groups_of(groups: int, experts: int, nodes: int) -> Ints:
-    """The group of each expert: equal runs of them. Raises InputError where they don't divide."""
+def groups_of(groups: int, experts: int, gpus: Gpus) -> Ints:
+    """The group of each expert: equal runs of them. Raises InputError where they don't divide, Infeasible
+    where whole groups don't fit on nodes."""
     if experts % groups:
         hint = "the model's `n_group`"
         raise InputError(f"{experts} experts do not divide into {groups} groups", "--groups", hint)
-    if groups < nodes:
-        hint = "without --groups, experts of a group may be on any node"
-        message = f"{groups} groups cannot be kept whole on {nodes} nodes"
+    hint = "without --groups, experts of a group may be on any node"
+    if groups < gpus.nodes:
+        message = f"{groups} groups cannot be kept whole on {gpus.nodes} nodes, and none be empty"
         raise InputError(message, "--groups", hint)
-    return np.arange(experts) // (experts // groups)
+    each = experts // groups
+    if (np.bincount(gpus.node, gpus.slots) // each).sum() < groups:
+        room = int(np.bincount(gpus.node, gpus.slots).min())
+        message = f"{groups} groups of {each} experts do not fit whole on {gpus.nodes} nodes of {room} slots"
+        raise Infeasible(message, "--groups", f"more --slots; {hint}")
+    return np.arange(experts) // each
 
 
 def moe_layers(card: ModelCard) -> tuple[int, ...]:

@@ -78,6 +78,14 @@ def test_groups_stay_whole_on_nodes(tmp_path: Path) -> None:
             assert sum(bool(node & set(range(4 * group, 4 * group + 4))) for node in nodes) == 1
 
 
+def test_groups_that_do_not_fit_whole_are_infeasible(tmp_path: Path) -> None:
+    """Three nodes of seven slots hold one group of four each, and there are four."""
+    path = saved(tmp_path / "loads.npz", drawn())
+
+    with pytest.raises(Infeasible, match="4 groups of 4 experts do not fit whole on 3 nodes of 7 slots"):
+        expert_map(path, gpus="3", gpus_per_node=1, slots="7", groups=4)
+
+
 def test_traffic_is_counted_on_the_sample_and_lowered(tmp_path: Path) -> None:
     """Tokens use neighbours: 0 with 2, 1 with 3 and so on, never on one GPU in order."""
     loads = np.full((1, 1, 8), 100.0)
