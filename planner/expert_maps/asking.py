@@ -84,7 +84,7 @@ def ask(
         aim=aim,
         limits=Limits(gap=gap, seconds=time_limit_s, seed=seed),
         card=card,
-        group=None if groups is None else groups_of(groups, experts, found),
+        group=None if groups is None else groups_of(groups, experts, found, aim.grouped),
         tokens=None if tokens is None else read_tokens(tokens, loads),
         transitions=None if affinity is None else read_transitions(affinity, loads),
         previous=None if previous is None else formats.read_map(previous, loads, found.count),

@@ -127,17 +127,19 @@ def _slots(text: str | None, parts: Sequence[str], gpus: int, experts: int) -> I
     return np.array([int(part) for part in given] * (len(parts) // len(given)), dtype=np.int64)
 
 
-def groups_of(groups: int, experts: int, gpus: Gpus) -> Ints:
-    """The group of each expert: equal runs of them. Raises InputError where they don't divide, Infeasible
-    where whole groups don't fit on nodes."""
+def groups_of(groups: int, experts: int, gpus: Gpus, whole: bool) -> Ints:
+    """The group of each expert: equal runs of them. Raises InputError where they don't divide; where they
+    stay `whole` on nodes, too, and Infeasible where they don't fit."""
     if experts % groups:
         hint = "the model's `n_group`"
         raise InputError(f"{experts} experts do not divide into {groups} groups", "--groups", hint)
+    each = experts // groups
+    if not whole:
+        return np.arange(experts) // each
     hint = "without --groups, experts of a group may be on any node"
     if groups < gpus.nodes:
         message = f"{groups} groups cannot be kept whole on {gpus.nodes} nodes, and none be empty"
         raise InputError(message, "--groups", hint)
-    each = experts // groups
     if (np.bincount(gpus.node, gpus.slots) // each).sum() < groups:
         room = int(np.bincount(gpus.node, gpus.slots).min())
         message = f"{groups} groups of {each} experts do not fit whole on {gpus.nodes} nodes of {room} slots"
