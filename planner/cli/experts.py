@@ -110,9 +110,12 @@ def experts(
     """
     from planner.cli.output import whole_file
     from planner.cli.progress import Status
+    from planner.errors import InputError
     from planner.expert_maps.find import expert_map
     from planner.expert_maps.formats import written
 
+    if format != "meshwright" and output is None:
+        raise InputError(f"--format {format} wants a file to write", "--format", "name it with -o FILE")
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
         status("placing experts")
         found = expert_map(

@@ -74,8 +74,8 @@ def headline(found: Found) -> Text:
     replicas = f", {extra} of {sum(m.slots)} for replicas" if extra else ""
     text = Text.assemble((m.model, "bold"), ": " if m.model else "") if m.model else Text()
     text.append(
-        f"{plural(len(m.layers), 'layer')} of {m.experts} experts on {m.gpus} GPUs{nodes}, {slots} slots"
-        f" each{replicas}\n"
+        f"{plural(len(m.layers), 'layer')} of {m.experts} experts on {m.gpus} GPUs{nodes}, {slots} slot"
+        f"{'' if slots == '1' else 's'} each{replicas}\n"
     )
     text.append(f"hottest GPU {ratio(found.after.balance.mean())} × mean", style="bold green")
     text.append(f", was {ratio(found.before.balance.mean())} with {found.before.what}")

@@ -67,6 +67,11 @@ def test_bad_input_leaves_no_file_and_says_why_as_json(
     assert not Path("map.json").exists()
 
 
+def test_a_format_wants_a_file(loads: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["experts", loads, "--gpus", "4", "--format", "sglang"]) == 2
+    assert "hint: name it with -o FILE" in capsys.readouterr().err
+
+
 def test_a_file_that_cannot_be_written_fails_before_the_solve(
     loads: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
