@@ -51,7 +51,9 @@ AffinityOpt = Annotated[
 PreviousOpt = Annotated[
     str | None,
     typer.Option(
-        "--previous", metavar="MAP", help="Map in service, ours or SGLang's: move few of its weights."
+        "--previous",
+        metavar="MAP",
+        help="Map in service (ours, a plan's, SGLang's): move few of its weights.",
     ),
 ]
 KeepOpt = Annotated[

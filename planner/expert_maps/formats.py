@@ -65,10 +65,12 @@ def read_map(path: str | Path, loads: ExpertLoads, gpus: int) -> list[Place]:
     data, name = read_any(path), str(path)
     if isinstance(data, dict) and "physical_to_logical_map" in data:
         places = _sglang(data["physical_to_logical_map"], name, loads, gpus)
+    elif isinstance(data, dict) and isinstance(data.get("experts"), dict):
+        places = _ours({"map": _of_plan(data["experts"], name, gpus)}, name, loads)
     elif isinstance(data, dict) and "map" in data:
         places = _ours(data, name, loads)
     else:
-        hint = "a map that `meshwright experts -o` wrote, or SGLang's JSON"
+        hint = "a map that `meshwright experts -o` wrote, a plan with one, or SGLang's JSON"
         raise InputError(f"`{name}` is no expert map", name, hint)
     experts = loads.tokens.shape[2]
     for at, place in enumerate(places):
@@ -89,10 +91,21 @@ def _check(place: Place, layer: str, path: str, experts: int, gpus: int) -> None
         raise InputError(message, path, "the map is for another model")
 
 
+def _of_plan(experts: dict[str, Any], path: str, gpus: int) -> Any:
+    """The map of a plan's replicas with so many ep ranks."""
+    entries = [entry for entry in experts.get("replicas", []) if entry.get("map")]
+    for entry in entries:
+        if len(entry["map"][0]) == gpus:
+            return entry["map"]
+    message = f"the plan has no expert map for {gpus} GPUs"
+    ranks = ", ".join(str(len(entry["map"][0])) for entry in entries)
+    raise InputError(message, path, f"it has one for {ranks}" if ranks else "plan with --expert-loads")
+
+
 def _ours(data: dict[str, Any], path: str, loads: ExpertLoads) -> list[Place]:
     try:
         places = [[[int(e) for e in gpu] for gpu in layer] for layer in data["map"]]
-        layers = tuple(int(i) for i in data.get("layers", range(len(places))))
+        layers = tuple(int(i) for i in data.get("layers") or loads.layers or range(len(places)))
     except (TypeError, ValueError):
         form = "map[layer][gpu] = [experts]"
         raise InputError(f"`map` in `{path}` is not {form}", path) from None

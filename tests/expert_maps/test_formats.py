@@ -72,6 +72,7 @@ def test_engines_take_equal_slots_only(form: Any) -> None:
         ({"map": [PLACE[0], [[3, 2], [1, 9]]], "layers": [1, 2]}, LOADS, 2, "layer 2: the map has expert 9"),
         ({"map": [PLACE[0], [[3, 2], [1]]], "layers": [1, 2]}, LOADS, 2, "layer 2: expert 0 is on no GPU"),
         ({"map": [PLACE[0], [["x"]]]}, LOADS, 2, r"is not map\[layer\]\[gpu\]"),
+        ({"experts": {"replicas": [{"map": []}]}}, LOADS, 2, "the plan has no expert map for 2 GPUs"),
         ({"maps": []}, LOADS, 2, "is no expert map"),
         ({"physical_to_logical_map": [[0, 1, 2, 3]]}, UNNUMBERED, 2, "the map has 1 layers, and the loads 2"),
         ({"physical_to_logical_map": [[0, 1, 2]] * 2}, LOADS, 2, "3 slots of the map do not divide"),
@@ -84,6 +85,13 @@ def test_a_map_of_something_else_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         read_map(file(tmp_path / "map.json", data), loads, gpus)
+
+
+def test_a_plans_map_is_that_of_its_ranks(tmp_path: Path) -> None:
+    other = {"map": [[[0], [1], [2], [3]]] * 2}
+    path = file(tmp_path / "plan.json", {"experts": {"replicas": [{"map": []}, other, {"map": PLACE}]}})
+
+    assert read_map(path, LOADS, 2) == PLACE
 
 
 def test_a_map_with_a_row_for_every_layer_gives_those_of_the_loads(tmp_path: Path) -> None:
