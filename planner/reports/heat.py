@@ -34,12 +34,13 @@ def panels(maps: Sequence[tuple[str, Floats]], names: Sequence[str], width: int)
     wide = -(-columns // room)
     cell = max(1, min(WIDEST, room // -(-columns // wide)))
     cells = [_highest(values, tall, wide) for _, values in maps]
-    span = cells[0].shape[1] * cell
+    filled = cells[0].shape[1] * cell
+    span = max(filled, min(room, max(len(title) for title, _ in maps)))
     lines = [_titles([title for title, _ in maps], margin, span)]
     for at, label in enumerate(labels):
         line = Text(f"{label:>{margin}}  ", style="dim", no_wrap=True)
         for i, values in enumerate(cells):
-            line.append(" " * GAP if i else "")
+            line.append(" " * (GAP + span - filled) if i else "")
             for value in values[at].tolist():
                 _, shade, colour = next(s for s in SHADES if value <= s[0])
                 line.append(shade * cell, style=f"not dim {colour}".strip())
