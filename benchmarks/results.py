@@ -30,6 +30,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
         ["benchmarks.peers", "--markdown", "--objective", "combined", "BALANCED"],
     ),
     "wide": ("What balancing experts is worth to a decoding replica", ["benchmarks.wide_experts"]),
+    "drift": ("Experts: loads that drift, and weights that move", ["benchmarks.experts_drift"]),
     "scale": ("Layers on hundreds of nodes, and a node that leaves", ["benchmarks.placement_scale"]),
     "chains": ("Plans of chains against their replay", ["benchmarks.chain_replay", "--only", "plans"]),
     "unequal": ("What unequal GPUs serve together", ["benchmarks.unequal"]),

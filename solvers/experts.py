@@ -84,7 +84,7 @@ def _balanced(p: ExpertsProblem, limits: Limits, stop: float) -> tuple[Ints, Flo
     bound = balance_bound(p.load_tok, p.slots, p.speeds)
     placed = experts_balance.balance(p.load_tok, p.slots, p.speeds, bound, limits.seed)
     reached = times(p.load_tok, placed, p.speeds).max(1)
-    for at in np.flatnonzero(reached > bound * (1 + 1e-9)):
+    for at in np.flatnonzero(reached > bound * (1 + max(1e-9, limits.gap))):
         left = replace(limits, seconds=max(0.0, stop - time.perf_counter()) / 4)
         better, bound[at] = experts_exact.balance(
             p.load_tok[at], p.slots, p.speeds, reached[at], bound[at], left

@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.fit_grid": {*RULES, "planner.fits"},
     "planner.candidates": CANDIDATES,
     "planner.problems": PROBLEMS,
+    "planner.expert_maps": {*PROBLEMS, "planner.expert_maps"},
     "planner.plans": {*PROBLEMS, "planner.plans"},  # `assemble` and its parts
     "planner.plans.schema": {*DATA, "planner.cost.shape"},
     "planner.plans.diff": {*PLAN, "planner.cost.shape"},
@@ -64,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.explain": {*PROBLEMS, "planner.plans", "planner.search", "planner.fits"},
     "planner.exporters": PLAN,
     "planner.reports": PLAN,
+    "planner.reports.experts": {*PLAN, "planner.reports", "planner.expert_maps"},
     "planner.reports.calibrated": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.api", "planner.reports"},

@@ -20,6 +20,7 @@ from planner.cli import failures
 COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",
     "fit": "Does it fit? Memory, longest context, most users.",
+    "experts": "Place a model's experts: replicas, balance, traffic, moves.",
     "predict": "Predict latency and throughput of each row of a table.",
     "calibrate": "Refine predictions by your own measurements.",
     "probe": "List the benchmarks that would make predictions surer.",

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from planner.errors import InputError
-from planner.inputs.expert_loads import read_expert_loads
+from planner.inputs.expert_loads import MOST_STEPS, read_expert_loads
 from planner.inputs.torch_files import KINDS, read_torch
 
 TWO_LAYERS = [[3.0, 1.0], [2.0, 2.0]]
@@ -127,6 +127,14 @@ def test_sglangs_statistics_leave_out_dense_layers_and_steps_not_yet_recorded(
 
     assert loads.tokens.tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
     assert loads.layers == (1, 2)
+
+
+def test_many_steps_of_a_dump_are_summed_in_runs(tmp_path: Path) -> None:
+    counts = [[[i + 1, 1]] for i in range(3 * MOST_STEPS)]
+    loads = read_expert_loads(written(tmp_path / "dump.json", json.dumps({"logical_count": counts})))
+
+    assert loads.tokens.shape == (MOST_STEPS, 1, 2)
+    assert loads.tokens[1].tolist() == [[4 + 5 + 6, 3]]
 
 
 def test_sglangs_passes_add_up_over_ranks_and_replicas(

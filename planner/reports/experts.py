@@ -1,0 +1,181 @@
+"""An expert map in a terminal: balance before and after, the way there, a heat map, the proof."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from planner.expert_maps.formats import as_document
+from planner.expert_maps.schema import Drift, Found, Hops, Moves, State
+from planner.reports import heat
+from planner.reports import words as say
+from planner.reports.terminal import grid, section
+
+MEGA = 1e6
+
+
+def render(found: Found, console: Console) -> None:
+    """Print the answer. Warnings are not in it."""
+    console.print(headline(found))
+    section(console, "Balance: hottest GPU / mean", balance(found))
+    if found.hops:
+        section(console, "Hops of tokens from layer to layer", hops(found.hops))
+    if found.moves:
+        section(console, "Moves", moves(found.moves))
+    if found.drift:
+        section(console, "Drift", drift(found.drift, found.steps))
+    if any(hot.replicas > 1 for hot in found.hottest):
+        section(console, "Busiest experts", hottest(found))
+    panels = [(state.what, state.heat) for state in (found.before, found.after)]
+    names = [str(layer) for layer in found.map.layers]
+    section(console, "Load of GPUs (across) in layers (down)", heat.panels(panels, names, console.width - 2))
+    section(console, "Proof", proof(found))
+
+
+def as_json(found: Found) -> dict[str, Any]:
+    """Our map form, and beside it what `render` says."""
+    return as_document(found.map) | {
+        "goal": found.goal,
+        "proof": {
+            "objective": found.objective,
+            "bound": found.bound,
+            "gap": found.gap,
+            "status": found.status,
+            "seconds": round(found.seconds, 3),
+        },
+        "before": _state(found.before),
+        "after": _state(found.after),
+        "moves": asdict(found.moves) if found.moves else None,
+        "hops": asdict(found.hops) if found.hops else None,
+        "drift": asdict(found.drift) if found.drift else None,
+        "warnings": list(found.warnings),
+    }
+
+
+def _state(state: State) -> dict[str, Any]:
+    return {
+        "what": state.what,
+        "balance_mean": float(state.balance.mean()),
+        "balance_worst": float(state.balance.max()),
+        "nodes_per_token": state.nodes_per_token,
+    }
+
+
+def headline(found: Found) -> Text:
+    """What was placed on what, and what came of it."""
+    m = found.map
+    nodes = f" in {len(m.nodes)} nodes" if len(m.nodes) > 1 else ""
+    slots = "/".join(str(s) for s in sorted(set(m.slots), reverse=True))
+    extra = sum(m.slots) - m.experts
+    replicas = f", {extra} of {sum(m.slots)} for replicas" if extra else ""
+    text = Text.assemble((m.model, "bold"), ": " if m.model else "") if m.model else Text()
+    text.append(
+        f"{plural(len(m.layers), 'layer')} of {m.experts} experts on {m.gpus} GPUs{nodes}, {slots} slot"
+        f"{'' if slots == '1' else 's'} each{replicas}\n"
+    )
+    text.append(f"hottest GPU {ratio(found.after.balance.mean())} × mean", style="bold green")
+    text.append(f", was {ratio(found.before.balance.mean())} with {found.before.what}")
+    if found.after.nodes_per_token is not None and len(m.nodes) > 1:
+        text.append(f" · {say.number(found.after.nodes_per_token)} nodes a token", style="bold green")
+        text.append(f", was {say.number(found.before.nodes_per_token or 0.0)}")
+    return text
+
+
+def balance(found: Found) -> Table:
+    """Before and after, mean over layers and the worst layer, and what no map is below."""
+    traffic = found.after.nodes_per_token is not None and len(found.map.nodes) > 1
+    table = grid("", ">mean", ">worst", "", *([">nodes a token"] if traffic else []))
+    for state in (found.before, found.after):
+        worst = int(state.balance.argmax())
+        cells = [
+            state.what,
+            ratio(state.balance.mean()),
+            ratio(state.balance[worst]),
+            f"layer {found.map.layers[worst]}",
+        ]
+        table.add_row(*cells, *([say.number(state.nodes_per_token or 0.0)] if traffic else []))
+    bound = found.map.bound
+    table.add_row("no map is below", ratio(sum(bound) / len(bound)), ratio(max(bound)), style="dim")
+    return table
+
+
+def hops(h: Hops) -> Table:
+    table = grid("", ">in order", ">this map")
+    table.add_row("stay on the GPU", *(say.percent(x) for x in h.same_gpu))
+    table.add_row("stay on the node", *(say.percent(x) for x in h.same_node))
+    cut = say.percent(1 - h.after / h.before) if h.before else "0 %"
+    table.add_row("tokens × cost of their ways", say.number(h.before), f"{say.number(h.after)}, {cut} less")
+    table.add_row("no map is below", "", say.number(h.bound), style="dim")
+    return table
+
+
+def moves(m: Moves) -> Text:
+    least = "no map takes fewer" if m.bound == m.copies else f"at least {m.bound:,} needed"
+    lines = [
+        f"{m.copies:,} weights are copied ({least}); the best balance takes {m.fresh:,}",
+        f"balance kept within {say.percent(m.within)} of the best, layer by layer",
+    ]
+    if m.bytes is not None and m.worst_gpu_bytes is not None:
+        lines.append(f"{size(m.bytes)} in all, {size(m.worst_gpu_bytes)} into the busiest GPU")
+    else:
+        lines.append(f"{m.worst_gpu} into the busiest GPU; --model tells bytes")
+    if m.pause_s is not None:
+        lines.append(f"{say.milliseconds(1000 * m.pause_s)} of copying, at {m.links}")
+    elif m.bytes is not None:
+        lines.append("--gb-per-s, or GPUs by name in --gpus, tells how long that takes")
+    return Text("\n".join(lines))
+
+
+def drift(d: Drift, steps: int) -> RenderableType:
+    table = grid("map", ">first half", ">second half")
+    for what, first, second in d.rows:
+        table.add_row(what, ratio(first), ratio(second))
+    text = f"{steps} steps; the first half's map loses {say.percent(d.loss)} in the second half"
+    return Group(table, Text(text, style="dim"))
+
+
+def hottest(found: Found) -> Table:
+    table = grid(">layer", ">expert", ">of its tokens", ">replicas")
+    for hot in found.hottest:
+        table.add_row(str(hot.layer), str(hot.expert), say.percent(hot.share), str(hot.replicas))
+    return table
+
+
+def proof(found: Found) -> Text:
+    near = "less than 0.1 %" if 1e-9 < found.gap < 0.0005 else say.percent(found.gap)
+    best = "the best possible" if found.gap <= 1e-9 else f"{near} from the best possible"
+    loose = found.status == "time_limit"
+    text = Text(
+        f"{'not proven nearer: ' if loose else ''}{best}", style="bold yellow" if loose else "bold green"
+    )
+    text.append(f", {say.number(found.seconds, 2)} s\n")
+    text.append(f"{found.goal}: {found.objective:.6g}, no map is below {found.bound:.6g}", style="dim")
+    if "step" in found.goal:
+        text.append(f" ({found.steps} steps as {found.windows})", style="dim")
+    return text
+
+
+def ratio(x: float) -> str:
+    """Hottest over mean.
+
+    >>> ratio(1.6249), ratio(1.00412), ratio(12.3)
+    ('1.62', '1.004', '12.3')
+    """
+    return f"{x:.3f}" if x < 1.1 else say.number(x)
+
+
+def size(count: float) -> str:
+    """Bytes.
+
+    >>> size(44.05e6), size(9.4e9)
+    ('44.0 MB', '9.40 GB')
+    """
+    return f"{say.number(count / 1e9)} GB" if count >= 1e9 else f"{say.number(count / MEGA)} MB"
+
+
+def plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
