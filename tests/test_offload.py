@@ -130,3 +130,4 @@ def test_plans_are_sound_under_any_load(load):
     assert check(plan) == []
     by = "PCIe" if load.get("tpot_ms") == "none" else "host memory bandwidth"
     assert f"bound by {by}" in bound(plan.replicas[0])
+    assert not any("context parallelism" in a.what for a in plan.alternatives)
