@@ -41,6 +41,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "older": ("Older and other hardware", ["benchmarks.older_hardware"]),
+    "offload": ("Small machines, in GPU and in host memory", ["benchmarks.offload"]),
     "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
     "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Annotated, Literal, NamedTuple, overload
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -53,11 +53,21 @@ class Device(Strict):
 
 
 class Host(Strict):
+    """What stands beside the GPUs of a node: of all sockets together memory, its bandwidth and fp32 vector
+    TFLOP/s; of one PCIe root the rate in one direction."""
+
     memory_gb: Positive | None = None
     gb_per_s: Positive | None = None
     tflops: Positive | None = None
     pcie_gb_per_s: Positive | None = None
     gpus_per_pcie_root: Count | None = None
+    sockets: Count | None = None
+
+    @model_validator(mode="after")
+    def _memory_is_read_at_some_rate(self) -> Host:
+        if self.memory_gb is not None and self.gb_per_s is None:
+            raise ValueError("`host` has `memory_gb`, so it needs the memory's bandwidth too: `gb_per_s`")
+        return self
 
 
 class Tier(Strict):

@@ -33,6 +33,7 @@ class Asked:
     calibration: Calibration = field(default_factory=shipped)
     freedom: Freedom | None = None  # of stages in one replica; None: what engines start as they come
     contexts: Sequence[int] = ()  # values of cp that are offered; empty: by the length of prompts
+    offload: bool = False  # weights may lie in host memory
 
 
 def read(

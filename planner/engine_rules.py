@@ -16,8 +16,10 @@ README. A reason is one plain clause; None means that the engine starts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import Literal
 
 import numpy as np
 
@@ -53,6 +55,25 @@ skewed the loads, as sum(e) ceil(w[e] * ep / sum(w)) <= experts + ep."""
 
 BALANCED = {"bf16", "fp8", "fp8_block", "nvfp4"}
 """Precisions of experts that engines' balancers move: vLLM's refuses mxfp4, and says nothing of int4."""
+
+
+@dataclass(frozen=True)
+class Offloads:
+    """What an engine may keep in host memory, and how it uses several GPUs of a node then. `layers`: whole
+    layers; `popular`: the same number of experts of every layer stay on the GPU."""
+
+    split: Literal["tp", "pp"]
+    layers: bool
+    popular: bool
+
+
+OFFLOADS = {
+    "llama.cpp": Offloads("pp", layers=True, popular=False),
+    "sglang": Offloads("tp", layers=False, popular=True),
+}
+"""llama.cpp: `--n-cpu-moe`, `--override-tensor`, `--n-gpu-layers`, `--tensor-split`, weights mapped from
+their file. SGLang with KTransformers' kernels: `--kt-num-gpu-experts` of every layer on the GPU, all others
+in host memory (kt-kernel 0.5, with `--kt-method`, `--kt-cpuinfer`, `--kt-weight-path`)."""
 
 STAGE_GPUS = (*range(1, 9), 10, 12, 16, 20, 24, 32, 36, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144)
 """GPUs of one stage that are tried: all up to a node, then whole nodes and racks."""

@@ -15,6 +15,7 @@ from planner.candidates.ask import ENGINES, Ask
 from planner.candidates.generate import Pool, generate
 from planner.candidates.points import Mix, Promise
 from planner.cost.precision import precisions
+from planner.errors import Infeasible
 from planner.explain import infeasible
 from planner.inputs.workload import Slo
 from planner.plans import schema
@@ -23,19 +24,23 @@ from planner.search import Question, find, unserved
 from solvers.linear import Limits
 
 
+class NoRoom(Infeasible):
+    """Weights and the cache of one request find no room, with host memory neither."""
+
+
 def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     """Candidates that keep the SLO; a default SLO that nothing meets is relaxed to the tightest that can be
-    met."""
+    met. Where GPUs alone don't hold the model and a request, with weights in host memory."""
     pool, question = _generate(asked)
     problem = question.state(pool.candidates)
     if not unserved(problem):
         return asked, pool, question
-    if pool.fitting == 0:
-        raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool)
     fixed = [f for f in ("ttft_ms", "tpot_ms") if f"slo.{f}" not in asked.defaulted]
-    near = infeasible.tightest(pool, asked.workload.slo, fixed)
+    near = infeasible.tightest(pool, asked.workload.slo, fixed) if pool.fitting else None
+    if near is None and not asked.offload:
+        return _offloaded(asked, pool)
     if near is None:
-        raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool)
+        raise NoRoom(f"{asked.card.name} does not fit, not even with weights in host memory")
     carries = partial(_carries, asked) if asked.workload.rate_rps else None
     relaxed = _relaxed(asked, near, carries)
     if relaxed is None:
@@ -44,6 +49,14 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     if unserved(question.state(pool.candidates)):
         raise infeasible.too_slow(near, asked.workload.slo, carries)
     return relaxed, pool, question
+
+
+def _offloaded(asked: Asked, pool: Pool) -> tuple[Asked, Pool, Question]:
+    """With weights in host memory, where GPUs alone (`pool`) don't hold the model and a request."""
+    try:
+        return pose(replace(asked, offload=True))
+    except NoRoom:
+        raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool, _ask(asked)) from None
 
 
 def _carries(asked: Asked, slo: Slo) -> bool:
@@ -55,23 +68,26 @@ def _carries(asked: Asked, slo: Slo) -> bool:
     return find(question, pool, Limits(gap=0.05, seconds=5.0)).solution.objective is not None
 
 
-def _generate(asked: Asked) -> tuple[Pool, Question]:
+def _ask(asked: Asked) -> Ask:
     o, w = asked.options, asked.workload
-    used = precisions(asked.card, o.precision, o.kv_precision)
-    promise = Promise.of(w.slo, w.rate_rps)
-    ask = Ask(
+    return Ask(
         card=asked.card,
-        precisions=used,
+        precisions=precisions(asked.card, o.precision, o.kv_precision),
         engines=ENGINES if o.engine == "any" else (o.engine,),
         workload=w,
-        promise=promise,
+        promise=Promise.of(w.slo, w.rate_rps),
         objective=asked.objective,
         risk_z=NormalDist().inv_cdf(1 - o.risk),
         watts_limited=o.budget.watts is not None,
         calibration=asked.calibration,
         freedom=asked.freedom,
         contexts=asked.contexts,
+        offload=asked.offload,
     )
+
+
+def _generate(asked: Asked) -> tuple[Pool, Question]:
+    o, w, ask = asked.options, asked.workload, _ask(asked)
     pool = generate(asked.cluster.classes, ask, links=asked.cluster.links)
     mix = Mix.of(w)
     setups = list(pool.setups.values())
@@ -80,7 +96,7 @@ def _generate(asked: Asked) -> tuple[Pool, Question]:
         share={str(i): float(s) for i, s in enumerate(mix.share)},
         kv_bytes={str(i): float(b) for i, b in enumerate(sent)},
         osl={str(i): b.osl for i, b in enumerate(w.buckets)},
-        ttft_s=promise.ttft_s,
+        ttft_s=ask.promise.ttft_s,
         rate_rps=w.rate_rps,
     )
     return pool, Question(asked.cluster, w, traffic, asked.objective, o.budget)

@@ -24,7 +24,7 @@ nodes:
   - name: h
     count: 3
     device: h100-sxm
-    host: {memory_gb: 1024}
+    host: {memory_gb: 1024, gb_per_s: 300}
 """
 
 

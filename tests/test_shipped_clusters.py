@@ -30,9 +30,11 @@ MODELS = {
     "mi300x-8": "llama-3.1-405b",
     "mixed-generations": "llama-3.1-8b",
     "offload-box": "qwen3-4b",
+    "one-4090-128gb": "gpt-oss-120b",
     "spot-cloud": "llama-3.1-8b",
     "ten-thousand": "llama-3.1-8b",
     "three-zones": "qwen3-1.7b",
+    "workstation-512gb": "qwen3-30b-a3b",
 }
 """A model of a fitting size for each."""
 

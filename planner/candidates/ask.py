@@ -62,15 +62,20 @@ class Ask:
     calibration: Calibration | None = None  # None: the shipped one
     freedom: Freedom | None = None  # None: what the engine starts as it comes
     contexts: Sequence[int] = ()  # values of cp; empty: by the length of prompts
+    offload: bool = False  # weights may lie in host memory: then only such replicas
 
     def may(self, engine: str) -> Freedom | None:
         """What the stages of one replica may differ in; None: nothing."""
         return self.freedom or STOCK.get(engine)
 
-    def setup(self, model: CostModel, designs: Designs, classes: Sequence[NodeClass]) -> Setup:
-        """`designs` of `model`, which stand on `classes`, with their memory."""
+    def setup(
+        self, model: CostModel, designs: Designs, classes: Sequence[NodeClass], least_tokens: int = 0
+    ) -> Setup:
+        """`designs` of `model`, which stand on `classes`, with their memory. `least_tokens` a step can take,
+        where the engine is told so."""
         mix, engine = Mix.of(self.workload), model.engine
         budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
+        budget = max(budget, least_tokens)
         memory = model.memory(designs, budget, max(mix.context, 1.0))
         return Setup(model, designs, memory, mix, self.promise, budget, engine in RESERVING, self.risk_z)
 

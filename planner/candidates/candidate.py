@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Literal
 
 from planner.cost.afd import Block, Layout
+from planner.cost.host import HostStage
 from planner.cost.shape import Precisions, Staging, StepTimes
 
 Role = Literal["mixed", "prefill", "decode"]
@@ -40,6 +41,11 @@ class Design:
         """Where attention and FFNs stand on different GPUs."""
         first = next(iter(self.stages), None)
         return first.layout if isinstance(first, Block) else None
+
+    @property
+    def offloads(self) -> bool:
+        """Whether a part of it lies in host memory: then all stages stand in one node."""
+        return any(isinstance(s, HostStage) for s in self.stages)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -115,7 +121,8 @@ class Candidate:
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
         """(class, GPUs side by side) of each part that stands by itself."""
-        return tuple((s.node_class, s.tp) for s in self.design.stages) or ((self.node_class, self.gpus),)
+        apart = () if self.design.offloads else self.design.stages
+        return tuple((s.node_class, s.tp) for s in apart) or ((self.node_class, self.gpus),)
 
     @property
     def home(self) -> tuple[str, int]:

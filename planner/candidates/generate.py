@@ -12,6 +12,7 @@ workload's mix and for
 each bucket alone.
 
 Where a bucket's prompts are long: with context parallelism (cp), too.
+With `Ask.offload` replicas whose weights lie partly in host memory, in place of all these (`offload.py`).
 
 Where several classes reach each other, beside these: mixed replicas whose stages stand on two or three of
 them, as the engine allows (`ask.STOCK`), the most promising of all (`unequal.py`).
@@ -66,6 +67,8 @@ class Pool:
     def setup(self, c: Candidate) -> Setup:
         """That `c` is a design of."""
         stages = c.design.stages
+        if c.design.offloads:
+            return self.setups[c.node_class, c.engine]
         several = UNEVEN if stages and isinstance(stages[0], Shard) else UNEQUAL
         where = c.node_class if not stages else APART if c.design.layout else several
         return self.setups[where, c.engine]
@@ -80,19 +83,19 @@ def generate(
     considered = fitting = 0
     counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
     for node in classes:
-        for engine in serving(node, ask):
-            s = setup(node, engine, ask, one_more)
+        for engine in offloading(node, ask) if ask.offload else serving(node, ask):
+            s = offloaded(node, engine, ask) if ask.offload else setup(node, engine, ask, one_more)
             if s is None:
                 continue
             considered += len(s.designs)
             fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
             fitting += len(fits)
             setups[node.id, engine] = s
-            for offer in _offers(s, node, engine, fits, ask):
+            for offer in _offers(s, node, engine, fits, ask, ("mixed",) if ask.offload else ROLES):
                 considered += len(offer)
                 found += offer.candidates(counts)
     ranked: dict[str, int] = {}
-    for engine in ask.engines if len(classes) > 1 else ():
+    for engine in ask.engines if len(classes) > 1 and not ask.offload else ():
         able = [n for n in classes if engine in serving(n, ask)]
         kinds = unequal.shortlist(able, links, ask, engine)
         ranked[engine] = kinds.ranked
@@ -122,6 +125,20 @@ def generate(
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     kept = undominated(whole, {node.id: node.gpus_per_node for node in classes}, counts)
     return Pool(tuple(kept), setups, considered, fitting, ranked)
+
+
+def offloading(node: NodeClass, ask: Ask) -> list[str]:
+    """Engines that serve the model on the class with a part of it in host memory."""
+    from planner.candidates import offload  # here, not above: most plans need none of it
+
+    return offload.engines(node, ask)
+
+
+def offloaded(node: NodeClass, engine: str, ask: Ask) -> Setup | None:
+    """The placements of one engine on one class with a part of the model in host memory."""
+    from planner.candidates import offload
+
+    return offload.setup(node, engine, ask)
 
 
 def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, ClusterLink, Device, NodeClass, ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.check.violation import Violation
+from planner.check.weights import Away
 from planner.errors import InputError
 from planner.inputs.options import Options
 from planner.inputs.profile import ProfileRow
@@ -112,6 +113,17 @@ class Case:
         """All requests that take chains."""
         rates = [(route.bucket, self.route_rps(route)) for route in self.plan.routing if route.chains]
         return Load(tuple((self.workload.buckets[bucket], rate) for bucket, rate in rates if rate))
+
+    def away(self, replica: Replica) -> Away:
+        """What of the replica lies beside its GPUs."""
+        mine = [part for part in self.plan.tiers if part.replica == replica.id]
+        experts: dict[int, float] = defaultdict(float)
+        for part in mine:
+            for first, end in part.layers if part.what == "experts" else []:
+                for layer in range(max(first, 0), min(end, MOST_LAYERS)):
+                    experts[layer] += part.share
+        ends = [end for part in mine if part.what == "layers" for _, end in part.layers]
+        return Away(max(ends, default=0), experts)
 
     def class_of(self, hop: Hop) -> NodeClass:
         """The class of a hop's node."""

@@ -49,7 +49,7 @@ def _capacity(case: Case, replica: Replica, part: StageMemory, where: str) -> It
 def _weights(case: Case, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
     """Stated weights against our own count of the stage's layers."""
     assert case.card is not None
-    span = weights.stage_bytes(case.card, replica, part.stage).total
+    span = weights.stage_bytes(case.card, replica, part.stage, case.away(replica)).total
     if not part.weights_bytes >= (1 - MODEL) * span.low:
         text = f"{part.weights_bytes / GB:.3f} GB stated, its layers weigh at least {span.low / GB:.3f} GB"
         yield Violation("weights_understated", where, text)

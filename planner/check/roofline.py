@@ -40,6 +40,7 @@ class Floors:
 
     def __init__(self, case: Case, card: ModelCard, replica: Replica, load: Load) -> None:
         self.case, self.card, self.replica, self.load = case, card, replica, load
+        self.away = case.away(replica)
         self.devices = [case.classes[stage.node_class].device for stage in replica.stages]
         self.work = [stage_work(card, replica, i, device) for i, device in enumerate(self.devices)]
         classes = [case.classes[stage.node_class] for stage in replica.stages]
@@ -83,7 +84,10 @@ class Floors:
             zip(replica.stages, self.devices, self.work, strict=True)
         ):
             cached = decode_mean(self.load, partial(kv.read_bytes, self.card, replica, stage))
-            moved = weight_read_bytes(self.card, replica, index, batch) + batch / replica.attn_dp * cached
+            moved = (
+                weight_read_bytes(self.card, replica, index, batch, self.away)
+                + batch / replica.attn_dp * cached
+            )
             token_s = work.mixers_s + work.ffns_s + work.head_s + decode_mean(self.load, work.pairs_s)
             total += max(moved / (device.memory_gb_per_s * GIGA), batch * token_s / stage.gpus)
         return total
@@ -97,7 +101,7 @@ class Floors:
         for index, (stage, device, work) in enumerate(
             zip(self.replica.stages, self.devices, self.work, strict=True)
         ):
-            read = weight_read_bytes(self.card, self.replica, index, new)
+            read = weight_read_bytes(self.card, self.replica, index, new, self.away)
             read_s += read / (device.memory_gb_per_s * GIGA)
             attention_s = new * work.mixers_s + work.prompt_pairs_s(self.load.prompt, new)
             own = attention_s / (stage.tp * self.replica.cp) + new * work.ffns_s / stage.gpus
@@ -147,10 +151,12 @@ def decode_mean(load: Load, of_context: Callable[[float], float]) -> float:
     return weighted / load.decode_tok_per_s
 
 
-def weight_read_bytes(card: ModelCard, replica: Replica, index: int, tokens: float) -> float:
+def weight_read_bytes(
+    card: ModelCard, replica: Replica, index: int, tokens: float, away: weights.Away = weights.ALL_HERE
+) -> float:
     """Bytes of weights that one GPU of the stage reads for a step of `tokens`: of the experts, those that
     are met, one copy of each."""
-    parts = weights.stage_bytes(card, replica, index)
+    parts = weights.stage_bytes(card, replica, index, away)
     first, end = replica.stages[index].layers
     moe = [layer.ffn for layer in card.stack[first:end] if isinstance(layer.ffn, MoeFfn)]
     copies = replica.redundant_experts

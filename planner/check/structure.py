@@ -40,7 +40,10 @@ def violations(case: Case) -> Iterator[Violation]:
         yield from _split(case, replica, where)
         yield from _names(case, replica, where)
         if case.card is not None:
-            yield from (_interval if replica.role == "chain" else _layers)(case.card, replica, where)
+            if replica.role == "chain":
+                yield from _interval(case.card, replica, where)
+            else:
+                yield from _layers(case.card, replica, where, case.away(replica).layers)
             if case.card.stack and replica.engine != "llama.cpp" and not case.measured(replica):
                 yield from _heads(case.card, replica, where)
                 yield from _experts(case, case.card, replica, where)
@@ -139,9 +142,10 @@ def _lowered(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
             yield Violation("precision_lowered", f"{where}.{field}", text)
 
 
-def _layers(card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
-    """The stages hold [0, a), [a, b), … up to the last layer; none empty."""
-    expected = 0
+def _layers(card: ModelCard, replica: Replica, where: str, before: int) -> Iterator[Violation]:
+    """The stages hold [0, a), [a, b), … up to the last layer; none empty. Of layers that lie in host memory
+    whole come `before` many first."""
+    expected = before
     for number, stage in enumerate(replica.stages):
         place = f"{where}.stages[{number}].layers"
         first, end = stage.layers

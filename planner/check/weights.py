@@ -8,8 +8,8 @@ leanest choice everywhere and `Span.high` the most generous one. A plan must sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from model_zoo.schema import (
     WEIGHT_BYTES,
@@ -75,14 +75,29 @@ class Parts:
         return sum(spans, Span())
 
 
-def stage_bytes(card: ModelCard, replica: Replica, index: int) -> Parts:
+@dataclass(frozen=True)
+class Away:
+    """What of a replica lies beside its GPUs: so many layers before the first stage, and of layers the share
+    of their routed experts."""
+
+    layers: int = 0
+    experts: Mapping[int, float] = field(default_factory=dict)
+
+
+ALL_HERE = Away()
+
+
+def stage_bytes(card: ModelCard, replica: Replica, index: int, away: Away = ALL_HERE) -> Parts:
     """Bytes of weights on one GPU of stage `index`, by kind."""
     stage, used = replica.stages[index], replica.precision
-    split = Split(stage.tp, stage.gpus, stage.gpus, replica.redundant_experts)
-    stack = card.stack[stage.layers[0] : stage.layers[1]]
-    parts = sum((_in_bytes(layer_params(n, card.hidden, split), card, used, n) for n in stack), Parts())
-    ends = end_params(card, split, stage.layers[0] == 0, stage.layers[1] == len(card.stack))
-    return parts + _in_bytes(ends, card, used, Layer(None, None))
+    split, parts = Split(stage.tp, stage.gpus, stage.gpus, replica.redundant_experts), Parts()
+    for i in range(*stage.layers):
+        own = in_bytes(layer_params(card.stack[i], card.hidden, split), card, used, card.stack[i])
+        left = 1 - away.experts.get(i, 0.0)
+        parts += replace(own, experts=own.experts.times(Span(left, left)))
+    first = stage.layers[0] == 0 or (index == 0 and away.layers > 0)
+    ends = end_params(card, split, first, stage.layers[1] == len(card.stack))
+    return parts + in_bytes(ends, card, used, Layer(None, None))
 
 
 def end_params(card: ModelCard, split: Split, first: bool, last: bool) -> Parts:
@@ -102,7 +117,7 @@ def end_params(card: ModelCard, split: Split, first: bool, last: bool) -> Parts:
     return parts + Parts(other=Span(0.0, other))
 
 
-def _in_bytes(params: Parts, card: ModelCard, used: PrecisionUsed, layer: Layer) -> Parts:
+def in_bytes(params: Parts, card: ModelCard, used: PrecisionUsed, layer: Layer) -> Parts:
     """Parameters to bytes. A kind is stored as the plan says, or as the checkpoint does (with its
     exceptions for single matrices) where the plan keeps its precision."""
     own = card.weights

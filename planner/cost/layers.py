@@ -92,14 +92,20 @@ class Layers:
         all_reduce = self.links.all_reduce_s(message, tp)
         if not isinstance(ffn, MoeFfn):
             return t + all_reduce
-        precision, each = self._expert_weights(layer)
-        fit = self.fits.fit("moe", precision)
-        tokens = rows * designs.groups
-        t = t + experts_s(fit, self.chip, ffn, self.card.hidden, tokens, designs, each, self.popularity)
+        t = t + self.routed_s(layer, load, designs)
         if (designs.groups > 1).any():
             exchange = self._exchange_s(ffn, rows, designs)
             return t + np.where(designs.groups > 1, exchange, all_reduce)
         return t + all_reduce
+
+    def routed_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
+        """Seconds of the routed experts of the FFN, 0 where it has none."""
+        ffn = layer.ffn
+        if not isinstance(ffn, MoeFfn):
+            return np.zeros(len(designs))
+        precision, each = self.expert_weights(layer)
+        fit, tokens = self.fits.fit("moe", precision), load.rows * designs.groups
+        return experts_s(fit, self.chip, ffn, self.card.hidden, tokens, designs, each, self.popularity)
 
     def head_s(self, rows: Floats, designs: Designs) -> Floats:
         """Seconds of the LM head: one row a decoded token."""
@@ -133,7 +139,7 @@ class Layers:
             found += [(peak, attention.recurrent_decode_work(mixer, load, designs.tp))]
             found += [(peak, attention.recurrent_prefill_work(mixer, load, designs.tp))]
         if isinstance(layer.ffn, MoeFfn):
-            precision, each = self._expert_weights(layer)
+            precision, each = self.expert_weights(layer)
             tokens = load.rows * designs.groups
             work = expert_work(layer.ffn, self.card.hidden, tokens, designs, each, self.popularity)
             found += [(self._peak("moe", precision), Work(work.flops, work.weights, 0.0 * tokens))]
@@ -198,7 +204,7 @@ class Layers:
         )
         return np.where(designs.ep > 1, np.minimum(gathered, sent), gathered)
 
-    def _expert_weights(self, layer: Layer) -> tuple[str, float]:
+    def expert_weights(self, layer: Layer) -> tuple[str, float]:
         """Precision of the routed experts and bytes a weight, averaged over their matrices."""
         gemms = expert_gemms(layer.ffn, self.card.hidden)
         names = [self.precision.expert(layer, g) for g in gemms]

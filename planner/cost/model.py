@@ -112,7 +112,8 @@ class CostModel:
         per_pair = np.maximum((meeting - alone) / (new * keys), 0.0)
         per_token = np.maximum((meeting - here) / new - per_pair * keys, 0.0)
         t0 = np.maximum(here - slope * b, 0.0)
-        return StepTimes(t0, per_token, per_pair, per_sequence, per_context, designs.pp.astype(np.float64))
+        stages = self.concurrent(designs).astype(np.float64)
+        return StepTimes(t0, per_token, per_pair, per_sequence, per_context, stages)
 
     def floor_s(
         self,
@@ -158,8 +159,12 @@ class CostModel:
 
     def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
         """The engine's own share of a step without prompts, shape (n,)."""
-        batches = np.clip(sequences, 1.0, designs.pp)
+        batches = np.clip(sequences, 1.0, self.concurrent(designs))
         return np.asarray(batches * self.tuning.step_s + sequences * self.tuning.sequence_s)
+
+    def concurrent(self, designs: Designs) -> Ints:
+        """Micro-batches that pass the stages of each design at once."""
+        return designs.pp
 
     @property
     def most_gpus(self) -> int:

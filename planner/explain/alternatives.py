@@ -117,6 +117,8 @@ def alternatives(
     until = time.monotonic() + limits.seconds
     each = replace(limits, seconds=limits.seconds / (RUNNERS_UP + 4))
     rivals = _Rivals(question, best, chosen, each)
+    if any(c.design.offloads for c in best.pool.candidates):  # they do both phases, on one class
+        return rivals.one_layout() + rivals.without_leads(until)
     shown = rivals.other_phases() + rivals.other_stages() + rivals.no_copies() + rivals.one_layout()
     return shown + rivals.without_leads(until)
 

@@ -8,7 +8,7 @@ different GPUs (docs/afd.md). And where declared links join places: chains of no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -17,10 +17,12 @@ from planner.asked import Asked
 from planner.candidates.ask import Freedom
 from planner.candidates.candidate import Candidate
 from planner.cost.afd import Block
+from planner.cost.shape import Floats
 from planner.cost.uneven_tp import Shard
+from planner.engine_rules import OFFLOADS
 from planner.errors import Infeasible
 from planner.explain.alternatives import describe
-from planner.plans.found import Found, groups
+from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Alternative
 from planner.posed import pose
 from planner.search import find
@@ -37,8 +39,40 @@ WORTH = 0.02
 
 
 def beyond(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
-    """What each way would give that no engine starts as it comes."""
+    """What each way would give that no engine starts as it comes; with weights in host memory, where few
+    designs keep an SLO that was relaxed to the tightest, what each other engine would give at its own."""
+    if asked.offload:
+        return _other_engines(asked, best, limits)
     return _unlike(asked, best, limits) + _chains(asked, best)
+
+
+def _other_engines(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
+    """The same with each engine that the plan does not use, under limits that it can keep."""
+    if asked.options.engine != "any" or not best.solution.objective:
+        return []
+    made, used = list[Alternative](), {g.candidate.engine for g in groups(best)}
+    for engine in sorted(OFFLOADS.keys() - used):
+        one = replace(asked, options=asked.options.model_copy(update={"engine": engine}))
+        try:
+            _, pool, question = pose(one)
+        except Infeasible:
+            continue
+        rival = find(question, pool, limits)
+        theirs = rival.solution.objective
+        if theirs is None:
+            continue
+        own = groups(rival)
+        sign = 1 if best.objective == "throughput" else -1
+        loss = sign * (best.solution.objective - theirs) / abs(best.solution.objective)
+        ttft, tpot = (max(float(x.max()) for x in every) for every in _times(own))
+        why = f"TTFT {1e3 * ttft:,.0f} ms, TPOT {1e3 * tpot:,.0f} ms: limits of its own"
+        made.append(Alternative(what=describe(own), objective=theirs, loss=max(loss, 0.0), why=why))
+    return made
+
+
+def _times(own: Sequence[Group]) -> tuple[list[Floats], list[Floats]]:
+    """TTFT and TPOT of each group, by bucket."""
+    return [g.operation.ttft_s for g in own], [g.operation.tpot_s for g in own]
 
 
 def _chains(asked: Asked, best: Found) -> list[Alternative]:

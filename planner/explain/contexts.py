@@ -19,7 +19,7 @@ WHY = "every chunk of a prompt makes its keys and values so far pass all groups 
 
 def other_contexts(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
     """The best fleet with context parallelism in every replica where the plan has none, or without."""
-    if asked.workload.longest < LONG or asked.options.engine not in ("any", "vllm"):
+    if asked.workload.longest < LONG or asked.options.engine not in ("any", "vllm") or asked.offload:
         return []
     used = any(best.candidates[c].design.cp > 1 for c in best.solution.replicas)
     what = "no context parallelism" if used else "context parallelism"

@@ -4,22 +4,23 @@ SLO that nothing keeps; rates and budgets in `shortage`."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
 import numpy as np
 
-from cluster_configs.schema import ResolvedCluster
+from cluster_configs.schema import Host, NodeClass, ResolvedCluster
 from model_zoo.schema import ModelCard, MoeFfn
 from planner import fits
-from planner.candidates.ask import ENGINES
+from planner.candidates.ask import ENGINES, Ask
 from planner.candidates.candidate import stages_in_words
 from planner.candidates.generate import Pool
 from planner.candidates.points import Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
 from planner.device_rules import why_unsupported
+from planner.engine_rules import OFFLOADS
 from planner.errors import Infeasible
 from planner.explain.rounding import ceil_to
 from planner.inputs.options import Options
@@ -33,6 +34,12 @@ OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
 
 LOOSER = (1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0)
 """Times the tightest limits, tried until the rate asked for is carried."""
+
+HOST_SIZES_GB = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+"""Host memory as it is sold."""
+
+USUAL_GB_PER_S = 60.0
+"""Of a host that states no bandwidth: what is asked here does not depend on it."""
 
 Carries = Callable[[Slo], bool]
 """Whether some fleet carries the rate asked for within an SLO."""
@@ -131,15 +138,20 @@ def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeas
     )
 
 
-def does_not_fit(cluster: ResolvedCluster, card: ModelCard, options: Options, pool: Pool) -> Infeasible:
-    """No engine runs the model here, or weights and the cache of one request find no room."""
+def does_not_fit(
+    cluster: ResolvedCluster, card: ModelCard, options: Options, pool: Pool, asked: Ask | None = None
+) -> Infeasible:
+    """No engine runs the model here, or weights and the cache of one request find no room. With `asked` host
+    memory is looked at, too."""
     if not pool.setups:
         return _unsupported(cluster, card, options)
     mix = next(s.mix for s in pool.setups.values())
     tokens = min(int((mix.new + mix.osl).max()), card.max_context)
     ask = fits.Ask(card, tokens, options.precision, options.kv_precision, options.engine)
     found = fits.fit(ask, cluster)
-    found = replace(found, changes=tuple(_in_prompts(found, mix)))
+    found = replace(
+        found, changes=(*_in_prompts(found, mix), *(_with_host(cluster, asked, options) if asked else ()))
+    )
     if found.fits:
         return Infeasible(
             f"no replica of {card.name} has room for one request of {tokens:,} tokens on these nodes",
@@ -157,6 +169,38 @@ def _in_prompts(found: fits.Fit, mix: Mix) -> Iterator[str]:
             yield change
         elif len(mix.isl) == 1 and prompt > 0:
             yield f"prompts of at most {prompt:,} tokens (--isl {prompt})"
+
+
+def _with_host(cluster: ResolvedCluster, asked: Ask, options: Options) -> Iterator[str]:
+    """What would help with weights in host memory: another engine, more of it, a lower precision."""
+    classes, every = cluster.classes, ENGINES if options.engine == "any" else (options.engine,)
+    for engine in OFFLOADS if options.engine != "any" else ():
+        if _beside(classes, replace(asked, engines=(engine,))):
+            yield f"--engine {engine}, with weights in host memory"
+            return
+    for memory in HOST_SIZES_GB:
+        for node in classes:
+            known = node.host.model_dump() if node.host else {}
+            host = Host(**{"gb_per_s": USUAL_GB_PER_S, **known, "memory_gb": memory})
+            if _beside([replace(node, host=host)], asked):
+                where = f" in each node of {node.id}" if len(classes) > 1 else " a node"
+                rate = "" if known.get("gb_per_s") else ", gb_per_s: …"
+                form = f"`host: {{memory_gb: {memory}{rate}}}` in the cluster YAML"
+                yield f"{memory} GB of host memory{where} ({form})"
+                return
+    for precision in fits.QUANTISED:
+        used = precisions(asked.card, precision, options.kv_precision)
+        if _beside(classes, replace(asked, engines=every, precisions=used)):
+            yield f"--precision {precision}, with weights in host memory"
+            return
+
+
+def _beside(classes: Sequence[NodeClass], asked: Ask) -> bool:
+    """Whether some replica with weights in host memory has room."""
+    from planner.candidates import offload  # here, not above: only for what is infeasible
+
+    every = (offload.setup(node, e, asked) for node in classes for e in offload.engines(node, asked))
+    return any(s is not None and bool((s.memory.kv_bytes > 0).any()) for s in every)
 
 
 def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) -> Infeasible:

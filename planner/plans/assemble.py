@@ -15,7 +15,7 @@ from planner import __version__
 from planner.candidates.points import Setup
 from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
-from planner.plans import placement, schema
+from planner.plans import placement, schema, tiers
 from planner.plans.found import UNITS, Found, Group, paths
 from planner.plans.operation import index_of
 from solvers import linear
@@ -132,6 +132,7 @@ def replica(
             decode_s=op.decode_s,
             prefill_s=op.prefill_s,
             engine_s=float(s.model.engine_s(designs, np.array([op.sequences]))[0]),
+            by=tiers.seconds_by(g),
         ),
         memory=[
             schema.StageMemory(
@@ -262,6 +263,7 @@ def assemble(
         replicas=[replica(g, nodes, placed, osl, _watts(found, g)) for g in made],
         routing=routing(found, made),
         experts=extras.get("experts"),
+        tiers=tiers.tiers(made),
         predicted=predicted(found, made, placed),
         proof=proven,
         prices=list(extras.get("prices", [])),

@@ -112,7 +112,7 @@ def alone_s(s: Setup, index: Ints, share: Floats) -> float:
     new, isl = float(s.mix.new @ share), float(s.mix.isl @ share)
     chunks, designs = np.ceil(new / s.token_budget), s.designs.take(index)
     keys = isl - new + new / 2
-    pp = int(designs.pp[0])
+    pp = int(s.model.concurrent(designs)[0])
     return float((chunks + pp - 1) / pp * s.model.step_s(designs, 0.0, 0.0, pp * new / chunks, keys)[0])
 
 

@@ -56,7 +56,7 @@ class _Part:
 
 def _parts(c: Candidate) -> list[_Part]:
     """All stages as one, or each by itself where they stand on several classes."""
-    if not c.design.stages:
+    if not c.design.stages or c.design.offloads:
         return [_Part(c.id, c.node_class, c.gpus, c.joined, range(c.design.pp))]
     return [_Part(c.id, name, gpus, c.joined, range(i, i + 1)) for i, (name, gpus) in enumerate(c.blocks)]
 

@@ -63,11 +63,13 @@ class Stage(Part):
 
 class Step(Part):
     """At the operating point, from the cost model: one decode step; the prefill of one mean prompt; the
-    engine's share."""
+    engine's share. `by`: of a replica with weights in `Plan.tiers`, seconds of the decode step by what they
+    go to ("host memory bandwidth"), adding up to it."""
 
     decode_s: NonNegative
     prefill_s: NonNegative
     engine_s: NonNegative
+    by: dict[str, NonNegative] = {}
 
 
 class StageMemory(Part):
@@ -177,6 +179,21 @@ class Experts(Part):
     replicas: list[ExpertMap]
 
 
+class Tiered(Part):
+    """Weights of each replica of a group that lie beside its GPUs: of `layers` (half-open ranges) the routed
+    experts, a `share` of them, or all else with its KV cache ("layers": then they come before the first
+    stage). `bytes` of one replica; `way`: computed on the CPU in a decode step, or copied to a GPU for it.
+    """
+
+    replica: str
+    tier: Literal["host", "nvme"]
+    what: Literal["experts", "layers"]
+    layers: list[tuple[int, int]]
+    share: Share = 1.0
+    bytes: NonNegative
+    way: Literal["cpu", "pcie"] = "cpu"
+
+
 class Band(Part):
     """A prediction with its 80 % band."""
 
@@ -268,7 +285,7 @@ class Plan(Part):
     routing: list[Route]
     chains: list[Chain] = []
     experts: Experts | None = None
-    tiers: list[dict[str, Any]] = []
+    tiers: list[Tiered] = []
     predicted: Predicted
     proof: Proof
     prices: list[Price] = []

@@ -15,6 +15,7 @@ from rich.text import Text
 from planner.plans.schema import Alternative, Experts, Plan, Price, Route
 from planner.reports import bars
 from planner.reports import words as say
+from planner.reports.beside import beside
 from planner.reports.defaults import assumed
 
 SHOWN = 6
@@ -27,6 +28,8 @@ def render(plan: Plan, console: Console) -> None:
     section(console, "Run", Group(replicas(plan), *phases(plan)))
     section(console, "Expect", expected(plan))
     section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
+    if plan.tiers:
+        section(console, "Beside the GPUs", beside(plan))
     if len(plan.problem.workload["buckets"]) > 1 or len(plan.replicas) > 1:
         section(console, "Traffic", routing(plan))
     if plan.experts and any(e.ep > 1 for e in plan.experts.replicas):

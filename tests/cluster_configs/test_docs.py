@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 from cluster_configs.reading import from_document
+from planner.cost.host import host_of
 from planner.documents import read_text
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
 
 
 def test_the_example_reads_without_a_warning():
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    text, _ = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     found = from_document(read_text(text, "two-sites.yaml"))
 
     assert found.warnings == ()
@@ -20,3 +21,12 @@ def test_the_example_reads_without_a_warning():
     of = {c.id: c for c in found.classes}
     first = [next(x for x in found.links if x.joins(of[a], of["t"])).bytes_per_s for a in ("a", "a-0")]
     assert first == [0.0125e9, 0.125e9]
+
+
+def test_the_host_of_the_second_example_is_one_that_offloads():
+    _, text = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    (box,) = from_document(read_text(text, "box.yaml")).classes
+    host = host_of(box, 2, 2)
+
+    assert host is not None
+    assert (host.bytes_per_s, host.pcie_bytes_per_s, host.nvme_bytes) == (358e9, 32e9, 4e12)

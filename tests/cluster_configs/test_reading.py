@@ -315,3 +315,36 @@ def test_all_devices_make_a_cluster():
     found = from_gpus(",".join(f"8x{name}" for name in names()))
 
     assert {c.device.name for c in found.classes} == set(names())
+
+
+@pytest.mark.parametrize(
+    ("beside", "where", "what"),
+    [
+        ("host: {memory_gb: 128}", "nodes[0].host", "gb_per_s"),
+        ("host: {memory_gb: -1, gb_per_s: 90}", "nodes[0].host.memory_gb", "greater than 0"),
+        ("host: {memory_gb: 128, gb_per_s: 0}", "nodes[0].host.gb_per_s", "greater than 0"),
+        ("host: {memory_gb: 128, gb_per_s: 90, sockets: 0}", "nodes[0].host.sockets", ""),
+        ("host: {memory_gb: 128, gb_pers: 90}", "nodes[0].host.gb_pers", "unknown field"),
+        (
+            "tiers: [{kind: nvme, gb: 100, read_gb_per_s: 0, write_gb_per_s: 1}]",
+            "nodes[0].tiers[0].read_gb_per_s",
+            "greater than 0",
+        ),
+        (
+            "tiers: [{kind: nvme, gb: -5, read_gb_per_s: 1, write_gb_per_s: 1}]",
+            "nodes[0].tiers[0].gb",
+            "greater than 0",
+        ),
+        (
+            "tiers: [{kind: tape, gb: 5, read_gb_per_s: 1, write_gb_per_s: 1}]",
+            "nodes[0].tiers[0].kind",
+            "nvme",
+        ),
+    ],
+)
+def test_a_host_or_tier_that_cannot_be_is_refused_at_its_line(beside: str, where: str, what: str):
+    error = refused(f"nodes:\n  - device: rtx-4090\n    {beside}\n")
+
+    assert where in str(error.where)
+    assert "lab.yaml:3:" in str(error.where)
+    assert what in f"{error.message} {error.hint}"

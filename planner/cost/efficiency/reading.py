@@ -146,6 +146,7 @@ def _shelves(device: Device, own: Table, engine: str) -> Iterator[tuple[Level, T
         yield "generation", _kernels(load(f"generation/{device.generation}"), "any")
     elif device.compute_capability in DATA_CENTRE:
         yield "runs", _kernels(load(OLD_ENGINES), plain)
+    yield "datasheet", _kernels(load("datasheet"), f"{plain} {device.generation}")
     yield "datasheet", _kernels(load("datasheet"), plain)
     yield "datasheet", _kernels(load("datasheet"), "any")
 

@@ -1,0 +1,348 @@
+"""Seconds, watts and memory of replicas in one node whose weights lie partly in host memory or on a disk.
+
+A design names a staging of `HostStage`s. Layers before the first stage lie in host memory whole; of the first
+`away` MoE layers of a stage the routed experts do, but for the `kept` most popular ones of each. A step takes
+
+    sum over layers of   GPU part + hand-over + min(on the CPU, over PCIe and on the GPU) + disk
+    + LM head + hops between GPUs + the engine's own
+
+    on the CPU        max(bytes touched / host bandwidth, FLOPs / host FLOP/s)
+    over PCIe         bytes touched / PCIe, then the kernels of the GPU
+    disk              bytes touched that host memory does not hold / its reads
+
+with the engine's shares of the rates (`host.py`) and `touched` the expected distinct experts. Where an engine
+computes experts on CPU and GPU at once, a layer takes the longer of both. Nothing else overlaps, and GPUs of
+a pipeline work one after the other: llama.cpp runs a step so as soon as tensors lie elsewhere.
+
+What host memory does not hold is read from disk through its cache: experts met last stay in it
+(`expert_tiers.missed`); of a dense model every byte is met once a step, so such a cache holds none in time.
+MTP layers are not loaded. The CPU's own watts are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_configs.schema import NodeClass
+from model_zoo.schema import Layer, ModelCard, MoeFfn
+from planner.cost.attention import Load
+from planner.cost.calibration import Calibration
+from planner.cost.expert_tiers import missed, rest_chosen, rest_touched
+from planner.cost.experts import expert_work
+from planner.cost.host import Host, HostStage, host_of, host_use
+from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
+from planner.cost.model import CostModel
+from planner.cost.power import activity_watts
+from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
+from planner.cost.weights import layer_bytes
+
+HostStaging = tuple[HostStage, ...]
+
+CACHE_SHARE = 0.1
+"""Of host memory, kept for the KV cache of layers that lie there, where weights would take all."""
+
+RESOURCES = ("GPU", "host memory bandwidth", "host FLOP/s", "PCIe", "NVMe reads", "hand-over", "engine")
+"""What the seconds of a step go to."""
+
+GPU, BANDWIDTH, FLOPS, PCIE, NVME, HANDOVER, ENGINE = range(len(RESOURCES))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Bytes of weights of the model's kinds of layers, (kinds,): all of a layer; its routed experts; one."""
+
+    layer: Floats
+    experts: Floats
+    expert: Floats
+
+
+class OffloadModel(CostModel):
+    """What a model takes in each of `stagings` on nodes with a host; designs come from `designs_of`."""
+
+    def __init__(
+        self,
+        card: ModelCard,
+        node: NodeClass,
+        stagings: Sequence[HostStaging],
+        engine: str,
+        precisions: Precisions,
+        calibration: Calibration | None = None,
+    ) -> None:
+        super().__init__(card.model_copy(update={"mtp_layers": 0}), node, engine, precisions, calibration)
+        self.placements: tuple[HostStaging, ...] = tuple(stagings)
+        self.stagings = self.placements
+        self.held = held_bytes(self)
+        self.ffns = tuple(kind.ffn if isinstance(kind.ffn, MoeFfn) else None for kind in self.kinds)
+        self.hosts = [_host(node, staging, engine) for staging in stagings]
+        self.use = host_use(engine, self.hosts[0].sockets)
+        self.bounds, self.here, self.away, self.before = self._shapes()
+        self.kept = np.array([staging[0].kept for staging in stagings], dtype=np.float64)
+        self.cached, self.host_bytes, self.disk_bytes = self._on_host()
+
+    def concurrent(self, designs: Designs) -> Ints:
+        """One: the GPUs of a pipeline work one after the other."""
+        return np.ones(len(designs), dtype=np.int64)
+
+    def seconds_by(
+        self, designs: Designs, sequences: Floats | float, context: Floats | float
+    ) -> dict[str, float]:
+        """Seconds of a decode step of the first design, by resource."""
+        b, ctx, none = self._spread(designs, sequences, context, 0.0)
+        found = self._parts_s(designs, Load(b, ctx, none, none))[0]
+        return dict(zip(RESOURCES, found.tolist(), strict=True))
+
+    def copied(
+        self, designs: Designs, sequences: Floats | float, context: Floats | float
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether a decode step of the first design copies to a GPU what it needs of experts that lie away,
+        and of layers before the first stage: (kinds,) each."""
+        b, ctx, none = self._spread(designs, sequences, context, 0.0)
+        load, which = Load(b, ctx, none, none), _which(designs)
+        found = np.zeros((2, len(self.kinds)), dtype=bool)
+        for k, kind in enumerate(self.kinds):
+            if self.away[which].sum(axis=1)[0, k]:
+                routed = self.layers.routed_s(kind, load, designs)
+                found[0, k] = self._away_s(k, load, which, routed)[0, PCIE] > 0
+            if self.before[which[0], k]:
+                whole = self.layers.layer_s(kind, load, designs)
+                found[1, k] = self._before_s(k, load, which, whole)[0, PCIE] > 0
+        return found[0], found[1]
+
+    def watts(
+        self,
+        designs: Designs,
+        utilisation: Floats | float,
+        sequences: Floats | float,
+        context: Floats | float,
+        prefill_tokens: Floats | float,
+        prefill_context: Floats | float,
+    ) -> Floats:
+        """Watts of the GPUs of a replica, shape (n,): each works for its part of a step."""
+        args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
+        compute, memory = self._busy_s(designs, *args)
+        step = np.maximum(self._round_s(designs, *args), 1e-9) * designs.pp
+        busy = np.broadcast_to(utilisation, step.shape)
+        tdp = self.node_class.device.tdp_watts
+        each = activity_watts(self.fits.power, tdp, busy, compute / step, memory / step)
+        return np.asarray(each * designs.gpus)
+
+    def sigmas(self, designs: Designs) -> Floats:
+        """The host's figures rest on few machines: wider."""
+        return np.asarray(np.hypot(super().sigmas(designs), self.use.sigma))
+
+    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
+        """Of the stage, or the host, that holds the fewest sequences."""
+        every = self.memory_by_stage(designs, tokens_per_step)
+        held = self._held(designs, np.full((len(designs), 1), context))[:, 0]
+        return fullest(every, held, np.isfinite(every.kv_bytes))
+
+    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+        """Of a GPU of every stage, and last of the host: shape (n, stages + 1)."""
+        which, at = _which(designs), like(len(designs), designs.tp, designs.pp)
+        own = device_bytes(self.node_class.device)
+        args = (self.card, own, at, self.precisions, self.engine, tokens_per_step)
+        m = room_by_stage(*args, layers=self.bounds[which, :-1])
+        out = self.away[which] @ self.held.experts * self._out(which)[:, None] / designs.tp[:, None]
+        room = np.array([host.room_bytes for host in self.hosts])[which]
+        total = np.array([host.memory_bytes for host in self.hosts])[which]
+        used, spilt = self.host_bytes[which], self.disk_bytes[which]
+        disk = np.array([host.nvme_bytes for host in self.hosts])[which]
+        left = np.where((spilt > 0) & (used + spilt > disk), -spilt, room - used)
+        none = np.zeros(len(designs))
+        last = (used, none, total - room, total, left)
+        parts = (
+            m.weights_bytes - out,
+            m.activation_bytes,
+            m.reserve_bytes,
+            m.capacity_bytes,
+            m.kv_bytes + out,
+        )
+        both = [np.column_stack([gpu, host]) for gpu, host in zip(parts, last, strict=True)]
+        stage = np.broadcast_to(np.arange(both[0].shape[1], dtype=np.int64), both[0].shape)
+        return Memory(both[0], both[1], both[2], both[3], both[4], stage)
+
+    def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
+        held = self._held(designs, np.broadcast_to(tokens, (len(designs), len(tokens))))
+        return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
+
+    def _held(self, designs: Designs, tokens: Floats) -> Floats:
+        """Bytes of cache of one sequence of `tokens` (n, w) on a GPU of each stage and on the host: (n, w,
+        stages + 1)."""
+        at = like(len(designs), designs.tp, designs.pp)
+        return kv_bytes_by_stage(self.card, at, self.precisions, tokens, self.bounds[_which(designs)])
+
+    def _out(self, which: Ints) -> Floats:
+        """Share of the experts of a layer whose experts lie away that really does, (n,)."""
+        experts = next((ffn.experts for ffn in self.ffns if ffn), 1)
+        return np.asarray(1 - self.kept[which] / experts)
+
+    def _round_s(self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats) -> Floats:
+        return np.asarray(self._parts_s(designs, Load(b, ctx, new, keys)).sum(axis=1))
+
+    def _parts_s(self, designs: Designs, load: Load) -> Floats:
+        """Seconds of a step by resource, (n, RESOURCES)."""
+        which, total = _which(designs), np.zeros((len(designs), len(RESOURCES)))
+        for k, kind in enumerate(self.kinds):
+            whole = self.layers.layer_s(kind, load, designs)
+            routed = self.layers.routed_s(kind, load, designs)
+            away = self.away[which].sum(axis=1)[:, k]
+            total[:, GPU] += self.here[which, k] * whole + away * (whole - routed)
+            if away.any():
+                total += away[:, None] * self._away_s(k, load, which, routed)
+            if self.before[which, k].any():
+                total += self.before[which, k][:, None] * self._before_s(k, load, which, whole)
+        total[:, GPU] += self.layers.head_s(load.decoded, designs)
+        total[:, GPU] += self._hops_s(designs, load)
+        prompts = self.tuning.prompt_layer_s * len(self.card.stack)
+        total[:, ENGINE] = self.engine_s(designs, load.sequences) + np.where(load.tokens > 0, prompts, 0.0)
+        return total
+
+    def _away_s(self, k: int, load: Load, which: Ints, routed: Floats) -> Floats:
+        """Of the experts of one layer that lie away, (n, RESOURCES): `routed` is what all of them would take
+        on the GPU."""
+        ffn, kept, rows = self.ffns[k], self.kept[which], load.rows
+        assert ffn is not None
+        touched = rest_touched(ffn.experts, ffn.top_k, rows, kept)
+        met = rest_touched(ffn.experts, ffn.top_k, rows, 0.0 * kept)
+        pairs = rows * ffn.top_k * rest_chosen(ffn.experts, kept)
+        width = ffn.latent or self.card.hidden
+        flops = 2 * pairs * ffn.matrices * width * ffn.inner
+        moved = touched * self.held.expert[k]
+        off = missed(ffn.experts, ffn.top_k, rows, self.cached[which]) * self.held.expert[k]
+        share = touched / np.maximum(met, 1e-12)
+        return self._fastest_s(which, moved, flops, off, (1 - share) * routed, share * routed)
+
+    def _before_s(self, k: int, load: Load, which: Ints, whole: Floats) -> Floats:
+        """Of one layer that lies in host memory whole, (n, RESOURCES)."""
+        ffn, one = self.ffns[k], like(len(which), 1)
+        works = [work for _, work in self.layers.works(self.kinds[k], load, one)]
+        moved, flops = sum(w.bytes for w in works), sum(w.flops for w in works)
+        weights = np.full(len(which), self.held.layer[k] - self.held.experts[k])
+        if ffn is None:
+            off = np.where(self.cached[which] < 1, weights, 0.0)
+        else:
+            off = missed(ffn.experts, ffn.top_k, load.rows, self.cached[which]) * self.held.expert[k]
+            met = rest_touched(ffn.experts, ffn.top_k, load.rows, 0.0 * load.rows)
+            weights = weights + met * self.held.expert[k]
+        return self._fastest_s(which, np.asarray(moved), np.asarray(flops), off, 0.0 * whole, whole, weights)
+
+    def _fastest_s(
+        self,
+        which: Ints,
+        moved: Floats,
+        flops: Floats,
+        off: Floats,
+        beside: Floats,
+        fetched: Floats,
+        sent: Floats | None = None,
+    ) -> Floats:
+        """On the CPU, or sent over PCIe and computed on the GPU, the faster: (n, RESOURCES). `off`: bytes
+        from disk; `beside`: seconds of what the GPU computes anyway; `fetched`: of what it computes when it
+        was sent; `sent`: bytes (default those that the CPU would move)."""
+        found, use = np.zeros((len(which), len(RESOURCES))), self.use
+        by_bytes = moved / (use.memory * self._rate(which, "bytes_per_s"))
+        by_flops = flops / (use.compute * self._rate(which, "flops_per_s"))
+        copy = (moved if sent is None else sent) / np.maximum(
+            use.pcie * self._rate(which, "pcie_bytes_per_s"), 1.0
+        )
+        cpu = np.maximum(by_bytes, by_flops)
+        gpu_beside = np.maximum(beside - cpu, 0.0) if use.together else beside
+        on_cpu = cpu + gpu_beside <= copy + beside + fetched
+        found[:, BANDWIDTH] = np.where(on_cpu & (by_bytes >= by_flops), by_bytes, 0.0)
+        found[:, FLOPS] = np.where(on_cpu & (by_bytes < by_flops), by_flops, 0.0)
+        found[:, PCIE] = np.where(on_cpu, 0.0, copy)
+        found[:, GPU] = np.where(on_cpu, gpu_beside, beside + fetched)
+        disk = np.maximum(use.nvme * self._rate(which, "nvme_read_bytes_per_s"), 1.0)
+        found[:, NVME] = off / disk
+        found[:, HANDOVER] = use.handover_s
+        return found
+
+    def _rate(self, which: Ints, name: str) -> Floats:
+        return np.array([getattr(host, name) for host in self.hosts])[which]
+
+    def _busy_s(
+        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
+    ) -> tuple[Floats, Floats]:
+        """Of all GPUs, one after the other: what lies on them."""
+        which, load = _which(designs), Load(b, ctx, new, keys)
+        compute, memory = self.at_peak_s(load, designs)
+        away = self.away[which].sum(axis=1)
+        counts = self.here[which] + away
+        flops, moved = (counts * compute).sum(axis=1), (counts * memory).sum(axis=1)
+        for k, ffn in enumerate(self.ffns):
+            if ffn is not None and away[:, k].any():
+                precision, each = self.layers.expert_weights(self.kinds[k])
+                work = expert_work(ffn, self.card.hidden, load.rows, designs, each)
+                peak = self.chip.peak(self.fits.fit("moe", precision).peak)[0]
+                flops = flops - away[:, k] * work.flops / peak
+                moved = moved - away[:, k] * work.weights / self.chip.bytes_per_s
+        return np.maximum(flops, 0.0), np.maximum(moved, 0.0)
+
+    def _shapes(self) -> tuple[Ints, Floats, Floats, Floats]:
+        """Of every staging: layer ranges of its stages and last of the host (m, stages + 1, 2); layers by
+        kind that are whole on a GPU (m, kinds); whose experts are away, by stage (m, stages, kinds); that lie
+        on the host whole (m, kinds)."""
+        kinds, seen = len(self.kinds), np.asarray(self.card.kinds[1])
+        deepest = max((len(staging) for staging in self.stagings), default=1)
+        bounds = np.zeros((len(self.stagings), deepest + 1, 2), dtype=np.int64)
+        here = np.zeros((len(self.stagings), kinds))
+        away = np.zeros((len(self.stagings), deepest, kinds))
+        before = np.zeros_like(here)
+        for i, staging in enumerate(self.placements):
+            bounds[i, : len(staging)] = [stage.layers for stage in staging]
+            first = staging[0].layers[0]
+            bounds[i, -1] = 0, first
+            before[i] = np.bincount(seen[:first], minlength=kinds)
+            for s, stage in enumerate(staging):
+                own = [k for k in seen[slice(*stage.layers)] if self.ffns[k] is not None]
+                away[i, s] = np.bincount(np.array(own[: stage.away], dtype=np.int64), minlength=kinds)
+            here[i] = np.bincount(seen[first:], minlength=kinds) - away[i].sum(axis=0)
+        return bounds, here, away, before
+
+    def _on_host(self) -> tuple[Floats, Floats, Floats]:
+        """Of every staging (m,): share of the experts on the host that its memory holds (of a dense model 0
+        or 1), bytes of weights in host memory, and beyond it."""
+        which = np.arange(len(self.stagings))
+        experts = (self.away.sum(axis=1) * self._out(which)[:, None] + self.before) @ self.held.experts
+        dense = self.before @ (self.held.layer - self.held.experts)
+        room = np.array([host.room_bytes for host in self.hosts])
+        room = np.where(self.before.any(axis=1), 1 - CACHE_SHARE, 1.0) * room
+        total = experts + dense
+        disk = np.array([host.nvme_bytes for host in self.hosts])
+        room = np.where(disk > 0, room, total)
+        left = np.maximum(room - dense, 0.0)
+        cached = np.where(experts > 0, left / np.maximum(experts, 1.0), room >= dense)
+        cached = np.where(dense > room, 0.0, np.minimum(cached, 1.0))
+        return cached, np.minimum(total, room), np.maximum(total - room, 0.0)
+
+
+def held_bytes(model: CostModel) -> Held:
+    """Bytes of the weights of each kind of layer, at tp 1."""
+    one = like(1, 1)
+    layer = np.array([layer_bytes(k, model.card.hidden, one, model.layers.precision)[0] for k in model.kinds])
+    expert = np.array([_expert_bytes(model, kind) for kind in model.kinds])
+    many = np.array([k.ffn.experts if isinstance(k.ffn, MoeFfn) else 0 for k in model.kinds])
+    return Held(layer, expert * many, expert)
+
+
+def _expert_bytes(model: CostModel, kind: Layer) -> float:
+    if not isinstance(kind.ffn, MoeFfn):
+        return 0.0
+    width = kind.ffn.latent or model.card.hidden
+    return kind.ffn.matrices * width * kind.ffn.inner * model.layers.expert_weights(kind)[1]
+
+
+def _host(node: NodeClass, staging: HostStaging, engine: str) -> Host:
+    """Without disks where the engine does not read from them."""
+    host = host_of(node, sum(stage.tp for stage in staging), staging[0].tp)
+    assert host is not None
+    return host if host_use(engine, host.sockets).nvme else replace(host, nvme_bytes=0.0)
+
+
+def _which(designs: Designs) -> Ints:
+    assert isinstance(designs, StagedDesigns)
+    return designs.which

@@ -1,0 +1,141 @@
+"""Offload: which GPU of a pipeline holds which layers, and which layers leave a part outside.
+
+Sets       l in 0 .. L-1 layers in order     s in 0 .. S-1 GPUs in order     k[l] kind of layer l
+Data       held[k]   bytes of a layer of kind k on its GPU, all of it there     [B]
+           freed[k]  of these, bytes of the part that may lie outside           [B]
+           cost[k]   what that costs, 0 <= cost                                 [s]
+           room[s]   bytes of GPU s                                             [B]
+Choose     end[s]    integer, end[-1] = 0 < end[0] < ... < end[S-1] = L: GPU s holds [end[s-1], end[s])
+           away[l]   0 or 1: its part lies outside
+minimise   sum(l) cost[k[l]] * away[l]                                          [s]
+room[s]    sum(l on s) held[k[l]] - freed[k[l]] * away[l]  <= room[s]
+
+Method     exact. What a range of layers must free on a GPU is a knapsack over kinds, of which few differ in
+           what they free and cost: all counts of all of these but one are tried, the last follows. Ranges are
+           joined by dynamic programming over (GPUs used, layers placed). Of the layers of a kind on a GPU the
+           first leave.
+Assumes    layers of one kind are alike; at most a handful of kinds have a part that may leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+EXACT = 1e-9
+"""Relative slack of a room: rounding."""
+
+
+@dataclass(frozen=True)
+class OffloadProblem:
+    """Numbers only; `kind` (L,), `held`, `freed`, `cost` (kinds,), `room` (S,)."""
+
+    kind: Ints
+    held: Floats
+    freed: Floats
+    cost: Floats
+    room: Floats
+
+
+@dataclass(frozen=True)
+class OffloadSolution:
+    """`stages[s]` layers of GPU s, half-open; `away[s][k]` layers of kind k there whose part lies outside;
+    `cost` None: no placement fits. The optimum is proven by trying all: the bound is the cost."""
+
+    stages: tuple[tuple[int, int], ...]
+    away: tuple[tuple[int, ...], ...]
+    cost: float | None
+
+    @property
+    def bound(self) -> float | None:
+        return self.cost
+
+
+def solve(p: OffloadProblem) -> OffloadSolution:
+    """The cheapest placement."""
+    layers, gpus = len(p.kind), len(p.room)
+    before = counts_before(p.kind, len(p.held))
+    own = [_range_costs(p, before, s) for s in range(gpus)]
+    best = np.full((gpus + 1, layers + 1), np.inf)
+    best[0, 0] = 0.0
+    cut = np.zeros((gpus + 1, layers + 1), dtype=np.int64)
+    for s in range(gpus):
+        total = best[s][:, None] + own[s]  # (first layer, end)
+        cut[s + 1] = total.argmin(axis=0)
+        best[s + 1] = total[cut[s + 1], np.arange(layers + 1)]
+    cost = float(best[gpus, layers])
+    if not np.isfinite(cost):
+        return OffloadSolution((), (), None)
+    return _extract(p, before, cut, cost)
+
+
+def counts_before(kind: Ints, kinds: int) -> Ints:
+    """Layers of each kind before each layer, (L + 1, kinds)."""
+    before = np.zeros((len(kind) + 1, kinds), dtype=np.int64)
+    np.cumsum(np.eye(kinds, dtype=np.int64)[kind], axis=0, out=before[1:])
+    return before
+
+
+def _extract(p: OffloadProblem, before: Ints, cut: Ints, cost: float) -> OffloadSolution:
+    """Ranges from the back, and what leaves in each."""
+    end, stages = len(p.kind), list[tuple[int, int]]()
+    for s in range(len(p.room), 0, -1):
+        start = int(cut[s, end])
+        stages.insert(0, (start, end))
+        end = start
+    away = []
+    for (a, b), room in zip(stages, p.room, strict=True):
+        n = before[b] - before[a]
+        _, chosen = _cheapest(p, n[None, :], np.array([n @ p.held - room]), float(room))
+        away.append(tuple(int(x) for x in chosen[0]))
+    return OffloadSolution(tuple(stages), tuple(away), cost)
+
+
+def _range_costs(p: OffloadProblem, before: Ints, s: int) -> Floats:
+    """Least cost of layers [a, b) on GPU s, (L + 1, L + 1); infinite where they don't fit, or leave other
+    GPUs none."""
+    layers, gpus, room = len(before) - 1, len(p.room), float(p.room[s])
+    starts = np.arange(s, layers) if s else np.zeros(1, dtype=np.int64)
+    ends = np.arange(1, layers + 1 - (gpus - 1 - s)) if s < gpus - 1 else np.array([layers])
+    a, b = (x.ravel() for x in np.meshgrid(starts, ends, indexing="ij"))
+    a, b = a[a < b], b[a < b]
+    n = before[b] - before[a]
+    least, _ = _cheapest(p, n, n @ p.held - room, room)
+    found = np.full((layers + 1, layers + 1), np.inf)
+    found[a, b] = least
+    return found
+
+
+def _cheapest(p: OffloadProblem, n: Ints, excess: Floats, room: float) -> tuple[Floats, Ints]:
+    """The cheapest counts (r, kinds) of layers, at most `n` (r, kinds), that free `excess` (r,), and what
+    they cost (r,): infinite where all of them don't."""
+    excess = excess - EXACT * abs(room)
+    alike: dict[tuple[float, float], list[int]] = {}
+    for k in range(len(p.held)):
+        if p.freed[k] > 0 and n[:, k].any():
+            alike.setdefault((float(p.freed[k]), float(p.cost[k])), []).append(k)
+    least, chosen = np.where(excess <= 0, 0.0, np.inf), np.zeros_like(n)
+    if not alike:
+        return least, chosen
+    freed, cost = np.array(list(alike)).T
+    there = np.stack([n[:, kinds].sum(axis=1) for kinds in alike.values()], axis=1)
+    best = np.zeros_like(there)
+    for tried in product(*(range(int(most) + 1) for most in there[:, :-1].max(axis=0))):
+        count = np.zeros_like(there)
+        count[:, :-1] = tried
+        lacking = np.maximum(excess - count @ freed, 0.0)
+        count[:, -1] = np.ceil(lacking / freed[-1])
+        total = np.where((count <= there).all(axis=1), count @ cost, np.inf)
+        better = total < least
+        least, best = np.where(better, total, least), np.where(better[:, None], count, best)
+    for left, kinds in zip(best.T, alike.values(), strict=True):
+        for k in kinds:
+            chosen[:, k] = np.minimum(left, n[:, k])
+            left = left - chosen[:, k]
+    return least, chosen

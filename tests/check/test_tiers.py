@@ -1,0 +1,190 @@
+"""The verifier on weights beside the GPUs: plans with them are sound, and each way to bend one is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster
+from model_zoo.schema import MoeFfn
+from planner import api
+from planner.check import check
+from planner.check.tiers import met_share, missed_share
+from planner.cost.expert_tiers import missed, rest_touched
+from planner.plans.schema import Plan
+
+Document = dict[str, Any]
+
+HOST = {"memory_gb": 128, "gb_per_s": 90, "tflops": 2, "pcie_gb_per_s": 32}
+DISK = {"kind": "nvme", "gb": 2000, "read_gb_per_s": 7, "write_gb_per_s": 5}
+CASES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
+    "experts": ("gpt-oss-120b", None, {"host": HOST}),
+    "layers": ("llama-3.1-70b", "int4_wo", {"host": HOST}),
+    "disk": ("gpt-oss-120b", None, {"host": HOST | {"memory_gb": 32}, "tiers": [DISK]}),
+    "two": ("qwen3-235b-a22b", "int4_wo", {"host": HOST, "gpus_per_node": 2}),
+}
+
+
+@cache
+def written(name: str) -> str:
+    model, precision, node = CASES[name]
+    form = {"nodes": [{"name": "box", "device": "rtx-4090", "gpus_per_node": 1, **node}]}
+    cluster = resolve(Cluster.model_validate(form))
+    return api.plan(cluster, model, precision=precision, work_limit=1000).model_dump_json(by_alias=True)
+
+
+def document(name: str) -> Document:
+    found: Document = json.loads(written(name))
+    return found
+
+
+def codes(found: Document) -> set[str]:
+    return {violation.code for violation in check(Plan.model_validate(found))}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_plan_with_weights_beside_its_gpus_is_sound(name):
+    found = document(name)
+
+    assert codes(found) == set()
+    assert found["tiers"]
+    assert sum(found["replicas"][0]["step"]["by"].values()) == pytest.approx(
+        found["replicas"][0]["step"]["decode_s"], rel=1e-6
+    )
+
+
+def test_the_cases_are_what_they_are_named_for():
+    assert {t["what"] for t in document("experts")["tiers"]} == {"experts"}
+    assert {t["what"] for t in document("layers")["tiers"]} == {"layers"}
+    assert {t["tier"] for t in document("disk")["tiers"]} == {"host", "nvme"}
+    assert document("two")["replicas"][0]["pp"] * document("two")["replicas"][0]["tp"] == 2
+
+
+def nothing_away(d: Document) -> None:
+    d["tiers"] = []
+
+
+def fewer_layers(d: Document) -> None:
+    """Five layers' experts are nowhere."""
+    first, end = d["tiers"][0]["layers"][0]
+    d["tiers"][0]["layers"][0] = [first, end - 5]
+
+
+def fewer_bytes(d: Document) -> None:
+    d["tiers"][0]["bytes"] *= 0.8
+
+
+def more_bytes(d: Document) -> None:
+    d["tiers"][0]["bytes"] *= 3
+
+
+def twice(d: Document) -> None:
+    d["tiers"].append(d["tiers"][0])
+
+
+def beyond_the_model(d: Document) -> None:
+    d["tiers"][0]["layers"].append([500, 501])
+
+
+def of_another_group(d: Document) -> None:
+    d["tiers"][0]["replica"] = "r9"
+
+
+def little_memory(d: Document) -> None:
+    d["problem"]["cluster"]["nodes"][0]["host"]["memory_gb"] = 16
+
+
+def no_host(d: Document) -> None:
+    d["problem"]["cluster"]["nodes"][0]["host"] = None
+
+
+def small_disk(d: Document) -> None:
+    d["problem"]["cluster"]["nodes"][0]["tiers"][0]["gb"] = 1
+
+
+def slow_memory(d: Document) -> None:
+    d["problem"]["cluster"]["nodes"][0]["host"]["gb_per_s"] /= 10
+
+
+def slow_disk(d: Document) -> None:
+    d["problem"]["cluster"]["nodes"][0]["tiers"][0]["read_gb_per_s"] /= 100
+
+
+def quick_step(d: Document) -> None:
+    """Every stated time a fifth, so that they agree."""
+    step = d["replicas"][0]["step"]
+    for name in ("decode_s", "prefill_s", "engine_s"):
+        step[name] /= 5
+    step["by"] = {k: v / 5 for k, v in step["by"].items()}
+
+
+def parts_that_do_not_add_up(d: Document) -> None:
+    d["replicas"][0]["step"]["by"]["host memory bandwidth"] *= 0.5
+
+
+def engine_that_cannot(d: Document) -> None:
+    d["replicas"][0]["engine"] = "vllm"
+
+
+def layers_in_the_middle(d: Document) -> None:
+    """The layers on the host are no longer the first ones."""
+    first, end = d["tiers"][0]["layers"][0]
+    d["tiers"][0]["layers"][0] = [first + 1, end + 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "bend", "code"),
+    [
+        ("experts", nothing_away, "weights_understated"),
+        ("experts", fewer_layers, "weights_understated"),
+        ("experts", fewer_bytes, "tier_bytes_wrong"),
+        ("experts", more_bytes, "tier_bytes_wrong"),
+        ("experts", twice, "tier_twice"),
+        ("experts", beyond_the_model, "layers_outside"),
+        ("experts", of_another_group, "unknown_replica"),
+        ("experts", little_memory, "tier_over"),
+        ("experts", no_host, "tier_over"),
+        ("experts", slow_memory, "decode_below_tiers"),
+        ("experts", quick_step, "decode_below_tiers"),
+        ("experts", parts_that_do_not_add_up, "step_parts"),
+        ("experts", engine_that_cannot, "tier_engine"),
+        ("layers", nothing_away, "layers_gap"),
+        ("layers", fewer_layers, "layers_gap"),
+        ("layers", layers_in_the_middle, "layers_overlap"),
+        ("layers", twice, "tier_layers"),
+        ("layers", slow_memory, "decode_below_tiers"),
+        ("disk", small_disk, "tier_over"),
+        ("disk", slow_disk, "decode_below_tiers"),
+        ("two", twice, "tier_twice"),
+        ("two", little_memory, "tier_over"),
+    ],
+)
+def test_a_bent_plan_is_refused(name: str, bend: Callable[[Document], None], code: str):
+    found = document(name)
+    bend(found)
+
+    assert code in codes(found)
+
+
+def test_a_prompt_is_no_quicker_than_its_experts_are_read():
+    found = document("experts")
+    found["replicas"][0]["step"]["prefill_s"] /= 10
+
+    assert "prefill_below_tiers" in codes(found)
+
+
+def test_popularity_is_counted_twice_and_agrees():
+    """The verifier's own formulas against the cost model's."""
+    ffn, tokens = MoeFfn(experts=128, top_k=4, inner=64), np.array([1.0, 16.0, 500.0])
+    for away in (1.0, 0.7, 0.2):
+        held = np.full(3, 128 * (1 - away))
+        ours = [128 * met_share(ffn, t, away) for t in tokens]
+        assert ours == pytest.approx(rest_touched(128, 4, tokens, held).tolist())
+        theirs = missed(128, 4, tokens, np.full(3, 1 - away)).tolist()
+        assert [128 * missed_share(ffn, t, away) for t in tokens] == pytest.approx(theirs)

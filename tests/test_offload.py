@@ -1,0 +1,133 @@
+"""Models larger than GPU memory: the page's commands run, its table is today's, and what is printed says
+where the weights lie and what bounds a token."""
+
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cluster_configs.reading import from_gpus
+from planner import api
+from planner.candidates.offload import TOKENS_PER_STEP
+from planner.check import check
+from planner.cli import app
+from planner.errors import Infeasible
+from planner.plans.schema import Plan
+from planner.reports.beside import STEP_TOKENS, bound, launch
+
+REPO = Path(__file__).resolve().parents[1]
+PAGE = (REPO / "docs" / "offload.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^\$ meshwright (.*)$", PAGE, flags=re.MULTILINE)
+ROWS = [line for line in PAGE.splitlines() if line.startswith(("| 128 GB", "| 512 GB", "| 256 GB"))]
+
+
+@cache
+def planned(command: str) -> Plan:
+    _, cluster, *options = shlex.split(command)
+    named = dict(zip((o.removeprefix("--") for o in options[::2]), options[1::2], strict=True))
+    model = named.pop("model")
+    return api.plan(REPO / cluster, model, work_limit=1000, **named)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_prints_where_weights_lie(command, capsys, monkeypatch):
+    monkeypatch.chdir(REPO)
+
+    assert app.run(shlex.split(command)) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Beside the GPUs" in out
+    assert "in host memory" in out
+    assert "a token is bound by" in out
+
+
+@pytest.mark.parametrize(("command", "row"), list(zip(COMMANDS, ROWS, strict=True)))
+def test_the_table_is_what_plans_say(command, row):
+    plan = planned(command)
+    _, _, _, _, rate, tpot, by, _ = (cell.strip() for cell in row.split("|"))
+
+    assert plan.predicted.out_tok_per_s.value == pytest.approx(float(rate), rel=0.05)
+    assert plan.predicted.tpot_ms.value == pytest.approx(float(tpot.removesuffix(" ms")), rel=0.05)
+    assert f"bound by {by}" in bound(plan.replicas[0])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_plan_is_sound_and_proven(command):
+    plan = planned(command)
+
+    assert check(plan) == []
+    assert plan.proof.gap <= 0.01
+    assert plan.predicted.out_tok_per_s.value > 1
+    assert "host memory" in plan.proof.space.what
+
+
+def test_options_say_what_the_plan_does():
+    one, _, kernels, disk = (planned(command) for command in COMMANDS)
+
+    assert "--n-cpu-moe 25 --no-mmap" in launch(one.replicas[0], one.tiers, 128)
+    assert "--kt-num-gpu-experts 4 " in launch(kernels.replicas[0], kernels.tiers, 256)
+    assert "--no-mmap" not in launch(disk.replicas[0], disk.tiers, 256)
+    assert f"--ubatch-size {TOKENS_PER_STEP}" in STEP_TOKENS["llama.cpp"]
+
+
+def test_a_model_that_fits_stays_on_the_gpus():
+    plan = api.plan(REPO / "cluster_configs/examples/one-4090-128gb.yaml", "gpt-oss-20b", work_limit=1000)
+
+    assert plan.tiers == []
+    assert plan.replicas[0].step.by == {}
+
+
+@pytest.mark.parametrize(("model", "gigabytes"), [("gpt-oss-120b", 64), ("llama-3.1-70b", 192)])
+def test_without_a_host_the_error_says_how_much_memory_would_do(model, gigabytes):
+    with pytest.raises(Infeasible, match="short on each GPU") as caught:
+        api.plan(from_gpus("1xRTX4090"), model)
+
+    assert f"{gigabytes} GB of host memory" in (caught.value.hint or "")
+
+
+def test_another_engine_or_precision_is_named_where_it_would_do():
+    box = REPO / "cluster_configs/examples/workstation-512gb.yaml"
+    with pytest.raises(Infeasible) as engine:
+        api.plan(box, "gpt-oss-120b", engine="vllm")
+    with pytest.raises(Infeasible) as precision:
+        api.plan(box, "deepseek-v3")
+
+    assert "--engine llama.cpp, with weights in host memory" in (engine.value.hint or "")
+    assert "--precision int4_wo, with weights in host memory" in (precision.value.hint or "")
+
+
+def test_the_other_engine_is_shown():
+    kernels = planned(COMMANDS[2])
+
+    assert {r.engine for r in kernels.replicas} == {"sglang"}
+    assert any("llama.cpp" in a.what for a in kernels.alternatives)
+
+
+def test_a_limit_that_host_memory_cannot_keep_is_named():
+    with pytest.raises(Infeasible, match=r"no replica design keeps TPOT 10 ms \(best") as caught:
+        api.plan(REPO / "cluster_configs/examples/one-4090-128gb.yaml", "gpt-oss-120b", tpot_ms=10)
+
+    assert "--tpot-ms" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        {"rate": 0.001, "isl": 100, "osl": 8},
+        {"isl": 60_000, "osl": 500},
+        {"rate": 0.05, "percentile": "p95", "objective": "latency"},
+        {"ttft_ms": "none", "tpot_ms": "none"},
+    ],
+)
+def test_plans_are_sound_under_any_load(load):
+    """Many requests at once share experts that are copied to the GPU."""
+    named = {"ttft_ms": "none"} | load if "percentile" in load else load
+    plan = api.plan(
+        REPO / "cluster_configs/examples/one-4090-128gb.yaml", "gpt-oss-120b", work_limit=1000, **named
+    )
+
+    assert check(plan) == []
+    by = "PCIe" if load.get("tpot_ms") == "none" else "host memory bandwidth"
+    assert f"bound by {by}" in bound(plan.replicas[0])
+    assert not any("context parallelism" in a.what for a in plan.alternatives)
