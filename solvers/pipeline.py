@@ -170,7 +170,7 @@ def every(p: PipelineProblem, most: int) -> Ints | None:
 def _uses(p: PipelineProblem) -> Iterator[tuple[int, ...]]:
     """Every multiset of stages that the nodes hold and that some point has stages for."""
     depths = p.depths
-    names = list(p.nodes)
+    names = list(p.nodes) if depths else []
     deepest = depths[-1] if depths else 0
 
     def within(group: str, sizes: set[int]) -> list[dict[int, int]]:

@@ -177,3 +177,10 @@ def test_every_row_of_the_docstring_is_in_the_model():
     assert families == {"serve", "nodes", "fit"}
     assert all(f"\n{family}" in pipeline.__doc__ for family in families)
     assert "fit" in packing.__doc__
+
+
+def test_without_points_there_is_no_pipeline():
+    nothing = replace(SMALL, points=[])
+
+    assert len(pipeline.every(nothing, 10)) == 0
+    assert pipeline.shortlist(nothing, 4, Limits()) == ([], 0)
