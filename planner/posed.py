@@ -106,12 +106,13 @@ def _relaxed(asked: Asked, near: infeasible.Tightest, carries: infeasible.Carrie
     """The workload with the defaulted limits loosened just enough; None where a limit that was asked for
     stands in the way."""
     slo = asked.workload.slo
-    loose = infeasible.loosened(near, slo, carries) or infeasible.loosened(near, slo)
-    if loose is None or loose == slo:
+    least = infeasible.loosened(near, slo)
+    if least is None or least == slo:
         return None
-    changed = [f for f in ("ttft_ms", "tpot_ms") if getattr(loose, f) != getattr(slo, f)]
+    changed = [f for f in ("ttft_ms", "tpot_ms") if getattr(least, f) != getattr(slo, f)]
     if any(f"slo.{f}" not in asked.defaulted for f in changed):
         return None
+    loose = infeasible.loosened(near, slo, carries) or least
     words = ", ".join(
         f"{f.removesuffix('_ms').upper()} {getattr(slo, f):g} -> {getattr(loose, f):g} ms" for f in changed
     )

@@ -4,6 +4,7 @@ SLO that nothing keeps; rates and budgets in `shortage`."""
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -114,11 +115,13 @@ def loosened(near: Tightest, slo: Slo, carries: Carries | None = None) -> Slo | 
     None where LOOSER is not enough. Without `carries` one request at a time is enough."""
     best = {"ttft_ms": 1e3 * near.ttft_s, "tpot_ms": 1e3 * near.tpot_s}
     missed = {k: v for k, v in best.items() if v > (getattr(slo, k) or math.inf)}
-    for times in LOOSER:
-        trial = slo.model_copy(update={k: float(ceil_to(times * v)) for k, v in missed.items()})
-        if carries is None or carries(trial):
-            return trial
-    return None
+    trials = [
+        slo.model_copy(update={k: float(ceil_to(times * v)) for k, v in missed.items()}) for times in LOOSER
+    ]
+    if carries is None:
+        return trials[0]
+    first = bisect_left(trials, True, key=carries)  # looser limits carry all that tighter ones do
+    return trials[first] if first < len(trials) else None
 
 
 def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeasible:
