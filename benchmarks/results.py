@@ -50,7 +50,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
 }
 FAMILIES = {
-    "CASES": ("melange", "splitwise", "hexgen", "helix"),
+    "CASES": ("melange", "splitwise", "hexgen", "helix", "flexgen"),
     "NETWORKS": ("helix",),
     "EXPERTS": ("eplb", "exflow"),
     "BALANCED": ("eplb",),
