@@ -1,4 +1,4 @@
-"""Shares of `tiers.py` in whole pieces: weights by layers, cache by a batch's layers, activations by batches.
+"""Shares of `tiers.py` in whole pieces: layers of weights, a request's layers of cache, its activations.
 
 Sets, data, rows as there, and
 Data       pieces[i,q]  of tensor q at point i
@@ -59,7 +59,7 @@ def rounded(p: TiersProblem, limits: Limits) -> Rounded:
 
 def in_pieces(p: TiersProblem, point: Point, limits: Limits) -> Rounded:
     """The pieces that bring most at `point`, and what no others there pass."""
-    each = {q: none + point.batches * more for q, (none, more) in p.pieces.items()}
+    each = {q: none + point.batches * more for q, (none, more) in point.line.pieces.items()}
     built = build(p, point, each)
     outcome = built.model.solve(limits)
     bound = None if outcome.status == "infeasible" else math.inf

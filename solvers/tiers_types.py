@@ -23,6 +23,7 @@ class Line:
                                                 last column: wherever it is
     bytes    (2, fits, columns + 1)
     most     None: as many as the tiers hold
+    pieces   [tensor]: what of it is not cut when rounding
     """
 
     key: Hashable
@@ -30,12 +31,13 @@ class Line:
     seconds: Floats
     bytes: Floats
     most: int | None = None
+    pieces: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class TiersProblem:
     """`busy` (phase, what), `fits` (tier, moment), `rate[resource]` in units of which `Line.seconds` is the
-    reciprocal; `pieces[tensor]`: (of none, more for each GPU batch), what is not cut when rounding."""
+    reciprocal."""
 
     columns: Sequence[Place]
     busy: Sequence[tuple[str, str]]
@@ -44,7 +46,6 @@ class TiersProblem:
     room: Mapping[str, float]
     rate: Mapping[str, float]
     lines: Sequence[Line]
-    pieces: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if both := set(self.room) & set(self.rate):

@@ -74,7 +74,6 @@ def stated(p: dict[str, Any]) -> TiersProblem:
         fits=FITS,
         room={tier: p["hardware"][key] * usable[tier] for tier, key in MEMORY.items()},
         rate={"all": 1.0},
-        pieces={"weights": (layers, 0), "cache": (0, layers), "activations": (0, 1)},
         lines=[_line(p, int(g)) for g in p["gpu_batch_candidates"]],
     )
 
@@ -83,7 +82,9 @@ def _line(p: dict[str, Any], gpu_batch: int) -> Line:
     """Blocks of GPU batches of this size: rows are affine in the block, so two blocks say all of them."""
     one, two = (_rows(p, gpu_batch, k * gpu_batch) for k in (1, 2))
     seconds, held = (np.stack([2 * a - b, b - a]) for a, b in zip(one, two, strict=True))
-    return Line(gpu_batch, float(gpu_batch * p["workload"]["output_tokens"]), seconds[:, None], held)
+    layers, out = p["model"]["layers"], p["workload"]["output_tokens"]
+    pieces = {"weights": (layers, 0), "cache": (0, layers * gpu_batch), "activations": (0, gpu_batch)}
+    return Line(gpu_batch, float(gpu_batch * out), seconds[:, None], held, None, pieces)
 
 
 def _rows(p: dict[str, Any], g: int, block: int) -> tuple[Floats, Floats]:

@@ -14,7 +14,7 @@ from planner.cost.block import Job, Machine, Reached, Way
 from planner.cost.block_schedule import BUSY, COLUMNS, FITS, RESOURCES, block_bytes, block_seconds, times
 from solvers.tiers_types import Line, TiersProblem
 
-GPU_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+GPU_BATCHES = (*range(1, 17), 18, 20, 22, 24, 28, 32, 36, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256)
 
 PACKED = ((True, False), (False, True), (True, True))
 """Weights, cache."""
@@ -36,7 +36,6 @@ def state(job: Job, machine: Machine, among: Sequence[Way], reached: Reached) ->
         room=machine.room,
         rate=dict(zip(RESOURCES, rates(machine), strict=True)),
         lines=[_line(job, machine, way, reached) for way in among],
-        pieces={"weights": (job.layers, 0), "cache": (0, job.layers), "activations": (0, 1)},
     )
 
 
@@ -60,4 +59,9 @@ def _line(job: Job, machine: Machine, way: Way, reached: Reached) -> Line:
         tokens=float(way.gpu_batch * job.osl),
         seconds=np.stack([2 * seconds[0] - seconds[1], seconds[1] - seconds[0]]),
         bytes=np.stack([2 * held[0] - held[1], held[1] - held[0]]),
+        pieces={
+            "weights": (job.layers, 0),
+            "cache": (0, job.layers * way.gpu_batch),
+            "activations": (0, way.gpu_batch),
+        },
     )

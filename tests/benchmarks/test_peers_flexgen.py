@@ -54,7 +54,7 @@ def test_where_all_fits_the_gpu_only_computing_counts():
 
 def test_cache_that_does_not_fit_the_gpu_is_attended_to_on_the_cpu():
     """By hand: of 3,200 bytes 2,048 are two layers' weights, 64 activations and 768 for the prompt; 320 are
-    left for a cache of 384. A sixth of it on the CPU, ten times slower: 10.24 + 1.6 * 5/6 + 16/6 ms a token."""
+    left for a cache of 384. A sixth of it on the CPU, ten times slower: 10.24 + 1.6 * 5/6 + 16/6 ms."""
     answer = flexgen.solve(changed(gpu_memory_bytes=3200.0), "throughput", 10.0)
 
     assert answer.solution["shares"]["cg"] == pytest.approx(5 / 6)

@@ -28,7 +28,7 @@ def best_by_every_split(p):
     for line in p.lines:
         for k in range(1, tiers.largest(p, line) + 1):
             point = tiers.at(line, k)
-            pieces = [none + k * more for none, more in p.pieces.values()]
+            pieces = [none + k * more for none, more in line.pieces.values()]
             for chosen in product(*(splits(n, len(of)) for n, of in zip(pieces, p.of_tensor, strict=True))):
                 shares = np.concatenate([np.array(c) / sum(c) for c in chosen])
                 if (point.bytes[:, :-1] @ shares + point.bytes[:, -1] <= p.rooms * (1 + 1e-9)).all():

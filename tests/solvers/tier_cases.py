@@ -1,5 +1,7 @@
 """Small tiers problems: one by hand, many at random."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -16,7 +18,8 @@ def line(key=1, tokens=1.0, most=4, link=1.0):
     none[0][0][0] = 0.0
     each = [[[0, 0, 0, 1 / link, 0], [0, 0, 0, 0, 0]], [[0] * 5, [0, 0, 0, 0, 1.0]]]
     held = [[[8, 0, 0, 0, 0], [0, 8, 0, 0, 0]], [[0, 0, 1, 0, 0], [0, 0, 0, 1, 0]]]
-    return Line(key, tokens, np.array([none, each], float), np.array(held, float), most)
+    pieces = {"weights": (4, 0), "cache": (0, 1)}
+    return Line(key, tokens, np.array([none, each], float), np.array(held, float), most, pieces)
 
 
 SMALL = TiersProblem(
@@ -27,7 +30,6 @@ SMALL = TiersProblem(
     room={"gpu": 6.0, "cpu": 8.0},
     rate={"link": 1.0, "compute": 1.0},
     lines=[line()],
-    pieces={"weights": (4, 0), "cache": (0, 1)},
 )
 """By hand, with k batches: weights w on the GPU and c GB of cache there leave max(8 - w + k - c, k) seconds
 with w + c <= 6 and 8 - w + k - c <= 8: 2 + k seconds, so k / (2 + k) tokens/s: 2/3 at 4 batches."""
@@ -47,7 +49,8 @@ def problems(draw, tensors=("weights", "cache", "activations"), tiers=("gpu", "c
     }
     times = {"prefill": 1.0, "decode": float(rng.uniform(0.5, 20))}
     pieces = {q: (int(rng.integers(1, 5)), int(rng.integers(0, 2))) for q in tensors}
-    return TiersProblem(columns, busy, times, fits, room, {"first": 1.0, "second": 3.0}, lines, pieces)
+    lines = [replace(line, pieces=pieces) for line in lines]
+    return TiersProblem(columns, busy, times, fits, room, {"first": 1.0, "second": 3.0}, lines)
 
 
 def random_line(rng, columns, busy, fits, key):
