@@ -21,7 +21,7 @@ from benchmarks.offline_runs import CLOUD_T4, FILE, Run, runs
 from benchmarks.scores.render import table
 from planner.cost.block import Job, Reached, reached
 from planner.cost.block_schedule import tokens_per_s
-from planner.problems.tiers import state, ways
+from planner.problems.tiers import state, way_of, ways
 from solvers import tiers
 from solvers.linear import Floats, Limits
 from solvers.tiers_prices import prices
@@ -119,7 +119,7 @@ def chosen(jobs: dict[str, Job]) -> Iterable[str]:
         lines.append(
             [
                 name,
-                f"{found.point.batches} x {found.point.line.key.gpu_batch}",
+                f"{found.point.batches} x {way_of(found.point).gpu_batch}",
                 f"{found.tokens_per_s:.3g}",
                 f"{1 - whole.tokens_per_s / found.tokens_per_s:.2%}",
                 str(found.solved),

@@ -12,7 +12,7 @@ import numpy as np
 
 from planner.cost.block import Job, Machine, Reached, Way
 from planner.cost.block_schedule import BUSY, COLUMNS, FITS, RESOURCES, block_bytes, block_seconds, times
-from solvers.tiers_types import Line, TiersProblem
+from solvers.tiers_types import Line, Point, TiersProblem
 
 GPU_BATCHES = (*range(1, 17), 18, 20, 22, 24, 28, 32, 36, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256)
 
@@ -37,6 +37,12 @@ def state(job: Job, machine: Machine, among: Sequence[Way], reached: Reached) ->
         rate=dict(zip(RESOURCES, rates(machine), strict=True)),
         lines=[_line(job, machine, way, reached) for way in among],
     )
+
+
+def way_of(point: Point) -> Way:
+    """How the block of a point of such a problem is computed."""
+    assert isinstance(point.line.key, Way)
+    return point.line.key
 
 
 def rates(machine: Machine) -> tuple[float, ...]:
