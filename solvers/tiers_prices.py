@@ -58,7 +58,7 @@ def margins(p: TiersProblem, s: TiersSolution) -> dict[str, float]:
 
 
 def shares_of_time(p: TiersProblem, s: TiersSolution) -> dict[str, float]:
-    """Of each resource the share of the time that it decides: a percent more of it is so many percent faster."""
+    """Of each resource, the share of the time it decides: a percent more is so many percent faster."""
     found, value = margins(p, s), s.tokens_per_s or 1.0
     return {of: found[of] * rate / value for of, rate in p.rate.items() if of in found}
 

@@ -13,6 +13,7 @@ search stops after `TRIED` of them with the bound it has.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -39,18 +40,19 @@ class Rounded:
 
 
 def rounded(p: TiersProblem, limits: Limits) -> Rounded:
-    """The best found in whole pieces."""
-    grid, best, tried = Grid(p), Rounded("infeasible"), 0
+    """The best found in whole pieces; `limits` are of all programs together."""
+    began, grid, best, tried = time.perf_counter(), Grid(p), Rounded("infeasible"), 0
     stopped: Status = "infeasible"
     while (i := grid.most_promising(best.tokens_per_s)) is not None:
-        if tried == TRIED:
+        left_s = limits.seconds - (time.perf_counter() - began) * (limits.work is None)
+        if tried == TRIED or (tried and left_s <= 0):
             stopped = "time_limit"
             break
         found, least = grid.visit(i), best.tokens_per_s or 0.0
         if found is None or grid.tokens[i] / found.seconds <= least:
             continue
         tried += 1
-        here = in_pieces(p, grid.point(i), limits)
+        here = in_pieces(p, grid.point(i), replace(limits, seconds=max(left_s, 0.1)))
         grid.bound[i] = min(grid.bound[i], here.bound or 0.0)
         best = here if (here.tokens_per_s or 0.0) > least else best
     bound = grid.highest(best.tokens_per_s)

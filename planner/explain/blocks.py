@@ -90,12 +90,17 @@ def in_words(made: Block) -> str:
     assert whole.point is not None
     way, batches = way_of(whole.point), whole.point.batches
     prompt, token = phase_seconds(problem, whole)
+    rate = whole.tokens_per_s or 0.0
     rests = ", ".join(f"{q} {_percent(whole.pieces, q)}" for q in ("weights", "cache", "activations"))
     on = "CPU" if way.host_attention else "GPU"
     return (
-        f"{batches} x {way.gpu_batch} requests, {whole.tokens_per_s:,.3g} tok/s, {rests}, "
-        f"attention on the {on}, TTFT {prompt:,.0f} s, TPOT {token:,.1f} s, held by {limit}"
+        f"{batches} x {way.gpu_batch} requests, {rate:,.{0 if rate >= 100 else 2}f} tok/s, {rests}, "
+        f"attention on the {on}, TTFT {_time(prompt)}, TPOT {_time(token)}, held by {limit}"
     )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:,.{0 if seconds >= 10 else 1}f} s" if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
 
 
 def phase_seconds(problem: TiersProblem, whole: Rounded) -> tuple[float, float]:

@@ -1,0 +1,48 @@
+"""Offline in blocks: shown where patience was granted and it pays, and nowhere else."""
+
+import re
+
+import pytest
+
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Host, Node, Tier
+from planner import plan
+
+HOST = Host(memory_gb=128, gb_per_s=80, pcie_gb_per_s=25)
+DISK = Tier(kind="nvme", gb=2000, read_gb_per_s=7, write_gb_per_s=5)
+WHAT = "offline, in blocks over GPU, host and disk"
+
+
+def cramped(host=HOST, memory_gb=19.0, gpus=1):
+    """A card that holds an 8B model and next to no cache."""
+    node = Node(device="rtx-4090", gpus_per_node=gpus, host=host, tiers=[DISK] if host else [])
+    overrides = {"rtx-4090": {"memory_gb": memory_gb}}
+    return resolve(Cluster(name="cramped", nodes=[node], device_overrides=overrides))
+
+
+def shown(cluster, **asked):
+    made = plan(cluster, "llama-3.1-8b", isl=128, osl=512, **asked)
+    return made, [a for a in made.alternatives if a.what == WHAT]
+
+
+def test_patience_and_a_cramped_card_show_blocks_that_are_faster():
+    made, [found] = shown(cramped(), ttft_ms="none", tpot_ms="none")
+
+    assert found.objective > made.predicted.rps.value
+    assert found.loss == 0
+    assert "no stock engine" in found.why
+    assert re.search(r"weights .* (gpu|host).*cache .* host.*TPOT .* m?s, held by", found.why)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "asked"),
+    [
+        (cramped(), {}),  # the default limits on latency are met
+        (cramped(), {"ttft_ms": 5000, "tpot_ms": 100}),
+        (cramped(), {"ttft_ms": "none", "tpot_ms": "none", "rate": 0.01}),
+        (cramped(host=None), {"ttft_ms": "none", "tpot_ms": "none"}),
+        (cramped(memory_gb=48.0), {"ttft_ms": "none", "tpot_ms": "none"}),  # all fits the card
+    ],
+)
+def test_else_no_blocks_are_shown(cluster, asked):
+    assert shown(cluster, **asked)[1] == []
