@@ -1,6 +1,6 @@
 """The tiers program at one batch point: its optimum with prices, or the prices that show it has no room.
 
-Rows are in units of the point's longest row and of the tiers' room, so that coefficients are near 1.
+Rows are in units of the least time of a layer and of the tiers' room, so that those that matter are near 1.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def build(p: TiersProblem, point: Point, pieces: Mapping[str, int] | None = None
     each = pieces or {q: 1 for q, _ in p.columns}
     x = m.integers("n", p.columns) if pieces else m.reals("x", p.columns)
     s = m.reals("s", p.times)
-    unit, scale = float(np.abs(point.work).max()) or 1.0, _scale(p, point)
+    unit, scale = _unit_s(p, point), _scale(p, point)
 
     m.minimise([s[phase] * times for phase, times in p.times.items()])
     _place(m, x, each)
@@ -108,6 +108,12 @@ def _place(m: Linear, x: Mapping[Place, Var], each: Mapping[str, int]) -> None:
 
 def _terms(x: Mapping[Place, Var], row: Floats, each: Mapping[str, int]) -> list[Term]:
     return [v * float(c / each[q]) for ((q, _), v), c in zip(x.items(), row[:-1], strict=True) if c]
+
+
+def _unit_s(p: TiersProblem, point: Point) -> float:
+    """The longest row with every tensor where that row is shortest: what a layer takes at least."""
+    least = point.work[:, -1] + sum(point.work[:, of].min(axis=1) for of in p.of_tensor)
+    return float(least.max()) or float(point.work.max()) or 1.0
 
 
 def _scale(p: TiersProblem, point: Point) -> Floats:

@@ -57,12 +57,6 @@ def margins(p: TiersProblem, s: TiersSolution) -> dict[str, float]:
     return {**rooms, **rates}
 
 
-def shares_of_time(p: TiersProblem, s: TiersSolution) -> dict[str, float]:
-    """Of each resource, the share of the time it decides: a percent more is so many percent faster."""
-    found, value = margins(p, s), s.tokens_per_s or 1.0
-    return {of: found[of] * rate / value for of, rate in p.rate.items() if of in found}
-
-
 def with_more(p: TiersProblem, of: str, amount: float) -> TiersProblem:
     """`p` with `amount` units more of a tier or resource."""
     if of in p.room:

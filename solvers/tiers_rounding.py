@@ -61,7 +61,7 @@ def rounded(p: TiersProblem, limits: Limits) -> Rounded:
 
 def in_pieces(p: TiersProblem, point: Point, limits: Limits) -> Rounded:
     """The pieces that bring most at `point`, and what no others there pass."""
-    each = {q: none + point.batches * more for q, (none, more) in point.line.pieces.items()}
+    each = pieces_of(point)
     built = build(p, point, each)
     outcome = built.model.solve(limits)
     bound = None if outcome.status == "infeasible" else math.inf
@@ -69,6 +69,16 @@ def in_pieces(p: TiersProblem, point: Point, limits: Limits) -> Rounded:
         bound = point.tokens / (outcome.bound * built.unit_s)
     if not outcome.has_values:
         return Rounded(outcome.status, None, bound)
-    pieces = outcome.counts(built.x)
-    shares = np.array([pieces.get((q, t), 0) / each[q] for q, t in p.columns])
-    return Rounded(outcome.status, point.tokens / seconds(p, point, shares), bound, point, pieces)
+    found = Rounded(outcome.status, None, bound, point, outcome.counts(built.x))
+    shares = np.array([share_of(found, place) for place in p.columns])
+    return replace(found, tokens_per_s=point.tokens / seconds(p, point, shares))
+
+
+def pieces_of(point: Point) -> dict[str, int]:
+    """How many of each tensor there are at `point`."""
+    return {q: none + point.batches * each for q, (none, each) in point.line.pieces.items()}
+
+
+def share_of(r: Rounded, place: Place) -> float:
+    """Of a tensor on a tier."""
+    return r.pieces.get(place, 0) / pieces_of(r.point)[place[0]] if r.point else 0.0

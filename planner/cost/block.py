@@ -34,8 +34,8 @@ class Machine:
     host_bytes: float
     host_bytes_per_s: float
     disk_bytes: float = 0.0
-    disk_read_bytes_per_s: float = 1.0
-    disk_write_bytes_per_s: float = 1.0
+    disk_read_bytes_per_s: float = 1e9
+    disk_write_bytes_per_s: float = 1e9
 
     @property
     def room(self) -> dict[str, float]:
@@ -61,8 +61,8 @@ def machine_of(node: NodeClass) -> Machine | None:
         host_bytes=1e9 * host.memory_gb / node.gpus_per_node,
         host_bytes_per_s=1e9 * host.gb_per_s / node.gpus_per_node,
         disk_bytes=sum(share * tier.gb for share, tier in disks),
-        disk_read_bytes_per_s=sum(share * tier.read_gb_per_s for share, tier in disks) or 1.0,
-        disk_write_bytes_per_s=sum(share * tier.write_gb_per_s for share, tier in disks) or 1.0,
+        disk_read_bytes_per_s=sum(share * tier.read_gb_per_s for share, tier in disks) or 1e9,
+        disk_write_bytes_per_s=sum(share * tier.write_gb_per_s for share, tier in disks) or 1e9,
     )
 
 

@@ -8,6 +8,9 @@ asked for an SLO, as a token then takes seconds. Every GPU has its share of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from cluster_configs.schema import NodeClass
 from planner.asked import Asked
@@ -16,17 +19,21 @@ from planner.inputs.workload import Bucket
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from planner.problems.tiers import state, way_of, ways
-from solvers import tiers
-from solvers.linear import Limits
-from solvers.tiers_prices import shares_of_time
-from solvers.tiers_rounding import Rounded, rounded
+from solvers.linear import Floats, Limits
+from solvers.tiers_rounding import Rounded, rounded, share_of
 from solvers.tiers_types import Place, TiersProblem
 
 WORTH = 0.02
 """What it must gain to be shown."""
 
-Block = tuple[TiersProblem, Rounded, str]
-"""The problem, its answer in whole layers and requests, and what decides most of its time."""
+EVEN = 0.02
+"""What takes this much less than the longest still holds the block."""
+
+GAP, NODES = 1e-3, 200
+"""Of an integer program, so that the clock decides nothing: they take some hundredths of a second."""
+
+Block = tuple[TiersProblem, Rounded]
+"""The problem and its answer in whole layers and requests."""
 
 
 def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
@@ -54,7 +61,7 @@ def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
     gain = total / ours - 1
     if gain < WORTH:
         return []
-    why = f"{gain:.0%} better, but no stock engine runs it and tokens take long. {'. '.join(said)}"
+    why = f"{gain:.0%} better, but no stock engine runs it. {'. '.join(said)}"
     return [
         Alternative(what="offline, in blocks over GPU, host and disk", objective=total, loss=0.0, why=why)
     ]
@@ -77,19 +84,16 @@ def block(asked: Asked, node: NodeClass, bucket: Bucket, limits: Limits) -> Bloc
     o = asked.options
     job = job_of(asked.card, bucket.isl, bucket.osl, o.precision, o.kv_precision)
     problem = state(job, machine, ways(), reached())
-    found = tiers.solve(problem, limits)
-    if found.tokens_per_s is None:
-        return None
-    whole, time_of = rounded(problem, limits), shares_of_time(problem, found)
-    return (problem, whole, max(time_of, key=lambda of: time_of[of])) if whole.point else None
+    whole = rounded(problem, replace(limits, gap=GAP, work=NODES))
+    return (problem, whole) if whole.point else None
 
 
 def in_words(made: Block) -> str:
     """Batches, where everything rests, how long prompt and token take, what limits."""
-    problem, whole, limit = made
+    problem, whole = made
     assert whole.point is not None
     way, batches = way_of(whole.point), whole.point.batches
-    prompt, token = phase_seconds(problem, whole)
+    (prompt, token), limit = phase_seconds(problem, whole), held_by(problem, whole)
     rate = whole.tokens_per_s or 0.0
     rests = ", ".join(f"{q} {_percent(whole.pieces, q)}" for q in ("weights", "cache", "activations"))
     on = "CPU" if way.host_attention else "GPU"
@@ -105,13 +109,29 @@ def _time(seconds: float) -> str:
 
 def phase_seconds(problem: TiersProblem, whole: Rounded) -> tuple[float, float]:
     """Of all layers: the block's prompts, and one token of each of its requests."""
-    assert whole.point is not None
-    count = {q: none + whole.point.batches * each for q, (none, each) in whole.point.line.pieces.items()}
-    x = [whole.pieces.get((q, tier), 0) / count[q] for q, tier in problem.columns]
-    rows = whole.point.work @ [*x, 1.0]
-    layers = problem.times["prefill"]
+    rows, layers = _seconds(problem, whole).sum(axis=0), problem.times["prefill"]
     prefill, decode = (layers * float(rows[of].max()) for of in problem.of_phase)
     return prefill, decode
+
+
+def held_by(problem: TiersProblem, whole: Rounded) -> str:
+    """What the longest of all that goes on side by side wait for, in the phase that takes longest."""
+    seconds = _seconds(problem, whole)
+    phase = np.repeat(problem.counts, [len(of) for of in problem.of_phase])
+    slowest = {float((phase[of] * seconds[:, of].sum(axis=0)).max()): of for of in problem.of_phase}
+    rows = slowest[max(slowest)]
+    took = seconds[:, rows].sum(axis=0)
+    longest = rows[took >= (1 - EVEN) * took.max()]
+    names = list(problem.rate)
+    return " and ".join(dict.fromkeys(names[i] for i in seconds[:, longest].argmax(axis=0)))
+
+
+def _seconds(problem: TiersProblem, whole: Rounded) -> Floats:
+    """Of a layer: (resources, busy rows)."""
+    assert whole.point is not None
+    x = [share_of(whole, place) for place in problem.columns]
+    found: Floats = whole.point.seconds @ [*x, 1.0]
+    return found
 
 
 def _percent(pieces: Mapping[Place, int], tensor: str) -> str:

@@ -7,6 +7,9 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
 from planner import plan
+from planner.asked import read
+from planner.explain.blocks import block, held_by, phase_seconds
+from solvers.linear import Limits
 
 HOST = Host(memory_gb=128, gb_per_s=80, pcie_gb_per_s=25)
 DISK = Tier(kind="nvme", gb=2000, read_gb_per_s=7, write_gb_per_s=5)
@@ -18,6 +21,34 @@ def cramped(host=HOST, memory_gb=19.0, gpus=1):
     node = Node(device="rtx-4090", gpus_per_node=gpus, host=host, tiers=[DISK] if host else [])
     overrides = {"rtx-4090": {"memory_gb": memory_gb}}
     return resolve(Cluster(name="cramped", nodes=[node], device_overrides=overrides))
+
+
+def made_for(cluster, isl=128, osl=512):
+    loads = {"isl": isl, "osl": osl, "rate": None, "ttft_ms": None, "tpot_ms": None, "percentile": None}
+    asked = read(cluster, "llama-3.1-8b", None, "chat", loads, {})
+    return block(asked, cluster.classes[0], asked.workload.buckets[0], Limits())
+
+
+def test_prompts_and_tokens_take_what_the_rate_says():
+    problem, whole = made_for(cramped())
+    prompt_s, token_s = phase_seconds(problem, whole)
+
+    assert whole.point.tokens / (prompt_s + 511 * token_s) == pytest.approx(whole.tokens_per_s)
+
+
+@pytest.mark.parametrize(
+    ("slow", "limit"),
+    [({"pcie_gb_per_s": 0.5, "memory_gb": 30}, "pcie"), ({"memory_gb": 1}, "disk read")],
+)
+def test_the_slowest_link_is_what_holds_a_model_that_does_not_fit(slow, limit):
+    made = made_for(cramped(HOST.model_copy(update=slow), memory_gb=8.0))
+
+    assert limit in held_by(*made).split(" and ")
+
+
+def test_without_a_host_or_room_there_is_no_block():
+    assert made_for(cramped(host=None)) is None
+    assert made_for(cramped(memory_gb=1.0)) is None
 
 
 def shown(cluster, **asked):
