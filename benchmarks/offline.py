@@ -24,7 +24,7 @@ from planner.cost.block_schedule import tokens_per_s
 from planner.problems.tiers import state, way_of, ways
 from solvers import tiers
 from solvers.linear import Floats, Limits
-from solvers.tiers_prices import prices
+from solvers.tiers_prices import Price, prices
 from solvers.tiers_rounding import rounded
 
 PRIOR = Reached(
@@ -98,7 +98,7 @@ def accuracy(rows: Sequence[Run]) -> Iterable[str]:
 
 
 def chosen(jobs: dict[str, Job]) -> Iterable[str]:
-    """What the program would choose, and prices."""
+    """What the program would choose; prices at the margin and of a whole unit, all solved again."""
     heads = [
         "chosen, 16 bits",
         "batch",
@@ -106,13 +106,13 @@ def chosen(jobs: dict[str, Job]) -> Iterable[str]:
         "rounding",
         "LPs",
         "of points",
-        *(f"+1 {of}" for of in GIGA),
+        *(f"{of} +1" for of in GIGA),
     ]
     lines = []
     for name, job in jobs.items():
         p = state(job, CLOUD_T4, ways(), reached())
         found, whole = tiers.solve(p, Limits()), rounded(p, Limits(seconds=5.0))
-        worth = [price.worth for price in prices(p, found, GIGA, Limits())]
+        worth = prices(p, found, GIGA, Limits())
         if found.point is None or found.tokens_per_s is None or whole.tokens_per_s is None:
             lines.append([name, *"-" * (len(heads) - 1)])
             continue
@@ -124,10 +124,14 @@ def chosen(jobs: dict[str, Job]) -> Iterable[str]:
                 f"{1 - whole.tokens_per_s / found.tokens_per_s:.2%}",
                 str(found.solved),
                 f"{found.points:,}",
-                *(f"{w / found.tokens_per_s:+.1%}" for w in worth),
+                *(_percent(price, found.tokens_per_s) for price in worth),
             ]
         )
     yield table(heads, lines)
+
+
+def _percent(price: Price, of: float) -> str:
+    return f"{100 * price.marginal * price.more / of:.1f} / {100 * price.worth / of:.1f}%"
 
 
 def main() -> int:
