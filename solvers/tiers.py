@@ -24,7 +24,7 @@ Bound      For any y >= 0 on busy and fit rows with sum(r in R[p]) y[r] = times[
            right side above 0 shows that a point has no room; it too is tried on all points. Where K is not
            given, it is the last k that y = 1 on every tier's last moment does not refuse.
 
-Assumes    what a share needs is spread evenly over layers and batches.
+Assumes    what a share needs is spread evenly over layers and batches; bytes do not shrink with k.
 Source     the policy space: FlexGen, arXiv:2303.06865; the bound over its grid is ours.
 """
 
