@@ -17,7 +17,7 @@ from dataclasses import asdict, astuple
 import numpy as np
 from scipy.optimize import least_squares
 
-from benchmarks.offline_runs import CLOUD_T4, FILE, Run, runs
+from benchmarks.offline_runs import FILE, Run, cloud_t4, runs
 from benchmarks.scores.render import table
 from planner.cost.block import Job, Reached, reached
 from planner.cost.block_schedule import tokens_per_s
@@ -32,7 +32,7 @@ PRIOR = Reached(
     gpu_memory=0.8,  # efficiency/datasheet.yaml, for GPUs that were not measured
     pinned=0.7,  # 11 of 16 GB/s
     pageable=0.35,  # copied once more on the way, by one core
-    host_memory=0.6,
+    host_memory=0.6,  # llama.cpp's on one socket, host.yaml
     disk=0.9,
     unpack_bytes=20.0,  # reads half a byte, then four passes that write and read 16 bits
 )
@@ -49,7 +49,7 @@ GIGA = {"gpu": 1e9, "host": 1e9, "pcie": 1e9, "host memory": 1e9, "disk read": 1
 
 def predicted(run: Run, shares: Reached) -> float:
     """Tokens/s."""
-    return tokens_per_s(run.job, CLOUD_T4, run.way, shares, run.policy.batches, run.shares)
+    return tokens_per_s(run.job, cloud_t4(), run.way, shares, run.policy.batches, run.shares)
 
 
 def fitted(rows: Sequence[Run]) -> Reached:
@@ -110,7 +110,7 @@ def chosen(jobs: dict[str, Job]) -> Iterable[str]:
     ]
     lines = []
     for name, job in jobs.items():
-        p = state(job, CLOUD_T4, ways(), reached())
+        p = state(job, cloud_t4(), ways(), reached())
         found, whole = tiers.solve(p, Limits()), rounded(p, Limits(seconds=5.0))
         worth = prices(p, found, GIGA, Limits())
         if found.point is None or found.tokens_per_s is None or whole.tokens_per_s is None:

@@ -10,30 +10,29 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.truth import DATA
+from cluster_configs.reading import read_cluster
 from model_zoo import catalog
-from planner.cost.block import TIERS, Job, Machine, Way, job_of
+from planner.cost.block import TIERS, Job, Machine, Way, job_of, machine_of
 from planner.cost.block_schedule import Place
 
 FILE = DATA / "consumer_offload_bench.csv"
 CASES = DATA.parent / "cases" / "flexgen"
 OSL = 32
 
-CLOUD_T4 = Machine(
-    gpu_bytes=16 * 2**30,
-    gpu_flops_per_s=65e12,
-    gpu_bytes_per_s=320e9,
-    pcie_bytes_per_s=16e9,
-    host_bytes=208 * 2**30,
-    host_bytes_per_s=73e9,
-    disk_bytes=1.5e12,
-    disk_read_bytes_per_s=2.65e9,
-    disk_write_bytes_per_s=1.4e9,
-)
-"""T4 datasheet; PCIe 3.0 x16; 16 of a Xeon's 28 cores at 2 GHz, so that share of six channels of DDR4-2666;
-four local NVMe disks as Google Cloud rates them together."""
+CLUSTER = Path(__file__).resolve().parents[1] / "cluster_configs" / "examples" / "t4-cloud.yaml"
+
+
+@cache
+def cloud_t4() -> Machine:
+    """The machine: datasheet figures."""
+    machine = machine_of(read_cluster(str(CLUSTER)).classes[0])
+    assert machine is not None
+    return machine
 
 
 class Policy(NamedTuple):

@@ -13,13 +13,15 @@ from pathlib import Path
 from cluster_configs.schema import NodeClass
 from model_zoo.derive import active_params, kv_bytes_per_seq, total_params, weight_bytes
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Attention, DenseFfn, ModelCard
+from planner.cost.host import USABLE as HOST_USABLE
+from planner.cost.host import host_of
 from planner.cost.precision import precisions
 from planner.plain_yaml import read_plain
 
 FILE = Path(__file__).with_name("block.yaml")
 
 TIERS = ("gpu", "host", "disk")
-USABLE = {"gpu": 0.88, "host": 0.92, "disk": 0.95}
+USABLE = {"gpu": 0.88, "host": HOST_USABLE, "disk": 0.95}
 """Of each tier's bytes: the rest is the driver's, the system's, the file system's."""
 
 
@@ -46,23 +48,20 @@ class Machine:
 
 def machine_of(node: NodeClass) -> Machine | None:
     """One GPU of a node with its share of the host and of disks; None where no host memory is stated."""
-    host, device = node.host, node.device
-    pcie = (host and host.pcie_gb_per_s) or device.pcie_gb_per_s
-    if host is None or host.memory_gb is None or host.gb_per_s is None or pcie is None:
+    host, device = host_of(node, 1, 1), node.device
+    if host is None or not host.pcie_bytes_per_s:
         return None
-    among = {"gpu": 1, "node": node.gpus_per_node, "cluster": node.gpus}
-    disks = [(1e9 / among[tier.shared_by], tier) for tier in node.tiers if tier.kind == "nvme"]
     tflops = device.tflops.get("bf16") or device.tflops.get("fp16") or max(device.tflops.values())
     return Machine(
         gpu_bytes=1e9 * device.memory_gb,
         gpu_flops_per_s=1e12 * tflops,
         gpu_bytes_per_s=1e9 * device.memory_gb_per_s,
-        pcie_bytes_per_s=1e9 * pcie / (host.gpus_per_pcie_root or 1),
-        host_bytes=1e9 * host.memory_gb / node.gpus_per_node,
-        host_bytes_per_s=1e9 * host.gb_per_s / node.gpus_per_node,
-        disk_bytes=sum(share * tier.gb for share, tier in disks),
-        disk_read_bytes_per_s=sum(share * tier.read_gb_per_s for share, tier in disks) or 1e9,
-        disk_write_bytes_per_s=sum(share * tier.write_gb_per_s for share, tier in disks) or 1e9,
+        pcie_bytes_per_s=host.pcie_bytes_per_s,
+        host_bytes=host.memory_bytes,
+        host_bytes_per_s=host.bytes_per_s,
+        disk_bytes=host.nvme_bytes,
+        disk_read_bytes_per_s=host.nvme_read_bytes_per_s or 1e9,
+        disk_write_bytes_per_s=host.nvme_write_bytes_per_s or 1e9,
     )
 
 

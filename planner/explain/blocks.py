@@ -61,7 +61,8 @@ def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
     gain = total / ours - 1
     if gain < WORTH:
         return []
-    why = f"{gain:.0%} better, but no stock engine runs it. {'. '.join(said)}"
+    better = f"{gain:.0%} better" if gain < 1 else f"{1 + gain:,.1f} times as much"
+    why = f"{better}, but no stock engine runs it. {'. '.join(said)}"
     return [
         Alternative(what="offline, in blocks over GPU, host and disk", objective=total, loss=0.0, why=why)
     ]

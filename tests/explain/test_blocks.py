@@ -38,7 +38,7 @@ def test_prompts_and_tokens_take_what_the_rate_says():
 
 @pytest.mark.parametrize(
     ("slow", "limit"),
-    [({"pcie_gb_per_s": 0.5, "memory_gb": 30}, "pcie"), ({"memory_gb": 1}, "disk read")],
+    [({"pcie_gb_per_s": 0.5, "memory_gb": 30}, "pcie"), ({"memory_gb": 3}, "disk read")],
 )
 def test_the_slowest_link_is_what_holds_a_model_that_does_not_fit(slow, limit):
     made = made_for(cramped(HOST.model_copy(update=slow), memory_gb=8.0))
