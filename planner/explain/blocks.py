@@ -58,11 +58,9 @@ def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
         )
         total += node.gpus / seconds
         said.append(f"{node.device.name}: {'; '.join(in_words(made) for made in blocks if made)}")
-    gain = total / ours - 1
-    if gain < WORTH:
+    if total / ours - 1 < WORTH:
         return []
-    better = f"{gain:.0%} better" if gain < 1 else f"{1 + gain:,.1f} times as much"
-    why = f"{better}, but no stock engine runs it. {'. '.join(said)}"
+    why = f"no stock engine runs it. {'. '.join(said)}"
     return [
         Alternative(what="offline, in blocks over GPU, host and disk", objective=total, loss=0.0, why=why)
     ]
