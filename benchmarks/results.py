@@ -42,6 +42,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "older": ("Older and other hardware", ["benchmarks.older_hardware"]),
     "offload": ("Small machines, in GPU and in host memory", ["benchmarks.offload"]),
+    "offline": ("Offline, with weights and cache off the GPU", ["benchmarks.offline"]),
     "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
     "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),
@@ -50,7 +51,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
 }
 FAMILIES = {
-    "CASES": ("melange", "splitwise", "hexgen", "helix"),
+    "CASES": ("melange", "splitwise", "hexgen", "helix", "flexgen"),
     "NETWORKS": ("helix",),
     "EXPERTS": ("eplb", "exflow"),
     "BALANCED": ("eplb",),

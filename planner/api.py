@@ -19,6 +19,7 @@ from planner.errors import Infeasible, InputError, MeshwrightError
 from planner.explain import shortage
 from planner.explain.alternatives import alternatives
 from planner.explain.beyond import beyond
+from planner.explain.blocks import in_blocks
 from planner.explain.contexts import other_contexts
 from planner.explain.prices import prices
 from planner.inputs.workload import Workload
@@ -158,6 +159,7 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
         try:
             extras["alternatives"] = alternatives(question, found, made, extra)
             extras["alternatives"] += other_contexts(asked, found, extra) + beyond(asked, found, extra)
+            extras["alternatives"] += in_blocks(asked, found, extra)
             extras["prices"] = prices(found, extra)
         except KeyboardInterrupt:
             found = interrupted(found)

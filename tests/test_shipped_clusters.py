@@ -32,6 +32,7 @@ MODELS = {
     "offload-box": "qwen3-4b",
     "one-4090-128gb": "gpt-oss-120b",
     "spot-cloud": "llama-3.1-8b",
+    "t4-cloud": "qwen3-4b",
     "ten-thousand": "llama-3.1-8b",
     "three-zones": "qwen3-1.7b",
     "workstation-512gb": "qwen3-30b-a3b",

@@ -1,0 +1,139 @@
+"""Offline, in blocks: what GPUs would generate with weights, cache and activations over GPU, host and disk.
+
+Latency is no concern there: a block of hundreds of requests passes each layer before the next is fetched. No
+stock engine runs that for all models, so it is shown beside the plan and never chosen; and only where nobody
+asked for an SLO, as a token then takes seconds. Every GPU has its share of the host, and a copy of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from cluster_configs.schema import NodeClass
+from planner.asked import Asked
+from planner.cost.block import job_of, machine_of, reached
+from planner.inputs.workload import Bucket
+from planner.plans.found import Found
+from planner.plans.schema import Alternative
+from planner.problems.tiers import state, way_of, ways
+from solvers.linear import Floats, Limits
+from solvers.tiers_rounding import Rounded, rounded, share_of
+from solvers.tiers_types import Place, TiersProblem
+
+WORTH = 0.02
+"""What it must gain to be shown."""
+
+EVEN = 0.02
+"""What takes this much less than the longest still holds the block."""
+
+GAP, NODES = 1e-3, 200
+"""Of an integer program, so that the clock decides nothing: they take some hundredths of a second."""
+
+Block = tuple[TiersProblem, Rounded]
+"""The problem and its answer in whole layers and requests."""
+
+
+def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
+    """Where all may take as long as it likes and it is faster than the plan."""
+    ours = best.solution.objective
+    if (
+        asked.objective != "throughput"
+        or asked.workload.rate_rps is not None
+        or not ours
+        or not _patient(asked)
+    ):
+        return []
+    total, said = 0.0, list[str]()
+    for node in asked.cluster.classes:
+        blocks = [block(asked, node, bucket, limits) for bucket in asked.workload.buckets]
+        if not all(blocks):
+            continue
+        seconds = sum(
+            b.share * b.osl / (made[1].tokens_per_s or 1.0)
+            for b, made in zip(asked.workload.buckets, blocks, strict=True)
+            if made
+        )
+        total += node.gpus / seconds
+        said.append(f"{node.device.name}: {'; '.join(in_words(made) for made in blocks if made)}")
+    if total / ours - 1 < WORTH:
+        return []
+    why = f"no stock engine runs it. {'. '.join(said)}"
+    return [
+        Alternative(what="offline, in blocks over GPU, host and disk", objective=total, loss=0.0, why=why)
+    ]
+
+
+def _patient(asked: Asked) -> bool:
+    """Whether no limit on latency was asked for: none at all, or defaults that nothing meets."""
+    slo, relaxed = asked.workload.slo, any(w.code == "slo_relaxed" for w in asked.warnings)
+    asked_for = {"ttft_ms": slo.ttft_ms, "tpot_ms": slo.tpot_ms}
+    return all(
+        limit is None or (relaxed and f"slo.{name}" in asked.defaulted) for name, limit in asked_for.items()
+    )
+
+
+def block(asked: Asked, node: NodeClass, bucket: Bucket, limits: Limits) -> Block | None:
+    """The best block of requests of one bucket on one GPU of `node`; None: no host, or no room."""
+    machine = machine_of(node)
+    if machine is None:
+        return None
+    o = asked.options
+    job = job_of(asked.card, bucket.isl, bucket.osl, o.precision, o.kv_precision)
+    problem = state(job, machine, ways(), reached())
+    whole = rounded(problem, replace(limits, gap=GAP, work=NODES))
+    return (problem, whole) if whole.point else None
+
+
+def in_words(made: Block) -> str:
+    """Batches, where everything rests, how long prompt and token take, what limits."""
+    problem, whole = made
+    assert whole.point is not None
+    way, batches = way_of(whole.point), whole.point.batches
+    (prompt, token), limit = phase_seconds(problem, whole), held_by(problem, whole)
+    rate = whole.tokens_per_s or 0.0
+    rests = ", ".join(f"{q} {_percent(whole.pieces, q)}" for q in ("weights", "cache", "activations"))
+    on = "CPU" if way.host_attention else "GPU"
+    return (
+        f"{batches} x {way.gpu_batch} requests, {rate:,.{0 if rate >= 100 else 2}f} tok/s, {rests}, "
+        f"attention on the {on}, TTFT {_time(prompt)}, TPOT {_time(token)}, held by {limit}"
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:,.{0 if seconds >= 10 else 1}f} s" if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
+
+
+def phase_seconds(problem: TiersProblem, whole: Rounded) -> tuple[float, float]:
+    """Of all layers: the block's prompts, and one token of each of its requests."""
+    rows, layers = _seconds(problem, whole).sum(axis=0), problem.times["prefill"]
+    prefill, decode = (layers * float(rows[of].max()) for of in problem.of_phase)
+    return prefill, decode
+
+
+def held_by(problem: TiersProblem, whole: Rounded) -> str:
+    """What the longest of all that goes on side by side wait for, in the phase that takes longest."""
+    seconds = _seconds(problem, whole)
+    phase = np.repeat(problem.counts, [len(of) for of in problem.of_phase])
+    slowest = {float((phase[of] * seconds[:, of].sum(axis=0)).max()): of for of in problem.of_phase}
+    rows = slowest[max(slowest)]
+    took = seconds[:, rows].sum(axis=0)
+    longest = rows[took >= (1 - EVEN) * took.max()]
+    names = list(problem.rate)
+    return " and ".join(dict.fromkeys(names[i] for i in seconds[:, longest].argmax(axis=0)))
+
+
+def _seconds(problem: TiersProblem, whole: Rounded) -> Floats:
+    """Of a layer: (resources, busy rows)."""
+    assert whole.point is not None
+    x = [share_of(whole, place) for place in problem.columns]
+    found: Floats = whole.point.seconds @ [*x, 1.0]
+    return found
+
+
+def _percent(pieces: Mapping[Place, int], tensor: str) -> str:
+    """Of one tensor by tier: `20 % gpu 80 % host`."""
+    held = {tier: n for (q, tier), n in pieces.items() if q == tensor}
+    return " ".join(f"{n / sum(held.values()):.0%} {tier}" for tier, n in held.items())
