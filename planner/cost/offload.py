@@ -7,7 +7,7 @@ A design names a staging of `HostStage`s. Layers before the first stage lie in h
     + LM head + hops between GPUs + the engine's own
 
     on the CPU        max(bytes touched / host bandwidth, FLOPs / host FLOP/s)
-    over PCIe         bytes touched / PCIe, then the kernels of the GPU
+    over PCIe         weights touched / PCIe, then the kernels of the GPU; the CPU reads what cache lies there
     disk              bytes touched that host memory does not hold / its reads
 
 with the engine's shares of the rates (`host.py`) and `touched` the expected distinct experts. Where an engine
@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
-from model_zoo.schema import Layer, ModelCard, MoeFfn
-from planner.cost.attention import Load
+from model_zoo.schema import Attention, Layer, Mla, ModelCard, MoeFfn
+from planner.cost.attention import Load, decode_work
 from planner.cost.calibration import Calibration
 from planner.cost.expert_tiers import missed, rest_chosen, rest_touched
 from planner.cost.experts import expert_work
@@ -217,7 +217,8 @@ class OffloadModel(CostModel):
         return self._fastest_s(which, moved, flops, off, (1 - share) * routed, share * routed)
 
     def _before_s(self, k: int, load: Load, which: Ints, whole: Floats) -> Floats:
-        """Of one layer that lies in host memory whole, (n, RESOURCES)."""
+        """Of one layer that lies in host memory whole, (n, RESOURCES); its cache, which lies there too, is
+        read by the CPU either way."""
         ffn, one = self.ffns[k], like(len(which), 1)
         works = [work for _, work in self.layers.works(self.kinds[k], load, one)]
         moved, flops = sum(w.bytes for w in works), sum(w.flops for w in works)
@@ -228,7 +229,11 @@ class OffloadModel(CostModel):
             off = missed(ffn.experts, ffn.top_k, load.rows, self.cached[which]) * self.held.expert[k]
             met = rest_touched(ffn.experts, ffn.top_k, load.rows, 0.0 * load.rows)
             weights = weights + met * self.held.expert[k]
-        return self._fastest_s(which, np.asarray(moved), np.asarray(flops), off, 0.0 * whole, whole, weights)
+        mixer, cache = self.kinds[k].mixer, 0.0 * whole
+        if isinstance(mixer, Attention | Mla):
+            cache = decode_work(mixer, load, one.tp, self.precisions.kv).bytes
+        none = 0.0 * whole
+        return self._fastest_s(which, np.asarray(moved), np.asarray(flops), off, none, whole, weights, cache)
 
     def _fastest_s(
         self,
@@ -239,20 +244,23 @@ class OffloadModel(CostModel):
         beside: Floats,
         fetched: Floats,
         sent: Floats | None = None,
+        cache: Floats | float = 0.0,
     ) -> Floats:
         """On the CPU, or sent over PCIe and computed on the GPU, the faster: (n, RESOURCES). `off`: bytes
         from disk; `beside`: seconds of what the GPU computes anyway; `fetched`: of what it computes when it
-        was sent; `sent`: bytes (default those that the CPU would move)."""
+        was sent; `sent`: bytes (default those that the CPU would move); `cache`: bytes that the CPU reads
+        even so."""
         found, use = np.zeros((len(which), len(RESOURCES))), self.use
         by_bytes = moved / (use.memory * self._rate(which, "bytes_per_s"))
         by_flops = flops / (use.compute * self._rate(which, "flops_per_s"))
         copy = (moved if sent is None else sent) / np.maximum(
             use.pcie * self._rate(which, "pcie_bytes_per_s"), 1.0
         )
+        kept = cache / (use.memory * self._rate(which, "bytes_per_s"))
         cpu = np.maximum(by_bytes, by_flops)
         gpu_beside = np.maximum(beside - cpu, 0.0) if use.together else beside
-        on_cpu = cpu + gpu_beside <= copy + beside + fetched
-        found[:, BANDWIDTH] = np.where(on_cpu & (by_bytes >= by_flops), by_bytes, 0.0)
+        on_cpu = cpu + gpu_beside <= copy + kept + beside + fetched
+        found[:, BANDWIDTH] = np.where(on_cpu, np.where(by_bytes >= by_flops, by_bytes, 0.0), kept)
         found[:, FLOPS] = np.where(on_cpu & (by_bytes < by_flops), by_flops, 0.0)
         found[:, PCIE] = np.where(on_cpu, 0.0, copy)
         found[:, GPU] = np.where(on_cpu, gpu_beside, beside + fetched)
