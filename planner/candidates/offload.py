@@ -6,7 +6,7 @@ sequences never need more to be away, these are all the counts of layers that ca
 runs as fast on the one made for more. Routed experts leave first, being met least by a byte; only where all
 of them have left and it still does not fit, whole layers do, the first ones. The split of layers over GPUs
 is by `solvers.offload`. Where the engine keeps as many experts of every layer on the GPU, all their numbers
-are.
+are. Where the engine streams whole layers, all their numbers are, each spread as evenly as its options can.
 
 On the CPU or over PCIe is not a placement: each step takes the faster (`planner/cost/offload.py`).
 """
@@ -14,7 +14,7 @@ On the CPU or over PCIe is not a placement: each step takes the faster (`planner
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -87,6 +87,9 @@ class Placements:
 
     def all(self) -> list[HostStaging]:
         """Every placement worth a design; none where the model does not fit however little is on the GPUs."""
+        if self.rule.streams:
+            box, layers = self.node.id, (0, self.layers)
+            return [(HostStage(box, self.tp, layers, group=g, streamed=n),) for g, n in groups(self.layers)]
         if self.rule.popular:
             found = (self.popular(n) for n in range(1, MOST_SEQUENCES + 1))
             return list(dict.fromkeys(staging for staging in found if staging))
@@ -192,3 +195,19 @@ class Placements:
         ranges = [(i, i + 1) for i in (int(np.argmax(self.kind == k)) for k in range(self.kind.max() + 1))]
         held = kv_bytes_by_stage(self.ask.card, one, self.ask.precisions, context, ranges)
         return np.asarray(held[0, 0])
+
+
+@cache
+def groups(layers: int) -> list[tuple[int, int]]:
+    """Of every number of streamed layers the (group, streamed of each group) with the fewest next to each other,
+    as the GPU computes others while they are copied.
+
+    >>> groups(5)
+    [(5, 1), (3, 1), (2, 1), (5, 4), (1, 1)]
+    """
+    found: dict[int, tuple[int, int]] = {}
+    for streamed in range(1, layers + 1):
+        for group in range(streamed, layers + 1):
+            rest = max(layers % group - (group - streamed), 0)
+            found.setdefault(layers // group * streamed + rest, (group, streamed))
+    return [found[count] for count in sorted(found)]
