@@ -6,7 +6,8 @@ sequences never need more to be away, these are all the counts of layers that ca
 runs as fast on the one made for more. Routed experts leave first, being met least by a byte; only where all
 of them have left and it still does not fit, whole layers do, the first ones. The split of layers over GPUs
 is by `solvers.offload`. Where the engine keeps as many experts of every layer on the GPU, all their numbers
-are. Where the engine streams whole layers, all their numbers are, each spread as evenly as its options can.
+are. Where the engine streams whole layers, all the bytes that its options can name are, each spread most
+evenly.
 
 On the CPU or over PCIe is not a placement: each step takes the faster (`planner/cost/offload.py`).
 """
@@ -88,8 +89,8 @@ class Placements:
     def all(self) -> list[HostStaging]:
         """Every placement worth a design; none where the model does not fit however little is on the GPUs."""
         if self.rule.streams:
-            box, layers = self.node.id, (0, self.layers)
-            return [(HostStage(box, self.tp, layers, group=g, streamed=n),) for g, n in groups(self.layers)]
+            ways, layers = groups(tuple(self.held.layer[self.kind])), (0, self.layers)
+            return [(HostStage(self.node.id, self.tp, layers, group=g, streamed=n),) for g, n in ways]
         if self.rule.popular:
             found = (self.popular(n) for n in range(1, MOST_SEQUENCES + 1))
             return list(dict.fromkeys(staging for staging in found if staging))
@@ -198,16 +199,17 @@ class Placements:
 
 
 @cache
-def groups(layers: int) -> list[tuple[int, int]]:
-    """Of every number of streamed layers the (group, streamed of each group) with the fewest next to each other,
-    as the GPU computes others while they are copied.
+def groups(sizes: tuple[float, ...]) -> list[tuple[int, int]]:
+    """By rising bytes all that can be streamed of layers of `sizes` bytes, as (group, streamed of each group): of
+    the ways to stream as much the one with the fewest next to each other, as the GPU computes others while they
+    are copied.
 
-    >>> groups(5)
-    [(5, 1), (3, 1), (2, 1), (5, 4), (1, 1)]
+    >>> groups((1.0, 1.0, 1.0, 1.0, 1.0))
+    [(3, 1), (2, 1), (3, 2), (5, 4), (1, 1)]
     """
+    at, size = np.arange(len(sizes)), np.array(sizes)
     found: dict[int, tuple[int, int]] = {}
-    for streamed in range(1, layers + 1):
-        for group in range(streamed, layers + 1):
-            rest = max(layers % group - (group - streamed), 0)
-            found.setdefault(layers // group * streamed + rest, (group, streamed))
-    return [found[count] for count in sorted(found)]
+    for streamed in range(1, len(sizes) + 1):
+        for group in range(streamed, len(sizes) + 1):
+            found.setdefault(round(size[at % group >= group - streamed].sum()), (group, streamed))
+    return [found[moved] for moved in sorted(found)]
