@@ -53,8 +53,8 @@ class Device(Strict):
 
     @property
     def host_link(self) -> tuple[str, float]:
-        """Name and GB/s of what joins it to its host, one direction; 0 where that is not known. On a superchip
-        with one GPU the domain's link leads there."""
+        """Name and GB/s of what joins it to its host, one direction; 0 where that is not known. On a GH200
+        the GPU's own link leads there."""
         if "c2c" in self.intra_link:
             return "NVLink-C2C", self.intra_gb_per_s
         return "PCIe", self.pcie_gb_per_s or 0.0

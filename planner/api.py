@@ -179,8 +179,9 @@ def space_words(asked: Asked, found: Found) -> str:
     if asked.offload:
         own = "llama.cpp and SGLang" if engine == "any" else engine
         least = (
-            f"{own}: for every number of sequences the fewest experts away from the GPUs, then the fewest layers, "
-            "split over the GPUs to that end; each step computed on the CPU or copied over PCIe, the faster; "
+            f"{own}: for every number of sequences the fewest experts away from the GPUs, then the fewest "
+            "layers, split over the GPUs to that end; each step computed on the CPU or copied over PCIe, the "
+            "faster; "
         )
         streamed = "vllm: every number of layers whose weights each step copies to the GPUs; "
         ways = {"any": least + streamed, "vllm": streamed}.get(engine, least)

@@ -41,12 +41,18 @@ TOKENS_PER_STEP = 2048
 MOST_SEQUENCES = 256
 """That placements are made for: beyond, cache is what counts and everything else has left."""
 
+STREAMED = ("nvidia", "amd")
+"""Vendors whose GPUs copy weights while they compute, in streams of their own."""
+
 
 def engines(node: NodeClass, ask: Ask) -> list[str]:
     """Those that serve the model on the class with a part of it in host memory."""
-    if host_of(node, 1, 1) is None:
+    host = host_of(node, 1, 1)
+    if host is None:
         return []
     able = [e for e in ask.engines if e in OFFLOADS and (ask.moe or OFFLOADS[e].layers)]
+    if not host.pcie_bytes_per_s or node.device.vendor not in STREAMED:
+        able = [e for e in able if not OFFLOADS[e].streams]
     return [e for e in able if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
 
 
@@ -200,9 +206,9 @@ class Placements:
 
 @cache
 def groups(sizes: tuple[float, ...]) -> list[tuple[int, int]]:
-    """By rising bytes all that can be streamed of layers of `sizes` bytes, as (group, streamed of each group): of
-    the ways to stream as much the one with the fewest next to each other, as the GPU computes others while they
-    are copied.
+    """By rising bytes all that can be streamed of layers of `sizes` bytes, as (group, streamed of each
+    group): of the ways to stream as much the one with the fewest next to each other, as the GPU computes
+    others while they are copied.
 
     >>> groups((1.0, 1.0, 1.0, 1.0, 1.0))
     [(3, 1), (2, 1), (3, 2), (5, 4), (1, 1)]

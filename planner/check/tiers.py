@@ -140,7 +140,7 @@ class Beside:
         spread = [i for i in range(len(self.card.stack)) if i % group >= first]
         ways = {(part.tier, part.way, part.share) for part in mine}
         if listed != spread or ways != {("host", "pcie", 1.0)}:
-            text = "streamed layers are the last so many of every so many, each once, whole, copied from the host"
+            text = "streamed layers are the last so many of every so many: once, whole, copied from the host"
             yield Violation("tier_layers", where, text)
 
     def _capacities(self) -> dict[str, float]:

@@ -88,7 +88,7 @@ def _shares(node: NodeClass, shared_by: str, gpus: int) -> float:
 class HostStage(Stage):
     """A stage beside host memory: of its first `away` layers with routed experts these lie there, but for
     `kept` of each layer. Layers before the first stage, so many are `before` it, lie there whole, with their
-    cache. Of every `group` layers the weights of the last `streamed` lie there and are copied in every step."""
+    cache. Of every `group` layers the weights of the last `streamed` lie there, copied in every step."""
 
     away: int = 0
     kept: int = 0
@@ -103,7 +103,9 @@ class HostStage(Stage):
         >>> HostStage("gh", 1, (0, 9), group=4, streamed=3).streams
         [1, 2, 3, 5, 6, 7]
         """
-        return [i for i in range(*self.layers) if self.streamed and i % self.group >= self.group - self.streamed]
+        return [
+            i for i in range(*self.layers) if self.streamed and i % self.group >= self.group - self.streamed
+        ]
 
     @property
     def part(self) -> str:
@@ -119,8 +121,8 @@ class HostStage(Stage):
 @dataclass(frozen=True)
 class HostUse:
     """What an engine gets of a host: shares of its memory bandwidth, FLOP/s, PCIe and disks; the fixed
-    seconds of passing a layer's tokens from GPU to CPU and back; whether experts on GPU and CPU, or copies and
-    the GPU, run at the same time; the spread of log(measured / predicted) that it adds."""
+    seconds of passing a layer's tokens from GPU to CPU and back; whether experts on GPU and CPU, or copies
+    and kernels, run at the same time; the spread of log(measured / predicted) that it adds."""
 
     memory: float
     compute: float

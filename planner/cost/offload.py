@@ -14,13 +14,14 @@ with the engine's shares of the rates (`host.py`) and `touched` the expected dis
 computes experts on CPU and GPU at once, a layer takes the longer of both. Nothing else overlaps, and GPUs of
 a pipeline work one after the other: llama.cpp runs a step so as soon as tensors lie elsewhere.
 
-Streamed layers (vLLM's prefetch) are computed on the GPU, their weights copied there in every step into `AHEAD`
-buffers that are refilled in turn. Of every G layers the last N are so, each taking g on the GPU and c to copy;
-G layers take the longest way through what waits for what, a buffer for its layer and a layer for its copy:
+Streamed layers (vLLM's prefetch) are computed on the GPU; every step copies all their weights, met or not,
+into `AHEAD` buffers there that are refilled in turn. Of every G layers the last N are so, each taking g on
+the GPU and c to copy; G layers take the longest way through what waits for what, a buffer for its layer and a
+layer for its copy:
 
     max(G g, N c, (G - N) g + 2 g + (N - 2) c)      with AHEAD = 2; the last only for N > 2
 
-all of a layer's weights, also of experts that are not met. Copies started in a step are waited for at its end.
+Copies started in a step are waited for at its end: the engine's own time comes on top.
 
 What host memory does not hold is read from disk through its cache: experts met last stay in it
 (`expert_tiers.missed`); of a dense model every byte is met once a step, so such a cache holds none in time.
@@ -54,8 +55,8 @@ CACHE_SHARE = 0.1
 """Of host memory, kept for the KV cache of layers that lie there, where weights would take all."""
 
 AHEAD = 2
-"""Layers whose weights are copied ahead (`--offload-prefetch-step`): with one the copy of the next layer waits
-for the one before it to be computed, with two the link never does."""
+"""Layers whose weights are copied ahead (`--offload-prefetch-step`): with one the copy of the next layer
+waits for the one before it to be computed, with two a run of layers copies without a break."""
 
 RESOURCES = ("GPU", "host memory bandwidth", "host FLOP/s", "PCIe", "NVMe reads", "hand-over", "engine")
 """What the seconds of a step go to."""
@@ -222,17 +223,16 @@ class OffloadModel(CostModel):
         return total
 
     def _stream(self, which: Ints, streamed: Floats, total: Floats) -> None:
-        """Add what the copies of a step take beyond the GPU, which computes their layers in `streamed` seconds;
-        where they take longer than all of it, they are the step."""
+        """Add what the copies of a step take beyond the GPU, which computes their layers in `streamed`
+        seconds; where they take longer than all of it, they are the step."""
         link, memory = (
             np.maximum(share * self._rate(which, name), 1.0)
             for share, name in ((self.use.pcie, "pcie_bytes_per_s"), (self.use.memory, "bytes_per_s"))
         )
         tp = np.array([staging[0].tp for staging in self.placements])[which]
-        run = np.array([max(staging[0].streamed, AHEAD) for staging in self.placements])[which]
+        run = np.array([staging[0].streamed for staging in self.placements])[which]
         copy, computed = tp * self.stream_bytes[which] / np.minimum(link, memory), total[:, GPU]
-        waits = np.maximum(copy - computed, (1 - AHEAD / run) * (copy - streamed))
-        step = computed + np.maximum(waits, 0.0)
+        step = streaming_s(computed, streamed, copy, run)
         total[:, GPU] = np.where(copy < computed, computed, 0.0)
         by = np.where(memory < link, BANDWIDTH, PCIE)
         total[np.arange(len(which)), by] += step - total[:, GPU]
@@ -366,6 +366,16 @@ class OffloadModel(CostModel):
         cached = np.where(experts > 0, left / np.maximum(experts, 1.0), room >= dense)
         cached = np.where(dense > room, 0.0, np.minimum(cached, 1.0))
         return cached, np.minimum(total, room), np.maximum(total - room, 0.0)
+
+
+def streaming_s(computed: Floats, streamed: Floats, copy: Floats, run: Floats | Ints) -> Floats:
+    """Seconds of a step that computes for `computed` seconds, `streamed` of them layers whose weights it
+    copies in `copy` seconds, `run` of them next to each other: the module's formula over all groups.
+
+    Exact for equal layers in whole groups, step after step.
+    """
+    behind = (1 - AHEAD / np.maximum(run, AHEAD)) * (copy - streamed)
+    return np.asarray(computed + np.maximum(np.maximum(copy - computed, behind), 0.0))
 
 
 def held_bytes(model: CostModel, tp: int = 1) -> Held:

@@ -182,8 +182,8 @@ class Experts(Part):
 class Tiered(Part):
     """Weights of each replica of a group that lie beside its GPUs: of `layers` (half-open ranges) the routed
     experts, a `share` of them, or all else with its KV cache ("layers": then they come before the first
-    stage), or all weights, with the cache on the GPUs ("weights": copied in every step). `bytes` of one replica;
-    `way`: computed on the CPU in a decode step, or copied to a GPU for it.
+    stage), or all weights with the cache on the GPUs ("weights": copied in every step). `bytes` of one
+    replica; `way`: computed on the CPU in a decode step, or copied to a GPU for it.
     """
 
     replica: str

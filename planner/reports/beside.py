@@ -64,7 +64,11 @@ def launch(r: Replica, parts: list[Tiered], experts: int) -> str:
     if r.engine == "vllm":
         first, group = parts[0].layers[0]
         words = [f"--offload-group-size {group}", f"--offload-num-in-group {group - first}"]
-        words += ["--offload-prefetch-step 2", f"--tensor-parallel-size {r.tp}", f"--max-num-seqs {r.max_batch}"]
+        words += [
+            "--offload-prefetch-step 2",
+            f"--tensor-parallel-size {r.tp}",
+            f"--max-num-seqs {r.max_batch}",
+        ]
         return " ".join(["start vllm serve with", *words])
     away = sorted({i for part in parts if part.what == "experts" for a in part.layers for i in range(*a)})
     before, end = r.stages[0].layers[0], r.stages[-1].layers[1]

@@ -43,7 +43,9 @@ def written(name: str) -> str:
     engine = "vllm" if name == "streamed two" else "any"
     form = {"nodes": [{"name": "box", "device": "rtx-4090", "gpus_per_node": 1, **node}]}
     cluster = resolve(Cluster.model_validate(form))
-    return api.plan(cluster, model, precision=precision, engine=engine, work_limit=1000).model_dump_json(by_alias=True)
+    return api.plan(cluster, model, precision=precision, engine=engine, work_limit=1000).model_dump_json(
+        by_alias=True
+    )
 
 
 def document(name: str) -> Document:
