@@ -51,6 +51,14 @@ class Device(Strict):
     sources: dict[str, str]  # field group -> where the figure comes from
     notes: str | None = None
 
+    @property
+    def host_link(self) -> tuple[str, float]:
+        """Name and GB/s of what joins it to its host, one direction; 0 where that is not known. On a GH200
+        the GPU's own link leads there."""
+        if "c2c" in self.intra_link:
+            return "NVLink-C2C", self.intra_gb_per_s
+        return "PCIe", self.pcie_gb_per_s or 0.0
+
 
 class Host(Strict):
     """What stands beside the GPUs of a node: of all sockets together memory, its bandwidth and fp32 vector

@@ -180,11 +180,14 @@ def space_words(asked: Asked, found: Found) -> str:
     engine = asked.options.engine
     if asked.offload:
         own = "llama.cpp and SGLang" if engine == "any" else engine
-        return (
-            f"{own} in one node with weights in host memory: for every number of sequences the fewest "
-            "experts away from the GPUs, then the fewest layers, split over the GPUs to that end; each step "
-            "computed on the CPU or copied over PCIe, the faster; by operating batch"
+        least = (
+            f"{own}: for every number of sequences the fewest experts away from the GPUs, then the fewest "
+            "layers, split over the GPUs to that end; each step computed on the CPU or copied over PCIe, the "
+            "faster; "
         )
+        streamed = "vllm: every number of layers whose weights each step copies to the GPUs; "
+        ways = {"any": least + streamed, "vllm": streamed}.get(engine, least)
+        return f"one node with weights in host memory, {ways}by operating batch"
     engines = "all engines'" if engine == "any" else f"all {engine}-valid"
     designs = f"{engines} tp x pp x attention-dp x ep designs of usual sizes up to {MOST_GPUS} GPUs"
     parts = [f"{designs}, one device class a replica, mixed and prefill/decode, by operating batch"]

@@ -60,20 +60,25 @@ BALANCED = {"bf16", "fp8", "fp8_block", "nvfp4"}
 @dataclass(frozen=True)
 class Offloads:
     """What an engine may keep in host memory, and how it uses several GPUs of a node then. `layers`: whole
-    layers; `popular`: the same number of experts of every layer stay on the GPU."""
+    layers; `popular`: the same number of experts of every layer stay on the GPU; `streams`: weights of
+    whole layers, which every step copies to the GPU; cache and all compute stay there."""
 
     split: Literal["tp", "pp"]
     layers: bool
     popular: bool
+    streams: bool = False
 
 
 OFFLOADS = {
     "llama.cpp": Offloads("pp", layers=True, popular=False),
     "sglang": Offloads("tp", layers=False, popular=True),
+    "vllm": Offloads("tp", layers=True, popular=False, streams=True),
 }
 """llama.cpp: `--n-cpu-moe`, `--override-tensor`, `--n-gpu-layers`, `--tensor-split`, weights mapped from
 their file. SGLang with KTransformers' kernels: `--kt-num-gpu-experts` of every layer on the GPU, all others
-in host memory (kt-kernel 0.5, with `--kt-method`, `--kt-cpuinfer`, `--kt-weight-path`)."""
+in host memory (kt-kernel 0.5, with `--kt-method`, `--kt-cpuinfer`, `--kt-weight-path`). vLLM's prefetch
+(0.23 to 0.33): of every `--offload-group-size` layers the last `--offload-num-in-group`, copied
+`--offload-prefetch-step` layers ahead."""
 
 STAGE_GPUS = (*range(1, 9), 10, 12, 16, 20, 24, 32, 36, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144)
 """GPUs of one stage that are tried: all up to a node, then whole nodes and racks."""

@@ -21,6 +21,7 @@ MODELS = {
     "a100-40-and-80": "mistral-nemo-12b",
     "desktop-rtx": "llama-3.1-8b",
     "gb200-nvl72": "llama-3.1-70b",
+    "gh200-480gb": "llama-3.1-405b-fp8",
     "h100-8": "llama-3.1-70b",
     "h200-2x8": "qwen3-30b-a3b",
     "l40s-and-h100": "qwen3-8b",
@@ -35,6 +36,7 @@ MODELS = {
     "t4-cloud": "qwen3-4b",
     "ten-thousand": "llama-3.1-8b",
     "three-zones": "qwen3-1.7b",
+    "two-4090-384gb": "qwen3-30b-a3b",
     "workstation-512gb": "qwen3-30b-a3b",
 }
 """A model of a fitting size for each."""

@@ -6,7 +6,8 @@ sequences never need more to be away, these are all the counts of layers that ca
 runs as fast on the one made for more. Routed experts leave first, being met least by a byte; only where all
 of them have left and it still does not fit, whole layers do, the first ones. The split of layers over GPUs
 is by `solvers.offload`. Where the engine keeps as many experts of every layer on the GPU, all their numbers
-are.
+are. Where the engine streams whole layers, all the bytes that its options can name are, each spread most
+evenly.
 
 On the CPU or over PCIe is not a placement: each step takes the faster (`planner/cost/offload.py`).
 """
@@ -14,7 +15,7 @@ On the CPU or over PCIe is not a placement: each step takes the faster (`planner
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -40,12 +41,18 @@ TOKENS_PER_STEP = 2048
 MOST_SEQUENCES = 256
 """That placements are made for: beyond, cache is what counts and everything else has left."""
 
+STREAMED = ("nvidia", "amd")
+"""Vendors whose GPUs copy weights while they compute, in streams of their own."""
+
 
 def engines(node: NodeClass, ask: Ask) -> list[str]:
     """Those that serve the model on the class with a part of it in host memory."""
-    if host_of(node, 1, 1) is None:
+    host = host_of(node, 1, 1)
+    if host is None:
         return []
     able = [e for e in ask.engines if e in OFFLOADS and (ask.moe or OFFLOADS[e].layers)]
+    if not host.pcie_bytes_per_s or node.device.vendor not in STREAMED:
+        able = [e for e in able if not OFFLOADS[e].streams]
     return [e for e in able if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
 
 
@@ -87,6 +94,9 @@ class Placements:
 
     def all(self) -> list[HostStaging]:
         """Every placement worth a design; none where the model does not fit however little is on the GPUs."""
+        if self.rule.streams:
+            ways, layers = groups(tuple(self.held.layer[self.kind])), (0, self.layers)
+            return [(HostStage(self.node.id, self.tp, layers, group=g, streamed=n),) for g, n in ways]
         if self.rule.popular:
             found = (self.popular(n) for n in range(1, MOST_SEQUENCES + 1))
             return list(dict.fromkeys(staging for staging in found if staging))
@@ -192,3 +202,20 @@ class Placements:
         ranges = [(i, i + 1) for i in (int(np.argmax(self.kind == k)) for k in range(self.kind.max() + 1))]
         held = kv_bytes_by_stage(self.ask.card, one, self.ask.precisions, context, ranges)
         return np.asarray(held[0, 0])
+
+
+@cache
+def groups(sizes: tuple[float, ...]) -> list[tuple[int, int]]:
+    """By rising bytes all that can be streamed of layers of `sizes` bytes, as (group, streamed of each
+    group): of the ways to stream as much the one with the fewest next to each other, as the GPU computes
+    others while they are copied.
+
+    >>> groups((1.0, 1.0, 1.0, 1.0, 1.0))
+    [(3, 1), (2, 1), (3, 2), (5, 4), (1, 1)]
+    """
+    at, size = np.arange(len(sizes)), np.array(sizes)
+    found: dict[int, tuple[int, int]] = {}
+    for streamed in range(1, len(sizes) + 1):
+        for group in range(streamed, len(sizes) + 1):
+            found.setdefault(round(size[at % group >= group - streamed].sum()), (group, streamed))
+    return [found[moved] for moved in sorted(found)]

@@ -123,7 +123,9 @@ class Case:
                 for layer in range(max(first, 0), min(end, MOST_LAYERS)):
                     experts[layer] += part.share
         ends = [end for part in mine if part.what == "layers" for _, end in part.layers]
-        return Away(max(ends, default=0), experts)
+        weights = (run for part in mine if part.what == "weights" for run in part.layers)
+        streamed = (i for first, end in weights for i in range(max(first, 0), min(end, MOST_LAYERS)))
+        return Away(max(ends, default=0), experts, frozenset(streamed))
 
     def class_of(self, hop: Hop) -> NodeClass:
         """The class of a hop's node."""

@@ -27,6 +27,9 @@ WHOLE = weights.Split(1, 1, 1)
 ENGINES = ("llama.cpp", "sglang")
 """That compute with weights in host memory."""
 
+STREAMING = ("vllm",)
+"""That copy weights from host memory to the GPUs in every step, and compute there."""
+
 
 def violations(case: Case) -> Iterator[Violation]:
     """Everything wrong with what lies beside the GPUs."""
@@ -51,13 +54,16 @@ def _size(card: ModelCard, replica: Replica, part: Tiered, where: str) -> Iterat
         text = f"{part.layers}, {card.name} has {len(card.stack)}"
         yield Violation("layers_outside", f"{where}.layers", text)
         return
-    span = weights.Span()
+    span, split = weights.Span(), WHOLE
+    if part.what == "weights":  # each GPU copies its own shard
+        split = weights.Split(replica.tp, replica.tp, replica.tp)
     for layer in (card.stack[i] for r in part.layers for i in range(*r)):
         size = weights.in_bytes(
-            weights.layer_params(layer, card.hidden, WHOLE), card, replica.precision, layer
+            weights.layer_params(layer, card.hidden, split), card, replica.precision, layer
         )
         rest = size.attention + size.dense + size.other
-        span += size.experts if part.what == "experts" else rest
+        parts = {"experts": size.experts, "layers": rest, "weights": size.total}[part.what]
+        span += parts.times(weights.Span(split.tp, split.tp))
     low, high = part.share * span.low * (1 - MODEL), part.share * span.high * GENEROUS
     if not low <= part.bytes <= high + 1:
         text = f"{part.bytes / GB:.4g} GB stated, such weights take {low / GB:.4g} to {high / GB:.4g} GB"
@@ -86,8 +92,9 @@ class Beside:
         return sum(stage.gpus for stage in self.replica.stages)
 
     def violations(self, where: str) -> Iterator[Violation]:
-        if self.replica.engine not in ENGINES:
-            text = f"{self.replica.engine} does not compute with weights in host memory"
+        streams = {part.what == "weights" for part in self.parts}
+        if streams != {self.replica.engine in STREAMING} or self.replica.engine not in ENGINES + STREAMING:
+            text = f"{self.replica.engine} does not keep weights in host memory so"
             yield Violation("tier_engine", f"{where}.engine", text)
         if (
             len({stage.node_class for stage in self.replica.stages}) > 1
@@ -112,6 +119,7 @@ class Beside:
         if strangers := away.experts.keys() - moe:
             text = f"layer {min(strangers)} has no routed experts"
             yield Violation("tier_no_experts", where, text)
+        yield from self._streamed(where)
         whole: dict[int, float] = dict.fromkeys(range(away.layers), 0.0)
         for part in self.parts:
             for i in (i for r in part.layers for i in range(*r) if part.what == "layers"):
@@ -120,6 +128,19 @@ class Beside:
         lone = [i for i in whole if i in moe and abs(away.experts.get(i, 0.0) - 1) > EXACT]
         if split or lone:
             text = f"layer {(split or lone)[0]} lies before the first stage, but not once and whole"
+            yield Violation("tier_layers", where, text)
+
+    def _streamed(self, where: str) -> Iterator[Violation]:
+        """Streamed layers once, whole, copied from host memory: the last so many of every so many."""
+        mine = [part for part in self.parts if part.what == "weights"]
+        if not mine:
+            return
+        listed = sorted(i for part in mine for r in part.layers for i in range(*r))
+        first, group = min((r for part in mine for r in part.layers), default=(0, 1))
+        spread = [i for i in range(len(self.card.stack)) if i % group >= first]
+        ways = {(part.tier, part.way, part.share) for part in mine}
+        if listed != spread or ways != {("host", "pcie", 1.0)}:
+            text = "streamed layers are the last so many of every so many: once, whole, copied from the host"
             yield Violation("tier_layers", where, text)
 
     def _capacities(self) -> dict[str, float]:
@@ -182,11 +203,14 @@ class Beside:
         roots = -(-self.gpus // (host.gpus_per_pcie_root or 1))
         rates = {
             "cpu": GB * (host.gb_per_s or 0.0),
-            "pcie": GB * roots * (host.pcie_gb_per_s or self.node.device.pcie_gb_per_s or 0.0),
+            "pcie": GB * roots * (host.pcie_gb_per_s or self.node.device.host_link[1]),
             "nvme": GB * sum(t.read_gb_per_s for t in self.node.tiers if t.kind == "nvme") * self.gpus,
         }
         found = {way: size / rates[way] for way, size in read.items() if size and rates[way]}
         both = (read["cpu"] + read["pcie"]) / max(rates["cpu"], rates["pcie"], 1.0)
+        if away.streamed:  # from the one, over the other, with no choice
+            found["cpu"] = read["pcie"] / rates["cpu"]
+            both = max(found.values())
         return {"cpu": 0.0, **found, "both": max(both, found.get("nvme", 0.0))}
 
     def _read_bytes(self, layer: Layer, part: Tiered, away: float, tokens: float) -> float:
@@ -195,6 +219,8 @@ class Beside:
         size = weights.in_bytes(
             weights.layer_params(layer, self.card.hidden, WHOLE), self.card, self.replica.precision, layer
         )
+        if part.what == "weights":
+            return size.total.low
         if part.what == "layers":
             return size.attention.low + size.dense.low
         ffn = layer.ffn

@@ -78,10 +78,11 @@ class Parts:
 @dataclass(frozen=True)
 class Away:
     """What of a replica lies beside its GPUs: so many layers before the first stage, and of layers the share
-    of their routed experts."""
+    of their routed experts; and layers whose weights are copied to the GPUs in every step."""
 
     layers: int = 0
     experts: Mapping[int, float] = field(default_factory=dict)
+    streamed: frozenset[int] = frozenset()
 
 
 ALL_HERE = Away()
@@ -91,7 +92,7 @@ def stage_bytes(card: ModelCard, replica: Replica, index: int, away: Away = ALL_
     """Bytes of weights on one GPU of stage `index`, by kind."""
     stage, used = replica.stages[index], replica.precision
     split, parts = Split(stage.tp, stage.gpus, stage.gpus, replica.redundant_experts), Parts()
-    for i in range(*stage.layers):
+    for i in (i for i in range(*stage.layers) if i not in away.streamed):
         own = in_bytes(layer_params(card.stack[i], card.hidden, split), card, used, card.stack[i])
         left = 1 - away.experts.get(i, 0.0)
         parts += replace(own, experts=own.experts.times(Span(left, left)))

@@ -63,7 +63,7 @@ def host_of(node: NodeClass, gpus: int, at_once: int) -> Host | None:
     bandwidth = 1e9 * host.gb_per_s
     flops = FLOPS_PER_BYTE * bandwidth if host.tflops is None else 1e12 * host.tflops
     on_root = min(host.gpus_per_pcie_root or 1, node.gpus_per_node)
-    root = 1e9 * (host.pcie_gb_per_s or node.device.pcie_gb_per_s or 0.0)
+    root = 1e9 * (host.pcie_gb_per_s or node.device.host_link[1])
     pcie = root * min(gpus, on_root) / on_root * ceil(at_once / on_root)
     disks = [(tier, _shares(node, tier.shared_by, gpus)) for tier in node.tiers if tier.kind == "nvme"]
     return Host(
@@ -88,11 +88,24 @@ def _shares(node: NodeClass, shared_by: str, gpus: int) -> float:
 class HostStage(Stage):
     """A stage beside host memory: of its first `away` layers with routed experts these lie there, but for
     `kept` of each layer. Layers before the first stage, so many are `before` it, lie there whole, with their
-    cache."""
+    cache. Of every `group` layers the weights of the last `streamed` lie there, copied in every step."""
 
     away: int = 0
     kept: int = 0
     before: int = 0
+    group: int = 0
+    streamed: int = 0
+
+    @property
+    def streams(self) -> list[int]:
+        """Layers whose weights are copied to the GPUs in every step.
+
+        >>> HostStage("gh", 1, (0, 9), group=4, streamed=3).streams
+        [1, 2, 3, 5, 6, 7]
+        """
+        return [
+            i for i in range(*self.layers) if self.streamed and i % self.group >= self.group - self.streamed
+        ]
 
     @property
     def part(self) -> str:
@@ -100,14 +113,16 @@ class HostStage(Stage):
         if self.away:
             but = f" but {self.kept}" if self.kept else ""
             notes.append(f"experts of {self.away}{but} on the CPU")
+        if self.streamed:
+            notes.append(f"{len(self.streams)} streamed from host memory")
         return " ".join([super().part, *(f"({note})" for note in notes)])
 
 
 @dataclass(frozen=True)
 class HostUse:
     """What an engine gets of a host: shares of its memory bandwidth, FLOP/s, PCIe and disks; the fixed
-    seconds of passing a layer's tokens from GPU to CPU and back; whether experts on GPU and CPU run at the
-    same time; the spread of log(measured / predicted) that it adds."""
+    seconds of passing a layer's tokens from GPU to CPU and back; whether experts on GPU and CPU, or copies
+    and kernels, run at the same time; the spread of log(measured / predicted) that it adds."""
 
     memory: float
     compute: float

@@ -14,6 +14,15 @@ with the engine's shares of the rates (`host.py`) and `touched` the expected dis
 computes experts on CPU and GPU at once, a layer takes the longer of both. Nothing else overlaps, and GPUs of
 a pipeline work one after the other: llama.cpp runs a step so as soon as tensors lie elsewhere.
 
+Streamed layers (vLLM's prefetch) are computed on the GPU; every step copies all their weights, met or not,
+into `AHEAD` buffers there that are refilled in turn. Of every G layers the last N are so, each taking g on
+the GPU and c to copy; G layers take the longest way through what waits for what, a buffer for its layer and a
+layer for its copy:
+
+    max(G g, N c, (G - N) g + 2 g + (N - 2) c)      with AHEAD = 2; the last only for N > 2
+
+Copies started in a step are waited for at its end: the engine's own time comes on top.
+
 What host memory does not hold is read from disk through its cache: experts met last stay in it
 (`expert_tiers.missed`); of a dense model every byte is met once a step, so such a cache holds none in time.
 MTP layers are not loaded. The CPU's own watts are not counted.
@@ -44,6 +53,10 @@ HostStaging = tuple[HostStage, ...]
 
 CACHE_SHARE = 0.1
 """Of host memory, kept for the KV cache of layers that lie there, where weights would take all."""
+
+AHEAD = 2
+"""Layers whose weights are copied ahead (`--offload-prefetch-step`): with one the copy of the next layer
+waits for the one before it to be computed, with two a run of layers copies without a break."""
 
 RESOURCES = ("GPU", "host memory bandwidth", "host FLOP/s", "PCIe", "NVMe reads", "hand-over", "engine")
 """What the seconds of a step go to."""
@@ -81,6 +94,7 @@ class OffloadModel(CostModel):
         self.use = host_use(engine, self.hosts[0].sockets)
         self.bounds, self.here, self.away, self.before = self._shapes()
         self.kept = np.array([staging[0].kept for staging in stagings], dtype=np.float64)
+        self.streamed, self.stream_bytes, self.ahead_bytes = self._streams()
         self.cached, self.host_bytes, self.disk_bytes = self._on_host()
 
     def concurrent(self, designs: Designs) -> Ints:
@@ -93,7 +107,9 @@ class OffloadModel(CostModel):
         """Seconds of a decode step of the first design, by resource."""
         b, ctx, none = self._spread(designs, sequences, context, 0.0)
         found = self._parts_s(designs, Load(b, ctx, none, none))[0]
-        return dict(zip(RESOURCES, found.tolist(), strict=True))
+        names = list(RESOURCES)
+        names[PCIE] = self.node_class.device.host_link[0]
+        return dict(zip(names, found.tolist(), strict=True))
 
     def copied(
         self, designs: Designs, sequences: Floats | float, context: Floats | float
@@ -147,6 +163,7 @@ class OffloadModel(CostModel):
         args = (self.card, own, at, self.precisions, self.engine, tokens_per_step)
         m = room_by_stage(*args, layers=self.bounds[which, :-1])
         out = self.away[which] @ self.held.experts * self._out(which)[:, None] / designs.tp[:, None]
+        out, ahead = out + self.stream_bytes[which, None], self.ahead_bytes[which, None]
         room = np.array([host.room_bytes for host in self.hosts])[which]
         total = np.array([host.memory_bytes for host in self.hosts])[which]
         used, spilt = self.host_bytes[which], self.disk_bytes[which]
@@ -156,10 +173,10 @@ class OffloadModel(CostModel):
         last = (used, none, total - room, total, left)
         parts = (
             m.weights_bytes - out,
-            m.activation_bytes,
+            m.activation_bytes + ahead,
             m.reserve_bytes,
             m.capacity_bytes,
-            m.kv_bytes + out,
+            m.kv_bytes + out - ahead,
         )
         both = [np.column_stack([gpu, host]) for gpu, host in zip(parts, last, strict=True)]
         stage = np.broadcast_to(np.arange(both[0].shape[1], dtype=np.int64), both[0].shape)
@@ -186,20 +203,39 @@ class OffloadModel(CostModel):
     def _parts_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of a step by resource, (n, RESOURCES)."""
         which, total = _which(designs), np.zeros((len(designs), len(RESOURCES)))
+        streamed = np.zeros(len(designs))
         for k, kind in enumerate(self.kinds):
             whole = self.layers.layer_s(kind, load, designs)
             routed = self.layers.routed_s(kind, load, designs)
             away = self.away[which].sum(axis=1)[:, k]
             total[:, GPU] += self.here[which, k] * whole + away * (whole - routed)
+            streamed += self.streamed[which, k] * whole
             if away.any():
                 total += away[:, None] * self._away_s(k, load, which, routed)
             if self.before[which, k].any():
                 total += self.before[which, k][:, None] * self._before_s(k, load, which, whole)
         total[:, GPU] += self.layers.head_s(load.decoded, designs)
         total[:, GPU] += self._hops_s(designs, load)
+        if self.streamed.any():
+            self._stream(which, streamed, total)
         prompts = self.tuning.prompt_layer_s * len(self.card.stack)
         total[:, ENGINE] = self.engine_s(designs, load.sequences) + np.where(load.tokens > 0, prompts, 0.0)
         return total
+
+    def _stream(self, which: Ints, streamed: Floats, total: Floats) -> None:
+        """Add what the copies of a step take beyond the GPU, which computes their layers in `streamed`
+        seconds; where they take longer than all of it, they are the step."""
+        link, memory = (
+            np.maximum(share * self._rate(which, name), 1.0)
+            for share, name in ((self.use.pcie, "pcie_bytes_per_s"), (self.use.memory, "bytes_per_s"))
+        )
+        tp = np.array([staging[0].tp for staging in self.placements])[which]
+        run = np.array([staging[0].streamed for staging in self.placements])[which]
+        copy, computed = tp * self.stream_bytes[which] / np.minimum(link, memory), total[:, GPU]
+        step = streaming_s(computed, streamed, copy, run)
+        total[:, GPU] = np.where(copy < computed, computed, 0.0)
+        by = np.where(memory < link, BANDWIDTH, PCIE)
+        total[np.arange(len(which)), by] += step - total[:, GPU]
 
     def _away_s(self, k: int, load: Load, which: Ints, routed: Floats) -> Floats:
         """Of the experts of one layer that lie away, (n, RESOURCES): `routed` is what all of them would take
@@ -311,12 +347,24 @@ class OffloadModel(CostModel):
             here[i] = np.bincount(seen[first:], minlength=kinds) - away[i].sum(axis=0)
         return bounds, here, away, before
 
+    def _streams(self) -> tuple[Floats, Floats, Floats]:
+        """Of every staging: layers by kind that are streamed (m, kinds); on one GPU their bytes, and those of
+        the buffers for layers copied ahead (m,)."""
+        seen, kinds = np.asarray(self.card.kinds[1]), len(self.kinds)
+        own = [seen[np.array(staging[0].streams, dtype=np.int64)] for staging in self.placements]
+        many = np.array([np.bincount(k, minlength=kinds) for k in own], dtype=np.float64)
+        sizes = {tp: held_bytes(self, tp).layer for tp in {s[0].tp for s in self.placements}}
+        each = np.array([sizes[s[0].tp] for s in self.placements])
+        ahead = [AHEAD * sum({*size[own > 0].tolist()}) for size, own in zip(each, many, strict=True)]
+        return many, (many * each).sum(axis=1), np.array(ahead)
+
     def _on_host(self) -> tuple[Floats, Floats, Floats]:
         """Of every staging (m,): share of the experts on the host that its memory holds (of a dense model 0
         or 1), bytes of weights in host memory, and beyond it."""
         which = np.arange(len(self.stagings))
         experts = (self.away.sum(axis=1) * self._out(which)[:, None] + self.before) @ self.held.experts
         dense = self.before @ (self.held.layer - self.held.experts)
+        dense = dense + self.stream_bytes * [staging[0].tp for staging in self.placements]
         room = np.array([host.room_bytes for host in self.hosts])
         room = np.where(self.before.any(axis=1), 1 - CACHE_SHARE, 1.0) * room
         total = experts + dense
@@ -328,9 +376,19 @@ class OffloadModel(CostModel):
         return cached, np.minimum(total, room), np.maximum(total - room, 0.0)
 
 
-def held_bytes(model: CostModel) -> Held:
-    """Bytes of the weights of each kind of layer, at tp 1."""
-    one = like(1, 1)
+def streaming_s(computed: Floats, streamed: Floats, copy: Floats, run: Floats | Ints) -> Floats:
+    """Seconds of a step that computes for `computed` seconds, `streamed` of them layers whose weights it
+    copies in `copy` seconds, `run` of them next to each other: the module's formula over all groups.
+
+    Exact for equal layers in whole groups, step after step.
+    """
+    behind = (1 - AHEAD / np.maximum(run, AHEAD)) * (copy - streamed)
+    return np.asarray(computed + np.maximum(np.maximum(copy - computed, behind), 0.0))
+
+
+def held_bytes(model: CostModel, tp: int = 1) -> Held:
+    """Bytes of the weights of each kind of layer on one of `tp` GPUs; of experts all, at tp 1."""
+    one = like(1, tp)
     layer = np.array([layer_bytes(k, model.card.hidden, one, model.layers.precision)[0] for k in model.kinds])
     expert = np.array([_expert_bytes(model, kind) for kind in model.kinds])
     many = np.array([k.ffn.experts if isinstance(k.ffn, MoeFfn) else 0 for k in model.kinds])

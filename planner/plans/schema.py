@@ -182,12 +182,13 @@ class Experts(Part):
 class Tiered(Part):
     """Weights of each replica of a group that lie beside its GPUs: of `layers` (half-open ranges) the routed
     experts, a `share` of them, or all else with its KV cache ("layers": then they come before the first
-    stage). `bytes` of one replica; `way`: computed on the CPU in a decode step, or copied to a GPU for it.
+    stage), or all weights with the cache on the GPUs ("weights": copied in every step). `bytes` of one
+    replica; `way`: computed on the CPU in a decode step, or copied to a GPU for it.
     """
 
     replica: str
     tier: Literal["host", "nvme"]
-    what: Literal["experts", "layers"]
+    what: Literal["experts", "layers", "weights"]
     layers: list[tuple[int, int]]
     share: Share = 1.0
     bytes: NonNegative

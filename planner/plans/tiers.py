@@ -37,6 +37,8 @@ def tiers(made: Sequence[Group]) -> list[schema.Tiered]:
 
 
 def _of(g: Group) -> Parts:
+    from planner.cost.offload import held_bytes  # here, not above: few plans need it
+
     model, at = _model(g), index_of(g.setup, g.candidate)
     stages, kinds = model.placements[at], np.asarray(model.card.kinds[1])
     many = [ffn.experts if ffn else 0 for ffn in model.ffns]
@@ -68,6 +70,8 @@ def _of(g: Group) -> Parts:
         yield from parts(tier, "experts", experts, share * out, model.held.experts)
     tier = "nvme" if cached < 1 and not any(many) else "host"
     yield from parts(tier, "layers", rest, 1.0, model.held.layer - model.held.experts)
+    size = stages[0].tp * held_bytes(model, stages[0].tp).layer
+    yield from parts("host", "weights", [(i, True) for i in stages[0].streams], 1.0, size)
 
 
 def ranges(layers: Sequence[int]) -> list[tuple[int, int]]:

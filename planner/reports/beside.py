@@ -38,6 +38,8 @@ def beside(plan: Plan) -> Group:
 def what(part: Tiered, layers: int, moe: bool) -> str:
     """`experts of 34 of 36 layers in host memory`, a share of them where not all are there."""
     many = sum(end - first for first, end in part.layers)
+    if part.what == "weights":
+        return f"{many} of {layers} layers in {PLACES[part.tier]}, their cache on the GPU"
     some = "" if part.share > 0.9995 else f"{say.percent(part.share)} of the "
     rest = "the rest of " if moe else ""
     kind = f"{some}experts of {many}" if part.what == "experts" else f"{rest}{many}"
@@ -59,6 +61,15 @@ def launch(r: Replica, parts: list[Tiered], experts: int) -> str:
         kept = round(experts * (1 - sum(part.share for part in parts if part.what == "experts")))
         words = [f"--tp-size {r.tp}", f"--kt-num-gpu-experts {kept}", "--kt-weight-path …", "--kt-method …"]
         return " ".join(["start sglang and kt-kernel with", *words, STEP_TOKENS[r.engine]])
+    if r.engine == "vllm":
+        first, group = parts[0].layers[0]
+        words = [f"--offload-group-size {group}", f"--offload-num-in-group {group - first}"]
+        words += [
+            "--offload-prefetch-step 2",
+            f"--tensor-parallel-size {r.tp}",
+            f"--max-num-seqs {r.max_batch}",
+        ]
+        return " ".join(["start vllm serve with", *words])
     away = sorted({i for part in parts if part.what == "experts" for a in part.layers for i in range(*a)})
     before, end = r.stages[0].layers[0], r.stages[-1].layers[1]
     words = [f"--parallel {r.max_batch}", f"--n-gpu-layers {end - before + 1}"]

@@ -146,7 +146,53 @@ def test_kernels_for_experts_keep_the_most_popular_on_the_gpu():
 def test_engines_offload_what_they_can():
     both = ["vllm", "sglang", "trtllm", "llama.cpp"]
 
-    assert offload.engines(node(), ask("qwen3-235b-a22b", "int4_wo", engines=both)) == ["sglang", "llama.cpp"]
-    assert offload.engines(node(), ask("llama-3.1-70b", "int4_wo", engines=both)) == ["llama.cpp"]
-    assert offload.engines(node(), ask("gpt-oss-120b", engines=both)) == ["llama.cpp"]  # mxfp4 on Ada
+    assert offload.engines(node(), ask("qwen3-235b-a22b", "int4_wo", engines=both)) == [
+        "vllm",
+        "sglang",
+        "llama.cpp",
+    ]
+    assert offload.engines(node(), ask("llama-3.1-70b", "int4_wo", engines=both)) == ["vllm", "llama.cpp"]
+    assert offload.engines(node(), ask("gpt-oss-120b", engines=both)) == ["vllm", "llama.cpp"]  # mxfp4 on Ada
     assert offload.engines(node(host=None), ask("gpt-oss-120b", engines=both)) == []
+    apart = node(host=HOST.model_copy(update={"pcie_gb_per_s": None}))
+    unknown = replace(apart, device=apart.device.model_copy(update={"pcie_gb_per_s": None}))
+    assert "vllm" in offload.engines(apart, ask("llama-3.1-70b", "int4_wo", engines=both))
+    assert offload.engines(unknown, ask("llama-3.1-70b", "int4_wo", engines=both)) == ["llama.cpp"]
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-70b", "deepseek-v3"])
+def test_every_number_of_streamed_bytes_is_offered_with_the_shortest_run(model):
+    """Against all groups."""
+    a = ask(model, "int4_wo", engines=["vllm"])
+    s = offload.setup(node(), "vllm", a)
+    assert s is not None
+    m = s.model
+    assert isinstance(m, OffloadModel)
+    layers = len(a.card.stack)
+    every = [
+        (HostStage(m.node_class.id, 1, (0, layers), group=g, streamed=n),)
+        for n in range(1, layers + 1)
+        for g in range(n, layers + 1)
+    ]
+    whole = OffloadModel(m.card, m.node_class, every, "vllm", m.precisions)
+    least: dict[int, int] = {}
+    for staging, moved in zip(every, whole.stream_bytes.round().tolist(), strict=True):
+        least[moved] = min(least.get(moved, layers), staging[0].streamed)
+
+    offered = {round(b): p[0].streamed for b, p in zip(m.stream_bytes.tolist(), m.placements, strict=True)}
+    assert offered == least
+
+
+def test_no_group_of_streamed_layers_does_better_than_those_offered():
+    a = ask("llama-3.1-70b", "int4_wo", 2000.0, engines=["vllm"])
+    stagings = [
+        (HostStage(node().id, 1, (0, 80), group=g, streamed=n),)
+        for n in range(1, 81)
+        for g in range(n, 81, 3)
+    ]
+    model = OffloadModel(a.card, node(), stagings, "vllm", a.precisions)
+    every = a.setup(model, designs_of(stagings), [node()], offload.TOKENS_PER_STEP)
+    offered = offload.setup(node(), "vllm", a)
+
+    assert offered is not None
+    assert best_rate(offered) >= best_rate(every) * (1 - 1e-9) > 0

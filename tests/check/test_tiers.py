@@ -27,6 +27,12 @@ CASES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "experts": ("gpt-oss-120b", None, {"host": HOST}),
     "layers": ("llama-3.1-70b", "int4_wo", {"host": HOST}),
     "disk": ("gpt-oss-120b", None, {"host": HOST | {"memory_gb": 32}, "tiers": [DISK]}),
+    "streamed": (
+        "llama-3.1-405b-fp8",
+        None,
+        {"host": HOST | {"memory_gb": 480, "gb_per_s": 512, "pcie_gb_per_s": 450}, "device": "gh200-96gb"},
+    ),
+    "streamed two": ("qwen3-30b-a3b", None, {"host": HOST, "device": "l4", "gpus_per_node": 2}),
     "two": ("qwen3-235b-a22b", "int4_wo", {"host": HOST, "gpus_per_node": 2}),
 }
 
@@ -34,9 +40,12 @@ CASES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
 @cache
 def written(name: str) -> str:
     model, precision, node = CASES[name]
+    engine = "vllm" if name == "streamed two" else "any"
     form = {"nodes": [{"name": "box", "device": "rtx-4090", "gpus_per_node": 1, **node}]}
     cluster = resolve(Cluster.model_validate(form))
-    return api.plan(cluster, model, precision=precision, work_limit=1000).model_dump_json(by_alias=True)
+    return api.plan(cluster, model, precision=precision, engine=engine, work_limit=1000).model_dump_json(
+        by_alias=True
+    )
 
 
 def document(name: str) -> Document:
@@ -62,6 +71,8 @@ def test_a_plan_with_weights_beside_its_gpus_is_sound(name):
 def test_the_cases_are_what_they_are_named_for():
     assert {t["what"] for t in document("experts")["tiers"]} == {"experts"}
     assert {t["what"] for t in document("layers")["tiers"]} == {"layers"}
+    assert {t["what"] for t in document("streamed")["tiers"]} == {"weights"}
+    assert document("streamed two")["replicas"][0]["tp"] == 2
     assert {t["tier"] for t in document("disk")["tiers"]} == {"host", "nvme"}
     assert document("two")["replicas"][0]["pp"] * document("two")["replicas"][0]["tp"] == 2
 
@@ -116,6 +127,38 @@ def slow_disk(d: Document) -> None:
     d["problem"]["cluster"]["nodes"][0]["tiers"][0]["read_gb_per_s"] /= 100
 
 
+def slow_link(d: Document) -> None:
+    d["problem"]["cluster"]["nodes"][0]["host"]["pcie_gb_per_s"] /= 2
+
+
+def full_host(d: Document) -> None:
+    """A figure above host memory, below host and GPU."""
+    d["problem"]["cluster"]["nodes"][0]["host"]["memory_gb"] = 300
+
+
+def computed_on_the_cpu(d: Document) -> None:
+    d["tiers"][0]["way"] = "cpu"
+
+
+def on_disk(d: Document) -> None:
+    d["tiers"][0]["tier"] = "nvme"
+
+
+def as_layers(d: Document) -> None:
+    """As if their cache and compute had left the GPU, too."""
+    d["tiers"][0]["what"] = "layers"
+
+
+def moved_up(d: Document) -> None:
+    """As many layers, but not those that the options name."""
+    d["tiers"][0]["layers"] = [[0, sum(end - first for first, end in d["tiers"][0]["layers"])]]
+
+
+def more_cache(d: Document) -> None:
+    """The cache of some layers only."""
+    d["replicas"][0]["kv_tokens"] *= 1.5
+
+
 def quick_step(d: Document) -> None:
     """Every stated time a fifth, so that they agree."""
     step = d["replicas"][0]["step"]
@@ -129,7 +172,15 @@ def parts_that_do_not_add_up(d: Document) -> None:
 
 
 def engine_that_cannot(d: Document) -> None:
+    d["replicas"][0]["engine"] = "trtllm"
+
+
+def engine_that_streams(d: Document) -> None:
     d["replicas"][0]["engine"] = "vllm"
+
+
+def engine_that_computes(d: Document) -> None:
+    d["replicas"][0]["engine"] = "llama.cpp"
 
 
 def layers_in_the_middle(d: Document) -> None:
@@ -154,6 +205,27 @@ def layers_in_the_middle(d: Document) -> None:
         ("experts", quick_step, "decode_below_tiers"),
         ("experts", parts_that_do_not_add_up, "step_parts"),
         ("experts", engine_that_cannot, "tier_engine"),
+        ("experts", engine_that_streams, "tier_engine"),
+        ("streamed", nothing_away, "weights_understated"),
+        ("streamed", fewer_layers, "weights_understated"),
+        ("streamed", fewer_bytes, "tier_bytes_wrong"),
+        ("streamed", more_bytes, "tier_bytes_wrong"),
+        ("streamed", twice, "tier_layers"),
+        ("streamed", moved_up, "tier_layers"),
+        ("streamed", computed_on_the_cpu, "tier_layers"),
+        ("streamed", on_disk, "tier_over"),
+        ("streamed", as_layers, "layers_overlap"),
+        ("streamed", beyond_the_model, "layers_outside"),
+        ("streamed", full_host, "tier_over"),
+        ("streamed", no_host, "tier_over"),
+        ("streamed", more_cache, "kv_tokens_over"),
+        ("streamed", slow_link, "decode_below_tiers"),
+        ("streamed", slow_memory, "decode_below_tiers"),
+        ("streamed", quick_step, "decode_below_tiers"),
+        ("streamed", quick_step, "prefill_below_tiers"),
+        ("streamed", engine_that_computes, "tier_engine"),
+        ("streamed two", slow_link, "decode_below_tiers"),
+        ("streamed two", fewer_bytes, "tier_bytes_wrong"),
         ("layers", nothing_away, "layers_gap"),
         ("layers", fewer_layers, "layers_gap"),
         ("layers", layers_in_the_middle, "layers_overlap"),

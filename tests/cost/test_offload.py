@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, NodeClass, Tier
@@ -12,7 +14,7 @@ from model_zoo import catalog
 from planner.cost.host import HostStage, host_use
 from planner.cost.memory import room_by_stage
 from planner.cost.model import CostModel
-from planner.cost.offload import RESOURCES, HostStaging, OffloadModel
+from planner.cost.offload import AHEAD, RESOURCES, HostStaging, OffloadModel, streaming_s
 from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
 from planner.cost.shape import designs_of, like
@@ -209,3 +211,100 @@ def test_other_shares_of_the_host_are_wider_bands():
 
     assert (m.sigmas(designs_of([ALL_AWAY])) > plain.sigmas(like(1, 1))).all()
     assert replace(m.use, sigma=0.0).sigma < m.use.sigma
+
+
+def streaming(many: int = 126, group: int = 126, tp: int = 1) -> HostStaging:
+    return (HostStage("gh", tp, (0, 126), group=group, streamed=many),)
+
+
+def superchip(gpus: int = 1, **more: float) -> NodeClass:
+    host = Host(memory_gb=480 * gpus, gb_per_s=512 * gpus, tflops=3.5, **more)  # type: ignore[arg-type]
+    return resolve(Cluster(nodes=[Node(device="gh200-96gb", gpus_per_node=gpus, host=host)])).classes[0]
+
+
+def streams(staging: HostStaging, at: NodeClass) -> tuple[OffloadModel, dict[str, float]]:
+    m = model([staging], "llama-3.1-405b-fp8", "vllm", None, at)
+    return m, m.seconds_by(designs_of([staging]), 1.0, 1000.0)
+
+
+def test_a_step_copies_what_is_streamed_over_the_host_link():
+    """By hand: 126 layers of 2 x 16384 x (16384 + 1024) + 3 x 16384 x 53248 bytes; the device's link."""
+    m, by = streams(streaming(), superchip())
+    size = 126 * 16384 * (2 * (16384 + 1024) + 3 * 53248)
+
+    assert m.stream_bytes[0] == pytest.approx(size, rel=1e-3)
+    assert by["NVLink-C2C"] == pytest.approx(m.stream_bytes[0] / (0.8 * 450e9))
+    assert by["GPU"] == by["host memory bandwidth"] == by["host FLOP/s"] == 0.0
+    assert m.host_bytes[0] == m.stream_bytes[0]
+
+
+def test_host_memory_slower_than_the_link_is_what_binds():
+    host = Host(memory_gb=480, gb_per_s=100, pcie_gb_per_s=450)
+    at = resolve(Cluster(nodes=[Node(device="gh200-96gb", gpus_per_node=1, host=host)])).classes[0]
+    m, by = streams(streaming(), at)
+
+    assert by["host memory bandwidth"] == pytest.approx(m.stream_bytes[0] / (0.85 * 100e9))
+
+
+def test_cache_of_streamed_layers_is_on_the_gpu():
+    """What left is room, less the layers copied ahead; a sequence takes as much as without."""
+    none, some = streaming(0), streaming(42, 126)
+    m = model([none, some], "llama-3.1-405b-fp8", "vllm", None, superchip())
+    designs = designs_of(m.stagings)
+    memory = m.memory_by_stage(designs, 8192)
+    held = m.cache_bytes(designs, np.array([1000.0]), np.array([0, 0]))
+
+    layer = m.stream_bytes[1] / 42
+    assert memory.kv_bytes[1, 0] - memory.kv_bytes[0, 0] == pytest.approx((42 - AHEAD) * layer)
+    assert memory.weights_bytes[0, 0] - memory.weights_bytes[1, 0] == pytest.approx(42 * layer)
+    assert held[0, 0] == held[1, 0]
+
+
+def test_a_long_prompt_hides_the_copies():
+    m, _ = streams(streaming(), superchip())
+    designs = designs_of(m.stagings)
+    token, short, long = (float(m.step_s(designs, 0.0, 0.0, n, n / 2)[0]) for n in (1.0, 256.0, 16384.0))
+
+    assert short == pytest.approx(token, rel=0.02)
+    assert long > 1.5 * token
+
+
+@pytest.mark.parametrize(("on_root", "times"), [(1, 0.5), (2, 1.0)])
+def test_gpus_of_a_node_each_copy_their_shard(on_root, times):
+    """In half the time where each has its own root; together where they share one."""
+    one, two = (
+        streams(streaming(tp=gpus), superchip(gpus, pcie_gb_per_s=64, gpus_per_pcie_root=min(on_root, gpus)))
+        for gpus in (1, 2)
+    )
+
+    assert two[0].host_bytes[0] == pytest.approx(one[0].host_bytes[0], rel=1e-3)
+    assert two[1]["NVLink-C2C"] == pytest.approx(times * one[1]["NVLink-C2C"], rel=1e-3)
+
+
+def simulated_s(group: int, run: int, layer: float, copy: float) -> float:
+    """A group of layers in the long run, layer by layer and copy by copy: the link copies one after the other
+    once the layer that had the buffer is computed; a layer waits for its copy."""
+    now, link, computed, ends = 0.0, 0.0, [0.0] * AHEAD, list[float]()
+    for _ in range(400):
+        for i in range(group):
+            if i >= group - run:
+                link = max(link, computed[-AHEAD]) + copy
+                now = max(now, link)
+            now += layer
+            if i >= group - run:
+                computed.append(now)
+        ends.append(now)
+    return (ends[-1] - ends[199]) / 200
+
+
+@given(
+    st.integers(1, 12),
+    st.integers(0, 11),
+    st.floats(0.01, 10.0),
+    st.floats(0.01, 10.0),
+)
+def test_streaming_is_what_a_simulation_of_buffers_says(run, others, layer, copy):
+    group = run + others
+    said = streaming_s(*(np.array(x) for x in (group * layer, run * layer, run * copy, run)))
+
+    assert float(said) == pytest.approx(simulated_s(group, run, layer, copy), rel=1e-2)
