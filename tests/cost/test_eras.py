@@ -95,6 +95,7 @@ def test_an_engine_of_2025_is_todays_but_for_factors_of_its_era():
     today, late = (cost(engine=engine).traits for engine in ("trtllm", "trtllm-1.0"))
 
     assert (today.engine, late.engine) == ("trtllm", "trtllm")
+    assert cost(engine="trtllm-1.0").engine == "trtllm"
     assert made.tuning(today).request_s == pytest.approx(3 * Tuning().request_s)
     assert made.tuning(late).request_s == pytest.approx(30 * Tuning().request_s)
     assert made.tuning(late).step_s == Tuning().step_s
