@@ -124,7 +124,8 @@ def main() -> None:
     servers, groups = traits_of(bench), [group_of(r) for r in rows]
     scored = as_held(rows, bench.measured, held, sigmas(errors, servers, groups))
     chosen, every = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
-    text = written(fit, bands(errors, servers, groups), max(round(chosen - every, 3), 0.0), about)
+    picked = max(0.0, round(chosen - every, 3))
+    text = written(fit, bands(errors, servers, groups), picked, about)
     SHIPPED.write_text(text, encoding="utf-8")
     print(f"{SHIPPED.name}: " + "; ".join(f"{k} {v}" for k, v in about.items() if k.startswith("held_out")))
 
