@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.fit import fitted
+from benchmarks.fit import fitted, shared
 from benchmarks.held_out import as_held, bench_of, predictions, sigmas, traits_of
 from benchmarks.scores.errors import errors
 from benchmarks.scores.held import KINDS, Held
@@ -37,8 +37,11 @@ def main() -> None:
         predicted = predictions(fit, groups)
         band = sigmas(bench.measured - predicted, servers, groups)
         held[f"without its {name}"] = as_held(rows, bench.measured, predicted, band)
-    spread = sigmas(bench.measured - fit.here, servers, [(str(i % 10),) for i in range(len(rows))])
-    held["in sample"] = as_held(rows, bench.measured, fit.here, spread)
+    tunings = bench.tunings(shared(fit))
+    bench.settle(tunings)
+    seen = bench.log_times(tunings)
+    spread = sigmas(bench.measured - seen, servers, [(str(i % 10),) for i in range(len(rows))])
+    held["in sample"] = as_held(rows, bench.measured, seen, spread)
     print(
         f"{summary(held)}\n\nBelow: without its model x device\n\n{score(held['without its model x device'])}"
     )

@@ -58,7 +58,7 @@ FAMILIES = {
 }
 """Words of a command that stand for all cases of some peers."""
 
-LONGEST = 80
+LONGEST = 100
 """Lines of a table that are kept: the last ones, where the sums stand."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.scores.bands import band_table
 from benchmarks.scores.errors import error_table
+from benchmarks.scores.floor import floor_table
 from benchmarks.scores.held import Held
 from benchmarks.scores.layouts import layout_table
 from benchmarks.scores.picks import pick_table
@@ -20,5 +21,6 @@ def score(held: Held) -> str:
             held
         ),
         "Measurements repeated: each against the mean of the others": repeat_table(held),
+        "What bounds it: were the median errors of sets of rows known": floor_table(held),
     }
     return "\n\n".join(f"{title}\n{body}" for title, body in sections.items())

@@ -23,6 +23,9 @@ TTFT, TPOT = 0, 1
 NUDGE = 0.05
 """Of a parameter's logarithm, for slopes."""
 
+BESIDE_STEPS = dict.fromkeys((*(field.name for field in fields(Host)), "kv_room"), 1.0)
+"""Parameters that step times do not depend on, all at one value."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -90,7 +93,8 @@ class Bench:
     ) -> None:
         """All cells of one role under all parameters in one closed loop computation."""
         every = [(self.cells[c], tunings[c]) for tunings in many for c in chosen]
-        steps = [self._step(c, tunings[c]) for tunings in many for c in chosen]
+        done: dict[tuple[int, Tuning], StepTimes] = {}
+        steps = [self._step(c, tunings[c], done) for tunings in many for c in chosen]
         sizes = [len(cell.at) for cell, _ in every]
 
         def each(values: Sequence[float]) -> Floats:
@@ -111,7 +115,14 @@ class Bench:
             for c, batch in zip(chosen, np.split(batches, np.cumsum(sizes)[:-1]), strict=True):
                 self.batches[c] = batch
 
-    def _step(self, c: int, tuning: Tuning) -> StepTimes:
+    def _step(self, c: int, tuning: Tuning, done: dict[tuple[int, Tuning], StepTimes]) -> StepTimes:
+        """`done`: what was found, by what it depends on."""
+        tuning = replace(tuning, **BESIDE_STEPS)
+        if (c, tuning) not in done:
+            done[c, tuning] = self._found(c, tuning)
+        return done[c, tuning]
+
+    def _found(self, c: int, tuning: Tuning) -> StepTimes:
         cell = self.cells[c]
         load, cost = cell.load, cell.group.cost(Calibration(tuning))
         chunk = np.minimum(load.new, cell.places.token_budget)

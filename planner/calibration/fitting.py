@@ -22,6 +22,7 @@ import numpy as np
 from planner.calibration.bench import TPOT, TTFT, Bench, Mask
 from planner.cost.calibration import Calibration
 from planner.cost.shape import Floats
+from planner.cost.tuning import Tuning
 
 FREEDOM = 4.0
 """Degrees of freedom of Student's t."""
@@ -32,8 +33,8 @@ REWEIGHTED = 5
 DAMPED = (0.0, 0.1, 0.5, 2.0, 10.0, 100.0)
 """Shares of the matrix's diagonal that are tried on top of it."""
 
-SETTLED = 0.02
-"""A step below this is the last."""
+SETTLED = 0.01
+"""A step that changes no row's times by more, as a logarithm, is the last."""
 
 Spread = Mapping[str, Mapping[str, float]]
 """Parameter → level → standard deviation of a factor's logarithm."""
@@ -110,26 +111,36 @@ class Fit:
     def run(self, keep: Mask | None = None, steps: int = 12) -> Fitted:
         """Gauss-Newton on the rows `keep`."""
         keep = np.ones(len(self.bench), dtype=bool) if keep is None else keep
-        for _ in range(steps):
-            self.linearise()
-            before = self.x
-            self.x, self.own, _ = self.step(keep)
-            if np.abs(self.x - before).max(initial=0.0) < SETTLED:
-                break
+        self.linearise()
+        self._descend(keep, steps)
         self.linearise()
         covariance = np.linalg.inv(self._regression(keep)[0])[: len(self.x), : len(self.x)]
         return Fitted(self.effects, self.x, np.asarray(covariance, dtype=np.float64))
 
+    def _descend(self, keep: Mask, steps: int) -> None:
+        """Steps from where slopes are known."""
+        for i in range(steps):
+            if i:
+                self.linearise()
+            self.x, self.own, times = self.step(keep)
+            if np.nanmax(np.abs(times - self.here), initial=0.0) < SETTLED:
+                return
+
     def linearise(self) -> None:
         """Predictions and slopes here."""
-        tunings = self.bench.tunings(calibrated(self.around, self.effects, self.x))
-        self.bench.settle(tunings, rounds=1)
+        tunings = self._settled()
         self.here, slopes = self.bench.slopes(tunings, self.names)
         keyed = [np.array([c.traits.key(e.level) == e.key for c in self.bench.cells]) for e in self.effects]
         has = [mask[self.bench.cell_of] for mask in keyed]
         self.slope = np.stack(
             [slopes[e.parameter] * mask[:, None] for e, mask in zip(self.effects, has, strict=True)], axis=2
         )
+
+    def _settled(self) -> list[Tuning]:
+        """The parameters here, with the batches that they lead to."""
+        tunings = self.bench.tunings(calibrated(self.around, self.effects, self.x))
+        self.bench.settle(tunings, rounds=1)
+        return tunings
 
     def step(self, keep: Mask) -> tuple[Floats, Floats, Floats]:
         """The most probable of the steps from here by the rows `keep`: x, what groups have of their own, and
@@ -144,19 +155,17 @@ class Fit:
         best = int(np.argmin(losses))
         return ways[best][:n], ways[best][n:], times[best]
 
-    def held_out(self, labels: Sequence[object]) -> Floats:
+    def held_out(self, labels: Sequence[object], steps: int = 12) -> Floats:
         """Log times of every row, (n, 2), by the parameters of all rows with another label. After `run`: each
         fit starts from its optimum and goes on until its own is found (a single damped step would stay near
         what the held rows helped to find)."""
         out = np.full((len(self.bench), 2), np.nan)
-        whole, own, batches = self.x, self.own, list(self.bench.batches)
+        whole = self.x, self.own, self.here, self.slope, list(self.bench.batches)
         for label in dict.fromkeys(labels):
             held = np.array([other == label for other in labels])
-            self.x, self.own = whole, own
-            self.run(~held)
-            out[held] = self.here[held]
-        self.x, self.own, self.bench.batches = whole, own, batches
-        self.linearise()
+            self._descend(~held, steps)
+            out[held] = self.bench.log_times(self._settled())[held]
+            self.x, self.own, self.here, self.slope, self.bench.batches = *whole[:4], list(whole[4])
         return out
 
     def _regression(self, keep: Mask) -> tuple[Floats, Floats]:

@@ -1,9 +1,9 @@
 """Fitted engine parameters, pooled by level, and bands: the shipped file, or a user's own.
 
-Every parameter of `Tuning` is its base times a factor at each level that holds for a server: all, its engine,
-its device's generation, GEMM or expert precision, pairs of these, and in a user's own file the device and the
-model. What was never seen has no factor of its own and takes what the wider levels say: partial pooling
-(Gelman and Hill 2007, ch. 12), fitted by `planner/calibration/fitting.py`.
+Every parameter of `Tuning` is its base times a factor at each level that holds for a server: all, its engine
+and era, its device's generation, GEMM or expert precision, pairs of these, and in a user's own file the
+device and the model. What was never seen has no factor of its own and takes what the wider levels say:
+partial pooling (Gelman and Hill 2007, ch. 12), fitted by `planner/calibration/fitting.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from cluster_configs.schema import Device
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.cost.efficiency.reading import OLD_ENGINES, load
+from planner.cost.eras import engine_of
 from planner.cost.popularity import Popularity
 from planner.cost.shape import Precisions
 from planner.cost.tuning import AS_MEASURED, Tuning
@@ -35,7 +36,7 @@ Factors = Mapping[str, Mapping[str, Mapping[str, float]]]
 @dataclass(frozen=True)
 class Traits:
     """What a server is, as far as parameters may depend on it; `experts` "none" for a dense model, `model`
-    its shape."""
+    its shape, `era` the engine with that of its version (eras.py): of 2024 it is an engine of its own."""
 
     engine: str
     generation: str
@@ -43,18 +44,20 @@ class Traits:
     gemm: str
     experts: str
     model: str
+    era: str = ""
 
     @classmethod
     def of(cls, card: ModelCard, device: Device, engine: str, used: Precisions) -> Traits:
         """Those of a model on a device."""
         moe = any(isinstance(layer.ffn, MoeFfn) for layer in card.stack)
         return cls(
-            engine,
+            engine if engine in old_engines() else engine_of(engine),
             str(device.generation),
             device.name,
             used.gemm,
             used.experts if moe else "none",
             shape_of(card),
+            engine,
         )
 
     def key(self, level: str) -> str:

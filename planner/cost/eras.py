@@ -1,25 +1,35 @@
 """Version eras of engines: releases whose kernels or host work were another's than today's.
 
-An engine of an era is an engine of its own to kernels and engine parameters: its key ("vllm-0.6") stands in
-the efficiency files, in front of the plain engine's, and in `era/2024.yaml` what it adds to a step.
+An engine of an era has a key ("vllm-0.6"). Those of 2024 are engines of their own to kernels and engine
+parameters: the key stands in the efficiency files, in front of the plain engine's, and in `era/2024.yaml`
+what it adds to a step. Those of 2025 are today's engines but for factors of their own at the calibration's
+level "era".
 """
 
 from __future__ import annotations
 
 import re
 
-ERAS: dict[str, tuple[tuple[int, int], tuple[int, int], str]] = {
-    "vllm": ((0, 0), (0, 7), "vllm-0.6"),  # 0.7 brought today's engine core (V1)
-    "trtllm": ((0, 10), (0, 13), "trtllm-0.12"),  # numbers below 0.10 are Dynamo's images of today's engine
+Version = tuple[int, int, int]
+
+ERAS: dict[str, tuple[Version, Version, str]] = {
+    "vllm": ((0, 0, 0), (0, 7, 0), "vllm-0.6"),  # 0.7 brought today's engine core (V1)
+    "trtllm": ((0, 10, 0), (0, 13, 0), "trtllm-0.12"),  # below 0.10: Dynamo's images of today's engine
 }
-"""Engine → first version, version after the last, key."""
+"""Engine → first version, version after the last, key: eras of 2024."""
+
+LATE_ERAS: dict[str, tuple[Version, Version, str]] = {
+    "trtllm": ((0, 13, 0), (1, 1, 0), "trtllm-1.0"),
+    "sglang": ((0, 0, 0), (0, 5, 4), "sglang-0.5.3"),
+}
+"""The same up to the autumn of 2025."""
 
 LATER = ("blackwell_dc", "blackwell_rtx", "cdna4")
-"""Generations that no engine of those eras runs on: such a number is that of an image around today's."""
+"""Generations that no engine of 2024 runs on: such a number is that of an image around today's."""
 
-OF_KEY = {key: engine for engine, (_, _, key) in ERAS.items()}
+OF_KEY = {key: engine for eras in (ERAS, LATE_ERAS) for engine, (_, _, key) in eras.items()}
 
-_NUMBERS = re.compile(r"(?:[^\d.]*[-_ =:])?v?(\d+)\.(\d+)")
+_NUMBERS = re.compile(r"(?:[^\d.]*[-_ =:])?v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def engine_of_era(engine: str, version: str, generation: str) -> str:
@@ -30,12 +40,18 @@ def engine_of_era(engine: str, version: str, generation: str) -> str:
     ['vllm-0.6', 'vllm-0.6', 'vllm', 'vllm', 'vllm']
     >>> [engine_of_era("trtllm", v, "hopper") for v in ("0.12.0.dev2024072302", "0.8.1.post1", "1.2.0rc2")]
     ['trtllm-0.12', 'trtllm', 'trtllm']
+    >>> engine_of_era("trtllm", "1.0.0rc3", "blackwell_dc")
+    'trtllm-1.0'
     """
     numbers = _NUMBERS.match(version.strip().lower())
-    if not numbers or engine not in ERAS or generation in LATER:
+    if not numbers:
         return engine
-    first, after, key = ERAS[engine]
-    return key if first <= (int(numbers[1]), int(numbers[2])) < after else engine
+    number = (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0))
+    possible = (LATE_ERAS,) if generation in LATER else (ERAS, LATE_ERAS)
+    for first, after, key in (eras[engine] for eras in possible if engine in eras):
+        if first <= number < after:
+            return key
+    return engine
 
 
 def engine_of(key: str) -> str:

@@ -24,6 +24,7 @@ from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Chip, Efficiency
+from planner.cost.eras import engine_of
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.memory import Memory, device_bytes, kv_bytes_per_seq, room, room_by_stage
 from planner.cost.power import activity_watts
@@ -52,7 +53,8 @@ class CostModel:
         calibration: Calibration | None = None,
         draft_tokens: int = 0,
     ) -> None:
-        self.card, self.node_class, self.engine, self.precisions = card, node_class, engine, precisions
+        self.card, self.node_class, self.precisions = card, node_class, precisions
+        self.engine = engine_of(engine)
         self.draft_tokens = draft_tokens
         self.chip = Chip.of(node_class.device)
         self.calibration = calibration or shipped()
