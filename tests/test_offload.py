@@ -139,8 +139,10 @@ def test_plans_are_sound_under_any_load(load):
 
 
 def test_offline_the_link_is_shared_by_many_sequences():
-    """A step copies the weights once, for however many."""
+    """A step copies the weights once, for however many; the page's figures are today's."""
     one = planned(COMMANDS[-1])
+    said = re.search(r"the GH200 (\d+) output tok/s for (\d+) requests", PAGE)
+    assert said
     many = api.plan(
         REPO / "cluster_configs/examples/gh200-480gb.yaml",
         "llama-3.1-405b-fp8",
@@ -150,6 +152,8 @@ def test_offline_the_link_is_shared_by_many_sequences():
     )
 
     assert check(many) == []
+    assert many.predicted.out_tok_per_s.value == pytest.approx(float(said[1]), rel=0.05)
+    assert many.replicas[0].max_batch == pytest.approx(float(said[2]), rel=0.05)
     assert many.predicted.out_tok_per_s.value > 50 * one.predicted.out_tok_per_s.value
     assert many.predicted.tpot_ms.value < 1.5 * one.predicted.tpot_ms.value
     assert "bound by NVLink-C2C" in bound(many.replicas[0])
