@@ -43,6 +43,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "older": ("Older and other hardware", ["benchmarks.older_hardware"]),
     "offload": ("Small machines, in GPU and in host memory", ["benchmarks.offload"]),
     "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
+    "admission": ("Admission to the KV cache against the replay", ["benchmarks.admission"]),
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
     "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),
     "building": ("Stating a fleet", ["benchmarks.solver_building", "--markdown"]),
