@@ -1,0 +1,114 @@
+"""KV cache of servers at their operating points: what one request/s fills, what is kept free for the spread
+of lengths, and how often a request waits for room or is preempted (`planner.cost.admission`).
+
+Shapes: m points x w buckets, bytes on one GPU of the fullest stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planner.cost import admission
+from planner.cost.admission import Admission, Held, Lengths, Stay, deviations
+from planner.cost.queueing import Estimate, work_s
+from planner.cost.shape import Floats, Ints, StepTimes
+
+if TYPE_CHECKING:
+    from planner.candidates.points import Mix, Role, Setup
+
+DECAYS = np.geomspace(1e-3, 1e4, 64)
+"""Spreads (times R of `admission`) at which the deviations to leave free are tabulated."""
+
+MOST_FREE = 0.5
+"""Of the room, at most this much is left free."""
+
+
+def lengths_of(mix: Mix, reserves: bool) -> Lengths:
+    """The mix as admission sees it."""
+    return Lengths(mix.new, mix.osl, mix.share, mix.held if reserves else None)
+
+
+@dataclass(frozen=True)
+class Margin:
+    """Deviations to leave free, by R · deviation; R [1/token]."""
+
+    decay: float
+    z: Floats
+
+    @staticmethod
+    def of(lengths: Lengths, loop: str) -> Margin:
+        return Margin(lengths.decay, deviations(lengths, DECAYS, loop))
+
+    def deviations(self, tokens: Floats) -> Floats:
+        """For a standard deviation of so many tokens."""
+        at = np.log(np.maximum(self.decay * tokens, DECAYS[0]))
+        return np.asarray(np.interp(at, np.log(DECAYS), self.z))
+
+
+def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role) -> Floats:
+    """Share of a server's KV room that one request/s of each bucket fills, (m, w), by Little's law.
+
+    A prompt in prefill holds half of itself on average, a decoding sequence its prompt and half of its output
+    (all it could need where the engine reserves); waiting requests hold none; a prefix shared in the cache
+    counts once, for nobody. What `spare_bytes` says is not room.
+    """
+    mix, prompt, held = s.mix, s.prompt_bytes[index], s.held_bytes[index]
+    own = work_s(step, mix.new, mix.isl, mix.osl, "prefill")
+    seconds = (
+        own * prompt / 2 if role == "mixed" else own * prompt if role == "prefill" else np.zeros_like(held)
+    )
+    if role != "prefill":
+        seconds = seconds + (mix.osl - 1) * np.where(np.isfinite(e.tpot_s), e.tpot_s, 1e9) * held
+    busy = np.zeros_like(e.utilisation) if role == "prefill" else e.utilisation
+    room = np.maximum(s.memory.kv_bytes[index] - spare_bytes(s, index, sequences, busy), 1.0)
+    return np.asarray(seconds / room[:, None])
+
+
+def spare_bytes(s: Setup, index: Ints, sequences: Floats, utilisation: Floats) -> Floats:
+    """Bytes (m,) left free so that few wait for room and few are preempted, `sequences` (m,) being held.
+
+    A closed loop holds a fixed number of independent sequences; under Poisson arrivals their number varies as
+    in processor sharing, by n / (1 - utilisation). Never more than all sequences at their longest.
+    """
+    mix, held, grown = s.mix, s.held_bytes[index], s.grown_bytes[index]
+    weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
+    weight = weight / weight.sum()
+    mean = held @ weight
+    variance = np.maximum((held**2 + grown**2 / 12) @ weight - mean**2, 0.0)
+    longest = np.where(mix.share > 0, held + grown / 2, 0.0).max(axis=1)
+    most = MOST_FREE * s.memory.kv_bytes[index]
+    if s.promise.loop == "closed":
+        most = np.minimum(most, sequences * (longest - mean))
+    else:
+        variance = variance + mean**2 / (1 - np.clip(utilisation, 0.0, 0.99))
+    spread = np.sqrt(sequences * variance)
+    tokens = spread * s.held_tokens / np.maximum(mean, 1e-9)
+    return np.asarray(np.clip(s.margin.deviations(tokens) * spread, 0.0, np.maximum(most, 0.0)))
+
+
+def admitted(
+    s: Setup, index: Ints, rate: Floats, ttft_s: Floats, tpot_s: Floats, busy: float, role: Role
+) -> Admission:
+    """Requests that hold room on the server `index` (1,), and how many wait for it or are preempted, at
+    `rate` requests/s, with these times, all (w,), `busy` of its time.
+
+    Of a prompt in work half is held on average: it counts for half as long.
+    """
+    total, mix = float(rate.sum()), s.mix
+    first = ttft_s / 2 if role == "mixed" else 0.0 * ttft_s
+    decodes = (mix.osl - 1) * tpot_s
+    if role == "prefill" or not 0 < float(rate @ (first + decodes)) < np.inf:
+        return Admission(0.0, 0.0, 0.0)
+    share = rate / total
+    lengths = replace(lengths_of(mix, s.reserves), share=share)
+    held = Held.of(lengths, first, decodes)
+    a_token = float(s.held_bytes[index][0] @ share) / float(s.held_each @ share)
+    kv_tokens = float(s.memory.kv_bytes[index][0]) / a_token if a_token > 0 else 1e15
+    stay_s = float(share @ (first + decodes))
+    if s.promise.loop == "closed":
+        return admission.closed_loop(lengths, held, kv_tokens, max(total * stay_s, 1.0))
+    stay = Stay.of(stay_s, total, min(busy, 0.999) / total)
+    return admission.open_loop(lengths, held, kv_tokens, total, stay)
