@@ -44,14 +44,18 @@ from planner.cost.shape import Floats
 PREEMPTED = 0.01
 """Chance of preemption that plans allow."""
 
-DELAYED = 0.05
-"""Chance to wait for room in the cache that plans allow: TTFT is predicted without that wait."""
+DELAYED = {"open": 0.05, "closed": 0.16}
+"""Chance to wait for room in the cache that plans allow, by loop: TTFT is predicted without that wait, and a
+closed loop promises means alone."""
 
 ROUNDS = 60
 """Halvings for the decay, and for the normal quantile of a chance."""
 
 LONGEST = 100_000
 """Requests in an open loop that are looked at."""
+
+LASTING = 10_000
+"""Requests for which a state must last to be met."""
 
 
 @dataclass(frozen=True)
@@ -164,19 +168,33 @@ class Stay:
 
 
 def open_loop(lengths: Lengths, held: Held, kv_tokens: float, rate: float, stay: Stay) -> Admission:
-    """Poisson arrivals, `rate` [1/s]. Beyond the capacity: the full cache, where everyone waits."""
+    """Poisson arrivals, `rate` [1/s]. Beyond the capacity: the full cache, where everyone waits.
+
+    Computing again what was preempted makes a full server slower than one with room: there may be a rate that
+    only the latter carries. Then what is reached from an empty server is meant where it lasts for LASTING
+    requests on average, else the full cache.
+    """
     full = closed_loop(lengths, held, kv_tokens, 4 * places(lengths, held, kv_tokens) + 100)
-    most = full.inside / (stay.base_s + full.inside * (stay.work_s + full.preempted * stay.again_s))
-    if rate >= most:
-        return full
-    reach = min(LONGEST, int(4 * full.inside + 100 + 20 / (1 - rate / most)))
+    full_s = stay.base_s + full.inside * (stay.work_s + full.preempted * stay.again_s)
+    tail_of = 20 / max(1 - rate * full_s / full.inside, 0.01)
+    reach = min(LONGEST, int(4 * full.inside + 100 + tail_of))
     inside, delayed, preempted = _closed(lengths, held, kv_tokens, np.arange(1.0, reach + 1))
     each_s = stay.base_s + inside * (stay.work_s + preempted * stay.again_s)
-    log = np.concatenate([[0.0], np.cumsum(np.log(rate * each_s / inside))])
+    served = inside / each_s
+    best = int(served.argmax())
+    if rate >= served[best]:
+        return full
+    lost = np.flatnonzero(served[best:] <= rate)
+    last = best + int(lost[0]) if len(lost) else reach
+    log = np.concatenate([[0.0], np.cumsum(np.log(rate / served[:last]))])
     chance = np.exp(log - log.max())
     chance = chance / chance.sum()
+    arrivals = float((np.cumsum(chance) / np.maximum(chance, 1e-300)).sum())  # from empty until it is lost
+    if len(lost) and arrivals < LASTING:
+        return full
     seen = chance[:-1] / chance[:-1].sum()  # an arrival makes one more
-    return Admission(float(chance[1:] @ inside), float(seen @ delayed), float(seen @ preempted))
+    met = (chance[1:] @ inside[:last], seen @ delayed[:last], seen @ preempted[:last])
+    return Admission(*(float(x) for x in met))
 
 
 def _closed(lengths: Lengths, held: Held, kv_tokens: float, count: Floats) -> tuple[Floats, Floats, Floats]:
@@ -210,7 +228,7 @@ def reached(a: Floats, decay: Floats) -> Floats:
 
 def deviations(lengths: Lengths, decay: Floats, loop: str) -> Floats:
     """How many standard deviations of what is held a plan leaves free, for `decay` = R · that deviation: both
-    chances then stay within PREEMPTED and DELAYED. C is left out, which is careful.
+    chances then stay within PREEMPTED and DELAYED[loop]. C is left out, which is careful.
 
     Open loops: those who find the cache full wait on until it drains, 1 / (1 + z Φ(z) / φ(z)) (Halfin and
     Whitt 1981).
@@ -220,7 +238,7 @@ def deviations(lengths: Lengths, decay: Floats, loop: str) -> Floats:
         z = (low + high) / 2
         full = tail(z) if loop == "closed" else density(z) / (density(z) + z * (1 - tail(z)))
         lost = 0.0 if lengths.reserved is not None else full * lengths.caught + reached(z, decay)
-        bad = (full > DELAYED) | (lost > PREEMPTED)
+        bad = (full > DELAYED[loop]) | (lost > PREEMPTED)
         low, high = np.where(bad, z, low), np.where(bad, high, z)
     return np.asarray(high)
 

@@ -119,7 +119,7 @@ def test_the_deviations_left_free_keep_both_chances(lengths, loop):
         else 1 / (1 + z * (1 - tail) * np.exp(np.minimum(z * z / 2, 600)) * 2.5066283)
     )
     lost = full * lengths.caught + (reached(z, decay) if lengths.reserved is None else 0.0)
-    assert (np.maximum(full / DELAYED, lost / PREEMPTED)) == pytest.approx(1.0, abs=1e-4)
+    assert (np.maximum(full / DELAYED[loop], lost / PREEMPTED)) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_the_normal_integrals_are_scipys():
