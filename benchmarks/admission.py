@@ -133,7 +133,7 @@ def formula(s: Setting, drawn: Sample, count: int, rate: float) -> Admission:
     if not np.isfinite(e.tpot_s).all():  # more than it would carry with room for all
         return formula(replace(s, loop="closed"), drawn, int(4 * full(s, drawn)[0] + 100), rate)
     stay_s = float(m.share @ (e.ttft_s[0] + (m.osl - 1) * e.tpot_s[0]))
-    again_s = float(prefill_s(STEPS[s.step], m.isl, m.isl)[0] @ m.share)
+    again_s = float(prefill_s(STEPS[s.step], m.isl + m.osl / 2, m.isl + m.osl / 2)[0] @ m.share)
     stay = Stay.of(stay_s, rate, float(e.utilisation[0]) / rate, again_s)
     return open_loop(lengths, held(s, drawn, e.ttft_s[0], e.tpot_s[0]), s.kv_tokens, rate, stay)
 

@@ -6,21 +6,21 @@ Shapes: m points x w buckets, bytes on one GPU of the fullest stage.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planner.cost import admission
-from planner.cost.admission import Admission, Held, Lengths, Stay, deviations
+from planner.cost.admission import Admission, Held, Lengths, Stay
 from planner.cost.queueing import Estimate, work_s
 from planner.cost.shape import Floats, Ints, StepTimes
 
 if TYPE_CHECKING:
     from planner.candidates.points import Mix, Role, Setup
 
-DECAYS = np.geomspace(1e-3, 1e4, 64)
-"""Spreads (times R of `admission`) at which the deviations to leave free are tabulated."""
+SPREADS = np.geomspace(1.0, 1e7, 48)
+"""Standard deviations [tokens] for which the deviations to leave free are tabulated."""
 
 MOST_FREE = 0.5
 """Of the room, at most this much is left free."""
@@ -29,23 +29,6 @@ MOST_FREE = 0.5
 def lengths_of(mix: Mix, reserves: bool) -> Lengths:
     """The mix as admission sees it."""
     return Lengths(mix.new, mix.osl, mix.share, mix.held if reserves else None)
-
-
-@dataclass(frozen=True)
-class Margin:
-    """Deviations to leave free, by R · deviation; R [1/token]."""
-
-    decay: float
-    z: Floats
-
-    @staticmethod
-    def of(lengths: Lengths, loop: str) -> Margin:
-        return Margin(lengths.decay, deviations(lengths, DECAYS, loop))
-
-    def deviations(self, tokens: Floats) -> Floats:
-        """For a standard deviation of so many tokens."""
-        at = np.log(np.maximum(self.decay * tokens, DECAYS[0]))
-        return np.asarray(np.interp(at, np.log(DECAYS), self.z))
 
 
 def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role) -> Floats:
@@ -86,7 +69,8 @@ def spare_bytes(s: Setup, index: Ints, sequences: Floats, utilisation: Floats) -
         variance = variance + mean**2 / (1 - np.clip(utilisation, 0.0, 0.99))
     spread = np.sqrt(sequences * variance)
     tokens = spread * s.held_tokens / np.maximum(mean, 1e-9)
-    return np.asarray(np.clip(s.margin.deviations(tokens) * spread, 0.0, np.maximum(most, 0.0)))
+    z = np.interp(np.log(np.maximum(tokens, 1.0)), np.log(SPREADS), s.deviations)
+    return np.asarray(np.clip(z * spread, 0.0, np.maximum(most, 0.0)))
 
 
 def admitted(

@@ -21,7 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.candidates.cache import Margin, kv_in_use, lengths_of
+from planner.candidates.cache import SPREADS, kv_in_use, lengths_of
+from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, estimate, work_s
@@ -153,9 +154,9 @@ class Setup:
         return float(weight @ self.held_each) / float(weight.sum())
 
     @cached_property
-    def margin(self) -> Margin:
-        """How much of the KV room is left free."""
-        return Margin.of(lengths_of(self.mix, self.reserves), self.promise.loop)
+    def deviations(self) -> Floats:
+        """How many standard deviations of what is held are left free, at each of SPREADS."""
+        return deviations(lengths_of(self.mix, self.reserves), SPREADS, self.promise.loop)
 
     def _cache_bytes(self, tokens: Floats) -> Floats:
         return self.model.cache_bytes(self.designs, tokens, self.memory.stage)

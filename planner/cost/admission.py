@@ -21,8 +21,9 @@ ladder height of that process above its own needs; with the Wiener-Hopf factors
 
     caught = C² (1 - E[L exp(-R L)] / E[osl]) E[osl] / E[isl]
 
-of those that waited are preempted at least once, and C E[exp(-R (K - S)); S < K] of those that did not. C =
-x / (exp(x) - 1) with x = R · (sequences decoding): room is looked at once a step, at a random time in it.
+of those that waited are preempted at least once. Of those that did not, as many as growth carries S across
+K, E[osl] tokens a request: C E[osl] f(K), f the density of S (Rice's formula). C = x / (exp(x) - 1) with
+x = R · (sequences decoding): room is looked at once a step, at a random time in it.
 
 *Open loop.* Total number N, births at the rate of arrival, deaths at the rate of the closed loop with N
 (flow-equivalent server, Chandy, Herzog and Woo 1975); a request arrives as the clock sees the others.
@@ -80,6 +81,11 @@ class Lengths:
     @property
     def need_variance(self) -> float:
         return max(float(self.share @ self.need**2) - self.need_mean**2, 0.0)
+
+    @property
+    def grown_mean(self) -> float:
+        """Tokens that a request takes after its entry."""
+        return float(self.share @ self.osl) if self.reserved is None else 0.0
 
     @property
     def free(self) -> float:
@@ -210,34 +216,22 @@ def _closed(lengths: Lengths, held: Held, kv_tokens: float, count: Floats) -> tu
         return inside, delayed, np.zeros_like(delayed)
     x = np.clip(lengths.decay * inside * held.decoding, 1e-9, 500.0)
     c = x / np.expm1(x)
-    return (
-        inside,
-        delayed,
-        np.minimum(delayed * c**2 * lengths.caught + c * reached(a, lengths.decay * sd), 1.0),
-    )
+    crossed = c * lengths.grown_mean * density(a) / sd
+    return inside, delayed, np.minimum(delayed * c**2 * lengths.caught + crossed, 1.0)
 
 
-def reached(a: Floats, decay: Floats) -> Floats:
-    """E[exp(-r (a - Y)); Y < a] of a standard normal Y, r = `decay`: those that had room when they came and
-    lose it."""
-    y = decay - a
-    near = density(a) * 0.5 * np.sqrt(2 * np.pi) * erfcx(np.abs(y) / np.sqrt(2))
-    far = np.exp(np.minimum(decay * (decay / 2 - a), 0.0))
-    return np.asarray(np.where(y >= 0, near, far - near))
-
-
-def deviations(lengths: Lengths, decay: Floats, loop: str) -> Floats:
-    """How many standard deviations of what is held a plan leaves free, for `decay` = R · that deviation: both
+def deviations(lengths: Lengths, spread: Floats, loop: str) -> Floats:
+    """How many standard deviations of what is held a plan leaves free, `spread` [tokens] being one: both
     chances then stay within PREEMPTED and DELAYED[loop]. C is left out, which is careful.
 
     Open loops: those who find the cache full wait on until it drains, 1 / (1 + z Φ(z) / φ(z)) (Halfin and
     Whitt 1981).
     """
-    low, high = np.zeros_like(decay), 6.0 - np.log(PREEMPTED) / np.maximum(decay, 1e-9)
+    low, high = np.zeros_like(spread), np.full_like(spread, 8.0)
     for _ in range(ROUNDS):
         z = (low + high) / 2
         full = tail(z) if loop == "closed" else density(z) / (density(z) + z * (1 - tail(z)))
-        lost = 0.0 if lengths.reserved is not None else full * lengths.caught + reached(z, decay)
+        lost = full * lengths.caught + lengths.grown_mean * density(z) / spread
         bad = (full > DELAYED[loop]) | (lost > PREEMPTED)
         low, high = np.where(bad, z, low), np.where(bad, high, z)
     return np.asarray(high)

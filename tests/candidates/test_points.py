@@ -87,7 +87,7 @@ def test_kv_in_use_is_littles_law_by_hand():
     held = (1000 + 200 / 2) * token_bytes
     spread = 200 / np.sqrt(12) * np.sqrt(40)  # tokens: outputs are anywhere between none and all
     lengths = Lengths(np.array([1000.0]), np.array([200.0]), np.array([1.0]))
-    free = deviations(lengths, lengths.decay * np.array([spread]), "closed")[0] * spread
+    free = deviations(lengths, np.array([spread]), "closed")[0] * spread
     room = s.memory.kv_bytes[0] - free * token_bytes
     assert points.kv_share[0, 0] == pytest.approx(199 * points.tpot_s[0, 0] * held / room, rel=1e-3)
 

@@ -23,7 +23,6 @@ from planner.cost.admission import (
     erfcx,
     open_loop,
     places,
-    reached,
 )
 
 ALIKE = Lengths(np.array([1000.0]), np.array([200.0]), np.array([1.0]))
@@ -107,9 +106,9 @@ def test_beyond_the_capacity_the_cache_is_full():
 @pytest.mark.parametrize("lengths", [ALIKE, MIXED, replace(MIXED, reserved=MIXED.osl)])
 def test_the_deviations_left_free_keep_both_chances(lengths, loop):
     """And just enough: one of the two is at its limit."""
-    decay = np.array([0.1, 1.0, 10.0, 100.0])
+    spread = np.array([10.0, 1e3, 1e5])  # tokens
 
-    z = deviations(lengths, decay, loop)
+    z = deviations(lengths, spread, loop)
 
     tail = special.ndtr(-z)
     assert (np.diff(z) <= 1e-9).all()
@@ -118,7 +117,7 @@ def test_the_deviations_left_free_keep_both_chances(lengths, loop):
         if loop == "closed"
         else 1 / (1 + z * (1 - tail) * np.exp(np.minimum(z * z / 2, 600)) * 2.5066283)
     )
-    lost = full * lengths.caught + (reached(z, decay) if lengths.reserved is None else 0.0)
+    lost = full * lengths.caught + lengths.grown_mean * np.exp(-z * z / 2) / np.sqrt(2 * np.pi) / spread
     assert (np.maximum(full / DELAYED[loop], lost / PREEMPTED)) == pytest.approx(1.0, abs=1e-4)
 
 
