@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.cost import admission
 from planner.cost.admission import Admission, Held, Lengths, Stay
-from planner.cost.queueing import Estimate, work_s
+from planner.cost.queueing import Estimate, Loop, work_s
 from planner.cost.shape import Floats, Ints, StepTimes
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SPREADS = np.geomspace(1.0, 1e7, 48)
 """Standard deviations [tokens] for which the deviations to leave free are tabulated."""
+
+ROUNDING = 1e-6
+"""Of the room: what fits exactly fits."""
 
 MOST_FREE = 0.5
 """Of the room, at most this much is left free."""
@@ -38,16 +41,20 @@ def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Fl
     (all it could need where the engine reserves); waiting requests hold none; a prefix shared in the cache
     counts once, for nobody. What `spare_bytes` says is not room.
     """
-    mix, prompt, held = s.mix, s.prompt_bytes[index], s.held_bytes[index]
-    own = work_s(step, mix.new, mix.isl, mix.osl, "prefill")
-    seconds = (
-        own * prompt / 2 if role == "mixed" else own * prompt if role == "prefill" else np.zeros_like(held)
-    )
+    mix, held = s.mix, s.held_bytes[index]
+    seconds = prompt_byte_s(s, index, step, role)
     if role != "prefill":
         seconds = seconds + (mix.osl - 1) * np.where(np.isfinite(e.tpot_s), e.tpot_s, 1e9) * held
     busy = np.zeros_like(e.utilisation) if role == "prefill" else e.utilisation
     room = np.maximum(s.memory.kv_bytes[index] - spare_bytes(s, index, sequences, busy), 1.0)
     return np.asarray(seconds / room[:, None])
+
+
+def prompt_byte_s(s: Setup, index: Ints, step: StepTimes, role: Role) -> Floats:
+    """Bytes of a prompt in work times the seconds it is, (m, w): half of it is there on average, on a prefill
+    server all of it until it is sent."""
+    own = work_s(step, s.mix.new, s.mix.isl, s.mix.osl, "prefill") * s.prompt_bytes[index]
+    return np.asarray({"mixed": own / 2, "prefill": own, "decode": 0.0 * own}[role])
 
 
 def spare_bytes(s: Setup, index: Ints, sequences: Floats, utilisation: Floats) -> Floats:
@@ -74,25 +81,23 @@ def spare_bytes(s: Setup, index: Ints, sequences: Floats, utilisation: Floats) -
 
 
 def admitted(
-    s: Setup, index: Ints, rate: Floats, ttft_s: Floats, tpot_s: Floats, busy: float, role: Role
+    s: Setup, index: Ints, rate: Floats, tpot_s: Floats, busy: float, prompts: float, loop: Loop
 ) -> Admission:
-    """Requests that hold room on the server `index` (1,), and how many wait for it or are preempted, at
-    `rate` requests/s, with these times, all (w,), `busy` of its time.
-
-    Of a prompt in work half is held on average: it counts for half as long.
-    """
+    """Sequences that decode on the server `index` (1,), and how many wait for room or are preempted, at
+    `rate` requests/s and `tpot_s`, both (w,), when it is `busy` of its time and prompts in work hold the
+    share `prompts` of the room."""
     total, mix = float(rate.sum()), s.mix
-    first = ttft_s / 2 if role == "mixed" else 0.0 * ttft_s
     decodes = (mix.osl - 1) * tpot_s
-    if role == "prefill" or not 0 < float(rate @ (first + decodes)) < np.inf:
+    if not 0 < float(rate @ decodes) < np.inf:
         return Admission(0.0, 0.0, 0.0)
     share = rate / total
     lengths = replace(lengths_of(mix, s.reserves), share=share)
-    held = Held.of(lengths, first, decodes)
+    held = Held.of(lengths, 0.0 * decodes, decodes)
     a_token = float(s.held_bytes[index][0] @ share) / float(s.held_each @ share)
-    kv_tokens = float(s.memory.kv_bytes[index][0]) / a_token if a_token > 0 else 1e15
-    stay_s = float(share @ (first + decodes))
-    if s.promise.loop == "closed":
+    room = float(s.memory.kv_bytes[index][0]) * (1 - prompts) * (1 + ROUNDING)
+    kv_tokens = room / a_token if a_token > 0 else 1e15
+    stay_s = float(share @ decodes)
+    if loop == "closed":
         return admission.closed_loop(lengths, held, kv_tokens, max(total * stay_s, 1.0))
     stay = Stay.of(stay_s, total, min(busy, 0.999) / total)
     return admission.open_loop(lengths, held, kv_tokens, total, stay)

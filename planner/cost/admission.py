@@ -49,6 +49,9 @@ DELAYED = {"open": 0.05, "closed": 0.16}
 """Chance to wait for room in the cache that plans allow, by loop: TTFT is predicted without that wait, and a
 closed loop promises means alone."""
 
+SKEW = 1.6
+"""Under Poisson arrivals the number inside is skewed: its tail is up to so many times the normal one."""
+
 ROUNDS = 60
 """Halvings for the decay, and for the normal quantile of a chance."""
 
@@ -227,12 +230,13 @@ def deviations(lengths: Lengths, spread: Floats, loop: str) -> Floats:
     Open loops: those who find the cache full wait on until it drains, 1 / (1 + z Φ(z) / φ(z)) (Halfin and
     Whitt 1981).
     """
+    skew = SKEW if loop == "open" else 1.0
     low, high = np.zeros_like(spread), np.full_like(spread, 8.0)
     for _ in range(ROUNDS):
         z = (low + high) / 2
         full = tail(z) if loop == "closed" else density(z) / (density(z) + z * (1 - tail(z)))
         lost = full * lengths.caught + lengths.grown_mean * density(z) / spread
-        bad = (full > DELAYED[loop]) | (lost > PREEMPTED)
+        bad = (skew * full > DELAYED[loop]) | (skew * lost > PREEMPTED)
         low, high = np.where(bad, z, low), np.where(bad, high, z)
     return np.asarray(high)
 

@@ -158,7 +158,7 @@ def caches(plan: Plan) -> RenderableType:
         chances = (say.percent(x) for x in (c.used, c.block_waste, c.delayed, c.preempted))
         table.add_row(r.id, *sizes, *chances)
     limit = say.percent(told[0][1].preempted_limit)
-    note = f"tokens of one replica; at most {limit} of requests are to be preempted"
+    note = f"tokens of one replica; plans leave room for {limit} of requests preempted at most"
     return Group(table, Text(note, style="dim"))
 
 
