@@ -56,7 +56,7 @@ def _offloaded(asked: Asked, pool: Pool) -> tuple[Asked, Pool, Question]:
     try:
         return pose(replace(asked, offload=True))
     except NoRoom:
-        raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool, _ask(asked)) from None
+        raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool, ask_of(asked)) from None
 
 
 def _carries(asked: Asked, slo: Slo) -> bool:

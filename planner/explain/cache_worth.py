@@ -25,6 +25,8 @@ FP8 = "KV cache in fp8"
 
 def memory_tries(asked: Asked, question: Question, found: Found) -> Iterator[tuple[FleetProblem, str, str]]:
     """The fleet's problem with one GB more on each GPU of a class, for the classes and engines in use."""
+    if asked.offload:
+        return
     used = [found.candidates[c] for c in found.solution.replicas]
     engines = {c.engine for c in used}
     ask = replace(ask_of(asked), engines=sorted(engines))
@@ -42,7 +44,7 @@ def lower_cache(asked: Asked, question: Question, best: Found, limits: Limits) -
     """The best fleet with an fp8 cache, where the plan's has 16 bit; never taken by itself."""
     ask = ask_of(asked)
     used = [best.candidates[c] for c in best.solution.replicas]
-    if ask.precisions.kv != "bf16" or any(c.design.stages for c in used):
+    if asked.offload or ask.precisions.kv != "bf16" or any(c.design.stages for c in used):
         return []
     ask = replace(ask, precisions=replace(ask.precisions, kv="fp8"))
     pool = anew(best.pool, best.cluster.classes, ask)
