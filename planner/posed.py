@@ -88,7 +88,7 @@ def ask_of(asked: Asked) -> Ask:
 
 
 def _generate(asked: Asked) -> tuple[Pool, Question]:
-    o, w, ask = asked.options, asked.workload, ask_of(asked)
+    w, ask = asked.workload, ask_of(asked)
     pool = generate(asked.cluster.classes, ask, links=asked.cluster.links)
     mix = Mix.of(w)
     setups = list(pool.setups.values())

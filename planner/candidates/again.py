@@ -42,9 +42,9 @@ def anew(pool: Pool, classes: Sequence[NodeClass], ask: Ask) -> Pool:
 
 def _worth(pool: Pool, s: Setup, where: str, engine: str) -> Ints:
     """Indices of the designs that a candidate has, and of those without room."""
-    names = ("tp", "pp", "attn_dp", "moe_tp", "ep", "redundant")
+    names = ("tp", "pp", "attn_dp", "moe_tp", "ep", "redundant", "cp")
     have = {
-        (*c.design.sizes.values(), c.design.redundant)
+        (*c.design.sizes.values(), c.design.redundant, c.design.cp)
         for c in pool.candidates
         if (c.node_class, c.engine) == (where, engine)
     }

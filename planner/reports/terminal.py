@@ -150,15 +150,15 @@ def expected(plan: Plan) -> Table:
 
 
 def caches(plan: Plan) -> RenderableType:
-    """Room and use of each group's cache, and who does not find room."""
-    table = grid("", ">tokens", ">a GPU", ">used", ">in part blocks", ">wait for room", ">preempted")
+    """Room and use of each group's cache, blocks that are not full, and requests that do not find room."""
+    table = grid("", ">tokens", ">a GPU", ">used", ">unfilled", ">waiting", ">preempted")
     told = [(r, r.cache) for r in plan.replicas if r.cache]
     for r, c in told:
         sizes = (say.number(r.kv_tokens), say.number(c.tokens_per_gpu))
         chances = (say.percent(x) for x in (c.used, c.block_waste, c.delayed, c.preempted))
         table.add_row(r.id, *sizes, *chances)
     limit = say.percent(told[0][1].preempted_limit)
-    note = f"tokens of one replica; plans leave room for {limit} of requests preempted at most"
+    note = f"tokens of a replica; for {limit} of requests preempted at most"
     return Group(table, Text(note, style="dim"))
 
 
