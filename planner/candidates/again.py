@@ -13,16 +13,16 @@ from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
-from planner.candidates.generate import Pool, offers
-from planner.candidates.points import Setup
+from planner.candidates.generate import ROLES, Pool, offers
+from planner.candidates.points import Role, Setup
 from planner.cost.model import CostModel
 from planner.cost.shape import Ints
 from planner.device_rules import supports_cache
 
 
-def anew(pool: Pool, classes: Sequence[NodeClass], ask: Ask) -> Pool:
-    """Candidates of one class each on `classes` (in place of those of the same id) for `ask`; setups with
-    them."""
+def anew(pool: Pool, classes: Sequence[NodeClass], ask: Ask, roles: Sequence[Role] = ROLES) -> Pool:
+    """Candidates in `roles` of one class each on `classes` (in place of those of the same id) for `ask`;
+    setups with them."""
     counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
     made: list[Candidate] = []
     setups: dict[tuple[str, str], Setup] = {}
@@ -34,7 +34,7 @@ def anew(pool: Pool, classes: Sequence[NodeClass], ask: Ask) -> Pool:
             model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
             s = setups[where, engine] = ask.setup(model, designs, [node])
             fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
-            for offer in offers(s, node, engine, fits, ask):
+            for offer in offers(s, node, engine, fits, ask, roles):
                 made += offer.candidates(counts)
     kept = undominated(made, {node.id: node.gpus_per_node for node in classes}, counts)
     return replace(pool, candidates=tuple(kept), setups={**pool.setups, **setups})

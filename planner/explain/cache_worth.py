@@ -24,17 +24,18 @@ FP8 = "KV cache in fp8"
 
 
 def memory_tries(asked: Asked, question: Question, found: Found) -> Iterator[tuple[FleetProblem, str, str]]:
-    """The fleet's problem with one GB more on each GPU of a class, for the classes and engines in use."""
+    """The fleet's problem with one GB more on each GPU of a class, for the classes, engines and roles in use;
+    servers that only prefill have room."""
     if asked.offload:
         return
     used = [found.candidates[c] for c in found.solution.replicas]
-    engines = {c.engine for c in used}
+    engines, roles = {c.engine for c in used}, {c.role for c in used} - {"prefill"}
     ask = replace(ask_of(asked), engines=sorted(engines))
     nodes = [n for n in found.cluster.classes if any(c.gpus_on(n.id) for c in used)]
     for node in nodes[:MOST_CLASSES]:
         device = node.device.model_copy(update={"memory_gb": node.device.memory_gb + 1})
         pool = replace(found.pool, setups={k: s for k, s in found.pool.setups.items() if k[1] in engines})
-        made = anew(pool, [replace(node, device=device)], ask).candidates
+        made = anew(pool, [replace(node, device=device)], ask, sorted(roles)).candidates
         ids = {c.id for c in made}
         others = [c for c in found.pool.candidates if c.id not in ids]
         yield question.state([*others, *made]), f"memory {node.device.name}", "1 GB on each GPU"
