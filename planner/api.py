@@ -20,6 +20,7 @@ from planner.explain import shortage
 from planner.explain.alternatives import alternatives
 from planner.explain.beyond import beyond
 from planner.explain.blocks import in_blocks
+from planner.explain.cache_worth import lower_cache, memory_tries
 from planner.explain.contexts import other_contexts
 from planner.explain.prices import prices
 from planner.inputs.workload import Workload
@@ -157,10 +158,14 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
     extras: dict[str, Any] = {"warnings": asked.warnings}
     if found.solution.status != "interrupted":
         try:
-            extras["alternatives"] = alternatives(question, found, made, extra)
-            extras["alternatives"] += other_contexts(asked, found, extra) + beyond(asked, found, extra)
-            extras["alternatives"] += in_blocks(asked, found, extra)
-            extras["prices"] = prices(found, extra)
+            extras["alternatives"] = [
+                *alternatives(question, found, made, extra),
+                *lower_cache(asked, question, found, extra),
+                *other_contexts(asked, found, extra),
+                *beyond(asked, found, extra),
+                *in_blocks(asked, found, extra),
+            ]
+            extras["prices"] = prices(found, extra, memory_tries(asked, question, found))
         except KeyboardInterrupt:
             found = interrupted(found)
     extras["experts"] = experts_of(made, extra)

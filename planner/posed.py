@@ -56,7 +56,7 @@ def _offloaded(asked: Asked, pool: Pool) -> tuple[Asked, Pool, Question]:
     try:
         return pose(replace(asked, offload=True))
     except NoRoom:
-        raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool, _ask(asked)) from None
+        raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool, ask_of(asked)) from None
 
 
 def _carries(asked: Asked, slo: Slo) -> bool:
@@ -68,7 +68,8 @@ def _carries(asked: Asked, slo: Slo) -> bool:
     return find(question, pool, Limits(gap=0.05, seconds=5.0)).solution.objective is not None
 
 
-def _ask(asked: Asked) -> Ask:
+def ask_of(asked: Asked) -> Ask:
+    """What candidates are asked for."""
     o, w = asked.options, asked.workload
     return Ask(
         card=asked.card,
@@ -87,7 +88,7 @@ def _ask(asked: Asked) -> Ask:
 
 
 def _generate(asked: Asked) -> tuple[Pool, Question]:
-    o, w, ask = asked.options, asked.workload, _ask(asked)
+    w, ask = asked.workload, ask_of(asked)
     pool = generate(asked.cluster.classes, ask, links=asked.cluster.links)
     mix = Mix.of(w)
     setups = list(pool.setups.values())
@@ -99,7 +100,7 @@ def _generate(asked: Asked) -> tuple[Pool, Question]:
         ttft_s=ask.promise.ttft_s,
         rate_rps=w.rate_rps,
     )
-    return pool, Question(asked.cluster, w, traffic, asked.objective, o.budget)
+    return pool, Question(asked.cluster, w, traffic, asked.objective, asked.options.budget)
 
 
 def _relaxed(asked: Asked, near: infeasible.Tightest, carries: infeasible.Carries | None) -> Asked | None:

@@ -80,6 +80,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.posed",
         "planner.chained",
     },
+    "planner.explain.cache_worth": {
+        *PROBLEMS,
+        "planner.plans",
+        "planner.search",
+        "planner.explain",
+        "planner.asked",
+        "planner.posed",
+    },
     "planner.explain.contexts": {
         *PROBLEMS,
         "planner.plans",

@@ -91,7 +91,7 @@ def generate(
             fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
             fitting += len(fits)
             setups[node.id, engine] = s
-            for offer in _offers(s, node, engine, fits, ask, ("mixed",) if ask.offload else ROLES):
+            for offer in offers(s, node, engine, fits, ask, ("mixed",) if ask.offload else ROLES):
                 considered += len(offer)
                 found += offer.candidates(counts)
     ranked: dict[str, int] = {}
@@ -108,7 +108,7 @@ def generate(
             fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
             considered, fitting = considered + len(s.designs), fitting + len(fits)
             setups[name, engine] = s
-            for offer in _offers(s, None, engine, fits, ask, ("mixed",)):
+            for offer in offers(s, None, engine, fits, ask, ("mixed",)):
                 considered += len(offer)
                 found += offer.candidates(counts)
         considered += kinds.ranked - len(kinds.stagings)
@@ -119,7 +119,7 @@ def generate(
         if best.layouts:
             s = setups[APART, engine] = afd.setup(able, best.layouts, links, engine, ask)
             fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
-            for offer in _offers(s, None, engine, fits, ask, ("decode",)):
+            for offer in offers(s, None, engine, fits, ask, ("decode",)):
                 found += offer.candidates(counts)
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
@@ -178,7 +178,7 @@ def _unequal_setup(kinds: Shortlist, links: Sequence[ClusterLink], engine: str, 
     return ask.setup(model, designs_of(kinds.stagings), kinds.classes)
 
 
-def _offers(
+def offers(
     s: Setup, node: NodeClass | None, engine: str, fits: Ints, ask: Ask, roles: Sequence[Role] = ROLES
 ) -> Iterator[Offer]:
     """Points of every role and focus: the workload's mix, and each bucket alone where there are several.

@@ -21,6 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.candidates.cache import SPREADS, kv_in_use, lengths_of
+from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, estimate, work_s
@@ -130,7 +132,31 @@ class Setup:
     def held_bytes(self) -> Floats:
         """KV cache of a decoding sequence, (n, w): its prompt and half of its output; all it could need where
         the engine reserves."""
-        return self._cache_bytes(self.mix.new + (self.mix.held if self.reserves else self.mix.osl / 2))
+        return self._cache_bytes(self.held_each)
+
+    @cached_property
+    def grown_bytes(self) -> Floats:
+        """What a sequence holds more at its end than at its start, (n, w); nothing where the engine
+        reserves."""
+        if self.reserves:
+            return np.zeros_like(self.held_bytes)
+        return self._cache_bytes(self.mix.new + self.mix.osl) - self.prompt_bytes
+
+    @cached_property
+    def held_each(self) -> Floats:
+        """Tokens of `held_bytes`, (w,)."""
+        return self.mix.new + (self.mix.held if self.reserves else self.mix.osl / 2)
+
+    @cached_property
+    def held_tokens(self) -> float:
+        """Their mean over decoding sequences."""
+        weight = self.mix.share * np.maximum(self.mix.osl - 1, 1e-9)
+        return float(weight @ self.held_each) / float(weight.sum())
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """How many standard deviations of what is held are left free, at each of SPREADS."""
+        return deviations(lengths_of(self.mix, self.reserves), SPREADS, self.promise.loop)
 
     def _cache_bytes(self, tokens: Floats) -> Floats:
         return self.model.cache_bytes(self.designs, tokens, self.memory.stage)
@@ -251,32 +277,3 @@ def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
     m, promise = s.mix, s.promise
     e = estimate(step, m.new, m.isl, m.osl, rate, s.token_budget, promise.percentile, promise.loop, role)
     return e if role == "decode" else replace(e, ttft_s=e.ttft_s + s.model.tuning.request_s)
-
-
-def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role) -> Floats:
-    """Share of a server's KV room that one request/s of each bucket fills, (m, w), by Little's law.
-
-    A prompt in prefill holds half of itself on average, a decoding sequence its prompt and half of its output
-    (all it could
-    need where the engine reserves); waiting requests hold none; a prefix shared in the cache counts once, for
-    nobody. From the room a margin
-    is kept for the spread of what is held: z standard deviations of the sum over B independent sequences, z =
-    1 in a closed
-    loop (their number is fixed), 2 in an open one (their number is Poisson).
-    """
-    mix, prompt, held = s.mix, s.prompt_bytes[index], s.held_bytes[index]
-    own = work_s(step, mix.new, mix.isl, mix.osl, "prefill")
-    seconds = (
-        own * prompt / 2 if role == "mixed" else own * prompt if role == "prefill" else np.zeros_like(held)
-    )
-    if role != "prefill":
-        seconds = seconds + (mix.osl - 1) * np.where(np.isfinite(e.tpot_s), e.tpot_s, 1e9) * held
-    weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
-    weight = weight / weight.sum()
-    mean = held @ weight
-    spread = (held**2 * (1 + (mix.osl / (mix.new + mix.osl)) ** 2 / 12)) @ weight
-    closed = s.promise.loop == "closed"
-    sd = np.sqrt(np.maximum(spread - mean**2, 0.0) if closed else spread)
-    margin = np.minimum((1.0 if closed else 2.0) * sd * np.sqrt(sequences), 0.5 * s.memory.kv_bytes[index])
-    room = np.maximum(s.memory.kv_bytes[index] - margin, 1.0)
-    return np.asarray(seconds / room[:, None])

@@ -12,8 +12,7 @@ is the mean of the steps it lives through (`queueing_tpot`). `queueing_closed`: 
 Arrivals are Poisson ("open") or each follows the end of another ("closed"). Beyond the server's capacity
 (utilisation >= 1) times are infinite. Where KV or `max_sequences` bind, requests wait for one of c places as
 in M/G/c (Sakasegawa 1977), W = (1 + cv²)/2 · u^(√(2(c + 1)) - 1) · u / ((1 - u) λ), u the utilisation of the
-places, cv of the decode steps. Preemption is left out: engines that admit by prompt alone preempt from about
-0.8 of the KV on, so keep a margin there.
+places, cv of the decode steps. Preemption is left out: `admission` says how much room keeps it rare.
 
 Error against the replay, worst bucket of each setting, `python -m benchmarks.queueing` (3 step times, 7
 mixes, budgets of 2,048 and 8,192 tokens, utilisation 0.3, 0.6, 0.9; the replay's own noise is 1 to 3 %):

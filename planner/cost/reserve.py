@@ -55,6 +55,10 @@ TRTLLM_FREE_SHARE: Final = 0.9
 LLAMA_CPP_MARGIN_BYTES: Final = 1.0 * GIB
 """`--fit-target`: left free on every device."""
 
+BLOCK_TOKENS: Final[dict[str, int]] = {"vllm": 16, "sglang": 1, "trtllm": 32, "llama.cpp": 1}
+"""Tokens of a block of the paged cache (`--block-size`, `--page-size`, `tokens_per_block`, cells). The last
+block of a sequence is half empty on average."""
+
 LOGIT_BYTES: Final[dict[str, float]] = {"vllm": 41.0, "sglang": 12.0, "trtllm": 12.0, "llama.cpp": 4.0}
 """Bytes a (sequence, vocabulary entry) of sampling, whole on every rank of the last stage. vLLM profiles
 top-k and top-p at once, which sorts in fp32 with 64-bit indices: 1.26 GiB at 256 sequences x 128,256, the

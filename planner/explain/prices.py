@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.plans.found import UNITS, Found
@@ -15,22 +16,24 @@ BUDGET_STEP = 0.1
 """How much more of a budget is tried."""
 
 
-def prices(found: Found, limits: Limits) -> list[Price]:
-    """One more node of each class, a tenth more of each budget; the most valuable first."""
+def prices(found: Found, limits: Limits, more: Iterable[tuple[FleetProblem, str, str]] = ()) -> list[Price]:
+    """One more node of each class, a tenth more of each budget, and what `more` states as problems, limits
+    and steps; the most valuable first."""
     marginal = fleet.marginals(found.space, limits)
     tries: list[tuple[FleetProblem, str, str, float | None]] = []
     for node in found.cluster.classes:
         stock = found.space.stocks[node.id]
-        more = replace(
+        larger = replace(
             found.space, stocks={**found.space.stocks, node.id: replace(stock, nodes=stock.nodes + 1)}
         )
         one = f"{node.gpus_per_node} GPUs (a node)" if node.gpus_per_node > 1 else "1 GPU (a node)"
-        tries.append((more, f"nodes {node.id}", one, marginal.get(("nodes", node.id))))
+        tries.append((larger, f"nodes {node.id}", one, marginal.get(("nodes", node.id))))
     for name, value in found.space.budget.items():
-        more = replace(found.space, budget={**found.space.budget, name: value * (1 + BUDGET_STEP)})
+        larger = replace(found.space, budget={**found.space.budget, name: value * (1 + BUDGET_STEP)})
         tries.append(
-            (more, f"budget {name}", f"{value * BUDGET_STEP:g} {name}", marginal.get(("budget", name)))
+            (larger, f"budget {name}", f"{value * BUDGET_STEP:g} {name}", marginal.get(("budget", name)))
         )
+    tries += [(*one, None) for one in more]
     each = replace(limits, seconds=limits.seconds / max(len(tries), 1))
     made = [_price(found, *one, each) for one in tries]
     return sorted(made, key=lambda p: -p.worth)

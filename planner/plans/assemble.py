@@ -13,11 +13,13 @@ from cluster_configs.schema import NodeClass
 from model_zoo.schema import MoeFfn
 from planner import __version__
 from planner.candidates.points import Setup
+from planner.cost.admission import PREEMPTED
+from planner.cost.reserve import BLOCK_TOKENS
 from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
 from planner.plans import placement, schema, tiers
 from planner.plans.found import UNITS, Found, Group, paths
-from planner.plans.operation import index_of
+from planner.plans.operation import admission, index_of
 from solvers import linear
 
 Z80 = 1.2815515655
@@ -101,6 +103,7 @@ def replica(
     in_flight = op.in_flight(mix_osl, c.role) * d.attn_dp
     spread = 0.0 if s.promise.loop == "closed" else 3 * math.sqrt(max(in_flight, 1.0))
     batch = max(1, math.ceil(in_flight + spread - 1e-6))
+    tokens = _kv_tokens(s, index, d.attn_dp)
     return schema.Replica(
         id=g.id,
         role=c.role,
@@ -126,7 +129,8 @@ def replica(
             for i, stage in enumerate(stages)
         ],
         max_batch=batch,
-        kv_tokens=_kv_tokens(s, index, d.attn_dp),
+        kv_tokens=tokens,
+        cache=_cache(g, tokens),
         utilisation=op.utilisation,
         step=schema.Step(
             decode_s=op.decode_s,
@@ -160,6 +164,25 @@ def _kv_tokens(s: Setup, index: np.ndarray, attn_dp: int) -> float:
     context = max(s.mix.context, 1.0)
     held = s.model.cache_bytes(s.designs.take(index), np.array([context]), s.memory.stage[index])[0, 0]
     return math.floor(attn_dp * float(s.memory.kv_bytes[index[0]]) / held * context) if held > 0 else 1e15
+
+
+def _cache(g: Group, kv_tokens: float) -> schema.Cache | None:
+    """How the cache is used; None on prefill replicas, which hold prompts only while they compute them."""
+    s, op, d = g.setup, g.operation, g.candidate.design
+    if g.candidate.role == "prefill" or s.mix.steps == 0:
+        return None
+    met, block = admission(s, g.candidate, op), BLOCK_TOKENS[s.model.engine]
+    held, waste = float(s.held_tokens), (block - 1) / 2
+    return schema.Cache(
+        tokens_per_gpu=kv_tokens / g.candidate.gpus,
+        used=min(op.kv_used, 1.0),
+        sequences=met.inside * d.attn_dp,
+        block_tokens=block,
+        block_waste=waste / (held + waste),
+        delayed=met.delayed,
+        preempted=met.preempted,
+        preempted_limit=PREEMPTED,
+    )
 
 
 def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.candidates.cache import admitted, kv_in_use, prompt_byte_s, spare_bytes
 from planner.candidates.candidate import Candidate
-from planner.candidates.points import Role, Setup, kv_in_use, predict
+from planner.candidates.points import Role, Setup, predict
+from planner.cost.admission import Admission
 from planner.cost.queueing import Estimate
 from planner.cost.shape import Floats, Ints
 
@@ -39,6 +41,9 @@ class Operation:
     decode_s: float
     prefill_s: float
     watts: float
+    busy: float  # share of the server's time alone
+    kv_used: float  # mean share of the KV room that is held, and of it
+    kv_prompts: float  # by prompts in work
 
     def in_flight(self, osl: Floats, role: str) -> float:
         """Requests in the server by Little's law."""
@@ -72,6 +77,9 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         step = s.model.step_times(designs, np.array([point]), np.array([context]), s.chunk(np.array([point])))
     sequences = e.sequences
     kv = kv_in_use(s, index, step, e, sequences, role)
+    busy = 0.0 * e.utilisation if role == "prefill" else e.utilisation
+    room = float(s.memory.kv_bytes[index][0])
+    spare = float(spare_bytes(s, index, sequences, busy)[0])
     decode = float(step.t0_s[0] + sequences[0] * (step.sequence_s[0] + step.context_s_per_token[0] * context))
     if s.promise.loop == "closed" and context:  # then TPOT is a mean, and a step is part of it
         decode = min(decode, float(e.tpot_s[0][rate[0] > 0].max()))
@@ -86,7 +94,16 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         if c.role == "decode"
         else min(alone_s(s, index, share), float(share[share > 0] @ e.ttft_s[0][share > 0])),
         _watts(s, index, role, rate[0], e, context),
+        float(e.utilisation[0]),
+        min(float((rate * kv).sum()) * (1 - spare / room), 1.0),
+        min(float((rate * prompt_byte_s(s, index, step, role)).sum()) / room, 1.0),
     )
+
+
+def admission(s: Setup, c: Candidate, op: Operation) -> Admission:
+    """How many requests hold room on a server of `c`, how often one waits for it and is preempted."""
+    index = np.array([index_of(s, c)])
+    return admitted(s, index, op.rate, op.tpot_s, op.busy, op.kv_prompts, s.promise.loop)
 
 
 def _watts(s: Setup, index: Ints, role: Role, rate: Floats, e: Estimate, context: float) -> float:

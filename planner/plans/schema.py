@@ -83,6 +83,20 @@ class StageMemory(Part):
     capacity_bytes: NonNegative
 
 
+class Cache(Part):
+    """KV cache of one replica at the plan's load. `delayed`, `preempted`: shares of its requests that wait
+    for room and that lose theirs to others, at most `preempted_limit` where the plan had the choice."""
+
+    tokens_per_gpu: NonNegative  # of `kv_tokens`
+    used: Share  # of the room, on average
+    sequences: NonNegative  # that hold room, on average
+    block_tokens: Count
+    block_waste: Share  # of what is held: blocks that are not full
+    delayed: Share
+    preempted: Share
+    preempted_limit: Share
+
+
 class Replica(Part):
     """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage.
 
@@ -110,6 +124,7 @@ class Replica(Part):
     stages: list[Stage]
     max_batch: Count  # sequences in flight on one replica
     kv_tokens: NonNegative  # cache room of one replica, in tokens at the workload's mean context
+    cache: Cache | None = None
     utilisation: NonNegative = 0.0  # busy share of one replica's bottleneck at this plan's load
     step: Step
     memory: list[StageMemory]

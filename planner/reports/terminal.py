@@ -30,6 +30,8 @@ def render(plan: Plan, console: Console) -> None:
     section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
     if plan.tiers:
         section(console, "Beside the GPUs", beside(plan))
+    if any(r.cache for r in plan.replicas):
+        section(console, "KV cache", caches(plan))
     if len(plan.problem.workload["buckets"]) > 1 or len(plan.replicas) > 1:
         section(console, "Traffic", routing(plan))
     if plan.experts and any(e.ep > 1 for e in plan.experts.replicas):
@@ -147,6 +149,19 @@ def expected(plan: Plan) -> Table:
     return table
 
 
+def caches(plan: Plan) -> RenderableType:
+    """Room and use of each group's cache, blocks that are not full, and requests that do not find room."""
+    table = grid("", ">tokens", ">a GPU", ">used", ">unfilled", ">waiting", ">preempted")
+    told = [(r, r.cache) for r in plan.replicas if r.cache]
+    for r, c in told:
+        sizes = (say.number(r.kv_tokens), say.number(c.tokens_per_gpu))
+        chances = (say.percent(x) for x in (c.used, c.block_waste, c.delayed, c.preempted))
+        table.add_row(r.id, *sizes, *chances)
+    limit = say.percent(told[0][1].preempted_limit)
+    note = f"tokens of a replica; for {limit} of requests preempted at most"
+    return Group(table, Text(note, style="dim"))
+
+
 def routing(plan: Plan) -> Table:
     """Where the requests of each bucket go."""
     table = grid("requests", ">of all", "go to")
@@ -245,7 +260,7 @@ def worth(plan: Plan) -> list[str]:
 def limit_words(price: Price) -> str:
     """`gpus h100-sxm` → `h100-sxm GPUs`."""
     family, _, name = price.limit.partition(" ")
-    kind = {"gpus": "GPUs", "nodes": "nodes"}.get(family)
+    kind = {"gpus": "GPUs", "nodes": "nodes", "memory": "memory"}.get(family)
     return f"{name} {kind}" if kind and name else price.limit.replace("_", " ")
 
 

@@ -7,7 +7,8 @@ each token made. In a step every sequence with a finished prompt makes one token
 `token_budget` goes to unfinished prompts in order of entry, cut where needed. The first token appears at the
 end of the step that finishes the prompt. If more than `kv_tokens` are held after a step, the sequences that
 entered last go back to the head of the queue one by one (prompt and tokens made are computed again, the time
-of the first token stays). Steps that begin before an arrival do not see it.
+of the first token stays). An engine that reserves (`reserved_osl`) holds prompt and longest output from entry
+to end, and preempts nobody. Steps that begin before an arrival do not see it.
 
 Pipeline stages: with `step.stages` > 1 a prompt's first token, and so all its later ones, come (stages - 1)
 times its last chunk's work later: the last chunk still has to pass the other stages. c equal chunks then take
@@ -175,6 +176,7 @@ class _Run:
             e2e_s=end_s - arrival,
             queue_s=np.array(first.entry_s) - arrival,
             end_s=end_s,
+            preempted=np.array(last.ledger.preempted),
             span_s=span_s,
             steps=steps,
             preemptions=sum(s.preemptions for s in servers),

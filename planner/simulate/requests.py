@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.cost.shape import Floats, StepTimes
+from planner.cost.shape import Floats, Ints, StepTimes
 from planner.errors import InputError
 
 Routing = Literal["round_robin", "least_requests"]
@@ -48,7 +48,8 @@ class Requests:
 class Settings:
     """Rules of one server and how many equal ones there are. `concurrency`: a closed loop of that many
     requests over all replicas, each replica keeping its equal share (None: the requests come at their arrival
-    times)."""
+    times). `reserved_osl`: output tokens that a request holds room for from its entry, at least its own
+    (None: room is taken token by token)."""
 
     token_budget: int = 2048  # tokens of one step: one for each decoding sequence, the rest for prompts
     max_sequences: float = math.inf
@@ -56,12 +57,14 @@ class Settings:
     replicas: int = 1
     routing: Routing = "round_robin"
     concurrency: int | None = None
+    reserved_osl: int | None = None
 
     def __post_init__(self) -> None:
         least = {
             "token_budget": self.token_budget,
             "max_sequences": self.max_sequences,
             "replicas": self.replicas,
+            "reserved_osl": 1 if self.reserved_osl is None else self.reserved_osl,
         }
         for name, value in least.items():
             if not value >= 1:
@@ -106,7 +109,8 @@ class Result:
     """Times of every request, shape (requests,), and sums over all servers of the replay.
 
     `ttft_s` arrival to first token · `tpot_s` (end - first token) / (osl - 1), NaN where osl is 1 · `e2e_s`
-    arrival to end · `queue_s` arrival to first entry into the batch · `end_s` when it ended. `span_s`: first
+    arrival to end · `queue_s` arrival to first entry into the batch · `end_s` when it ended · `preempted` how
+    often it was put back into the queue. `span_s`: first
     arrival to last end. `busy`: share of that time, per server, in which a step ran; `utilisation`: the same
     without each step's t0 (the formula's ρ). `mean_sequences`: time average of sequences in the batch, per
     server."""
@@ -116,6 +120,7 @@ class Result:
     e2e_s: Floats
     queue_s: Floats
     end_s: Floats
+    preempted: Ints
     span_s: float
     steps: int
     preemptions: int

@@ -35,9 +35,11 @@ class Ledger:
     entry_s: list[float] = field(default_factory=list)
     first_s: list[float] = field(default_factory=list)
     end_s: list[float] = field(default_factory=list)
+    preempted: list[int] = field(default_factory=list)  # times each request was
 
     def __post_init__(self) -> None:
         self.entry_s, self.first_s, self.end_s = ([math.nan] * len(self.isl) for _ in range(3))
+        self.preempted = [0] * len(self.isl)
 
 
 @dataclass
@@ -103,7 +105,8 @@ class Server:
             request = self.waiting[0]
             made = self.kept.get(request, int(self.role == "decode"))
             need = book.isl[request] + made
-            if self.batch and self.held + need + 1 > self.rules.kv_tokens:
+            taken = self._reserved(request) or need
+            if self.batch and self.held + max(taken, need + 1) > self.rules.kv_tokens:
                 return
             if self.role == "prefill":  # whole prompts, as many as fit the budget
                 room -= book.new[request]
@@ -111,7 +114,7 @@ class Server:
                     return
             self.waiting.popleft()
             self.batch[request] = None
-            self.held += need
+            self.held += taken
             if book.entry_s[request] != book.entry_s[request]:
                 book.entry_s[request] = self.now_s
             if self.role == "decode" and request not in self.kept:
@@ -119,6 +122,11 @@ class Server:
             else:
                 cached = 0 if request in self.kept else book.isl[request] - book.new[request]
                 self.prompts.append([request, need - cached, cached])
+
+    def _reserved(self, request: int) -> int:
+        """Tokens held from entry to end by an engine that reserves; 0: as they come."""
+        most = self.rules.reserved_osl
+        return 0 if most is None else self.ledger.isl[request] + max(most, self.ledger.osl[request])
 
     def _join(self, request: int, made: int) -> None:
         """A sequence whose prompt is done decodes from the next step on."""
@@ -133,7 +141,7 @@ class Server:
         first_s = self.step.t0_s + self.step.sequence_s * n + self.step.context_s * self.context
         growth_s = self.step.context_s * n
         count = max(1, self.ends[0][0] - self.steps)
-        if n and self.rules.kv_tokens < math.inf:
+        if n and self.rules.kv_tokens < math.inf and self.rules.reserved_osl is None:
             count = min(count, max(1, int((self.rules.kv_tokens - self.held) // n) + 1))
         seconds = steps_s(count, first_s, growth_s)
         if count > 1 and self.now_s + seconds > until_s:
@@ -170,7 +178,8 @@ class Server:
         self.busy_s += seconds
         self.sequence_seconds += seconds * len(self.batch)
         self.context += count * self.decoding
-        self.held += count * self.decoding
+        if self.rules.reserved_osl is None:
+            self.held += count * self.decoding
 
     def _close(self, prompts_done: list[tuple[int, float]]) -> list[int]:
         """After a step: first tokens of finished prompts, ends of sequences, then preemption where KV
@@ -186,7 +195,7 @@ class Server:
         for request, drain_s in prompts_done:
             self.prompts.popleft()
             made = self.kept.pop(request, 0) + 1
-            self.held += 1
+            self.held += self.rules.reserved_osl is None
             if book.first_s[request] != book.first_s[request]:
                 book.first_s[request] = self.now_s + drain_s
                 self.drain_s[request] = drain_s
@@ -202,7 +211,7 @@ class Server:
     def _leave(self, request: int, made: int) -> int:
         """The request ends here; its KV is freed."""
         del self.batch[request]
-        self.held -= self.ledger.isl[request] + made
+        self.held -= self._reserved(request) or self.ledger.isl[request] + made
         self.ledger.end_s[request] = self.now_s + self.drain_s.pop(request, 0.0)
         return request
 
@@ -220,6 +229,7 @@ class Server:
         self.held -= self.ledger.isl[request] + self.kept.get(request, 0)
         self.waiting.appendleft(request)
         self.preemptions += 1
+        self.ledger.preempted[request] += 1
 
 
 def steps_s(count: float, first_s: float, growth_s: float) -> float:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from planner.candidates.largest import MOST_SEQUENCES, between, largest
 from planner.candidates.points import LEVELS, Mix, batched, prefilling
+from planner.cost.admission import Lengths, deviations
 from planner.inputs.workload import Bucket
 from tests.candidates.samples import CHAT, TWO, ask, one_setup, promising
 
@@ -74,7 +75,8 @@ def test_batches_tried_lie_inside_the_range(low, width, count):
 
 
 def test_kv_in_use_is_littles_law_by_hand():
-    """Decode servers, closed loop: 1 request/s holds isl + osl/2 tokens for (osl - 1) * TPOT seconds."""
+    """Decode servers, closed loop: 1 request/s holds isl + osl/2 tokens for (osl - 1) * TPOT seconds; of the
+    room deviations of 40 uniform outputs are left free."""
     s = one_setup()
     index, batch = np.array([0]), np.array([40.0])
 
@@ -83,8 +85,10 @@ def test_kv_in_use_is_littles_law_by_hand():
     token_bytes = 32 * 2 * 8 * 128 * 2  # layers, K and V, KV heads, width, 16 bit; on one GPU
     assert s.designs.gpus[0] == 1
     held = (1000 + 200 / 2) * token_bytes
-    spread = held * 200 / 1100 / np.sqrt(12) * np.sqrt(40)  # outputs are anywhere between none and all
-    room = s.memory.kv_bytes[0] - spread
+    spread = 200 / np.sqrt(12) * np.sqrt(40)  # tokens: outputs are anywhere between none and all
+    lengths = Lengths(np.array([1000.0]), np.array([200.0]), np.array([1.0]))
+    free = deviations(lengths, np.array([spread]), "closed")[0] * spread
+    room = s.memory.kv_bytes[0] - free * token_bytes
     assert points.kv_share[0, 0] == pytest.approx(199 * points.tpot_s[0, 0] * held / room, rel=1e-3)
 
 

@@ -56,6 +56,13 @@ def test_each_replica_group_has_its_row() -> None:
     assert "2×h100-sxm + 2×l40s  tp2 pp2 52+28" in text
 
 
+def test_the_cache_says_how_full_it_is_and_who_finds_no_room() -> None:
+    row = next(line for line in shown(ONE_NODE, 60).splitlines() if "21,800" in line)
+
+    assert row.split() == ["r1", "21,800", "10,900", "87", "%", "0.6", "%", "4.0", "%", "0.2", "%"]
+    assert "for 1.0 % of requests preempted at most" in shown(ONE_NODE)
+
+
 def test_predictions_stand_beside_their_bands_and_limits() -> None:
     row = next(line for line in shown(ONE_NODE).splitlines() if "time to first token, mean" in line)
 

@@ -55,6 +55,18 @@ def test_stored_cases_come_out_to_the_digits_stored(name: str) -> None:
         assert np.nanpercentile(getattr(result, field), int(percent)) == pytest.approx(value, rel=1e-4)
 
 
+def test_an_engine_that_reserves_lets_in_what_fits_whole() -> None:
+    """By hand: 100 tokens hold two of 20 + 30, the third after one ends; on demand all enter at once."""
+    rows = requests((0, 20, 10), (0, 20, 10), (0, 20, 10))
+
+    reserving = replay(step(), rows, Settings(kv_tokens=100, reserved_osl=30))
+    demanding = replay(step(), rows, Settings(kv_tokens=100))
+
+    assert reserving.queue_s.tolist() == [0.0, 0.0, reserving.end_s[0]]
+    assert demanding.queue_s.tolist() == [0.0, 0.0, 0.0]
+    assert reserving.kv_peak_tokens == 100
+
+
 def test_a_prompt_longer_than_the_budget_takes_one_step_a_chunk() -> None:
     """By hand: 250 tokens at 100 a step: 3 steps of 10 ms and 250 x 0.1 ms; then 4 steps of 11 ms."""
     result = replay(step(), requests((0, 250, 5)), Settings(token_budget=100))
@@ -175,19 +187,29 @@ SMALL = st.lists(
     most=st.integers(1, 12),
     replicas=st.integers(1, 3),
     routing=st.sampled_from(["round_robin", "least_requests"]),
+    reserved=st.sampled_from([None, 1, 40]),
 )
 def test_every_request_ends_and_one_step_at_a_time_gives_the_same(
-    rows: list[tuple[float, int, int]], budget: int, kv: float, most: int, replicas: int, routing: str
+    rows: list[tuple[float, int, int]],
+    budget: int,
+    kv: float,
+    most: int,
+    replicas: int,
+    routing: str,
+    reserved: int | None,
 ) -> None:
     """Also against a naive server that makes every single step by itself; and first tokens come in order of
     arrival."""
-    rules = Settings(budget, most, kv, replicas, routing)
+    rules = Settings(budget, most, kv, replicas, routing, reserved_osl=reserved)
     result = replay(step(context=1e-5), requests(*rows), rules)
 
     assert not np.isnan(result.end_s).any()
     assert (result.ttft_s > 0).all()
     assert (result.e2e_s >= result.ttft_s - 1e-12).all()
-    assert result.kv_peak_tokens <= (kv if math.isfinite(kv) else 1e9) + most
+    assert result.preempted.sum() == result.preemptions
+    assert reserved is None or result.preemptions == 0
+    alone = max(isl + max(osl, reserved or 0) for _, isl, osl in rows)  # an empty server takes any one
+    assert result.kv_peak_tokens <= max(kv if math.isfinite(kv) else 1e9, alone) + most
     if replicas == 1:
         assert_same(result, naive(step(context=1e-5), rows, rules))
         if result.preemptions == 0:
@@ -201,6 +223,11 @@ def assert_same(result: Result, naive_times: tuple[Floats, Floats]) -> None:
 
 def naive(model: StepTimes, rows: list[tuple[float, int, int]], rules: Settings) -> tuple[Floats, Floats]:
     """The rules written down a second time, one step and one sequence at a time."""
+
+    def size(i: int, grown: int) -> int:
+        """Tokens that request `i` takes with `grown` made."""
+        return rows[i][1] + (grown if rules.reserved_osl is None else max(rules.reserved_osl, rows[i][2]))
+
     now, made, done, first, end = 0.0, [0] * len(rows), [0] * len(rows), {}, {}
     coming, waiting, batch, need = list(range(len(rows))), [], [], {}
     while len(end) < len(rows):
@@ -208,14 +235,14 @@ def naive(model: StepTimes, rows: list[tuple[float, int, int]], rules: Settings)
             now = max(now, rows[coming[0]][0])
         while coming and rows[coming[0]][0] <= now:
             waiting.append(coming.pop(0))
-        held = sum(rows[i][1] + made[i] for i in batch)
+        held = sum(size(i, made[i]) for i in batch)
         while waiting and len(batch) < rules.max_sequences:
             i = waiting[0]
-            if batch and held + rows[i][1] + made[i] + 1 > rules.kv_tokens:
+            if batch and held + size(i, made[i] + 1) > rules.kv_tokens:
                 break
             batch.append(waiting.pop(0))
             need[i], done[i] = rows[i][1] + made[i], 0
-            held += need[i]
+            held += size(i, made[i])
         decodes = [i for i in batch if done[i] == need[i]]
         now += float(model.t0_s) + len(decodes) * float(model.sequence_s)
         now += float(model.context_s_per_token) * sum(rows[i][1] + made[i] for i in decodes)
@@ -232,7 +259,7 @@ def naive(model: StepTimes, rows: list[tuple[float, int, int]], rules: Settings)
             if made[i] >= rows[i][2]:
                 end[i] = now
                 batch.remove(i)
-        while sum(rows[i][1] + made[i] for i in batch) > rules.kv_tokens and len(batch) > 1:
+        while sum(size(i, made[i]) for i in batch) > rules.kv_tokens and len(batch) > 1:
             waiting.insert(0, batch.pop())
     arrival = np.array([row[0] for row in rows])
     order = range(len(rows))
@@ -245,6 +272,7 @@ def naive(model: StepTimes, rows: list[tuple[float, int, int]], rules: Settings)
         ({"token_budget": 0}, "token_budget"),
         ({"kv_tokens": 0.0}, "kv_tokens"),
         ({"concurrency": 0}, "closed loop"),
+        ({"reserved_osl": 0}, "reserved_osl"),
     ],
 )
 def test_impossible_settings_are_refused(change: dict[str, float], word: str) -> None:

@@ -1,0 +1,53 @@
+"""Candidates made anew under other nodes or precisions: of the designs that some candidate has, and of those
+that had no room before. The rest was dominated, and stays so nearly always: what this finds is a lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cluster_configs.schema import NodeClass
+from planner.candidates.ask import Ask
+from planner.candidates.candidate import Candidate
+from planner.candidates.dominance import Counts, undominated
+from planner.candidates.generate import ROLES, Pool, offers
+from planner.candidates.points import Role, Setup
+from planner.cost.model import CostModel
+from planner.cost.shape import Ints
+from planner.device_rules import supports_cache
+
+
+def anew(pool: Pool, classes: Sequence[NodeClass], ask: Ask, roles: Sequence[Role] = ROLES) -> Pool:
+    """Candidates in `roles` of one class each on `classes` (in place of those of the same id) for `ask`;
+    setups with them."""
+    counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
+    made: list[Candidate] = []
+    setups: dict[tuple[str, str], Setup] = {}
+    for node in classes:
+        for (where, engine), old in pool.setups.items():
+            if where != node.id or supports_cache(node.device, engine, ask.precisions.kv) is not None:
+                continue
+            designs = old.designs.take(_worth(pool, old, where, engine))
+            model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
+            s = setups[where, engine] = ask.setup(model, designs, [node])
+            fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+            for offer in offers(s, node, engine, fits, ask, roles):
+                made += offer.candidates(counts)
+    kept = undominated(made, {node.id: node.gpus_per_node for node in classes}, counts)
+    return replace(pool, candidates=tuple(kept), setups={**pool.setups, **setups})
+
+
+def _worth(pool: Pool, s: Setup, where: str, engine: str) -> Ints:
+    """Indices of the designs that a candidate has, and of those without room."""
+    names = ("tp", "pp", "attn_dp", "moe_tp", "ep", "redundant", "cp")
+    have = {
+        (*c.design.sizes.values(), c.design.redundant, c.design.cp)
+        for c in pool.candidates
+        if (c.node_class, c.engine) == (where, engine)
+    }
+    sizes = zip(*(getattr(s.designs, name).tolist() for name in names), strict=True)
+    alike = np.array([size in have for size in sizes], dtype=bool)
+    return np.flatnonzero(alike | (s.memory.kv_bytes <= 0)).astype(np.int64)

@@ -1,0 +1,103 @@
+"""KV cache of servers at their operating points: what one request/s fills, what is kept free for the spread
+of lengths, and how often a request waits for room or is preempted (`planner.cost.admission`).
+
+Shapes: m points x w buckets, bytes on one GPU of the fullest stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planner.cost import admission
+from planner.cost.admission import Admission, Held, Lengths, Stay
+from planner.cost.queueing import Estimate, Loop, work_s
+from planner.cost.shape import Floats, Ints, StepTimes
+
+if TYPE_CHECKING:
+    from planner.candidates.points import Mix, Role, Setup
+
+SPREADS = np.geomspace(1.0, 1e7, 48)
+"""Standard deviations [tokens] for which the deviations to leave free are tabulated."""
+
+ROUNDING = 1e-6
+"""Of the room: what fits exactly fits."""
+
+MOST_FREE = 0.5
+"""Of the room, at most this much is left free."""
+
+
+def lengths_of(mix: Mix, reserves: bool) -> Lengths:
+    """The mix as admission sees it."""
+    return Lengths(mix.new, mix.osl, mix.share, mix.held if reserves else None)
+
+
+def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role) -> Floats:
+    """Share of a server's KV room that one request/s of each bucket fills, (m, w), by Little's law.
+
+    A prompt in prefill holds half of itself on average, a decoding sequence its prompt and half of its output
+    (all it could need where the engine reserves); waiting requests hold none; a prefix shared in the cache
+    counts once, for nobody. What `spare_bytes` says is not room.
+    """
+    mix, held = s.mix, s.held_bytes[index]
+    seconds = prompt_byte_s(s, index, step, role)
+    if role != "prefill":
+        seconds = seconds + (mix.osl - 1) * np.where(np.isfinite(e.tpot_s), e.tpot_s, 1e9) * held
+    busy = np.zeros_like(e.utilisation) if role == "prefill" else e.utilisation
+    room = np.maximum(s.memory.kv_bytes[index] - spare_bytes(s, index, sequences, busy), 1.0)
+    return np.asarray(seconds / room[:, None])
+
+
+def prompt_byte_s(s: Setup, index: Ints, step: StepTimes, role: Role) -> Floats:
+    """Bytes of a prompt in work times the seconds it is, (m, w): half of it is there on average, on a prefill
+    server all of it until it is sent."""
+    own = work_s(step, s.mix.new, s.mix.isl, s.mix.osl, "prefill") * s.prompt_bytes[index]
+    return np.asarray({"mixed": own / 2, "prefill": own, "decode": 0.0 * own}[role])
+
+
+def spare_bytes(s: Setup, index: Ints, sequences: Floats, utilisation: Floats) -> Floats:
+    """Bytes (m,) left free so that few wait for room and few are preempted, `sequences` (m,) being held.
+
+    A closed loop holds a fixed number of independent sequences; under Poisson arrivals their number varies as
+    in processor sharing, by n / (1 - utilisation). Never more than all sequences at their longest.
+    """
+    mix, held, grown = s.mix, s.held_bytes[index], s.grown_bytes[index]
+    weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
+    weight = weight / weight.sum()
+    mean = held @ weight
+    variance = np.maximum((held**2 + grown**2 / 12) @ weight - mean**2, 0.0)
+    longest = np.where(mix.share > 0, held + grown / 2, 0.0).max(axis=1)
+    most = MOST_FREE * s.memory.kv_bytes[index]
+    if s.promise.loop == "closed":
+        most = np.minimum(most, sequences * (longest - mean))
+    else:
+        variance = variance + mean**2 / (1 - np.clip(utilisation, 0.0, 0.99))
+    spread = np.sqrt(sequences * variance)
+    tokens = spread * s.held_tokens / np.maximum(mean, 1e-9)
+    z = np.interp(np.log(np.maximum(tokens, 1.0)), np.log(SPREADS), s.deviations)
+    return np.asarray(np.clip(z * spread, 0.0, np.maximum(most, 0.0)))
+
+
+def admitted(
+    s: Setup, index: Ints, rate: Floats, tpot_s: Floats, busy: float, prompts: float, loop: Loop
+) -> Admission:
+    """Sequences that decode on the server `index` (1,), and how many wait for room or are preempted, at
+    `rate` requests/s and `tpot_s`, both (w,), when it is `busy` of its time and prompts in work hold the
+    share `prompts` of the room."""
+    total, mix = float(rate.sum()), s.mix
+    decodes = (mix.osl - 1) * tpot_s
+    if not 0 < float(rate @ decodes) < np.inf:
+        return Admission(0.0, 0.0, 0.0)
+    share = rate / total
+    lengths = replace(lengths_of(mix, s.reserves), share=share)
+    held = Held.of(lengths, 0.0 * decodes, decodes)
+    a_token = float(s.held_bytes[index][0] @ share) / float(s.held_each @ share)
+    room = float(s.memory.kv_bytes[index][0]) * (1 - prompts) * (1 + ROUNDING)
+    kv_tokens = room / a_token if a_token > 0 else 1e15
+    stay_s = float(share @ decodes)
+    if loop == "closed":
+        return admission.closed_loop(lengths, held, kv_tokens, max(total * stay_s, 1.0))
+    stay = Stay.of(stay_s, total, min(busy, 0.999) / total)
+    return admission.open_loop(lengths, held, kv_tokens, total, stay)
