@@ -64,8 +64,9 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
     for (node, engine), s in pool.setups.items():
         fit = standing(s)
         ttft, tpot = quickest(s, fit)
-        known = np.flatnonzero(np.isfinite(ttft) & np.isfinite(tpot))
-        if len(known) == 0:
+        known = np.isfinite(ttft) & np.isfinite(tpot)
+        fit, ttft, tpot = fit[known], ttft[known], tpot[known]
+        if len(fit) == 0:
             continue
         over = {
             "ttft_ms": np.maximum(1e3 * ttft / (slo.ttft_ms or np.inf), 1.0),
@@ -73,7 +74,7 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
         }
         firm = np.maximum.reduce([np.ones(len(fit)), *(over[name] for name in asked)])
         far = np.maximum(*over.values()) + 1e-9 * (ttft + tpot)
-        i = min(known, key=lambda k: (firm[k], far[k]))
+        i = min(range(len(fit)), key=lambda k: (firm[k], far[k]))
         if best is None or (firm[i], far[i]) < best[0]:
             found = Tightest(float(ttft[i]), float(tpot[i]), f"{_layout(s, fit[i], node)} with {engine}")
             best = (float(firm[i]), float(far[i])), found

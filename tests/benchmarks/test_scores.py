@@ -122,5 +122,5 @@ def test_the_report_has_all_parts():
     text = score(h)
 
     assert [part.splitlines()[0].split()[0] for part in text.split("\n\n")] == [
-        "Errors", "80", "Picks", "Layouts", "Measurements",
+        "Errors", "80", "Picks", "Layouts", "Measurements", "What",
     ]  # fmt: skip
