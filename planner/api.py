@@ -73,6 +73,9 @@ def plan(
     tell = on_progress or (lambda text: None)
     if calibration is not None and profile is not None:
         raise InputError("a profile leaves nothing to calibrate", "--calibration", "leave out one of the two")
+    if expert_loads is not None and (profile is not None or options.get("engine") == "chains"):
+        what = "a profile" if profile is not None else "a chain of nodes"
+        raise InputError(f"{what} divides no experts", "--expert-loads", "leave out one of the two")
     loads = {
         "isl": isl,
         "osl": osl,

@@ -83,5 +83,7 @@ def test_loads_of_another_model_are_refused(tmp_path):
 
     with pytest.raises(InputError, match=r"94 layers of 128 experts, but deepseek-v3 has 58 layers of 256"):
         plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path)
+    with pytest.raises(InputError, match="divides no experts"):
+        plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path, engine="chains")
     with pytest.raises(InputError, match=r"llama-3.1-8b has no experts"):
         plan(None, "llama-3.1-8b", gpus="1xh100", expert_loads=path)
