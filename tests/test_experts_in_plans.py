@@ -6,9 +6,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from planner import plan
+from planner import engine_rules, plan
+from planner.api import with_loads
+from planner.asked import read
 from planner.check import check
 from planner.errors import InputError
+from planner.posed import pose
 
 LAYERS, EXPERTS = 58, 256
 
@@ -87,3 +90,14 @@ def test_loads_of_another_model_are_refused(tmp_path):
         plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path, engine="chains")
     with pytest.raises(InputError, match=r"llama-3.1-8b has no experts"):
         plan(None, "llama-3.1-8b", gpus="1xh100", expert_loads=path)
+
+
+def test_designs_without_copies_are_compared_among_themselves(monkeypatch):
+    """Those on offer are the same whether there are others with copies or not."""
+    asked = read(None, "deepseek-v3", "16xh200", "chat", {}, {}, False)
+    both = pose(with_loads(asked, None))[1].candidates
+    monkeypatch.setattr(engine_rules, "COPIES_A_RANK", 0)
+    plain = pose(with_loads(asked, None))[1].candidates
+
+    assert any(c.design.redundant for c in both)
+    assert {c.id for c in both if not c.design.redundant} == {c.id for c in plain}

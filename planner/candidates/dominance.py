@@ -86,8 +86,19 @@ def undominated(
     for (node_class, role, _), pool in pools.items():
         needs = _needs(pool, counts, punctual=role != "mixed" and partners is None)
         room = gpus_per_node.get(str(node_class), pool[0].gpus)  # the same blocks on several classes
-        kept |= {pool[i].id for i in survivors(needs, room)}
+        copied = np.array([c.design.redundant > 0 for c in pool])
+        kept |= {pool[i].id for i in spared(needs, room, copied)}
     return [c for c in candidates if c.id in kept]
+
+
+def spared(needs: Needs, node_gpus: int, copied: NDArray[np.bool_]) -> list[int]:
+    """The survivors, and of those without `copied` experts (n,) the ones that none of their own makes
+    pointless: fleets without copies are looked for, too."""
+    alive = set(survivors(needs, node_gpus))
+    if copied.any() and not copied.all():
+        plain = np.flatnonzero(~copied).astype(np.int64)
+        alive |= set(plain[survivors(needs.take(plain), node_gpus)].tolist())
+    return sorted(alive)
 
 
 def survivors(needs: Needs, node_gpus: int) -> list[int]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design
-from planner.candidates.dominance import Counts, Needs, survivors
+from planner.candidates.dominance import Counts, Needs, spared, survivors
 from planner.candidates.points import Points, Role, Setup, rounded_up
 from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats, StagedDesigns, Staging, StepTimes
@@ -78,8 +78,9 @@ class Offer:
         """Those that no other point of the offer makes pointless."""
         needs = self._needs(counts)
         if self.node is not None:
-            return [self._candidate(i) for i in sorted(survivors(needs, self.node.gpus_per_node))]
-        kept: list[int] = []
+            kept = spared(needs, self.node.gpus_per_node, self.designs.redundant > 0)
+            return [self._candidate(i) for i in kept]
+        kept = []
         for design in distinct(self.points.index):  # other stages stand elsewhere
             own = np.flatnonzero(self.points.index == design)
             kept += own[survivors(needs.take(own), int(needs.gpus[own[0]]))].tolist()
