@@ -71,11 +71,7 @@ def plan(
     """
     began = time.perf_counter()
     tell = on_progress or (lambda text: None)
-    if calibration is not None and profile is not None:
-        raise InputError("a profile leaves nothing to calibrate", "--calibration", "leave out one of the two")
-    if expert_loads is not None and (profile is not None or options.get("engine") == "chains"):
-        what = "a profile" if profile is not None else "a chain of nodes"
-        raise InputError(f"{what} divides no experts", "--expert-loads", "leave out one of the two")
+    _refuse_idle(profile, calibration, expert_loads, options.get("engine"))
     loads = {
         "isl": isl,
         "osl": osl,
@@ -95,6 +91,20 @@ def plan(
         return plan_measured(asked, profile, limits, began)
     if asked.options.engine == "chains":
         return _chained(asked, limits, began, tell)
+    return _replicated(asked, limits, began, tell)
+
+
+def _refuse_idle(profile: object, calibration: object, expert_loads: object, engine: object) -> None:
+    """Inputs that another one leaves nothing to say. Raises InputError."""
+    if calibration is not None and profile is not None:
+        raise InputError("a profile leaves nothing to calibrate", "--calibration", "leave out one of the two")
+    if expert_loads is not None and (profile is not None or engine == "chains"):
+        what = "a profile" if profile is not None else "a chain of nodes"
+        raise InputError(f"{what} divides no experts", "--expert-loads", "leave out one of the two")
+
+
+def _replicated(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
+    """Replicas with all layers each: candidates, the fleet of them, and why this one."""
     tell("generating candidates")
     try:
         asked, pool, question = pose(asked)
