@@ -84,12 +84,22 @@ def test_loads_of_another_model_are_refused(tmp_path):
     path = tmp_path / "loads.json"
     path.write_text(json.dumps([[1.0] * 128] * 94))
 
-    with pytest.raises(InputError, match=r"94 layers of 128 experts, but deepseek-v3 has 58 layers of 256"):
+    with pytest.raises(InputError, match=r"94 layers of 128 experts, but deepseek-v3 has 58 of 256"):
         plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path)
     with pytest.raises(InputError, match="divides no experts"):
         plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path, engine="chains")
     with pytest.raises(InputError, match=r"llama-3.1-8b has no experts"):
         plan(None, "llama-3.1-8b", gpus="1xh100", expert_loads=path)
+
+
+def test_loads_must_be_of_all_layers(tmp_path):
+    path = tmp_path / "loads.csv"
+    rows = [f"{layer},{expert},1" for layer in range(31) for expert in range(8)]
+    path.write_text("\n".join(["layer,expert,tokens", *rows]))
+
+    with pytest.raises(InputError, match="loads of 31 layers, and mixtral-8x7b has 32") as error:
+        plan(None, "mixtral-8x7b", gpus="8xh100", expert_loads=path)
+    assert "layer 31 is missing" in str(error.value)
 
 
 def test_designs_without_copies_are_compared_among_themselves(monkeypatch):

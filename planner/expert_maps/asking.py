@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from model_zoo import catalog
-from model_zoo.schema import ModelCard, MoeFfn
+from model_zoo.schema import ModelCard
 from planner.errors import InputError
 from planner.expert_maps import formats
 from planner.inputs.expert_loads import ExpertLoads, read_expert_loads
 from planner.inputs.expert_samples import Floats, Ints, read_tokens, read_transitions
 from planner.inputs.numbers import POSITIVE, Range, number
-from planner.problems.experts import Gpus, groups_of, moe_layers, read_gpus
+from planner.problems.experts import Gpus, groups_of, of_model, read_gpus
 from solvers.experts_robust import Over
 from solvers.experts_types import Aim, Objective, Place
 from solvers.linear import Limits
@@ -70,7 +70,7 @@ def ask(
     loads = read_expert_loads(path)
     card, warnings = (None, list[str]()) if model is None else catalog.find(model)
     if card is not None:
-        loads = _matched(loads, card, str(path))
+        loads = of_model(loads, card, str(path))
     experts = loads.tokens.shape[2]
     found = read_gpus(gpus, gpus_per_node, slots, experts)
     if robust and len(loads.tokens) < 2:
@@ -132,24 +132,3 @@ def _check_affinity(gpus: Gpus, slots: str | None, experts: int) -> None:
         raise InputError(f"{experts} experts do not divide among {gpus.count} GPUs", "--affinity")
     if not gpus.alike or len({gpus.node.tolist().count(n) for n in range(gpus.nodes)}) > 1:
         raise InputError("--affinity wants GPUs and nodes that are alike", "--gpus")
-
-
-def _matched(loads: ExpertLoads, card: ModelCard, path: str) -> ExpertLoads:
-    """Loads with the layer numbers of the model. Raises InputError where they are another model's."""
-    layers = moe_layers(card)
-    if not layers:
-        raise InputError(f"{card.name} has no experts", "--model")
-    count, experts = loads.tokens.shape[1:]
-    if loads.layers is None and count != len(layers):
-        message = f"loads of {count} layers, and {card.name} has {len(layers)} with experts"
-        raise InputError(message, path, "leave out layers without experts")
-    named = loads.layers or layers
-    if strange := sorted(set(named) - set(layers)):
-        raise InputError(f"layer {strange[0]} of {card.name} has no experts, and the loads have some", path)
-    for layer in named:
-        ffn = card.stack[layer].ffn
-        assert isinstance(ffn, MoeFfn)
-        if ffn.experts != experts:
-            message = f"layer {layer}: {card.name} has {ffn.experts} experts, and the loads {experts}"
-            raise InputError(message, path, "the loads are of another model")
-    return replace(loads, layers=named)

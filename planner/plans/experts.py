@@ -16,6 +16,7 @@ from planner.inputs.expert_loads import ExpertLoads, read_expert_loads
 from planner.plans import schema
 from planner.plans.found import Group
 from planner.problems.balance import fullest, place
+from planner.problems.experts import moe_layers, of_model
 from solvers.linear import Limits
 
 PLACING_S = 10.0
@@ -24,17 +25,12 @@ PLACING_S = 10.0
 
 def read_loads(path: str | Path, card: ModelCard) -> ExpertLoads:
     """Recorded loads of the model's experts. Raises InputError where they are another model's."""
-    loads = read_expert_loads(path)
-    sparse = [layer.ffn.experts for layer in card.stack if isinstance(layer.ffn, MoeFfn)]
-    if not sparse:
-        raise InputError(f"{card.name} has no experts", str(path), "leave out --expert-loads")
-    layers, experts = loads.tokens.shape[1:]
-    if layers != len(sparse) or set(sparse) != {experts}:
-        own = f"{len(sparse)} layers of {'/'.join(map(str, sorted(set(sparse))))} experts"
+    loads, layers = of_model(read_expert_loads(path), card, str(path)), moe_layers(card)
+    if missing := sorted(set(layers) - set(loads.layers or layers)):
         raise InputError(
-            f"loads of {layers} layers of {experts} experts, but {card.name} has {own}",
+            f"loads of {loads.tokens.shape[1]} layers, and {card.name} has {len(layers)} with experts",
             str(path),
-            "record them with this model, or name the model they come from",
+            f"a plan places the experts of all of them: layer {missing[0]} is missing",
         )
     return loads
 

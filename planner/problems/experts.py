@@ -7,7 +7,7 @@ weights, and its time is theirs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from cluster_configs.reading import from_gpus
 from model_zoo.derive import expert_gemms, precision_bytes
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.errors import Infeasible, InputError
+from planner.inputs.expert_loads import ExpertLoads
 from solvers.experts_types import Place
 
 Floats = NDArray[np.float64]
@@ -150,6 +151,28 @@ def groups_of(groups: int, experts: int, gpus: Gpus, whole: bool) -> Ints:
 def moe_layers(card: ModelCard) -> tuple[int, ...]:
     """Numbers of the layers that have experts."""
     return tuple(i for i, layer in enumerate(card.stack) if isinstance(layer.ffn, MoeFfn))
+
+
+def of_model(loads: ExpertLoads, card: ModelCard, path: str) -> ExpertLoads:
+    """Loads with the layer numbers of the model. Raises InputError where they are another model's."""
+    layers = moe_layers(card)
+    if not layers:
+        raise InputError(f"{card.name} has no experts", "--model", "its plans need no loads")
+    count, experts = loads.tokens.shape[1:]
+    if loads.layers is None and count != len(layers):
+        own = "/".join(str(n) for n in sorted({f.experts for f in card.ffns.values() if isinstance(f, MoeFfn)}))
+        message = f"loads of {count} layers of {experts} experts, but {card.name} has {len(layers)} of {own}"
+        raise InputError(message, path, "one row for each layer with experts")
+    named = loads.layers or layers
+    if strange := sorted(set(named) - set(layers)):
+        raise InputError(f"layer {strange[0]} of {card.name} has no experts, and the loads have some", path)
+    for layer in named:
+        ffn = card.stack[layer].ffn
+        assert isinstance(ffn, MoeFfn)
+        if ffn.experts != experts:
+            message = f"layer {layer}: {card.name} has {ffn.experts} experts, and the loads {experts}"
+            raise InputError(message, path, "the loads are of another model")
+    return replace(loads, layers=named)
 
 
 def expert_bytes(card: ModelCard, layer: int) -> float:

@@ -243,7 +243,7 @@ def test_a_model_numbers_layers_and_refuses_other_counts(tmp_path: Path) -> None
     found = expert_map(saved(tmp_path / "loads.npz", loads, None), gpus="8", model="deepseek-v3")
 
     assert found.map.layers == tuple(range(3, 61))
-    with pytest.raises(InputError, match="loads of 57 layers, and deepseek-v3 has 58"):
+    with pytest.raises(InputError, match="loads of 57 layers of 256 experts, but deepseek-v3 has 58"):
         expert_map(saved(tmp_path / "less.npz", loads[:, 1:], None), gpus="8", model="deepseek-v3")
     with pytest.raises(InputError, match="layer 2 of deepseek-v3 has no experts"):
         expert_map(saved(tmp_path / "off.npz", loads, range(2, 60)), gpus="8", model="deepseek-v3")
