@@ -86,7 +86,7 @@ def setup(
 def rates(s: Setup) -> tuple[Ints, Floats]:
     """The designs of `s` that decode within the promise, and requests/s of a replica of each at its largest
     batch, (n,)."""
-    fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+    fits = s.fitting
     most = largest(s, fits, ["decode"])[0]
     index, batch = fits[most > 0], most[most > 0].astype(np.float64)
     return index, batched(s, index, batch, "decode").rate * s.designs.attn_dp[index]

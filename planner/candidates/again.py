@@ -33,7 +33,7 @@ def anew(pool: Pool, classes: Sequence[NodeClass], ask: Ask, roles: Sequence[Rol
             designs = old.designs.take(_worth(pool, old, where, engine))
             model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
             s = setups[where, engine] = ask.setup(model, designs, [node])
-            fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+            fits = s.fitting
             for offer in offers(s, node, engine, fits, ask, roles):
                 made += offer.candidates(counts)
     kept = undominated(made, {node.id: node.gpus_per_node for node in classes}, counts)
@@ -50,4 +50,4 @@ def _worth(pool: Pool, s: Setup, where: str, engine: str) -> Ints:
     }
     sizes = zip(*(getattr(s.designs, name).tolist() for name in names), strict=True)
     alike = np.array([size in have for size in sizes], dtype=bool)
-    return np.flatnonzero(alike | (s.memory.kv_bytes <= 0)).astype(np.int64)
+    return np.flatnonzero(alike | ~s.holds["mixed"].all(axis=1)).astype(np.int64)

@@ -98,6 +98,8 @@ def admitted(
     kv_tokens = room / a_token if a_token > 0 else 1e15
     stay_s = float(share @ decodes)
     if loop == "closed":
-        return admission.closed_loop(lengths, held, kv_tokens, max(total * stay_s, 1.0))
+        count = total * stay_s
+        found = admission.closed_loop(lengths, held, kv_tokens, max(count, 1.0))
+        return replace(found, inside=min(found.inside, count))
     stay = Stay.of(stay_s, total, min(busy, 0.999) / total)
     return admission.open_loop(lengths, held, kv_tokens, total, stay)

@@ -88,7 +88,7 @@ def generate(
             if s is None:
                 continue
             considered += len(s.designs)
-            fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+            fits = s.fitting
             fitting += len(fits)
             setups[node.id, engine] = s
             for offer in offers(s, node, engine, fits, ask, ("mixed",) if ask.offload else ROLES):
@@ -105,7 +105,7 @@ def generate(
         for name, s in several.items():
             if s is None:
                 continue
-            fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+            fits = s.fitting
             considered, fitting = considered + len(s.designs), fitting + len(fits)
             setups[name, engine] = s
             for offer in offers(s, None, engine, fits, ask, ("mixed",)):
@@ -118,7 +118,7 @@ def generate(
         considered += best.ranked
         if best.layouts:
             s = setups[APART, engine] = afd.setup(able, best.layouts, links, engine, ask)
-            fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+            fits = s.fitting
             for offer in offers(s, None, engine, fits, ask, ("decode",)):
                 found += offer.candidates(counts)
     phases = {(c.role, c.engine) for c in found}
@@ -216,10 +216,10 @@ def _points(
         yield "decode", _decoding(s, fits, most["decode"], "decode", ask)
 
 
-def _decoding(s: Setup, fits: Ints, most: Ints, role: Role, ask: Ask) -> Points:
+def _decoding(s: Setup, fits: Ints, most: Floats, role: Role, ask: Ask) -> Points:
     """Points at the largest batch of each design, and below it where smaller ones may matter."""
     alive = most > 0
-    index, batch = fits[alive], most[alive].astype(float)
+    index, batch = fits[alive], most[alive]
     grid = _grid(s.mix, ask.objective)
     row, column = np.nonzero(grid[None, :] < batch[:, None])
     index = np.concatenate([index, index[row]])

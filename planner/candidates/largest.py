@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.candidates.points import Role, Setup, batched, decode_steps
+from planner.cost.queueing import work_s
 from planner.cost.shape import Floats, Ints, StepTimes
 
 MOST_SEQUENCES = 1024
@@ -21,13 +22,20 @@ MOST_SEQUENCES = 1024
 MOST_TRIES = 10
 """Batches tried a round: 10 find the one of 1,024 in three rounds."""
 
+MOSTLY = 0.5
+"""Share of a lone request's time from which on it counts as always there."""
+
+FEW = 8
+"""Batches below one that are tried where one sequence at all times is too much."""
+
 POINTS = 2000
 """Points a pass from which on a pass takes longer the more there are."""
 
 
-def largest(s: Setup, index: Ints, roles: Sequence[Role]) -> Ints:
+def largest(s: Setup, index: Ints, roles: Sequence[Role]) -> Floats:
     """The largest batch of a server of each design of `index` in each of `roles` (mixed or decode) at which
-    some bucket keeps the promise, shape (roles, designs); 0 where not even one sequence does."""
+    some bucket keeps the promise, shape (roles, designs); below one where only `alone` does, 0 where not even
+    that."""
     low = np.zeros((len(roles), len(index)), dtype=np.int64)
     high = np.full_like(low, MOST_SEQUENCES + 1)
     while (open_ := high - low > 1).any():
@@ -37,7 +45,25 @@ def largest(s: Setup, index: Ints, roles: Sequence[Role]) -> Ints:
         best = np.where(good, tries, low[open_][:, None]).max(axis=1)
         above = np.where(tries > best[:, None], tries, high[open_][:, None]).min(axis=1)
         low[open_], high[open_] = best, above
-    return low
+    batch = low.astype(np.float64)
+    role, design = np.nonzero(low == 0)
+    least = alone(s, index[design])
+    few = least < 1
+    role, design = role[few], design[few]
+    parts = np.geomspace(least[few], 1.0, FEW + 1, axis=1)[:, :-1]
+    good = _good(s, index[design], role, parts, roles)
+    batch[role, design] = np.where(good, parts, 0.0).max(axis=1, initial=0.0)
+    return batch
+
+
+def alone(s: Setup, index: Ints) -> Floats:
+    """Sequences (n,) that a server decodes on average where it has one request at a time: the share of its
+    time that a request decodes, or one where that is most of it."""
+    step, mix = decode_steps(s, index, np.ones(len(index))), s.mix
+    prompt = work_s(step, mix.new, mix.isl, mix.osl, "prefill") @ mix.share
+    decode_s = mix.steps * step.t0_s
+    share = decode_s / (decode_s + prompt)
+    return np.where(share < MOSTLY, share, 1.0)
 
 
 def between(low: Ints, high: Ints, count: int) -> Ints:
@@ -50,7 +76,9 @@ def between(low: Ints, high: Ints, count: int) -> Ints:
     return np.asarray(low[:, None] + np.maximum(step, 1))
 
 
-def _good(s: Setup, index: Ints, role: Ints, tries: Ints, roles: Sequence[Role]) -> NDArray[np.bool_]:
+def _good(
+    s: Setup, index: Ints, role: Ints, tries: Ints | Floats, roles: Sequence[Role]
+) -> NDArray[np.bool_]:
     """Whether any bucket keeps the promise at `tries` (m, count) on the designs `index` (m,), each in its
     `role` (m,) of `roles`."""
     each = np.repeat(index, tries.shape[1])

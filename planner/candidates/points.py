@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.candidates.cache import SPREADS, kv_in_use, lengths_of
+from planner.candidates.cache import ROUNDING, SPREADS, kv_in_use, lengths_of
 from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
@@ -141,6 +141,20 @@ class Setup:
         if self.reserves:
             return np.zeros_like(self.held_bytes)
         return self._cache_bytes(self.mix.new + self.mix.osl) - self.prompt_bytes
+
+    @cached_property
+    def holds(self) -> dict[Role, NDArray[np.bool_]]:
+        """Whether a design has room for one whole request of each bucket, its shared prefix included, (n, w);
+        for its prompt where it only prefills."""
+        mix, room = self.mix, self.memory.kv_bytes[:, None] * (1 + ROUNDING)
+        prompt = self._cache_bytes(mix.isl) <= room
+        whole = self._cache_bytes(mix.isl + (mix.held if self.reserves else mix.osl)) <= room
+        return {"prefill": prompt, "mixed": whole, "decode": whole}
+
+    @cached_property
+    def fitting(self) -> Ints:
+        """Designs with room for a prompt of some bucket."""
+        return np.flatnonzero(self.holds["prefill"].any(axis=1)).astype(np.int64)
 
     @cached_property
     def held_each(self) -> Floats:
@@ -267,6 +281,7 @@ def _points(
         meets &= ttft_s <= s.promise.ttft_s
     if role != "prefill":
         meets &= (tpot_s <= s.promise.tpot_s) | (s.mix.osl == 1)
+    meets &= s.holds[role][index]
     meets &= ((rate * (kv @ s.mix.share) <= 1 + 1e-9) & np.isfinite(rate))[:, None]
     load = rate * (work @ s.mix.share)
     return Points(index, sequences, step, rate, load, work, kv, e.tpot_s, e.ttft_s, meets)

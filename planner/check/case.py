@@ -40,6 +40,11 @@ class Load:
         return sum(rate * (bucket.osl - 1) for bucket, rate in self.buckets)
 
     @property
+    def decode_rps(self) -> float:
+        """Requests that have a token to decode after their first, 1/s."""
+        return sum(rate for bucket, rate in self.buckets if bucket.osl > 1)
+
+    @property
     def decode_context(self) -> float:
         """Mean cached tokens of a sequence met in a decode step (long answers are met more often)."""
         tokens = self.decode_tok_per_s

@@ -1,5 +1,5 @@
 """Bytes per GPU: the weights that must be there, all parts within the capacity, the cache as large as its
-tokens say.
+tokens say and large enough for any one request.
 
 Bands: stated weights may lie 2 % under our leanest count (ranks are padded up, never down, but engines fuse
 and drop small tensors) and 30 % over our most generous one (padding of heads and vocabulary, scales
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from model_zoo.schema import ModelCard
 from planner.check import kv, weights
 from planner.check.case import Case
 from planner.check.violation import EXACT, MODEL, Violation, at_most
@@ -31,6 +32,7 @@ def violations(case: Case) -> Iterator[Violation]:
                 yield from _weights(case, replica, part, f"{where}[{number}].weights_bytes")
         if case.card is not None:
             yield from _cache(case, replica, f"replicas[{index}]")
+            yield from _requests(case, case.card, replica, where)
 
 
 def _capacity(case: Case, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
@@ -73,6 +75,20 @@ def _cache(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
             text = f"{replica.kv_tokens:,.0f} tokens, but memory[{number}] has room for {room:,.0f}"
             yield Violation("kv_tokens_over", f"{where}.kv_tokens", text)
             return
+
+
+def _requests(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
+    """Room for one whole request of every bucket that comes here, with its shared prefix; for its prompt
+    where it is only prefilled."""
+    for bucket, _ in case.loads[replica.id].buckets if replica.role != "chain" else ():
+        tokens = bucket.isl + (0 if replica.role == "prefill" else bucket.osl - 1)
+        for number, part in enumerate(replica.memory):
+            needed = kv.sequence_bytes(card, replica, replica.stages[part.stage], tokens)
+            if not at_most(needed, part.kv_bytes, MODEL):
+                text = f"a request of {tokens:,} tokens takes {needed / GB:.4g} GB of cache, "
+                text += f"of {part.kv_bytes / GB:.4g} GB"
+                yield Violation("request_over", f"{where}[{number}].kv_bytes", text)
+                return
 
 
 def longest_mean_context(buckets: list[Bucket], shares: list[float]) -> float:

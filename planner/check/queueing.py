@@ -102,10 +102,8 @@ def _fleet(case: Case) -> Iterator[Violation]:
         times += [(case.chain_load.rps * chain.share, known * chain.ttft_s) for chain in chains]
         lone_s = sum(rps * seconds for rps, seconds in times) / case.rps
         yield from _not_below("ttft_ms", predicted.ttft_ms.value, 1e3 * lone_s, "a mean prompt alone takes")
-    decoding = [
-        (_decoding_rps(load), g.step.decode_s) for g, load in loads if g.role not in ("prefill", "chain")
-    ]
-    decoding += [(_decoding_rps(case.chain_load) * chain.share, known * chain.tpot_s) for chain in chains]
+    decoding = [(load.decode_rps, g.step.decode_s) for g, load in loads if g.role not in ("prefill", "chain")]
+    decoding += [(case.chain_load.decode_rps * chain.share, known * chain.tpot_s) for chain in chains]
     rate = sum(rate for rate, _ in decoding)
     if rate and percentile != "p50":
         step_ms = 1e3 * sum(rate * seconds for rate, seconds in decoding) / rate
@@ -113,11 +111,6 @@ def _fleet(case: Case) -> Iterator[Violation]:
     alike = len({bucket.osl for bucket in case.workload.buckets}) == 1 or len(decoding) == 1
     if percentile == "mean" and alike and not chains:
         yield from _all_in_flight(case)
-
-
-def _decoding_rps(load: Load) -> float:
-    """Requests/s that have a token to decode after their first."""
-    return sum(rate for bucket, rate in load.buckets if bucket.osl > 1)
 
 
 def _not_below(name: str, value_ms: float, floor_ms: float, what: str) -> Iterator[Violation]:

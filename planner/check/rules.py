@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from planner.check import (
     budgets,
+    cache,
     chain_nodes,
     chains,
     experts,
@@ -55,6 +56,7 @@ RULES = (
     Rule(
         "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations
     ),
+    Rule("cache", "who holds room in the cache, waits for it, is preempted", cache.violations),
     Rule("nodes", "nodes of chains have the time, places and cache for them", chain_nodes.violations),
     Rule("measured", "rates, GPUs and watts of measured groups are those of the table", measured.violations),
     Rule("roofline", "no step time is below bytes / peak bandwidth or FLOPs / peak", roofline.violations),

@@ -17,6 +17,7 @@ from planner import fits
 from planner.candidates.ask import ENGINES, Ask
 from planner.candidates.candidate import stages_in_words
 from planner.candidates.generate import Pool
+from planner.candidates.largest import alone
 from planner.candidates.points import Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
@@ -82,18 +83,19 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
 
 
 def standing(s: Setup) -> Ints:
-    """Designs whose weights fit, on the nodes there are (a setup also has those of one node more)."""
+    """Designs with room for a request of every bucket, on the nodes there are (a setup also has those of one
+    node more)."""
     here = s.designs.gpus <= s.model.most_gpus
-    return np.flatnonzero((s.memory.kv_bytes > 0) & here)
+    return np.flatnonzero(s.holds["mixed"].all(axis=1) & here)
 
 
 def quickest(s: Setup, index: Ints) -> tuple[Floats, Floats]:
-    """TTFT and TPOT (n,) with one sequence in the batch, the slowest bucket's; infinite where not even that
-    finds room."""
+    """TTFT and TPOT (n,) with one request at a time, the slowest bucket's; infinite where not even that finds
+    room."""
     if s.mix.steps == 0:
         points = prefilling(s, index, np.array([LIGHT]))
         return _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index]), np.zeros(len(index))
-    points = batched(s, index, np.ones(len(index)), "mixed")
+    points = batched(s, index, alone(s, index), "mixed")
     ttft = _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index])
     return ttft, points.tpot_s.max(axis=1) * s.caution[1, index]
 
@@ -150,7 +152,7 @@ def does_not_fit(
     if not pool.setups:
         return _unsupported(cluster, card, options)
     mix = next(s.mix for s in pool.setups.values())
-    tokens = min(int((mix.new + mix.osl).max()), card.max_context)
+    tokens = min(int((mix.isl + mix.osl).max()), card.max_context)
     ask = fits.Ask(card, tokens, options.precision, options.kv_precision, options.engine)
     found = fits.fit(ask, cluster)
     found = replace(
@@ -204,7 +206,7 @@ def _beside(classes: Sequence[NodeClass], asked: Ask) -> bool:
     from planner.candidates import offload  # here, not above: only for what is infeasible
 
     every = (offload.setup(node, e, asked) for node in classes for e in offload.engines(node, asked))
-    return any(s is not None and bool((s.memory.kv_bytes > 0).any()) for s in every)
+    return any(s is not None and bool(s.holds["mixed"].any()) for s in every)
 
 
 def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) -> Infeasible:

@@ -160,7 +160,9 @@ def of_model(loads: ExpertLoads, card: ModelCard, path: str) -> ExpertLoads:
         raise InputError(f"{card.name} has no experts", "--model", "its plans need no loads")
     count, experts = loads.tokens.shape[1:]
     if loads.layers is None and count != len(layers):
-        own = "/".join(str(n) for n in sorted({f.experts for f in card.ffns.values() if isinstance(f, MoeFfn)}))
+        own = "/".join(
+            str(n) for n in sorted({f.experts for f in card.ffns.values() if isinstance(f, MoeFfn)})
+        )
         message = f"loads of {count} layers of {experts} experts, but {card.name} has {len(layers)} of {own}"
         raise InputError(message, path, "one row for each layer with experts")
     named = loads.layers or layers

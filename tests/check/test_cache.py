@@ -1,0 +1,104 @@
+"""What a plan says of its cache, broken figure by figure."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import pytest
+
+from planner import plan
+from planner.check import check
+from planner.plans.schema import Plan
+
+ASKED: dict[str, dict[str, Any]] = {
+    "closed": {"gpus": "2xl40s", "model": "llama-3.1-8b", "engine": "vllm"},
+    "open": {"gpus": "2xl40s", "model": "llama-3.1-8b", "engine": "vllm", "rate": 4.0},
+    "reserving": {"gpus": "1xh100", "model": "llama-3.1-8b", "engine": "trtllm"},
+    "full": {
+        "gpus": "1xl4",
+        "model": "llama-3.1-8b",
+        "engine": "sglang",
+        "osl": 2000,
+        "tpot_ms": 500,
+        "ttft_ms": 60_000,
+    },
+    "alone": {"gpus": "1xl4", "model": "llama-3.1-8b", "isl": 30_000, "engine": "vllm"},
+}
+
+
+@cache
+def planned(name: str) -> dict[str, Any]:
+    return plan(None, **ASKED[name]).model_dump()
+
+
+def codes(document: dict[str, Any]) -> set[str]:
+    return {violation.code for violation in check(Plan.model_validate(document))}
+
+
+def changed(name: str, **figures: float) -> set[str]:
+    """Codes where figures of the first cache are other ones."""
+    document = copy.deepcopy(planned(name))
+    group = next(r for r in document["replicas"] if r["cache"])
+    group["cache"].update(figures)
+    return codes(document)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_plans_as_made_are_sound(name: str):
+    assert codes(planned(name)) == set()
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.2, 30.0])
+def test_other_rooms_are_found(name: str, factor: float):
+    stated = next(r["cache"] for r in planned(name)["replicas"] if r["cache"])
+
+    assert "cache_room_wrong" in changed(name, tokens_per_gpu=factor * stated["tokens_per_gpu"])
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("factor", [0.3, 4.0])
+def test_other_sequences_are_found(name: str, factor: float):
+    stated = next(r["cache"] for r in planned(name)["replicas"] if r["cache"])
+
+    assert changed(name, sequences=factor * stated["sequences"]) & {
+        "cache_sequences_wrong",
+        "cache_used_wrong",
+    }
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_room_used_in_words_only_is_found(name: str):
+    stated = next(r["cache"] for r in planned(name)["replicas"] if r["cache"])
+
+    assert "cache_used_wrong" in changed(name, used=0.7 * stated["used"])
+    assert "cache_blocks_wrong" in changed(name, block_waste=0.7 * stated["block_waste"] + 1e-4)
+
+
+@pytest.mark.parametrize("name", ["closed", "open", "full", "alone"])
+def test_chances_from_nowhere_are_found(name: str):
+    assert "cache_delayed_wrong" in changed(name, delayed=0.4)
+    assert "cache_preempted_wrong" in changed(name, preempted=0.4)
+
+
+def test_an_engine_that_reserves_preempts_nobody():
+    assert changed("reserving", preempted=0.001) == {"cache_preempted_wrong"}
+
+
+def test_who_must_wait_is_not_left_out():
+    """Twice as many sequences as there is room for."""
+    document = copy.deepcopy(planned("full"))
+    group = document["replicas"][0]
+    group["kv_tokens"] /= 2
+    group["cache"]["tokens_per_gpu"] /= 2
+
+    assert "cache_delayed_wrong" in codes(document)
+
+
+def test_a_request_larger_than_the_room_is_found():
+    document = copy.deepcopy(planned("alone"))
+    document["problem"]["workload"]["buckets"][0]["isl"] = 100_000
+
+    assert "request_over" in codes(document)
