@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cluster_configs.reading import as_document, from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.candidates.ask import Freedom
 from planner.cost.calibration import Calibration, shipped
-from planner.errors import InputError
+from planner.errors import InputError, nearest
 from planner.inputs.options import Objective, Options
 from planner.inputs.reading import parse_budget, read_workload
 from planner.inputs.workload import Workload
 from planner.plans import schema
+
+
+LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")
+"""Arguments that state a load."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +100,16 @@ def options_of(given: dict[str, Any]) -> Options:
     from pydantic import ValidationError
 
     values = {k: v for k, v in given.items() if v is not None}
+    for name in values.keys() - Options.model_fields.keys():
+        near = ", ".join(f"`{n}`" for n in nearest(name, [*Options.model_fields, *LOADS], 3))
+        raise InputError(f"`{name}` is no option of a plan", where=name, hint=f"nearest: {near}")
     if isinstance(values.get("budget"), str):
         values["budget"] = parse_budget(values["budget"])
     try:
         return Options(**values)
     except ValidationError as e:
         first = e.errors()[0]
-        name = "--" + str(first["loc"][0]).replace("_s", "").replace("_", "-")
+        name = "--" + str(first["loc"][0]).removesuffix("_s").replace("_", "-")
         raise InputError(f"{first['msg']}, not `{first['input']}`", where=name) from None
 
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from planner import plan
 from planner.check import check
 from planner.cli import app
+from planner.errors import InputError
 from planner.plans.schema import Plan
 
 ONE_NODE = "nodes: [{name: h, device: h100-sxm, gpus_per_node: 2, price_usd_per_hour: 4}]\n"
@@ -297,3 +299,9 @@ def replaced(line: str, change: str) -> str:
     for option in re.findall(r"--[a-z-]+", change):
         line = re.sub(rf"{option} \S+", "", line)
     return f"{line} {change}"
+
+
+def test_an_option_that_is_none_names_the_nearest():
+    with pytest.raises(InputError, match="`time_limit` is no option of a plan") as caught:
+        plan(None, "llama-3.1-8b", gpus="1xh100", time_limit=3)
+    assert "`time_limit_s`" in (caught.value.hint or "")
