@@ -18,7 +18,6 @@ from planner.inputs.reading import parse_budget, read_workload
 from planner.inputs.workload import Workload
 from planner.plans import schema
 
-
 LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")
 """Arguments that state a load."""
 
