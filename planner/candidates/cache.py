@@ -17,7 +17,7 @@ from planner.cost.queueing import Estimate, Loop, work_s
 from planner.cost.shape import Floats, Ints, StepTimes
 
 if TYPE_CHECKING:
-    from planner.candidates.points import Mix, Role, Setup
+    from planner.candidates.points import Role, Setup
 
 SPREADS = np.geomspace(1.0, 1e7, 48)
 """Standard deviations [tokens] for which the deviations to leave free are tabulated."""
@@ -29,9 +29,9 @@ MOST_FREE = 0.5
 """Of the room, at most this much is left free."""
 
 
-def lengths_of(mix: Mix, reserves: bool) -> Lengths:
-    """The mix as admission sees it."""
-    return Lengths(mix.new, mix.osl, mix.share, mix.held if reserves else None)
+def lengths_of(s: Setup) -> Lengths:
+    """The mix as admission sees it: prompts with the tokens that the last block leaves empty."""
+    return Lengths(s.mix.new + s.unfilled, s.mix.osl, s.mix.share, s.mix.held if s.reserves else None)
 
 
 def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role) -> Floats:
@@ -91,7 +91,7 @@ def admitted(
     if not 0 < float(rate @ decodes) < np.inf:
         return Admission(0.0, 0.0, 0.0)
     share = rate / total
-    lengths = replace(lengths_of(mix, s.reserves), share=share)
+    lengths = replace(lengths_of(s), share=share)
     held = Held.of(lengths, 0.0 * decodes, decodes)
     a_token = float(s.held_bytes[index][0] @ share) / float(s.held_each @ share)
     room = float(s.memory.kv_bytes[index][0]) * (1 - prompts) * (1 + ROUNDING)

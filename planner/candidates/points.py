@@ -26,6 +26,7 @@ from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, estimate, work_s
+from planner.cost.reserve import BLOCK_TOKENS
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.inputs.workload import Percentile, Slo, Workload
 
@@ -158,8 +159,13 @@ class Setup:
 
     @cached_property
     def held_each(self) -> Floats:
-        """Tokens of `held_bytes`, (w,)."""
-        return self.mix.new + (self.mix.held if self.reserves else self.mix.osl / 2)
+        """Tokens of `held_bytes`, (w,), with those that the last block leaves empty."""
+        return self.mix.new + self.unfilled + (self.mix.held if self.reserves else self.mix.osl / 2)
+
+    @property
+    def unfilled(self) -> float:
+        """Tokens that the last block of a sequence leaves empty on average."""
+        return (BLOCK_TOKENS[self.model.engine] - 1) / 2
 
     @cached_property
     def held_tokens(self) -> float:
@@ -170,7 +176,7 @@ class Setup:
     @cached_property
     def deviations(self) -> Floats:
         """How many standard deviations of what is held are left free, at each of SPREADS."""
-        return deviations(lengths_of(self.mix, self.reserves), SPREADS, self.promise.loop)
+        return deviations(lengths_of(self), SPREADS, self.promise.loop)
 
     def _cache_bytes(self, tokens: Floats) -> Floats:
         return self.model.cache_bytes(self.designs, tokens, self.memory.stage)

@@ -91,7 +91,8 @@ def _sequences(replica: Replica, cache: Cache, load: Load, where: str) -> Iterat
 def _used(
     case: Case, card: ModelCard, replica: Replica, cache: Cache, held: _Held, where: str
 ) -> Iterator[Violation]:
-    """Room held, between what decoding sequences hold and that with all prompts in work."""
+    """Room held, between what decoding sequences hold and that with all prompts in work and blocks that are
+    not full."""
     load, low, high = case.loads[replica.id], 0.0, 0.0
     prompt_s = 2 * replica.step.prefill_s + case.plan.predicted.ttft_ms.value / 1e3
     for part in replica.memory:
@@ -103,7 +104,7 @@ def _used(
         rate = load.rps / replica.count * (replica.role == "mixed")
         prompts = rate * prompt_s * kv.sequence_bytes(card, replica, stage, load.prompt) / room
         low = max(low, decoding)
-        high = max(high, decoding * held.most / held.mean + prompts)
+        high = max(high, (decoding * held.most / held.mean + prompts) / max(1 - cache.block_waste, 1e-9))
     if not (at_most(min(low, 1.0), cache.used, MODEL) and at_most(cache.used, high, MODEL)):
         text = (
             f"{cache.used:.4g} of the room, but {cache.sequences:.4g} sequences hold {low:.4g} to {high:.4g}"
@@ -129,7 +130,7 @@ def _chances(case: Case, replica: Replica, cache: Cache, held: _Held, where: str
     narrow, wide = (sqrt(max(count * v, 1e-9)) for v in (held.variance, held.variance + swing))
     chances = [
         1 - NormalDist().cdf((room - count * tokens) / spread)
-        for tokens in (held.mean, held.most)
+        for tokens in (held.mean, held.most / max(1 - cache.block_waste, 1e-9))
         for spread in (narrow, wide)
     ]
     low, high = min(chances), max(chances)

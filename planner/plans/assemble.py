@@ -171,15 +171,14 @@ def _cache(g: Group, kv_tokens: float) -> schema.Cache | None:
     s, op, d = g.setup, g.operation, g.candidate.design
     if g.candidate.role == "prefill" or s.mix.steps == 0:
         return None
-    met, block = admission(s, g.candidate, op), BLOCK_TOKENS[s.model.engine]
-    held, waste = float(s.held_tokens), (block - 1) / 2
+    met = admission(s, g.candidate, op)
     inside = min(met.inside / op.sequences, 1.0) if op.sequences else 1.0
     return schema.Cache(
         tokens_per_gpu=kv_tokens / g.candidate.gpus,
         used=min(op.kv_prompts + (op.kv_used - op.kv_prompts) * inside, 1.0),
         sequences=met.inside * d.attn_dp,
-        block_tokens=block,
-        block_waste=waste / (held + waste),
+        block_tokens=BLOCK_TOKENS[s.model.engine],
+        block_waste=s.unfilled / s.held_tokens,
         delayed=met.delayed,
         preempted=met.preempted,
         preempted_limit=PREEMPTED,
