@@ -79,6 +79,9 @@ class UnevenModel(SeveralClasses):
     ) -> None:
         super().__init__(card, classes, groups, engine, precisions, calibration)
         self.cluster_links = tuple(links)
+        held = [set(group) for group in groups]
+        every = sorted(set().union(*held), key=str)
+        self._shards = [(shard, np.array([shard in own for own in held])) for shard in every]
 
     def sigmas(self, designs: Designs) -> Floats:
         """Wider than its classes': no run shows such a group."""
@@ -164,8 +167,10 @@ class UnevenModel(SeveralClasses):
     ) -> Floats:
         """Of all GPUs of each group, (n,)."""
         staging, worst = which(designs), np.zeros(len(designs))
-        for shard in sorted({s for i in set(staging.tolist()) for s in self.stagings[i]}, key=str):
-            rows = np.flatnonzero([shard in self.stagings[i] for i in staging])
+        for shard, held in self._shards:
+            rows = np.flatnonzero(held[staging])
+            if len(rows) == 0:
+                continue
             own, (low, high, share) = load.take(rows), _between(shard)
             model = self.of_class[shard.node_class]
             seconds = (1 - share) * part(model, own, low) + share * part(model, own, high)
