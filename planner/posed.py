@@ -31,7 +31,7 @@ class NoRoom(Infeasible):
 def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     """Candidates that keep the SLO; a default SLO that nothing meets is relaxed to the tightest that can be
     met. Where GPUs alone don't hold the model and a request, with weights in host memory."""
-    pool, question = _generate(asked)
+    pool, question = pooled(asked)
     problem = question.state(pool.candidates)
     if not unserved(problem):
         return asked, pool, question
@@ -45,7 +45,7 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     relaxed = _relaxed(asked, near, carries)
     if relaxed is None:
         raise infeasible.too_slow(near, asked.workload.slo, carries)
-    pool, question = _generate(relaxed)
+    pool, question = pooled(relaxed)
     if unserved(question.state(pool.candidates)):
         raise infeasible.too_slow(near, asked.workload.slo, carries)
     return relaxed, pool, question
@@ -62,7 +62,7 @@ def _offloaded(asked: Asked, pool: Pool) -> tuple[Asked, Pool, Question]:
 def _carries(asked: Asked, slo: Slo) -> bool:
     """Whether the rate can be served under another SLO."""
     trial = replace(asked, workload=asked.workload.model_copy(update={"slo": slo}))
-    pool, question = _generate(trial)
+    pool, question = pooled(trial)
     if unserved(question.state(pool.candidates)):
         return False
     return find(question, pool, Limits(gap=0.05, seconds=5.0)).solution.objective is not None
@@ -87,9 +87,10 @@ def ask_of(asked: Asked) -> Ask:
     )
 
 
-def _generate(asked: Asked) -> tuple[Pool, Question]:
+def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:
+    """Candidates, and what is asked of them; `given` as in `generate`."""
     w, ask = asked.workload, ask_of(asked)
-    pool = generate(asked.cluster.classes, ask, links=asked.cluster.links)
+    pool = generate(asked.cluster.classes, ask, links=asked.cluster.links, given=given)
     mix = Mix.of(w)
     setups = list(pool.setups.values())
     sent = setups[0].model.transfer_bytes(mix.isl) if setups else mix.isl * 0.0

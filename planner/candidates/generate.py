@@ -75,14 +75,19 @@ class Pool:
 
 
 def generate(
-    classes: Sequence[NodeClass], ask: Ask, one_more: bool = True, links: Sequence[ClusterLink] = ()
+    classes: Sequence[NodeClass],
+    ask: Ask,
+    one_more: bool = True,
+    links: Sequence[ClusterLink] = (),
+    given: Pool | None = None,
 ) -> Pool:
-    """All candidates for all classes; `ids` are unique and say what they are."""
-    found: list[Candidate] = []
-    setups: dict[tuple[str, str], Setup] = {}
-    considered = fitting = 0
+    """All candidates for all classes; `ids` are unique and say what they are. `given`: a pool for the same
+    `ask` with less freedom, whose candidates on one class stay."""
+    found = [c for c in given.candidates if not c.design.stages] if given else []
+    setups = dict(given.setups) if given else {}
+    considered, fitting = (given.considered, given.fitting) if given else (0, 0)
     counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
-    for node in classes:
+    for node in classes if given is None else ():
         for engine in offloading(node, ask) if ask.offload else serving(node, ask):
             s = offloaded(node, engine, ask) if ask.offload else setup(node, engine, ask, one_more)
             if s is None:

@@ -116,9 +116,10 @@ class UnevenModel(SeveralClasses):
 
     def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
         """Of every GPU: shape (n, GPUs)."""
+        own = {shard: self._shard_memory(shard, tokens_per_step) for shard, _ in self._shards}
         rows = []
         for i in which(designs):
-            parts = [self._shard_memory(shard, tokens_per_step) for shard in self.stagings[i]]
+            parts = [own[shard] for shard in self.stagings[i]]
             rows.append([[getattr(p, f.name)[0, 0] for p in parts] for f in fields(Memory)[:5]])
         deepest = max((len(row[0]) for row in rows), default=1)
         filled = np.zeros((5, len(rows), deepest))
@@ -138,14 +139,17 @@ class UnevenModel(SeveralClasses):
         return Memory(weights, activation, reserve + buffers, capacity, kv - buffers, a.stage)
 
     def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
-        rows = []
-        for i, at in zip(which(designs), stage, strict=True):
-            shards = self.stagings[i]
-            low, high, part = _between(shards[min(int(at), len(shards) - 1)])
+        own = {}
+        for shard, _ in self._shards:
+            low, high, part = _between(shard)
             a, b = (
                 kv_bytes_per_seq(self.card, like(1, tp), self.precisions, tokens)[0] for tp in (low, high)
             )
-            rows.append((1 - part) * a + part * b)
+            own[shard] = (1 - part) * a + part * b
+        rows = []
+        for i, at in zip(which(designs), stage, strict=True):
+            shards = self.stagings[i]
+            rows.append(own[shards[min(int(at), len(shards) - 1)]])
         return np.array(rows).reshape(len(designs), len(tokens))
 
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:

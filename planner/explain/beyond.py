@@ -24,7 +24,7 @@ from planner.errors import Infeasible
 from planner.explain.alternatives import describe
 from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Alternative
-from planner.posed import pose
+from planner.posed import pooled, pose
 from planner.search import find
 from solvers.linear import Limits
 
@@ -99,10 +99,7 @@ def _unlike(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
     classes = asked.cluster.classes
     if not 2 <= len(classes) <= MOST_CLASSES or sum(c.gpus for c in classes) > MOST_GPUS:
         return []
-    try:
-        _, pool, question = pose(replace(asked, freedom=Freedom(shares=True, apart=True)))
-    except Infeasible:
-        return []
+    pool, question = pooled(replace(asked, freedom=Freedom(shares=True, apart=True)), best.pool)
     made = list[Alternative]()
     for what, why, own in WAYS:
         if any(own(c) for c in pool.candidates):
