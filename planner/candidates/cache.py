@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.cost import admission
 from planner.cost.admission import Admission, Held, Lengths, Stay
-from planner.cost.queueing import Estimate, Loop, work_s
+from planner.cost.queueing import Estimate, Loop, prefill_s, work_s
 from planner.cost.shape import Floats, Ints, StepTimes
 
 if TYPE_CHECKING:
@@ -52,8 +52,12 @@ def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Fl
 
 def prompt_byte_s(s: Setup, index: Ints, step: StepTimes, role: Role) -> Floats:
     """Bytes of a prompt in work times the seconds it is, (m, w): half of it is there on average, on a prefill
-    server all of it until it is sent."""
-    own = work_s(step, s.mix.new, s.mix.isl, s.mix.osl, "prefill") * s.prompt_bytes[index]
+    server all of it until it is sent. Its chunks pass the stages one after the other."""
+    mix, budget = s.mix, float(s.token_budget)
+    chunks = np.maximum(np.ceil(mix.new / budget), 1.0)
+    passing = prefill_s(step, mix.new, mix.isl) * (np.asarray(step.stages).reshape(-1, 1) - 1) / chunks
+    alone = work_s(step, mix.new, mix.isl, mix.osl, "prefill", budget) + passing
+    own = alone * s.prompt_bytes[index]
     return np.asarray({"mixed": own / 2, "prefill": own, "decode": 0.0 * own}[role])
 
 

@@ -60,7 +60,7 @@ def alone(s: Setup, index: Ints) -> Floats:
     """Sequences (n,) that a server decodes on average where it has one request at a time: the share of its
     time that a request decodes, or one where that is most of it."""
     step, mix = decode_steps(s, index, np.ones(len(index))), s.mix
-    prompt = work_s(step, mix.new, mix.isl, mix.osl, "prefill") @ mix.share
+    prompt = work_s(step, mix.new, mix.isl, mix.osl, "prefill", s.token_budget) @ mix.share
     decode_s = mix.steps * step.t0_s
     share = decode_s / (decode_s + prompt)
     return np.where(share < MOSTLY, share, 1.0)

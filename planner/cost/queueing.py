@@ -51,6 +51,7 @@ from planner.cost.queueing_load import (
     column,
     decode_s,
     prefill_s,
+    rounds,
     total,
 )
 from planner.cost.queueing_prefill import step_shares, ttft_s, utilisation
@@ -82,13 +83,20 @@ class Estimate:
     rate: Floats
 
 
-def work_s(step: StepTimes, new: Floats, isl: Floats, osl: Floats, role: Role = "mixed") -> Floats:
+def work_s(
+    step: StepTimes,
+    new: Floats,
+    isl: Floats,
+    osl: Floats,
+    role: Role = "mixed",
+    token_budget: Floats | float = np.inf,
+) -> Floats:
     """Seconds of server time a request takes beside the t0 that all sequences of a step share, (n, w).
 
-    A prefill server has no decodes to share t0 with: there a prompt is charged its own.
+    A prefill server has no decodes to share t0 with: there a prompt is charged its own, of all its steps.
     """
     if role == "prefill":
-        return column(step.t0_s) + prefill_s(step, new, isl)
+        return column(step.t0_s) * rounds(step, new, token_budget) + prefill_s(step, new, isl)
     if role == "decode":
         return decode_s(step, isl, osl)
     return prefill_s(step, new, isl) + decode_s(step, isl, osl)
@@ -113,7 +121,7 @@ def estimate(
     `new` prompt tokens are computed (the others are in the prefix cache), `isl` is the whole prompt; (n, w)
     or (w,). `rate` may be 0 or infinite, the limits too; step times are finite."""
     new, isl, osl, rate = (np.atleast_2d(np.asarray(x, dtype=float)) for x in (new, isl, osl, rate))
-    parts = Parts.of(step, new, isl, osl, role)
+    parts = Parts.of(step, new, isl, osl, role, token_budget)
     limits = Limits.of(token_budget, kv_tokens, max_sequences)
     rate = np.minimum(rate, MOST_RATE) + np.zeros_like(parts.prompt_s)
     if role == "prefill":
@@ -141,7 +149,7 @@ def closed_loop(
     """Times and rate with `concurrency` (n,) requests always in flight; `share` (n, w) or (w,) of the buckets
     adds to 1."""
     new, isl, osl, share = (np.atleast_2d(np.asarray(x, dtype=float)) for x in (new, isl, osl, share))
-    parts = Parts.of(step, new, isl, osl, role)
+    parts = Parts.of(step, new, isl, osl, role, token_budget)
     share = share + np.zeros_like(parts.prompt_s)
     wanted, limits = column(concurrency), Limits.of(token_budget, kv_tokens, max_sequences)
     if role == "prefill":

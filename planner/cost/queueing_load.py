@@ -141,6 +141,16 @@ class Load:
         )
 
 
+def rounds(step: StepTimes, new: Floats, budget: Floats | float) -> Floats:
+    """Steps (n, w) that a prompt alone takes, `budget` tokens (n,) for each stage of the pipeline.
+
+    >>> five = StepTimes(*(np.array([x]) for x in (0.01, 1e-4, 0.0, 0.0, 0.0, 1.0)))
+    >>> rounds(five, np.array([[100.0, 2048.0, 10_000.0]]), 2048.0)
+    array([[1., 1., 5.]])
+    """
+    return np.maximum(np.ceil(np.ceil(new / column(budget)) / column(step.stages)), 1.0)
+
+
 @dataclass(frozen=True)
 class Parts:
     """What one request of each bucket takes, (n, w), and t0, (n, 1). Zero where the server's role has no part
@@ -155,10 +165,15 @@ class Parts:
     stages: Floats
 
     @staticmethod
-    def of(step: StepTimes, new: Floats, isl: Floats, osl: Floats, role: str) -> Parts:
-        """Work of a request on a server that does both phases ("mixed") or one ("prefill", "decode")."""
+    def of(
+        step: StepTimes, new: Floats, isl: Floats, osl: Floats, role: str, budget: Floats | float = np.inf
+    ) -> Parts:
+        """Work of a request on a server that does both phases ("mixed") or one ("prefill", "decode"). A
+        prompt that is longer than the `budget` brings t0 of its further steps to a prefill server."""
         zero = np.zeros_like(column(step.t0_s) * new)
         prompt = zero if role == "decode" else prefill_s(step, new, isl)
+        if role == "prefill":
+            prompt = prompt + column(step.t0_s) * (rounds(step, new, budget) - 1)
         decode = zero if role == "prefill" else decode_s(step, isl, osl)
         return Parts(
             t0_s=np.maximum(column(step.t0_s), SHORTEST_STEP_S),

@@ -129,7 +129,7 @@ class _Ring:
         servers, places = column(decode.servers), column(decode.room)
         t0 = np.maximum(column(decode.step.t0_s), SHORTEST_STEP_S)
         steps, work = total(share * (osl - 1)), total(share * decode_s(decode.step, isl, osl))
-        parts = Parts.of(prefill.step, new, isl, osl, "prefill")
+        parts = Parts.of(prefill.step, new, isl, osl, "prefill", prefill.room)
         full = utilisation(parts, share + 0 * parts.prompt_s, column(prefill.room))
         return cls(
             prefill,

@@ -18,7 +18,7 @@ from planner.candidates.ask import ENGINES, Ask
 from planner.candidates.candidate import stages_in_words
 from planner.candidates.generate import Pool
 from planner.candidates.largest import alone
-from planner.candidates.points import Mix, Points, Setup, batched, prefilling
+from planner.candidates.points import LEVELS, Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
 from planner.device_rules import why_unsupported
@@ -28,8 +28,8 @@ from planner.explain.rounding import ceil_to
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
 
-LIGHT = 0.05
-"""Share of the time that a prefill server is busy when it answers nearly as soon as it can."""
+MODEST = float(LEVELS[8])
+"""How busy a server that only prefills is where a limit that nobody asked for is relaxed: half."""
 
 OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
 """Tried where no engine serves the checkpoint's own, best quality first."""
@@ -64,7 +64,7 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
     best: tuple[tuple[float, float], Tightest] | None = None
     for (node, engine), s in pool.setups.items():
         fit = standing(s)
-        ttft, tpot = quickest(s, fit)
+        ttft, tpot = quickest(s, fit, LEVELS[0] if "ttft_ms" in asked else MODEST)
         known = np.isfinite(ttft) & np.isfinite(tpot)
         fit, ttft, tpot = fit[known], ttft[known], tpot[known]
         if len(fit) == 0:
@@ -89,11 +89,11 @@ def standing(s: Setup) -> Ints:
     return np.flatnonzero(s.holds["mixed"].all(axis=1) & here)
 
 
-def quickest(s: Setup, index: Ints) -> tuple[Floats, Floats]:
+def quickest(s: Setup, index: Ints, level: float = float(LEVELS[0])) -> tuple[Floats, Floats]:
     """TTFT and TPOT (n,) with one request at a time, the slowest bucket's; infinite where not even that finds
-    room."""
+    room. `level`: how busy a server is that only prefills."""
     if s.mix.steps == 0:
-        points = prefilling(s, index, np.array([LIGHT]))
+        points = prefilling(s, index, np.array([level]))
         return _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index]), np.zeros(len(index))
     points = batched(s, index, alone(s, index), "mixed")
     ttft = _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index])

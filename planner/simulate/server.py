@@ -163,6 +163,8 @@ class Server:
             request, left, there = prompt
             chunk = left if self.role == "prefill" else min(left, budget)
             chunk_s = step.token_s * chunk + step.pair_s * chunk * (there + (chunk + 1) / 2)
+            if self.role == "prefill":  # a prompt longer than the budget takes several steps
+                chunk_s += step.t0_s * (self._rounds(chunk) - 1)
             seconds += chunk_s
             budget -= chunk
             prompt[1], prompt[2] = left - chunk, there + chunk
@@ -170,6 +172,11 @@ class Server:
                 done.append((request, (step.stages - 1) * chunk_s))
         self._pass(1, seconds)
         return self._close(done)
+
+    def _rounds(self, tokens: int) -> int:
+        """Steps of `tokens` prompt tokens: as many as the budget a stage makes."""
+        chunks = math.ceil(tokens / self.rules.token_budget)
+        return max(1, math.ceil(chunks / self.step.stages))
 
     def _pass(self, count: int, seconds: float) -> None:
         """`count` steps go by."""
