@@ -136,12 +136,16 @@ def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeas
             "no replica design serves every bucket within the SLO", hint="loosen the SLO, or add GPUs"
         )
     limits = {k: f"{k.removesuffix('_ms').upper()} {getattr(slo, k):g} ms" for k in missed}
-    what = " and ".join(f"{limits[k]} (best {best[k]:.4g} ms)" for k in missed)
+    what = " and ".join(f"{limits[k]} (best {_ms(best[k])} ms)" for k in missed)
     enough = loosened(near, slo, carries) or loosened(near, slo)
     hint = " ".join(f"--{k.replace('_', '-')} {getattr(enough, k):g}" for k in missed)
     return Infeasible(
         f"no replica design keeps {what}; the nearest is {near.design}, one request at a time", hint=hint
     )
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1e4 else f"{value:.4g}"
 
 
 def does_not_fit(
