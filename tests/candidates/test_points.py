@@ -96,7 +96,9 @@ def test_an_engine_that_reserves_holds_the_longest_output():
     long = one_setup(ask(workload=CHAT.model_copy(update={"max_osl": 2000})), "trtllm")
     usual = one_setup(ask(), "trtllm")
 
-    assert long.held_bytes / usual.held_bytes == pytest.approx((3000 + 31 / 2) / (1200 + 31 / 2))  # blocks of 32
+    assert long.held_bytes / usual.held_bytes == pytest.approx(
+        (3000 + 31 / 2) / (1200 + 31 / 2)
+    )  # blocks of 32
     assert long.prompt_bytes == pytest.approx(usual.prompt_bytes)
 
 
