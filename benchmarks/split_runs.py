@@ -20,6 +20,7 @@ from planner.cost.memory import default_tokens_per_step, device_bytes, kv_bytes_
 from planner.cost.model import CostModel
 from planner.cost.queueing_split import Pool, Split, closed_split, ranks_as_one
 from planner.cost.shape import Designs
+from planner.cost.transfer import CHUNKED, Overlap, hidden_s
 from planner.predictions import looked_up
 from planner.rows import parse
 
@@ -62,10 +63,10 @@ class Side:
         """Of one step of one rank."""
         return default_tokens_per_step(self.cost.engine, device_bytes(self.cost.node_class.device))
 
-    @property
-    def bytes_per_s(self) -> float:
-        """Over the NICs of one rank."""
-        return self.cost.node_class.nic_bytes_per_s * int(self.designs.tp[0])
+    def alone_s(self, isl: float) -> float:
+        """Seconds of a prompt's cache through the NIC of the rank that has most of it."""
+        held, _ = self.cost.handed_bytes(self.designs, np.array([isl]))
+        return float(held[0, 0]) / self.cost.node_class.nic_bytes_per_s
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,7 @@ def predict(run: Run, places: float = np.inf) -> Predicted:
     prefill, decode = _prefill_pool(run), run.decode
     ranks = decode.workers * int(decode.designs.attn_dp[0])
     held, context = min(_kv_places(run), places), run.isl + run.osl / 2
-    sent_s = float(decode.cost.transfer_bytes(np.array([run.isl]))[0])
-    sent_s /= min(run.prefill.bytes_per_s, decode.bytes_per_s)
+    sent_s = _sent_s(run)
     new, osl, whole = np.array([run.isl]), np.array([run.osl]), np.ones(1)
     sequences = np.array([min(run.concurrency / ranks, held)])
     for _ in range(ROUNDS):
@@ -178,6 +178,18 @@ def predict(run: Run, places: float = np.inf) -> Predicted:
         split = closed_split(prefill, pool, new, new, osl, whole, run.concurrency, handoff)
         sequences = np.maximum(split.sequences, 0.5)
     return _in_ms(split, run.concurrency)
+
+
+def _sent_s(run: Run) -> float:
+    """What of a prompt's transfer comes after it, by what the engine does."""
+    prefill, isl = run.prefill, np.array([run.isl])
+    taken = max(prefill.alone_s(run.isl), run.decode.alone_s(run.isl))
+    if prefill.cost.engine not in CHUNKED or run.isl <= prefill.tokens:
+        return taken
+    step = prefill.cost.step_times(prefill.designs, 0.0, 0.0, float(prefill.tokens))
+    behind = float(hidden_s(step, isl, isl, prefill.tokens)[0, 0])
+    last = float(prefill.cost.last_share(isl, isl, prefill.tokens)[0])
+    return Overlap(last, behind).seen_s(taken)
 
 
 def _in_ms(split: Split, concurrency: int) -> Predicted:

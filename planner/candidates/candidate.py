@@ -11,6 +11,7 @@ from typing import Literal
 from planner.cost.afd import Block, Layout
 from planner.cost.host import HostStage
 from planner.cost.shape import Precisions, Staging, StepTimes
+from planner.cost.transfer import Overlap
 
 Role = Literal["mixed", "prefill", "decode"]
 
@@ -109,9 +110,11 @@ class Candidate:
     precisions: Precisions | None = None
     # its part of a pair's TTFT, cautious and rounded up: that of its slowest bucket, or a decode step
     late_s: float = 0.0
-    handoff_s: Mapping[str, float] = field(
-        default_factory=dict
-    )  # a prompt's KV cache over the replica's own NICs
+    # a prompt's KV cache through the NIC of the rank that has most of it, how many copies of it the ranks
+    # keep, and what its sending hides behind
+    handoff_s: Mapping[str, float] = field(default_factory=dict)
+    copies: Mapping[str, float] = field(default_factory=dict)
+    overlap: Mapping[str, Overlap] = field(default_factory=dict)
     hop_bytes: Mapping[str, float] = field(default_factory=dict)  # of a request between unlike stages
     joined: bool = False  # spans nodes and needs one scale-up domain
     measured: bool = False

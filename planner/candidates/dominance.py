@@ -9,7 +9,8 @@ Proof. Take a plan with B. Put k replicas of A where each B stood. Let f be B's 
 of B: for every resource j of A, sum_w use_A[j,w] f_w / k <= sum_w use_B[b,w] f_w <= n_B, since that holds
 bucket by bucket; so A carries f within its own limits. Objective and budgets (GPUs, dollars, watts) do not
 rise, latency does not either: a pair's is TTFT(prefill) + transfer + a decode step, and where A is smaller
-than B its slower transfer is charged to A in full (transfer <= what B's partner takes + what A's NICs take).
+than B its slower transfer is charged to A in full (transfer <= what B's partner takes + what A's NICs take),
+and what A hides less of it behind its compute than B; A's ranks keep no more copies of a cache.
 k replicas of A have the NICs of one B. Hence some optimal plan has no B. QED
 
 The resource b must be the same for all buckets of B; where B's two resources cross, nothing is dropped by it.
@@ -46,7 +47,8 @@ class Needs:
 
     `use` (n, resources, w): infinite where a bucket isn't served; a row of zeros stands for a resource that a
     candidate doesn't have: it never excuses anyone. `slow` (n, w) what the latency objective counts; `late`,
-    `handoff` their part of a pair's TTFT, where that matters; all in seconds.
+    `handoff`, `hidden` (n, w) their part of a pair's TTFT, where that matters; all in seconds; `copies` of a
+    cache.
     """
 
     gpus: Ints
@@ -56,6 +58,8 @@ class Needs:
     watts: Floats
     late: Floats
     handoff: Floats
+    hidden: Floats
+    copies: Floats
 
     @property
     def peak(self) -> Floats:
@@ -123,7 +127,9 @@ def pointless(b: Needs, node_gpus: int) -> NDArray[np.bool_]:
         needs = peak[0] / times[:, None]
         carries = ((needs[:, None, :] <= b.use * (1 + FREE)) | unserved[:, None, :]).all(axis=2).any(axis=1)
         quick = ((b.slow[0] <= b.slow * (1 + FREE)) | unserved).all(axis=1)
-    in_time = b.late[0] + np.where(times > 1, b.handoff[0], 0.0) <= b.late * (1 + FREE)
+    less = np.maximum(b.hidden - b.hidden[0], 0.0).max(axis=1, initial=0.0)
+    in_time = b.late[0] + np.where(times > 1, b.handoff[0], 0.0) + less <= b.late * (1 + FREE)
+    in_time &= b.copies[0] <= b.copies
     frugal = b.watts[0] * times <= b.watts * (1 + FREE)
     return np.asarray(carries & quick & in_time & frugal & _fits(b, times, node_gpus))
 
@@ -155,7 +161,14 @@ def _needs(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs:
         watts=np.array([c.watts if counts.watts else 0.0 for c in pool]),
         late=np.array([c.late_s if punctual else 0.0 for c in pool]),
         handoff=np.array([max(c.handoff_s.values(), default=0.0) if punctual else 0.0 for c in pool]),
+        hidden=np.array([[_hidden(c, w) if punctual else 0.0 for w in buckets] for c in pool]),
+        copies=np.array([max(c.copies.values(), default=1.0) if punctual else 1.0 for c in pool]),
     )
+
+
+def _hidden(c: Candidate, bucket: str) -> float:
+    """Compute that the sending of a prompt's cache hides behind."""
+    return c.overlap[bucket].hidden_s if bucket in c.overlap else 0.0
 
 
 def _latency(c: Candidate, bucket: str) -> float:

@@ -18,9 +18,39 @@ from planner.candidates.dominance import Counts, Needs, spared, survivors
 from planner.candidates.points import Points, Role, Setup, rounded_up
 from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats, StagedDesigns, Staging, StepTimes
+from planner.cost.transfer import CHUNKED, Overlap, hidden_s
 
 RESOURCES = ("busy", "kv", "tokens")
 """Shares of a replica's time, of its KV room, and of the tokens that its steps can take."""
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A prompt's KV cache from prefill to decode, (m, w): seconds through the NIC of the rank that has most
+    of it, copies that the ranks keep, seconds of compute its sending hides behind; (w,): the share sent
+    last."""
+
+    s: Floats
+    copies: Floats
+    hidden_s: Floats
+    last: Floats
+
+    @staticmethod
+    def of(s: Setup, designs: Designs, points: Points, engine: str, role: Role, nic: float) -> Handed:
+        """Of points in one role; nothing of those that do both phases."""
+        none = np.zeros((len(designs), len(s.mix.isl)))
+        if role == "mixed":
+            return Handed(none, none + 1, none, np.ones(len(s.mix.isl)))
+        sent, copies = s.model.handed_bytes(designs, s.mix.isl)
+        if role == "decode" or engine not in CHUNKED:
+            return Handed(sent / nic, copies, none, np.ones(len(s.mix.isl)))
+        hidden = hidden_s(points.step, s.mix.new, s.mix.isl, s.token_budget)
+        return Handed(sent / nic, copies, hidden, s.model.last_share(s.mix.new, s.mix.isl, s.token_budget))
+
+    def overlaps(self, i: int, served: list[int]) -> dict[str, Overlap]:
+        """Of point `i` the buckets of which something is sent before the prompt is done."""
+        last = self.last
+        return {str(w): Overlap(float(last[w]), float(self.hidden_s[i, w])) for w in served if last[w] < 1}
 
 
 @dataclass(frozen=True)
@@ -28,8 +58,7 @@ class Offer:
     """m points of one setup in one role that serve some bucket.
 
     `use` (m, resources, w) infinite where a bucket is not served; `watts` of a replica and `late_s` (m,);
-    `handoff_s` (m, w) of a prompt's KV cache over the replica's own NICs; `focus` the only bucket they were
-    made for.
+    `handed` what becomes of a prompt's KV cache; `focus` the only bucket they were made for.
     """
 
     setup: Setup
@@ -42,7 +71,7 @@ class Offer:
     use: Floats
     watts: Floats
     late_s: Floats
-    handoff_s: Floats
+    handed: Handed
 
     @staticmethod
     def of(
@@ -56,12 +85,11 @@ class Offer:
         serves = points.meets & (s.mix.share > 0)
         able = np.flatnonzero(serves.any(axis=1) & (watts / gpus <= cap)).astype(np.int64)
         points, serves, gpus = points.take(able), serves[able], gpus[able]
-        sent = s.model.transfer_bytes(s.mix.isl)
         designs = s.designs.take(points.index)
         use = np.where(serves[:, None, :], _use(points, designs, role, s), np.inf)
         late = rounded_up(points, s.promise, s.caution, role)
-        handoff = sent / (s.model.cache_gpus(designs) * min(n.nic_bytes_per_s for n in homes))[:, None]
-        return Offer(s, node, engine, role, focus, points, designs, use, watts[able], late, handoff)
+        handed = Handed.of(s, designs, points, engine, role, min(n.nic_bytes_per_s for n in homes))
+        return Offer(s, node, engine, role, focus, points, designs, use, watts[able], late, handed)
 
     def __len__(self) -> int:
         return len(self.watts)
@@ -90,7 +118,7 @@ class Offer:
         none, tpot = np.zeros(len(self)), self._tpot_s()
         slow = self.points.ttft_s + tpot[:, None] if counts.latency else np.zeros_like(self.points.ttft_s)
         served = np.isfinite(self.use[:, 0])
-        handoff = np.where(served, self.handoff_s, 0.0).max(axis=1, initial=0.0)
+        handoff = np.where(served, self.handed.s, 0.0).max(axis=1, initial=0.0)
         pairs = self.role != "mixed"
         return Needs(
             gpus=self.designs.gpus,
@@ -100,6 +128,8 @@ class Offer:
             watts=self.watts if counts.watts else none,
             late=self.late_s if pairs else none,
             handoff=handoff if pairs else none,
+            hidden=self.handed.hidden_s,
+            copies=self.handed.copies.max(axis=1, initial=1.0),
         )
 
     def _tpot_s(self) -> Floats:
@@ -132,7 +162,9 @@ class Offer:
             ttft_s={str(w): float(self.points.ttft_s[i, w]) for w in served},
             precisions=self.setup.model.precisions,
             late_s=float(self.late_s[i]),
-            handoff_s={str(w): float(self.handoff_s[i, w]) for w in served},
+            handoff_s={str(w): float(self.handed.s[i, w]) for w in served},
+            copies={str(w): float(self.handed.copies[i, w]) for w in served} if self.role == "decode" else {},
+            overlap=self.handed.overlaps(i, served),
             hop_bytes=self._hop_bytes(i, served) if stages else {},
             joined=bool(self.joined[i]),
             label=str(design),

@@ -45,7 +45,7 @@ def violations(case: Case) -> Iterator[Violation]:
 def _pair(case: Case, route: Route, flows: Flows, where: str) -> Iterator[Violation]:
     """Adds the flow of one prefill-decode route; it must state at least what its prompts weigh."""
     prefill, decode = case.groups[str(route.prefill)], case.groups[str(route.decode)]
-    own, stated = own_bytes_per_s(case, route, prefill), (route.kv_gb_per_s or 0.0) * GIGA
+    own, stated = own_bytes_per_s(case, route, prefill, decode), (route.kv_gb_per_s or 0.0) * GIGA
     if not at_most(own, stated, MODEL):
         text = f"{stated / GIGA:.4g} GB/s stated, its requests bring {own / GIGA:.4g} GB/s"
         yield Violation("kv_flow_understated", where, text)
@@ -57,12 +57,21 @@ def _pair(case: Case, route: Route, flows: Flows, where: str) -> Iterator[Violat
             flows.received[decode.id] += share * flow
 
 
-def own_bytes_per_s(case: Case, route: Route, prefill: Replica) -> float:
-    """Bytes/s that the route's prompts bring, less what the prefix cache may hold at both ends."""
+def own_bytes_per_s(case: Case, route: Route, prefill: Replica, decode: Replica) -> float:
+    """Bytes/s that the route's prompts bring, less what the prefix cache may hold at both ends: every copy
+    that ranks of the decode replica keep (a latent on all, a head on several) is fetched."""
     if case.card is None:
         return 0.0
     new_tokens = case.workload.buckets[route.bucket].isl * (1 - case.workload.prefix_hit)
-    return case.route_rps(route) * kv.prompt_bytes(case.card, prefill.precision.kv, new_tokens)
+    one = kv.prompt_bytes(case.card, prefill.precision.kv, new_tokens)
+    ranks = [(stage, stage.tp * decode.cp) for stage in decode.stages if stage.tp]
+    kept = sum(n * kv.sequence_bytes(case.card, decode, stage, new_tokens) for stage, n in ranks)
+    return case.route_rps(route) * (max(one, kept) if _alike(case, decode) else one)
+
+
+def _alike(case: Case, replica: Replica) -> bool:
+    """Whether all stages divide their cache over their ranks in the same, known way."""
+    return not case.measured(replica) and len({(stage.tp, stage.device) for stage in replica.stages}) == 1
 
 
 def one_domain(node_class: NodeClass) -> bool:

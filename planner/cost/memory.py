@@ -160,9 +160,10 @@ def kv_bytes_per_seq(
 
 
 def kv_bytes_by_stage(
-    card: ModelCard, designs: Designs, precisions: Precisions, context: Floats, layers: Ranges
+    card: ModelCard, designs: Designs, precisions: Precisions, context: Floats, layers: Ranges | None = None
 ) -> Floats:
-    """Bytes of cache of one sequence of `context` tokens, (n, w), on a GPU of each stage: (n, w, stages)."""
+    """Bytes of cache of one sequence of `context` tokens, (n or 1, w), on a GPU of each stage: (n, w,
+    stages)."""
     return _held(card, designs, precisions, context, stages_of(card, designs, layers))
 
 

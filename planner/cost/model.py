@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
-from model_zoo.schema import ModelCard
+from model_zoo.derive import growing_elements_per_token, index_elements_per_token
+from model_zoo.schema import KV_BYTES, ModelCard
 from planner.cost.attention import Load
 from planner.cost.bands import WIDE, Phase, band_sigma
 from planner.cost.calibration import Calibration, Traits, shipped
@@ -26,7 +27,14 @@ from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.layers import ACTIVATION_BYTES, Layers
-from planner.cost.memory import Memory, device_bytes, kv_bytes_per_seq, room, room_by_stage
+from planner.cost.memory import (
+    Memory,
+    device_bytes,
+    kv_bytes_by_stage,
+    kv_bytes_per_seq,
+    room,
+    room_by_stage,
+)
 from planner.cost.power import activity_watts
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, StepTimes, like
 from planner.cost.stages import stage_counts
@@ -208,6 +216,24 @@ class CostModel:
         """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode
         replica."""
         return np.asarray(kv_bytes_per_seq(self.card, like(1, 1), self.precisions, isl)[0])
+
+    def handed_bytes(self, designs: Designs, isl: Floats) -> tuple[Floats, Floats]:
+        """Of the cache of prompts of `isl` tokens (w,): bytes that the rank with most of it sends or fetches,
+        and how many copies all ranks of its server keep, (n, w) each."""
+        whole = self.transfer_bytes(isl)
+        if self.stagings:
+            return whole / self.cache_gpus(designs)[:, None], np.ones((len(designs), len(isl)))
+        held = kv_bytes_by_stage(self.card, designs, self.precisions, isl[None, :])
+        kept = held.sum(axis=2) * (designs.tp * designs.cp)[:, None]
+        return held.max(axis=2), np.round(np.maximum(kept / np.maximum(whole, 1.0), 1.0), 3)
+
+    def last_share(self, new: Floats, isl: Floats, chunk: float) -> Floats:
+        """Share of a prompt's cache (w,) that its last chunk of at most `chunk` tokens adds, windows and
+        recurrent states with it; 1 where one chunk is enough."""
+        mixers = [layer.mixer for layer in self.card.stack]
+        growing = sum(growing_elements_per_token(m) + index_elements_per_token(m) for m in mixers)
+        before = KV_BYTES[self.precisions.kv] * growing * (isl - chunk)
+        return np.where(new > chunk, 1 - before / np.maximum(self.transfer_bytes(isl), 1.0), 1.0)
 
     @property
     def sigma_tpot(self) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.candidates.candidate import Candidate
+from planner.explain.carried import too_thin
 from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Alternative
 from planner.search import Question, one_layout, restricted
@@ -119,7 +120,13 @@ def alternatives(
     rivals = _Rivals(question, best, chosen, each)
     if any(c.design.offloads for c in best.pool.candidates):  # they do both phases, on one class
         return rivals.one_layout() + rivals.without_leads(until)
-    shown = rivals.other_phases() + rivals.other_stages() + rivals.no_copies() + rivals.one_layout()
+    shown = (
+        rivals.other_phases()
+        + too_thin(best, chosen)
+        + rivals.other_stages()
+        + rivals.no_copies()
+        + rivals.one_layout()
+    )
     return shown + rivals.without_leads(until)
 
 

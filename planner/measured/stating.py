@@ -23,8 +23,8 @@ from planner.cost.shape import Precisions, like
 from planner.errors import InputError, squash
 from planner.inputs.profile import ProfileRow
 from planner.plans.schema import PlanWarning
-from planner.problems.fleet import link_name, route
 from planner.problems.profile import from_profile
+from planner.problems.ways import link_name, route
 from solvers.fleet import FleetProblem, Pair, Transfer
 
 

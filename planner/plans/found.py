@@ -3,7 +3,7 @@ the groups that answer later than promised."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -16,7 +16,7 @@ from planner.candidates.points import Setup
 from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
 from planner.plans.operation import Operation, index_of, operate
-from planner.problems.fleet import transfer_s
+from planner.problems.ways import Way, link_name, route, transfer_s
 from solvers.fleet import FleetProblem, FleetSolution
 
 UNITS: dict[Objective, str] = {
@@ -124,29 +124,87 @@ def paths(found: Found, made: Sequence[Group]) -> list[Path]:
                 )
         else:
             of_column.setdefault(w_of, []).append(g)
+    pairs: list[Pair] = []
     for (prefill, decode, w), rate in found.solution.pair_flows.items():
-        result += _pair_paths(found, of_column.get(prefill, []), of_column.get(decode, []), w, rate)
+        pairs += _pairs(of_column.get(prefill, []), of_column.get(decode, []), w, rate)
+    used = busy(found, pairs)
+    result += [_pair_path(found.cluster, pair, used) for pair in pairs]
     return sorted(result, key=lambda p: (p.bucket, -p.rate))
 
 
-def _pair_paths(
-    found: Found, senders: list[Group], receivers: list[Group], w: str, rate: float
-) -> list[Path]:
+def _pairs(senders: list[Group], receivers: list[Group], w: str, rate: float) -> Iterator[Pair]:
     def share(members: list[Group], g: Group) -> float:
         return g.served.get(w, 0.0) / max(sum(m.served.get(w, 0.0) for m in members), 1e-30)
 
-    made = []
-    nodes = {n.id: n for n in found.cluster.classes}
-    i = int(w)
     for p, d in product(senders, receivers):
         part = rate * share(senders, p) * share(receivers, d)
-        if part <= 1e-9 * rate:
-            continue
-        move_s = transfer_s(p.candidate, d.candidate, nodes, found.cluster, w)
-        step_s = float(d.operation.tpot_s[i])
-        moved = p.candidate.handoff_s[w] * p.candidate.gpus * nodes[p.candidate.node_class].nic_bytes_per_s
-        made.append(Path(i, part, p, d, float(p.operation.ttft_s[i]) + move_s + step_s, step_s, part * moved))
-    return made
+        if part > 1e-9 * rate:
+            yield Pair(p, d, w, part)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Requests/s of bucket `w` from a prefill to a decode group."""
+
+    first: Group
+    second: Group
+    w: str
+    rate: float
+
+    @property
+    def kv_bytes(self) -> float:
+        """Of a prompt's cache."""
+        setup = self.first.setup
+        return float(setup.model.transfer_bytes(setup.mix.isl)[int(self.w)])
+
+    @property
+    def bytes_per_s(self) -> float:
+        """That cross: every copy that the receiver keeps."""
+        return self.rate * self.kv_bytes * self.second.candidate.copies.get(self.w, 1.0)
+
+
+def busy(found: Found, pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
+    """Share of the time that NICs ("out of" or "into" a group) and links ("over") are busy."""
+    nodes = {n.id: n for n in found.cluster.classes}
+    used: dict[tuple[str, str], float] = {}
+
+    def add(way: str, name: str, share: float) -> None:
+        used[way, name] = used.get((way, name), 0.0) + share
+
+    for pair in pairs:
+        ends = pair.first, pair.second
+        way = way_of(found.cluster, pair)
+        for word, g in zip(("out of", "into"), ends, strict=True):
+            home, gpus = g.candidate.home
+            if way.on_nic:
+                add(word, g.id, pair.bytes_per_s / (g.count * gpus * nodes[home].nic_bytes_per_s))
+        if way.link:
+            a, b = (nodes[g.candidate.home[0]] for g in ends)
+            add("over", link_name(way.link, a, b), pair.bytes_per_s / way.link.bytes_per_s)
+    for (c, w), flow in found.solution.flows.items():
+        for link, each in found.problem.columns[c].sent.items():
+            add("over", link, flow * each[w] / found.problem.links[link])
+    return used
+
+
+def way_of(cluster: ResolvedCluster, pair: Pair) -> Way:
+    """Between the two groups of a pair, which must be joined."""
+    nodes = {n.id: n for n in cluster.classes}
+    way = route(nodes[pair.first.candidate.home[0]], nodes[pair.second.candidate.home[0]], cluster)
+    assert way is not None
+    return way
+
+
+def _pair_path(cluster: ResolvedCluster, pair: Pair, used: Mapping[tuple[str, str], float]) -> Path:
+    p, d, i, way = pair.first, pair.second, int(pair.w), way_of(cluster, pair)
+    nodes = {n.id: n for n in cluster.classes}
+    ends = nodes[p.candidate.home[0]], nodes[d.candidate.home[0]]
+    link = used.get(("over", link_name(way.link, *ends)), 0.0) if way.link else 0.0
+    shares = used.get(("out of", p.id), 0.0), used.get(("into", d.id), 0.0), link
+    move_s = transfer_s(p.candidate, d.candidate, way, pair.w, pair.kv_bytes, shares)
+    step_s = float(d.operation.tpot_s[i])
+    ttft_s = float(p.operation.ttft_s[i]) + move_s + step_s
+    return Path(i, pair.rate, p, d, ttft_s, step_s, pair.bytes_per_s)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,14 @@
 transfers, budgets.
 
 A pair (prefill group, decode group, bucket) exists only where engine and KV precision agree, a path joins the
-two classes, and the
-*pair* keeps the TTFT promise:  TTFT(prefill) + transfer + one decode step. Groups gather candidates of one
-class and
-engine whose own TTFT and transfer are rounded up to the same bands, so pairs stay few; a decode group steps
-as slowly as its slowest member.
+two classes, and the *pair* keeps the TTFT promise:  TTFT(prefill) + transfer + one decode step. Groups gather
+candidates of one class and engine whose own TTFT and transfer are rounded up to the same bands, so pairs stay
+few; a decode group steps as slowly as its slowest member.
 
-Transfer: the prompt's whole KV cache over the slowest of the sender's NICs, the receiver's NICs and the zone
-link, after the
-prompt is done (engines that overlap it layer by layer do better: Splitwise, ISCA 2024, §4.3). Inside one
-scale-up domain it goes over that.
+Transfer: what of it comes after the prompt (`planner/cost/transfer.py`), over the slowest of the sender's
+NICs, the receiver's and the link, or over the scale-up domain. Where others use them it takes longer, 1/(1-u)
+times at a share u of the time: a pair claims its bytes / u of NICs and links, u the largest of SHARES at
+which it is still in time. With one bucket that keeps all in time; what of a mix is late is found by `broken`.
 """
 
 from __future__ import annotations
@@ -21,18 +19,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations, product
 
-from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
+from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
+from planner.cost.transfer import WHOLE, Overlap
 from planner.inputs.options import Budget, Objective
+from planner.problems.ways import Way, find_link, link_name, route
 from solvers.fleet import Column, FleetProblem, Stock, Transfer
 
 HANDOFFS = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
 """Shares of the TTFT promise that a transfer over a replica's own NICs is rounded up to, so that replica
 sizes share groups."""
 
-LATENCY_S = 50e-6
-"""Start of a transfer inside a zone: connection and first byte."""
+SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
+"""Shares of the time that a pair may let NICs and links be busy: the next below the one it bears."""
+
+SPARE = 0.5
+"""Where a NIC is never busier than this, transfers at most take twice as long: no row for it."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,15 @@ class Traffic:
 @dataclass(frozen=True)
 class _Group:
     """Prefill or decode candidates that pair alike: `late_s` what they add to TTFT, `handoff_s` a prompt's
-    cache over their own NICs."""
+    cache over their own NICs, of which they keep `copies`."""
 
     name: str
     node: NodeClass
     engine: str
     late_s: float
     handoff_s: Mapping[str, float]
+    copies: Mapping[str, float]
+    overlap: Mapping[str, Overlap]
 
 
 def state(
@@ -113,7 +118,8 @@ def _column(
             w,
             ttft,
         ) in c.ttft_s.items():  # a pair's transfer is charged to its prefill side, over that side's NICs
-            first = ttft + c.handoff_s[w] * (c.role == "prefill") if c.role != "decode" else c.tpot_s
+            seen = c.overlap.get(w, WHOLE).seen_s(c.handoff_s[w]) if c.role == "prefill" else 0.0
+            first = ttft + seen if c.role != "decode" else c.tpot_s
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
     blocks = c.blocks if len(c.blocks) > 1 else ()
     sent = _sent(c, cluster) if blocks else {}
@@ -132,23 +138,29 @@ def _sent(c: Candidate, cluster: ResolvedCluster) -> dict[str, dict[str, float]]
     return sent
 
 
+_ByBucket = tuple[tuple[str, float], ...]
+_Alike = tuple[str, str, str, _ByBucket, float, _ByBucket, tuple[tuple[str, Overlap], ...]]
+"""Role, class, engine, handoff, lateness, copies, overlap."""
+
+
 def _groups(
     candidates: Sequence[Candidate], nodes: Mapping[str, NodeClass], traffic: Traffic
 ) -> tuple[dict[str, list[_Group]], dict[str, str]]:
     """Prefill and decode groups by role, and the group of each candidate."""
-    Alike = tuple[str, str, str, tuple[tuple[str, float], ...], float]
-    members: dict[Alike, list[Candidate]] = defaultdict(list)
+    members: dict[_Alike, list[Candidate]] = defaultdict(list)
     for c in candidates:
         if c.role != "mixed":
             handoff = tuple((w, _rounded_up(s, traffic)) for w, s in sorted(c.handoff_s.items()))
-            members[c.role, c.home[0], c.engine, handoff, c.late_s].append(c)
+            overlap = tuple((w, _rounded_down(o, traffic)) for w, o in sorted(c.overlap.items()))
+            copies = tuple(sorted(c.copies.items()))
+            members[c.role, c.home[0], c.engine, handoff, c.late_s, copies, overlap].append(c)
     groups: dict[str, list[_Group]] = {"prefill": [], "decode": []}
     member_of: dict[str, str] = {}
-    for i, ((role, node_class, engine, handoff, late), pool) in enumerate(members.items()):
+    for i, (alike, pool) in enumerate(members.items()):
+        role, node_class, engine, handoff, late, copies, overlap = alike
         name = f"{role} {i} {node_class} {engine}"
-
-        group = _Group(name, nodes[node_class], engine, late, dict(handoff))
-        groups[role].append(group)
+        made = _Group(name, nodes[node_class], engine, late, dict(handoff), dict(copies), dict(overlap))
+        groups[role].append(made)
         member_of |= {c.id: name for c in pool}
     return groups, member_of
 
@@ -159,20 +171,27 @@ def _rounded_up(seconds: float, traffic: Traffic) -> float:
     return next((h * promise for h in HANDOFFS if seconds <= h * promise), seconds)
 
 
+def _rounded_down(overlap: Overlap, traffic: Traffic) -> Overlap:
+    """The compute that a transfer hides behind, to a band below."""
+    promise = traffic.ttft_s if traffic.ttft_s < float("inf") else 1.0
+    bands = (h * promise for h in (*HANDOFFS[::-1], 0.0) if h * promise <= overlap.hidden_s)
+    return Overlap(overlap.last, next(bands))
+
+
 def _fast(
     candidates: Sequence[Candidate],
     member_of: Mapping[str, str],
     nodes: Mapping[str, NodeClass],
     traffic: Traffic,
 ) -> set[str]:
-    """Groups whose NICs can never be the limit: no member can fill its own even with its most cache-heavy
-    bucket."""
+    """Groups whose NICs can never be the limit: no member can fill SPARE of its own even with its most
+    cache-heavy bucket."""
     slow = set()
     for c in candidates:
         if c.role != "mixed":
-            room = nodes[c.home[0]].nic_bytes_per_s * c.home[1]
-            first = next(iter(c.use.values()))
-            if any(traffic.kv_bytes[w] / u > room for w, u in first.items() if u > 0):
+            room = SPARE * nodes[c.home[0]].nic_bytes_per_s * c.home[1]
+            sent = {w: b * c.copies.get(w, 1.0) for w, b in traffic.kv_bytes.items()}
+            if any(sent[w] / u > room for w, u in next(iter(c.use.values())).items() if u > 0):
                 slow.add(member_of[c.id])
     return set(member_of.values()) - slow
 
@@ -186,7 +205,7 @@ def _merged(
     for side in (0, 1):
         partners: dict[str, set[object]] = defaultdict(set)
         for key, move in pairs.items():
-            limits = (move.links, key[side] if move.on_nic else None)
+            limits = (move.bytes, move.links, key[side] if move.on_nic else None)
             partners[key[side]].add((key[1 - side], key[2], limits))
         first: dict[frozenset[object], str] = {}
         names = {group: first.setdefault(frozenset(seen), group) for group, seen in partners.items()}
@@ -211,60 +230,23 @@ def _pairs(
         if p.engine != d.engine or way is None:
             continue
         for w in sorted(set(p.handoff_s) & set(d.handoff_s)):
-            own = max(p.handoff_s[w], d.handoff_s[w]) if way.on_nic else 0.0
-            seconds = way.seconds(own, traffic.kv_bytes[w])
-            if p.late_s + d.late_s + seconds > traffic.ttft_s:
+            sent = traffic.kv_bytes[w] * d.copies.get(w, 1.0)
+            share = _bearable(p, d, way, w, sent, traffic.ttft_s)
+            if share <= 0:
                 continue
             names = (link_name(way.link, p.node, d.node),) if way.link else ()
             limited = way.on_nic and not {p.name, d.name} <= fast
-            pairs[p.name, d.name, w] = Transfer(traffic.kv_bytes[w], links=names, on_nic=limited)
+            claimed = sent / share if limited or names else sent
+            pairs[p.name, d.name, w] = Transfer(claimed, links=names, on_nic=limited)
             nic |= {g.name: g.node.nic_bytes_per_s for g in (p, d)}
             links |= dict.fromkeys(names, way.link.bytes_per_s if way.link else 0.0)
     return pairs, nic, links
 
 
-@dataclass(frozen=True)
-class Way:
-    """How a prompt's cache gets from one class to another: over NICs and perhaps a zone link, or inside one
-    scale-up domain."""
-
-    link: ClusterLink | None
-    on_nic: bool
-    bytes_per_s: float  # of what is shared: the link, or one GPU's share of the domain
-    latency_s: float
-
-    def seconds(self, own_s: float, kv_bytes: float) -> float:
-        """`own_s`: over the slower of the two replicas' NICs."""
-        return self.latency_s + max(own_s, kv_bytes / self.bytes_per_s)
-
-
-def route(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> Way | None:
-    """None where nothing joins the two classes: zones without a link."""
-    if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
-        return Way(None, False, a.intra_bytes_per_s, LATENCY_S)
-    link = find_link(a, b, cluster)
-    if link is not None:
-        return Way(link, True, link.bytes_per_s, link.latency_s)
-    return Way(None, True, float("inf"), LATENCY_S) if a.zone == b.zone else None
-
-
-def transfer_s(
-    a: Candidate, b: Candidate, nodes: Mapping[str, NodeClass], cluster: ResolvedCluster, w: str
-) -> float:
-    """Seconds that a prompt of bucket `w` takes from a replica of `a` to one of `b`, which must be joined."""
-    node = nodes[a.node_class]
-    way = route(node, nodes[b.home[0]], cluster)
-    assert way is not None
-    sent = a.handoff_s[w] * a.gpus * node.nic_bytes_per_s
-    return way.seconds(max(a.handoff_s[w], b.handoff_s[w]) if way.on_nic else 0.0, sent)
-
-
-def find_link(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> ClusterLink | None:
-    """The declared link between two classes."""
-    return next((link for link in cluster.links if link.joins(a, b)), None)
-
-
-def link_name(link: ClusterLink, a: NodeClass, b: NodeClass) -> str:
-    """One direction of a link, from `a` to `b`: each carries its bytes/s."""
-    one, two = link.between if (a.zone, a.id) <= (b.zone, b.id) else link.between[::-1]
-    return f"{one} -> {two}"
+def _bearable(p: _Group, d: _Group, way: Way, w: str, sent: float, ttft_s: float) -> float:
+    """The largest of SHARES of the time that NICs and links may be busy with the pair in time; 0: late even
+    alone."""
+    spare = ttft_s - p.late_s - d.late_s - way.latency_s
+    alone = max(way.alone_s((p.handoff_s[w], d.handoff_s[w]), sent))
+    most = p.overlap.get(w, WHOLE).bearable_s(spare)
+    return next((u for u in SHARES if most > alone and u <= 1 - alone / most), 0.0)

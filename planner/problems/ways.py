@@ -1,0 +1,59 @@
+"""Ways of KV caches between node classes: over NICs and perhaps a declared link, or inside one scale-up
+domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
+from planner.candidates.candidate import Candidate
+from planner.cost.transfer import WHOLE, shared_s
+
+LATENCY_S = 50e-6
+"""Start of a transfer inside a zone: connection and first byte."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a prompt's cache gets from one class to another; `factor` times as long as over the NICs, where it
+    stays inside a scale-up domain."""
+
+    link: ClusterLink | None
+    on_nic: bool
+    factor: float
+    latency_s: float
+
+    def alone_s(self, over_nics_s: tuple[float, float], kv_bytes: float) -> tuple[float, float, float]:
+        """Seconds at the sender, at the receiver and over the link of a transfer that nothing else meets."""
+        over_link = kv_bytes / self.link.bytes_per_s if self.link else 0.0
+        return self.factor * over_nics_s[0], self.factor * over_nics_s[1], over_link
+
+
+def route(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> Way | None:
+    """None where nothing joins the two classes: zones without a link."""
+    if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
+        return Way(None, False, a.nic_bytes_per_s / a.intra_bytes_per_s, LATENCY_S)
+    link = find_link(a, b, cluster)
+    if link is not None:
+        return Way(link, True, 1.0, link.latency_s)
+    return Way(None, True, 1.0, LATENCY_S) if a.zone == b.zone else None
+
+
+def transfer_s(
+    a: Candidate, b: Candidate, way: Way, w: str, kv_bytes: float, used: tuple[float, float, float]
+) -> float:
+    """Seconds after a prompt of bucket `w`, whose cache is `kv_bytes`, until it is at `b`; `used`: shares of
+    the time that the sender's NICs, the receiver's and the link are busy."""
+    alone = way.alone_s((a.handoff_s[w], b.handoff_s[w]), kv_bytes * b.copies.get(w, 1.0))
+    return way.latency_s + a.overlap.get(w, WHOLE).seen_s(shared_s(zip(alone, used, strict=True)))
+
+
+def find_link(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> ClusterLink | None:
+    """The declared link between two classes."""
+    return next((link for link in cluster.links if link.joins(a, b)), None)
+
+
+def link_name(link: ClusterLink, a: NodeClass, b: NodeClass) -> str:
+    """One direction of a link, from `a` to `b`: each carries its bytes/s."""
+    one, two = link.between if (a.zone, a.id) <= (b.zone, b.id) else link.between[::-1]
+    return f"{one} -> {two}"
