@@ -22,6 +22,7 @@ from planner.explain.beyond import beyond
 from planner.explain.blocks import in_blocks
 from planner.explain.cache_worth import lower_cache, memory_tries
 from planner.explain.contexts import other_contexts
+from planner.explain.long_prompts import long_prompts
 from planner.explain.prices import prices
 from planner.inputs.workload import Workload
 from planner.plans import schema
@@ -178,6 +179,7 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
                 *beyond(asked, found, extra),
                 *in_blocks(asked, found, extra),
             ]
+            extras["long_prompts"] = long_prompts(asked, found, made)
             extras["prices"] = prices(found, extra, memory_tries(asked, question, found))
         except KeyboardInterrupt:
             found = interrupted(found)

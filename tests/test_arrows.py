@@ -96,6 +96,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.asked",
         "planner.posed",
     },
+    "planner.explain.long_prompts": {*PROBLEMS, "planner.plans", "planner.explain", "planner.asked"},
     "planner.leaving": {*PROBLEMS, "planner.plans", "planner.asked", "planner.chained"},
     "planner.chained": {*PROBLEMS, "planner.plans", "planner.asked", "planner.explain.rounding"},
     "planner.posed": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked"},

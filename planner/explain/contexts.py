@@ -28,6 +28,8 @@ def other_contexts(asked: Asked, best: Found, limits: Limits) -> list[Alternativ
         _, pool, question = pose(other)
     except Infeasible as error:
         return [Alternative(what=what, objective=None, loss=None, why=error.message)]
+    if not used:
+        pool = replace(pool, candidates=tuple(c for c in pool.candidates if c.design.cp > 1))
     rival = find(question, pool, limits)
     theirs, ours = rival.solution.objective, best.solution.objective
     if theirs is None or not ours:

@@ -77,7 +77,7 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
         far = np.maximum(*over.values()) + 1e-9 * (ttft + tpot)
         i = min(range(len(fit)), key=lambda k: (firm[k], far[k]))
         if best is None or (firm[i], far[i]) < best[0]:
-            found = Tightest(float(ttft[i]), float(tpot[i]), f"{_layout(s, fit[i], node)} with {engine}")
+            found = Tightest(float(ttft[i]), float(tpot[i]), f"{layout(s, fit[i], node)} with {engine}")
             best = (float(firm[i]), float(far[i])), found
     return best[1] if best else None
 
@@ -105,7 +105,13 @@ def _held(s: Setup, points: Points, seconds: Floats) -> Floats:
     return np.where(points.rate * (points.kv_share @ s.mix.share) <= 1.0, seconds, np.inf)
 
 
-def _layout(s: Setup, k: int, node: str) -> str:
+def _ms(x: float) -> str:
+    """Four digits, never as a power of ten."""
+    return f"{x:.4g}" if x < 1e4 else f"{x:.0f}"
+
+
+def layout(s: Setup, k: int, node: str) -> str:
+    """Design `k` in words."""
     d = s.designs
     if s.model.stagings:
         return stages_in_words(s.model.stagings[k])

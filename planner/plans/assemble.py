@@ -275,7 +275,7 @@ def assemble(
     proven: schema.Proof,
     extras: Mapping[str, Any],
 ) -> schema.Plan:
-    """The Plan; `extras`: prices, warnings, alternatives, experts."""
+    """The Plan; `extras`: prices, warnings, alternatives, experts, long prompts."""
     counts = {g.candidate.id: g.count for g in made}
     nodes = {n.id: n for n in found.cluster.classes}
     placed = placement.place(found.cluster.classes, counts, found.candidates)
@@ -292,4 +292,5 @@ def assemble(
         prices=list(extras.get("prices", [])),
         warnings=[*extras.get("warnings", []), *idle(found, made)],
         alternatives=list(extras.get("alternatives", [])),
+        long_prompts=list(extras.get("long_prompts", [])),
     )

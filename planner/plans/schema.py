@@ -293,6 +293,17 @@ class Alternative(Part):
     why: str
 
 
+class LongPrompt(Part):
+    """A way to compute the longest prompt by itself: when its first token is out, and the tokens of cache
+    that one replica holds. `started_by`: the engine, or None where none starts it as it comes."""
+
+    what: str
+    ttft_ms: NonNegative
+    kv_tokens: NonNegative
+    started_by: str | None
+    why: str = ""
+
+
 class Plan(Part):
     meshwright_version: str
     schema_version: Literal[1] = 1
@@ -307,3 +318,4 @@ class Plan(Part):
     prices: list[Price] = []
     warnings: list[PlanWarning] = []
     alternatives: list[Alternative] = []
+    long_prompts: list[LongPrompt] = []

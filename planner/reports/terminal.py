@@ -38,6 +38,9 @@ def render(plan: Plan, console: Console) -> None:
         section(console, "Experts", experts(plan.experts))
     if plan.chains:
         section(console, "Chains", chains(plan))
+    if plan.long_prompts:
+        longest = max(b["isl"] for b in plan.problem.workload["buckets"])
+        section(console, f"A prompt of {longest:,} tokens by itself", long_prompts(plan))
     if plan.alternatives:
         section(console, "Instead of", alternatives(plan))
     if plan.prices:
@@ -207,6 +210,17 @@ def way(route: Route) -> str:
         return f"{say.percent(route.share)} {route.replica}"
     link = f", {say.number(route.kv_gb_per_s)} GB/s of KV cache between" if route.kv_gb_per_s else ""
     return f"{say.percent(route.share)} {route.prefill} then {route.decode}{link}"
+
+
+def long_prompts(plan: Plan) -> Table:
+    """Ways to compute a long prompt over many GPUs: first token and room for cache."""
+    table = grid(">", ">", "")
+    table.add_row(Text("first token", "dim"), Text("cache, tokens", "dim"))
+    for way in plan.long_prompts:
+        said = f"{way.started_by}" if way.started_by else "no engine starts it as it comes"
+        words = Text.assemble(way.what, "\n", (f"{said}; {way.why}" if way.why else said, "dim"))
+        table.add_row(f"{way.ttft_ms / 1e3:,.1f} s", f"{way.kv_tokens:,.0f}", words)
+    return table
 
 
 def alternatives(plan: Plan) -> Table:
