@@ -27,6 +27,7 @@ from planner.errors import Infeasible
 from planner.explain.rounding import ceil_to
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
+from planner.problems.ways import route
 
 MODEST = float(LEVELS[8])
 """How busy a server that only prefills is where a limit that nobody asked for is relaxed: half."""
@@ -168,12 +169,54 @@ def does_not_fit(
     found = replace(
         found, changes=(*_in_prompts(found, mix), *(_with_host(cluster, asked, options) if asked else ()))
     )
+    lent = _lent(cluster, pool)
     if found.fits:
-        return Infeasible(
-            f"no replica of {card.name} has room for one request of {tokens:,} tokens on these nodes",
-            hint="add GPUs, or shorten the requests",
-        )
-    return fits.infeasible(found, "these nodes")
+        text = f"no replica of {card.name} has room for one request of {tokens:,} tokens on these nodes"
+        return Infeasible(text + lent, hint="add GPUs, or shorten the requests")
+    short = fits.infeasible(found, "these nodes")
+    return Infeasible(short.message + lent, hint=short.hint)
+
+
+def _lent(cluster: ResolvedCluster, pool: Pool) -> str:
+    """The fewest replicas of one engine, all with the model's weights, whose cache together holds the longest
+    request, in words; nothing where none do. No engine puts one request's cache into several replicas."""
+    best: tuple[int, str] | None = None
+    for engine in {e for _, e in pool.setups}:
+        rooms = [
+            room
+            for node in cluster.classes
+            if (s := pool.setups.get((node.id, engine)))
+            and all(_joined(node, b, cluster) for b in cluster.classes)
+            for room in _rooms(s, node)
+        ]
+        need, held, said = 1.0, 0.0, list[str]()
+        for share, words in sorted(rooms, reverse=True):
+            held += share
+            said.append(words)
+            if held >= need:
+                break
+        if held >= need and len(said) > 1 and (best is None or len(said) < best[0]):
+            best = len(said), f"{' + '.join(sorted(set(said)))} with {engine}"
+    if best is None:
+        return ""
+    return f"; it fits with borrowed memory of {best[0]} replicas ({best[1]}): no stock engine starts that"
+
+
+def _joined(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> bool:
+    return route(a, b, cluster) is not None
+
+
+def _rooms(s: Setup, node: NodeClass) -> list[tuple[float, str]]:
+    """Replicas of the class, of the design whose room is most in all: the share of the longest request that
+    each holds, and what it is."""
+    index = standing(s)
+    if not len(index) or s.model.stagings:
+        return []
+    need = s.model.cache_bytes(s.designs, (s.mix.new + s.mix.osl).max(keepdims=True), s.memory.stage)
+    share = s.memory.kv_bytes[index] / need[index, 0]
+    times = node.gpus // s.designs.gpus[index]
+    i = int(np.argmax(share * times))
+    return [(float(share[i]), layout(s, int(index[i]), node.id))] * int(times[i])
 
 
 def _in_prompts(found: fits.Fit, mix: Mix) -> Iterator[str]:
