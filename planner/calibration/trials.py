@@ -65,14 +65,14 @@ class Trial:
     requests: int
 
 
-def setups_of(asked: Asked) -> dict[tuple[str, str], Setup]:
-    """Valid designs by class and engine, as a plan has them."""
+def setups_of(asked: Asked) -> dict[tuple[str, str, int], Setup]:
+    """Valid designs by class and engine, with the engine's own chunks."""
     o, w = asked.options, asked.workload
     engines = ENGINES if o.engine == "any" else (o.engine,)
     used = precisions(asked.card, o.precision, o.kv_precision)
     ask = Ask(asked.card, used, engines, w, Promise.of(w.slo, None), "throughput")
     found = {
-        (n.id, e): setup(n, e, ask, one_more=False) for n in asked.cluster.classes for e in serving(n, ask)
+        (n.id, e, 0): setup(n, e, ask, one_more=False) for n in asked.cluster.classes for e in serving(n, ask)
     }
     return {key: s for key, s in found.items() if s is not None}
 

@@ -25,28 +25,28 @@ def anew(pool: Pool, classes: Sequence[NodeClass], ask: Ask, roles: Sequence[Rol
     setups with them."""
     counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
     made: list[Candidate] = []
-    setups: dict[tuple[str, str], Setup] = {}
+    setups: dict[tuple[str, str, int], Setup] = {}
     for node in classes:
-        for (where, engine), old in pool.setups.items():
+        for (where, engine, chunk), old in pool.setups.items():
             if where != node.id or supports_cache(node.device, engine, ask.precisions.kv) is not None:
                 continue
-            designs = old.designs.take(_worth(pool, old, where, engine))
+            designs = old.designs.take(_worth(pool, old, where, engine, chunk))
             model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
-            s = setups[where, engine] = ask.setup(model, designs, [node])
+            s = setups[where, engine, chunk] = ask.setup(model, designs, [node], told=chunk)
             fits = s.fitting
-            for offer in offers(s, node, engine, fits, ask, roles):
+            for offer in offers(s, node, engine, fits, ask, roles, chunk):
                 made += offer.candidates(counts)
     kept = undominated(made, {node.id: node.gpus_per_node for node in classes}, counts)
     return replace(pool, candidates=tuple(kept), setups={**pool.setups, **setups})
 
 
-def _worth(pool: Pool, s: Setup, where: str, engine: str) -> Ints:
+def _worth(pool: Pool, s: Setup, where: str, engine: str, chunk: int) -> Ints:
     """Indices of the designs that a candidate has, and of those without room."""
     names = ("tp", "pp", "attn_dp", "moe_tp", "ep", "redundant", "cp")
     have = {
         (*c.design.sizes.values(), c.design.redundant, c.design.cp)
         for c in pool.candidates
-        if (c.node_class, c.engine) == (where, engine)
+        if (c.node_class, c.engine, c.chunk) == (where, engine, chunk)
     }
     sizes = zip(*(getattr(s.designs, name).tolist() for name in names), strict=True)
     alike = np.array([size in have for size in sizes], dtype=bool)

@@ -25,6 +25,11 @@ ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 CONTEXTS, LONG = (1, 2, 4, 8, 16), 32_768
 """Values of cp that are offered where prompts are so long, in tokens."""
 
+CHUNKS = (2048, 8192, 16_384, 32_768, 65_536)
+"""Tokens of a step that engines are told for prompts so long (vLLM `--max-num-batched-tokens`, SGLang
+`--chunked-prefill-size`, TensorRT-LLM `--max_num_tokens`): small ones fill pipelines, large ones make a ring
+pass less often."""
+
 RESERVING = ("trtllm",)
 """Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no
 evict)."""
@@ -69,13 +74,18 @@ class Ask:
         return self.freedom or STOCK.get(engine)
 
     def setup(
-        self, model: CostModel, designs: Designs, classes: Sequence[NodeClass], least_tokens: int = 0
+        self,
+        model: CostModel,
+        designs: Designs,
+        classes: Sequence[NodeClass],
+        least_tokens: int = 0,
+        told: int = 0,
     ) -> Setup:
         """`designs` of `model`, which stand on `classes`, with their memory. `least_tokens` a step can take,
-        where the engine is told so."""
+        or just `told`, where the engine is told so."""
         mix, engine = Mix.of(self.workload), model.engine
         budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
-        budget = max(budget, least_tokens)
+        budget = told or max(budget, least_tokens)
         memory = model.memory(designs, budget, max(mix.context, 1.0))
         return Setup(model, designs, memory, mix, self.promise, budget, engine in RESERVING, self.risk_z)
 

@@ -120,6 +120,7 @@ class Candidate:
     measured: bool = False
     price_usd_per_hour: float | None = None  # only of measured rows that name one
     label: str = ""
+    chunk: int = 0  # prompt tokens of a step that the engine is told; 0: its default
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:

@@ -11,7 +11,8 @@ of that design, `points`); for several buckets, watts and latency a grid below i
 workload's mix and for
 each bucket alone.
 
-Where a bucket's prompts are long: with context parallelism (cp), too.
+Where a bucket's prompts are long: with context parallelism (cp), too, and in chunks of the best size
+(`chunks.py`).
 With `Ask.offload` replicas whose weights lie partly in host memory, in place of all these (`offload.py`).
 
 Where several classes reach each other, beside these: mixed replicas whose stages stand on two or three of
@@ -30,6 +31,7 @@ from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates import afd, unequal, uneven_tp
 from planner.candidates.ask import Ask, serving, usual_sizes
 from planner.candidates.candidate import Candidate
+from planner.candidates.chunks import chunked
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.largest import largest
 from planner.candidates.offers import Offer
@@ -59,7 +61,7 @@ class Pool:
     """Candidates of the whole cluster, how many were considered, and what they were."""
 
     candidates: tuple[Candidate, ...]
-    setups: dict[tuple[str, str], Setup]
+    setups: dict[tuple[str, str, int], Setup]  # by class, engine and tokens of a step that it is told, or 0
     considered: int
     fitting: int  # designs whose weights fit
     unequal: Mapping[str, int] = field(default_factory=dict)  # stagings that were ranked, by engine
@@ -68,10 +70,10 @@ class Pool:
         """That `c` is a design of."""
         stages = c.design.stages
         if c.design.offloads:
-            return self.setups[c.node_class, c.engine]
+            return self.setups[c.node_class, c.engine, 0]
         several = UNEVEN if stages and isinstance(stages[0], Shard) else UNEQUAL
         where = c.node_class if not stages else APART if c.design.layout else several
-        return self.setups[where, c.engine]
+        return self.setups[where, c.engine, c.chunk]
 
 
 def generate(
@@ -93,12 +95,13 @@ def generate(
             if s is None:
                 continue
             considered += len(s.designs)
-            fits = s.fitting
-            fitting += len(fits)
-            setups[node.id, engine] = s
-            for offer in offers(s, node, engine, fits, ask, ("mixed",) if ask.offload else ROLES):
-                considered += len(offer)
-                found += offer.candidates(counts)
+            fitting += len(s.fitting)
+            roles: Sequence[Role] = ("mixed",) if ask.offload else ROLES
+            for chunk, own, fits, some in chunked(s, engine, ask, roles):
+                setups[node.id, engine, chunk] = own
+                for offer in offers(own, node, engine, fits, ask, some, chunk):
+                    considered += len(offer)
+                    found += offer.candidates(counts)
     ranked: dict[str, int] = {}
     for engine in ask.engines if len(classes) > 1 and not ask.offload else ():
         able = [n for n in classes if engine in serving(n, ask)]
@@ -112,7 +115,7 @@ def generate(
                 continue
             fits = s.fitting
             considered, fitting = considered + len(s.designs), fitting + len(fits)
-            setups[name, engine] = s
+            setups[name, engine, 0] = s
             for offer in offers(s, None, engine, fits, ask, ("mixed",)):
                 considered += len(offer)
                 found += offer.candidates(counts)
@@ -122,7 +125,7 @@ def generate(
         best = afd.shortlist(able, links, ask, engine, afd.worth(able, found, ask))
         considered += best.ranked
         if best.layouts:
-            s = setups[APART, engine] = afd.setup(able, best.layouts, links, engine, ask)
+            s = setups[APART, engine, 0] = afd.setup(able, best.layouts, links, engine, ask)
             fits = s.fitting
             for offer in offers(s, None, engine, fits, ask, ("decode",)):
                 found += offer.candidates(counts)
@@ -184,16 +187,22 @@ def _unequal_setup(kinds: Shortlist, links: Sequence[ClusterLink], engine: str, 
 
 
 def offers(
-    s: Setup, node: NodeClass | None, engine: str, fits: Ints, ask: Ask, roles: Sequence[Role] = ROLES
+    s: Setup,
+    node: NodeClass | None,
+    engine: str,
+    fits: Ints,
+    ask: Ask,
+    roles: Sequence[Role] = ROLES,
+    chunk: int = 0,
 ) -> Iterator[Offer]:
     """Points of every role and focus: the workload's mix, and each bucket alone where there are several.
-    Without a `node`: of stages on several classes, which do both phases."""
+    Without a `node`: of stages on several classes, which do both phases. `chunk`: that the engine is told."""
     w = len(s.mix.share)
     focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 and ask.objective != "latency" else [None]
     for focus in focuses:
         at = s if focus is None else replace(s, mix=_only(s.mix, focus))
         for role, points in _points(at, fits, focus, ask, roles):
-            yield Offer.of(points, at, node, engine, role, focus)
+            yield Offer.of(points, at, node, engine, role, focus, chunk)
 
 
 def _only(mix: Mix, w: int) -> Mix:

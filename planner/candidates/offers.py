@@ -72,10 +72,17 @@ class Offer:
     watts: Floats
     late_s: Floats
     handed: Handed
+    chunk: int = 0
 
     @staticmethod
     def of(
-        points: Points, s: Setup, node: NodeClass | None, engine: str, role: Role, focus: int | None
+        points: Points,
+        s: Setup,
+        node: NodeClass | None,
+        engine: str,
+        role: Role,
+        focus: int | None,
+        chunk: int = 0,
     ) -> Offer:
         """What of `points` keeps the promise somewhere and the class's power cap."""
         watts, gpus = draw(s, points, role), s.designs.gpus[points.index]
@@ -89,7 +96,7 @@ class Offer:
         use = np.where(serves[:, None, :], _use(points, designs, role, s), np.inf)
         late = rounded_up(points, s.promise, s.caution, role)
         handed = Handed.of(s, designs, points, engine, role, min(n.nic_bytes_per_s for n in homes))
-        return Offer(s, node, engine, role, focus, points, designs, use, watts[able], late, handed)
+        return Offer(s, node, engine, role, focus, points, designs, use, watts[able], late, handed, chunk)
 
     def __len__(self) -> int:
         return len(self.watts)
@@ -147,6 +154,7 @@ class Offer:
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
         sequences = float(self.points.sequences[i])
         tag = "" if self.focus is None else f" bucket {self.focus}"
+        tag += f" chunks {self.chunk}" if self.chunk else ""
         return Candidate(
             id=f"{where}|{self.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
             role=self.role,
@@ -168,6 +176,7 @@ class Offer:
             hop_bytes=self._hop_bytes(i, served) if stages else {},
             joined=bool(self.joined[i]),
             label=str(design),
+            chunk=self.chunk,
         )
 
     def _hop_bytes(self, i: int, served: list[int]) -> dict[str, float]:

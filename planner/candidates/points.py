@@ -257,6 +257,19 @@ def _through(a: StepTimes, at: float, b: StepTimes, to: float) -> StepTimes:
     return replace(b, t0_s=second - slope * to, prefill_s_per_token=slope)
 
 
+def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats, Floats]:
+    """Seconds until the longest prompt has its first token with nothing else in the replica, and tokens of
+    such contexts that the replica's cache holds, (n,) each. `model` in place of the setup's own."""
+    m, d = model or s.model, s.designs.take(index)
+    new, isl = float(s.mix.new.max()), float(s.mix.isl.max())
+    chunks, pp = np.ceil(new / s.token_budget), m.concurrent(d)
+    took = m.step_s(d, 0.0, 0.0, pp * new / chunks, isl - new / 2)
+    seconds = (chunks + pp - 1) / pp * took + m.tuning.request_s
+    whole = np.array([isl])
+    held = s.model.cache_bytes(s.designs, whole, s.memory.stage)[index, 0]
+    return np.asarray(seconds), s.memory.kv_bytes[index] / held * isl * d.attn_dp
+
+
 def rounded_up(points: Points, promise: Promise, caution: Floats, role: Role) -> Floats:
     """What a server adds to a pair's TTFT (m,), rounded up so that many pair alike: the TTFT of the slowest
     bucket it serves to the

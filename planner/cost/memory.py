@@ -63,6 +63,10 @@ class Memory:
     kv_bytes: Floats
     stage: Ints
 
+    def take(self, index: Ints) -> Memory:
+        """Of the designs at `index`."""
+        return Memory(*(part[index] for part in vars(self).values()))
+
     def at(self, stage: Ints) -> Memory:
         """Of one stage of each design, `stage` of shape (n,), where self has all: shape (n,)."""
 

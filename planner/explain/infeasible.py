@@ -63,7 +63,7 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
     Limits named in `asked` ("ttft_ms", "tpot_ms") come first, the others may be relaxed. None: nothing fits.
     """
     best: tuple[tuple[float, float], Tightest] | None = None
-    for (node, engine), s in pool.setups.items():
+    for (node, engine, _), s in pool.setups.items():
         fit = standing(s)
         ttft, tpot = quickest(s, fit, LEVELS[0] if "ttft_ms" in asked else MODEST)
         known = np.isfinite(ttft) & np.isfinite(tpot)
@@ -181,11 +181,11 @@ def _lent(cluster: ResolvedCluster, pool: Pool) -> str:
     """The fewest replicas of one engine, all with the model's weights, whose cache together holds the longest
     request, in words; nothing where none do. No engine puts one request's cache into several replicas."""
     best: tuple[int, str] | None = None
-    for engine in {e for _, e in pool.setups}:
+    for engine in {e for _, e, _ in pool.setups}:
         rooms = [
             room
             for node in cluster.classes
-            if (s := pool.setups.get((node.id, engine)))
+            if (s := pool.setups.get((node.id, engine, 0)))
             and all(_joined(node, b, cluster) for b in cluster.classes)
             for room in _rooms(s, node)
         ]

@@ -15,11 +15,11 @@ import numpy as np
 
 from model_zoo.schema import Attention, Mla
 from planner.asked import Asked
-from planner.candidates.ask import LONG
-from planner.candidates.points import Setup
+from planner.candidates.ask import CHUNKS, LONG
+from planner.candidates.points import Setup, alone
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
-from planner.cost.shape import Floats, Ints, like
+from planner.cost.shape import Ints, like
 from planner.cost.ulysses import degrees, with_ulysses
 from planner.engine_rules import why_invalid
 from planner.explain.alternatives import describe
@@ -30,9 +30,6 @@ from planner.plans.operation import index_of
 from planner.plans.schema import LongPrompt
 from planner.problems.contexts import MOST_GROUPS, Divided, state
 from solvers import contexts
-
-CHUNKS = (8192, 16_384, 32_768, 65_536)
-"""Prompt tokens of a step that are tried."""
 
 WORTH = 0.02
 """What borrowed cache must bring to be shown."""
@@ -80,7 +77,8 @@ def _planned(chosen: Sequence[Group]) -> list[LongPrompt]:
             continue
         index = np.array([index_of(g.setup, g.candidate)])
         seconds, tokens = alone(g.setup, index)
-        found.append(Lone(float(seconds[0]), float(tokens[0]), describe([g]), g.candidate.engine))
+        words = f"{describe([g])}, {chunks(g.setup)}"
+        found.append(Lone(float(seconds[0]), float(tokens[0]), words, g.candidate.engine))
     longest = max((lone.kv_tokens for lone in found), default=0.0)
     isl = max((float(g.setup.mix.isl.max()) for g in chosen), default=0.0)
     able = [lone for lone in found if lone.kv_tokens >= min(isl, longest)]
@@ -106,7 +104,7 @@ def _stock(best: Found) -> Iterator[LongPrompt]:
     """The quickest with whole prompts on every rank, and with their tokens divided."""
     for what, divided in (("pipeline or tensor parallel", False), ("context parallel, a ring", True)):
         found = []
-        for (where, engine), s in best.pool.setups.items():
+        for (where, engine, _), s in best.pool.setups.items():
             index = np.flatnonzero((s.designs.cp > 1) == divided).astype(np.int64)
             found += _quickest(s, index, where, engine)
         if found:
@@ -114,7 +112,7 @@ def _stock(best: Found) -> Iterator[LongPrompt]:
             yield _row(what, lone, lone.engine)
 
 
-def _quickest(s: Setup, index: Ints, where: str, engine: str, words: str = "") -> list[Lone]:
+def _quickest(s: Setup, index: Ints, where: str, engine: str) -> list[Lone]:
     """The design of `index` that has the first token first and holds the prompt; none where none does."""
     index = index[(s.memory.kv_bytes[index] > 0) & (s.designs.gpus[index] <= s.model.most_gpus)]
     if not len(index):
@@ -124,26 +122,19 @@ def _quickest(s: Setup, index: Ints, where: str, engine: str, words: str = "") -
     i = int(np.argmin(seconds))
     if not np.isfinite(seconds[i]):
         return []
-    return [Lone(float(seconds[i]), float(tokens[i]), words + layout(s, int(index[i]), where), engine)]
+    words = f"{layout(s, int(index[i]), where)}, {chunks(s)}"
+    return [Lone(float(seconds[i]), float(tokens[i]), words, engine)]
 
 
-def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats, Floats]:
-    """Seconds until the longest prompt has its first token with nothing else in the replica, and tokens of
-    such contexts that the replica's cache holds, (n,) each. `model` in place of the setup's own."""
-    m, d = model or s.model, s.designs.take(index)
-    new, isl = float(s.mix.new.max()), float(s.mix.isl.max())
-    chunks, pp = np.ceil(new / s.token_budget), m.concurrent(d)
-    took = m.step_s(d, 0.0, 0.0, pp * new / chunks, isl - new / 2)
-    seconds = (chunks + pp - 1) / pp * took + m.tuning.request_s
-    whole = np.array([isl])
-    held = s.model.cache_bytes(s.designs, whole, s.memory.stage)[index, 0]
-    return np.asarray(seconds), s.memory.kv_bytes[index] / held * isl * d.attn_dp
+def chunks(s: Setup) -> str:
+    """Tokens of a step, in words."""
+    return f"chunks of {s.token_budget:,}"
 
 
 def _ulysses(best: Found) -> Iterator[LongPrompt]:
     """The quickest with heads traded for tokens."""
     found = []
-    for (where, engine), s in best.pool.setups.items():
+    for (where, engine, _), s in best.pool.setups.items():
         d, divided = s.designs, np.flatnonzero(s.designs.cp > 1)
         if engine != "vllm" or s.model.stagings:
             continue
@@ -167,9 +158,8 @@ def _traded(s: Setup, index: Ints, where: str, degree: int) -> list[Lone]:
     i = int(np.argmin(seconds))
     ring = int(s.designs.cp[index[i]]) // degree
     words = f"heads over {degree} groups" + (f", a ring of {ring}" if ring > 1 else "")
-    found = Lone(
-        float(seconds[i]), float(tokens[i]), f"{layout(s, int(index[i]), where)}, {words}", s.model.engine
-    )
+    words = f"{layout(s, int(index[i]), where)}, {words}, {chunks(s)}"
+    found = Lone(float(seconds[i]), float(tokens[i]), words, s.model.engine)
     return [found] if np.isfinite(seconds[i]) else []
 
 
@@ -177,7 +167,7 @@ def _unlike(asked: Asked, best: Found) -> Iterator[LongPrompt]:
     """Unlike shares of the prompt for the groups of unlike classes, where any are quicker than one class."""
     classes, card = asked.cluster.classes, asked.card
     kept = all(isinstance(mixer, Attention | Mla) for mixer in card.mixers.values())
-    served = all((c.id, "vllm") in best.pool.setups for c in classes)
+    served = all((c.id, "vllm", 0) in best.pool.setups for c in classes)
     if not 2 <= len(classes) <= MOST_CLASSES or not kept or not served:
         return
     used = precisions(card, asked.options.precision, asked.options.kv_precision)

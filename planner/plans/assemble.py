@@ -117,6 +117,7 @@ def replica(
         ep=d.ep,
         cp=d.cp,
         redundant_experts=d.redundant,
+        max_batched_tokens=c.chunk or None,
         stages=[
             schema.Stage(
                 device=nodes[stage.node_class].device.name,

@@ -122,6 +122,7 @@ class Replica(Part):
     cp: Count = 1
     redundant_experts: Annotated[int, Field(ge=0)] = 0  # copies in each layer, over all ep ranks
     stages: list[Stage]
+    max_batched_tokens: Count | None = None  # of a step, where the engine is told; None: its default
     max_batch: Count  # sequences in flight on one replica
     kv_tokens: NonNegative  # cache room of one replica, in tokens at the workload's mean context
     cache: Cache | None = None

@@ -116,8 +116,12 @@ def replicas(plan: Plan) -> RenderableType:
         "layout": [say.layout(r) for r in plan.replicas],
         "engine": [r.engine for r in plan.replicas],
         "precision": [say.precision(r) for r in plan.replicas],
+        "chunks": [say.chunks(r) for r in plan.replicas],
     }
-    common = [name for name in ("engine", "precision") if len(set(facts[name])) == 1]
+    if not any(facts["chunks"]):
+        del facts["chunks"]
+    alike = ("engine", "precision", "chunks")
+    common = [name for name in alike if name in facts and len(set(facts[name])) == 1]
     if set(facts["role"]) == {"mixed"}:
         del facts["role"]
     table = grid(">", "", *(name for name in facts if name not in common), ">batch", ">busy")

@@ -108,6 +108,19 @@ def hardware(r: Replica) -> str:
     return " + ".join(f"{n}×{device}" for device, n in gpus.items())
 
 
+STEP_TOKENS = {
+    "vllm": "--max-num-batched-tokens",
+    "sglang": "--chunked-prefill-size",
+    "trtllm": "--max_num_tokens",
+}
+"""Options for the prompt tokens of a step."""
+
+
+def chunks(r: Replica) -> str:
+    """The option that tells the engine the prompt tokens of a step, where it is not left to itself."""
+    return f"{STEP_TOKENS[r.engine]} {r.max_batched_tokens}" if r.max_batched_tokens else ""
+
+
 def precision(r: Replica) -> str:
     """Precisions of one replica: `fp8`, `fp8, experts mxfp4, KV bf16`."""
     p = r.precision

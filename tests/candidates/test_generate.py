@@ -71,7 +71,7 @@ def test_a_candidate_uses_of_itself_what_its_point_says():
     """A replica of the point's own rate is full: use["busy"] * rate = 1."""
     made = pool()
     c = next(c for c in made.candidates if c.role == "mixed")
-    s = made.setups[c.node_class, c.engine]
+    s = made.setup(c)
     at = np.flatnonzero((s.designs.tp == c.design.tp) & (s.designs.pp == c.design.pp))
 
     point = batched(s, at, np.array([float(c.batch)]), "mixed")

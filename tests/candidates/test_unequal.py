@@ -126,7 +126,7 @@ def test_zones_without_a_link_do_not_share_a_replica(joined):
     pool = made(resolve(Cluster(nodes=nodes, links=links)), ask("qwen3-14b"))
 
     assert bool(over_several(pool)) == joined
-    assert ((UNEQUAL, "vllm") in pool.setups) == joined
+    assert ((UNEQUAL, "vllm", 0) in pool.setups) == joined
 
 
 def test_the_rank_is_by_what_a_replica_loses_against_what_its_gpus_are_worth():

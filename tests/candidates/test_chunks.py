@@ -1,0 +1,77 @@
+"""Chunks of long prompts, chosen by design."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from planner import plan
+from planner.asked import read
+from planner.candidates.ask import CHUNKS
+from planner.candidates.chunks import chunked, first_token_s
+from planner.candidates.generate import ROLES, setup
+from planner.check import check
+from planner.posed import ask_of
+
+
+def posed(isl: int, engine: str = "vllm"):
+    asked = read(None, "llama-3.1-8b", "8xh100", "chat", {"isl": isl, "osl": 200}, {"engine": engine}, False)
+    ask = ask_of(asked)
+    return ask, setup(asked.cluster.classes[0], engine, ask, one_more=False)
+
+
+def test_each_design_has_the_chunks_that_are_out_first_and_each_role_is_offered_once():
+    ask, s = posed(100_000)
+    offered = list(chunked(s, "vllm", ask, ROLES))
+    sizes = ("tp", "pp", "cp")
+    by_role = {role: [] for role in ROLES}
+
+    for chunk, own, fits, roles in offered:
+        assert own.token_budget == (chunk or s.token_budget)
+        for i in fits.tolist():
+            design = tuple(int(getattr(own.designs, name)[i]) for name in sizes)
+            for role in roles:
+                by_role[role].append(design)
+            if "mixed" in roles:
+                took = first_token_s(own, np.array([i]))[0]
+                home = next(
+                    k
+                    for k in range(len(s.designs))
+                    if tuple(int(getattr(s.designs, name)[k]) for name in sizes) == design
+                )
+                assert took <= first_token_s(s, np.array([home]))[0]
+    assert len({chunk for chunk, *_ in offered}) > 1
+    for found in by_role.values():
+        assert len(found) == len(set(found)) == int((s.memory.kv_bytes > 0).sum())
+
+
+@pytest.mark.parametrize(("isl", "engine"), [(1000, "vllm"), (100_000, "llama.cpp")])
+def test_short_prompts_and_engines_without_the_option_keep_their_own(isl, engine):
+    ask, s = posed(isl, engine)
+    ((chunk, own, _, roles),) = chunked(s, engine, ask, ROLES)
+
+    assert (chunk, own, roles) == (0, s, ROLES)
+
+
+def test_larger_chunks_leave_less_room():
+    ask, s = posed(100_000)
+    for chunk, own, _, roles in chunked(s, "vllm", ask, ROLES):
+        if chunk > s.token_budget and "mixed" in roles:
+            alike = replace(s, designs=own.designs)
+            default = s.model.memory(alike.designs, s.token_budget, s.mix.context)
+            assert (own.memory.kv_bytes <= default.kv_bytes).all()
+
+
+def test_plans_of_long_prompts_say_the_option_and_pass_their_check():
+    made = plan(None, "llama-3.1-8b", gpus="8xl40s", isl=100_000, osl=500, engine="vllm")
+
+    told = {r.max_batched_tokens for r in made.replicas} - {None}
+    assert told <= set(CHUNKS)
+    assert told
+    assert not check(made)
+
+
+def test_plans_of_short_prompts_tell_nothing():
+    made = plan(None, "llama-3.1-8b", gpus="2xh100")
+
+    assert all(r.max_batched_tokens is None for r in made.replicas)
