@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from model_zoo.schema import ModelCard
 from planner.check import kv, weights
 from planner.check.case import Case
+from planner.check.roofline import ACTIVATION_BYTES
 from planner.check.violation import EXACT, MODEL, Violation, at_most
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Replica, StageMemory
@@ -30,6 +31,7 @@ def violations(case: Case) -> Iterator[Violation]:
             yield from _capacity(case, replica, part, f"{where}[{number}]")
             if case.card is not None and not case.measured(replica):
                 yield from _weights(case, replica, part, f"{where}[{number}].weights_bytes")
+                yield from _activations(case, replica, part, f"{where}[{number}].activation_bytes")
         if case.card is not None:
             yield from _cache(case, replica, f"replicas[{index}]")
             if not case.measured(replica):
@@ -59,6 +61,17 @@ def _weights(case: Case, replica: Replica, part: StageMemory, where: str) -> Ite
     if not part.weights_bytes <= GENEROUS * span.high:
         text = f"{part.weights_bytes / GB:.3f} GB stated, its layers weigh at most {span.high / GB:.3f} GB"
         yield Violation("weights_overstated", where, text)
+
+
+def _activations(case: Case, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
+    """The tokens of a step that the engine is told to take have at least their hidden states on a GPU."""
+    assert case.card is not None
+    if replica.max_batched_tokens is None:
+        return
+    least = replica.max_batched_tokens / replica.cp * case.card.hidden * ACTIVATION_BYTES
+    if not at_most(least, part.activation_bytes, MODEL):
+        text = f"{part.activation_bytes / GB:.3f} GB, hidden states of a step alone take {least / GB:.3f} GB"
+        yield Violation("activations_understated", where, text)
 
 
 def _cache(case: Case, replica: Replica, where: str) -> Iterator[Violation]:

@@ -97,6 +97,11 @@ def activations_that_do_not_fit(d: Document, rng: Random) -> None:
     part["activation_bytes"] += rng.uniform(0.01, 0.5) * part["capacity_bytes"]
 
 
+@breaks("activations_understated")
+def longer_steps_than_there_is_room_for(d: Document, rng: Random) -> None:
+    group(d, rng)["max_batched_tokens"] = rng.randint(10**8, 10**9)
+
+
 @breaks("capacity_over")
 def capacity_beyond_the_device(d: Document, rng: Random) -> None:
     scale(rng.choice(group(d, rng)["memory"]), "capacity_bytes", rng, 1.01, 2.0)
