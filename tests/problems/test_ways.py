@@ -99,7 +99,7 @@ def test_a_prompt_in_chunks_is_handed_over_sooner_than_a_whole_one():
         load = {"isl": 30_000, "osl": 200, "ttft_ms": 60_000}
         asked = read(None, "llama-3.1-70b", "8xh100", "chat", load, {"engine": engine}, False)
         pool = generate(asked.cluster.classes, ask_of(asked))
-        found = [c for c in pool.candidates if c.role == "prefill" and str(c.design) == "tp4"]
+        found = [c for c in pool.candidates if c.role == "prefill"]
         assert found
         seen[engine] = [c.overlap.get("0", Overlap()) for c in found]
     assert all(o == Overlap() for o in seen["vllm"])
