@@ -24,7 +24,7 @@ def chunked(
 
     Replicas that only decode take none, so all are offered for that with the engine's own.
     """
-    fits = np.flatnonzero(s.memory.kv_bytes > 0).astype(np.int64)
+    fits = s.fitting
     if ask.offload or ask.workload.longest < LONG or engine == "llama.cpp" or not len(fits):
         yield 0, s, fits, roles
         return
@@ -44,12 +44,10 @@ def chunked(
 
 
 def first_token_s(s: Setup, index: Ints) -> Floats:
-    """With one request in the server, the slowest bucket's, (n,); infinite where the longest has no room."""
-    longest = (s.mix.new + s.mix.osl).max(keepdims=True)
-    held = s.model.cache_bytes(s.designs, longest, s.memory.stage)[index, 0]
+    """With one request in the server, the slowest bucket's, (n,); infinite where a prompt has no room."""
     role: Role = "mixed" if s.mix.steps else "prefill"
     points = batched(s, index, np.ones(len(index)), role)
-    return np.where(held <= s.memory.kv_bytes[index], points.ttft_s.max(axis=1), np.inf)
+    return np.where(s.holds["prefill"][index].all(axis=1), points.ttft_s.max(axis=1), np.inf)
 
 
 def _told(s: Setup, chunk: int) -> Setup:

@@ -209,7 +209,7 @@ def _joined(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> bool:
 def _rooms(s: Setup, node: NodeClass) -> list[tuple[float, str]]:
     """Replicas of the class, of the design whose room is most in all: the share of the longest request that
     each holds, and what it is."""
-    index = standing(s)
+    index = np.flatnonzero((s.memory.kv_bytes > 0) & (s.designs.gpus <= s.model.most_gpus))
     if not len(index) or s.model.stagings:
         return []
     need = s.model.cache_bytes(s.designs, (s.mix.new + s.mix.osl).max(keepdims=True), s.memory.stage)

@@ -52,7 +52,7 @@ def test_parts_of_servers_left_over_hold_another_request():
     made = plan(None, "llama-3.1-8b", gpus="8xl40s", **load)
     way = next(w for w in made.long_prompts if w.what.startswith("cache borrowed"))
     replica = made.replicas[0]
-    whole = replica.kv_tokens / 104_000
+    whole = replica.kv_tokens / (104_000 + 7.5)  # blocks of 16 half empty
 
     gain = whole / int(whole) - 1
     assert f"{gain:.0%} more requests/s" in way.why
