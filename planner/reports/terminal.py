@@ -221,7 +221,7 @@ def long_prompts(plan: Plan) -> Table:
     table = grid(">", ">", "")
     table.add_row(Text("first token", "dim"), Text("cache, tokens", "dim"))
     for way in plan.long_prompts:
-        said = f"{way.started_by}" if way.started_by else "no engine starts it as it comes"
+        said = f"started by {way.started_by}" if way.started_by else "no engine starts it as it comes"
         words = Text.assemble(way.what, "\n", (f"{said}; {way.why}" if way.why else said, "dim"))
         table.add_row(f"{way.ttft_ms / 1e3:,.1f} s", f"{way.kv_tokens:,.0f}", words)
     return table
