@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -28,11 +28,14 @@ from planner.explain.lending import borrowed, room_tokens
 from planner.plans.found import Found, Group
 from planner.plans.operation import index_of
 from planner.plans.schema import LongPrompt
-from planner.problems.contexts import MOST_GROUPS, Divided, state
+from planner.problems.contexts import Divided, state
 from solvers import contexts
 
 WORTH = 0.02
 """What borrowed cache must bring to be shown."""
+
+TPS = (1, 2, 4, 8)
+"""GPUs of a group that takes a share."""
 
 MOST_CLASSES = 3
 """Classes among which unlike shares are looked for."""
@@ -172,24 +175,25 @@ def _unlike(asked: Asked, best: Found) -> Iterator[LongPrompt]:
         return
     used = precisions(card, asked.options.precision, asked.options.kv_precision)
     models = {c.id: CostModel(card, c, "vllm", used, asked.calibration) for c in classes}
-    tps = [[tp for tp in (1, 2, 4, 8) if tp <= c.gpus_per_node and _valid(models[c.id], tp)] for c in classes]
+    sizes = {c.id: [tp for tp in TPS if tp <= c.gpus_per_node and _valid(models[c.id], tp)] for c in classes}
     isl = int(max(b.isl for b in asked.workload.buckets))
     made: list[tuple[float, contexts.Problem, contexts.Solution, dict[str, int], int]] = []
-    for sizes in product(*tps):
-        tp = {c.id: size for c, size in zip(classes, sizes, strict=True)}
-        if sum(c.gpus // tp[c.id] for c in classes) > MOST_GROUPS:
-            continue
-        for chunk in CHUNKS:
-            p = state(asked.cluster, Divided(models, tp, isl, chunk))
-            s = contexts.solve(p) if p else None
-            if p and s:
-                made.append((s.seconds, p, s, tp, chunk))
+    for some in (some for n in range(2, len(classes) + 1) for some in combinations(classes, n)):
+        for chosen in product(*(sizes[c.id] for c in some)):
+            tp = {c.id: size for c, size in zip(some, chosen, strict=True)}
+            own = {c.id: models[c.id] for c in some}
+            each = (Divided(own, tp, isl, chunk) for chunk in CHUNKS[::-1])
+            found = next(((d.chunk, p) for d in each if (p := state(asked.cluster, d))), None)
+            solved = contexts.solve(found[1]) if found else None
+            if found and solved:
+                made.append((solved.seconds, found[1], solved, tp, found[0]))
     if made:
         seconds, p, s, tp, chunk = min(made, key=lambda m: m[0])
         words = " + ".join(
             f"{100 * sum(x for g, x in s.tokens.items() if g.rsplit('-', 1)[0] == c.id) / isl:.0f} % on "
             f"{c.gpus // tp[c.id]} x tp{tp[c.id]} {c.id}"
             for c in classes
+            if c.id in tp
         )
         room = sum(g.most_tokens for g in p.groups)
         lone = Lone(seconds + max(m.tuning.request_s for m in models.values()), room, words, "vllm")

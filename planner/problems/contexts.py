@@ -7,7 +7,7 @@ takes its share. Seconds are the cost model's, as a line through two shares near
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,13 +41,13 @@ def state(cluster: ResolvedCluster, d: Divided) -> Problem | None:
     ring = [(n, i) for n in nodes for i in range(n.gpus // d.tp[n.id])]
     if not 2 <= len(ring) <= MOST_GROUPS:
         return None
+    alike = {n.id: _group(d, n, len(ring)) for n in nodes}
     made: list[Group] = []
     for here, (node, i) in enumerate(ring):
-        rate = _bytes_per_s(cluster, d, ring, here)
-        group = _group(d, node, i, len(ring), rate) if rate else None
-        if group is None:
+        rate, group = _bytes_per_s(cluster, d, ring, here), alike[node.id]
+        if group is None or rate is None:
             return None
-        made.append(group)
+        made.append(replace(group, name=name(node, i), pass_s=group.pass_s / rate))
     return Problem(float(d.tokens), tuple(made))
 
 
@@ -56,8 +56,8 @@ def name(node: NodeClass, i: int) -> str:
     return f"{node.id}-{i}"
 
 
-def _group(d: Divided, node: NodeClass, i: int, groups: int, bytes_per_s: float) -> Group | None:
-    """A group's numbers, `bytes_per_s` of one of its ranks to the next group."""
+def _group(d: Divided, node: NodeClass, groups: int) -> Group | None:
+    """The numbers of each group of a class, to pass at a byte a second."""
     m, tp = d.models[node.id], d.tp[node.id]
     one, share = like(1, tp), d.chunk / groups
     room = float(m.memory(one, int(2 * share), d.tokens / groups).kv_bytes[0])
@@ -70,7 +70,7 @@ def _group(d: Divided, node: NodeClass, i: int, groups: int, bytes_per_s: float)
     part = np.array([d.tokens / groups])
     held = float(m.cache_bytes(one, part, np.zeros(1, dtype=np.int64))[0, 0] / part[0])
     fixed = chunks * max(s[0] - each * low, 0.0)
-    return Group(name(node, i), fixed, each, passed_bytes(m, tp, d) / bytes_per_s, held, room)
+    return Group(node.id, fixed, each, passed_bytes(m, tp, d), held, room)
 
 
 def passed_bytes(m: CostModel, tp: int, d: Divided) -> float:
