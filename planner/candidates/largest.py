@@ -34,7 +34,7 @@ POINTS = 2000
 
 def largest(s: Setup, index: Ints, roles: Sequence[Role]) -> Floats:
     """The largest batch of a server of each design of `index` in each of `roles` (mixed or decode) at which
-    some bucket keeps the promise, shape (roles, designs); below one where only `alone` does, 0 where not even
+    some bucket keeps the promise, shape (roles, designs); below one where only `one_at_a_time` does, 0 where not even
     that."""
     low = np.zeros((len(roles), len(index)), dtype=np.int64)
     high = np.full_like(low, MOST_SEQUENCES + 1)
@@ -47,7 +47,7 @@ def largest(s: Setup, index: Ints, roles: Sequence[Role]) -> Floats:
         low[open_], high[open_] = best, above
     batch = low.astype(np.float64)
     role, design = np.nonzero(low == 0)
-    least = alone(s, index[design])
+    least = one_at_a_time(s, index[design])
     few = least < 1
     role, design = role[few], design[few]
     parts = np.geomspace(least[few], 1.0, FEW + 1, axis=1)[:, :-1]
@@ -56,7 +56,7 @@ def largest(s: Setup, index: Ints, roles: Sequence[Role]) -> Floats:
     return batch
 
 
-def alone(s: Setup, index: Ints) -> Floats:
+def one_at_a_time(s: Setup, index: Ints) -> Floats:
     """Sequences (n,) that a server decodes on average where it has one request at a time: the share of its
     time that a request decodes, or one where that is most of it."""
     step, mix = decode_steps(s, index, np.ones(len(index))), s.mix

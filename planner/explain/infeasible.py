@@ -17,7 +17,7 @@ from planner import fits
 from planner.candidates.ask import ENGINES, Ask
 from planner.candidates.candidate import stages_in_words
 from planner.candidates.generate import Pool
-from planner.candidates.largest import alone
+from planner.candidates.largest import one_at_a_time
 from planner.candidates.points import LEVELS, Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
@@ -96,7 +96,7 @@ def quickest(s: Setup, index: Ints, level: float = float(LEVELS[0])) -> tuple[Fl
     if s.mix.steps == 0:
         points = prefilling(s, index, np.array([level]))
         return _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index]), np.zeros(len(index))
-    points = batched(s, index, alone(s, index), "mixed")
+    points = batched(s, index, one_at_a_time(s, index), "mixed")
     ttft = _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index])
     return ttft, points.tpot_s.max(axis=1) * s.caution[1, index]
 
@@ -108,7 +108,7 @@ def _held(s: Setup, points: Points, seconds: Floats) -> Floats:
 
 def _ms(x: float) -> str:
     """Four digits, never as a power of ten."""
-    return f"{x:.4g}" if x < 1e4 else f"{x:.0f}"
+    return f"{x:.4g}" if x < 1e4 else f"{x:,.0f}"
 
 
 def layout(s: Setup, k: int, node: str) -> str:
@@ -149,10 +149,6 @@ def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeas
     return Infeasible(
         f"no replica design keeps {what}; the nearest is {near.design}, one request at a time", hint=hint
     )
-
-
-def _ms(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1e4 else f"{value:.4g}"
 
 
 def does_not_fit(
