@@ -34,8 +34,8 @@ POINTS = 2000
 
 def largest(s: Setup, index: Ints, roles: Sequence[Role]) -> Floats:
     """The largest batch of a server of each design of `index` in each of `roles` (mixed or decode) at which
-    some bucket keeps the promise, shape (roles, designs); below one where only `one_at_a_time` does, 0 where not even
-    that."""
+    some bucket keeps the promise, shape (roles, designs); below one where only `one_at_a_time` does, 0 where
+    not even that."""
     low = np.zeros((len(roles), len(index)), dtype=np.int64)
     high = np.full_like(low, MOST_SEQUENCES + 1)
     while (open_ := high - low > 1).any():
