@@ -14,14 +14,8 @@ with the engine's shares of the rates (`host.py`) and `touched` the expected dis
 computes experts on CPU and GPU at once, a layer takes the longer of both. Nothing else overlaps, and GPUs of
 a pipeline work one after the other: llama.cpp runs a step so as soon as tensors lie elsewhere.
 
-Streamed layers (vLLM's prefetch) are computed on the GPU; every step copies all their weights, met or not,
-into `AHEAD` buffers there that are refilled in turn. Of every G layers the last N are so, each taking g on
-the GPU and c to copy; G layers take the longest way through what waits for what, a buffer for its layer and a
-layer for its copy:
-
-    max(G g, N c, (G - N) g + 2 g + (N - 2) c)      with AHEAD = 2; the last only for N > 2
-
-Copies started in a step are waited for at its end: the engine's own time comes on top.
+Streamed layers (vLLM's prefetch) are computed on the GPU; every step copies all their weights, met or not
+(`streaming.py`). Copies started in a step are waited for at its end: the engine's own time comes on top.
 
 What host memory does not hold is read from disk through its cache: experts met last stay in it
 (`expert_tiers.missed`); of a dense model every byte is met once a step, so such a cache holds none in time.
@@ -31,46 +25,29 @@ MTP layers are not loaded. The CPU's own watts are not counted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
-from model_zoo.schema import Attention, Layer, Mla, ModelCard, MoeFfn
+from model_zoo.schema import Attention, Mla, ModelCard, MoeFfn
 from planner.cost.attention import Load, decode_work
 from planner.cost.calibration import Calibration
 from planner.cost.expert_tiers import missed, rest_chosen, rest_touched
 from planner.cost.experts import expert_work
-from planner.cost.host import Host, HostStage, host_of, host_use
+from planner.cost.host import Host, host_of, host_use
 from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.power import activity_watts
+from planner.cost.resting import HostStaging, held_bytes, in_tiers, places
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
-from planner.cost.weights import layer_bytes
-
-HostStaging = tuple[HostStage, ...]
-
-CACHE_SHARE = 0.1
-"""Of host memory, kept for the KV cache of layers that lie there, where weights would take all."""
-
-AHEAD = 2
-"""Layers whose weights are copied ahead (`--offload-prefetch-step`): with one the copy of the next layer
-waits for the one before it to be computed, with two a run of layers copies without a break."""
+from planner.cost.streaming import streaming_s, streams
 
 RESOURCES = ("GPU", "host memory bandwidth", "host FLOP/s", "PCIe", "NVMe reads", "hand-over", "engine")
 """What the seconds of a step go to."""
 
 GPU, BANDWIDTH, FLOPS, PCIE, NVME, HANDOVER, ENGINE = range(len(RESOURCES))
-
-
-@dataclass(frozen=True)
-class Held:
-    """Bytes of weights of the model's kinds of layers, (kinds,): all of a layer; its routed experts; one."""
-
-    layer: Floats
-    experts: Floats
-    expert: Floats
 
 
 class OffloadModel(CostModel):
@@ -92,10 +69,23 @@ class OffloadModel(CostModel):
         self.ffns = tuple(kind.ffn if isinstance(kind.ffn, MoeFfn) else None for kind in self.kinds)
         self.hosts = [_host(node, staging, engine) for staging in stagings]
         self.use = host_use(engine, self.hosts[0].sockets)
-        self.bounds, self.here, self.away, self.before = self._shapes()
+        placed = places(self, self.placements)
+        self.bounds, self.here, self.away, self.before = (
+            placed.bounds,
+            placed.here,
+            placed.away,
+            placed.before,
+        )
         self.kept = np.array([staging[0].kept for staging in stagings], dtype=np.float64)
-        self.streamed, self.stream_bytes, self.ahead_bytes = self._streams()
-        self.cached, self.host_bytes, self.disk_bytes = self._on_host()
+        firsts, seen = [staging[0] for staging in stagings], np.asarray(self.card.kinds[1])
+        moved = streams(seen, len(self.kinds), firsts, lambda tp: held_bytes(self, tp).layer)
+        self.streamed, self.stream_bytes, self.ahead_bytes = moved
+        out = self._out(np.arange(len(stagings)))
+        experts = (self.away.sum(axis=1) * out[:, None] + self.before) @ self.held.experts
+        dense = self.before @ (self.held.layer - self.held.experts)
+        dense = dense + self.stream_bytes * [stage.tp for stage in firsts]
+        rest = in_tiers(experts, dense, self.hosts, self.before.any(axis=1))
+        self.cached, self.host_bytes, self.disk_bytes = rest
 
     def concurrent(self, designs: Designs) -> Ints:
         """One: the GPUs of a pipeline work one after the other."""
@@ -325,81 +315,6 @@ class OffloadModel(CostModel):
                 flops = flops - away[:, k] * work.flops / peak
                 moved = moved - away[:, k] * work.weights / self.chip.bytes_per_s
         return np.maximum(flops, 0.0), np.maximum(moved, 0.0)
-
-    def _shapes(self) -> tuple[Ints, Floats, Floats, Floats]:
-        """Of every staging: layer ranges of its stages and last of the host (m, stages + 1, 2); layers by
-        kind that are whole on a GPU (m, kinds); whose experts are away, by stage (m, stages, kinds); that lie
-        on the host whole (m, kinds)."""
-        kinds, seen = len(self.kinds), np.asarray(self.card.kinds[1])
-        deepest = max((len(staging) for staging in self.stagings), default=1)
-        bounds = np.zeros((len(self.stagings), deepest + 1, 2), dtype=np.int64)
-        here = np.zeros((len(self.stagings), kinds))
-        away = np.zeros((len(self.stagings), deepest, kinds))
-        before = np.zeros_like(here)
-        for i, staging in enumerate(self.placements):
-            bounds[i, : len(staging)] = [stage.layers for stage in staging]
-            first = staging[0].layers[0]
-            bounds[i, -1] = 0, first
-            before[i] = np.bincount(seen[:first], minlength=kinds)
-            for s, stage in enumerate(staging):
-                own = [k for k in seen[slice(*stage.layers)] if self.ffns[k] is not None]
-                away[i, s] = np.bincount(np.array(own[: stage.away], dtype=np.int64), minlength=kinds)
-            here[i] = np.bincount(seen[first:], minlength=kinds) - away[i].sum(axis=0)
-        return bounds, here, away, before
-
-    def _streams(self) -> tuple[Floats, Floats, Floats]:
-        """Of every staging: layers by kind that are streamed (m, kinds); on one GPU their bytes, and those of
-        the buffers for layers copied ahead (m,)."""
-        seen, kinds = np.asarray(self.card.kinds[1]), len(self.kinds)
-        own = [seen[np.array(staging[0].streams, dtype=np.int64)] for staging in self.placements]
-        many = np.array([np.bincount(k, minlength=kinds) for k in own], dtype=np.float64)
-        sizes = {tp: held_bytes(self, tp).layer for tp in {s[0].tp for s in self.placements}}
-        each = np.array([sizes[s[0].tp] for s in self.placements])
-        ahead = [AHEAD * sum({*size[own > 0].tolist()}) for size, own in zip(each, many, strict=True)]
-        return many, (many * each).sum(axis=1), np.array(ahead)
-
-    def _on_host(self) -> tuple[Floats, Floats, Floats]:
-        """Of every staging (m,): share of the experts on the host that its memory holds (of a dense model 0
-        or 1), bytes of weights in host memory, and beyond it."""
-        which = np.arange(len(self.stagings))
-        experts = (self.away.sum(axis=1) * self._out(which)[:, None] + self.before) @ self.held.experts
-        dense = self.before @ (self.held.layer - self.held.experts)
-        dense = dense + self.stream_bytes * [staging[0].tp for staging in self.placements]
-        room = np.array([host.room_bytes for host in self.hosts])
-        room = np.where(self.before.any(axis=1), 1 - CACHE_SHARE, 1.0) * room
-        total = experts + dense
-        disk = np.array([host.nvme_bytes for host in self.hosts])
-        room = np.where(disk > 0, room, total)
-        left = np.maximum(room - dense, 0.0)
-        cached = np.where(experts > 0, left / np.maximum(experts, 1.0), room >= dense)
-        cached = np.where(dense > room, 0.0, np.minimum(cached, 1.0))
-        return cached, np.minimum(total, room), np.maximum(total - room, 0.0)
-
-
-def streaming_s(computed: Floats, streamed: Floats, copy: Floats, run: Floats | Ints) -> Floats:
-    """Seconds of a step that computes for `computed` seconds, `streamed` of them layers whose weights it
-    copies in `copy` seconds, `run` of them next to each other: the module's formula over all groups.
-
-    Exact for equal layers in whole groups, step after step.
-    """
-    behind = (1 - AHEAD / np.maximum(run, AHEAD)) * (copy - streamed)
-    return np.asarray(computed + np.maximum(np.maximum(copy - computed, behind), 0.0))
-
-
-def held_bytes(model: CostModel, tp: int = 1) -> Held:
-    """Bytes of the weights of each kind of layer on one of `tp` GPUs; of experts all, at tp 1."""
-    one = like(1, tp)
-    layer = np.array([layer_bytes(k, model.card.hidden, one, model.layers.precision)[0] for k in model.kinds])
-    expert = np.array([_expert_bytes(model, kind) for kind in model.kinds])
-    many = np.array([k.ffn.experts if isinstance(k.ffn, MoeFfn) else 0 for k in model.kinds])
-    return Held(layer, expert * many, expert)
-
-
-def _expert_bytes(model: CostModel, kind: Layer) -> float:
-    if not isinstance(kind.ffn, MoeFfn):
-        return 0.0
-    width = kind.ffn.latent or model.card.hidden
-    return kind.ffn.matrices * width * kind.ffn.inner * model.layers.expert_weights(kind)[1]
 
 
 def _host(node: NodeClass, staging: HostStaging, engine: str) -> Host:

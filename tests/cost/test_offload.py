@@ -14,10 +14,12 @@ from model_zoo import catalog
 from planner.cost.host import HostStage, host_use
 from planner.cost.memory import room_by_stage
 from planner.cost.model import CostModel
-from planner.cost.offload import AHEAD, RESOURCES, HostStaging, OffloadModel, streaming_s
+from planner.cost.offload import RESOURCES, OffloadModel
 from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
+from planner.cost.resting import HostStaging
 from planner.cost.shape import designs_of, like
+from planner.cost.streaming import AHEAD, streaming_s
 
 HOST = Host(memory_gb=512, gb_per_s=100, tflops=2, pcie_gb_per_s=32)
 DISK = Tier(kind="nvme", gb=2000, read_gb_per_s=7, write_gb_per_s=5)
