@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.overrides import Catalog
 from cluster_configs.schema import Cluster, Device, NameRun, Node, NodeClass, NodeNames, ResolvedCluster
+from cluster_configs.tiers import check_memory, doubts
 from planner.documents import Document, Loc
 
 ZONE = "default"
@@ -133,6 +134,8 @@ class _Filler:
         if not (form.zone or ZONE).strip():
             raise self.document.error("`zone` is blank", ("nodes", i, "zone"), "leave it out for a default")
         self._check_links_of(form, gpus, ("nodes", i))
+        check_memory(form, device, self.document, ("nodes", i))
+        self.warnings += doubts(form)
         return _FilledNode(form, device, name, node.count, form.zone or ZONE)
 
     def _check_links_of(self, node: Node, gpus: int, at: Loc) -> None:

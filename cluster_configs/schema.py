@@ -20,7 +20,7 @@ Count = Annotated[int, Field(ge=1)]
 NicKind = Literal["infiniband", "roce", "ethernet"]
 Generation = Literal[
     "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell_dc", "blackwell_rtx",
-    "xe2", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3", "tpu", "apple",
+    "xe2", "rdna3", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3", "tpu", "apple",
 ]  # fmt: skip
 
 
@@ -46,6 +46,8 @@ class Device(Strict):
     scale_up_gpus: Count  # GPUs joined by NVLink-class links (PCIe boxes: the node)
     tdp_watts: Positive
     pcie_gb_per_s: Positive | None = None
+    c2c_gb_per_s: Positive | None = None  # NVLink-C2C to its host, per GPU, one direction
+    unified_memory: bool = False  # its CPU's memory, too
     compute_capability: str | None = None
     price_usd_per_gpu_hour: Positive | None = None
     sources: dict[str, str]  # field group -> where the figure comes from
@@ -53,8 +55,12 @@ class Device(Strict):
 
     @property
     def host_link(self) -> tuple[str, float]:
-        """Name and GB/s of what joins it to its host, one direction; 0 where that is not known. On a GH200
-        the GPU's own link leads there."""
+        """Name and GB/s of what joins it to its host, one direction; 0 where that is not known, or nothing is
+        copied. On a GH200 the GPU's own link leads there."""
+        if self.unified_memory:
+            return "unified memory", 0.0
+        if self.c2c_gb_per_s:
+            return "NVLink-C2C", self.c2c_gb_per_s
         if "c2c" in self.intra_link:
             return "NVLink-C2C", self.intra_gb_per_s
         return "PCIe", self.pcie_gb_per_s or 0.0
@@ -79,6 +85,9 @@ class Host(Strict):
 
 
 class Tier(Strict):
+    """Memory beside GPUs and host memory: disks; memory behind a CXL link, host memory at a rate of its own;
+    memory of another machine over the NIC, or of another GPU."""
+
     kind: Literal["nvme", "cxl", "remote"]
     gb: Positive
     read_gb_per_s: Positive

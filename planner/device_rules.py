@@ -29,7 +29,7 @@ DEVICES: Final[dict[str, set[str]]] = {
     "vllm": {"volta", *FROM_TURING, "xe2", "cdna2", *MI300, *GAUDI, "tpu"},
     "sglang": {*FROM_TURING, *MI300},
     "trtllm": FROM_AMPERE,
-    "llama.cpp": {"pascal", "volta", *FROM_TURING, "xe2", "cdna2", *MI300, "apple"},
+    "llama.cpp": {"pascal", "volta", *FROM_TURING, "xe2", "rdna3", "cdna2", *MI300, "apple"},
 }
 """Generations that each engine runs on."""
 

@@ -7,23 +7,27 @@ on a disk, host memory keeps what was met last. One replica may use all of a nod
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, log
+from math import exp, inf, log
 
-from cluster_configs.schema import NodeClass
-from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Layer, ModelCard, MoeFfn
+from cluster_configs.schema import Host, NodeClass
+from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, ModelCard, MoeFfn
 from planner.check import weights
 from planner.check.case import Case
 from planner.check.memory import GENEROUS
 from planner.check.queueing import resident_bytes
 from planner.check.roofline import sequences
 from planner.check.violation import EXACT, MODEL, Violation, at_most
-from planner.plans.schema import Replica, Tiered
+from planner.plans.schema import Replica, Stage, StageMemory, Tiered
 
 GB = 1e9
 WHOLE = weights.Split(1, 1, 1)
+MEMORY = ("host", "cxl")
+"""Tiers that the CPU reads as its memory."""
+
 ENGINES = ("llama.cpp", "sglang")
 """That compute with weights in host memory."""
 
@@ -124,8 +128,8 @@ class Beside:
         for part in self.parts:
             for i in (i for r in part.layers for i in range(*r) if part.what == "layers"):
                 whole[i] = whole.get(i, 0.0) + part.share
-        split = [i for i, share in whole.items() if abs(share - 1) > EXACT]
-        lone = [i for i in whole if i in moe and abs(away.experts.get(i, 0.0) - 1) > EXACT]
+        split = [i for i, share in whole.items() if not _whole(share)]
+        lone = [i for i in whole if i in moe and not _whole(away.experts.get(i, 0.0))]
         if split or lone:
             text = f"layer {(split or lone)[0]} lies before the first stage, but not once and whole"
             yield Violation("tier_layers", where, text)
@@ -135,35 +139,49 @@ class Beside:
         mine = [part for part in self.parts if part.what == "weights"]
         if not mine:
             return
-        listed = sorted(i for part in mine for r in part.layers for i in range(*r))
+        shares: dict[int, float] = defaultdict(float)
+        for part in mine:
+            for i in (i for r in part.layers for i in range(*r)):
+                shares[i] += part.share
         first, group = min((r for part in mine for r in part.layers), default=(0, 1))
         spread = [i for i in range(len(self.card.stack)) if i % group >= first]
-        ways = {(part.tier, part.way, part.share) for part in mine}
-        if listed != spread or ways != {("host", "pcie", 1.0)}:
+        copied = all(part.tier in MEMORY and part.way == "pcie" for part in mine)
+        if sorted(shares) != spread or not copied or not all(map(_whole, shares.values())):
             text = "streamed layers are the last so many of every so many: once, whole, copied from the host"
             yield Violation("tier_layers", where, text)
 
     def _capacities(self) -> dict[str, float]:
-        """Bytes of a node's tiers."""
-        host, disks = self.node.host, [t for t in self.node.tiers if t.kind == "nvme"]
+        """Bytes of a node's tiers; of unified memory what the GPUs' engines leave counts as the host's."""
+        host, device = self.node.host, self.node.device
         times = {"gpu": self.node.gpus_per_node, "node": 1, "cluster": 1}
-        return {
-            "host": GB * (host.memory_gb or 0.0) if host else 0.0,
-            "nvme": sum(GB * t.gb * times[t.shared_by] for t in disks),
+        tiers = {
+            kind: sum(GB * t.gb * times[t.shared_by] for t in self.node.tiers if t.kind == kind)
+            for kind in ("cxl", "nvme")
         }
+        memory = (host.memory_gb or 0.0) if host else 0.0
+        if device.unified_memory:
+            memory = device.memory_gb * self.node.gpus_per_node
+            memory -= sum(held.capacity_bytes * s.gpus / GB for held, s in self._stages())
+        return {"host": GB * memory, **tiers}
+
+    def _stages(self) -> Iterator[tuple[StageMemory, Stage]]:
+        for held in self.replica.memory:
+            if held.stage < len(self.replica.stages):
+                yield held, self.replica.stages[held.stage]
 
     def _room(self, capacities: dict[str, float], where: str) -> Iterator[Violation]:
         """What all replicas that may stand in one node keep in each tier, with the cache of host layers."""
         together = min(self.replica.count, max(self.node.gpus_per_node // self.gpus, 1))
+        used = {t: together * sum(part.bytes for part in self.parts if part.tier == t) for t in capacities}
+        if before := self.case.away(self.replica).layers:
+            stage = self.replica.stages[0].model_copy(update={"layers": (0, before)})
+            load = self.case.loads[self.replica.id]
+            held = resident_bytes(self.case, self.card, self.replica, stage, load)
+            cache = together * held / self.replica.count
+            used["host"] += max(cache - max(capacities["cxl"] - used["cxl"], 0.0), 0.0)
         for tier, capacity in capacities.items():
-            used = together * sum(part.bytes for part in self.parts if part.tier == tier)
-            if tier == "host" and (before := self.case.away(self.replica).layers):
-                stage = self.replica.stages[0].model_copy(update={"layers": (0, before)})
-                load = self.case.loads[self.replica.id]
-                held = resident_bytes(self.case, self.card, self.replica, stage, load)
-                used += together * held / self.replica.count
-            if not at_most(used, capacity, EXACT):
-                text = f"{used / GB:.4g} GB in {tier} of a node with {capacity / GB:.4g} GB"
+            if not at_most(used[tier], capacity, EXACT):
+                text = f"{used[tier] / GB:.4g} GB in {tier} of a node with {capacity / GB:.4g} GB"
                 yield Violation("tier_over", where, text)
 
     def _times(self, where: str) -> Iterator[Violation]:
@@ -190,44 +208,65 @@ class Beside:
 
     def _floors(self, tokens: float) -> dict[str, float]:
         """Seconds that reading takes of a step of `tokens`: as stated, and by the faster way ("both")."""
-        host = self.node.host
-        assert host is not None
+        host, device = self.node.host or Host(), self.node.device
         read = {"cpu": 0.0, "pcie": 0.0, "nvme": 0.0}
+        behind = 0.0
         away = self.case.away(self.replica)
         for part in self.parts:
             for i in (i for r in part.layers for i in range(*r)):
-                layer = self.card.stack[i]
-                moved = self._read_bytes(layer, part, away.experts.get(i, 0.0), tokens)
-                read["nvme"] += moved if part.tier == "nvme" else 0.0
-                read[part.way] += moved if part.tier == "host" else 0.0
+                moved = self._read_bytes(i, part, away.experts.get(i, 0.0), tokens)
+                read[part.way if part.tier in MEMORY else "nvme"] += moved
+                behind += moved if part.tier == "cxl" else 0.0
         roots = -(-self.gpus // (host.gpus_per_pcie_root or 1))
+        unified = GB * device.memory_gb_per_s * self.node.gpus_per_node if device.unified_memory else 0.0
+        link = host.pcie_gb_per_s or device.host_link[1]
+        cxl = self._read_rate("cxl")
         rates = {
-            "cpu": GB * (host.gb_per_s or 0.0),
-            "pcie": GB * roots * (host.pcie_gb_per_s or self.node.device.host_link[1]),
-            "nvme": GB * sum(t.read_gb_per_s for t in self.node.tiers if t.kind == "nvme") * self.gpus,
+            "cpu": (unified or GB * (host.gb_per_s or 0.0)) + cxl,
+            "pcie": GB * roots * link,
+            "nvme": self._read_rate("nvme"),
         }
         found = {way: size / rates[way] for way, size in read.items() if size and rates[way]}
         both = (read["cpu"] + read["pcie"]) / max(rates["cpu"], rates["pcie"], 1.0)
         if away.streamed:  # from the one, over the other, with no choice
             found["cpu"] = read["pcie"] / rates["cpu"]
             both = max(found.values())
+        if behind and (away.streamed or not read["pcie"]):
+            found["cxl"] = behind / cxl if cxl else inf
         return {"cpu": 0.0, **found, "both": max(both, found.get("nvme", 0.0))}
 
-    def _read_bytes(self, layer: Layer, part: Tiered, away: float, tokens: float) -> float:
+    def _read_rate(self, kind: str) -> float:
+        """Bytes/s at most of a node's tiers of a kind."""
+        return GB * sum(t.read_gb_per_s for t in self.node.tiers if t.kind == kind) * self.gpus
+
+    def _read_bytes(self, number: int, part: Tiered, away: float, tokens: float) -> float:
         """Bytes of a layer in `part` that a step of `tokens` reads there at least; `away`: the share of its
         experts beside the GPUs."""
+        layer = self.card.stack[number]
         size = weights.in_bytes(
             weights.layer_params(layer, self.card.hidden, WHOLE), self.card, self.replica.precision, layer
         )
         if part.what == "weights":
-            return size.total.low
+            return part.share * size.total.low
         if part.what == "layers":
-            return size.attention.low + size.dense.low
+            return part.share * (size.attention.low + size.dense.low)
         ffn = layer.ffn
         assert isinstance(ffn, MoeFfn)
-        on_disk = part.share if part.tier == "nvme" else max(away - part.share, 0.0)
+        alike = sum(
+            p.share for p in self.parts if p.what == "experts" and p.tier in MEMORY and _of(p, number)
+        )
+        on_disk = part.share if part.tier == "nvme" else max(away - alike, 0.0)
         met, missed = met_share(ffn, tokens, away), missed_share(ffn, tokens, on_disk)
-        return size.experts.low * (missed if part.tier == "nvme" else max(met - missed, 0.0))
+        in_memory = max(met - missed, 0.0) * part.share / max(alike, 1e-12)
+        return size.experts.low * (missed if part.tier == "nvme" else in_memory)
+
+
+def _whole(share: float) -> bool:
+    return abs(share - 1) <= EXACT
+
+
+def _of(part: Tiered, layer: int) -> bool:
+    return any(first <= layer < end for first, end in part.layers)
 
 
 def _scale(ffn: MoeFfn) -> float:

@@ -1,4 +1,5 @@
-"""A block of requests on one GPU with host memory and a disk behind it: machine, job, ways to compute it.
+"""A block of requests on one GPU with host memory, a disk and what else there is behind it (CXL memory,
+memory of another machine or GPU): machine, job, ways to compute it.
 
 Rates are datasheet figures; programs reach the shares of them in `block.yaml`, fitted by
 `benchmarks/offline.py`. What follows from them: `block_schedule.py`.
@@ -14,8 +15,9 @@ from cluster_configs.schema import NodeClass
 from model_zoo.derive import active_params, kv_bytes_per_seq, total_params, weight_bytes
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Attention, DenseFfn, ModelCard
 from planner.cost.host import USABLE as HOST_USABLE
-from planner.cost.host import host_of
+from planner.cost.host import host_of, shared
 from planner.cost.precision import precisions
+from planner.cost.reserve import device_bytes
 from planner.plain_yaml import read_plain
 
 FILE = Path(__file__).with_name("block.yaml")
@@ -25,9 +27,29 @@ USABLE = {"gpu": 0.88, "host": HOST_USABLE, "disk": 0.95}
 """Of each tier's bytes: the rest is the driver's, the system's, the file system's."""
 
 
+UNIFIED = 1e15
+"""Bytes/s between CPU and GPU where nothing has to be copied."""
+
+LINKS = 0.8
+"""Of the rates of CXL links, NICs and peers: assumed."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One more tier. `by_cpu`: memory that the CPU reads where it lies, and that reaches the GPU as host
+    memory does (CXL); else it comes over a link of its own (a NIC, another GPU's NVLink)."""
+
+    name: str
+    bytes: float
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    by_cpu: bool
+
+
 @dataclass(frozen=True)
 class Machine:
-    """Datasheet figures in SI units; PCIe in one direction; a tier that is not there has 0 bytes."""
+    """Datasheet figures in SI units; PCIe (or the `link` in its place) in one direction; a tier that is not
+    there has 0 bytes. `unified`: GPU and CPU read one memory, the GPU's."""
 
     gpu_bytes: float
     gpu_flops_per_s: float
@@ -38,30 +60,45 @@ class Machine:
     disk_bytes: float = 0.0
     disk_read_bytes_per_s: float = 1e9
     disk_write_bytes_per_s: float = 1e9
+    host_flops_per_s: float = 0.0
+    beside: tuple[Beside, ...] = ()
+    unified: bool = False
+    link: str = "pcie"
 
     @property
     def room(self) -> dict[str, float]:
         """Bytes of each tier that may be filled."""
         held = (self.gpu_bytes, self.host_bytes, self.disk_bytes)
-        return {tier: USABLE[tier] * size for tier, size in zip(TIERS, held, strict=True)}
+        own = {tier: USABLE[tier] * size for tier, size in zip(TIERS, held, strict=True)}
+        return own | {tier.name: HOST_USABLE * tier.bytes for tier in self.beside}
 
 
 def machine_of(node: NodeClass) -> Machine | None:
-    """One GPU of a node with its share of the host and of disks; None where no host memory is stated."""
+    """One GPU of a node with its share of the host and of all tiers; None where no host memory is stated, or
+    of unified memory no disk."""
     host, device = host_of(node, 1, 1), node.device
-    if host is None or not host.pcie_bytes_per_s:
+    if host is None or not (host.pcie_bytes_per_s or device.unified_memory):
         return None
     tflops = device.tflops.get("bf16") or device.tflops.get("fp16") or max(device.tflops.values())
+    parts = [(kind, kind == "cxl", shared(node, kind, 1)) for kind in ("cxl", "remote")]
     return Machine(
-        gpu_bytes=1e9 * device.memory_gb,
+        gpu_bytes=device_bytes(device),
         gpu_flops_per_s=1e12 * tflops,
         gpu_bytes_per_s=1e9 * device.memory_gb_per_s,
-        pcie_bytes_per_s=host.pcie_bytes_per_s,
-        host_bytes=host.memory_bytes,
+        pcie_bytes_per_s=UNIFIED if device.unified_memory else host.pcie_bytes_per_s,
+        host_bytes=0.0 if device.unified_memory else host.memory_bytes,
         host_bytes_per_s=host.bytes_per_s,
         disk_bytes=host.nvme_bytes,
         disk_read_bytes_per_s=host.nvme_read_bytes_per_s or 1e9,
         disk_write_bytes_per_s=host.nvme_write_bytes_per_s or 1e9,
+        host_flops_per_s=host.flops_per_s,
+        beside=tuple(
+            Beside(kind, tier.bytes, tier.read_bytes_per_s, tier.write_bytes_per_s, by_cpu)
+            for kind, by_cpu, tier in parts
+            if tier.bytes
+        ),
+        unified=device.unified_memory,
+        link="pcie" if device.host_link[0] == "PCIe" else device.host_link[0],
     )
 
 
@@ -84,7 +121,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Way:
-    """How a block is computed. Batches of `gpu_batch`; `pinned`: host memory that PCIe reads at full rate."""
+    """How a block is computed. Batches of `gpu_batch`; `pinned`: host memory that PCIe reads at full rate;
+    `cpu_weights`: in decode the CPU computes with a share of each layer's weights beside the GPU."""
 
     gpu_batch: int
     host_attention: bool = False
@@ -92,6 +130,7 @@ class Way:
     packed_cache: bool = False
     overlap: bool = True
     pinned: bool = True
+    cpu_weights: bool = False
 
     @property
     def side_by_side(self) -> bool:

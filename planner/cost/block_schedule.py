@@ -12,6 +12,12 @@ of weights):
     compute        matmuls of each GPU batch: the longer of FLOPs and reading W from GPU memory; attention
                    over the cache from GPU memory, or over what is away on the CPU: 5 bytes of host memory
                    traffic a byte (16-bit cache is read, written as fp32, read again)
+    more tiers     reads and writes of what rests there, each over its link; CXL memory's also over PCIe, the
+                   CPU reads cache where it lies; others' come to the GPU over their own link
+    on the CPU     x[weights, cpu] rests in host memory; prompts fetch it as any; in decode the CPU computes
+                   with it, once a GPU batch, by the longer of its FLOPs and its bytes, while the GPU computes
+                   with the rest and copies run: inputs and outputs of four matrices a layer cross the link,
+                   and copies take their part of host memory's bandwidth (HeteGen, arXiv:2403.01164)
     packed         4-bit weights and cache are unpacked into GPU memory: weights for each GPU batch, cache
                    each step, so many bytes of traffic a value
 
@@ -23,37 +29,105 @@ Source: the schedule and its policy space, FlexGen, arXiv:2303.06865; seconds an
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
-from planner.cost.block import TIERS, Job, Machine, Reached, Way
+from planner.cost.block import LINKS, TIERS, Job, Machine, Reached, Way
 from planner.cost.shape import Floats
 
 TENSORS = ("weights", "cache", "activations")
-COLUMNS = tuple((q, t) for q in TENSORS for t in TIERS if (q, t) != ("activations", "disk"))
 ANYWHERE = ("", "")
 """What is the same wherever the tensors rest: the last column."""
-AT = {place: i for i, place in enumerate([*COLUMNS, ANYWHERE])}
-ROWS = ("to gpu", "from gpu", "disk read", "disk write", "compute")
-BUSY = tuple((phase, what) for phase in ("prefill", "decode") for what in ROWS)
-FITS = tuple((tier, phase) for tier in TIERS for phase in ("prefill", "decode"))
-RESOURCES = ("gpu compute", "gpu memory", "pcie", "host memory", "disk read", "disk write")
-
-PACKED = 4.5 / 16
-"""Bytes of 4-bit values with a 16-bit scale and zero a group of 64, of 16-bit ones."""
-HOST_TRAFFIC = 5.0
+CPU = ("weights", "cpu")
 Place = tuple[str, str]
 Row = dict[Place, float]
 
 
-def block_seconds(job: Job, machine: Machine, way: Way, reached: Reached, batches: int) -> Floats:
+@dataclass(frozen=True)
+class Axes:
+    """Columns, rows and resources of a machine with tiers `beside`; `cpu`: with weights that the CPU computes
+    with."""
+
+    beside: tuple[str, ...] = ()
+    cpu: bool = False
+
+    @cached_property
+    def tiers(self) -> tuple[str, ...]:
+        return (*TIERS, *self.beside)
+
+    @cached_property
+    def columns(self) -> tuple[Place, ...]:
+        own = [(q, t) for q in TENSORS for t in self.tiers if (q, t) != ("activations", "disk")]
+        return (*own, *[CPU] * self.cpu)
+
+    @cached_property
+    def at(self) -> dict[Place, int]:
+        return {place: i for i, place in enumerate([*self.columns, ANYWHERE])}
+
+    @cached_property
+    def more(self) -> tuple[str, ...]:
+        """Rows, and resources of the same names, beside those of every machine."""
+        return (*(f"{name} {way}" for name in self.beside for way in ("read", "write")), *["cpu"] * self.cpu)
+
+    @cached_property
+    def rows(self) -> tuple[str, ...]:
+        return ("to gpu", "from gpu", "disk read", "disk write", "compute", *self.more)
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        return ("gpu compute", "gpu memory", "pcie", "host memory", "disk read", "disk write", *self.more)
+
+    @cached_property
+    def busy(self) -> tuple[tuple[str, str], ...]:
+        return tuple((phase, what) for phase in ("prefill", "decode") for what in self.rows)
+
+    @cached_property
+    def fits(self) -> tuple[tuple[str, str], ...]:
+        return tuple((tier, phase) for tier in self.tiers for phase in ("prefill", "decode"))
+
+    def away(self, tensor: str, value: float, but: Collection[str] = ()) -> Row:
+        """The same on every tier but the GPU, and those that `but` names."""
+        return {(q, t): value for q, t in self.columns if q == tensor and t not in ("gpu", *but)}
+
+
+PLAIN = Axes()
+COLUMNS, BUSY, FITS, RESOURCES = PLAIN.columns, PLAIN.busy, PLAIN.fits, PLAIN.resources
+"""Of a machine with nothing beside GPU, host memory and disk."""
+
+
+def axes(machine: Machine, cpu: bool = False) -> Axes:
+    """Of a machine."""
+    return Axes(tuple(tier.name for tier in machine.beside), cpu)
+
+
+PACKED = 4.5 / 16
+"""Bytes of 4-bit values with a 16-bit scale and zero a group of 64, of 16-bit ones."""
+HOST_TRAFFIC = 5.0
+
+CPU_COMPUTE = 0.4
+"""Share of a CPU's FLOP/s in matmuls: assumed, as programs of `host.yaml` reach it."""
+
+CROSSINGS = 4
+"""Matrices of a layer whose inputs come from the GPU and whose outputs go back: QKV, output, up, down."""
+
+
+def block_seconds(
+    job: Job, machine: Machine, way: Way, reached: Reached, batches: int, on: Axes | None = None
+) -> Floats:
     """Of a layer by resource and busy row, for a tensor all in one place: (resources, busy, columns + 1)."""
-    of = np.stack([_phase(job, machine, way, reached, batches, prefill) for prefill in (True, False)])
+    on = on or axes(machine, way.cpu_weights)
+    of = np.stack([_phase(job, machine, way, reached, batches, prefill, on) for prefill in (True, False)])
     if not way.side_by_side:
         of = np.broadcast_to(of.sum(axis=2, keepdims=True), of.shape)
     return np.concatenate(list(of), axis=1)
 
 
-def _phase(job: Job, machine: Machine, way: Way, reached: Reached, batches: int, prefill: bool) -> Floats:
+def _phase(
+    job: Job, machine: Machine, way: Way, reached: Reached, batches: int, prefill: bool, on: Axes
+) -> Floats:
     """One phase's rows: (resources, busy of the phase, columns + 1)."""
     tokens, block = (job.isl if prefill else 1), way.gpu_batch * batches
     weights, cached = _stored(job, way)
@@ -63,15 +137,20 @@ def _phase(job: Job, machine: Machine, way: Way, reached: Reached, batches: int,
     pcie = machine.pcie_bytes_per_s * (reached.pinned if way.pinned else reached.pageable)
     cache_pcie = machine.pcie_bytes_per_s * reached.pinned
     fetched = 0.0 if way.host_attention else look
+    apart = [tier.name for tier in machine.beside if not tier.by_cpu]
+    kept = [*apart, *["cpu"] * (not prefill)]
+    crossing = CROSSINGS * hidden / cache_pcie * (way.cpu_weights and not prefill)
     rows: dict[tuple[str, str], Row] = {
         ("pcie", "to gpu"): {
-            **_away("weights", weights / pcie),
-            **_away("cache", fetched / cache_pcie),
-            **_away("activations", hidden / cache_pcie),
+            **on.away("weights", weights / pcie, kept),
+            **on.away("cache", fetched / cache_pcie, apart),
+            **on.away("activations", hidden / cache_pcie, apart),
+            ANYWHERE: crossing,
         },
         ("pcie", "from gpu"): {
-            **_away("cache", new / cache_pcie),
-            **_away("activations", hidden / cache_pcie),
+            **on.away("cache", new / cache_pcie, apart),
+            **on.away("activations", hidden / cache_pcie, apart),
+            ANYWHERE: crossing,
         },
         ("disk read", "disk read"): {
             ("weights", "disk"): weights / (machine.disk_read_bytes_per_s * reached.disk),
@@ -80,17 +159,49 @@ def _phase(job: Job, machine: Machine, way: Way, reached: Reached, batches: int,
         ("disk write", "disk write"): {
             ("cache", "disk"): new / (machine.disk_write_bytes_per_s * reached.disk)
         },
-        **_compute(job, machine, way, reached, batches, prefill),
+        **_compute(job, machine, way, reached, batches, prefill, on),
     }
-    held = np.zeros((len(RESOURCES), len(ROWS), len(COLUMNS) + 1))
+    for tier in machine.beside:
+        read, write = LINKS * tier.read_bytes_per_s, LINKS * tier.write_bytes_per_s
+        looked = fetched if tier.by_cpu else look  # the CPU reads as it computes
+        rows[f"{tier.name} read", f"{tier.name} read"] = {
+            ("weights", tier.name): weights / read,
+            ("cache", tier.name): looked / read,
+            ("activations", tier.name): hidden / read,
+        }
+        rows[f"{tier.name} write", f"{tier.name} write"] = {
+            ("cache", tier.name): new / write,
+            ("activations", tier.name): hidden / write,
+        }
+    if way.cpu_weights:
+        rows |= _on_cpu(job, machine, reached, batches * way.gpu_batch * (not prefill), batches, weights)
+    held = np.zeros((len(on.resources), len(on.rows), len(on.columns) + 1))
     for (resource, what), row in rows.items():
         for place, value in row.items():
-            held[RESOURCES.index(resource), ROWS.index(what), AT[place]] += value
+            held[on.resources.index(resource), on.rows.index(what), on.at[place]] += value
     return held
 
 
+def _on_cpu(
+    job: Job, machine: Machine, reached: Reached, tokens: int, batches: int, weights: float
+) -> dict[tuple[str, str], Row]:
+    """What the CPU does beside the GPU with weights of its own, if it has `tokens` to compute, and what
+    copies take of host memory."""
+    memory = machine.host_bytes_per_s * reached.host_memory
+    by_flops = tokens * job.flops_per_token / max(machine.host_flops_per_s * CPU_COMPUTE, 1.0)
+    by_bytes = batches * job.weight_bytes / memory * (tokens > 0)
+    copies = weights / memory
+    return {
+        ("cpu", "cpu"): {CPU: by_flops if by_flops > by_bytes else 0.0},
+        ("host memory", "cpu"): {
+            CPU: (by_bytes if by_bytes >= by_flops else 0.0) if tokens else copies,
+            ("weights", "host"): copies,
+        },
+    }
+
+
 def _compute(
-    job: Job, machine: Machine, way: Way, reached: Reached, batches: int, prefill: bool
+    job: Job, machine: Machine, way: Way, reached: Reached, batches: int, prefill: bool, on: Axes
 ) -> dict[tuple[str, str], Row]:
     """What GPU and CPU do one after another."""
     tokens, block = (job.isl if prefill else 1), way.gpu_batch * batches
@@ -104,25 +215,36 @@ def _compute(
     unpacked = batches * job.weights * way.packed_weights
     unpacked += block * context * job.cache_per_token * way.packed_cache
     on_gpu, on_host = attended / bytes_per_s, 0.0
+    memory = machine.host_bytes_per_s * reached.host_memory
     if way.host_attention:
-        on_host = HOST_TRAFFIC * attended / (machine.host_bytes_per_s * reached.host_memory)
+        on_host = HOST_TRAFFIC * attended / memory
     by_flops = matmul_s > reading_s
+    spared: dict[str, Row] = {"flops": {}, "bytes": {}}
+    if way.cpu_weights and not prefill:
+        spared["flops" if by_flops else "bytes"] = {CPU: -max(matmul_s, reading_s)}
+    host = on.away("cache", on_host)
+    for tier in machine.beside if way.host_attention else ():
+        if tier.by_cpu:  # read from there once, then as any
+            read = attended / (LINKS * tier.read_bytes_per_s)
+            host["cache", tier.name] = (HOST_TRAFFIC - 1) * attended / memory + read
     return {
-        ("gpu compute", "compute"): {ANYWHERE: pairs_s + matmul_s * by_flops},
+        ("gpu compute", "compute"): {ANYWHERE: pairs_s + matmul_s * by_flops, **spared["flops"]},
         ("gpu memory", "compute"): {
             ANYWHERE: reading_s * (not by_flops) + reached.unpack_bytes * unpacked / bytes_per_s,
             ("cache", "gpu"): on_gpu,
-            **_away("cache", 0.0 if way.host_attention else on_gpu),
+            **on.away("cache", 0.0 if way.host_attention else on_gpu),
+            **spared["bytes"],
         },
-        ("host memory", "compute"): _away("cache", on_host),
+        ("host memory", "compute"): host,
     }
 
 
-def block_bytes(job: Job, way: Way, batches: int) -> Floats:
+def block_bytes(job: Job, way: Way, batches: int, on: Axes = PLAIN, unified: bool = False) -> Floats:
     """Held by each tier in each phase, for a tensor all in one place: (fits, columns + 1).
 
     On the GPU beside what rests there: two layers of the weights that do not, two GPU batches' activations
     and cache that pass through, what a GPU batch works in (scores of attention too), and what is unpacked.
+    What comes from disk passes host memory, if that is not the GPU's.
     """
     block, layers = way.gpu_batch * batches, job.layers
     weights, cached = _stored(job, way)
@@ -141,11 +263,11 @@ def block_bytes(job: Job, way: Way, batches: int) -> Floats:
         unpacked += 2.0 * way.gpu_batch * context * job.cache_per_token * way.packed_cache
         rows["gpu", phase] = {
             ("weights", "gpu"): layers * weights,
-            **_away("weights", 2 * weights),
+            **on.away("weights", 2 * weights),
             ("cache", "gpu"): cache,
-            **_away("cache", staged),
+            **on.away("cache", staged),
             ("activations", "gpu"): block * hidden,
-            **_away("activations", passing),
+            **on.away("activations", passing),
             ANYWHERE: working + unpacked,
         }
         rows["host", phase] = {
@@ -156,10 +278,21 @@ def block_bytes(job: Job, way: Way, batches: int) -> Floats:
             ("activations", "host"): block * hidden,
         }
         rows["disk", phase] = {("weights", "disk"): layers * weights, ("cache", "disk"): cache}
-    held = np.zeros((len(FITS), len(COLUMNS) + 1))
-    for i, moment in enumerate(FITS):
+        for tier in on.beside:
+            rows[tier, phase] = {
+                ("weights", tier): layers * weights,
+                ("cache", tier): cache,
+                ("activations", tier): block * hidden,
+            }
+        if on.cpu:
+            rows["host", phase][CPU] = layers * weights
+        if unified:
+            for place in (("weights", "disk"), ("cache", "disk")):
+                rows["gpu", phase][place] += rows["host", phase].pop(place)
+    held = np.zeros((len(on.fits), len(on.columns) + 1))
+    for i, moment in enumerate(on.fits):
         for place, value in rows[moment].items():
-            held[i, AT[place]] = value
+            held[i, on.at[place]] = value
     return held
 
 
@@ -167,9 +300,12 @@ def tokens_per_s(
     job: Job, machine: Machine, way: Way, reached: Reached, batches: int, shares: dict[Place, float]
 ) -> float:
     """Generated tokens/s of a block, prompt and generation together, with `shares` of each tensor by tier."""
-    x = np.array([*(shares.get(place, 0.0) for place in COLUMNS), 1.0])
+    on = axes(machine, way.cpu_weights)
+    x = np.array([*(shares.get(place, 0.0) for place in on.columns), 1.0])
     rows = block_seconds(job, machine, way, reached, batches).sum(axis=0) @ x
-    phases = {phase: [r for r, (p, _) in zip(rows, BUSY, strict=True) if p == phase] for phase, _ in BUSY}
+    phases = {
+        phase: [r for r, (p, _) in zip(rows, on.busy, strict=True) if p == phase] for phase, _ in on.busy
+    }
     steps = times(job)
     seconds = sum(steps[phase] * max(of) for phase, of in phases.items())
     return float(way.gpu_batch * batches * job.osl / seconds)
@@ -185,8 +321,3 @@ def _stored(job: Job, way: Way) -> tuple[float, float]:
     weights = 2 * PACKED * job.weights if way.packed_weights else job.weight_bytes
     cached = 2 * PACKED * job.cache_per_token if way.packed_cache else job.cache_bytes_per_token
     return weights, cached
-
-
-def _away(tensor: str, value: float) -> Row:
-    """The same on every tier but the GPU."""
-    return {(tensor, tier): value for tier in TIERS[1:] if (tensor, tier) in AT}

@@ -1,5 +1,13 @@
-"""What stands beside the GPUs of a node: host memory, its CPU, PCIe and disks, in SI units, from the `host`
-and `tiers` of a node class; and how much of that engines get.
+"""What stands beside the GPUs of a node: host memory, CXL memory, its CPU, PCIe and disks, in SI units, from
+the `host` and `tiers` of a node class; and how much of that engines get.
+
+CXL memory is host memory at a rate of its own. Pages are dealt to both in a fixed ratio (Linux' weighted
+interleave), so both are read at once; of U bytes x lie behind the link, as many as make the longer of
+(U - x) / host rate and x / CXL rate least, within what both hold. The system's own order, host memory first
+and the rest in CXL memory, reads them one after the other.
+
+Where CPU and GPU share one memory (`Device.unified_memory`) the host's is what engines leave of it, at the
+same rate; nothing is copied to the GPU. It counts only where a disk holds what is beyond it.
 
 A replica of g of a node's GPUs has g shares of all that the node's GPUs share: host memory and bandwidth,
 CPU, disks. So replicas that fit side by side on the GPUs fit on the host.
@@ -12,7 +20,9 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 
+from cluster_configs import schema
 from cluster_configs.schema import NodeClass
+from planner.cost.reserve import device_bytes
 from planner.cost.shape import Stage
 from planner.plain_yaml import read_plain
 
@@ -26,13 +36,17 @@ FLOPS_PER_BYTE = 25.0
 """Of a CPU that states no `tflops`: desktop and server CPUs do 15 to 30 fp32 FLOPs in the time of a byte
 (16 cores x 4 GHz x 32 over 70-90 GB/s; 2 x 32 cores x 2.2 GHz x 64 over 614 GB/s)."""
 
+UNIFIED_FLOPS_PER_BYTE = 4.0
+"""The same where GPU and CPU share the memory, whose rate is the GPU's need: 24 cores x 4 GHz x 32 over 819
+GB/s of an M3 Ultra, 12 x 4.5 GHz x 32 over 546 GB/s of an M4 Max."""
+
 
 @dataclass(frozen=True)
 class Host:
     """The part of a node that one replica has.
 
     `pcie_bytes_per_s` of all GPUs that copy at once together, 0 where it is not known; `nvme_bytes` 0: no
-    disk.
+    disk; `cxl_bytes` behind a CXL link beside `memory_bytes`.
     """
 
     memory_bytes: float
@@ -43,11 +57,37 @@ class Host:
     nvme_bytes: float = 0.0
     nvme_read_bytes_per_s: float = 0.0
     nvme_write_bytes_per_s: float = 0.0
+    cxl_bytes: float = 0.0
+    cxl_read_bytes_per_s: float = 0.0
+    cxl_write_bytes_per_s: float = 0.0
+
+    @property
+    def total_bytes(self) -> float:
+        """Of host memory and CXL memory."""
+        return self.memory_bytes + self.cxl_bytes
 
     @property
     def room_bytes(self) -> float:
-        """Of its memory, what weights and cache may take."""
-        return USABLE * self.memory_bytes
+        """Of that, what weights and cache may take."""
+        return USABLE * self.total_bytes
+
+    def behind_cxl(self, used: float) -> float:
+        """Of `used` bytes those that lie in CXL memory, so that all are read soonest.
+
+        >>> host = Host(1e11, 3e11, 0, 0, cxl_bytes=1e11, cxl_read_bytes_per_s=1e11)
+        >>> [round(host.behind_cxl(u) / 1e9, 1) for u in (40e9, 120e9, 170e9)]
+        [10.0, 30.0, 80.0]
+        """
+        both = self.bytes_per_s + self.cxl_read_bytes_per_s
+        evenly = used * self.cxl_read_bytes_per_s / both if both else 0.0
+        return min(max(evenly, used - USABLE * self.memory_bytes), USABLE * self.cxl_bytes)
+
+    def rate(self, used: float) -> float:
+        """Bytes/s at which the CPU reads `used` bytes that lie so."""
+        behind = self.behind_cxl(used)
+        if not behind:
+            return self.bytes_per_s
+        return used / max((used - behind) / self.bytes_per_s, behind / self.cxl_read_bytes_per_s)
 
 
 def host_of(node: NodeClass, gpus: int, at_once: int) -> Host | None:
@@ -56,32 +96,52 @@ def host_of(node: NodeClass, gpus: int, at_once: int) -> Host | None:
 
     GPUs on one PCIe root share it.
     """
-    host = node.host
-    if host is None or host.memory_gb is None or host.gb_per_s is None:
+    host, disk, cxl = node.host or schema.Host(), shared(node, "nvme", gpus), shared(node, "cxl", gpus)
+    share, device = gpus / node.gpus_per_node, node.device
+    if device.unified_memory and disk.bytes:
+        memory = 1e9 * device.memory_gb * node.gpus_per_node - device_bytes(device) * node.gpus_per_node
+        bandwidth, per_byte = 1e9 * device.memory_gb_per_s * node.gpus_per_node, UNIFIED_FLOPS_PER_BYTE
+    elif host.memory_gb is None or host.gb_per_s is None:
         return None
-    share = gpus / node.gpus_per_node
-    bandwidth = 1e9 * host.gb_per_s
-    flops = FLOPS_PER_BYTE * bandwidth if host.tflops is None else 1e12 * host.tflops
+    else:
+        memory, bandwidth, per_byte = 1e9 * host.memory_gb, 1e9 * host.gb_per_s, FLOPS_PER_BYTE
+    flops = per_byte * bandwidth if host.tflops is None else 1e12 * host.tflops
     on_root = min(host.gpus_per_pcie_root or 1, node.gpus_per_node)
-    root = 1e9 * (host.pcie_gb_per_s or node.device.host_link[1])
+    root = 1e9 * (host.pcie_gb_per_s or device.host_link[1])
     pcie = root * min(gpus, on_root) / on_root * ceil(at_once / on_root)
-    disks = [(tier, _shares(node, tier.shared_by, gpus)) for tier in node.tiers if tier.kind == "nvme"]
     return Host(
-        memory_bytes=share * 1e9 * host.memory_gb,
+        memory_bytes=share * memory,
         bytes_per_s=share * bandwidth,
         flops_per_s=share * flops,
         pcie_bytes_per_s=pcie,
         sockets=host.sockets or 1,
-        nvme_bytes=sum(part * 1e9 * tier.gb for tier, part in disks),
-        nvme_read_bytes_per_s=sum(part * 1e9 * tier.read_gb_per_s for tier, part in disks),
-        nvme_write_bytes_per_s=sum(part * 1e9 * tier.write_gb_per_s for tier, part in disks),
+        nvme_bytes=disk.bytes,
+        nvme_read_bytes_per_s=disk.read_bytes_per_s,
+        nvme_write_bytes_per_s=disk.write_bytes_per_s,
+        cxl_bytes=cxl.bytes,
+        cxl_read_bytes_per_s=cxl.read_bytes_per_s,
+        cxl_write_bytes_per_s=cxl.write_bytes_per_s,
     )
 
 
-def _shares(node: NodeClass, shared_by: str, gpus: int) -> float:
-    """How much of a tier `gpus` GPUs have."""
-    among = {"gpu": 1, "node": node.gpus_per_node, "cluster": node.gpus}[shared_by]
-    return gpus / among
+@dataclass(frozen=True)
+class Shared:
+    """All tiers of a kind together: they add."""
+
+    bytes: float
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+
+
+def shared(node: NodeClass, kind: str, gpus: int) -> Shared:
+    """What `gpus` GPUs of a node have of its tiers of a kind."""
+    among = {"gpu": 1, "node": node.gpus_per_node, "cluster": node.gpus}
+    parts = [(1e9 * gpus / among[tier.shared_by], tier) for tier in node.tiers if tier.kind == kind]
+    return Shared(
+        sum(part * tier.gb for part, tier in parts),
+        sum(part * tier.read_gb_per_s for part, tier in parts),
+        sum(part * tier.write_gb_per_s for part, tier in parts),
+    )
 
 
 @dataclass(frozen=True)
@@ -120,13 +180,15 @@ class HostStage(Stage):
 
 @dataclass(frozen=True)
 class HostUse:
-    """What an engine gets of a host: shares of its memory bandwidth, FLOP/s, PCIe and disks; the fixed
-    seconds of passing a layer's tokens from GPU to CPU and back; whether experts on GPU and CPU, or copies
-    and kernels, run at the same time; the spread of log(measured / predicted) that it adds."""
+    """What an engine gets of a host: shares of its memory bandwidth, FLOP/s, PCIe (`pageable`: from pages of
+    a mapped file; 0: it maps none) and disks; the fixed seconds of passing a layer's tokens from GPU to CPU
+    and back; whether experts on GPU and CPU, or copies and kernels, run at the same time; the spread of
+    log(measured / predicted) that it adds."""
 
     memory: float
     compute: float
     pcie: float
+    pageable: float
     nvme: float
     handover_s: float
     together: bool
@@ -142,6 +204,7 @@ def host_use(engine: str, sockets: int) -> HostUse:
         memory=own["memory"],
         compute=own["compute"],
         pcie=row["pcie"],
+        pageable=row.get("pageable", 0.0),
         nvme=row["nvme"],
         handover_s=1e-6 * row["handover_us"],
         together=row["together"],

@@ -6,7 +6,7 @@ A design names a staging of `HostStage`s. Layers before the first stage lie in h
     sum over layers of   GPU part + hand-over + min(on the CPU, over PCIe and on the GPU) + disk
     + LM head + hops between GPUs + the engine's own
 
-    on the CPU        max(bytes touched / host bandwidth, FLOPs / host FLOP/s)
+    on the CPU        max(bytes touched / host bandwidth, FLOPs / host FLOP/s), with CXL memory's (`host.py`)
     over PCIe         weights touched / PCIe, then the kernels of the GPU; the CPU reads what cache lies there
     disk              bytes touched that host memory does not hold / its reads
 
@@ -49,6 +49,9 @@ RESOURCES = ("GPU", "host memory bandwidth", "host FLOP/s", "PCIe", "NVMe reads"
 
 GPU, BANDWIDTH, FLOPS, PCIE, NVME, HANDOVER, ENGINE = range(len(RESOURCES))
 
+CXL_SIGMA = 0.2
+"""Spread of log(measured / predicted) where weights lie in CXL memory, too: assumed, no run is at hand."""
+
 
 class OffloadModel(CostModel):
     """What a model takes in each of `stagings` on nodes with a host; designs come from `designs_of`."""
@@ -84,8 +87,11 @@ class OffloadModel(CostModel):
         experts = (self.away.sum(axis=1) * out[:, None] + self.before) @ self.held.experts
         dense = self.before @ (self.held.layer - self.held.experts)
         dense = dense + self.stream_bytes * [stage.tp for stage in firsts]
-        rest = in_tiers(experts, dense, self.hosts, self.before.any(axis=1))
+        rest = in_tiers(experts, dense, self.hosts, np.asarray(self.before.any(axis=1)))
         self.cached, self.host_bytes, self.disk_bytes = rest
+        used = list(zip(self.hosts, self.host_bytes.tolist(), strict=True))
+        self.cxl_bytes = np.array([host.behind_cxl(own) for host, own in used])
+        self.read_bytes_per_s = np.array([host.rate(own) for host, own in used])
 
     def concurrent(self, designs: Designs) -> Ints:
         """One: the GPUs of a pipeline work one after the other."""
@@ -138,7 +144,8 @@ class OffloadModel(CostModel):
 
     def sigmas(self, designs: Designs) -> Floats:
         """The host's figures rest on few machines: wider."""
-        return np.asarray(np.hypot(super().sigmas(designs), self.use.sigma))
+        behind = np.where(self.cxl_bytes[_which(designs)] > 0, CXL_SIGMA, 0.0)
+        return np.asarray(np.hypot(super().sigmas(designs), np.hypot(self.use.sigma, behind)))
 
     def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
         """Of the stage, or the host, that holds the fewest sequences."""
@@ -155,7 +162,7 @@ class OffloadModel(CostModel):
         out = self.away[which] @ self.held.experts * self._out(which)[:, None] / designs.tp[:, None]
         out, ahead = out + self.stream_bytes[which, None], self.ahead_bytes[which, None]
         room = np.array([host.room_bytes for host in self.hosts])[which]
-        total = np.array([host.memory_bytes for host in self.hosts])[which]
+        total = np.array([host.total_bytes for host in self.hosts])[which]
         used, spilt = self.host_bytes[which], self.disk_bytes[which]
         disk = np.array([host.nvme_bytes for host in self.hosts])[which]
         left = np.where((spilt > 0) & (used + spilt > disk), -spilt, room - used)
@@ -296,7 +303,12 @@ class OffloadModel(CostModel):
         return found
 
     def _rate(self, which: Ints, name: str) -> Floats:
-        return np.array([getattr(host, name) for host in self.hosts])[which]
+        if name == "bytes_per_s":
+            return self.read_bytes_per_s[which]
+        found: Floats = np.array([getattr(host, name) for host in self.hosts])[which]
+        if name == "pcie_bytes_per_s" and self.use.pageable:
+            return np.where(self.disk_bytes[which] > 0, self.use.pageable / self.use.pcie, 1.0) * found
+        return found
 
     def _busy_s(
         self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats

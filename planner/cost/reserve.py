@@ -31,6 +31,9 @@ VISIBLE_SHARE: Final = 0.99
 APPLE_SHARE: Final = 0.75
 """Of unified memory, what Metal lets the GPU wire down by default (`recommendedMaxWorkingSetSize`)."""
 
+UNIFIED_SHARE: Final = 0.9
+"""Of any other unified memory: the rest is the system's and the CPU's. Assumed."""
+
 CONTEXT_BYTES: Final = 0.5 * GIB
 """CUDA or HIP context and loaded kernels of one process."""
 
@@ -78,9 +81,9 @@ def known_engine(engine: str) -> str:
 
 
 def device_bytes(device: Device) -> float:
-    """Bytes of one device that a serving engine may use at all: all of it, three quarters on Apple's unified
-    memory."""
-    return device.memory_gb * 1e9 * (APPLE_SHARE if device.generation == "apple" else 1.0)
+    """Bytes of one device that a serving engine may use at all: all of it, or a part of unified memory."""
+    unified = UNIFIED_SHARE if device.unified_memory else 1.0
+    return device.memory_gb * 1e9 * (APPLE_SHARE if device.generation == "apple" else unified)
 
 
 def default_tokens_per_step(engine: str, device_memory_bytes: float) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model_zoo.schema import Layer, MoeFfn
 from planner.cost.host import Host, HostStage
@@ -79,7 +80,7 @@ def places(model: CostModel, stagings: Sequence[HostStaging]) -> Places:
 
 
 def in_tiers(
-    experts: Floats, dense: Floats, hosts: Sequence[Host], cache_too: Floats
+    experts: Floats, dense: Floats, hosts: Sequence[Host], cache_too: NDArray[np.bool_]
 ) -> tuple[Floats, Floats, Floats]:
     """Of every staging (m,): share of the experts on the host that its memory holds (of a dense model 0 or
     1), bytes of weights in host memory, and beyond it. `experts`, `dense`: bytes that leave the GPUs;

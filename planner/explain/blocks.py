@@ -23,6 +23,9 @@ from solvers.linear import Floats, Limits
 from solvers.tiers_rounding import Rounded, rounded, share_of
 from solvers.tiers_types import Place, TiersProblem
 
+PLAIN = "offline, in blocks over GPU, host and disk"
+ON_CPU = "offline, in blocks, a share of each layer's weights computed with on the CPU beside the GPU"
+
 WORTH = 0.02
 """What it must gain to be shown."""
 
@@ -46,9 +49,24 @@ def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
         or not _patient(asked)
     ):
         return []
+    plain = _of_all(asked, limits, False)
+    found = [_shown(plain, PLAIN, "no stock engine runs it")] if plain[0] / ours - 1 >= WORTH else []
+    shared = _of_all(asked, limits, True)
+    if shared[0] >= (1 + WORTH) * max(plain[0], ours):
+        found.append(_shown(shared, ON_CPU, "as HeteGen does, no stock engine"))
+    return found
+
+
+def _shown(made: tuple[float, list[str]], what: str, why: str) -> Alternative:
+    total, said = made
+    return Alternative(what=what, objective=total, loss=0.0, why=f"{why}. {'. '.join(said)}")
+
+
+def _of_all(asked: Asked, limits: Limits, cpu_weights: bool) -> tuple[float, list[str]]:
+    """Requests/s of all GPUs with a host, and what each kind of them does."""
     total, said = 0.0, list[str]()
     for node in asked.cluster.classes:
-        blocks = [block(asked, node, bucket, limits) for bucket in asked.workload.buckets]
+        blocks = [block(asked, node, bucket, limits, cpu_weights) for bucket in asked.workload.buckets]
         if not all(blocks):
             continue
         seconds = sum(
@@ -58,12 +76,7 @@ def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
         )
         total += node.gpus / seconds
         said.append(f"{node.device.name}: {'; '.join(in_words(made) for made in blocks if made)}")
-    if total / ours - 1 < WORTH:
-        return []
-    why = f"no stock engine runs it. {'. '.join(said)}"
-    return [
-        Alternative(what="offline, in blocks over GPU, host and disk", objective=total, loss=0.0, why=why)
-    ]
+    return total, said
 
 
 def _patient(asked: Asked) -> bool:
@@ -75,14 +88,17 @@ def _patient(asked: Asked) -> bool:
     )
 
 
-def block(asked: Asked, node: NodeClass, bucket: Bucket, limits: Limits) -> Block | None:
-    """The best block of requests of one bucket on one GPU of `node`; None: no host, or no room."""
+def block(
+    asked: Asked, node: NodeClass, bucket: Bucket, limits: Limits, cpu_weights: bool = False
+) -> Block | None:
+    """The best block of requests of one bucket on one GPU of `node`; None: no host, or no room.
+    `cpu_weights`: with a share of each layer's weights computed with on the CPU."""
     machine = machine_of(node)
     if machine is None:
         return None
     o = asked.options
     job = job_of(asked.card, bucket.isl, bucket.osl, o.precision, o.kv_precision)
-    problem = state(job, machine, ways(), reached())
+    problem = state(job, machine, ways(cpu_weights=cpu_weights), reached())
     whole = rounded(problem, replace(limits, gap=GAP, work=NODES))
     return (problem, whole) if whole.point else None
 

@@ -203,7 +203,7 @@ class Tiered(Part):
     """
 
     replica: str
-    tier: Literal["host", "nvme"]
+    tier: Literal["host", "cxl", "nvme"]
     what: Literal["experts", "layers", "weights"]
     layers: list[tuple[int, int]]
     share: Share = 1.0

@@ -41,6 +41,7 @@ def _of(g: Group) -> Parts:
 
     model, at = _model(g), index_of(g.setup, g.candidate)
     stages, kinds = model.placements[at], np.asarray(model.card.kinds[1])
+    behind = float(model.cxl_bytes[at]) / max(float(model.host_bytes[at]), 1.0)
     many = [ffn.experts if ffn else 0 for ffn in model.ffns]
     first, cached = stages[0].layers[0], float(model.cached[at])
     away, before = model.copied(_design(g), g.operation.sequences, g.setup.mix.context)
@@ -66,12 +67,15 @@ def _of(g: Group) -> Parts:
                     }
                 )
 
-    for tier, share in (("host", cached), ("nvme", 1 - cached)):
+    memory = (("host", 1 - behind), ("cxl", behind))
+    for tier, share in (*((t, cached * part) for t, part in memory), ("nvme", 1 - cached)):
         yield from parts(tier, "experts", experts, share * out, model.held.experts)
-    tier = "nvme" if cached < 1 and not any(many) else "host"
-    yield from parts(tier, "layers", rest, 1.0, model.held.layer - model.held.experts)
+    on_disk = cached < 1 and not any(many)
+    for tier, share in [("nvme", 1.0)] if on_disk else memory:
+        yield from parts(tier, "layers", rest, share, model.held.layer - model.held.experts)
     size = stages[0].tp * held_bytes(model, stages[0].tp).layer
-    yield from parts("host", "weights", [(i, True) for i in stages[0].streams], 1.0, size)
+    for tier, share in memory:
+        yield from parts(tier, "weights", [(i, True) for i in stages[0].streams], share, size)
 
 
 def ranges(layers: Sequence[int]) -> list[tuple[int, int]]:

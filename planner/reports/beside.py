@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -9,7 +11,7 @@ from rich.text import Text
 from planner.plans.schema import Plan, Replica, Tiered
 from planner.reports import words as say
 
-PLACES = {"host": "host memory", "nvme": "NVMe"}
+PLACES = {"host": "host memory", "cxl": "CXL memory", "nvme": "NVMe"}
 WAYS = {"cpu": "computed on the CPU", "pcie": "copied to the GPU in every step"}
 
 STEP_TOKENS = {"llama.cpp": "--ubatch-size 2048 --batch-size 2048", "sglang": "--chunked-prefill-size 4096"}
@@ -25,26 +27,57 @@ def beside(plan: Plan) -> Group:
     experts = max((ffn.get("experts", 0) for ffn in plan.problem.model["ffns"].values()), default=0)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     for part in plan.tiers:
-        way = WAYS[part.way] if part.tier == "host" else "read when it is met"
+        way = WAYS[part.way] if part.tier != "nvme" else "read when it is met"
         table.add_row(part.replica, what(part, layers, experts > 0), f"{part.bytes / 1e9:,.1f} GB", way)
     lines = []
     for r in plan.replicas:
         mine = [part for part in plan.tiers if part.replica == r.id]
         if mine:
             lines += [Text(f"{r.id}: {bound(r)}"), Text(launch(r, mine, experts), style="dim")]
+            lines += [Text(text, style="dim") for text in interleave(mine)]
     return Group(table, *lines)
 
 
 def what(part: Tiered, layers: int, moe: bool) -> str:
     """`experts of 34 of 36 layers in host memory`, a share of them where not all are there."""
     many = sum(end - first for first, end in part.layers)
-    if part.what == "weights":
-        return f"{many} of {layers} layers in {PLACES[part.tier]}, their cache on the GPU"
     some = "" if part.share > 0.9995 else f"{say.percent(part.share)} of the "
+    if part.what == "weights":
+        some = some and f"{some}weights of "
+        return f"{some}{many} of {layers} layers in {PLACES[part.tier]}, their cache on the GPU"
+    if some and part.what == "layers":
+        moe, some = False, f"{some}weights of "
     rest = "the rest of " if moe else ""
     kind = f"{some}experts of {many}" if part.what == "experts" else f"{rest}{many}"
     cache = " and their cache" if part.what == "layers" else ""
+    if some and part.what == "layers":
+        kind = f"{some}{many}"
     return f"{kind} of {layers} layers{cache} in {PLACES[part.tier]}"
+
+
+def interleave(parts: list[Tiered]) -> list[str]:
+    """How pages are dealt to host memory and CXL memory so: Linux from 6.9 on, numactl from 2.0.19 on."""
+    held = {tier: sum(part.bytes for part in parts if part.tier == tier) for tier in ("host", "cxl")}
+    if not held["cxl"]:
+        return []
+    host, cxl = weights(held["host"] / (held["host"] + held["cxl"]))
+    return [
+        f"before it, numactl --weighted-interleave=all, with {host} in /sys/kernel/mm/mempolicy/"
+        f"weighted_interleave/nodeN of each node of host memory and {cxl} in those of CXL memory"
+    ]
+
+
+def weights(share: float) -> tuple[int, int]:
+    """Small whole numbers in the ratio of `share` to the rest, none 0.
+
+    >>> weights(0.75), weights(0.8235), weights(0.0)
+    ((3, 1), (14, 3), (1, 20))
+    """
+    ratio = Fraction(share).limit_denominator(20)
+    host, both = ratio.numerator, ratio.denominator
+    if 0 < host < both:
+        return host, both - host
+    return (20, 1) if host else (1, 20)
 
 
 def bound(r: Replica) -> str:

@@ -23,6 +23,7 @@ Document = dict[str, Any]
 
 HOST = {"memory_gb": 128, "gb_per_s": 90, "tflops": 2, "pcie_gb_per_s": 32}
 DISK = {"kind": "nvme", "gb": 2000, "read_gb_per_s": 7, "write_gb_per_s": 5}
+CXL = {"kind": "cxl", "gb": 128, "read_gb_per_s": 40, "write_gb_per_s": 30}
 CASES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "experts": ("gpt-oss-120b", None, {"host": HOST}),
     "layers": ("llama-3.1-70b", "int4_wo", {"host": HOST}),
@@ -33,6 +34,10 @@ CASES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
         {"host": HOST | {"memory_gb": 480, "gb_per_s": 512, "pcie_gb_per_s": 450}, "device": "gh200-96gb"},
     ),
     "streamed two": ("qwen3-30b-a3b", None, {"host": HOST, "device": "l4", "gpus_per_node": 2}),
+    "cxl": ("gpt-oss-120b", None, {"host": HOST | {"memory_gb": 64}, "tiers": [CXL]}),
+    "cxl layers": ("llama-3.1-70b", "int4_wo", {"host": HOST, "tiers": [CXL]}),
+    "cxl streamed": ("qwen3-30b-a3b", None, {"host": HOST, "device": "l4", "tiers": [CXL]}),
+    "unified": ("deepseek-v3", "int4_wo", {"device": "gb10", "tiers": [DISK]}),
     "two": ("qwen3-235b-a22b", "int4_wo", {"host": HOST, "gpus_per_node": 2}),
 }
 
@@ -40,7 +45,7 @@ CASES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
 @cache
 def written(name: str) -> str:
     model, precision, node = CASES[name]
-    engine = "vllm" if name == "streamed two" else "any"
+    engine = "vllm" if name in ("streamed two", "cxl streamed") else "any"
     form = {"nodes": [{"name": "box", "device": "rtx-4090", "gpus_per_node": 1, **node}]}
     cluster = resolve(Cluster.model_validate(form))
     return api.plan(cluster, model, precision=precision, engine=engine, work_limit=1000).model_dump_json(
@@ -72,6 +77,9 @@ def test_the_cases_are_what_they_are_named_for():
     assert {t["what"] for t in document("experts")["tiers"]} == {"experts"}
     assert {t["what"] for t in document("layers")["tiers"]} == {"layers"}
     assert {t["what"] for t in document("streamed")["tiers"]} == {"weights"}
+    for name in ("cxl", "cxl layers", "cxl streamed"):
+        assert {t["tier"] for t in document(name)["tiers"]} == {"host", "cxl"}
+    assert {t["tier"] for t in document("unified")["tiers"]} == {"host", "nvme"}
     assert document("streamed two")["replicas"][0]["tp"] == 2
     assert {t["tier"] for t in document("disk")["tiers"]} == {"host", "nvme"}
     assert document("two")["replicas"][0]["pp"] * document("two")["replicas"][0]["tp"] == 2
@@ -125,6 +133,25 @@ def slow_memory(d: Document) -> None:
 
 def slow_disk(d: Document) -> None:
     d["problem"]["cluster"]["nodes"][0]["tiers"][0]["read_gb_per_s"] /= 100
+
+
+def slow_cxl(d: Document) -> None:
+    d["problem"]["cluster"]["nodes"][0]["tiers"][0]["read_gb_per_s"] /= 10
+
+
+def small_cxl(d: Document) -> None:
+    d["problem"]["cluster"]["nodes"][0]["tiers"][0]["gb"] = 5
+
+
+def no_cxl(d: Document) -> None:
+    """What lay there is nowhere."""
+    d["tiers"] = [part for part in d["tiers"] if part["tier"] != "cxl"]
+
+
+def larger_gpus(d: Document) -> None:
+    """The GPU takes all of the memory that it shares."""
+    for held in d["replicas"][0]["memory"]:
+        held["capacity_bytes"] = 128e9
 
 
 def slow_link(d: Document) -> None:
@@ -205,6 +232,14 @@ def layers_in_the_middle(d: Document) -> None:
         ("experts", quick_step, "decode_below_tiers"),
         ("experts", parts_that_do_not_add_up, "step_parts"),
         ("experts", engine_that_cannot, "tier_engine"),
+        ("cxl", slow_cxl, "decode_below_tiers"),
+        ("cxl", small_cxl, "tier_over"),
+        ("cxl", no_cxl, "weights_understated"),
+        ("cxl layers", no_cxl, "tier_layers"),
+        ("cxl streamed", slow_cxl, "decode_below_tiers"),
+        ("cxl streamed", no_cxl, "tier_layers"),
+        ("unified", larger_gpus, "tier_over"),
+        ("unified", slow_disk, "decode_below_tiers"),
         ("experts", engine_that_streams, "tier_engine"),
         ("streamed", nothing_away, "weights_understated"),
         ("streamed", fewer_layers, "weights_understated"),

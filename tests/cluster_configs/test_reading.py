@@ -348,3 +348,46 @@ def test_a_host_or_tier_that_cannot_be_is_refused_at_its_line(beside: str, where
     assert where in str(error.where)
     assert "lab.yaml:3:" in str(error.where)
     assert what in f"{error.message} {error.hint}"
+
+
+BOX = """\
+nodes:
+  - name: box
+    device: {device}
+    host: {host}
+    tiers: [{tiers}]
+"""
+HOST = "{memory_gb: 64, gb_per_s: 80}"
+CXL = "{kind: cxl, gb: 100, read_gb_per_s: 20, write_gb_per_s: 20}"
+
+
+def box(tiers: str, device: str = "rtx-4090", host: str = HOST) -> str:
+    return BOX.replace("{device}", device).replace("{host}", host).replace("{tiers}", tiers)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "where", "hint"),
+    [
+        (box(CXL.replace("cxl", "clx")), "`kind` must be", "5:20", "did you mean `cxl`?"),
+        (box(CXL.replace("gb: 100", "gb: -1")), "`gb` must be greater than 0", "5:29", ""),
+        (box(CXL.replace("s: 20", "s: 0", 1)), "`read_gb_per_s` must be greater than 0", "5:49", ""),
+        (box(CXL[:-1] + ", shared_by: nod}"), "`shared_by` must be", "5:84", "did you mean `node`?"),
+        (box(CXL, host="null"), "CXL memory stands beside host memory", "5:20", "add `host: {memory_gb"),
+        (box(f"{CXL}, {CXL[:-1]}, shared_by: gpu}}"), "the same cxl memory", "5:145", "keep one"),
+        (box("", "m3-ultra"), "m3-ultra has unified memory", "4:23", "device_overrides: {m3-ultra"),
+        (box(CXL, "m3-ultra", "{tflops: 3}"), "m3-ultra has unified memory", "5:20", ""),
+    ],
+)
+def test_memory_that_cannot_be_as_written_is_refused_with_its_place(text, message, where, hint):
+    error = refused(text)
+
+    assert error.message.startswith(message)
+    assert (error.where or "").startswith(f"lab.yaml:{where}")
+    assert hint in (error.hint or "")
+
+
+def test_two_tiers_of_one_size_and_other_rates_are_told():
+    (warning,) = cluster(box(f"{CXL}, {CXL.replace('read_gb_per_s: 20', 'read_gb_per_s: 30')}")).warnings
+
+    assert "taken as two that add" in warning
+    assert cluster(box(f"{CXL}, {CXL}")).warnings == ()

@@ -8,12 +8,15 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
 from model_zoo import catalog
-from planner.cost.block import Job, Machine, Reached, Way, job_of, machine_of, reached
+from planner.cost.block import LINKS, Beside, Job, Machine, Reached, Way, job_of, machine_of, reached
 from planner.cost.block_schedule import (
     BUSY,
     COLUMNS,
+    CPU,
+    CPU_COMPUTE,
     FITS,
     RESOURCES,
+    axes,
     block_bytes,
     block_seconds,
     tokens_per_s,
@@ -178,3 +181,101 @@ def test_a_node_that_states_no_host_memory_is_no_machine():
 def test_shipped_shares_are_shares():
     assert all(0 < share <= 1 for share in list(vars(reached()).values())[:-1])
     assert replace(reached(), disk=1.0).disk == 1.0
+
+
+FAR = Beside("remote", 1e10, 2e7, 1e7, by_cpu=False)
+CXL = Beside("cxl", 1e10, 5e7, 2e7, by_cpu=True)
+LARGE = replace(MACHINE, beside=(CXL, FAR), host_flops_per_s=5e9)
+
+
+def large(way, shares, batches=1):
+    """Seconds of each busy row of the machine that has all."""
+    on = axes(LARGE, way.cpu_weights)
+    x = np.array([*(shares.get(place, 0.0) for place in on.columns), 1.0])
+    seconds = block_seconds(JOB, LARGE, way, FULL, batches).sum(axis=0) @ x
+    return dict(zip(on.busy, seconds, strict=True))
+
+
+def resting(tier):
+    return {("weights", tier): 1.0, ("cache", tier): 1.0, ("activations", tier): 1.0}
+
+
+def test_what_a_machine_has_beside_changes_nothing_of_what_does_not_rest_there():
+    for way in (Way(5), Way(5, host_attention=True)):
+        found, plain = large(way, AWAY), rows(way, AWAY)
+        assert {row: found[row] for row in plain} == plain
+        assert found["decode", "cxl read"] == found["decode", "remote write"] == 0
+
+
+def test_cxl_memory_takes_its_link_and_pcie():
+    """By hand, 5 requests: 2 MB of weights, 5 * 110 * 40 bytes of cache, 5 * 20 of activations at 80 % of 50
+    MB/s; over PCIe as from host memory."""
+    found = large(Way(5), resting("cxl"))
+
+    assert found["decode", "cxl read"] == pytest.approx((2e6 + 22_000 + 100) / (LINKS * 5e7))
+    assert found["decode", "cxl write"] == pytest.approx((200 + 100) / (LINKS * 2e7))
+    assert found["decode", "to gpu"] == large(Way(5), AWAY)["decode", "to gpu"]
+
+
+def test_the_cpu_reads_cache_in_cxl_memory_once_and_the_rest_of_its_traffic_in_host_memory():
+    found = large(Way(5, host_attention=True), resting("cxl"))
+    at_home = large(Way(5, host_attention=True), AWAY)
+    more = 22_000 / (LINKS * 5e7) - 22_000 / 5e8
+
+    assert found["decode", "compute"] == pytest.approx(at_home["decode", "compute"] + more)
+    assert found["decode", "cxl read"] == pytest.approx((2e6 + 100) / (LINKS * 5e7))
+
+
+def test_memory_far_away_comes_over_its_own_link():
+    found = large(Way(5), resting("remote"))
+
+    assert found["decode", "to gpu"] == found["decode", "from gpu"] == 0
+    assert found["prefill", "remote read"] == pytest.approx((2e6 + 10_000) / (LINKS * 2e7))
+
+
+def test_the_cpu_computes_with_its_share_beside_the_gpu():
+    """By hand: 2 batches of 5 take 10 * 2 MFLOP at 2 GFLOP/s, more than reading 4 MB; the GPU reads half its
+    weights; the other half of the copies takes host memory's time, the prompts' copies all of it."""
+    way = Way(5, cpu_weights=True)
+    half = AWAY | {("weights", "host"): 0.5, CPU: 0.5}
+    found, alone = large(way, half, 2), large(Way(5), AWAY, 2)
+    crossing = 4 * 2 * 10 * 10 / 1e8
+
+    assert found["decode", "cpu"] == pytest.approx(0.5 * 10 * 2e6 / (CPU_COMPUTE * 5e9) + 0.5 * 2e6 / 5e8)
+    assert found["decode", "to gpu"] == pytest.approx(alone["decode", "to gpu"] - 1e6 / 1e8 + crossing)
+    assert found["decode", "compute"] == pytest.approx(alone["decode", "compute"] - 2 * 1e6 / 1e9)
+    assert found["prefill", "to gpu"] == pytest.approx(alone["prefill", "to gpu"])
+    assert found["prefill", "cpu"] == pytest.approx(2e6 / 5e8)
+
+
+def test_every_tier_holds_what_rests_on_it():
+    on = axes(LARGE, True)
+    held = dict(zip(on.fits, block_bytes(JOB, Way(5, cpu_weights=True), 2, on), strict=True))
+
+    for tier in ("cxl", "remote"):
+        assert held[tier, "decode"][on.at["cache", tier]] == held["host", "decode"][on.at["cache", "host"]]
+    assert held["host", "decode"][on.at[CPU]] == 10 * 2e6
+
+
+def test_one_memory_holds_what_comes_from_disk_on_its_way():
+    own, both = (dict(zip(FITS, block_bytes(JOB, Way(5), 2, unified=u), strict=True)) for u in (False, True))
+    at = COLUMNS.index(("weights", "disk"))
+
+    assert both["host", "decode"][at] == 0
+    assert both["gpu", "decode"][at] == own["gpu", "decode"][at] + own["host", "decode"][at]
+
+
+def test_machines_have_the_tiers_of_their_nodes():
+    cxl = Tier(kind="cxl", gb=256, read_gb_per_s=50, write_gb_per_s=40)
+    far = Tier(kind="remote", gb=100, read_gb_per_s=10, write_gb_per_s=8, shared_by="gpu")
+    machine = machine_of(node(tiers=[cxl, far]))
+    mac = machine_of(node(device="m3-ultra", gpus_per_node=1, host=None))
+    superchip = machine_of(node(device="gh200-96gb", gpus_per_node=1, host=Host(memory_gb=480, gb_per_s=512)))
+
+    assert machine.beside == (
+        Beside("cxl", 128e9, 25e9, 20e9, True),
+        Beside("remote", 100e9, 10e9, 8e9, False),
+    )
+    assert mac.unified
+    assert mac.room["host"] == 0
+    assert (superchip.link, superchip.pcie_bytes_per_s) == ("NVLink-C2C", 450e9)

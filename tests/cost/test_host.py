@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, NodeClass, Tier
-from planner.cost.host import HostStage, host_of, host_use
+from planner.cost.host import USABLE, HostStage, host_of, host_use
+from planner.cost.reserve import device_bytes
 from planner.engine_rules import OFFLOADS
 
 HOST = Host(memory_gb=512, gb_per_s=200, tflops=4, pcie_gb_per_s=32)
@@ -70,3 +73,64 @@ def test_a_stage_says_what_lies_on_the_cpu():
     assert stage.part == "61 (experts of 58 on the CPU)"
     assert replace(stage, kept=4).part == "61 (experts of 58 but 4 on the CPU)"
     assert replace(stage, layers=(20, 61), away=0, before=20).part == "41 (20 before on the CPU)"
+
+
+CXL = Tier(kind="cxl", gb=256, read_gb_per_s=50, write_gb_per_s=40)
+
+
+def held(used_gb: float, memory_gb: float = 512, tier: Tier = CXL) -> tuple[float, float]:
+    """GB in CXL memory, and the rate in GB/s."""
+    host = host_of(node(HOST.model_copy(update={"memory_gb": memory_gb}), gpus=1, disk=tier), 1, 1)
+    assert host is not None
+    return host.behind_cxl(1e9 * used_gb) / 1e9, host.rate(1e9 * used_gb) / 1e9
+
+
+@pytest.mark.parametrize(
+    ("used", "memory", "behind", "rate"),
+    [
+        (100, 512, 20, 250),  # 200 and 50 GB/s: a fifth behind the link, both read at once
+        (600, 512, 139.2, 600 / (139.2 / 50)),  # host memory is full: 0.9 of 512
+        (250, 64, 192.4, 250 / (192.4 / 50)),
+    ],
+)
+def test_pages_lie_where_all_are_read_soonest(used, memory, behind, rate):
+    assert held(used, memory) == pytest.approx((behind, rate))
+
+
+@given(st.floats(1, 600), st.floats(8, 512), st.floats(8, 512), st.floats(1, 400))
+def test_no_other_ratio_of_pages_is_read_sooner(used, memory, size, rate):
+    tier = CXL.model_copy(update={"gb": size, "read_gb_per_s": rate})
+    used = min(used, USABLE * (memory + size))
+    behind, found = held(used, memory, tier)
+
+    assert behind <= USABLE * size + 1e-6
+    assert used - behind <= USABLE * memory + 1e-6
+    for other in (USABLE * size * i / 50 for i in range(51)):
+        if 0 <= used - other <= USABLE * memory:
+            assert used / found <= max((used - other) / 200, other / rate) * (1 + 1e-9)
+
+
+def test_a_cxl_pool_is_shared_as_it_says_and_devices_add():
+    whole = host_of(node(gpus=4, count=2, disk=CXL.model_copy(update={"shared_by": "cluster"})), 4, 1)
+    two = node(disk=CXL)
+    both = host_of(replace(two, tiers=(CXL, CXL)), 4, 1)
+
+    assert whole is not None
+    assert both is not None
+    assert (whole.cxl_bytes, whole.cxl_read_bytes_per_s) == (128e9, 25e9)
+    assert (both.cxl_bytes, both.cxl_read_bytes_per_s, both.cxl_write_bytes_per_s) == (512e9, 100e9, 80e9)
+
+
+def mac(**more: object) -> NodeClass:
+    form = Node(device="m3-ultra", tiers=[DISK]).model_copy(update=more)
+    return resolve(Cluster(nodes=[form])).classes[0]
+
+
+def test_one_memory_is_counted_once():
+    at = mac()
+    host = host_of(at, 1, 1)
+
+    assert host is not None
+    assert host.memory_bytes + device_bytes(at.device) == pytest.approx(1e9 * at.device.memory_gb)
+    assert (host.bytes_per_s, host.pcie_bytes_per_s) == (819e9, 0.0)
+    assert host_of(mac(tiers=[]), 1, 1) is None  # nothing lies beyond it
