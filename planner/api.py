@@ -12,7 +12,7 @@ from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.asked import Asked, problem_of, read
 from planner.calibration import files
-from planner.candidates.generate import MOST_GPUS
+from planner.candidates.generate import MOST_GPUS, OVER_NODES
 from planner.candidates.unequal import SHORTLIST
 from planner.cost.calibration import Calibration
 from planner.errors import Infeasible, InputError, MeshwrightError
@@ -207,7 +207,14 @@ def space_words(asked: Asked, found: Found) -> str:
         )
         streamed = "vllm: every number of layers whose weights each step copies to the GPUs; "
         ways = {"any": least + streamed, "vllm": streamed}.get(engine, least)
-        return f"one node with weights in host memory, {ways}by operating batch"
+        from planner.candidates.rpc import MOST_NODES, SEQUENCES  # here, not above: few plans need it
+
+        over = sum(len(s.designs) for name, s in found.pool.setups.items() if name[0].startswith(OVER_NODES))
+        more = (
+            f"up to {MOST_NODES} nodes with llama.cpp's RPC: for {len(SEQUENCES)} numbers of sequences the "
+            "layers over GPUs and host memories that decode fastest, fewest nodes first; "
+        )
+        return f"one node with weights in host memory, {ways}{more if over else ''}by operating batch"
     engines = "all engines'" if engine == "any" else f"all {engine}-valid"
     designs = f"{engines} tp x pp x attention-dp x ep designs of usual sizes up to {MOST_GPUS} GPUs"
     parts = [f"{designs}, one device class a replica, mixed and prefill/decode, by operating batch"]

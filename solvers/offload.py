@@ -1,19 +1,25 @@
-"""Offload: which GPU of a pipeline holds which layers, and which layers leave a part outside.
+"""Offload: which device of a chain holds which layers, and which layers leave a part outside.
 
-Sets       l in 0 .. L-1 layers in order     s in 0 .. S-1 GPUs in order     k[l] kind of layer l
-Data       held[k]   bytes of a layer of kind k on its GPU, all of it there     [B]
-           freed[k]  of these, bytes of the part that may lie outside           [B]
-           cost[k]   what that costs, 0 <= cost                                 [s]
-           room[s]   bytes of GPU s                                             [B]
-Choose     end[s]    integer, end[-1] = 0 < end[0] < ... < end[S-1] = L: GPU s holds [end[s-1], end[s])
+Sets       l in 0 .. L-1 layers in order     s in 0 .. S-1 devices in order     k[l] kind of layer l
+Data       held[k]     bytes of a layer of kind k on its device, all of it there              [B]
+           freed[k]    of these, bytes of the part that may lie outside                       [B]
+           cost[k]     what that costs, 0 <= cost                                             [s]
+           room[s]     bytes of device s                                                      [B]
+           place[s,k]  what a layer costs on s (default 0)                                    [s]
+           open[s]     what s costs once it holds a layer (default 0)                         [s]
+           outside[s]  bytes outside that parts of layers on s may take (default any)         [B]
+           spare[s]    whether s may hold no layer (default: none may)
+Choose     end[s]    integer, end[-1] = 0 <= end[0] <= ... <= end[S-1] = L: s holds [end[s-1], end[s])
            away[l]   0 or 1: its part lies outside
-minimise   sum(l) cost[k[l]] * away[l]                                          [s]
+minimise   sum(s) open[s] * [end[s] > end[s-1]] + sum(l on s) place[s,k[l]] + cost[k[l]] * away[l]     [s]
 room[s]    sum(l on s) held[k[l]] - freed[k[l]] * away[l]  <= room[s]
+outside[s] sum(l on s) freed[k[l]] * away[l]               <= outside[s]
+spare[s]   end[s] > end[s-1]                                                    unless spare[s]
 
-Method     exact. What a range of layers must free on a GPU is a knapsack over kinds, of which few differ in
-           what they free and cost: all counts of all of these but one are tried, the last follows. Ranges are
-           joined by dynamic programming over (GPUs used, layers placed). Of the layers of a kind on a GPU the
-           first leave.
+Method     exact. What a range of layers must free on a device is a knapsack over kinds, of which few differ
+           in what they free and cost: all counts of all of these but one are tried, the last follows. Ranges
+           are joined by dynamic programming over (devices used, layers placed). Of the layers of a kind on a
+           device the first leave.
 Assumes    layers of one kind are alike; at most a handful of kinds have a part that may leave.
 """
 
@@ -34,18 +40,23 @@ EXACT = 1e-9
 
 @dataclass(frozen=True)
 class OffloadProblem:
-    """Numbers only; `kind` (L,), `held`, `freed`, `cost` (kinds,), `room` (S,)."""
+    """Numbers only; `kind` (L,), `held`, `freed`, `cost` (kinds,), `room` (S,); `place` (S, kinds), `opened`,
+    `outside` and `spare` (S,)."""
 
     kind: Ints
     held: Floats
     freed: Floats
     cost: Floats
     room: Floats
+    place: Floats | None = None
+    opened: Floats | None = None
+    outside: Floats | None = None
+    spare: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
 class OffloadSolution:
-    """`stages[s]` layers of GPU s, half-open; `away[s][k]` layers of kind k there whose part lies outside;
+    """`stages[s]` layers of device s, half-open; `away[s][k]` layers of kind k there whose part lies outside;
     `cost` None: no placement fits. The optimum is proven by trying all: the bound is the cost."""
 
     stages: tuple[tuple[int, int], ...]
@@ -90,32 +101,41 @@ def _extract(p: OffloadProblem, before: Ints, cut: Ints, cost: float) -> Offload
         stages.insert(0, (start, end))
         end = start
     away = []
-    for (a, b), room in zip(stages, p.room, strict=True):
+    for s, (a, b) in enumerate(stages):
         n = before[b] - before[a]
-        _, chosen = _cheapest(p, n[None, :], np.array([n @ p.held - room]), float(room))
+        _, chosen = _cheapest(p, n[None, :], np.array([n @ p.held - p.room[s]]), s)
         away.append(tuple(int(x) for x in chosen[0]))
     return OffloadSolution(tuple(stages), tuple(away), cost)
 
 
 def _range_costs(p: OffloadProblem, before: Ints, s: int) -> Floats:
-    """Least cost of layers [a, b) on GPU s, (L + 1, L + 1); infinite where they don't fit, or leave other
-    GPUs none."""
-    layers, gpus, room = len(before) - 1, len(p.room), float(p.room[s])
-    starts = np.arange(s, layers) if s else np.zeros(1, dtype=np.int64)
-    ends = np.arange(1, layers + 1 - (gpus - 1 - s)) if s < gpus - 1 else np.array([layers])
+    """Least cost of layers [a, b) on device s, (L + 1, L + 1); infinite where they don't fit, or leave other
+    devices none."""
+    layers, gpus = len(before) - 1, len(p.room)
+    spare = np.zeros(gpus, dtype=bool) if p.spare is None else p.spare
+    earlier, later = int((~spare[:s]).sum()), int((~spare[s + 1 :]).sum())
+    starts = np.arange(earlier, layers + bool(spare[s])) if s else np.zeros(1, dtype=np.int64)
+    ends = np.arange(0, layers + 1 - later) if s < gpus - 1 else np.array([layers])
     a, b = (x.ravel() for x in np.meshgrid(starts, ends, indexing="ij"))
     a, b = a[a < b], b[a < b]
     n = before[b] - before[a]
-    least, _ = _cheapest(p, n, n @ p.held - room, room)
+    least, _ = _cheapest(p, n, n @ p.held - p.room[s], s)
     found = np.full((layers + 1, layers + 1), np.inf)
     found[a, b] = least
+    if p.place is not None:
+        found[a, b] += n @ p.place[s]
+    if p.opened is not None:
+        found[a, b] += p.opened[s]
+    if spare[s]:
+        np.fill_diagonal(found, 0.0)
     return found
 
 
-def _cheapest(p: OffloadProblem, n: Ints, excess: Floats, room: float) -> tuple[Floats, Ints]:
-    """The cheapest counts (r, kinds) of layers, at most `n` (r, kinds), that free `excess` (r,), and what
-    they cost (r,): infinite where all of them don't."""
-    excess = excess - EXACT * abs(room)
+def _cheapest(p: OffloadProblem, n: Ints, excess: Floats, s: int) -> tuple[Floats, Ints]:
+    """The cheapest counts (r, kinds) of layers, at most `n` (r, kinds), that free `excess` (r,) on device s,
+    and what they cost (r,): infinite where all of them don't."""
+    excess = excess - EXACT * abs(float(p.room[s]))
+    most = np.inf if p.outside is None else float(p.outside[s]) * (1 + EXACT)
     alike: dict[tuple[float, float], list[int]] = {}
     for k in range(len(p.held)):
         if p.freed[k] > 0 and n[:, k].any():
@@ -126,12 +146,13 @@ def _cheapest(p: OffloadProblem, n: Ints, excess: Floats, room: float) -> tuple[
     freed, cost = np.array(list(alike)).T
     there = np.stack([n[:, kinds].sum(axis=1) for kinds in alike.values()], axis=1)
     best = np.zeros_like(there)
-    for tried in product(*(range(int(most) + 1) for most in there[:, :-1].max(axis=0))):
+    for tried in product(*(range(int(m) + 1) for m in there[:, :-1].max(axis=0))):
         count = np.zeros_like(there)
         count[:, :-1] = tried
         lacking = np.maximum(excess - count @ freed, 0.0)
         count[:, -1] = np.ceil(lacking / freed[-1])
-        total = np.where((count <= there).all(axis=1), count @ cost, np.inf)
+        allowed = (count <= there).all(axis=1) & (count @ freed <= most)
+        total = np.where(allowed, count @ cost, np.inf)
         better = total < least
         least, best = np.where(better, total, least), np.where(better[:, None], count, best)
     for left, kinds in zip(best.T, alike.values(), strict=True):

@@ -45,8 +45,18 @@ class Design:
 
     @property
     def offloads(self) -> bool:
-        """Whether a part of it lies in host memory: then all stages stand in one node."""
+        """Whether a part of it lies in host memory."""
         return any(isinstance(s, HostStage) for s in self.stages)
+
+    @property
+    def on_nodes(self) -> list[list[int]]:
+        """Of replicas with weights in the memory of several nodes: stages by node, which they take whole; the
+        first node, which is the server, last as in the layers' order. Else none."""
+        found: dict[int, list[int]] = {}
+        for i, stage in enumerate(self.stages):
+            if isinstance(stage, HostStage):
+                found.setdefault(stage.node, []).append(i)
+        return list(found.values()) if len(found) > 1 else []
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -125,7 +135,10 @@ class Candidate:
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
         """(class, GPUs side by side) of each part that stands by itself."""
-        apart = () if self.design.offloads else self.design.stages
+        stages = self.design.stages
+        if nodes := self.design.on_nodes:
+            return tuple((stages[own[0]].node_class, sum(stages[i].tp for i in own)) for own in nodes)
+        apart = () if self.design.offloads else stages
         return tuple((s.node_class, s.tp) for s in apart) or ((self.node_class, self.gpus),)
 
     @property

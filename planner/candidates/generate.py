@@ -52,6 +52,9 @@ ROLES: tuple[Role, ...] = ("mixed", "prefill", "decode")
 UNEQUAL, UNEVEN, APART = "unequal", "uneven", "apart"
 """In place of a class where the stages of a replica stand on several, or the GPUs of a tp group."""
 
+OVER_NODES = "over nodes from "
+"""Before the class of the first node, where a replica has weights in the memory of several."""
+
 GRID = np.array(sorted({float(round(2 ** (i / 2))) for i in range(21)}))
 """Batches offered beside the largest, the same for every SLO, so that a looser one only adds points."""
 
@@ -69,6 +72,8 @@ class Pool:
     def setup(self, c: Candidate) -> Setup:
         """That `c` is a design of."""
         stages = c.design.stages
+        if c.design.on_nodes:
+            return self.setups[OVER_NODES + c.design.stages[-1].node_class, c.engine, 0]
         if c.design.offloads:
             return self.setups[c.node_class, c.engine, 0]
         several = UNEVEN if stages and isinstance(stages[0], Shard) else UNEQUAL
@@ -102,6 +107,12 @@ def generate(
                 for offer in offers(own, node, engine, fits, ask, some, chunk):
                     considered += len(offer)
                     found += offer.candidates(counts)
+    for name, s in over_nodes(classes, links, ask) if ask.offload else ():
+        considered, fitting = considered + len(s.designs), fitting + len(s.fitting)
+        setups[OVER_NODES + name, s.model.engine, 0] = s
+        for offer in offers(s, None, s.model.engine, s.fitting, ask, ("mixed",)):
+            considered += len(offer)
+            found += offer.candidates(counts)
     ranked: dict[str, int] = {}
     for engine in ask.engines if len(classes) > 1 and not ask.offload else ():
         able = [n for n in classes if engine in serving(n, ask)]
@@ -147,6 +158,16 @@ def offloaded(node: NodeClass, engine: str, ask: Ask) -> Setup | None:
     from planner.candidates import offload
 
     return offload.setup(node, engine, ask)
+
+
+def over_nodes(
+    classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: Ask
+) -> Iterator[tuple[str, Setup]]:
+    """Placements over several nodes with parts of the model in their host memories, by the first node's
+    class."""
+    from planner.candidates import rpc
+
+    return rpc.setups(classes, links, ask)
 
 
 def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:

@@ -127,10 +127,16 @@ class Case:
             for first, end in part.layers if part.what == "experts" else []:
                 for layer in range(max(first, 0), min(end, MOST_LAYERS)):
                     experts[layer] += part.share
-        ends = [end for part in mine if part.what == "layers" for _, end in part.layers]
+        whole = [part for part in mine if part.what == "layers"]
+        ends = [end for part in whole if part.stage is None for _, end in part.layers]
+        after: dict[int, int] = {}
+        for part in whole:
+            if part.stage is not None and 0 <= part.stage < len(replica.stages):
+                last = max((end for _, end in part.layers), default=0)
+                after[part.stage] = max(last - replica.stages[part.stage].layers[1], 0)
         weights = (run for part in mine if part.what == "weights" for run in part.layers)
         streamed = (i for first, end in weights for i in range(max(first, 0), min(end, MOST_LAYERS)))
-        return Away(max(ends, default=0), experts, frozenset(streamed))
+        return Away(max(ends, default=0), experts, frozenset(streamed), after)
 
     def class_of(self, hop: Hop) -> NodeClass:
         """The class of a hop's node."""

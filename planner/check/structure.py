@@ -20,6 +20,7 @@ from model_zoo.schema import (
 from planner.check.case import Case
 from planner.check.nodes import NodeIndex
 from planner.check.violation import Violation
+from planner.check.weights import Away
 from planner.plans.schema import Replica
 
 REDUNDANT_SHARE = 1 / 8  # of experts, that engines add as copies to fill the ranks
@@ -43,7 +44,7 @@ def violations(case: Case) -> Iterator[Violation]:
             if replica.role == "chain":
                 yield from _interval(case.card, replica, where)
             else:
-                yield from _layers(case.card, replica, where, case.away(replica).layers)
+                yield from _layers(case.card, replica, where, case.away(replica))
             if case.card.stack and replica.engine != "llama.cpp" and not case.measured(replica):
                 yield from _heads(case.card, replica, where)
                 yield from _experts(case, case.card, replica, where)
@@ -142,10 +143,10 @@ def _lowered(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
             yield Violation("precision_lowered", f"{where}.{field}", text)
 
 
-def _layers(card: ModelCard, replica: Replica, where: str, before: int) -> Iterator[Violation]:
+def _layers(card: ModelCard, replica: Replica, where: str, away: Away) -> Iterator[Violation]:
     """The stages hold [0, a), [a, b), … up to the last layer; none empty. Of layers that lie in host memory
-    whole come `before` many first."""
-    expected = before
+    whole so many come first, and behind stages."""
+    expected = away.layers
     for number, stage in enumerate(replica.stages):
         place = f"{where}.stages[{number}].layers"
         first, end = stage.layers
@@ -154,7 +155,7 @@ def _layers(card: ModelCard, replica: Replica, where: str, before: int) -> Itera
             yield Violation(kind, place, f"starts at layer {first}, expected {expected}")
         if end <= first:
             yield Violation("layers_empty", place, f"[{first}, {end}) holds no layer")
-        expected = end
+        expected = end + away.after.get(number, 0)
     if expected != len(card.stack):
         text = f"stages end at layer {expected}, {card.name} has {len(card.stack)}"
         yield Violation("layers_not_covered", f"{where}.stages", text)

@@ -28,6 +28,9 @@ WHOLE = weights.Split(1, 1, 1)
 MEMORY = ("host", "cxl")
 """Tiers that the CPU reads as its memory."""
 
+OVER_NODES = ("llama.cpp",)
+"""Engines whose replicas use the host memory of several nodes."""
+
 ENGINES = ("llama.cpp", "sglang")
 """That compute with weights in host memory."""
 
@@ -48,8 +51,11 @@ def violations(case: Case) -> Iterator[Violation]:
         known = {replica.precision.weights, replica.precision.experts} <= WEIGHT_BYTES.keys()
         inside = case.card is not None and all(_inside(case.card, part) for part in mine)
         if mine and case.card is not None and inside and known and replica.precision.kv in KV_BYTES:
-            beside = Beside(case, case.card, replica, mine)
-            yield from beside.violations(f"replicas[{index}]")
+            where = f"replicas[{index}]"
+            yield from _engine(replica, mine, where)
+            yield from _behind(case, replica, mine, where)
+            for stages in sites(replica):
+                yield from Beside(case, case.card, replica, mine, stages).violations(where)
 
 
 def _size(card: ModelCard, replica: Replica, part: Tiered, where: str) -> Iterator[Violation]:
@@ -78,34 +84,75 @@ def _inside(card: ModelCard, part: Tiered) -> bool:
     return all(0 <= first < end <= len(card.stack) for first, end in part.layers)
 
 
+def _engine(replica: Replica, parts: list[Tiered], where: str) -> Iterator[Violation]:
+    """Engines that keep weights there so, over several nodes only one."""
+    streams = {part.what == "weights" for part in parts}
+    if streams != {replica.engine in STREAMING} or replica.engine not in ENGINES + STREAMING:
+        text = f"{replica.engine} does not keep weights in host memory so"
+        yield Violation("tier_engine", f"{where}.engine", text)
+    if len(sites(replica)) > 1 and replica.engine not in OVER_NODES:
+        text = f"a replica of {replica.engine} with weights in host memory stands in one node"
+        yield Violation("tier_nodes", where, text)
+
+
+def sites(replica: Replica) -> list[list[int]]:
+    """Stages by the nodes that they stand on; the server's last."""
+    found: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i, stage in enumerate(replica.stages):
+        found[stage.node_class, *stage.nodes].append(i)
+    return sorted(found.values(), key=max)
+
+
+def _behind(case: Case, replica: Replica, parts: list[Tiered], where: str) -> Iterator[Violation]:
+    """What lies behind a stage in its node's memory: layers that follow its own, computed there."""
+    after = case.away(replica).after
+    for part in parts:
+        if part.stage is None:
+            continue
+        if not 0 <= part.stage < len(replica.stages):
+            yield Violation("tier_layers", where, f"there is no stage {part.stage}")
+            continue
+        end = replica.stages[part.stage].layers[1]
+        inside = all(end <= a < b <= end + after.get(part.stage, 0) for a, b in part.layers)
+        if not inside or part.tier not in MEMORY or part.way != "cpu" or part.what == "weights":
+            text = f"{part.what} of {part.layers} do not lie right behind stage {part.stage} on its CPU"
+            yield Violation("tier_layers", where, text)
+
+
 @dataclass(frozen=True)
 class Beside:
-    """One group with weights beside its GPUs."""
+    """One node of a group with weights beside its GPUs: `every` part of a replica, and the node's stages."""
 
     case: Case
     card: ModelCard
     replica: Replica
-    parts: list[Tiered]
+    every: list[Tiered]
+    stages: list[int]
+
+    @cached_property
+    def parts(self) -> list[Tiered]:
+        """In this node."""
+        here = {*self.stages, *([None] if self.serves else [])}
+        return [part for part in self.every if part.stage in here]
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is the server, which has the last stage."""
+        return len(self.replica.stages) - 1 in self.stages
 
     @cached_property
     def node(self) -> NodeClass:
-        return self.case.classes[self.replica.stages[0].node_class]
+        return self.case.classes[self.replica.stages[self.stages[0]].node_class]
 
     @property
     def gpus(self) -> int:
-        return sum(stage.gpus for stage in self.replica.stages)
+        return sum(self.replica.stages[i].gpus for i in self.stages)
 
     def violations(self, where: str) -> Iterator[Violation]:
-        streams = {part.what == "weights" for part in self.parts}
-        if streams != {self.replica.engine in STREAMING} or self.replica.engine not in ENGINES + STREAMING:
-            text = f"{self.replica.engine} does not keep weights in host memory so"
-            yield Violation("tier_engine", f"{where}.engine", text)
-        if (
-            len({stage.node_class for stage in self.replica.stages}) > 1
-            or self.gpus > self.node.gpus_per_node
-        ):
-            yield Violation("tier_nodes", where, "a replica with weights in host memory stands in one node")
-        yield from self._once(where)
+        if self.gpus > self.node.gpus_per_node:
+            yield Violation("tier_nodes", where, "GPUs that share host memory stand in one node")
+        if self.serves:
+            yield from self._once(where)
         room = self._capacities()
         yield from self._room(room, where)
         if room["host"]:
@@ -125,13 +172,13 @@ class Beside:
             yield Violation("tier_no_experts", where, text)
         yield from self._streamed(where)
         whole: dict[int, float] = dict.fromkeys(range(away.layers), 0.0)
-        for part in self.parts:
+        for part in self.every:
             for i in (i for r in part.layers for i in range(*r) if part.what == "layers"):
                 whole[i] = whole.get(i, 0.0) + part.share
         split = [i for i, share in whole.items() if not _whole(share)]
         lone = [i for i in whole if i in moe and not _whole(away.experts.get(i, 0.0))]
         if split or lone:
-            text = f"layer {(split or lone)[0]} lies before the first stage, but not once and whole"
+            text = f"layer {(split or lone)[0]} lies in host memory, but not once and whole"
             yield Violation("tier_layers", where, text)
 
     def _streamed(self, where: str) -> Iterator[Violation]:
@@ -166,23 +213,31 @@ class Beside:
 
     def _stages(self) -> Iterator[tuple[StageMemory, Stage]]:
         for held in self.replica.memory:
-            if held.stage < len(self.replica.stages):
+            if held.stage in self.stages:
                 yield held, self.replica.stages[held.stage]
 
     def _room(self, capacities: dict[str, float], where: str) -> Iterator[Violation]:
         """What all replicas that may stand in one node keep in each tier, with the cache of host layers."""
         together = min(self.replica.count, max(self.node.gpus_per_node // self.gpus, 1))
         used = {t: together * sum(part.bytes for part in self.parts if part.tier == t) for t in capacities}
-        if before := self.case.away(self.replica).layers:
-            stage = self.replica.stages[0].model_copy(update={"layers": (0, before)})
-            load = self.case.loads[self.replica.id]
+        away, load, cache = self.case.away(self.replica), self.case.loads[self.replica.id], 0.0
+        for first, end in self._whole_layers(away):
+            stage = self.replica.stages[0].model_copy(update={"layers": (first, end)})
             held = resident_bytes(self.case, self.card, self.replica, stage, load)
-            cache = together * held / self.replica.count
-            used["host"] += max(cache - max(capacities["cxl"] - used["cxl"], 0.0), 0.0)
+            cache += together * held / self.replica.count
+        used["host"] += max(cache - max(capacities["cxl"] - used["cxl"], 0.0), 0.0)
         for tier, capacity in capacities.items():
             if not at_most(used[tier], capacity, EXACT):
                 text = f"{used[tier] / GB:.4g} GB in {tier} of a node with {capacity / GB:.4g} GB"
                 yield Violation("tier_over", where, text)
+
+    def _whole_layers(self, away: weights.Away) -> Iterator[tuple[int, int]]:
+        """Ranges that lie in this node's memory with their cache."""
+        if self.serves and away.layers:
+            yield 0, away.layers
+        for i in self.stages:
+            end = self.replica.stages[i].layers[1]
+            yield end, end + away.after.get(i, 0)
 
     def _times(self, where: str) -> Iterator[Violation]:
         """Steps are no shorter than their bytes over the tier's bandwidth."""
@@ -196,7 +251,7 @@ class Beside:
             if not at_most(floors[name], step.decode_s, MODEL):
                 text = f"{step.decode_s:.4g} s, {name} needs {floors[name]:.4g} s"
                 yield Violation("decode_below_tiers", f"{where}.step.decode_s", text)
-            if step.by and abs(sum(step.by.values()) - step.decode_s) > 0.02 * step.decode_s:
+            if self.serves and step.by and abs(sum(step.by.values()) - step.decode_s) > 0.02 * step.decode_s:
                 text = f"its parts add up to {sum(step.by.values()):.4g} s, not {step.decode_s:.4g} s"
                 yield Violation("step_parts", f"{where}.step.by", text)
         if self.replica.role != "decode":

@@ -78,11 +78,13 @@ class Parts:
 @dataclass(frozen=True)
 class Away:
     """What of a replica lies beside its GPUs: so many layers before the first stage, and of layers the share
-    of their routed experts; and layers whose weights are copied to the GPUs in every step."""
+    of their routed experts; layers whose weights are copied to the GPUs in every step; and behind a stage so
+    many layers in its node's memory."""
 
     layers: int = 0
     experts: Mapping[int, float] = field(default_factory=dict)
     streamed: frozenset[int] = frozenset()
+    after: Mapping[int, int] = field(default_factory=dict)
 
 
 ALL_HERE = Away()

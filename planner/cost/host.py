@@ -148,13 +148,18 @@ def shared(node: NodeClass, kind: str, gpus: int) -> Shared:
 class HostStage(Stage):
     """A stage beside host memory: of its first `away` layers with routed experts these lie there, but for
     `kept` of each layer. Layers before the first stage, so many are `before` it, lie there whole, with their
-    cache. Of every `group` layers the weights of the last `streamed` lie there, copied in every step."""
+    cache. Of every `group` layers the weights of the last `streamed` lie there, copied in every step.
+
+    Over several nodes: `node` of the replica that it stands in, 0 the one whose host has the layers before
+    the first stage; the `after` layers behind it lie whole in its own node's memory, computed by that CPU."""
 
     away: int = 0
     kept: int = 0
     before: int = 0
     group: int = 0
     streamed: int = 0
+    node: int = 0
+    after: int = 0
 
     @property
     def streams(self) -> list[int]:
@@ -175,6 +180,8 @@ class HostStage(Stage):
             notes.append(f"experts of {self.away}{but} on the CPU")
         if self.streamed:
             notes.append(f"{len(self.streams)} streamed from host memory")
+        if self.after:
+            notes.append(f"{self.after} behind on its CPU")
         return " ".join([super().part, *(f"({note})" for note in notes)])
 
 

@@ -56,6 +56,8 @@ CXL_SIGMA = 0.2
 class OffloadModel(CostModel):
     """What a model takes in each of `stagings` on nodes with a host; designs come from `designs_of`."""
 
+    resources: tuple[str, ...] = RESOURCES
+
     def __init__(
         self,
         card: ModelCard,
@@ -103,7 +105,7 @@ class OffloadModel(CostModel):
         """Seconds of a decode step of the first design, by resource."""
         b, ctx, none = self._spread(designs, sequences, context, 0.0)
         found = self._parts_s(designs, Load(b, ctx, none, none))[0]
-        names = list(RESOURCES)
+        names = list(self.resources)
         names[PCIE] = self.node_class.device.host_link[0]
         return dict(zip(names, found.tolist(), strict=True))
 
@@ -183,6 +185,24 @@ class OffloadModel(CostModel):
         held = self._held(designs, np.broadcast_to(tokens, (len(designs), len(tokens))))
         return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
 
+    def layer_s(self, load: Load) -> tuple[Floats, Floats, Floats]:
+        """Of a layer of each kind, under a load of shape (1,): seconds whole on a GPU; what its experts away
+        from it add; whole on the host: (kinds,) each."""
+        one, which = like(1, 1), np.zeros(1, dtype=np.int64)
+        here, more, before = np.zeros((3, len(self.kinds)))
+        for k, kind in enumerate(self.kinds):
+            whole = self.layers.layer_s(kind, load, one)
+            here[k] = whole[0]
+            before[k] = self._before_s(k, load, which, whole).sum()
+            if self.ffns[k]:
+                routed = self.layers.routed_s(kind, load, one)
+                more[k] = max(self._away_s(k, load, which, routed).sum() - routed[0], 0.0)
+        return here, more, before
+
+    def shares_behind(self, at: int, node: int) -> tuple[tuple[str, float], ...]:
+        """Of staging `at`, what lies behind the stages of another node: shares by tier."""
+        return ()
+
     def _held(self, designs: Designs, tokens: Floats) -> Floats:
         """Bytes of cache of one sequence of `tokens` (n, w) on a GPU of each stage and on the host: (n, w,
         stages + 1)."""
@@ -199,7 +219,7 @@ class OffloadModel(CostModel):
 
     def _parts_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of a step by resource, (n, RESOURCES)."""
-        which, total = _which(designs), np.zeros((len(designs), len(RESOURCES)))
+        which, total = _which(designs), np.zeros((len(designs), len(self.resources)))
         streamed = np.zeros(len(designs))
         for k, kind in enumerate(self.kinds):
             whole = self.layers.layer_s(kind, load, designs)
@@ -283,7 +303,7 @@ class OffloadModel(CostModel):
         from disk; `beside`: seconds of what the GPU computes anyway; `fetched`: of what it computes when it
         was sent; `sent`: bytes (default those that the CPU would move); `cache`: bytes that the CPU reads
         even so."""
-        found, use = np.zeros((len(which), len(RESOURCES))), self.use
+        found, use = np.zeros((len(which), len(self.resources))), self.use
         by_bytes = moved / (use.memory * self._rate(which, "bytes_per_s"))
         by_flops = flops / (use.compute * self._rate(which, "flops_per_s"))
         copy = (moved if sent is None else sent) / np.maximum(
@@ -330,10 +350,13 @@ class OffloadModel(CostModel):
 
 
 def _host(node: NodeClass, staging: HostStaging, engine: str) -> Host:
-    """Without disks where the engine does not read from them."""
-    host = host_of(node, sum(stage.tp for stage in staging), staging[0].tp)
+    """Of its first node; without disks where the engine does not read from them, or several nodes share the
+    layers."""
+    mine = [stage for stage in staging if stage.node == 0]
+    host = host_of(node, sum(stage.tp for stage in mine), mine[0].tp)
     assert host is not None
-    return host if host_use(engine, host.sockets).nvme else replace(host, nvme_bytes=0.0)
+    disks = host_use(engine, host.sockets).nvme and len(mine) == len(staging)
+    return host if disks else replace(host, nvme_bytes=0.0)
 
 
 def _which(designs: Designs) -> Ints:

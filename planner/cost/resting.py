@@ -48,9 +48,9 @@ def _expert_bytes(model: CostModel, kind: Layer) -> float:
 
 @dataclass(frozen=True)
 class Places:
-    """Of every staging: layer ranges of its stages and last of the host (m, stages + 1, 2); layers by kind
-    that are whole on a GPU (m, kinds); whose experts are away, by stage (m, stages, kinds); that lie on the
-    host whole (m, kinds)."""
+    """Of every staging: layer ranges of its stages and last of the hosts of its nodes (m, stages + nodes, 2);
+    in the first node layers by kind that are whole on a GPU (m, kinds); whose experts are away, by stage (m,
+    stages, kinds); that lie on the host whole (m, kinds)."""
 
     bounds: Ints
     here: Floats
@@ -63,19 +63,25 @@ def places(model: CostModel, stagings: Sequence[HostStaging]) -> Places:
     kinds, seen = len(model.kinds), np.asarray(model.card.kinds[1])
     moe = [isinstance(kind.ffn, MoeFfn) for kind in model.kinds]
     deepest = max((len(staging) for staging in stagings), default=1)
-    bounds = np.zeros((len(stagings), deepest + 1, 2), dtype=np.int64)
+    nodes = 1 + max((stage.node for staging in stagings for stage in staging), default=0)
+    bounds = np.zeros((len(stagings), deepest + nodes, 2), dtype=np.int64)
     here = np.zeros((len(stagings), kinds))
     away = np.zeros((len(stagings), deepest, kinds))
     before = np.zeros_like(here)
     for i, staging in enumerate(stagings):
         bounds[i, : len(staging)] = [stage.layers for stage in staging]
         first = staging[0].layers[0]
-        bounds[i, -1] = 0, first
+        bounds[i, deepest] = 0, first
         before[i] = np.bincount(seen[:first], minlength=kinds)
         for s, stage in enumerate(staging):
-            own = [k for k in seen[slice(*stage.layers)] if moe[k]]
+            there = seen[slice(*stage.layers)]
+            own = [k for k in there if moe[k]]
             away[i, s] = np.bincount(np.array(own[: stage.away], dtype=np.int64), minlength=kinds)
-        here[i] = np.bincount(seen[first:], minlength=kinds) - away[i].sum(axis=0)
+            if stage.node == 0:
+                here[i] += np.bincount(there, minlength=kinds)
+            if stage.after:
+                bounds[i, deepest + stage.node] = stage.layers[1], stage.layers[1] + stage.after
+        here[i] -= away[i].sum(axis=0)
     return Places(bounds, here, away, before)
 
 

@@ -51,11 +51,14 @@ class _Part:
     node_class: str
     gpus: int
     joined: bool
-    stages: range
+    stages: Sequence[int]
 
 
 def _parts(c: Candidate) -> list[_Part]:
     """All stages as one, or each by itself where they stand on several classes."""
+    if nodes := c.design.on_nodes:
+        both = zip(c.blocks, nodes, strict=True)
+        return [_Part(c.id, name, gpus, c.joined, own) for (name, gpus), own in both]
     if not c.design.stages or c.design.offloads:
         return [_Part(c.id, c.node_class, c.gpus, c.joined, range(c.design.pp))]
     return [_Part(c.id, name, gpus, c.joined, range(i, i + 1)) for i, (name, gpus) in enumerate(c.blocks)]

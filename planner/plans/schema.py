@@ -199,7 +199,9 @@ class Tiered(Part):
     """Weights of each replica of a group that lie beside its GPUs: of `layers` (half-open ranges) the routed
     experts, a `share` of them, or all else with its KV cache ("layers": then they come before the first
     stage), or all weights with the cache on the GPUs ("weights": copied in every step). `bytes` of one
-    replica; `way`: computed on the CPU in a decode step, or copied to a GPU for it.
+    replica; `way`: computed on the CPU in a decode step, or copied to a GPU for it. `stage`: of a replica
+    over several nodes, the stage whose node has it, right behind the stage's own layers; without it the last
+    stage's node, which is the server, or the only one.
     """
 
     replica: str
@@ -209,6 +211,7 @@ class Tiered(Part):
     share: Share = 1.0
     bytes: NonNegative
     way: Literal["cpu", "pcie"] = "cpu"
+    stage: int | None = None
 
 
 class Band(Part):

@@ -51,10 +51,17 @@ def _of(g: Group) -> Parts:
     experts += [(i, before[kinds[i]]) for i in range(first) if many[kinds[i]]]
     rest = [(i, before[kinds[i]]) for i in range(first)]
 
-    def parts(tier: str, what: str, among: Sequence[tuple[int, bool]], share: float, size: Floats) -> Parts:
+    def parts(
+        tier: str,
+        what: str,
+        among: Sequence[tuple[int, bool]],
+        share: float,
+        size: Floats,
+        stage: int | None = None,
+    ) -> Parts:
         for copied in (False, True):
             layers = sorted(i for i, way in among if way == copied)
-            if layers and share > 0:
+            if layers and share > 0 and size[kinds[layers]].any():
                 yield schema.Tiered.model_validate(
                     {
                         "replica": g.id,
@@ -64,6 +71,7 @@ def _of(g: Group) -> Parts:
                         "share": share,
                         "bytes": share * float(size[kinds[layers]].sum()),
                         "way": "pcie" if copied else "cpu",
+                        "stage": stage,
                     }
                 )
 
@@ -76,6 +84,11 @@ def _of(g: Group) -> Parts:
     size = stages[0].tp * held_bytes(model, stages[0].tp).layer
     for tier, share in memory:
         yield from parts(tier, "weights", [(i, True) for i in stages[0].streams], share, size)
+    for s, stage in enumerate(stages):
+        behind_it = [(i, False) for i in range(stage.layers[1], stage.layers[1] + stage.after)]
+        for tier, share in model.shares_behind(at, stage.node):
+            yield from parts(tier, "experts", behind_it, share, model.held.experts, s)
+            yield from parts(tier, "layers", behind_it, share, model.held.layer - model.held.experts, s)
 
 
 def ranges(layers: Sequence[int]) -> list[tuple[int, int]]:

@@ -17,6 +17,10 @@ WAYS = {"cpu": "computed on the CPU", "pcie": "copied to the GPU in every step"}
 STEP_TOKENS = {"llama.cpp": "--ubatch-size 2048 --batch-size 2048", "sglang": "--chunked-prefill-size 4096"}
 """So many tokens a step are planned for: experts copied for a prompt are copied once a step."""
 
+PORT = 50052
+NAMES = {"nvidia": "CUDA{}", "amd": "ROCm{}", "apple": "MTL{}", "intel": "SYCL{}", "google": "…"}
+"""As llama.cpp's backends call their devices (`--list-devices`)."""
+
 NAMED = 0.05
 """Share of a step from which on what it goes to is named."""
 
@@ -28,12 +32,17 @@ def beside(plan: Plan) -> Group:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     for part in plan.tiers:
         way = WAYS[part.way] if part.tier != "nvme" else "read when it is met"
-        table.add_row(part.replica, what(part, layers, experts > 0), f"{part.bytes / 1e9:,.1f} GB", way)
+        said = what(part, layers, experts > 0) + of_node(part, plan)
+        table.add_row(part.replica, said, f"{part.bytes / 1e9:,.1f} GB", way)
     lines = []
     for r in plan.replicas:
         mine = [part for part in plan.tiers if part.replica == r.id]
         if mine:
-            lines += [Text(f"{r.id}: {bound(r)}"), Text(launch(r, mine, experts), style="dim")]
+            several = len(sites(r)) > 1
+            started = (
+                [*servers(r, mine, plan), server(r, mine, plan)] if several else [launch(r, mine, experts)]
+            )
+            lines += [Text(f"{r.id}: {bound(r)}"), *(Text(text, style="dim") for text in started)]
             lines += [Text(text, style="dim") for text in interleave(mine)]
     return Group(table, *lines)
 
@@ -80,6 +89,72 @@ def weights(share: float) -> tuple[int, int]:
     return (20, 1) if host else (1, 20)
 
 
+def sites(r: Replica) -> list[list[int]]:
+    """Stages by the nodes that they stand on: of a replica over several, the server's are the last."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for i, stage in enumerate(r.stages):
+        found.setdefault((stage.node_class, *stage.nodes), []).append(i)
+    return sorted(found.values(), key=max)
+
+
+def of_node(part: Tiered, plan: Plan) -> str:
+    """Which node's memory, where the replica stands on several: its name, of several replicas the first's."""
+    r = next(r for r in plan.replicas if r.id == part.replica)
+    if len(sites(r)) < 2:
+        return ""
+    return f" of {r.stages[-1 if part.stage is None else part.stage].nodes[0]}"
+
+
+def servers(r: Replica, parts: list[Tiered], plan: Plan) -> list[str]:
+    """How each node but the last is started: a server of its GPUs and, where layers lie there, its CPU."""
+    lines = []
+    for own in sites(r)[:-1]:
+        devices = [*gpu_names(r, own, plan), *["CPU"] * any(part.stage in own for part in parts)]
+        name = r.stages[own[0]].nodes[0]
+        lines.append(
+            f"on {name} start rpc-server with --host {name} --port {PORT} --device {','.join(devices)}"
+        )
+    return lines
+
+
+def server(r: Replica, parts: list[Tiered], plan: Plan) -> str:
+    """How the last node is started; layers go to its CPU, to remote devices and to its GPUs in this order."""
+    *others, home = sites(r)
+    at = ",".join(f"{r.stages[own[0]].nodes[0]}:{PORT}" for own in others)
+    sizes = list[int]()
+    for i, stage in enumerate(r.stages):
+        behind = [p for p in parts if p.stage == i and p.what == "layers" and p.tier == "host"]
+        sizes += [stage.layers[1] - stage.layers[0], *(b - a for p in behind for a, b in p.layers)]
+    remote = [f"RPC{i}" for i in range(len(sizes) - len(home))]
+    words = [
+        f"--rpc {at}",
+        f"--device {','.join([*remote, *gpu_names(r, home, plan)])}",
+        f"--parallel {r.max_batch}",
+        f"--n-gpu-layers {sum(sizes) + 1}",
+        "--tensor-split " + tensor_split(sizes),
+        *overrides([part for part in parts if part.stage is None]),
+        "--no-mmap",
+    ]
+    return " ".join([f"on {r.stages[-1].nodes[0]} start llama-server with", *words, STEP_TOKENS["llama.cpp"]])
+
+
+def gpu_names(r: Replica, stages: list[int], plan: Plan) -> list[str]:
+    """As llama.cpp calls the GPUs of a node."""
+    vendor = plan.problem.devices[r.stages[stages[0]].device]["vendor"]
+    return [NAMES[vendor].format(i) for i in range(len(stages))]
+
+
+def tensor_split(sizes: list[int]) -> str:
+    """Layers by device; the output counts as one more, on the last."""
+    return ",".join(map(str, [*sizes[:-1], sizes[-1] + 1]))
+
+
+def overrides(parts: list[Tiered]) -> list[str]:
+    """Experts of these layers in host memory."""
+    away = sorted({i for part in parts if part.what == "experts" for a in part.layers for i in range(*a)})
+    return [f'--override-tensor "blk\\.({"|".join(map(str, away))})\\.ffn_.*_exps\\.=CPU"'] if away else []
+
+
 def bound(r: Replica) -> str:
     """What a token waits for, the most first."""
     ranked = sorted(r.step.by.items(), key=lambda item: -item[1])
@@ -108,10 +183,10 @@ def launch(r: Replica, parts: list[Tiered], experts: int) -> str:
     words = [f"--parallel {r.max_batch}", f"--n-gpu-layers {end - before + 1}"]
     if away and away == list(range(away[0], away[-1] + 1)) and r.pp == 1:
         words.append("--cpu-moe" if away[-1] == end - 1 else f"--n-cpu-moe {away[-1] + 1}")
-    elif away:
-        words.append(f'--override-tensor "blk\\.({"|".join(map(str, away))})\\.ffn_.*_exps\\.=CPU"')
+    else:
+        words += overrides(parts)
     if r.pp > 1:
-        words.append("--tensor-split " + ",".join(str(b - a) for a, b in (s.layers for s in r.stages)))
+        words.append("--tensor-split " + tensor_split([b - a for a, b in (s.layers for s in r.stages)]))
     if not any(part.tier == "nvme" for part in parts):
         words.append("--no-mmap")
     return " ".join(["start llama-server with", *words, STEP_TOKENS["llama.cpp"]])

@@ -24,6 +24,7 @@ Document = dict[str, Any]
 HOST = {"memory_gb": 128, "gb_per_s": 90, "tflops": 2, "pcie_gb_per_s": 32}
 DISK = {"kind": "nvme", "gb": 2000, "read_gb_per_s": 7, "write_gb_per_s": 5}
 CXL = {"kind": "cxl", "gb": 128, "read_gb_per_s": 40, "write_gb_per_s": 30}
+SMALL = {"device": "rtx-a6000", "host": HOST | {"memory_gb": 64}, "nic_gb_per_s": 1.25}
 CASES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "experts": ("gpt-oss-120b", None, {"host": HOST}),
     "layers": ("llama-3.1-70b", "int4_wo", {"host": HOST}),
@@ -38,6 +39,8 @@ CASES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "cxl layers": ("llama-3.1-70b", "int4_wo", {"host": HOST, "tiers": [CXL]}),
     "cxl streamed": ("qwen3-30b-a3b", None, {"host": HOST, "device": "l4", "tiers": [CXL]}),
     "unified": ("deepseek-v3", "int4_wo", {"device": "gb10", "tiers": [DISK]}),
+    "over nodes": ("qwen3-235b-a22b", "int4_wo", SMALL | {"count": 4}),
+    "layers over nodes": ("llama-3.1-405b", "int4_wo", SMALL | {"count": 4}),
     "two": ("qwen3-235b-a22b", "int4_wo", {"host": HOST, "gpus_per_node": 2}),
 }
 
@@ -46,7 +49,8 @@ CASES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
 def written(name: str) -> str:
     model, precision, node = CASES[name]
     engine = "vllm" if name in ("streamed two", "cxl streamed") else "any"
-    form = {"nodes": [{"name": "box", "device": "rtx-4090", "gpus_per_node": 1, **node}]}
+    form: Document = {"nodes": [{"name": "box", "device": "rtx-4090", "gpus_per_node": 1, **node}]}
+    form["device_overrides"] = {"rtx-a6000": {"memory_gb": 16}} if node.get("device") == "rtx-a6000" else {}
     cluster = resolve(Cluster.model_validate(form))
     return api.plan(cluster, model, precision=precision, engine=engine, work_limit=1000).model_dump_json(
         by_alias=True
@@ -79,6 +83,9 @@ def test_the_cases_are_what_they_are_named_for():
     assert {t["what"] for t in document("streamed")["tiers"]} == {"weights"}
     for name in ("cxl", "cxl layers", "cxl streamed"):
         assert {t["tier"] for t in document(name)["tiers"]} == {"host", "cxl"}
+    for name in ("over nodes", "layers over nodes"):
+        assert len({stage["nodes"][0] for stage in document(name)["replicas"][0]["stages"]}) > 1
+        assert len({t["stage"] for t in document(name)["tiers"]}) > 1
     assert {t["tier"] for t in document("unified")["tiers"]} == {"host", "nvme"}
     assert document("streamed two")["replicas"][0]["tp"] == 2
     assert {t["tier"] for t in document("disk")["tiers"]} == {"host", "nvme"}
@@ -152,6 +159,38 @@ def larger_gpus(d: Document) -> None:
     """The GPU takes all of the memory that it shares."""
     for held in d["replicas"][0]["memory"]:
         held["capacity_bytes"] = 128e9
+
+
+def of_another_node(d: Document) -> None:
+    """What lies behind one stage is said to lie behind another."""
+    part = next(part for part in d["tiers"] if part["stage"] is not None)
+    part["stage"] = 1 - part["stage"] if part["stage"] < 2 else 0
+
+
+def experts_behind_another(d: Document) -> None:
+    """Experts in another node's memory than their layers."""
+    part = next(part for part in d["tiers"] if part["stage"] is not None and part["what"] == "experts")
+    part["stage"] -= 1
+
+
+def behind_no_stage(d: Document) -> None:
+    next(part for part in d["tiers"] if part["stage"] is not None)["stage"] = 9
+
+
+def nothing_behind(d: Document) -> None:
+    """Layers of the other nodes' memories are nowhere."""
+    d["tiers"] = [part for part in d["tiers"] if part["stage"] is None]
+
+
+def one_layer_fewer_behind(d: Document) -> None:
+    part = next(part for part in d["tiers"] if part["stage"] is not None and part["what"] == "layers")
+    first, end = part["layers"][0]
+    part["layers"][0] = [first, end - 1]
+
+
+def all_in_the_first_memory(d: Document) -> None:
+    for part in d["tiers"]:
+        part["stage"] = None
 
 
 def slow_link(d: Document) -> None:
@@ -232,6 +271,17 @@ def layers_in_the_middle(d: Document) -> None:
         ("experts", quick_step, "decode_below_tiers"),
         ("experts", parts_that_do_not_add_up, "step_parts"),
         ("experts", engine_that_cannot, "tier_engine"),
+        ("layers over nodes", of_another_node, "layers_overlap"),
+        ("layers over nodes", behind_no_stage, "layers_gap"),
+        ("layers over nodes", nothing_behind, "layers_gap"),
+        ("layers over nodes", one_layer_fewer_behind, "layers_gap"),
+        ("layers over nodes", all_in_the_first_memory, "layers_overlap"),
+        ("layers over nodes", slow_memory, "decode_below_tiers"),
+        ("layers over nodes", little_memory, "tier_over"),
+        ("over nodes", experts_behind_another, "tier_layers"),
+        ("over nodes", slow_memory, "decode_below_tiers"),
+        ("over nodes", engine_that_cannot, "tier_nodes"),
+        ("over nodes", little_memory, "tier_over"),
         ("cxl", slow_cxl, "decode_below_tiers"),
         ("cxl", small_cxl, "tier_over"),
         ("cxl", no_cxl, "weights_understated"),
