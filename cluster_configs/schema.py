@@ -47,7 +47,7 @@ class Device(Strict):
     tdp_watts: Positive
     pcie_gb_per_s: Positive | None = None
     c2c_gb_per_s: Positive | None = None  # NVLink-C2C to its host, per GPU, one direction
-    unified_memory: bool = False  # its CPU's memory, too
+    unified_memory: bool | None = None  # its CPU's memory, too
     compute_capability: str | None = None
     price_usd_per_gpu_hour: Positive | None = None
     sources: dict[str, str]  # field group -> where the figure comes from

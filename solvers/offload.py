@@ -26,6 +26,7 @@ Assumes    layers of one kind are alike; at most a handful of kinds have a part 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -112,12 +113,10 @@ def _range_costs(p: OffloadProblem, before: Ints, s: int) -> Floats:
     """Least cost of layers [a, b) on device s, (L + 1, L + 1); infinite where they don't fit, or leave other
     devices none."""
     layers, gpus = len(before) - 1, len(p.room)
-    spare = np.zeros(gpus, dtype=bool) if p.spare is None else p.spare
-    earlier, later = int((~spare[:s]).sum()), int((~spare[s + 1 :]).sum())
-    starts = np.arange(earlier, layers + bool(spare[s])) if s else np.zeros(1, dtype=np.int64)
-    ends = np.arange(0, layers + 1 - later) if s < gpus - 1 else np.array([layers])
-    a, b = (x.ravel() for x in np.meshgrid(starts, ends, indexing="ij"))
-    a, b = a[a < b], b[a < b]
+    earlier, later = s, gpus - 1 - s
+    if p.spare is not None:
+        earlier, later = int((~p.spare[:s]).sum()), int((~p.spare[s + 1 :]).sum())
+    a, b = _ranges(layers, earlier, later, s == 0, s == gpus - 1)
     n = before[b] - before[a]
     least, _ = _cheapest(p, n, n @ p.held - p.room[s], s)
     found = np.full((layers + 1, layers + 1), np.inf)
@@ -126,9 +125,18 @@ def _range_costs(p: OffloadProblem, before: Ints, s: int) -> Floats:
         found[a, b] += n @ p.place[s]
     if p.opened is not None:
         found[a, b] += p.opened[s]
-    if spare[s]:
+    if p.spare is not None and p.spare[s]:
         np.fill_diagonal(found, 0.0)
     return found
+
+
+@lru_cache(maxsize=256)
+def _ranges(layers: int, earlier: int, later: int, first: bool, last: bool) -> tuple[Ints, Ints]:
+    """First layer and end of all that a device may hold, with so many before and behind it that hold some."""
+    starts = np.zeros(1, dtype=np.int64) if first else np.arange(earlier, layers)
+    ends = np.array([layers]) if last else np.arange(0, layers + 1 - later)
+    a, b = (x.ravel() for x in np.meshgrid(starts, ends, indexing="ij"))
+    return a[a < b], b[a < b]
 
 
 def _cheapest(p: OffloadProblem, n: Ints, excess: Floats, s: int) -> tuple[Floats, Ints]:

@@ -97,7 +97,7 @@ def machine_of(node: NodeClass) -> Machine | None:
             for kind, by_cpu, tier in parts
             if tier.bytes
         ),
-        unified=device.unified_memory,
+        unified=bool(device.unified_memory),
         link="pcie" if device.host_link[0] == "PCIe" else device.host_link[0],
     )
 

@@ -18,7 +18,8 @@ from planner.cost.block import job_of, machine_of, reached
 from planner.inputs.workload import Bucket
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
-from planner.problems.tiers import state, way_of, ways
+from planner.problems.tiers import FEW, state, way_of, ways
+from solvers import tiers
 from solvers.linear import Floats, Limits
 from solvers.tiers_rounding import Rounded, rounded, share_of
 from solvers.tiers_types import Place, TiersProblem
@@ -51,7 +52,7 @@ def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
         return []
     plain = _of_all(asked, limits, False)
     found = [_shown(plain, PLAIN, "no stock engine runs it")] if plain[0] / ours - 1 >= WORTH else []
-    shared = _of_all(asked, limits, True)
+    shared = _of_all(asked, limits, True) if _promises(asked, plain[0], limits) else (0.0, [])
     if shared[0] >= (1 + WORTH) * max(plain[0], ours):
         found.append(_shown(shared, ON_CPU, "as HeteGen does, no stock engine"))
     return found
@@ -60,6 +61,17 @@ def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
 def _shown(made: tuple[float, list[str]], what: str, why: str) -> Alternative:
     total, said = made
     return Alternative(what=what, objective=total, loss=0.0, why=f"{why}. {'. '.join(said)}")
+
+
+def _promises(asked: Asked, plain: float, limits: Limits) -> bool:
+    """Whether the bounds leave room for a gain by weights that the CPU computes with: of the first bucket, as
+    the programs in whole pieces take several times as long."""
+    bucket, most = asked.workload.buckets[0], 0.0
+    for node in asked.cluster.classes:
+        problem = _problem(asked, node, bucket, True)
+        bound = tiers.solve(problem, limits).bound if problem else None
+        most += node.gpus * (bound or 0.0) / bucket.osl
+    return len(asked.workload.buckets) > 1 or most >= (1 + WORTH) * plain
 
 
 def _of_all(asked: Asked, limits: Limits, cpu_weights: bool) -> tuple[float, list[str]]:
@@ -93,14 +105,19 @@ def block(
 ) -> Block | None:
     """The best block of requests of one bucket on one GPU of `node`; None: no host, or no room.
     `cpu_weights`: with a share of each layer's weights computed with on the CPU."""
+    problem = _problem(asked, node, bucket, cpu_weights)
+    whole = rounded(problem, replace(limits, gap=GAP, work=NODES)) if problem else None
+    return (problem, whole) if problem and whole and whole.point else None
+
+
+def _problem(asked: Asked, node: NodeClass, bucket: Bucket, cpu_weights: bool) -> TiersProblem | None:
     machine = machine_of(node)
     if machine is None:
         return None
     o = asked.options
     job = job_of(asked.card, bucket.isl, bucket.osl, o.precision, o.kv_precision)
-    problem = state(job, machine, ways(cpu_weights=cpu_weights), reached())
-    whole = rounded(problem, replace(limits, gap=GAP, work=NODES))
-    return (problem, whole) if whole.point else None
+    among = ways(gpu_batches=FEW, cpu_weights=True) if cpu_weights else ways()
+    return state(job, machine, among, reached())
 
 
 def in_words(made: Block) -> str:

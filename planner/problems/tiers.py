@@ -20,6 +20,9 @@ PACKED = ((True, False), (False, True), (True, True))
 """Weights, cache."""
 
 
+FEW = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""GPU batches where the CPU computes with weights, too: that is only shown, and its programs are larger."""
+
 FINE = 32
 """Parts of a layer's weights, where the CPU computes with some."""
 
