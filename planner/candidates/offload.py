@@ -66,6 +66,18 @@ def setup(node: NodeClass, engine: str, ask: Ask) -> Setup | None:
     return ask.setup(model, designs_of(stagings), [node], TOKENS_PER_STEP)
 
 
+def holds(node: NodeClass, engine: str, ask: Ask) -> bool:
+    """Whether some placement has room for one sequence."""
+    for gpus in _sizes(node, engine, ask):
+        stagings = Placements(node, engine, ask, gpus).roomiest()
+        if stagings:
+            model = OffloadModel(ask.card, node, stagings, engine, ask.precisions, ask.calibration)
+            s = ask.setup(model, designs_of(stagings), [node], TOKENS_PER_STEP)
+            if (s.memory.kv_bytes > s.held_bytes[:, 0]).any():
+                return True
+    return False
+
+
 def _sizes(node: NodeClass, engine: str, ask: Ask) -> list[int]:
     sizes = np.arange(1, min(node.gpus_per_node, len(ask.card.stack)) + 1)
     found: list[int] = sizes[usual_sizes(sizes, node.gpus_per_node)].tolist()
@@ -102,6 +114,13 @@ class Placements:
             found = (self.popular(n) for n in range(1, MOST_SEQUENCES + 1))
             return list(dict.fromkeys(staging for staging in found if staging))
         return list(self.steps())
+
+    def roomiest(self) -> list[HostStaging]:
+        """Some that hold one sequence, if any does."""
+        if self.rule.streams:
+            return self.all()
+        found = self.popular(1) if self.rule.popular else (self.least(1) or (0.0, None))[1]
+        return [found] if found else []
 
     def steps(self) -> Iterator[HostStaging]:
         """Of all numbers of sequences the placements that differ in what is away, each for the most

@@ -38,7 +38,10 @@ TOKENS_PER_STEP = 2048
 
 
 def setups(
-    classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: Ask
+    classes: Sequence[NodeClass],
+    links: Sequence[ClusterLink],
+    ask: Ask,
+    sequences: Sequence[int] = SEQUENCES,
 ) -> Iterator[tuple[str, Setup]]:
     """By the class of the first node: all placements, with their memory."""
     able = [n for n in classes if why_unsupported(n.device, ENGINE, ask.precisions, ask.moe) is None]
@@ -46,11 +49,17 @@ def setups(
         if main.device.unified_memory or host_of(main, main.gpus_per_node, 1) is None:
             continue
         reached = [n for n in able if n.id == main.id or _joined(main, n, links)]
-        made = (Spread(main, others, links, ask).all() for others in choices(main, reached))
+        made = (Spread(main, others, links, ask).all(sequences) for others in choices(main, reached))
         stagings = list(dict.fromkeys(staging for found in made for staging in found))
         if stagings:
             model = RpcModel(ask.card, main, reached, links, stagings, ask.precisions, ask.calibration)
             yield main.id, ask.setup(model, designs_of(stagings), reached, TOKENS_PER_STEP)
+
+
+def holds(classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: Ask) -> bool:
+    """Whether some placement has room for one sequence."""
+    found = (s for _, s in setups(classes, links, ask, (1,)))
+    return any(bool((s.memory.kv_bytes > s.held_bytes[:, 0]).any()) for s in found)
 
 
 def choices(main: NodeClass, reached: Sequence[NodeClass]) -> list[tuple[NodeClass, ...]]:
@@ -89,7 +98,7 @@ class Spread:
         self.gpus = main.gpus_per_node + sum(n.gpus_per_node for n in others)
         self.context = max(Mix.of(ask.workload).context, 1.0)
 
-    def all(self) -> list[HostStaging]:
+    def all(self, sequences: Sequence[int]) -> list[HostStaging]:
         """Of every number of sequences the fastest placements; none where there are none."""
         if len(self.kind) < self.gpus:
             return []
@@ -99,7 +108,7 @@ class Spread:
         )  # fmt: skip
         self.devices = self._devices()
         self.rooms = self._rooms()
-        found = (self.fastest(n, whole) for n in SEQUENCES for whole in (False, True)[not self.ask.moe :])
+        found = (self.fastest(n, whole) for n in sequences for whole in (False, True)[not self.ask.moe :])
         return list(dict.fromkeys(staging for staging in found if staging))
 
     def fastest(self, sequences: int, whole: bool) -> HostStaging | None:

@@ -22,6 +22,7 @@ from planner.cost.uneven_tp import Shard
 from planner.engine_rules import OFFLOADS
 from planner.errors import Infeasible
 from planner.explain.alternatives import describe
+from planner.explain.over_nodes import cut_over_nodes
 from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Alternative
 from planner.posed import pooled, pose
@@ -42,7 +43,7 @@ def beyond(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
     """What each way would give that no engine starts as it comes; with weights in host memory, where few
     designs keep an SLO that was relaxed to the tightest, what each other engine would give at its own."""
     if asked.offload:
-        return _other_engines(asked, best, limits)
+        return _other_engines(asked, best, limits) + cut_over_nodes(asked, best)
     return _unlike(asked, best, limits) + _chains(asked, best)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
 import numpy as np
 
-from cluster_configs.schema import Host, NodeClass, ResolvedCluster
+from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard, MoeFfn
 from planner import fits
 from planner.candidates.ask import ENGINES, Ask
@@ -22,7 +22,6 @@ from planner.candidates.points import LEVELS, Mix, Points, Setup, batched, prefi
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
 from planner.device_rules import why_unsupported
-from planner.engine_rules import OFFLOADS
 from planner.errors import Infeasible
 from planner.explain.rounding import ceil_to
 from planner.inputs.options import Options
@@ -37,12 +36,6 @@ OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
 
 LOOSER = (1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0)
 """Times the tightest limits, tried until the rate asked for is carried."""
-
-HOST_SIZES_GB = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
-"""Host memory as it is sold."""
-
-USUAL_GB_PER_S = 60.0
-"""Of a host that states no bandwidth: what is asked here does not depend on it."""
 
 Carries = Callable[[Slo], bool]
 """Whether some fleet carries the rate asked for within an SLO."""
@@ -162,15 +155,20 @@ def does_not_fit(
     tokens = min(int((mix.isl + mix.osl).max()), card.max_context)
     ask = fits.Ask(card, tokens, options.precision, options.kv_precision, options.engine)
     found = fits.fit(ask, cluster)
-    found = replace(
-        found, changes=(*_in_prompts(found, mix), *(_with_host(cluster, asked, options) if asked else ()))
-    )
+    beside, remedies = "", list[str]()
+    if asked:
+        from planner.explain import shortage_beside  # here, not above: only for what is infeasible
+
+        look = shortage_beside.Look(cluster.classes, cluster.links, asked)
+        said = shortage_beside.missing(look)
+        beside, remedies = f"; {said}" if said else "", list(shortage_beside.remedies(look, options))
+    found = replace(found, changes=(*_in_prompts(found, mix), *remedies))
     lent = _lent(cluster, pool)
     if found.fits:
         text = f"no replica of {card.name} has room for one request of {tokens:,} tokens on these nodes"
         return Infeasible(text + lent, hint="add GPUs, or shorten the requests")
     short = fits.infeasible(found, "these nodes")
-    return Infeasible(short.message + lent, hint=short.hint)
+    return Infeasible(short.message + beside + lent, hint=short.hint)
 
 
 def _lent(cluster: ResolvedCluster, pool: Pool) -> str:
@@ -224,38 +222,6 @@ def _in_prompts(found: fits.Fit, mix: Mix) -> Iterator[str]:
             yield change
         elif len(mix.isl) == 1 and prompt > 0:
             yield f"prompts of at most {prompt:,} tokens (--isl {prompt})"
-
-
-def _with_host(cluster: ResolvedCluster, asked: Ask, options: Options) -> Iterator[str]:
-    """What would help with weights in host memory: another engine, more of it, a lower precision."""
-    classes, every = cluster.classes, ENGINES if options.engine == "any" else (options.engine,)
-    for engine in OFFLOADS if options.engine != "any" else ():
-        if _beside(classes, replace(asked, engines=(engine,))):
-            yield f"--engine {engine}, with weights in host memory"
-            return
-    for memory in HOST_SIZES_GB:
-        for node in classes:
-            known = node.host.model_dump() if node.host else {}
-            host = Host(**{"gb_per_s": USUAL_GB_PER_S, **known, "memory_gb": memory})
-            if _beside([replace(node, host=host)], asked):
-                where = f" in each node of {node.id}" if len(classes) > 1 else " a node"
-                rate = "" if known.get("gb_per_s") else ", gb_per_s: …"
-                form = f"`host: {{memory_gb: {memory}{rate}}}` in the cluster YAML"
-                yield f"{memory} GB of host memory{where} ({form})"
-                return
-    for precision in fits.QUANTISED:
-        used = precisions(asked.card, precision, options.kv_precision)
-        if _beside(classes, replace(asked, engines=every, precisions=used)):
-            yield f"--precision {precision}, with weights in host memory"
-            return
-
-
-def _beside(classes: Sequence[NodeClass], asked: Ask) -> bool:
-    """Whether some replica with weights in host memory has room."""
-    from planner.candidates import offload  # here, not above: only for what is infeasible
-
-    every = (offload.setup(node, e, asked) for node in classes for e in offload.engines(node, asked))
-    return any(s is not None and bool(s.holds["mixed"].any()) for s in every)
 
 
 def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) -> Infeasible:

@@ -22,7 +22,7 @@ Parts = Iterable[schema.Tiered]
 
 def seconds_by(g: Group) -> dict[str, float]:
     """Seconds of the group's decode step by resource; of replicas that lie on their GPUs nothing."""
-    if not g.candidate.design.offloads:
+    if not g.candidate.design.offloads or not g.operation.decode_s:
         return {}
     designs, context = _design(g), g.setup.mix.context
     sequences = max(g.operation.sequences, 1.0)  # a step that is made has one

@@ -160,6 +160,8 @@ def bound(r: Replica) -> str:
     ranked = sorted(r.step.by.items(), key=lambda item: -item[1])
     shares = [(name, seconds / max(r.step.decode_s, 1e-12)) for name, seconds in ranked]
     named = [f"{name} {say.percent(share)}" for name, share in shares if share >= NAMED]
+    if not named:
+        return "one token is the prompt's own: no step decodes"
     return f"a token is bound by {named[0]}" + (f"; {', '.join(named[1:])}" if named[1:] else "")
 
 
