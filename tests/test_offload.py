@@ -15,7 +15,7 @@ from planner.check import check
 from planner.cli import app
 from planner.errors import Infeasible
 from planner.plans.schema import Plan
-from planner.reports.beside import STEP_TOKENS, bound, launch
+from planner.reports.beside import STEP_TOKENS, bound, interleave, launch, server, servers
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = (REPO / "docs" / "offload.md").read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_the_plan_is_sound_and_proven(command):
 
 
 def test_options_say_what_the_plan_does():
-    one, _, kernels, disk, _, stream = (planned(command) for command in COMMANDS)
+    one, _, kernels, disk, _, cxl, boxes, stream = (planned(command) for command in COMMANDS)
 
     assert "--n-cpu-moe 25 --no-mmap" in launch(one.replicas[0], one.tiers, 128)
     assert "--kt-num-gpu-experts 4 " in launch(kernels.replicas[0], kernels.tiers, 256)
@@ -72,6 +72,28 @@ def test_options_say_what_the_plan_does():
         stream.replicas[0], stream.tiers, 0
     )
     assert f"--ubatch-size {TOKENS_PER_STEP}" in STEP_TOKENS["llama.cpp"]
+    (dealt,) = interleave(cxl.tiers)
+    assert "numactl --weighted-interleave=all, with 9 in" in dealt
+    assert "and 4 in those of CXL memory" in dealt
+    assert "--kt-num-gpu-experts 4 " in launch(cxl.replicas[0], cxl.tiers, 256)
+    assert interleave(one.tiers) == []
+    assert_all_layers_are_somewhere(boxes)
+
+
+def assert_all_layers_are_somewhere(boxes: Plan) -> None:
+    """Of the 94 layers and the output, on as many devices as the servers offer and the server has itself."""
+    (r,) = boxes.replicas
+    others, home = servers(r, boxes.tiers, boxes), server(r, boxes.tiers, boxes)
+    offered = [name for text in others for name in text.split("--device ")[1].split(",")]
+    split = [int(n) for n in re.search(r"--tensor-split ([\d,]+)", home)[1].split(",")]  # type: ignore[index]
+    named = re.search(r"--device (\S+)", home)[1].split(",")  # type: ignore[index]
+
+    assert offered == ["CUDA0", "CUDA0", "CUDA0", "CPU"]
+    assert named == ["RPC0", "RPC1", "RPC2", "RPC3", "CUDA0"]
+    assert len(split) == len(named)
+    assert sum(split) == 95
+    assert "--n-gpu-layers 95 " in home
+    assert "--rpc box-0:50052,box-1:50052,box-2:50052 " in home
 
 
 def test_a_model_that_fits_stays_on_the_gpus():

@@ -20,6 +20,8 @@ WORK = 1000
 MODELS = {
     "a100-40-and-80": "mistral-nemo-12b",
     "desktop-rtx": "llama-3.1-8b",
+    "cxl-768gb": "qwen3-30b-a3b",
+    "four-small-boxes": "qwen3-8b",
     "gb200-nvl72": "llama-3.1-70b",
     "gh200-480gb": "llama-3.1-405b-fp8",
     "h100-8": "llama-3.1-70b",

@@ -36,8 +36,8 @@ def cut_over_nodes(asked: Asked, best: Found) -> list[Alternative]:
     rate, token_s, network_s = _estimate(g, model)
     theirs, ours = g.count * rate, best.solution.objective or 0.0
     told = (
-        f"no stock engine does (TPI-LLM does): TPOT {1e3 * token_s:,.0f} ms for {g.candidate.batch} requests, "
-        f"{network_s / token_s:.0%} of it all-reduces; unmeasured"
+        f"no stock engine does (TPI-LLM does): TPOT {1e3 * token_s:,.0f} ms for a batch of "
+        f"{g.candidate.batch}, {network_s / token_s:.0%} of it all-reduces; unmeasured"
     )
     gain = theirs / ours - 1 if ours else 0.0
     why = f"{gain:.0%} better, but {told}" if gain > 0 else told

@@ -8,7 +8,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
 from planner import plan
 from planner.asked import read
-from planner.explain.blocks import block, held_by, phase_seconds
+from planner.explain.blocks import ON_CPU, block, held_by, phase_seconds
 from solvers.linear import Limits
 
 HOST = Host(memory_gb=128, gb_per_s=80, pcie_gb_per_s=25)
@@ -77,3 +77,16 @@ def test_patience_and_a_cramped_card_show_blocks_that_are_faster():
 )
 def test_else_no_blocks_are_shown(cluster, asked):
     assert shown(cluster, **asked)[1] == []
+
+
+def test_a_share_of_the_weights_on_the_cpu_is_shown_where_it_gains():
+    """A slow link beside a quick host: the CPU takes some of what would have to be copied."""
+    slow = Host(memory_gb=64, gb_per_s=300, tflops=10, pcie_gb_per_s=4)
+    made, [plain] = shown(cramped(slow, memory_gb=12.0), ttft_ms="none", tpot_ms="none")
+    beside = [a for a in made.alternatives if a.what == ON_CPU]
+
+    assert len(beside) == 1
+    assert beside[0].objective >= 1.02 * plain.objective
+    assert re.search(r"weights .*\d+% cpu", beside[0].why)
+    roomy, _ = shown(cramped(memory_gb=48.0), ttft_ms="none", tpot_ms="none")
+    assert all(a.what != ON_CPU for a in roomy.alternatives)
