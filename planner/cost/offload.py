@@ -306,9 +306,7 @@ class OffloadModel(CostModel):
         found, use = np.zeros((len(which), len(self.resources))), self.use
         by_bytes = moved / (use.memory * self._rate(which, "bytes_per_s"))
         by_flops = flops / (use.compute * self._rate(which, "flops_per_s"))
-        copy = (moved if sent is None else sent) / np.maximum(
-            use.pcie * self._rate(which, "pcie_bytes_per_s"), 1.0
-        )
+        copy = (moved if sent is None else sent) / self._copied_bytes_per_s(which)
         kept = cache / (use.memory * self._rate(which, "bytes_per_s"))
         cpu = np.maximum(by_bytes, by_flops)
         gpu_beside = np.maximum(beside - cpu, 0.0) if use.together else beside
@@ -325,10 +323,13 @@ class OffloadModel(CostModel):
     def _rate(self, which: Ints, name: str) -> Floats:
         if name == "bytes_per_s":
             return self.read_bytes_per_s[which]
-        found: Floats = np.array([getattr(host, name) for host in self.hosts])[which]
-        if name == "pcie_bytes_per_s" and self.use.pageable:
-            return np.where(self.disk_bytes[which] > 0, self.use.pageable / self.use.pcie, 1.0) * found
-        return found
+        return np.array([getattr(host, name) for host in self.hosts])[which]
+
+    def _copied_bytes_per_s(self, which: Ints) -> Floats:
+        """To the GPUs: from pinned memory, or where a disk is mapped from pageable memory."""
+        mapped = (self.disk_bytes[which] > 0) & (self.use.pageable > 0)
+        share = np.where(mapped, self.use.pageable, self.use.pcie)
+        return np.maximum(share * self._rate(which, "pcie_bytes_per_s"), 1.0)
 
     def _busy_s(
         self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats

@@ -113,3 +113,16 @@ def test_figures_known_by_heart():
     assert (h100.memory_gb_per_s, h100.tdp_watts, h100.tflops["fp8"]) == (3350, 700, 1978)
     assert (find("a100").tdp_watts, find("rtx-3090").gpus_per_node) == (400, 2)
     assert (gb200.gpus_per_node, gb200.scale_up_gpus) == (4, 72)
+
+
+@pytest.mark.parametrize(
+    ("name", "link"),
+    [
+        ("rtx-4090", ("PCIe", 32)),
+        ("gh200-96gb", ("NVLink-C2C", 450)),
+        ("gb200", ("NVLink-C2C", 225)),
+        ("m3-ultra", ("unified memory", 0)),
+    ],
+)
+def test_each_device_is_joined_to_its_host_by_the_link_it_has(name: str, link: tuple[str, float]):
+    assert load(name).host_link == link

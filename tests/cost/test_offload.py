@@ -310,3 +310,44 @@ def test_streaming_is_what_a_simulation_of_buffers_says(run, others, layer, copy
     said = streaming_s(*(np.array(x) for x in (group * layer, run * layer, run * copy, run)))
 
     assert float(said) == pytest.approx(simulated_s(group, run, layer, copy), rel=1e-2)
+
+
+def test_pages_of_a_mapped_file_are_copied_at_the_pageable_rate():
+    """The same bytes over PCIe, from memory of 512 GB and from one of 250 with a disk behind it."""
+    pinned, mapped = (
+        model([ALL_AWAY], at=node(host=HOST.model_copy(update={"memory_gb": gb}), disks=(DISK,)))
+        for gb in (512, 250)
+    )
+    use, designs, load = pinned.use, designs_of([ALL_AWAY]), (1.0, 1000.0)
+    link = [float(m._copied_bytes_per_s(np.zeros(1, dtype=np.int64))[0]) for m in (pinned, mapped)]
+
+    assert mapped.disk_bytes[0] > 0 == pinned.disk_bytes[0]
+    assert link == pytest.approx([use.pcie * 32e9, use.pageable * 32e9])
+    assert 0 < use.pageable < use.pcie
+    assert mapped.seconds_by(designs, *load)["NVMe reads"] > 0
+
+
+CXL = Tier(kind="cxl", gb=256, read_gb_per_s=25, write_gb_per_s=20)
+
+
+def test_cxl_memory_adds_its_rate_to_the_hosts():
+    """100 and 25 GB/s, all read at once: four fifths of the time."""
+    alone, both = model([ALL_AWAY]), model([ALL_AWAY], at=node(disks=(CXL,)))
+    designs = designs_of([ALL_AWAY])
+    before, after = (m.seconds_by(designs, 1.0, 1000.0)["host memory bandwidth"] for m in (alone, both))
+
+    assert after == pytest.approx(0.8 * before)
+    assert both.cxl_bytes[0] == pytest.approx(0.2 * both.host_bytes[0])
+    assert (both.sigmas(designs) > alone.sigmas(designs)).all()
+
+
+def test_streamed_layers_come_as_fast_as_both_memories_and_the_link_let_them():
+    """By hand: 0.85 of 10 + 5 GB/s, both read at once, is less than 0.8 of 32."""
+    staging = [(HostStage("rtx-4090", 1, (0, 80), group=1, streamed=1),)]
+    tier = CXL.model_copy(update={"read_gb_per_s": 5.0})
+    at = node(host=HOST.model_copy(update={"gb_per_s": 10.0}), disks=(tier,))
+    m = model(staging, "llama-3.1-70b", "vllm", at=at)
+    by = m.seconds_by(designs_of(staging), 1.0, 1000.0)
+
+    assert sum(by.values()) == pytest.approx(m.stream_bytes[0] / (0.85 * 15e9), rel=0.05)
+    assert by["host memory bandwidth"] > by["PCIe"] == 0
