@@ -73,7 +73,7 @@ def holds(node: NodeClass, engine: str, ask: Ask) -> bool:
         if stagings:
             model = OffloadModel(ask.card, node, stagings, engine, ask.precisions, ask.calibration)
             s = ask.setup(model, designs_of(stagings), [node], TOKENS_PER_STEP)
-            if (s.memory.kv_bytes > s.held_bytes[:, 0]).any():
+            if s.holds["mixed"].all(axis=1).any():
                 return True
     return False
 

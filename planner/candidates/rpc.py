@@ -59,7 +59,7 @@ def setups(
 def holds(classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: Ask) -> bool:
     """Whether some placement has room for one sequence."""
     found = (s for _, s in setups(classes, links, ask, (1,)))
-    return any(bool((s.memory.kv_bytes > s.held_bytes[:, 0]).any()) for s in found)
+    return any(bool(s.holds["mixed"].all(axis=1).any()) for s in found)
 
 
 def choices(main: NodeClass, reached: Sequence[NodeClass]) -> list[tuple[NodeClass, ...]]:
@@ -97,6 +97,7 @@ class Spread:
         self.classes, self.links = classes, links
         self.gpus = main.gpus_per_node + sum(n.gpus_per_node for n in others)
         self.context = max(Mix.of(ask.workload).context, 1.0)
+        self.whole = max(b.isl + b.osl for b in ask.workload.buckets) / self.context
 
     def all(self, sequences: Sequence[int]) -> list[HostStaging]:
         """Of every number of sequences the fastest placements; none where there are none."""
@@ -141,7 +142,7 @@ class Spread:
         room = self.rooms * np.array([whole or d.node > 0 or d.cpu is None for d in self.devices])
         return OffloadProblem(
             kind=self.kind,
-            held=self.model.held.layer + sequences * self._cache(),
+            held=self.model.held.layer + max(sequences, self.whole) * self._cache(),
             freed=self.model.held.experts,
             cost=more,
             room=room,
@@ -202,7 +203,8 @@ class Spread:
         return tuple(found)
 
     def _cache(self) -> Floats:
-        """Bytes of cache of a sequence in a layer of each kind."""
+        """Bytes of cache of a sequence of mean context in a layer of each kind; a whole request takes
+        `whole` times as much at most."""
         ranges = [(i, i + 1) for i in (int(np.argmax(self.kind == k)) for k in range(self.kind.max() + 1))]
         held = kv_bytes_by_stage(
             self.ask.card, like(1, 1), self.ask.precisions, np.array([[self.context]]), ranges

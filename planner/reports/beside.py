@@ -132,7 +132,7 @@ def server(r: Replica, parts: list[Tiered], plan: Plan) -> str:
         f"--parallel {r.max_batch}",
         f"--n-gpu-layers {sum(sizes) + 1}",
         "--tensor-split " + tensor_split(sizes),
-        *overrides([part for part in parts if part.stage is None]),
+        *overrides([part for part in parts if part.stage is None], r.stages[0].layers[0]),
         "--no-mmap",
     ]
     return " ".join([f"on {r.stages[-1].nodes[0]} start llama-server with", *words, STEP_TOKENS["llama.cpp"]])
@@ -149,9 +149,10 @@ def tensor_split(sizes: list[int]) -> str:
     return ",".join(map(str, [*sizes[:-1], sizes[-1] + 1]))
 
 
-def overrides(parts: list[Tiered]) -> list[str]:
-    """Experts of these layers in host memory."""
-    away = sorted({i for part in parts if part.what == "experts" for a in part.layers for i in range(*a)})
+def overrides(parts: list[Tiered], first: int = 0) -> list[str]:
+    """Experts of these layers in host memory, from the `first` on that is not there whole."""
+    experts = (i for part in parts if part.what == "experts" for a in part.layers for i in range(*a))
+    away = sorted({i for i in experts if i >= first})
     return [f'--override-tensor "blk\\.({"|".join(map(str, away))})\\.ffn_.*_exps\\.=CPU"'] if away else []
 
 
