@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from statistics import NormalDist
 
 from model_zoo.schema import ModelCard
 from planner.check import kv, queueing
 from planner.check.case import Case, Load
+from planner.check.tiers import cache_rooms
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Cache, Replica
 
@@ -95,16 +96,21 @@ def _used(
     not full."""
     load, low, high = case.loads[replica.id], 0.0, 0.0
     prompt_s = 2 * replica.step.prefill_s + case.plan.predicted.ttft_ms.value / 1e3
-    for part in replica.memory:
-        stage = replica.stages[part.stage]
-        room = replica.attn_dp * part.kv_bytes
-        if not room:
+    rate = load.rps / replica.count * (replica.role == "mixed")
+    rooms = [
+        ([replica.stages[part.stage]], replica.attn_dp * part.kv_bytes, replica.attn_dp * part.kv_bytes)
+        for part in replica.memory
+    ]
+    for stages, most, least in [*rooms, *cache_rooms(case, card, replica)]:
+        if not most:
             continue
-        decoding = cache.sequences * kv.sequence_bytes(card, replica, stage, held.mean) / room
-        rate = load.rps / replica.count * (replica.role == "mixed")
-        prompts = rate * prompt_s * kv.sequence_bytes(card, replica, stage, load.prompt) / room
-        low = max(low, decoding)
-        high = max(high, (decoding * held.most / held.mean + prompts) / max(1 - cache.block_waste, 1e-9))
+        decoding, prompts = (
+            many * sum(kv.sequence_bytes(card, replica, stage, tokens) for stage in stages)
+            for many, tokens in ((cache.sequences, held.mean), (rate * prompt_s, load.prompt))
+        )
+        low = max(low, decoding / most)
+        both = decoding * held.most / held.mean + prompts
+        high = max(high, both / least / max(1 - cache.block_waste, 1e-9) if least > 0 else inf)
     if not (at_most(min(low, 1.0), cache.used, MODEL) and at_most(cache.used, high, MODEL)):
         text = (
             f"{cache.used:.4g} of the room, but {cache.sequences:.4g} sequences hold {low:.4g} to {high:.4g}"

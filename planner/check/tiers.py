@@ -28,6 +28,9 @@ WHOLE = weights.Split(1, 1, 1)
 MEMORY = ("host", "cxl")
 """Tiers that the CPU reads as its memory."""
 
+SYSTEM = 0.2
+"""Of a node's memory that the system and an engine's own buffers take at most."""
+
 OVER_NODES = ("llama.cpp",)
 """Engines whose replicas use the host memory of several nodes."""
 
@@ -119,6 +122,23 @@ def _behind(case: Case, replica: Replica, parts: list[Tiered], where: str) -> It
             yield Violation("tier_layers", where, text)
 
 
+def cache_rooms(case: Case, card: ModelCard, replica: Replica) -> Iterator[tuple[list[Stage], float, float]]:
+    """Of each node whose memory has whole layers with their cache: the layers, as stages; bytes that weights
+    leave of the replica's part of it, and the least that the system leaves of those."""
+    mine, away = [part for part in case.plan.tiers if part.replica == replica.id], case.away(replica)
+    for stages in sites(replica) if mine else ():
+        node = Beside(case, card, replica, mine, stages)
+        ranges = [(first, end) for first, end in node.whole_layers(away) if first < end]
+        held = [replica.stages[0].model_copy(update={"layers": layers}) for layers in ranges]
+        total = sum(node.capacities()[tier] for tier in MEMORY) * node.gpus / node.node.gpus_per_node
+        left = total - sum(part.bytes for part in node.parts if part.tier in MEMORY)
+        if held:
+            mapped = any(
+                part.tier == "nvme" for part in node.parts
+            )  # then pages of the file fill what is left
+            yield held, left, 0.0 if mapped else left - SYSTEM * total
+
+
 @dataclass(frozen=True)
 class Beside:
     """One node of a group with weights beside its GPUs: `every` part of a replica, and the node's stages."""
@@ -153,7 +173,7 @@ class Beside:
             yield Violation("tier_nodes", where, "GPUs that share host memory stand in one node")
         if self.serves:
             yield from self._once(where)
-        room = self._capacities()
+        room = self.capacities()
         yield from self._room(room, where)
         if room["host"]:
             yield from self._times(where)
@@ -197,7 +217,7 @@ class Beside:
             text = "streamed layers are the last so many of every so many: once, whole, copied from the host"
             yield Violation("tier_layers", where, text)
 
-    def _capacities(self) -> dict[str, float]:
+    def capacities(self) -> dict[str, float]:
         """Bytes of a node's tiers; of unified memory what the GPUs' engines leave counts as the host's."""
         host, device = self.node.host, self.node.device
         times = {"gpu": self.node.gpus_per_node, "node": 1, "cluster": 1}
@@ -221,7 +241,7 @@ class Beside:
         together = min(self.replica.count, max(self.node.gpus_per_node // self.gpus, 1))
         used = {t: together * sum(part.bytes for part in self.parts if part.tier == t) for t in capacities}
         away, load, cache = self.case.away(self.replica), self.case.loads[self.replica.id], 0.0
-        for first, end in self._whole_layers(away):
+        for first, end in self.whole_layers(away):
             stage = self.replica.stages[0].model_copy(update={"layers": (first, end)})
             held = resident_bytes(self.case, self.card, self.replica, stage, load)
             cache += together * held / self.replica.count
@@ -231,7 +251,7 @@ class Beside:
                 text = f"{used[tier] / GB:.4g} GB in {tier} of a node with {capacity / GB:.4g} GB"
                 yield Violation("tier_over", where, text)
 
-    def _whole_layers(self, away: weights.Away) -> Iterator[tuple[int, int]]:
+    def whole_layers(self, away: weights.Away) -> Iterator[tuple[int, int]]:
         """Ranges that lie in this node's memory with their cache."""
         if self.serves and away.layers:
             yield 0, away.layers
