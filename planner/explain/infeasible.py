@@ -11,7 +11,7 @@ from itertools import islice, product
 
 import numpy as np
 
-from cluster_configs.schema import ResolvedCluster
+from cluster_configs.schema import NodeClass, ResolvedCluster
 from model_zoo.schema import ModelCard, MoeFfn
 from planner import fits
 from planner.candidates.ask import ENGINES, Ask
