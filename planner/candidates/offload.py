@@ -27,8 +27,8 @@ from planner.candidates.points import Mix, Setup
 from planner.cost.host import HostStage, host_of
 from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.offload import OffloadModel
+from planner.cost.placements import Held, HostStaging
 from planner.cost.reserve import default_tokens_per_step
-from planner.cost.resting import Held, HostStaging
 from planner.cost.shape import Floats, designs_of, like
 from planner.device_rules import why_unsupported
 from planner.engine_rules import OFFLOADS, why_not_moe, why_not_tp

@@ -22,8 +22,8 @@ from planner.cost.attention import Load
 from planner.cost.host import Host, HostStage, host_of
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import kv_bytes_by_stage
+from planner.cost.placements import HostStaging
 from planner.cost.reserve import default_tokens_per_step
-from planner.cost.resting import HostStaging
 from planner.cost.rpc import ENGINE, RPC_S, RpcModel
 from planner.cost.shape import Floats, designs_of, like
 from planner.device_rules import why_unsupported

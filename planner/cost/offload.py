@@ -39,8 +39,8 @@ from planner.cost.experts import expert_work
 from planner.cost.host import Host, host_of, host_use
 from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
 from planner.cost.model import CostModel
+from planner.cost.placements import HostStaging, held_bytes, in_tiers, places
 from planner.cost.power import activity_watts
-from planner.cost.resting import HostStaging, held_bytes, in_tiers, places
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
 from planner.cost.streaming import streaming_s, streams
 

@@ -32,8 +32,8 @@ from planner.cost.host import Host, HostStage, host_of
 from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.offload import BANDWIDTH, FLOPS, GPU, RESOURCES, OffloadModel
+from planner.cost.placements import HostStaging
 from planner.cost.power import activity_watts
-from planner.cost.resting import HostStaging
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
 
 ENGINE = "llama.cpp"

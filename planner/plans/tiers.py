@@ -37,7 +37,7 @@ def tiers(made: Sequence[Group]) -> list[schema.Tiered]:
 
 
 def _of(g: Group) -> Parts:
-    from planner.cost.resting import held_bytes  # here, not above: few plans need it
+    from planner.cost.placements import held_bytes  # here, not above: few plans need it
 
     model, at = _model(g), index_of(g.setup, g.candidate)
     stages, kinds = model.placements[at], np.asarray(model.card.kinds[1])

@@ -15,9 +15,9 @@ from planner.cost.host import HostStage, host_use
 from planner.cost.memory import room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.offload import RESOURCES, OffloadModel
+from planner.cost.placements import HostStaging
 from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
-from planner.cost.resting import HostStaging
 from planner.cost.shape import designs_of, like
 from planner.cost.streaming import AHEAD, streaming_s
 
