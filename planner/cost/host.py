@@ -65,7 +65,7 @@ def host_of(node: NodeClass, gpus: int, at_once: int) -> Host | None:
     on_root = min(host.gpus_per_pcie_root or 1, node.gpus_per_node)
     root = 1e9 * (host.pcie_gb_per_s or node.device.host_link[1])
     pcie = root * min(gpus, on_root) / on_root * ceil(at_once / on_root)
-    disks = [(tier, _shares(node, tier.shared_by, gpus)) for tier in node.tiers if tier.kind == "nvme"]
+    disks = [(tier, tier_share(node, tier.shared_by, gpus)) for tier in node.tiers if tier.kind == "nvme"]
     return Host(
         memory_bytes=share * 1e9 * host.memory_gb,
         bytes_per_s=share * bandwidth,
@@ -78,7 +78,7 @@ def host_of(node: NodeClass, gpus: int, at_once: int) -> Host | None:
     )
 
 
-def _shares(node: NodeClass, shared_by: str, gpus: int) -> float:
+def tier_share(node: NodeClass, shared_by: str, gpus: int) -> float:
     """How much of a tier `gpus` GPUs have."""
     among = {"gpu": 1, "node": node.gpus_per_node, "cluster": node.gpus}[shared_by]
     return gpus / among

@@ -104,15 +104,15 @@ class Resting:
 def resting_of(workload: Workload) -> Resting | None:
     """What a workload says of reuse; None where it says nothing."""
     if workload.idle is not None:
-        return _counted(workload.idle)
+        return _counted(workload.idle, workload.buckets)
     return _stated(workload.reuse, workload.buckets) if workload.reuse else None
 
 
-def _counted(idle: Idle) -> Resting:
+def _counted(idle: Idle, buckets: Sequence[Bucket]) -> Resting:
     kinds = idle.kinds
     none = np.zeros(len(idle.hits))
     return Resting(
-        tuple(f"bucket {k.bucket}, from token {k.depth:,.0f}" for k in kinds),
+        tuple(f"prompts of {buckets[k.bucket].isl:,} tokens" for k in kinds),
         np.array(idle.ages_s),
         np.array([k.bucket for k in kinds], dtype=np.int64),
         np.array([k.tokens for k in kinds]),

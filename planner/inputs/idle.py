@@ -6,15 +6,23 @@ found: reuse over hours is not seen in a trace of one.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.errors import InputError
 from planner.inputs.reuse import Idle, IdleKind
 from planner.inputs.traces import Floats, Ints, Trace
-from planner.inputs.workload import Bucket
+from planner.inputs.workload import Bucket, Workload
 
-EDGES = (0.5, 0.8, 0.95)
-"""Quantiles of the prompt length at which buckets part: the longest twentieth holds a third of the tokens."""
+EDGES = ((0.5, 0.8, 0.95), (0.5, 0.9), (0.9,), ())
+"""Quantiles of the prompt length at which buckets part: the longest twentieth holds a third of the tokens.
+Fewer where sessions grow from bucket to bucket: what is found there must not be lost."""
+
+TOGETHER = 0.9
+"""Share of what is found again that must be found in the bucket that left it."""
 
 AGES = 24
 """Classes of age; the younger the fewer returns, as small caches hold only those: ends at (i / AGES)^1.5."""
@@ -25,22 +33,38 @@ DEPTHS = 3
 
 def buckets_of(trace: Trace) -> tuple[list[Bucket], Ints]:
     """Buckets with the mean lengths of their requests, and the bucket of each request."""
-    edges = np.quantile(trace.isl, EDGES)
-    which = np.searchsorted(edges, trace.isl, side="left")
-    present, which = np.unique(which, return_inverse=True)
+    which = next(w for w in (_parted(trace, edges) for edges in EDGES) if _together(trace, w))
     buckets = []
-    for i in range(len(present)):
+    for i in range(int(which.max()) + 1):
         own = which == i
         isl, osl = (max(round(float(x[own].mean())), 1) for x in (trace.isl, trace.osl))
         buckets.append(Bucket(isl=isl, osl=osl, share=float(own.mean())))
-    return buckets, which.astype(np.int64)
+    return buckets, which
+
+
+def _parted(trace: Trace, edges: Sequence[float]) -> Ints:
+    """Requests by length."""
+    which = np.searchsorted(np.quantile(trace.isl, edges), trace.isl, side="left")
+    return np.unique(which, return_inverse=True)[1].astype(np.int64)
+
+
+def _together(trace: Trace, which: Ints) -> bool:
+    """Whether most of what is found again was left by requests of the same bucket."""
+    if trace.block_tokens == 0 or which.max() == 0:
+        return True
+    all_, own = Uses.of(trace), Uses.of(trace, which)
+    return float(own.tokens[own.seen].sum()) >= TOGETHER * float(all_.tokens[all_.seen].sum())
 
 
 def idle_of(trace: Trace, bucket: Ints) -> Idle | None:
-    """What returns, of requests in these buckets; None where the trace names no blocks, or none returns."""
+    """What returns, of requests in these buckets; None where the trace names no blocks, or none returns.
+
+    Each bucket by itself, as a plan may send them to different replicas: what requests of another bucket left
+    is not found.
+    """
     if trace.block_tokens == 0:
         return None
-    use = Uses.of(trace)
+    use = Uses.of(trace, bucket)
     return counted(trace, use, bucket)[0] if np.isfinite(use.next_s).any() else None
 
 
@@ -69,6 +93,46 @@ def counted(trace: Trace, use: Uses, bucket: Ints) -> tuple[Idle, Ints]:
     return Idle(ages_s=ages.tolist(), kinds=kinds, hits=hits), kind
 
 
+def traced(workload: Workload, trace: Trace, asked: Collection[str]) -> tuple[Workload, list[str]]:
+    """`workload` with the trace's requests in place of its buckets, and what there is to say of them.
+    `asked`: its values that the user gave. Raises InputError where these say lengths or reuse, too."""
+    said = [n for n in ("isl", "osl") if n in asked] + [
+        n for n in ("prefix_hit", "reuse", "idle") if getattr(workload, n)
+    ]
+    if said:
+        hint = f"leave out `{said[0]}`, or the trace"
+        raise InputError(f"`{said[0]}` and a trace both say what requests are like", "--trace", hint)
+    buckets, which = buckets_of(trace)
+    idle = idle_of(trace, which)
+    longest = int(trace.osl.max()) if workload.max_osl is None else workload.max_osl
+    update = {"buckets": buckets, "idle": idle, "max_osl": max(longest, *(b.osl for b in buckets))}
+    return Workload.model_validate({**workload.model_dump(), **_dumped(update)}), list(_notes(trace, idle))
+
+
+def _dumped(update: dict[str, Any]) -> dict[str, Any]:
+    """As documents have it."""
+    idle: Idle | None = update["idle"]
+    buckets = [b.model_dump() for b in update["buckets"]]
+    return {**update, "buckets": buckets, "idle": None if idle is None else idle.model_dump()}
+
+
+def _notes(trace: Trace, idle: Idle | None) -> Iterator[str]:
+    many = f"{len(trace):,} requests in {trace.span_s / 60:,.0f} min"
+    failed = f", {trace.dropped:,} failed ones left out" if trace.dropped else ""
+    yield f"{trace.path}: {many}{failed}; --rate {trace.rate_rps:.3g} plans for its own rate"
+    if idle is None:
+        why = (
+            "no block of a prompt comes twice"
+            if trace.block_tokens
+            else "the trace names no blocks of prompts"
+        )
+        yield f"{trace.path}: {why}, so nothing is found in the prefix cache"
+    steps = np.unique(trace.arrival_s)
+    least = float(np.diff(steps).min())
+    if least >= 1 and len(steps) < 0.5 * len(trace):
+        yield f"{trace.path}: stamps are {least:.1f} s apart and more: fine for reuse, too coarse for bursts"
+
+
 class Uses:
     """Each use of a block, arrays of the shape of `Trace.block`: its request, tokens before it, its tokens,
     seconds to its next use and since its last one (infinite: none), whether there was one."""
@@ -84,13 +148,17 @@ class Uses:
         self.seen: NDArray[np.bool_] = np.isfinite(last_s)
 
     @staticmethod
-    def of(trace: Trace) -> Uses:
+    def of(trace: Trace, apart: Ints | None = None) -> Uses:
+        """`apart` (requests,): which of several caches each request meets."""
         many = np.diff(trace.start)
         request = np.repeat(np.arange(len(trace)), many)
         depth = (np.arange(len(trace.block)) - np.repeat(trace.start[:-1], many)) * trace.block_tokens
         tokens = np.minimum(trace.isl[request] - depth, trace.block_tokens)
-        order = np.argsort(trace.block, kind="stable")
-        same = trace.block[order][1:] == trace.block[order][:-1]
+        block = trace.block
+        if apart is not None:
+            block = block * (int(apart.max()) + 1) + apart[request]
+        order = np.argsort(block, kind="stable")
+        same = block[order][1:] == block[order][:-1]
         at = trace.arrival_s[request][order]
         gap = np.where(same, np.diff(at), np.inf)
         next_s, last_s = np.full(len(order), np.inf), np.full(len(order), np.inf)

@@ -97,6 +97,48 @@ class Cache(Part):
     preempted_limit: Share
 
 
+class Price(Part):
+    """What one more unit of a limit is worth: `worth` by solving again, `marginal` the LP dual (None: not
+    solved)."""
+
+    limit: str
+    one_more: str
+    worth: FiniteFloat
+    unit: str
+    marginal: FiniteFloat | None = None
+
+
+class KeptTime(Part):
+    """Seconds that idle cache of one kind best stays in each tier, from the fastest on."""
+
+    kind: str
+    seconds: dict[str, NonNegative]
+
+
+class Kept(Part):
+    """KV cache that one replica keeps between requests, in `place` (all of it: what GPU memory holds, too, is
+    not counted), at the plan's load.
+
+    Every block stays `keep_s` after its last use at least, as the step times count on: then `found_tokens` of
+    a prompt of each bucket are found, the share `hit` of all prompt tokens, and `bytes` rest on average.
+    `shared_bytes`: beginnings that many requests have, in GPU memory. `lasts_s`: how long blocks stay by the
+    room that is left. `best_adds`: what the best times to live by kind would save beyond that, as a share;
+    `times` those times, over all tiers that the engine could use; `prices` of one more GB of each.
+    """
+
+    place: Literal["hbm", "host", "nvme", "remote"]
+    keep_s: NonNegative
+    lasts_s: NonNegative
+    hit: Share
+    found_tokens: list[NonNegative]
+    bytes: NonNegative
+    shared_bytes: NonNegative
+    loads_gb_per_s: NonNegative
+    best_adds: NonNegative
+    times: list[KeptTime] = []
+    prices: list[Price] = []
+
+
 class Replica(Part):
     """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage.
 
@@ -126,6 +168,7 @@ class Replica(Part):
     max_batch: Count  # sequences in flight on one replica
     kv_tokens: NonNegative  # cache room of one replica, in tokens at the workload's mean context
     cache: Cache | None = None
+    kept: Kept | None = None
     utilisation: NonNegative = 0.0  # busy share of one replica's bottleneck at this plan's load
     step: Step
     memory: list[StageMemory]
@@ -198,13 +241,14 @@ class Experts(Part):
 class Tiered(Part):
     """Weights of each replica of a group that lie beside its GPUs: of `layers` (half-open ranges) the routed
     experts, a `share` of them, or all else with its KV cache ("layers": then they come before the first
-    stage), or all weights with the cache on the GPUs ("weights": copied in every step). `bytes` of one
-    replica; `way`: computed on the CPU in a decode step, or copied to a GPU for it.
+    stage), or all weights with the cache on the GPUs ("weights": copied in every step); or KV cache that
+    rests between requests ("cache", `Replica.kept`; its `layers` are empty). `bytes` of one replica; `way`:
+    computed on the CPU in a decode step, or copied to a GPU for it.
     """
 
     replica: str
-    tier: Literal["host", "nvme"]
-    what: Literal["experts", "layers", "weights"]
+    tier: Literal["host", "nvme", "remote"]
+    what: Literal["experts", "layers", "weights", "cache"]
     layers: list[tuple[int, int]]
     share: Share = 1.0
     bytes: NonNegative
@@ -262,17 +306,6 @@ class Proof(Part):
     def exit_code(self) -> int:
         """What a command that found this plan exits with."""
         return {"optimal": 0, "within_gap": 0, "time_limit": 4, "interrupted": 130}[self.status]
-
-
-class Price(Part):
-    """What one more unit of a limit is worth: `worth` by solving again, `marginal` the LP dual (None: not
-    solved)."""
-
-    limit: str
-    one_more: str
-    worth: FiniteFloat
-    unit: str
-    marginal: FiniteFloat | None = None
 
 
 class PlanWarning(Part):

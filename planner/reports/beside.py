@@ -24,15 +24,20 @@ def beside(plan: Plan) -> Group:
     layers = sum(run["times"] * len(run["of"]) for run in plan.problem.model["layers"])
     experts = max((ffn.get("experts", 0) for ffn in plan.problem.model["ffns"].values()), default=0)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for part in plan.tiers:
+    for part in weights(plan):
         way = WAYS[part.way] if part.tier == "host" else "read when it is met"
         table.add_row(part.replica, what(part, layers, experts > 0), f"{part.bytes / 1e9:,.1f} GB", way)
     lines = []
     for r in plan.replicas:
-        mine = [part for part in plan.tiers if part.replica == r.id]
+        mine = [part for part in weights(plan) if part.replica == r.id]
         if mine:
             lines += [Text(f"{r.id}: {bound(r)}"), Text(launch(r, mine, experts), style="dim")]
     return Group(table, *lines)
+
+
+def weights(plan: Plan) -> list[Tiered]:
+    """All there but idle cache (`kept`)."""
+    return [part for part in plan.tiers if part.what != "cache"]
 
 
 def what(part: Tiered, layers: int, moe: bool) -> str:
