@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
 
 Role = Literal["mixed", "prefill", "decode", "attention", "ffn", "chain"]
 Status = Literal["optimal", "within_gap", "time_limit", "interrupted"]
@@ -173,6 +182,12 @@ class Replica(Part):
     step: Step
     memory: list[StageMemory]
     watts: NonNegative = 0.0  # one replica
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_kept(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """`kept` is written only where there is something."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if k != "kept" or v is not None}
 
 
 class Route(Part):
