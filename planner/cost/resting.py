@@ -88,10 +88,9 @@ class Resting:
         each = self.tokens * (waits.sum(axis=1) + beyond)
         return np.asarray(np.bincount(self.bucket, weights=each, minlength=len(self.hits)), dtype=float)
 
-    def keep_s(self, token_room: float, rates: Floats) -> float:
-        """The time to live at which what rests fills `token_room`, at `rates` (buckets,) requests/s: Che's
-        time."""
-        room = token_room - self.fixed_tokens
+    def keep_s(self, room: float, rates: Floats) -> float:
+        """The time to live at which what rests fills `room` tokens, at `rates` (buckets,) requests/s: Che's
+        time. In bytes, where `rates` are times bytes a token."""
         low, high = 0.0, LONGEST_S
         if room <= 0 or float(rates @ self.token_s(high)) <= room:
             return 0.0 if room <= 0 else high

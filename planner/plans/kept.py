@@ -39,7 +39,7 @@ class Posed:
     resting: Resting
     tiers: list[Tier]
     own: list[int]
-    token_bytes: float
+    token_bytes: Floats  # by bucket
 
     @property
     def rate(self) -> Floats:
@@ -56,8 +56,8 @@ class Posed:
     @property
     def lasts_s(self) -> float:
         """How long what rests stays, in the slowest tier that the plan uses."""
-        room = self.tiers[self.own[-1]].bytes / self.token_bytes + self.resting.fixed_tokens
-        return min(self.resting.keep_s(room, self.rate), LONGEST_S)
+        room = self.tiers[self.own[-1]].bytes
+        return min(self.resting.keep_s(room, self.rate * self.token_bytes), LONGEST_S)
 
 
 def kept(g: Group, workload: Workload) -> schema.Kept | None:
@@ -101,8 +101,7 @@ def _posed(g: Group, resting: Resting, idle: float) -> Posed:
     tiers = [Tier("hbm", free)]
     tiers += [Tier(p.name, p.bytes, p.read_bytes_per_s, p.write_bytes_per_s) for p in beside]
     own = sorted({0, *(i for i, t in enumerate(tiers) if t.name == keep.place)})
-    weight = op.rate / max(float(op.rate.sum()), 1e-30)
-    return Posed(g, keep, resting, tiers, own, float(s.idle_token_bytes[at] @ weight))
+    return Posed(g, keep, resting, tiers, own, s.idle_token_bytes[at])
 
 
 def _times(posed: Posed, best: KeepingSolution) -> list[schema.KeptTime]:

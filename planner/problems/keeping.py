@@ -28,12 +28,13 @@ class Tier:
 def state(
     resting: Resting,
     rates: Floats,
-    token_bytes: float,
+    token_bytes: Floats | float,
     token_s: Callable[[Floats], Floats],
     tiers: Sequence[Tier],
 ) -> KeepingProblem:
-    """At `rates` (buckets,) requests/s; `token_s` seconds of computing a token that has so many before it."""
-    per_gb = GB / token_bytes
+    """At `rates` (buckets,) requests/s; `token_bytes` of each bucket, or of all; `token_s` seconds of
+    computing a token that has so many before it."""
+    per_gb = GB / np.broadcast_to(token_bytes, rates.shape)[resting.bucket]
     return KeepingProblem(
         born=rates[resting.bucket] * resting.tokens / per_gb,
         save=token_s(resting.depth) * per_gb,
