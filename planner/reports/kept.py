@@ -77,7 +77,7 @@ def span(seconds: float) -> str:
     """Of time.
 
     >>> span(4.2), span(150.0), span(9000.0), span(1e6)
-    ('4.2 s', '150 s', '150 min', 'for good')
+    ('4.20 s', '150 s', '150 min', 'for good')
     """
     if seconds >= FOREVER_S:
         return "for good"
