@@ -147,12 +147,18 @@ def generate(
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     sizes = {node.id: node.gpus_per_node for node in classes}
-    left = undominated(whole, sizes, counts)
-    if kept:  # what is served without is looked for, too
-        without = undominated([c for c in whole if not c.level], sizes, counts)
-        chosen = {c.id for c in [*without, *left]}
-        left = [c for c in whole if c.id in chosen]
-    return Pool(tuple(left), setups, considered, fitting, ranked, kept)
+    return Pool(tuple(_left(whole, sizes, counts)), setups, considered, fitting, ranked, kept)
+
+
+def _left(found: Sequence[Candidate], sizes: Mapping[str, int], counts: Counts) -> list[Candidate]:
+    """Those that none makes pointless, and of those that keep no idle cache the ones that none of their own
+    does: what is served without is looked for, too."""
+    left = undominated(found, sizes, counts)
+    if not any(c.level for c in found):
+        return left
+    alone = undominated([c for c in found if not c.level], sizes, counts)
+    chosen = {c.id for c in [*alone, *left]}
+    return [c for c in found if c.id in chosen]
 
 
 def keeping(s: Setup, node: NodeClass, level: Ask) -> Setup:
