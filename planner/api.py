@@ -58,6 +58,7 @@ def plan(
     profile: str | Path | None = None,
     calibration: str | Path | Calibration | None = None,
     expert_loads: str | Path | None = None,
+    trace: str | Path | None = None,
     work_limit: int | None = None,
     on_progress: Progress | None = None,
     **options: Any,
@@ -81,10 +82,11 @@ def plan(
         "tpot_ms": tpot_ms,
         "percentile": percentile,
     }
-    asked = read(cluster, model, gpus, workload, loads, options, profile is not None)
+    asked = read(cluster, model, gpus, workload, loads, options, profile is not None, trace)
     if calibration is not None:
         asked = with_calibration(asked, calibration)
     asked = with_loads(asked, expert_loads)
+    _refuse_reuse(asked, profile)
     limits = Limits(asked.options.gap, asked.options.time_limit_s, work_limit, seed=asked.options.seed)
     if profile is not None:
         from planner.measured import plan_measured
@@ -102,6 +104,13 @@ def _refuse_idle(profile: object, calibration: object, expert_loads: object, eng
     if expert_loads is not None and (profile is not None or engine == "chains"):
         what = "a profile" if profile is not None else "a chain of nodes"
         raise InputError(f"{what} divides no experts", "--expert-loads", "leave out one of the two")
+
+
+def _refuse_reuse(asked: Asked, profile: object) -> None:
+    """What is met again is of no use to a table of measured rates, nor to chains. Raises InputError."""
+    if (asked.workload.reuse or asked.workload.idle) and (profile or asked.options.engine == "chains"):
+        what = "a profile's rates have theirs in them" if profile else "chains keep no cache between requests"
+        raise InputError(f"what is found again in the cache has no say: {what}", "--workload", "leave it out")
 
 
 def _replicated(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
@@ -169,7 +178,7 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
     """Explain within `extra` each, assemble and check a solved fleet. Ctrl-C while explaining ends that: the
     plan is there already."""
     made = groups(found)
-    extras: dict[str, Any] = {"warnings": asked.warnings}
+    extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)]}
     if found.solution.status != "interrupted":
         try:
             extras["alternatives"] = [
@@ -188,6 +197,21 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
     result = assemble(found, problem_of(asked), made, proven, extras)
     checked(result)
     return result
+
+
+def unkept(asked: Asked, found: Found) -> list[schema.PlanWarning]:
+    """Reuse that no replica makes use of."""
+    if not (asked.workload.reuse or asked.workload.idle):
+        return []
+    if any(found.candidates[c].level for c in found.solution.replicas):
+        return []
+    why = (
+        "weights in host memory leave no engine that keeps it"
+        if asked.offload
+        else "none would serve more by it"
+    )
+    message = f"no replica keeps KV cache between requests: {why}"
+    return [schema.PlanWarning(code="reuse_unused", message=message)]
 
 
 def interrupted(found: Found) -> Found:
@@ -218,6 +242,12 @@ def space_words(asked: Asked, found: Found) -> str:
     engines = "all engines'" if engine == "any" else f"all {engine}-valid"
     designs = f"{engines} tp x pp x attention-dp x ep designs of usual sizes up to {MOST_GPUS} GPUs"
     parts = [f"{designs}, one device class a replica, mixed and prefill/decode, by operating batch"]
+    if found.pool.kept:
+        many = max(number for _, _, number in found.pool.kept)
+        parts.append(
+            f"each of one class without idle KV cache and at up to {many} levels of keeping it, one time to "
+            "live for all of it and one place; replicas on several classes keep none"
+        )
     if several := sum(found.pool.unequal.values()):
         tried = sum(min(n, SHORTLIST) for n in found.pool.unequal.values())
         some = "all" if tried == several else f"the {tried} most promising of"

@@ -47,6 +47,7 @@ def read(
     loads: dict[str, Any],
     options: dict[str, Any],
     profiled: bool = False,
+    trace: str | Path | None = None,
 ) -> Asked:
     """All inputs, validated, with what was defaulted."""
     from model_zoo import catalog
@@ -66,6 +67,9 @@ def read(
         load, defaulted = workload, list[str]()
     else:
         load, defaulted = read_workload(workload, **loads)
+    if trace is not None:
+        load, told = _of_trace(load, card, trace, defaulted)
+        notes, defaulted = notes + told, [name for name in defaulted if name not in ("isl", "osl")]
     too_long(card, load)
     chosen = options_of(options)
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
@@ -81,6 +85,23 @@ def read(
         defaulted,
         warnings + lowered(chosen),
     )
+
+
+def _of_trace(
+    load: Workload, card: ModelCard, path: str | Path, defaulted: Sequence[str]
+) -> tuple[Workload, list[str]]:
+    """The workload with a trace's requests, and notes on it. Raises InputError."""
+    from planner.inputs.idle import traced  # here, not above: few plans have a trace
+    from planner.inputs.traces import read_trace
+
+    trace = read_trace(path)
+    found, notes = traced(load, trace, {"isl", "osl"} - set(defaulted) if defaulted else ())
+    if long := int((trace.isl + trace.osl > card.max_context).sum()):
+        most = f"{card.name} takes {card.max_context:,} tokens at most"
+        notes.append(
+            f"{long:,} requests of {trace.path} are longer: {most}; their lengths count in the means"
+        )
+    return found, notes
 
 
 def too_long(card: ModelCard, workload: Workload) -> None:
@@ -152,6 +173,11 @@ def lowered(options: Options) -> list[schema.PlanWarning]:
     ]
 
 
+def _unsaid(workload: Workload) -> set[str]:
+    """Of a workload without reuse what would say so."""
+    return {name for name in ("reuse", "idle") if not getattr(workload, name)}
+
+
 def problem_of(asked: Asked) -> schema.Problem:
     """The problem as used."""
     devices = {n.device.name: n.device.model_dump(exclude_none=True) for n in asked.cluster.classes}
@@ -160,7 +186,7 @@ def problem_of(asked: Asked) -> schema.Problem:
         cluster=as_document(asked.cluster),
         devices=devices,
         model=asked.card.model_dump(exclude_none=True),
-        workload=asked.workload.model_dump(),
+        workload=asked.workload.model_dump(exclude=_unsaid(asked.workload)),
         options=used.model_dump(exclude_none=True),
         defaulted=[*asked.defaulted, *asked.cluster.defaulted],
         calibration={"name": "shipped", **asked.calibration.about},

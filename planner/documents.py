@@ -139,8 +139,9 @@ def kind_of(value: object) -> str:
     return f"text {shown}" if isinstance(value, str) else shown
 
 
-def read_bytes(path: str | Path, limit: int = MAX_BYTES) -> bytes:
-    """A file that should hold text. Raises InputError: absent, a directory, too large, binary."""
+def read_bytes(path: str | Path, limit: int = MAX_BYTES, binary: bool = False) -> bytes:
+    """A file that should hold text, or may be `binary`. Raises InputError: absent, a directory, too large,
+    binary."""
     name, path = str(path), Path(path)
     try:
         if path.is_dir():
@@ -153,7 +154,7 @@ def read_bytes(path: str | Path, limit: int = MAX_BYTES) -> bytes:
         raise InputError(f"cannot read `{name}`: {getattr(error, 'strerror', None) or error}", name) from None
     if len(raw) > limit:
         raise InputError(f"`{name}` is larger than {limit // 1_000_000:,} MB", name)
-    if b"\0" in raw:
+    if b"\0" in raw and not binary:
         raise InputError(f"`{name}` is binary, not text", name)
     return raw
 

@@ -15,6 +15,7 @@ from planner.candidates.ask import ENGINES, Ask
 from planner.candidates.generate import Pool, generate
 from planner.candidates.points import Mix, Promise
 from planner.cost.precision import precisions
+from planner.cost.resting import resting_of
 from planner.errors import Infeasible
 from planner.explain import infeasible
 from planner.inputs.workload import Slo
@@ -84,6 +85,7 @@ def ask_of(asked: Asked) -> Ask:
         freedom=asked.freedom,
         contexts=asked.contexts,
         offload=asked.offload,
+        resting=resting_of(w),
     )
 
 

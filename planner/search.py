@@ -110,9 +110,8 @@ def _plainer(
             key = c.node_class, c.engine, str(c.design), ",".join(c.ttft_s)
             roomiest[key] = max(roomiest.get(key, (0.0, "")), (c.batch, c.id))
     kept = {i for _, i in roomiest.values()}
-    small = replace(
-        problem, columns={c: k for c, k in problem.columns.items() if c in kept}, pairs={}, nic={}, links={}
-    )
+    columns = {c: k for c, k in problem.columns.items() if c in kept}
+    small = replace(problem, columns=columns, pairs={}, nic={})  # stages of one replica use links, too
     s = fleet.solve(small, replace(limits, gap=max(limits.gap, 0.05)))
     bound = empty.bound if empty.bound is not None else fleet.relaxed(problem, limits)
     if s.objective is None or bound is None:

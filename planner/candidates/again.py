@@ -4,7 +4,7 @@ that had no room before. The rest was dominated, and stays so nearly always: wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,19 +13,26 @@ from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
-from planner.candidates.generate import ROLES, Pool, offers
+from planner.candidates.generate import KEEPING, ROLES, Pool, keeping, offers
 from planner.candidates.points import Role, Setup
 from planner.cost.model import CostModel
 from planner.cost.shape import Ints
 from planner.device_rules import supports_cache
 
 
-def anew(pool: Pool, classes: Sequence[NodeClass], ask: Ask, roles: Sequence[Role] = ROLES) -> Pool:
-    """Candidates in `roles` of one class each on `classes` (in place of those of the same id) for `ask`;
-    setups with them."""
+def anew(
+    pool: Pool,
+    classes: Sequence[NodeClass],
+    ask: Ask,
+    roles: Sequence[Role] = ROLES,
+    levels: Collection[int] = (),
+) -> Pool:
+    """Candidates in `roles` of one class each on `classes` (in place of those of the same id) for `ask`, at
+    these levels of keeping idle cache and without; setups with them."""
     counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
     made: list[Candidate] = []
     setups: dict[tuple[str, str, int], Setup] = {}
+    kept: dict[tuple[str, str, int], Setup] = {}
     for node in classes:
         for (where, engine, chunk), old in pool.setups.items():
             if where != node.id or supports_cache(node.device, engine, ask.precisions.kv) is not None:
@@ -36,8 +43,16 @@ def anew(pool: Pool, classes: Sequence[NodeClass], ask: Ask, roles: Sequence[Rol
             fits = s.fitting
             for offer in offers(s, node, engine, fits, ask, roles, chunk):
                 made += offer.candidates(counts)
-    kept = undominated(made, {node.id: node.gpus_per_node for node in classes}, counts)
-    return replace(pool, candidates=tuple(kept), setups={**pool.setups, **setups})
+            for level in ask.keeping(node, engine) if levels and not chunk else ():
+                assert level.keep is not None
+                if level.keep.number not in levels:
+                    continue
+                at = keeping(s, node, level)
+                kept[node.id, engine, level.keep.number] = at
+                for offer in offers(at, node, engine, at.fitting, level, [r for r in roles if r in KEEPING]):
+                    made += offer.candidates(counts)
+    left = undominated(made, {node.id: node.gpus_per_node for node in classes}, counts)
+    return replace(pool, candidates=tuple(left), setups={**pool.setups, **setups}, kept={**pool.kept, **kept})
 
 
 def _worth(pool: Pool, s: Setup, where: str, engine: str, chunk: int) -> Ints:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
+from planner.candidates.keep import Keep, Where, levels, places
 from planner.candidates.points import Mix, Promise, Setup
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
+from planner.cost.resting import Resting
 from planner.cost.shape import Designs, Ints, Precisions
 from planner.device_rules import why_unsupported
 from planner.inputs.options import Objective
@@ -68,6 +70,8 @@ class Ask:
     freedom: Freedom | None = None  # None: what the engine starts as it comes
     contexts: Sequence[int] = ()  # values of cp; empty: by the length of prompts
     offload: bool = False  # weights may lie in host memory: then only such replicas
+    resting: Resting | None = None  # what returns to the cache, for levels of keeping it
+    keep: Keep | None = None  # the level of one setup
 
     def may(self, engine: str) -> Freedom | None:
         """What the stages of one replica may differ in; None: nothing."""
@@ -83,11 +87,26 @@ class Ask:
     ) -> Setup:
         """`designs` of `model`, which stand on `classes`, with their memory. `least_tokens` a step can take,
         or just `told`, where the engine is told so."""
-        mix, engine = Mix.of(self.workload), model.engine
+        mix, engine = Mix.of(self.workload, self.keep), model.engine
         budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
         budget = told or max(budget, least_tokens)
         memory = model.memory(designs, budget, max(mix.context, 1.0))
-        return Setup(model, designs, memory, mix, self.promise, budget, engine in RESERVING, self.risk_z)
+        place = None
+        if self.keep is not None and self.keep.place != "hbm":
+            own = [p for p in places(classes[0], engine, self.card) if p.name == self.keep.place]
+            place = own[0]
+        reserves = engine in RESERVING
+        return Setup(
+            model, designs, memory, mix, self.promise, budget, reserves, self.risk_z, self.keep, place
+        )
+
+    def keeping(self, node: NodeClass, engine: str) -> list[Ask]:
+        """The same at each level at which idle cache may be kept on a class."""
+        if self.resting is None or self.offload:
+            return []
+        share = np.array(self.workload.shares)
+        names: list[Where] = ["hbm", *(p.name for p in places(node, engine, self.card))]
+        return [replace(self, keep=k) for k in levels(self.resting, share, names)]
 
     @property
     def context_groups(self) -> Sequence[int]:

@@ -31,23 +31,28 @@ MOST_FREE = 0.5
 
 def lengths_of(s: Setup) -> Lengths:
     """The mix as admission sees it: prompts with the tokens that the last block leaves empty."""
-    return Lengths(s.mix.new + s.unfilled, s.mix.osl, s.mix.share, s.mix.held if s.reserves else None)
+    return Lengths(s.mix.own + s.unfilled, s.mix.osl, s.mix.share, s.mix.held if s.reserves else None)
 
 
-def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role) -> Floats:
+def kv_in_use(
+    s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role, idle: bool = True
+) -> Floats:
     """Share of a server's KV room that one request/s of each bucket fills, (m, w), by Little's law.
 
     A prompt in prefill holds half of itself on average, a decoding sequence its prompt and half of its output
     (all it could need where the engine reserves); waiting requests hold none; a prefix shared in the cache
-    counts once, for nobody. What `spare_bytes` says is not room.
+    counts once, for nobody. What `spare_bytes` says is not room. Where idle cache is kept in GPU memory it
+    counts (unless not `idle`: requests that run may have its room at any time).
     """
     mix, held = s.mix, s.held_bytes[index]
     seconds = prompt_byte_s(s, index, step, role)
     if role != "prefill":
         seconds = seconds + (mix.osl - 1) * np.where(np.isfinite(e.tpot_s), e.tpot_s, 1e9) * held
     busy = np.zeros_like(e.utilisation) if role == "prefill" else e.utilisation
-    room = np.maximum(s.memory.kv_bytes[index] - spare_bytes(s, index, sequences, busy), 1.0)
-    return np.asarray(seconds / room[:, None])
+    if idle and s.keep is not None and s.place is None and role != "decode":
+        seconds = seconds + s.idle_byte_s[index]
+    room = s.memory.kv_bytes[index] - s.shared_bytes[index] - spare_bytes(s, index, sequences, busy)
+    return np.asarray(seconds / np.maximum(room, 1.0)[:, None])
 
 
 def prompt_byte_s(s: Setup, index: Ints, step: StepTimes, role: Role) -> Floats:
@@ -73,7 +78,7 @@ def spare_bytes(s: Setup, index: Ints, sequences: Floats, utilisation: Floats) -
     mean = held @ weight
     variance = np.maximum((held**2 + grown**2 / 12) @ weight - mean**2, 0.0)
     longest = np.where(mix.share > 0, held + grown / 2, 0.0).max(axis=1)
-    most = MOST_FREE * s.memory.kv_bytes[index]
+    most = MOST_FREE * (s.memory.kv_bytes[index] - s.shared_bytes[index])
     if s.promise.loop == "closed":
         most = np.minimum(most, sequences * (longest - mean))
     else:
@@ -98,7 +103,7 @@ def admitted(
     lengths = replace(lengths_of(s), share=share)
     held = Held.of(lengths, 0.0 * decodes, decodes)
     a_token = float(s.held_bytes[index][0] @ share) / float(s.held_each @ share)
-    room = float(s.memory.kv_bytes[index][0]) * (1 - prompts) * (1 + ROUNDING)
+    room = float((s.memory.kv_bytes - s.shared_bytes)[index][0]) * (1 - prompts) * (1 + ROUNDING)
     kv_tokens = room / a_token if a_token > 0 else 1e15
     stay_s = float(share @ decodes)
     if loop == "closed":

@@ -131,6 +131,7 @@ class Candidate:
     price_usd_per_hour: float | None = None  # only of measured rows that name one
     label: str = ""
     chunk: int = 0  # prompt tokens of a step that the engine is told; 0: its default
+    level: int = 0  # at which idle cache is kept, 0: none
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:

@@ -12,7 +12,8 @@ workload's mix and for
 each bucket alone.
 
 Where a bucket's prompts are long: with context parallelism (cp), too, and in chunks of the best size
-(`chunks.py`).
+(`chunks.py`). Where prompts are met again: each design of one class at several levels of keeping idle
+cache (`keep.py`), too, in the engine's own chunks.
 With `Ask.offload` replicas whose weights lie partly in host memory, in place of all these (`offload.py`).
 
 Where several classes reach each other, beside these: mixed replicas whose stages stand on two or three of
@@ -49,6 +50,9 @@ MOST_GPUS = 144
 
 ROLES: tuple[Role, ...] = ("mixed", "prefill", "decode")
 
+KEEPING: tuple[Role, ...] = ("mixed", "prefill")
+"""Roles in which idle cache is of use: those that compute prompts."""
+
 UNEQUAL, UNEVEN, APART = "unequal", "uneven", "apart"
 """In place of a class where the stages of a replica stand on several, or the GPUs of a tp group."""
 
@@ -68,12 +72,15 @@ class Pool:
     considered: int
     fitting: int  # designs whose weights fit
     unequal: Mapping[str, int] = field(default_factory=dict)  # stagings that were ranked, by engine
+    kept: Mapping[tuple[str, str, int], Setup] = field(default_factory=dict)  # by class, engine and level
 
     def setup(self, c: Candidate) -> Setup:
         """That `c` is a design of."""
         stages = c.design.stages
         if c.design.on_nodes:
             return self.setups[OVER_NODES + c.design.stages[-1].node_class, c.engine, 0]
+        if c.level:
+            return self.kept[c.node_class, c.engine, c.level]
         if c.design.offloads:
             return self.setups[c.node_class, c.engine, 0]
         several = UNEVEN if stages and isinstance(stages[0], Shard) else UNEQUAL
@@ -93,6 +100,7 @@ def generate(
     found = [c for c in given.candidates if not c.design.stages] if given else []
     setups = dict(given.setups) if given else {}
     considered, fitting = (given.considered, given.fitting) if given else (0, 0)
+    kept = dict(given.kept) if given else {}
     counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
     for node in classes if given is None else ():
         for engine in offloading(node, ask) if ask.offload else serving(node, ask):
@@ -105,6 +113,13 @@ def generate(
             for chunk, own, fits, some in chunked(s, engine, ask, roles):
                 setups[node.id, engine, chunk] = own
                 for offer in offers(own, node, engine, fits, ask, some, chunk):
+                    considered += len(offer)
+                    found += offer.candidates(counts)
+            for level in ask.keeping(node, engine):
+                at = keeping(s, node, level)
+                assert at.keep is not None
+                kept[node.id, engine, at.keep.number] = at
+                for offer in offers(at, node, engine, at.fitting, level, KEEPING):
                     considered += len(offer)
                     found += offer.candidates(counts)
     for name, s in over_nodes(classes, links, ask) if ask.offload else ():
@@ -142,8 +157,24 @@ def generate(
                 found += offer.candidates(counts)
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
-    kept = undominated(whole, {node.id: node.gpus_per_node for node in classes}, counts)
-    return Pool(tuple(kept), setups, considered, fitting, ranked)
+    sizes = {node.id: node.gpus_per_node for node in classes}
+    return Pool(tuple(_left(whole, sizes, counts)), setups, considered, fitting, ranked, kept)
+
+
+def _left(found: Sequence[Candidate], sizes: Mapping[str, int], counts: Counts) -> list[Candidate]:
+    """Those that none makes pointless, and of those that keep no idle cache the ones that none of their own
+    does: what is served without is looked for, too."""
+    left = undominated(found, sizes, counts)
+    if not any(c.level for c in found):
+        return left
+    alone = undominated([c for c in found if not c.level], sizes, counts)
+    chosen = {c.id for c in [*alone, *left]}
+    return [c for c in found if c.id in chosen]
+
+
+def keeping(s: Setup, node: NodeClass, level: Ask) -> Setup:
+    """The setup's designs at a level of keeping idle cache."""
+    return level.setup(s.model, s.designs, [node])
 
 
 def offloading(node: NodeClass, ask: Ask) -> list[str]:
@@ -216,10 +247,12 @@ def offers(
     roles: Sequence[Role] = ROLES,
     chunk: int = 0,
 ) -> Iterator[Offer]:
-    """Points of every role and focus: the workload's mix, and each bucket alone where there are several.
-    Without a `node`: of stages on several classes, which do both phases. `chunk`: that the engine is told."""
+    """Points of every role and focus: the workload's mix, and each bucket alone where there are several (not
+    at levels of keeping cache, of which there are many). Without a `node`: of stages on several classes,
+    which do both phases. `chunk`: that the engine is told."""
     w = len(s.mix.share)
-    focuses: list[int | None] = [None, *range(w)] if 1 < w <= 4 and ask.objective != "latency" else [None]
+    alone = 1 < w <= 4 and ask.objective != "latency" and s.keep is None
+    focuses: list[int | None] = [None, *range(w)] if alone else [None]
     for focus in focuses:
         at = s if focus is None else replace(s, mix=_only(s.mix, focus))
         for role, points in _points(at, fits, focus, ask, roles):

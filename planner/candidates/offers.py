@@ -20,8 +20,9 @@ from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
 
-RESOURCES = ("busy", "kv", "tokens")
-"""Shares of a replica's time, of its KV room, and of the tokens that its steps can take."""
+RESOURCES = ("busy", "kv", "tokens", "idle", "loads", "stores")
+"""Shares of a replica's time, of its KV room, of the tokens that its steps can take; where idle cache is kept
+beside the GPUs, of the room there and of the rates at which it is loaded and stored."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,8 @@ class Offer:
         where = self.node.id if self.node is not None else _blocks(stages)
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
         sequences = float(self.points.sequences[i])
-        tag = "" if self.focus is None else f" bucket {self.focus}"
+        keep = self.setup.keep
+        tag = ("" if self.focus is None else f" bucket {self.focus}") + (f" keep {keep.name}" if keep else "")
         tag += f" chunks {self.chunk}" if self.chunk else ""
         return Candidate(
             id=f"{where}|{self.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
@@ -177,6 +179,7 @@ class Offer:
             joined=bool(self.joined[i]),
             label=str(design),
             chunk=self.chunk,
+            level=keep.number if keep else 0,
         )
 
     def _hop_bytes(self, i: int, served: list[int]) -> dict[str, float]:
@@ -206,6 +209,9 @@ def _use(points: Points, designs: Designs, role: Role, s: Setup) -> Floats:
     if role != "prefill":
         tokens = s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0)
         rows.append(tokens * points.tpot_s / s.token_budget)
+    elif len(s.beside):
+        rows.append(np.zeros_like(points.kv_share))
+    rows += [row[points.index] for row in s.beside]
     return np.asarray(np.stack(rows, axis=1) / designs.attn_dp[:, None, None])
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.candidates.cache import ROUNDING, SPREADS, kv_in_use, lengths_of
+from planner.candidates.keep import Keep, Place
 from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
@@ -43,21 +44,25 @@ and first decode step."""
 class Mix:
     """Buckets as arrays (w,): prompt tokens computed and in all, output tokens, share; `held` = output tokens
     an engine that
-    reserves for the worst case must reserve for."""
+    reserves for the worst case must reserve for; `own` = prompt tokens that a sequence alone has room for."""
 
     new: Floats
     isl: Floats
     osl: Floats
     share: Floats
     held: Floats
+    own: Floats
 
     @staticmethod
-    def of(workload: Workload) -> Mix:
+    def of(workload: Workload, keep: Keep | None = None) -> Mix:
+        """Of what a cache finds nobody holds any; of what `keep` finds each its own, but for beginnings."""
         isl = np.array([b.isl for b in workload.buckets], dtype=float)
         osl = np.array([b.osl for b in workload.buckets], dtype=float)
         new = np.maximum(np.round(isl * (1 - workload.prefix_hit)), 1.0)
+        own = new if keep is None else np.maximum(isl - keep.shared, 1.0)
+        new = new if keep is None else np.maximum(np.round(isl - keep.found), 1.0)
         held = np.maximum(osl, float(workload.max_osl)) if workload.max_osl else osl
-        return Mix(new, isl, osl, np.array(workload.shares), held)
+        return Mix(new, isl, osl, np.array(workload.shares), held, own)
 
     @property
     def steps(self) -> float:
@@ -110,6 +115,8 @@ class Setup:
     token_budget: int
     reserves: bool  # the engine reserves KV for the longest output
     risk_z: float = 0.0
+    keep: Keep | None = None
+    place: Place | None = None  # beside each GPU, of `keep`
 
     @cached_property
     def caution(self) -> Floats:
@@ -127,7 +134,7 @@ class Setup:
     @cached_property
     def prompt_bytes(self) -> Floats:
         """KV cache of a whole prompt of each bucket on the fullest stage of each design, (n, w)."""
-        return self._cache_bytes(self.mix.new)
+        return self._cache_bytes(self.mix.own)
 
     @cached_property
     def held_bytes(self) -> Floats:
@@ -141,15 +148,16 @@ class Setup:
         reserves."""
         if self.reserves:
             return np.zeros_like(self.held_bytes)
-        return self._cache_bytes(self.mix.new + self.mix.osl) - self.prompt_bytes
+        return self._cache_bytes(self.mix.own + self.mix.osl) - self.prompt_bytes
 
     @cached_property
     def holds(self) -> dict[Role, NDArray[np.bool_]]:
         """Whether a design has room for one whole request of each bucket, its shared prefix included, (n, w);
         for its prompt where it only prefills."""
-        mix, room = self.mix, self.memory.kv_bytes[:, None] * (1 + ROUNDING)
-        prompt = self._cache_bytes(mix.isl) <= room
-        whole = self._cache_bytes(mix.isl + (mix.held if self.reserves else mix.osl)) <= room
+        mix, room = self.mix, (self.memory.kv_bytes - self.shared_bytes)[:, None] * (1 + ROUNDING)
+        isl = mix.isl if self.keep is None else mix.own
+        prompt = self._cache_bytes(isl) <= room
+        whole = self._cache_bytes(isl + (mix.held if self.reserves else mix.osl)) <= room
         return {"prefill": prompt, "mixed": whole, "decode": whole}
 
     @cached_property
@@ -160,7 +168,7 @@ class Setup:
     @cached_property
     def held_each(self) -> Floats:
         """Tokens of `held_bytes`, (w,), with those that the last block leaves empty."""
-        return self.mix.new + self.unfilled + (self.mix.held if self.reserves else self.mix.osl / 2)
+        return self.mix.own + self.unfilled + (self.mix.held if self.reserves else self.mix.osl / 2)
 
     @property
     def unfilled(self) -> float:
@@ -177,6 +185,43 @@ class Setup:
     def deviations(self) -> Floats:
         """How many standard deviations of what is held are left free, at each of SPREADS."""
         return deviations(lengths_of(self), SPREADS, self.promise.loop)
+
+    @cached_property
+    def idle_byte_s(self) -> Floats:
+        """Byte-seconds of idle cache on a GPU that one request leaves, (n, w)."""
+        if self.keep is None:
+            return np.zeros((len(self.designs), len(self.mix.isl)))
+        return self.idle_token_bytes * self.keep.token_s
+
+    @cached_property
+    def idle_token_bytes(self) -> Floats:
+        """Bytes on a GPU of a token of a whole context, (n, w)."""
+        whole = self.mix.isl + self.mix.osl
+        return self._cache_bytes(whole) / whole
+
+    @cached_property
+    def shared_bytes(self) -> Floats:
+        """Shared beginnings on a GPU, (n,)."""
+        if self.keep is None or not self.keep.fixed_tokens:
+            return np.zeros(len(self.designs))
+        return np.asarray(self.keep.fixed_tokens * self.idle_token_bytes.max(axis=1))
+
+    @cached_property
+    def loading_s(self) -> Floats:
+        """Seconds that a prompt waits for what is found of it, (n, w)."""
+        if self.keep is None or self.place is None:
+            return np.zeros((len(self.designs), len(self.mix.isl)))
+        found = self.keep.found - np.minimum(self.keep.found, self.keep.shared)
+        return np.asarray(self.idle_token_bytes * found / self.place.read_bytes_per_s)
+
+    @cached_property
+    def beside(self) -> Floats:
+        """Shares of the place beside a GPU that one request/s fills: of its room, of its reading and of its
+        writing, (3, n, w); none without a place."""
+        if self.keep is None or self.place is None:
+            return np.zeros((0, len(self.designs), len(self.mix.isl)))
+        written = self.idle_token_bytes * (self.mix.new + self.mix.osl) / self.place.write_bytes_per_s
+        return np.stack([self.idle_byte_s / self.place.bytes, self.loading_s, written])
 
     def _cache_bytes(self, tokens: Floats) -> Floats:
         return self.model.cache_bytes(self.designs, tokens, self.memory.stage)
@@ -294,6 +339,8 @@ def _points(
     promise."""
     e = predict(s, step, rate[:, None] * s.mix.share, role)
     kv = kv_in_use(s, index, step, e, sequences, role)
+    if s.place is not None:
+        e = replace(e, ttft_s=e.ttft_s + s.loading_s[index])
     ttft_s, tpot_s = (x * c[:, None] for x, c in zip((e.ttft_s, e.tpot_s), s.caution[:, index], strict=True))
     meets = np.broadcast_to(s.mix.share > 0, work.shape).copy()
     if role != "decode":
@@ -302,6 +349,8 @@ def _points(
         meets &= (tpot_s <= s.promise.tpot_s) | (s.mix.osl == 1)
     meets &= s.holds[role][index]
     meets &= ((rate * (kv @ s.mix.share) <= 1 + 1e-9) & np.isfinite(rate))[:, None]
+    for row in s.beside:
+        meets &= (rate * (row[index] @ s.mix.share) <= 1 + 1e-9)[:, None]
     load = rate * (work @ s.mix.share)
     return Points(index, sequences, step, rate, load, work, kv, e.tpot_s, e.ttft_s, meets)
 

@@ -186,7 +186,7 @@ def memory_lines(model: CostModel, tp: Ints, engine: str, budget: int, mix: Mix)
     free[:, pipeline.MIDDLE] = left[0][:, 1] + whole * layer
     free[:, pipeline.LAST] = left[1][:, 2] + quarter * layer
     free[:, pipeline.ALONE] = one + whole * layer
-    tokens = mix.new + (mix.held if engine in RESERVING else mix.osl / 2)
+    tokens = mix.own + (mix.held if engine in RESERVING else mix.osl / 2)
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
     held = kv_bytes_per_seq(card, like(len(tp), tp), used, tokens) @ (weight / weight.sum())
     return Bytes(free, layer, held / whole)
@@ -196,9 +196,9 @@ def _spread(mix: Mix, reserves: bool) -> float:
     """Standard deviation of what a sequence holds over its mean: room kept as in a closed loop."""
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
     weight = weight / weight.sum()
-    held = mix.new + (mix.held if reserves else mix.osl / 2)
+    held = mix.own + (mix.held if reserves else mix.osl / 2)
     mean = held @ weight
-    square = (held**2 * (1 + (mix.osl / (mix.new + mix.osl)) ** 2 / 12)) @ weight
+    square = (held**2 * (1 + (mix.osl / (mix.own + mix.osl)) ** 2 / 12)) @ weight
     return float(np.sqrt(max(square - mean**2, 0.0)) / mean)
 
 

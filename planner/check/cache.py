@@ -13,7 +13,7 @@ from math import inf, sqrt
 from statistics import NormalDist
 
 from model_zoo.schema import ModelCard
-from planner.check import kv, queueing
+from planner.check import kept, kv, queueing
 from planner.check.case import Case, Load
 from planner.check.tiers import cache_rooms
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
@@ -58,9 +58,12 @@ class _Held:
 
     @staticmethod
     def of(case: Case, replica: Replica, load: Load) -> _Held:
-        own = 1 - case.workload.prefix_hit
         reserved = case.workload.max_osl or 0
-        rows = [(rate * (b.osl - 1), b.isl * own, b.osl) for b, rate in load.buckets if b.osl > 1]
+        rows = [
+            (rate * (b.osl - 1), queueing.own_tokens(case, replica, b), b.osl)
+            for b, rate in load.buckets
+            if b.osl > 1
+        ]
         total = sum(weight for weight, _, _ in rows)
         mean = sum(w * (isl + osl / 2) for w, isl, osl in rows) / total
         square = sum(w * ((isl + osl / 2) ** 2 + osl**2 / 12) for w, isl, osl in rows) / total
@@ -129,7 +132,8 @@ def _blocks(cache: Cache, held: _Held, where: str) -> Iterator[Violation]:
 
 def _chances(case: Case, replica: Replica, cache: Cache, held: _Held, where: str) -> Iterator[Violation]:
     """Who waits and who is preempted, as often as what is held exceeds the room."""
-    room = replica.kv_tokens / replica.attn_dp
+    begun = kept.fixed_tokens(case) if replica.kept is not None else 0.0
+    room = replica.kv_tokens / replica.attn_dp - begun
     count = cache.sequences / replica.attn_dp
     busy = min(replica.utilisation, MOST_BUSY) if case.workload.rate_rps else 0.0
     swing = held.mean**2 / (1 - busy) if case.workload.rate_rps else 0.0

@@ -138,6 +138,23 @@ class Case:
         streamed = (i for first, end in weights for i in range(max(first, 0), min(end, MOST_LAYERS)))
         return Away(max(ends, default=0), experts, frozenset(streamed), after)
 
+    def new_tokens(self, replica: Replica, bucket: Bucket) -> float:
+        """Prompt tokens of a bucket that the group computes: those that are not found in its cache."""
+        if replica.kept is None:
+            return max(bucket.isl * (1 - self.workload.prefix_hit), 1.0)
+        found = zip(self.workload.buckets, replica.kept.found_tokens, strict=False)
+        most = max((tokens for own, tokens in found if own == bucket), default=0.0)
+        return max(bucket.isl - most, 1.0)
+
+    def new_prompt(self, replica: Replica) -> float:
+        """Tokens of the mean prompt that the group computes."""
+        load = self.loads[replica.id]
+        return (
+            sum(rate * self.new_tokens(replica, b) for b, rate in load.buckets) / load.rps
+            if load.rps
+            else 0.0
+        )
+
     def class_of(self, hop: Hop) -> NodeClass:
         """The class of a hop's node."""
         return self.classes[self.groups[hop.replica].stages[0].node_class]

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from model_zoo.schema import ModelCard
-from planner.check import kv
+from planner.check import kept, kv
 from planner.check.case import Case, Load
 from planner.check.violation import EXACT, MODEL, Violation, at_most
+from planner.inputs.workload import Bucket
 from planner.plans.schema import Band, Replica, Stage
 
 CAUTIOUS = 0.1  # at this risk or below a limit must hold at the upper edge of the 80 % band
@@ -55,7 +56,7 @@ def resident_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage, 
     """
     total = 0.0
     for bucket, rate in load.buckets:
-        own = bucket.isl * (1 - case.workload.prefix_hit)
+        own = own_tokens(case, replica, bucket)
         if replica.role != "decode":
             total += rate * replica.step.prefill_s * kv.sequence_bytes(card, replica, stage, own / 2)
         if replica.role != "prefill":
@@ -64,14 +65,23 @@ def resident_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage, 
     return total
 
 
+def own_tokens(case: Case, replica: Replica, bucket: Bucket) -> float:
+    """Tokens of a prompt that its sequence alone holds; kept for others they are its own while it runs, but
+    for beginnings that many have."""
+    if replica.kept is None:
+        return bucket.isl * (1 - case.workload.prefix_hit)
+    return max(bucket.isl - kept.begun_tokens(case), 1.0)
+
+
 def _cache(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
     """What is resident fits kv_bytes on every stage, and kv_tokens."""
     load, servers = case.loads[replica.id], replica.count * replica.attn_dp
-    shortest = min((b.isl * (1 - case.workload.prefix_hit) for b in case.workload.buckets), default=1.0)
+    shortest = min((own_tokens(case, replica, b) for b in case.workload.buckets), default=1.0)
     for part in replica.memory:
         stage = replica.stages[part.stage]
         needed = resident_bytes(case, card, replica, stage, load)
-        if not at_most(needed, servers * part.kv_bytes, MODEL):
+        rests = kept.in_gpu_bytes(case, card, replica, stage) if replica.kept is not None else 0.0
+        if not at_most(needed + rests, servers * part.kv_bytes, MODEL):
             text = (
                 f"{needed / servers / 1e9:.4g} GB resident on a GPU of stage {part.stage} by Little's law, "
             )

@@ -17,6 +17,7 @@ from planner.check import kv, weights
 from planner.check.case import Case, Load
 from planner.check.flops import StageWork, stage_work
 from planner.check.violation import MODEL, Violation, at_most
+from planner.inputs.workload import Bucket
 from planner.plans.schema import Replica
 
 GIGA = 1e9
@@ -96,7 +97,7 @@ class Floors:
         """Least seconds of one mean prompt alone: its stages read their weights one after the other and
         compute at best at once; attention runs on the prompt's own rank, FFNs at best on all GPUs of the
         stage. Its activations pass the links at best while it is computed."""
-        new = max(self.load.prompt * (1 - self.case.workload.prefix_hit), 1.0)
+        new = self.new_prompt
         read_s = compute_s = 0.0
         for index, (stage, device, work) in enumerate(
             zip(self.replica.stages, self.devices, self.work, strict=True)
@@ -115,16 +116,23 @@ class Floors:
         """Least busy share of the busiest stage: FLOPs per second of all its requests over the peak of its
         GPUs."""
         return max(
-            sum(rate * self._request_s(work, bucket.isl, bucket.osl) for bucket, rate in self.load.buckets)
+            sum(rate * self._request_s(work, bucket) for bucket, rate in self.load.buckets)
             / (stage.gpus * self.replica.count)
             for stage, work in zip(self.replica.stages, self.work, strict=True)
         )
 
-    def _request_s(self, work: StageWork, isl: int, osl: int) -> float:
+    @property
+    def new_prompt(self) -> float:
+        """Tokens of the mean prompt that are computed."""
+        if self.replica.kept is None:
+            return max(self.load.prompt * (1 - self.case.workload.prefix_hit), 1.0)
+        return self.case.new_prompt(self.replica)
+
+    def _request_s(self, work: StageWork, bucket: Bucket) -> float:
         """GPU-seconds at peak that one request takes of one stage."""
-        token_s, total = work.mixers_s + work.ffns_s, 0.0
+        token_s, total, isl, osl = work.mixers_s + work.ffns_s, 0.0, bucket.isl, bucket.osl
         if self.replica.role != "decode":
-            new = max(isl * (1 - self.case.workload.prefix_hit), 1.0)
+            new = self.case.new_tokens(self.replica, bucket)
             total += new * token_s + work.prompt_pairs_s(isl, new)
         if self.replica.role != "prefill":
             pairs_s = (work.pairs_s(isl) + work.pairs_s(isl + osl)) / 2

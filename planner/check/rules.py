@@ -12,6 +12,7 @@ from planner.check import (
     chains,
     experts,
     idle,
+    kept,
     measured,
     memory,
     packing,
@@ -50,6 +51,9 @@ RULES = (
     Rule("memory", "weights, KV cache, activations and reserve fit every GPU", memory.violations),
     Rule("experts", "every expert has its slots, the fullest rank is as full as stated", experts.violations),
     Rule("tiers", "what lies beside the GPUs fits there once, and is read in time", tiers.violations),
+    Rule(
+        "kept", "what is kept between requests rests there, is found, and is loaded in time", kept.violations
+    ),
     Rule("packing", "all replicas fit on their nodes and scale-up domains at once", packing.violations),
     Rule("idle", "no GPU idles without a warning and its reason", idle.violations),
     Rule("transfer", "KV and activation flows fit NICs and links", transfer.violations),

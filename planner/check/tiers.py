@@ -45,12 +45,14 @@ def violations(case: Case) -> Iterator[Violation]:
     """Everything wrong with what lies beside the GPUs."""
     for number, part in enumerate(case.plan.tiers):
         where = f"tiers[{number}]"
+        if part.what == "cache":  # `kept` has its rules
+            continue
         if part.replica not in case.groups:
             yield Violation("unknown_replica", f"{where}.replica", f"there is no group {part.replica}")
         elif case.card is not None:
             yield from _size(case.card, case.groups[part.replica], part, where)
     for index, replica in enumerate(case.plan.replicas):
-        mine = [part for part in case.plan.tiers if part.replica == replica.id]
+        mine = [p for p in case.plan.tiers if p.replica == replica.id and p.what != "cache"]
         known = {replica.precision.weights, replica.precision.experts} <= WEIGHT_BYTES.keys()
         inside = case.card is not None and all(_inside(case.card, part) for part in mine)
         if mine and case.card is not None and inside and known and replica.precision.kv in KV_BYTES:
@@ -275,7 +277,7 @@ class Beside:
                 text = f"its parts add up to {sum(step.by.values()):.4g} s, not {step.decode_s:.4g} s"
                 yield Violation("step_parts", f"{where}.step.by", text)
         if self.replica.role != "decode":
-            new = max(load.prompt * (1 - self.case.workload.prefix_hit), 1.0)
+            new = max(self.case.new_prompt(self.replica), 1.0)
             floor = self._floors(new)["both"]
             if not at_most(floor, step.prefill_s, MODEL):
                 text = f"{step.prefill_s:.4g} s, reading what lies beside the GPUs takes {floor:.4g} s"

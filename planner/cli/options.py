@@ -22,6 +22,10 @@ ModelOpt = Annotated[
 WorkloadOpt = Annotated[
     str, typer.Option("--workload", "-w", metavar="NAME|FILE", help="A preset or a workload YAML.")
 ]
+TraceOpt = Annotated[
+    str | None,
+    typer.Option("--trace", metavar="FILE", help="Recorded requests: their lengths, and what they share."),
+]
 IslOpt = Annotated[int | None, typer.Option("--isl", metavar="N", help="Input tokens of a request.")]
 OslOpt = Annotated[int | None, typer.Option("--osl", metavar="N", help="Output tokens of a request.")]
 RateOpt = Annotated[

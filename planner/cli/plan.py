@@ -19,6 +19,7 @@ def plan(
     gpus: o.GpusOpt = None,
     model: o.ModelOpt,
     workload: o.WorkloadOpt = "chat",
+    trace: o.TraceOpt = None,
     isl: o.IslOpt = None,
     osl: o.OslOpt = None,
     rate: o.RateOpt = None,
@@ -57,6 +58,7 @@ def plan(
     options: dict[str, Any] = {
         "gpus": gpus,
         "workload": workload,
+        "trace": trace,
         "isl": isl,
         "osl": osl,
         "rate": rate,

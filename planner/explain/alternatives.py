@@ -87,6 +87,13 @@ class _Rivals:
         rival = self.solve(lambda c: not c.design.redundant)
         return [] if rival is None else self.show(rival, "no copies of experts")
 
+    def nothing_kept(self) -> list[Alternative]:
+        """Every prompt computed anew, where the plan keeps KV cache between requests."""
+        if not any(g.candidate.level for g in self.chosen):
+            return []
+        rival = self.solve(lambda c: not c.level)
+        return [] if rival is None else self.show(rival, "no KV cache kept between requests")
+
     def one_layout(self) -> list[Alternative]:
         """The same replica everywhere."""
         alone = one_layout(self.best)
@@ -123,6 +130,7 @@ def alternatives(
     shown = (
         rivals.other_phases()
         + too_thin(best, chosen)
+        + rivals.nothing_kept()
         + rivals.other_stages()
         + rivals.no_copies()
         + rivals.one_layout()

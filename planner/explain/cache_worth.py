@@ -25,17 +25,18 @@ FP8 = "KV cache in fp8"
 
 def memory_tries(asked: Asked, question: Question, found: Found) -> Iterator[tuple[FleetProblem, str, str]]:
     """The fleet's problem with one GB more on each GPU of a class, for the classes, engines and roles in use;
-    servers that only prefill have room."""
+    servers that only prefill have room, but where they keep cache between requests."""
     if asked.offload:
         return
     used = [found.candidates[c] for c in found.solution.replicas]
-    engines, roles = {c.engine for c in used}, {c.role for c in used} - {"prefill"}
+    engines, levels = {c.engine for c in used}, {c.level for c in used} - {0}
+    roles = {c.role for c in used} - (set() if levels else {"prefill"})
     ask = replace(ask_of(asked), engines=sorted(engines))
     nodes = [n for n in found.cluster.classes if any(c.gpus_on(n.id) for c in used)]
     for node in nodes[:MOST_CLASSES]:
         device = node.device.model_copy(update={"memory_gb": node.device.memory_gb + 1})
         pool = replace(found.pool, setups={k: s for k, s in found.pool.setups.items() if k[1] in engines})
-        made = anew(pool, [replace(node, device=device)], ask, sorted(roles)).candidates
+        made = anew(pool, [replace(node, device=device)], ask, sorted(roles), levels).candidates
         ids = {c.id for c in made}
         others = [c for c in found.pool.candidates if c.id not in ids]
         yield question.state([*others, *made]), f"memory {node.device.name}", "1 GB on each GPU"
@@ -48,7 +49,7 @@ def lower_cache(asked: Asked, question: Question, best: Found, limits: Limits) -
     if asked.offload or ask.precisions.kv != "bf16" or any(c.design.stages for c in used):
         return []
     ask = replace(ask, precisions=replace(ask.precisions, kv="fp8"))
-    pool = anew(best.pool, best.cluster.classes, ask)
+    pool = anew(best.pool, best.cluster.classes, ask, levels={c.level for c in used} - {0})
     if not pool.candidates:
         return [Alternative(what=FP8, objective=None, loss=None, why="no engine keeps one on these GPUs")]
     s = pool.setup(pool.candidates[0])

@@ -65,8 +65,13 @@ def read_csv(
 
     Raises InputError: no such file, binary, empty, a column missing, twice, or (unless `others`) unknown.
     """
-    name = str(path)
-    text = decoded(read_bytes(path, MAX_BYTES), name)
+    return parse_csv(decoded(read_bytes(path, MAX_BYTES), str(path)), str(path), required, optional, others)
+
+
+def parse_csv(
+    text: str, name: str, required: Sequence[str], optional: Collection[str] = (), others: bool = True
+) -> Table:
+    """Like `read_csv`, of a text already in hand that errors call `name`."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = tuple(cell.strip() for cell in next(reader, []))

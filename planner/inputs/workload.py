@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from planner.inputs.reuse import Idle, Reuse
+
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
@@ -45,6 +47,8 @@ class Workload(Strict):
     slo: Slo = Slo()
     prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0.0
     max_osl: Tokens | None = None
+    reuse: list[Reuse] = []
+    idle: Idle | None = None
 
     @property
     def longest(self) -> int:
@@ -70,6 +74,36 @@ class Workload(Strict):
         longest = max(b.osl for b in self.buckets)
         if self.max_osl is not None and self.max_osl < longest:
             raise ValueError(f"`max_osl` ({self.max_osl}) is below the `osl` of a bucket ({longest})")
+        return self
+
+    @model_validator(mode="after")
+    def _reuse_is_stated_once(self) -> Workload:
+        given = [
+            n for n, v in (("prefix_hit", self.prefix_hit), ("reuse", self.reuse), ("idle", self.idle)) if v
+        ]
+        if len(given) > 1:
+            raise ValueError(
+                f"give either `{given[0]}` or `{given[1]}`, not both: each says what is found again"
+            )
+        for r in self.reuse:
+            shortest = min(b.isl for b in self.buckets)
+            if r.tokens is not None and r.tokens > shortest:
+                raise ValueError(f"`{r.name}` has {r.tokens:,} tokens, a prompt only {shortest:,}")
+        whole = sum(r.share for r in self.reuse if r.gap_s is not None)
+        if whole > 1 + 1e-9:
+            raise ValueError(
+                f"the shares of contexts that return add up to {whole:g}, more than all requests"
+            )
+        begun = sum(r.share for r in self.reuse if r.tokens is not None)
+        if begun > 1 + 1e-9:
+            raise ValueError(f"the shares of beginnings add up to {begun:g}, more than all requests")
+        if self.idle is not None:
+            if len(self.idle.hits) != len(self.buckets):
+                raise ValueError(
+                    f"`idle.hits` is of {len(self.idle.hits)} buckets, there are {len(self.buckets)}"
+                )
+            if any(k.bucket >= len(self.buckets) for k in self.idle.kinds):
+                raise ValueError("a kind of `idle` names a bucket that is not there")
         return self
 
     @property

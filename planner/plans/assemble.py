@@ -17,7 +17,7 @@ from planner.cost.admission import PREEMPTED
 from planner.cost.reserve import BLOCK_TOKENS
 from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
-from planner.plans import placement, schema, tiers
+from planner.plans import kept, placement, schema, tiers
 from planner.plans.found import UNITS, Found, Group, paths
 from planner.plans.operation import admission, index_of
 from solvers import linear
@@ -91,7 +91,12 @@ def _watts(found: Found, g: Group) -> float:
 
 
 def replica(
-    g: Group, nodes: Mapping[str, NodeClass], placed: placement.Placed, mix_osl: Floats, watts: float
+    g: Group,
+    nodes: Mapping[str, NodeClass],
+    placed: placement.Placed,
+    mix_osl: Floats,
+    watts: float,
+    keeps: schema.Kept | None,
 ) -> schema.Replica:
     """One group in the Plan's form."""
     c, d, op, s = g.candidate, g.candidate.design, g.operation, g.setup
@@ -132,6 +137,7 @@ def replica(
         max_batch=batch,
         kv_tokens=tokens,
         cache=_cache(g, tokens),
+        kept=keeps,
         utilisation=op.utilisation,
         step=schema.Step(
             decode_s=op.decode_s,
@@ -281,17 +287,18 @@ def assemble(
     nodes = {n.id: n for n in found.cluster.classes}
     placed = placement.place(found.cluster.classes, counts, found.candidates)
     osl = np.array([b.osl for b in found.workload.buckets], dtype=float)
+    keeps = {g.id: kept.kept(g, found.workload) for g in made}
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
-        replicas=[replica(g, nodes, placed, osl, _watts(found, g)) for g in made],
+        replicas=[replica(g, nodes, placed, osl, _watts(found, g), keeps[g.id]) for g in made],
         routing=routing(found, made),
         experts=extras.get("experts"),
-        tiers=tiers.tiers(made),
+        tiers=[*tiers.tiers(made), *kept.tiers(made, keeps)],
         predicted=predicted(found, made, placed),
         proof=proven,
         prices=list(extras.get("prices", [])),
-        warnings=[*extras.get("warnings", []), *idle(found, made)],
+        warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made)],
         alternatives=list(extras.get("alternatives", [])),
         long_prompts=list(extras.get("long_prompts", [])),
     )

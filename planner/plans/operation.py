@@ -8,7 +8,7 @@ less, or with another mix.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,9 +76,13 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         point = batch
         step = s.model.step_times(designs, np.array([point]), np.array([context]), s.chunk(np.array([point])))
     sequences = e.sequences
+    if s.place is not None:
+        e = replace(e, ttft_s=e.ttft_s + s.loading_s[index])
     kv = kv_in_use(s, index, step, e, sequences, role)
+    run = kv if s.keep is None else kv_in_use(s, index, step, e, sequences, role, idle=False)
+    beside = max((float((rate * row[index]).sum()) for row in s.beside), default=0.0)
     busy = 0.0 * e.utilisation if role == "prefill" else e.utilisation
-    room = float(s.memory.kv_bytes[index][0])
+    room = float((s.memory.kv_bytes - s.shared_bytes)[index][0])
     spare = float(spare_bytes(s, index, sequences, busy)[0])
     decode = float(step.t0_s[0] + sequences[0] * (step.sequence_s[0] + step.context_s_per_token[0] * context))
     if s.promise.loop == "closed" and context:  # then TPOT is a mean, and a step is part of it
@@ -88,14 +92,16 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         e.ttft_s[0],
         e.tpot_s[0],
         float(sequences[0]),
-        max(float(e.utilisation[0]), float((rate * kv).sum())),
+        max(float(e.utilisation[0]), float((rate * kv).sum()), beside),
         decode if context else 0.0,
         0.0
         if c.role == "decode"
         else min(alone_s(s, index, share), float(share[share > 0] @ e.ttft_s[0][share > 0])),
         _watts(s, index, role, rate[0], e, context),
         float(e.utilisation[0]),
-        min(float((rate * kv).sum()) * (1 - spare / room), 1.0),
+        min(
+            float((rate * run).sum()) * (1 - spare / room) * (room / float(s.memory.kv_bytes[index][0])), 1.0
+        ),
         min(float((rate * prompt_byte_s(s, index, step, role)).sum()) / room, 1.0),
     )
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
 
 Role = Literal["mixed", "prefill", "decode", "attention", "ffn", "chain"]
 Status = Literal["optimal", "within_gap", "time_limit", "interrupted"]
@@ -97,6 +106,48 @@ class Cache(Part):
     preempted_limit: Share
 
 
+class Price(Part):
+    """What one more unit of a limit is worth: `worth` by solving again, `marginal` the LP dual (None: not
+    solved)."""
+
+    limit: str
+    one_more: str
+    worth: FiniteFloat
+    unit: str
+    marginal: FiniteFloat | None = None
+
+
+class KeptTime(Part):
+    """Seconds that idle cache of one kind best stays in each tier, from the fastest on."""
+
+    kind: str
+    seconds: dict[str, NonNegative]
+
+
+class Kept(Part):
+    """KV cache that one replica keeps between requests, in `place` (all of it: what GPU memory holds, too, is
+    not counted), at the plan's load.
+
+    Every block stays `keep_s` after its last use at least, as the step times count on: then `found_tokens` of
+    a prompt of each bucket are found, the share `hit` of all prompt tokens, and `bytes` rest on average.
+    `shared_bytes`: beginnings that many requests have, in GPU memory. `lasts_s`: how long blocks stay by the
+    room that is left. `best_adds`: what the best times to live by kind would save beyond that, as a share;
+    `times` those times, over all tiers that the engine could use; `prices` of one more GB of each.
+    """
+
+    place: Literal["hbm", "host", "nvme", "remote"]
+    keep_s: NonNegative
+    lasts_s: NonNegative
+    hit: Share
+    found_tokens: list[NonNegative]
+    bytes: NonNegative
+    shared_bytes: NonNegative
+    loads_gb_per_s: NonNegative
+    best_adds: NonNegative
+    times: list[KeptTime] = []
+    prices: list[Price] = []
+
+
 class Replica(Part):
     """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage.
 
@@ -126,10 +177,17 @@ class Replica(Part):
     max_batch: Count  # sequences in flight on one replica
     kv_tokens: NonNegative  # cache room of one replica, in tokens at the workload's mean context
     cache: Cache | None = None
+    kept: Kept | None = None
     utilisation: NonNegative = 0.0  # busy share of one replica's bottleneck at this plan's load
     step: Step
     memory: list[StageMemory]
     watts: NonNegative = 0.0  # one replica
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_kept(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """`kept` is written only where there is something."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if k != "kept" or v is not None}
 
 
 class Route(Part):
@@ -198,15 +256,16 @@ class Experts(Part):
 class Tiered(Part):
     """Weights of each replica of a group that lie beside its GPUs: of `layers` (half-open ranges) the routed
     experts, a `share` of them, or all else with its KV cache ("layers": then they come before the first
-    stage), or all weights with the cache on the GPUs ("weights": copied in every step). `bytes` of one
-    replica; `way`: computed on the CPU in a decode step, or copied to a GPU for it. `stage`: of a replica
-    over several nodes, the stage whose node has it, right behind the stage's own layers; without it the last
-    stage's node, which is the server, or the only one.
+    stage), or all weights with the cache on the GPUs ("weights": copied in every step); or KV cache that
+    rests between requests ("cache", `Replica.kept`; its `layers` are empty). `bytes` of one replica; `way`:
+    computed on the CPU in a decode step, or copied to a GPU for it. `stage`: of a replica over several nodes,
+    the stage whose node has it, right behind the stage's own layers; without it the last stage's node, which
+    is the server, or the only one.
     """
 
     replica: str
-    tier: Literal["host", "cxl", "nvme"]
-    what: Literal["experts", "layers", "weights"]
+    tier: Literal["host", "cxl", "nvme", "remote"]
+    what: Literal["experts", "layers", "weights", "cache"]
     layers: list[tuple[int, int]]
     share: Share = 1.0
     bytes: NonNegative
@@ -265,17 +324,6 @@ class Proof(Part):
     def exit_code(self) -> int:
         """What a command that found this plan exits with."""
         return {"optimal": 0, "within_gap": 0, "time_limit": 4, "interrupted": 130}[self.status]
-
-
-class Price(Part):
-    """What one more unit of a limit is worth: `worth` by solving again, `marginal` the LP dual (None: not
-    solved)."""
-
-    limit: str
-    one_more: str
-    worth: FiniteFloat
-    unit: str
-    marginal: FiniteFloat | None = None
 
 
 class PlanWarning(Part):

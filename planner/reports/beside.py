@@ -30,13 +30,13 @@ def beside(plan: Plan) -> Group:
     layers = sum(run["times"] * len(run["of"]) for run in plan.problem.model["layers"])
     experts = max((ffn.get("experts", 0) for ffn in plan.problem.model["ffns"].values()), default=0)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for part in plan.tiers:
+    for part in weights(plan):
         way = WAYS[part.way] if part.tier != "nvme" else "read when it is met"
         said = what(part, layers, experts > 0) + of_node(part, plan)
         table.add_row(part.replica, said, f"{part.bytes / 1e9:,.1f} GB", way)
     lines = []
     for r in plan.replicas:
-        mine = [part for part in plan.tiers if part.replica == r.id]
+        mine = [part for part in weights(plan) if part.replica == r.id]
         if mine:
             several = len(sites(r)) > 1
             started = (
@@ -45,6 +45,11 @@ def beside(plan: Plan) -> Group:
             lines += [Text(f"{r.id}: {bound(r)}"), *(Text(text, style="dim") for text in started)]
             lines += [Text(text, style="dim") for text in interleave(mine)]
     return Group(table, *lines)
+
+
+def weights(plan: Plan) -> list[Tiered]:
+    """All there but idle cache (`kept`)."""
+    return [part for part in plan.tiers if part.what != "cache"]
 
 
 def what(part: Tiered, layers: int, moe: bool) -> str:

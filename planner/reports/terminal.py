@@ -15,8 +15,9 @@ from rich.text import Text
 from planner.plans.schema import Alternative, Experts, Plan, Price, Route
 from planner.reports import bars
 from planner.reports import words as say
-from planner.reports.beside import beside
+from planner.reports.beside import beside, weights
 from planner.reports.defaults import assumed
+from planner.reports.kept import keeping
 
 SHOWN = 6
 """Chains that are listed."""
@@ -28,10 +29,10 @@ def render(plan: Plan, console: Console) -> None:
     section(console, "Run", Group(replicas(plan), *phases(plan)))
     section(console, "Expect", expected(plan))
     section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
-    if plan.tiers:
+    if weights(plan):
         section(console, "Beside the GPUs", beside(plan))
-    if any(r.cache for r in plan.replicas):
-        section(console, "KV cache", caches(plan))
+    if any(r.cache or r.kept for r in plan.replicas):
+        section(console, "KV cache", Group(caches(plan), *keeping(plan)))
     if len(plan.problem.workload["buckets"]) > 1 or len(plan.replicas) > 1:
         section(console, "Traffic", routing(plan))
     if plan.experts and any(e.ep > 1 for e in plan.experts.replicas):
@@ -164,6 +165,8 @@ def caches(plan: Plan) -> RenderableType:
         sizes = (say.number(r.kv_tokens), say.number(c.tokens_per_gpu))
         chances = (say.percent(x) for x in (c.used, c.block_waste, c.delayed, c.preempted))
         table.add_row(r.id, *sizes, *chances)
+    if not told:
+        return Group()
     limit = say.percent(told[0][1].preempted_limit)
     note = f"tokens of a replica; for {limit} of requests preempted at most"
     return Group(table, Text(note, style="dim"))

@@ -71,6 +71,7 @@ class Options(Strict):
     gpus: str | None = None
     model: str | None = None
     workload: str | None = None
+    trace: str | None = None
     isl: int | None = None
     osl: int | None = None
     rate: Finite | None = None
@@ -97,6 +98,7 @@ class Vary(Strict):
     gpus: list[str] | None = None
     model: list[str] | None = None
     workload: list[str] | None = None
+    trace: list[str | None] | None = None
     isl: Values[int] | None = None
     osl: Values[int] | None = None
     rate: Values[Finite | None] | None = None

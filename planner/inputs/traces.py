@@ -1,0 +1,281 @@
+"""Request traces: when requests came, how long they were, and which blocks of their prompts are alike.
+
+| form | told by | blocks |
+| --- | --- | --- |
+| CSV `arrival_s, isl, osl` | columns | of requests with the same `prefix_id`: all of the shorter prompt |
+| Azure 2023, 2024 | `TIMESTAMP, ContextTokens, GeneratedTokens` | none |
+| BurstGPT | `Timestamp, Request tokens, Response tokens` | none; failed requests (no response) are left out |
+| Mooncake JSONL | `timestamp` [ms], `input_length, output_length, hash_ids` | of 512 tokens |
+| Qwen-Bailian JSONL | the same in seconds, with `chat_id` | of 16 tokens |
+| Parquet | `arrival_s, prompt_tokens, output_tokens, prefix_blocks` | of 512 or 16 tokens; needs pyarrow |
+
+Each may be compressed with gzip. Equal block ids mean equal tokens up to and including the block. Mooncake's
+stamps are multiples of 3 s: fine for reuse after minutes, not for burstiness.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.documents import decoded, read_bytes
+from planner.errors import InputError, nearest, squash
+from planner.inputs.numbers import NOT_NEGATIVE, TOKENS, number, whole
+from planner.inputs.tables import MAX_BYTES, Row, parse_csv
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+OWN_BLOCK = 16
+"""Tokens of the blocks that a `prefix_id` is cut into."""
+
+MOONCAKE, QWEN = 512, 16
+"""Tokens of a block in the public traces."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """n requests in order of arrival: arrays (n,). Blocks of request i: `block[start[i] : start[i + 1]]`, ids
+    in order of the prompt, each of `block_tokens` (the last may be shorter); 0: no blocks are known.
+    `dropped`: failed requests that were left out."""
+
+    path: str
+    arrival_s: Floats
+    isl: Ints
+    osl: Ints
+    block_tokens: int
+    block: Ints
+    start: Ints
+    dropped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.isl)
+
+    @property
+    def span_s(self) -> float:
+        """From the first request to the last."""
+        return float(self.arrival_s[-1] - self.arrival_s[0])
+
+    @property
+    def rate_rps(self) -> float:
+        return (len(self) - 1) / self.span_s
+
+
+@dataclass(frozen=True)
+class Request:
+    """One row of a file."""
+
+    arrival_s: float
+    isl: int
+    osl: int
+    blocks: Sequence[int] = ()
+
+
+def read_trace(path: str | Path) -> Trace:
+    """The requests of a file, told apart by its content. Raises InputError, with the line."""
+    name = str(path)
+    raw = _unpacked(read_bytes(path, MAX_BYTES, binary=True), name)
+    if raw[:4] == b"PAR1":
+        return _parquet(raw, name)
+    if b"\0" in raw:
+        raise InputError(f"`{name}` is binary, and no Parquet or gzip", name, FORMS)
+    text = decoded(raw, name)
+    return _json_lines(text, name) if text.lstrip()[:1] == "{" else _csv(text, name)
+
+
+FORMS = "columns arrival_s, isl, osl (and prefix_id), or a trace of Azure, BurstGPT, Mooncake or Qwen-Bailian"
+
+
+def _unpacked(raw: bytes, name: str) -> bytes:
+    """Without gzip."""
+    if raw[:2] != b"\x1f\x8b":
+        return raw
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+            text = file.read(MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot unpack `{name}`: {error}", name) from None
+    if len(text) > MAX_BYTES:
+        raise InputError(f"`{name}` holds more than {MAX_BYTES // 1_000_000:,} MB", name)
+    return text
+
+
+def _csv(text: str, name: str) -> Trace:
+    first = [squash(cell) for cell in text.lstrip("\ufeff").splitlines()[0].split(",")]
+    form = next((f for f, names in COLUMNS.items() if {squash(c) for c in names} <= set(first)), None)
+    if form is None:
+        table = parse_csv(text, name, ())
+        close = nearest(table.columns[0], [c for names in COLUMNS.values() for c in names], 1)[0]
+        hint = f"did you mean `{close}`? {FORMS}"
+        raise InputError(f"no trace has the columns {', '.join(table.columns)[:80]}", f"{name}:1", hint)
+    table = parse_csv(text, name, ())
+    if not table.rows:
+        raise InputError(f"`{name}` has a header but no requests", f"{name}:2")
+    spelt = {squash(c): c for c in table.columns}
+    named = [spelt[squash(c)] for c in COLUMNS[form]]
+    rows = [_row(row, form, named) for row in table.rows]
+    if form == "own" and "prefix_id" in table.columns:
+        groups = [row.cells["prefix_id"] or f"\n{row.line}" for row in table.rows]
+        return _shared(name, [r for r in rows if r], groups)
+    kept = [row for row in rows if row is not None]
+    if not kept:
+        raise InputError(f"all {len(rows)} requests of `{name}` failed", name)
+    return _trace(name, kept, 0, len(rows) - len(kept))
+
+
+COLUMNS = {
+    "own": ("arrival_s", "isl", "osl"),
+    "azure": ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
+    "burstgpt": ("Timestamp", "Request tokens", "Response tokens"),
+}
+
+
+def _row(row: Row, form: str, columns: Sequence[str]) -> Request | None:
+    """One line of a CSV; None: it failed."""
+    if row.problem:
+        raise InputError(row.problem, f"{row.path}:{row.line}")
+    at, isl, osl = columns
+    if form == "burstgpt" and row.number(osl) == 0:
+        return None
+    seconds = _stamp(row, at) if form == "azure" else row.number(at)
+    return Request(seconds, row.whole(isl, TOKENS), row.whole(osl, TOKENS))
+
+
+def _stamp(row: Row, column: str) -> float:
+    """A date as seconds."""
+    text = row.text(column)
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        hint = "as in 2023-11-16 18:15:46.68"
+        raise InputError(f"`{column}` is no time: {text[:40]}", row.where(column), hint) from None
+
+
+def _json_lines(text: str, name: str) -> Trace:
+    """Mooncake's and Qwen-Bailian's."""
+    rows: list[Request] = []
+    size = 0
+    for line, part in enumerate(text.splitlines(), 1):
+        if not part.strip():
+            continue
+        where = f"{name}:{line}"
+        try:
+            data = json.loads(part)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"not valid JSON: {getattr(error, 'msg', error)}", where) from None
+        if not isinstance(data, dict):
+            raise InputError("expected one request in { } a line", where)
+        size = size or (QWEN if "chat_id" in data or "turn" in data else MOONCAKE)
+        rows.append(_request(data, where, size))
+    return _trace(name, rows, size if any(row.blocks for row in rows) else 0)
+
+
+def _request(data: dict[str, Any], where: str, size: int) -> Request:
+    """One line of JSON."""
+    for key in ("timestamp", "input_length", "output_length"):
+        if key not in data:
+            close = nearest(key, data, 1) if data else []
+            hint = f"rename `{close[0]}`?" if close else FORMS
+            raise InputError(f"`{key}` is missing", where, hint)
+    stamp = number(data["timestamp"], "timestamp", where, NOT_NEGATIVE)
+    isl, osl = (whole(data[k], k, where, TOKENS) for k in ("input_length", "output_length"))
+    blocks = data.get("hash_ids", ())
+    if not isinstance(blocks, list | tuple) or not all(
+        isinstance(b, int) and not isinstance(b, bool) for b in blocks
+    ):
+        raise InputError("`hash_ids` must be whole numbers", where)
+    if blocks and len(blocks) not in (isl // size, -(-isl // size)):
+        many = f"a prompt of {isl:,} tokens has {-(-isl // size)} blocks of {size}"
+        raise InputError(f"{many}, `hash_ids` has {len(blocks)}", where)
+    return Request(stamp / (1e3 if size == MOONCAKE else 1.0), isl, osl, blocks)
+
+
+def _parquet(raw: bytes, name: str) -> Trace:
+    try:
+        arrow = importlib.import_module("pyarrow")
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        hint = "pip install pyarrow, or give the trace as JSONL or CSV"
+        raise InputError(f"`{name}` is Parquet, and pyarrow is not installed", name, hint) from None
+    try:
+        table = parquet.read_table(arrow.BufferReader(raw))
+    except (arrow.ArrowException, OSError) as error:
+        raise InputError(f"cannot read `{name}`: {str(error)[:100]}", name) from None
+    needed = ("arrival_s", "prompt_tokens", "output_tokens")
+    for column in needed:
+        if column not in table.column_names:
+            raise InputError(f"column `{column}` is missing", name, f"it has {', '.join(table.column_names)}")
+    at, isl, osl = (table[c].to_numpy() for c in needed)
+    has = "prefix_blocks" in table.column_names
+    blocks = table["prefix_blocks"].to_pylist() if has else [()] * len(isl)
+    rows = []
+    size = next(
+        (s for s in (MOONCAKE, QWEN) if all(_adds_up(*x, s) for x in zip(blocks, isl, strict=True))), 0
+    )
+    for i, (t, a, b) in enumerate(zip(at, isl, osl, strict=True)):
+        where = f"{name}, row {i + 1}"
+        prompt, answer = (
+            whole(int(a), "prompt_tokens", where, TOKENS),
+            whole(int(b), "output_tokens", where, TOKENS),
+        )
+        rows.append(Request(number(float(t), "arrival_s", where, NOT_NEGATIVE), prompt, answer, blocks[i]))
+    if has and not size:
+        raise InputError(
+            "`prefix_blocks` are neither of 512 nor of 16 tokens: they do not add up to the prompts", name
+        )
+    return _trace(name, rows, size if has else 0)
+
+
+def _adds_up(blocks: Sequence[int], isl: int, size: int) -> bool:
+    return len(blocks) in (isl // size, -(-isl // size))
+
+
+def _shared(name: str, rows: Sequence[Request], groups: Sequence[str]) -> Trace:
+    """Prompts of one group begin alike, as far as the shorter one goes."""
+    longest: dict[str, int] = {}
+    for row, group in zip(rows, groups, strict=True):
+        longest[group] = max(longest.get(group, 0), row.isl // OWN_BLOCK)
+    first = dict(zip(longest, np.cumsum([0, *longest.values()]).tolist(), strict=False))
+    made = [
+        Request(row.arrival_s, row.isl, row.osl, range(first[group], first[group] + row.isl // OWN_BLOCK))
+        for row, group in zip(rows, groups, strict=True)
+    ]
+    return _trace(name, made, OWN_BLOCK)
+
+
+def _trace(name: str, rows: Sequence[Request], size: int, dropped: int = 0) -> Trace:
+    """Requests by arrival, from second 0 on; block ids from 0 on."""
+    if len(rows) < 2:
+        raise InputError(f"`{name}` has {len(rows)} request: a rate needs two", name)
+    order = sorted(range(len(rows)), key=lambda i: rows[i].arrival_s)
+    by_time = [rows[i] for i in order]
+    arrival = np.array([r.arrival_s for r in by_time])
+    if arrival[-1] == arrival[0]:
+        raise InputError(f"all requests of `{name}` come at the same time", name)
+    counts = np.array([len(r.blocks) for r in by_time]) if size else np.zeros(len(rows), dtype=np.int64)
+    ids = np.fromiter(chain.from_iterable(r.blocks for r in by_time if size), dtype=np.int64)
+    return Trace(
+        name,
+        arrival - arrival[0],
+        _ints(by_time, lambda r: r.isl),
+        _ints(by_time, lambda r: r.osl),
+        size,
+        np.unique(ids, return_inverse=True)[1].astype(np.int64) if len(ids) else ids,
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        dropped,
+    )
+
+
+def _ints(rows: Sequence[Request], of: Callable[[Request], int]) -> Ints:
+    return np.array([of(r) for r in rows], dtype=np.int64)

@@ -1,0 +1,108 @@
+"""KV cache that replicas keep between requests: where, how long, what it finds, what more room is worth, and
+how engines are told."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from planner.plans.schema import Kept, Plan, Replica
+from planner.reports import words as say
+
+PLACES = {"hbm": "GPU memory", "host": "host memory", "nvme": "NVMe", "remote": "remote storage"}
+GIB = 2**30
+FOREVER_S = 86_400.0
+SMALL = 0.005
+"""Of what is saved, gains below this are not worth a line."""
+
+ROUTERS = {
+    "vllm": "vLLM's production-stack router: --routing-logic prefixaware, or session",
+    "sglang": "sglang_router.launch_router: --policy cache_aware",
+}
+
+
+def keeping(plan: Plan) -> list[RenderableType]:
+    """A table of the groups that keep cache, times to live and prices, launch options; nothing where none
+    does."""
+    told = [(r, r.kept) for r in plan.replicas if r.kept is not None]
+    if not told:
+        return []
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name in ("", "kept in", "GB", "shared", "found", "for", "lasts"):
+        table.add_column(name, justify="left" if name in ("", "kept in") else "right", no_wrap=True)
+    for r, k in told:
+        sizes = (f"{k.bytes / 1e9:,.1f}", f"{k.shared_bytes / 1e9:,.1f}" if k.shared_bytes else "")
+        table.add_row(r.id, PLACES[k.place], *sizes, say.percent(k.hit), span(k.keep_s), span(k.lasts_s))
+    note = "idle cache of a replica; shared: beginnings, in GPU memory; found: of prompt tokens, kept so long"
+    lines: list[RenderableType] = [table, Text(note, style="dim")]
+    for r, k in told:
+        lines += [Text(line) for line in sentences(r, k)]
+        lines.append(Text(f"{r.id}: {launch(r, k)}", style="dim"))
+    routers = [ROUTERS[e] for e in dict.fromkeys(r.engine for r, _ in told) if e in ROUTERS]
+    if routers and sum(r.count for r, _ in told) > 1:
+        lines.append(Text("sessions stay on their replica: " + "; ".join(routers), style="dim"))
+    return [Group(*lines)]
+
+
+def sentences(r: Replica, k: Kept) -> list[str]:
+    """The best times to live, what they would add, and what more room is worth."""
+    lines = []
+    best = [f"{t.kind} {' then '.join(stays)}" for t in k.times if (stays := _stays(t.seconds))]
+    if k.best_adds > SMALL:
+        lines.append(
+            f"{r.id}: times to live by kind instead of one for all would save {say.percent(k.best_adds)} more"
+        )
+    if best and len(best) <= SHOWN:
+        lines.append(f"{r.id}: best kept: {'; '.join(best)}")
+    worth = [
+        f"{PLACES[p.limit.split(' ')[0]]} {say.rate(p.worth, p.unit)}" for p in k.prices if p.worth > 0.0005
+    ]
+    if worth:
+        lines.append(f"{r.id}: one more GB here is worth, by the time it saves: {', '.join(worth)}")
+    else:
+        lines.append(f"{r.id}: one more GB of any tier for idle cache would bring nothing")
+    return lines
+
+
+SHOWN = 6
+"""Kinds that are listed."""
+
+
+def _stays(seconds: dict[str, float]) -> list[str]:
+    return [f"{span(s)} in {PLACES[tier]}" for tier, s in seconds.items() if s >= 0.05]
+
+
+def span(seconds: float) -> str:
+    """Of time.
+
+    >>> span(4.2), span(150.0), span(9000.0), span(1e6)
+    ('4.20 s', '150 s', '150 min', 'for good')
+    """
+    if seconds >= FOREVER_S:
+        return "for good"
+    return f"{say.number(seconds)} s" if seconds < 600 else f"{say.number(seconds / 60)} min"
+
+
+def launch(r: Replica, k: Kept) -> str:
+    """The options that keep cache so."""
+    gpus = sum(stage.gpus for stage in r.stages)
+    if k.place == "hbm":
+        own = {
+            "vllm": "vllm serve --enable-prefix-caching (the default)",
+            "sglang": "sglang's radix cache (the default)",
+            "trtllm": "kv_cache_config: enable_block_reuse: true (the default)",
+        }
+        return own.get(r.engine, "llama-server --cache-prompt (the default)")
+    if r.engine == "sglang":
+        pool = max(part.kv_bytes for part in r.memory)  # HiCache wants more than the GPU's own
+        size = f"--hicache-size {round(max(k.bytes / gpus, 1.1 * pool) / 1e9)}"
+        if k.place != "host":
+            size = "--hicache-ratio 2 --hicache-storage-backend file"
+        return f"--enable-hierarchical-cache --hicache-write-policy write_through {size}"
+    gib = max(round(k.bytes / GIB), 1)
+    told = {
+        "vllm": f"vllm serve --kv-offloading-backend native --kv-offloading-size {gib}",
+        "trtllm": f"kv_cache_config: host_cache_size: {round(k.bytes / gpus)}",
+    }
+    return told.get(r.engine, f"llama-server --cache-ram {max(round(k.bytes / 2**20), 1)}")
