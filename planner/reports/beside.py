@@ -74,17 +74,17 @@ def interleave(parts: list[Tiered]) -> list[str]:
     held = {tier: sum(part.bytes for part in parts if part.tier == tier) for tier in ("host", "cxl")}
     if not held["cxl"]:
         return []
-    host, cxl = weights(held["host"] / (held["host"] + held["cxl"]))
+    host, cxl = page_weights(held["host"] / (held["host"] + held["cxl"]))
     return [
         f"before it, numactl --weighted-interleave=all, with {host} in /sys/kernel/mm/mempolicy/"
         f"weighted_interleave/nodeN of each node of host memory and {cxl} in those of CXL memory"
     ]
 
 
-def weights(share: float) -> tuple[int, int]:
+def page_weights(share: float) -> tuple[int, int]:
     """Small whole numbers in the ratio of `share` to the rest, none 0.
 
-    >>> weights(0.75), weights(0.8235), weights(0.0)
+    >>> page_weights(0.75), page_weights(0.8235), page_weights(0.0)
     ((3, 1), (14, 3), (1, 20))
     """
     ratio = Fraction(share).limit_denominator(20)
