@@ -25,6 +25,9 @@ SPREADS = np.geomspace(1.0, 1e7, 48)
 ROUNDING = 1e-6
 """Of the room: what fits exactly fits."""
 
+LEAST_GROWTH = 1e-3
+"""Tokens that an answer adds to a sequence at least: windows that are full take none."""
+
 MOST_FREE = 0.5
 """Of the room, at most this much is left free."""
 
@@ -51,7 +54,9 @@ def kv_in_use(
     busy = np.zeros_like(e.utilisation) if role == "prefill" else e.utilisation
     if idle and s.keep is not None and s.place is None and role != "decode":
         seconds = seconds + s.idle_byte_s[index]
-    room = s.memory.kv_bytes[index] - s.shared_bytes[index] - spare_bytes(s, index, sequences, busy)
+    beside = prompt_variance(s, index, step, role, e.rate[:, None] * mix.share)
+    spare = spare_bytes(s, index, sequences, busy, beside)
+    room = s.memory.kv_bytes[index] - s.shared_bytes[index] - spare
     return np.asarray(seconds / np.maximum(room, 1.0)[:, None])
 
 
@@ -59,18 +64,30 @@ def prompt_byte_s(s: Setup, index: Ints, step: StepTimes, role: Role) -> Floats:
     """Bytes of a prompt in work times the seconds it is, (m, w): half of it is there on average, on a prefill
     server all of it until it is sent. Its chunks pass the stages one after the other."""
     mix, budget = s.mix, float(s.token_budget)
-    chunks = np.maximum(np.ceil(mix.new / budget), 1.0)
-    passing = prefill_s(step, mix.new, mix.isl) * (np.asarray(step.stages).reshape(-1, 1) - 1) / chunks
+    chunks, stages = np.maximum(np.ceil(mix.new / budget), 1.0), np.reshape(step.stages, (-1, 1))
+    passing = prefill_s(step, mix.new, mix.isl) * (stages - 1) / chunks
     alone = work_s(step, mix.new, mix.isl, mix.osl, "prefill", budget) + passing
     own = alone * s.prompt_bytes[index]
     return np.asarray({"mixed": own / 2, "prefill": own, "decode": 0.0 * own}[role])
 
 
-def spare_bytes(s: Setup, index: Ints, sequences: Floats, utilisation: Floats) -> Floats:
+def prompt_variance(s: Setup, index: Ints, step: StepTimes, role: Role, rate: Floats) -> Floats:
+    """Variance (m,) [bytes²] of what prompts in work hold beside decoding sequences at `rate` (m, w): as many
+    of each bucket as random arrivals make, each anywhere between none and all of itself."""
+    if role != "mixed":
+        return np.zeros(len(index))
+    each = 2 * prompt_byte_s(s, index, step, role) * s.prompt_bytes[index] / 3
+    return np.asarray((np.where(np.isfinite(rate), rate, 0.0) * each).sum(axis=1))
+
+
+def spare_bytes(
+    s: Setup, index: Ints, sequences: Floats, utilisation: Floats, beside: Floats | float = 0.0
+) -> Floats:
     """Bytes (m,) left free so that few wait for room and few are preempted, `sequences` (m,) being held.
 
     A closed loop holds a fixed number of independent sequences; under Poisson arrivals their number varies as
-    in processor sharing, by n / (1 - utilisation). Never more than all sequences at their longest.
+    in processor sharing, by n / (1 - utilisation). `beside`: variance of what prompts in work hold. Never
+    more than all sequences at their longest.
     """
     mix, held, grown = s.mix, s.held_bytes[index], s.grown_bytes[index]
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
@@ -80,10 +97,10 @@ def spare_bytes(s: Setup, index: Ints, sequences: Floats, utilisation: Floats) -
     longest = np.where(mix.share > 0, held + grown / 2, 0.0).max(axis=1)
     most = MOST_FREE * (s.memory.kv_bytes[index] - s.shared_bytes[index])
     if s.promise.loop == "closed":
-        most = np.minimum(most, sequences * (longest - mean))
+        most = np.minimum(most, sequences * (longest - mean) + 3 * np.sqrt(beside))
     else:
         variance = variance + mean**2 / (1 - np.clip(utilisation, 0.0, 0.99))
-    spread = np.sqrt(sequences * variance)
+    spread = np.sqrt(sequences * variance + beside)
     tokens = spread * s.held_tokens / np.maximum(mean, 1e-9)
     z = np.interp(np.log(np.maximum(tokens, 1.0)), np.log(SPREADS), s.deviations)
     return np.asarray(np.clip(z * spread, 0.0, np.maximum(most, 0.0)))
@@ -94,17 +111,22 @@ def admitted(
 ) -> Admission:
     """Sequences that decode on the server `index` (1,), and how many wait for room or are preempted, at
     `rate` requests/s and `tpot_s`, both (w,), when it is `busy` of its time and prompts in work hold the
-    share `prompts` of the room."""
+    share `prompts` of the room. In tokens of the mean sequence: windows make those of long ones cheaper."""
     total, mix = float(rate.sum()), s.mix
     decodes = (mix.osl - 1) * tpot_s
     if not 0 < float(rate @ decodes) < np.inf:
         return Admission(0.0, 0.0, 0.0)
     share = rate / total
-    lengths = replace(lengths_of(s), share=share)
+    resident, each = share * decodes, s.held_bytes[index][0]
+    a_token = float(each @ resident) / float(s.held_each @ resident)
+    if a_token <= 0:  # a cache that takes nothing
+        return Admission(total * float(share @ decodes), 0.0, 0.0)
+    grown = np.maximum(s.grown_bytes[index][0] / a_token, LEAST_GROWTH)
+    start = (each / a_token) - (0.0 if s.reserves else grown / 2)
+    lengths = Lengths(start, grown, share, 0.0 * grown if s.reserves else None)
     held = Held.of(lengths, 0.0 * decodes, decodes)
-    a_token = float(s.held_bytes[index][0] @ share) / float(s.held_each @ share)
     room = float((s.memory.kv_bytes - s.shared_bytes)[index][0]) * (1 - prompts) * (1 + ROUNDING)
-    kv_tokens = room / a_token if a_token > 0 else 1e15
+    kv_tokens = room / a_token
     stay_s = float(share @ decodes)
     if loop == "closed":
         count = total * stay_s

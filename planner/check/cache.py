@@ -7,8 +7,9 @@ least, by n / (1 - utilisation) at most (processor sharing).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import inf, sqrt
 from statistics import NormalDist
 
@@ -17,13 +18,16 @@ from planner.check import kept, kv, queueing
 from planner.check.case import Case, Load
 from planner.check.tiers import cache_rooms
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
-from planner.plans.schema import Cache, Replica
+from planner.plans.schema import Cache, Replica, Stage
 
 RESERVING = {"trtllm"}
 """Engines that hold room for the longest output from the start."""
 
 POINTS = 0.03
 """A chance may be off by so much: the normal law is one of large numbers."""
+
+UNLIKE = 0.1
+"""Room used may be more by so much: buckets differ in TPOT, and a plan states one."""
 
 MOST_BUSY = 0.99
 
@@ -40,35 +44,56 @@ def violations(case: Case) -> Iterator[Violation]:
             continue
         yield from _room(replica, cache, where)
         yield from _sequences(replica, cache, load, where)
-        held = _Held.of(case, replica, load)
-        yield from _used(case, case.card, replica, cache, held, where)
-        yield from _blocks(cache, held, where)
+        rooms = [room for room in _rooms(case, case.card, replica) if room[1]]
+        yield from _used(case, case.card, replica, cache, rooms, where)
+        yield from _blocks(case, replica, cache, where)
         if replica.kv_tokens < UNLIMITED_TOKENS:
-            yield from _chances(case, replica, cache, held, where)
+            yield from _chances(case, case.card, replica, cache, rooms, where)
+
+
+Room = tuple[Sequence[Stage], float, float]
+"""Stages whose caches share room; bytes of it in one replica, and the least that they may be."""
+
+
+def _rooms(case: Case, card: ModelCard, replica: Replica) -> Iterator[Room]:
+    """On the GPUs of each stage, and where layers lie beside them."""
+    for part in replica.memory:
+        room = replica.attn_dp * part.kv_bytes
+        yield [replica.stages[part.stage]], room, room
+    yield from cache_rooms(case, card, replica)
 
 
 @dataclass(frozen=True)
 class _Held:
-    """Tokens that a decoding sequence holds at a random time: mean and variance, and `most` where its engine
-    reserves."""
+    """What a decoding sequence holds at a random time where `stages` have their room: bytes, mean and
+    variance; `most_bytes` where its engine reserves; `need_bytes` of a prompt when it enters, mean and
+    variance."""
 
-    mean: float
+    mean_bytes: float
     variance: float
-    most: float
+    most_bytes: float
+    need_bytes: float
+    need_variance: float
 
     @staticmethod
-    def of(case: Case, replica: Replica, load: Load) -> _Held:
-        reserved = case.workload.max_osl or 0
-        rows = [
-            (rate * (b.osl - 1), queueing.own_tokens(case, replica, b), b.osl)
-            for b, rate in load.buckets
-            if b.osl > 1
-        ]
-        total = sum(weight for weight, _, _ in rows)
-        mean = sum(w * (isl + osl / 2) for w, isl, osl in rows) / total
-        square = sum(w * ((isl + osl / 2) ** 2 + osl**2 / 12) for w, isl, osl in rows) / total
-        whole = sum(w * (isl + max(osl, reserved)) for w, isl, osl in rows) / total
-        return _Held(mean, max(square - mean**2, 0.0), whole if replica.engine in RESERVING else mean)
+    def of(case: Case, card: ModelCard, replica: Replica, stages: Sequence[Stage], load: Load) -> _Held:
+        def size(tokens: float) -> float:
+            return sum(kv.sequence_bytes(card, replica, stage, tokens) for stage in stages)
+
+        reserved, need, needs, total = case.workload.max_osl or 0, 0.0, 0.0, 0.0
+        mean = square = most = 0.0
+        for bucket, rate in load.buckets:
+            isl, weight = queueing.own_tokens(case, replica, bucket), rate * (bucket.osl - 1)
+            start, middle, end = (size(isl + part * bucket.osl) for part in (0, 0.5, 1))
+            longest = size(isl + max(bucket.osl, reserved)) if replica.engine in RESERVING else middle
+            total, mean, most = total + weight, mean + weight * middle, most + weight * longest
+            square += weight * (middle**2 + (end - start) ** 2 / 12)
+            need += rate / load.rps * start
+            needs += rate / load.rps * start**2
+        mean, most = mean / total, most / total
+        return _Held(
+            mean, max(square / total - mean**2, 0.0), max(most, mean), need, max(needs - need**2, 0.0)
+        )
 
 
 def _room(replica: Replica, cache: Cache, where: str) -> Iterator[Violation]:
@@ -93,61 +118,60 @@ def _sequences(replica: Replica, cache: Cache, load: Load, where: str) -> Iterat
 
 
 def _used(
-    case: Case, card: ModelCard, replica: Replica, cache: Cache, held: _Held, where: str
+    case: Case, card: ModelCard, replica: Replica, cache: Cache, rooms: Sequence[Room], where: str
 ) -> Iterator[Violation]:
     """Room held, between what decoding sequences hold and that with all prompts in work and blocks that are
     not full."""
     load, low, high = case.loads[replica.id], 0.0, 0.0
     prompt_s = 2 * replica.step.prefill_s + case.plan.predicted.ttft_ms.value / 1e3
     rate = load.rps / replica.count * (replica.role == "mixed")
-    rooms = [
-        ([replica.stages[part.stage]], replica.attn_dp * part.kv_bytes, replica.attn_dp * part.kv_bytes)
-        for part in replica.memory
-    ]
-    for stages, most, least in [*rooms, *cache_rooms(case, card, replica)]:
-        if not most:
-            continue
-        decoding, prompts = (
-            many * sum(kv.sequence_bytes(card, replica, stage, tokens) for stage in stages)
-            for many, tokens in ((cache.sequences, held.mean), (rate * prompt_s, load.prompt))
-        )
-        low = max(low, decoding / most)
-        both = decoding * held.most / held.mean + prompts
+    for stages, most, least in rooms:
+        held = _Held.of(case, card, replica, stages, load)
+        low = max(low, cache.sequences * held.mean_bytes / most)
+        both = cache.sequences * held.most_bytes + rate * prompt_s * held.need_bytes
         high = max(high, both / least / max(1 - cache.block_waste, 1e-9) if least > 0 else inf)
-    if not (at_most(min(low, 1.0), cache.used, MODEL) and at_most(cache.used, high, MODEL)):
-        text = (
-            f"{cache.used:.4g} of the room, but {cache.sequences:.4g} sequences hold {low:.4g} to {high:.4g}"
-        )
-        yield Violation("cache_used_wrong", f"{where}.used", text)
+    if not (at_most(min(low, 1.0), cache.used, MODEL) and at_most(cache.used, high, UNLIKE)):
+        text = f"{cache.used:.4g} of the room, but {cache.sequences:.4g} sequences hold "
+        yield Violation("cache_used_wrong", f"{where}.used", f"{text}{low:.4g} to {high:.4g}")
 
 
-def _blocks(cache: Cache, held: _Held, where: str) -> Iterator[Violation]:
-    """Half a block of each sequence is empty."""
-    empty = (cache.block_tokens - 1) / 2
-    least, most = empty / (held.most + empty), empty / (held.mean + empty)
+def _blocks(case: Case, replica: Replica, cache: Cache, where: str) -> Iterator[Violation]:
+    """Half a block of each sequence is empty, between the longest bucket's and the shortest's."""
+    empty, reserved = (cache.block_tokens - 1) / 2, case.workload.max_osl or 0
+    own = [(queueing.own_tokens(case, replica, b), b.osl) for b in case.workload.buckets]
+    least = empty / (max(isl + max(osl, reserved) for isl, osl in own) + empty)
+    most = empty / (min(isl + osl / 2 for isl, osl in own) + empty)
     if not (at_most(least, cache.block_waste, MODEL) and at_most(cache.block_waste, most, MODEL)):
-        text = f"{cache.block_waste:.4g} of it, but half a block of {cache.block_tokens} tokens is {most:.4g}"
-        yield Violation("cache_blocks_wrong", f"{where}.block_waste", text)
+        text = f"{cache.block_waste:.4g} of it, but half a block of {cache.block_tokens} tokens is "
+        yield Violation("cache_blocks_wrong", f"{where}.block_waste", f"{text}{least:.4g} to {most:.4g}")
 
 
-def _chances(case: Case, replica: Replica, cache: Cache, held: _Held, where: str) -> Iterator[Violation]:
-    """Who waits and who is preempted, as often as what is held exceeds the room."""
-    begun = kept.fixed_tokens(case) if replica.kept is not None else 0.0
-    room = replica.kv_tokens / replica.attn_dp - begun
-    count = cache.sequences / replica.attn_dp
-    busy = min(replica.utilisation, MOST_BUSY) if case.workload.rate_rps else 0.0
-    swing = held.mean**2 / (1 - busy) if case.workload.rate_rps else 0.0
-    narrow, wide = (sqrt(max(count * v, 1e-9)) for v in (held.variance, held.variance + swing))
-    chances = [
-        1 - NormalDist().cdf((room - count * tokens) / spread)
-        for tokens in (held.mean, held.most / max(1 - cache.block_waste, 1e-9))
-        for spread in (narrow, wide)
-    ]
-    low, high = min(chances), max(chances)
+def _chances(
+    case: Case, card: ModelCard, replica: Replica, cache: Cache, rooms: Sequence[Room], where: str
+) -> Iterator[Violation]:
+    """Who waits and who is preempted, as often as what is held exceeds the room: all that are inside, or the
+    others and what one more needs."""
+    load, count = case.loads[replica.id], cache.sequences / replica.attn_dp
+    busy = min(replica.utilisation, MOST_BUSY)
+    chances = []
+    for stages, most, least in rooms:
+        held = _Held.of(case, card, replica, stages, load)
+        swing = held.mean_bytes**2 / (1 - busy) if case.workload.rate_rps else 0.0
+        full = held.most_bytes / max(1 - cache.block_waste, 1e-9)
+        prompts = max(cache.used * most - cache.sequences * held.mean_bytes, 0.0)
+        begun = sum(kept.begun_bytes(case, card, replica, stage) for stage in stages)
+        for each, room in product((held.mean_bytes, full), (most, least - prompts)):
+            one_more = max(count - 1, 0.0), held.need_bytes, held.need_variance
+            for others, need, unsure in ((count, 0.0, 0.0), one_more):
+                for variance in (held.variance, held.variance + swing):
+                    spread = sqrt(max(others * variance + unsure, 1e-9))
+                    z = (room / replica.attn_dp - begun - others * each - need) / spread
+                    chances.append(1 - NormalDist().cdf(z))
+    low, high = min(chances, default=0.0), max(chances, default=1.0)
     if not low - POINTS <= cache.delayed <= high + POINTS:
         text = f"{cache.delayed:.3g} of requests wait, but {low:.3g} to {high:.3g} meet a full cache"
         yield Violation("cache_delayed_wrong", f"{where}.delayed", text)
-    most = 0.0 if replica.engine in RESERVING else high + POINTS
-    if not at_most(cache.preempted, most):
-        text = f"{cache.preempted:.3g} of requests are preempted, but at most {most:.3g} meet a full cache"
+    limit = 0.0 if replica.engine in RESERVING else high + POINTS
+    if not at_most(cache.preempted, limit):
+        text = f"{cache.preempted:.3g} of requests are preempted, but at most {limit:.3g} meet a full cache"
         yield Violation("cache_preempted_wrong", f"{where}.preempted", text)

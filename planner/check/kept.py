@@ -116,6 +116,13 @@ def in_gpu_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage) ->
     return _on_gpu(case, card, replica, stage, idle=replica.kept.place == "hbm", begun=True)
 
 
+def begun_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage) -> float:
+    """Bytes on one GPU of the stage of beginnings that many prompts have."""
+    if replica.kept is None:
+        return 0.0
+    return _on_gpu(case, card, replica, stage, idle=False, begun=True) / _servers(replica)
+
+
 def _on_gpu(
     case: Case, card: ModelCard, replica: Replica, stage: Stage, idle: bool, begun: bool = False
 ) -> float:

@@ -134,7 +134,10 @@ def paths(found: Found, made: Sequence[Group]) -> list[Path]:
 
 def _pairs(senders: list[Group], receivers: list[Group], w: str, rate: float) -> Iterator[Pair]:
     def share(members: list[Group], g: Group) -> float:
-        return g.served.get(w, 0.0) / max(sum(m.served.get(w, 0.0) for m in members), 1e-30)
+        every = sum(m.served.get(w, 0.0) for m in members)
+        if every:
+            return g.served.get(w, 0.0) / every
+        return g.count / sum(m.count for m in members)  # answers of one token take nothing of a decode server
 
     for p, d in product(senders, receivers):
         part = rate * share(senders, p) * share(receivers, d)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.candidates.cache import admitted, kv_in_use, prompt_byte_s, spare_bytes
+from planner.candidates.cache import admitted, kv_in_use, prompt_byte_s, prompt_variance, spare_bytes
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Role, Setup, predict
 from planner.cost.admission import Admission
@@ -83,7 +83,8 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     beside = max((float((rate * row[index]).sum()) for row in s.beside), default=0.0)
     busy = 0.0 * e.utilisation if role == "prefill" else e.utilisation
     room = float((s.memory.kv_bytes - s.shared_bytes)[index][0])
-    spare = float(spare_bytes(s, index, sequences, busy)[0])
+    prompts = prompt_variance(s, index, step, role, rate)
+    spare = float(spare_bytes(s, index, sequences, busy, prompts)[0])
     decode = float(step.t0_s[0] + sequences[0] * (step.sequence_s[0] + step.context_s_per_token[0] * context))
     if s.promise.loop == "closed" and context:  # then TPOT is a mean, and a step is part of it
         decode = min(decode, float(e.tpot_s[0][rate[0] > 0].max()))

@@ -93,6 +93,7 @@ def test_who_must_wait_is_not_left_out():
     group = document["replicas"][0]
     group["kv_tokens"] /= 2
     group["cache"]["tokens_per_gpu"] /= 2
+    group["memory"][0]["kv_bytes"] /= 2
 
     assert "cache_delayed_wrong" in codes(document)
 
