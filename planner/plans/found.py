@@ -126,10 +126,25 @@ def paths(found: Found, made: Sequence[Group]) -> list[Path]:
             of_column.setdefault(w_of, []).append(g)
     pairs: list[Pair] = []
     for (prefill, decode, w), rate in found.solution.pair_flows.items():
-        pairs += _pairs(of_column.get(prefill, []), of_column.get(decode, []), w, rate)
+        senders = of_column.get(prefill, [])
+        pairs += _pairs(senders, of_column.get(decode) or _others(found, senders, made), w, rate)
     used = busy(found, pairs)
     result += [_pair_path(found.cluster, pair, used) for pair in pairs]
     return sorted(result, key=lambda p: (p.bucket, -p.rate))
+
+
+def _others(found: Found, senders: Sequence[Group], made: Sequence[Group]) -> list[Group]:
+    """Decode groups that all `senders` reach: where answers of one token, which take nothing of a decode
+    server, were sent to one that is not run."""
+    nodes = {n.id: n for n in found.cluster.classes}
+    homes = {(g.candidate.engine, g.candidate.home[0]) for g in senders}
+    return [
+        g
+        for g in made
+        if g.candidate.role == "decode"
+        and all(e == g.candidate.engine for e, _ in homes)
+        and all(route(nodes[a], nodes[g.candidate.home[0]], found.cluster) for _, a in homes)
+    ]
 
 
 def _pairs(senders: list[Group], receivers: list[Group], w: str, rate: float) -> Iterator[Pair]:
