@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
-from planner import chained
 from planner.asked import Asked
 from planner.candidates.ask import Freedom
 from planner.candidates.candidate import Candidate
@@ -22,7 +21,6 @@ from planner.cost.uneven_tp import Shard
 from planner.engine_rules import OFFLOADS
 from planner.errors import Infeasible
 from planner.explain.alternatives import describe
-from planner.explain.over_nodes import cut_over_nodes
 from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Alternative
 from planner.posed import pooled, pose
@@ -43,6 +41,8 @@ def beyond(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
     """What each way would give that no engine starts as it comes; with weights in host memory, where few
     designs keep an SLO that was relaxed to the tightest, what each other engine would give at its own."""
     if asked.offload:
+        from planner.explain.over_nodes import cut_over_nodes  # here, not above: it loads SciPy, too
+
         return _other_engines(asked, best, limits) + cut_over_nodes(asked, best)
     return _unlike(asked, best, limits) + _chains(asked, best)
 
@@ -83,6 +83,8 @@ def _chains(asked: Asked, best: Found) -> list[Alternative]:
         return []
     if asked.workload.rate_rps is not None:
         return []
+    from planner import chained  # here, not above: it loads SciPy, and most plans need none of it
+
     what = "chains of nodes with some of the layers each"
     try:
         _, posed, _, replicas = chained.chosen(replace(asked, defaulted=[]), CHAINS_S)
