@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from solvers.linear import Floats, Linear, Status, Var
@@ -33,7 +34,7 @@ class Column:
     blocks: tuple[tuple[str, int], ...] = ()
     sent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # link -> bucket -> bytes a request
 
-    @property
+    @cached_property
     def stands(self) -> Mapping[tuple[str, int], int]:
         """How many blocks of each (stock, GPUs) one replica takes."""
         return Counter(self.blocks or ((self.stock, self.gpus),))

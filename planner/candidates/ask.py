@@ -40,13 +40,15 @@ evict)."""
 @dataclass(frozen=True)
 class Freedom:
     """What stages of one replica may differ in: layers, tp, and in how many classes they stand. `shares`:
-    the GPUs of one tensor-parallel group, in heads. `apart`: attention and FFNs stand on different GPUs."""
+    the GPUs of one tensor-parallel group, in heads. `apart`: attention and FFNs stand on different GPUs.
+    `engines`: of these alone, where some are named."""
 
     layers: bool = True
     tp: bool = True
     classes: int = 3
     shares: bool = False
     apart: bool = False
+    engines: Sequence[str] = ()
 
 
 STOCK = {"vllm": Freedom(tp=False), "sglang": Freedom(tp=False), "llama.cpp": Freedom(tp=False)}
@@ -72,6 +74,12 @@ class Ask:
     offload: bool = False  # weights may lie in host memory: then only such replicas
     resting: Resting | None = None  # what returns to the cache, for levels of keeping it
     keep: Keep | None = None  # the level of one setup
+
+    @property
+    def mixing(self) -> Sequence[str]:
+        """Engines whose replicas over several classes are made."""
+        named = self.freedom.engines if self.freedom else ()
+        return [e for e in self.engines if e in named or not named]
 
     def may(self, engine: str) -> Freedom | None:
         """What the stages of one replica may differ in; None: nothing."""

@@ -96,8 +96,9 @@ def generate(
     given: Pool | None = None,
 ) -> Pool:
     """All candidates for all classes; `ids` are unique and say what they are. `given`: a pool for the same
-    `ask` with less freedom, whose candidates on one class stay."""
-    found = [c for c in given.candidates if not c.design.stages] if given else []
+    `ask` with less freedom, whose candidates on one class stay, and those of engines that gain none."""
+    mixing = ask.mixing
+    found = [c for c in given.candidates if c.engine not in mixing or not c.design.stages] if given else []
     setups = dict(given.setups) if given else {}
     considered, fitting = (given.considered, given.fitting) if given else (0, 0)
     kept = dict(given.kept) if given else {}
@@ -128,8 +129,8 @@ def generate(
         for offer in offers(s, None, s.model.engine, s.fitting, ask, ("mixed",)):
             considered += len(offer)
             found += offer.candidates(counts)
-    ranked: dict[str, int] = {}
-    for engine in ask.engines if len(classes) > 1 and not ask.offload else ():
+    ranked = dict[str, int]()
+    for engine in mixing if len(classes) > 1 and not ask.offload else ():
         able = [n for n in classes if engine in serving(n, ask)]
         kinds = unequal.shortlist(able, links, ask, engine)
         ranked[engine] = kinds.ranked
@@ -146,7 +147,7 @@ def generate(
                 considered += len(offer)
                 found += offer.candidates(counts)
         considered += kinds.ranked - len(kinds.stagings)
-    for engine in ask.engines if ask.freedom and ask.freedom.apart else ():
+    for engine in mixing if ask.freedom and ask.freedom.apart else ():
         able = [n for n in classes if engine in serving(n, ask)]
         best = afd.shortlist(able, links, ask, engine, afd.worth(able, found, ask))
         considered += best.ranked

@@ -15,6 +15,7 @@ from math import inf
 from planner.asked import Asked
 from planner.candidates.ask import Freedom
 from planner.candidates.candidate import Candidate
+from planner.candidates.generate import Pool
 from planner.cost.afd import Block
 from planner.cost.shape import Floats
 from planner.cost.uneven_tp import Shard
@@ -24,7 +25,8 @@ from planner.explain.alternatives import describe
 from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Alternative
 from planner.posed import pooled, pose
-from planner.search import find
+from planner.search import Question, find
+from solvers import fleet
 from solvers.linear import Limits
 
 MOST_GPUS, MOST_CLASSES = 32, 3
@@ -35,6 +37,12 @@ MOST_NODES, CHAINS_S = 24, 2.0
 
 WORTH = 0.02
 """What such a way must gain beside all others to be shown so."""
+
+NODES = 200
+"""Of branch and bound, so that the clock decides nothing and no way takes longer than the plan."""
+
+BUDGETS = {"energy": "watts", "cost": "usd_per_hour", "gpus": "gpus"}
+"""What an objective minimises, by its name as a budget."""
 
 
 def beyond(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
@@ -98,21 +106,43 @@ def _chains(asked: Asked, best: Found) -> list[Alternative]:
 
 
 def _unlike(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
-    """Different tp in one replica, unlike GPUs in one tp group, attention and FFNs apart."""
+    """Different tp in one replica, unlike GPUs in one tp group, attention and FFNs apart; with the plan's
+    engines."""
     classes = asked.cluster.classes
     if not 2 <= len(classes) <= MOST_CLASSES or sum(c.gpus for c in classes) > MOST_GPUS:
         return []
-    pool, question = pooled(replace(asked, freedom=Freedom(shares=True, apart=True)), best.pool)
+    engines = tuple(sorted({g.candidate.engine for g in groups(best)}))
+    free = Freedom(shares=True, apart=True, engines=engines)
+    pool, question = pooled(replace(asked, freedom=free), best.pool)
+    counted = replace(limits, work=NODES if limits.work is None else min(limits.work, NODES))
     made = list[Alternative]()
     for what, why, own in WAYS:
         if any(own(c) for c in pool.candidates):
-            among = [c for c in pool.candidates if plain(c) or own(c)]
-            alone = [c for c in among if own(c) or c.role == "prefill"]
-            rivals = (
-                find(question, replace(pool, candidates=tuple(kept)), limits) for kept in (among, alone)
-            )
-            made += _shown(what, why, best, rivals)
+            among = tuple(c for c in pool.candidates if plain(c) or own(c))
+            alone = tuple(c for c in among if own(c) or c.role == "prefill")
+            rival = _better(question, replace(pool, candidates=among), best, counted)
+            if rival is None:
+                rival = find(question, replace(pool, candidates=alone), counted)
+            made += _shown(what, why, best, rival)
     return made
+
+
+def _better(question: Question, pool: Pool, best: Found, limits: Limits) -> Found | None:
+    """The best fleet of the pool, where one is at least WORTH better than `best`; None where none is, which
+    is proven much sooner."""
+    problem, ours = question.state(pool.candidates), best.solution.objective
+    assert ours is not None
+    sooner = problem
+    if best.objective == "throughput":
+        sooner = replace(problem, demand=max((1 + WORTH) * ours, problem.demand or 0.0))
+    elif best.objective in BUDGETS:
+        name, most = BUDGETS[best.objective], (1 - WORTH) * ours
+        sooner = replace(problem, budget={**problem.budget, name: min(most, problem.budget.get(name, inf))})
+    if fleet.solve(sooner, replace(limits, gap=1.0)).objective is None:
+        return None
+    rival = find(question, pool, limits, problem)
+    theirs = rival.solution.objective
+    return rival if theirs is not None and _gain(best, theirs) >= WORTH else None
 
 
 def plain(c: Candidate) -> bool:
@@ -139,16 +169,20 @@ WAYS = (
 )
 
 
-def _shown(what: str, why: str, best: Found, rivals: Iterator[Found]) -> Iterator[Alternative]:
-    """What the way brings beside all others, where that is worth it; else what it gives alone."""
+def _gain(best: Found, theirs: float) -> float:
+    """Of another fleet's objective over the plan's."""
     ours = best.solution.objective
-    for least, rival in zip((WORTH, -inf), rivals, strict=True):
-        theirs = rival.solution.objective
-        if not ours or theirs is None:
-            continue
-        gain = (theirs - ours if best.objective == "throughput" else ours - theirs) / abs(ours)
-        if gain >= least:
-            told = f"{gain:.0%} better, but {why}" if gain > 0 else why
-            named = f"{what}: {describe(groups(rival))}"
-            yield Alternative(what=named, objective=theirs, loss=max(-gain, 0.0), why=told)
-            return
+    if not ours:
+        return 0.0
+    return (theirs - ours if best.objective == "throughput" else ours - theirs) / abs(ours)
+
+
+def _shown(what: str, why: str, best: Found, rival: Found) -> Iterator[Alternative]:
+    """What the way brings beside all others, where that is worth it; else what it gives alone."""
+    theirs = rival.solution.objective
+    if not best.solution.objective or theirs is None:
+        return
+    gain = _gain(best, theirs)
+    told = f"{gain:.0%} better, but {why}" if gain > 0 else why
+    named = f"{what}: {describe(groups(rival))}"
+    yield Alternative(what=named, objective=theirs, loss=max(-gain, 0.0), why=told)

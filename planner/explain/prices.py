@@ -35,23 +35,30 @@ def prices(found: Found, limits: Limits, more: Iterable[tuple[FleetProblem, str,
         )
     tries += [(*one, None) for one in more]
     each = replace(limits, seconds=limits.seconds / max(len(tries), 1))
-    made = [_price(found, *one, each) for one in tries]
+    before = fleet.relaxed(found.space, each)
+    made = [_price(found, before, *one, each) for one in tries]
     return sorted(made, key=lambda p: -p.worth)
 
 
 def _price(
-    found: Found, more: FleetProblem, limit: str, one: str, marginal: float | None, limits: Limits
+    found: Found,
+    before: float | None,
+    more: FleetProblem,
+    limit: str,
+    one: str,
+    marginal: float | None,
+    limits: Limits,
 ) -> Price:
     """`worth` >= 0: how much better the objective gets, solved again to a tenth of what it can be.
 
-    The two relaxations say how much that is. Where it is less than the gap that solves leave open, they are
+    The relaxations, `before` and with `more`, say how much that is. Where it is less than the gap that solves leave open, they are
     the
     answer: on a large cluster they miss little.
     """
     s = found.solution
     assert s.objective is not None
     sign, size = 1.0 if found.objective == "throughput" else -1.0, abs(s.objective)
-    before, after = fleet.relaxed(found.space, limits), fleet.relaxed(more, limits)
+    after = fleet.relaxed(more, limits)
     step = 0.0 if before is None or after is None else sign * (after - before)
     worth = max(step, 0.0)
     if after is not None and sign * (after - s.objective) <= EXACT * size:
