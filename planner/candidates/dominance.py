@@ -111,39 +111,82 @@ def survivors(needs: Needs, node_gpus: int) -> list[int]:
     per_gpu = (needs.peak * needs.gpus[:, None]).min(axis=1)
     unserved = np.isinf(needs.peak).sum(axis=1)
     left = np.lexsort((np.arange(len(per_gpu)), unserved, per_gpu, needs.gpus)).astype(np.int64)
-    rest, alive = needs.take(left), []
+    rest, alive = _Rest.of(needs.take(left)), []
     while len(left):
         alive.append(int(left[0]))
-        keep = np.flatnonzero(~pointless(rest, node_gpus)[1:]) + 1
+        keep = np.flatnonzero(~rest.pointless(node_gpus)[1:]) + 1
         left, rest = left[keep], rest.take(keep)
     return alive
 
 
-def pointless(b: Needs, node_gpus: int) -> NDArray[np.bool_]:
-    """Which of `b` the first dominates, (n,); none has fewer GPUs than the first. The first itself: True."""
-    times, peak = b.gpus // b.gpus[0], b.peak
-    unserved = ~np.isfinite(peak)
-    with np.errstate(invalid="ignore"):
-        needs = peak[0] / times[:, None]
-        carries = ((needs[:, None, :] <= b.use * (1 + FREE)) | unserved[:, None, :]).all(axis=2).any(axis=1)
-        quick = ((b.slow[0] <= b.slow * (1 + FREE)) | unserved).all(axis=1)
-    less = np.maximum(b.hidden - b.hidden[0], 0.0).max(axis=1, initial=0.0)
-    in_time = b.late[0] + np.where(times > 1, b.handoff[0], 0.0) + less <= b.late * (1 + FREE)
-    in_time &= b.copies[0] <= b.copies
-    frugal = b.watts[0] * times <= b.watts * (1 + FREE)
-    return np.asarray(carries & quick & in_time & frugal & _fits(b, times, node_gpus))
+@dataclass(frozen=True)
+class _Rest:
+    """n candidates of `Needs`, none with fewer GPUs than the first: n is the last axis, along which arrays are
+    quick. `use` (resources, w, n) and `slow` are infinite where a bucket isn't served, so that no comparison
+    fails there. What is alike for all has no rows: `slow` (w or 0, n), `watts` and `late`, `handoff` (1 or 0,
+    n)."""
+
+    gpus: Ints
+    joined: NDArray[np.bool_]
+    use: Floats
+    peak: Floats
+    slow: Floats
+    watts: Floats
+    late: Floats
+    handoff: Floats
+    hidden: Floats
+    copies: Floats
+
+    @staticmethod
+    def of(b: Needs) -> _Rest:
+        unserved = ~np.isfinite(b.peak)
+        use = np.where(unserved[:, None, :], np.inf, b.use)
+        pairs = b.late.any() or b.handoff.any() or b.hidden.any()
+        return _Rest(
+            gpus=b.gpus,
+            joined=b.joined,
+            use=np.ascontiguousarray(use.transpose(1, 2, 0)),
+            peak=np.ascontiguousarray(b.peak.T),
+            slow=_rows(np.where(unserved, np.inf, b.slow), bool(b.slow.any())),
+            watts=_rows(b.watts[:, None], bool(b.watts.any())),
+            late=_rows(b.late[:, None], bool(pairs)),
+            handoff=_rows(b.handoff[:, None], bool(pairs)),
+            hidden=_rows(b.hidden, bool(pairs)),
+            copies=_rows(b.copies[:, None], bool((b.copies != b.copies[:1]).any())),
+        )
+
+    def take(self, chosen: Ints) -> _Rest:
+        return _Rest(*(x[..., chosen] for x in vars(self).values()))
+
+    def pointless(self, node_gpus: int) -> NDArray[np.bool_]:
+        """Which the first dominates, (n,)."""
+        times, slack = self.gpus // self.gpus[0], 1 + FREE
+        carries = (self.peak[:, :1] / times <= self.use * slack).all(axis=1).any(axis=0)
+        less = np.maximum(self.hidden - self.hidden[:, :1], 0.0).max(axis=0, initial=0.0)
+        added = np.where(times > 1, self.handoff[:, :1], 0.0) + less
+        alike = (
+            (self.slow[:, :1] <= self.slow * slack).all(axis=0)
+            & (self.late[:, :1] + added <= self.late * slack).all(axis=0)
+            & (self.copies[:, :1] <= self.copies).all(axis=0)
+            & (self.watts[:, :1] * times <= self.watts * slack).all(axis=0)
+        )
+        return np.asarray(carries & alike & self._fits(times, node_gpus))
+
+    def _fits(self, times: Ints, node_gpus: int) -> NDArray[np.bool_]:
+        """True when gpus(b)/gpus(a) replicas of the first, a, fit where one b stands: in its share of a node,
+        or in its whole nodes."""
+        size, nodes = int(self.gpus[0]), -(-self.gpus // node_gpus)
+        if size <= node_gpus:
+            fits = times <= nodes * (node_gpus // size)
+        else:
+            fits = (times * -(-size // node_gpus) <= nodes) & (self.joined | ~self.joined[0])
+        within = self.gpus <= node_gpus  # a divides b: the same GPUs of the same node
+        return np.asarray((self.gpus % size == 0) & (within | fits))
 
 
-def _fits(b: Needs, times: Ints, node_gpus: int) -> NDArray[np.bool_]:
-    """True when gpus(b)/gpus(a) replicas of the first, a, fit where one b stands: in its share of a node, or
-    in its whole nodes."""
-    size, nodes = int(b.gpus[0]), -(-b.gpus // node_gpus)
-    if size <= node_gpus:
-        fits = times <= nodes * (node_gpus // size)
-    else:
-        fits = (times * -(-size // node_gpus) <= nodes) & (b.joined | ~b.joined[0])
-    within = b.gpus <= node_gpus  # a divides b: the same GPUs of the same node
-    return np.asarray((b.gpus % size == 0) & (within | fits))
+def _rows(x: Floats, counted: bool) -> Floats:
+    """(n, k) as (k, n), without rows where it does not count."""
+    return np.ascontiguousarray(x.T if counted else x.T[:0])
 
 
 def _needs(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs:
