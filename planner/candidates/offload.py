@@ -104,6 +104,7 @@ class Placements:
         self.tp = gpus // self.stages
         budget = default_tokens_per_step(engine, node.device.memory_gb * 1e9)
         self.tokens = max(budget, TOKENS_PER_STEP)
+        self.firsts = dict[int, int]()  # layers before the first GPU, by sequences: more never need fewer
 
     def all(self) -> list[HostStaging]:
         """Every placement worth a design; none where the model does not fit however little is on the GPUs."""
@@ -124,19 +125,21 @@ class Placements:
 
     def steps(self) -> Iterator[HostStaging]:
         """Of all numbers of sequences the placements that differ in what is away, each for the most
-        sequences."""
-        low = 1
-        while low <= MOST_SEQUENCES and (here := self.least(low)):
-            good, bad, best = low, MOST_SEQUENCES + 1, here[1]
-            while bad - good > 1:
-                middle = (good + bad) // 2
-                tried = self.least(middle)
-                if tried is not None and tried[0] <= here[0] * (1 + 1e-12):
-                    good, best = middle, tried[1]
-                else:
-                    bad = middle
-            yield best
-            low = good + 1
+        sequences. What is away never falls with the sequences: between two numbers alike all are."""
+        found = dict[int, tuple[float, HostStaging | None]]()
+        spans = [(1, MOST_SEQUENCES)]
+        while spans:
+            low, high = spans.pop()
+            for n in (low, high):
+                if n not in found:
+                    found[n] = self.least(n) or (np.inf, None)
+            if high - low > 1 and not _alike(found[low][0], found[high][0]):
+                middle = (low + high) // 2
+                spans += [(low, middle), (middle, high)]
+        ordered = [found[n] for n in sorted(found)]
+        for (cost, staging), (more, _) in pairwise([*ordered, (np.nan, None)]):
+            if staging is not None and not _alike(cost, more):
+                yield staging
 
     def least(self, sequences: int) -> tuple[float, HostStaging] | None:
         """The placement that leaves cache for `sequences` with the least away, and bytes that are."""
@@ -166,13 +169,18 @@ class Placements:
     def _first_layers(self, sequences: int) -> int | None:
         """The fewest layers before the first GPU, with all experts away; None where even all but one a GPU
         are too few."""
-        low, high = 0, self.layers - self.stages
-        if self._solve(sequences, high, 0.0 * self.held.experts, self.held.experts).cost is None:
-            return None
+        known = self.firsts
+        low = max((first - 1 for n, first in known.items() if n <= sequences), default=0)
+        low, high = max(low, 0), min((first for n, first in known.items() if n >= sequences), default=-1)
+        if high < 0:
+            high = self.layers - self.stages
+            if self._solve(sequences, high, 0.0 * self.held.experts, self.held.experts).cost is None:
+                return None
         while high - low > 1:
             middle = (low + high) // 2
             fits = self._solve(sequences, middle, 0.0 * self.held.experts, self.held.experts).cost is not None
             low, high = (low, middle) if fits else (middle, high)
+        known[sequences] = high
         return high
 
     def _solve(self, sequences: int, first: int, freed: Floats, out: Floats | None = None) -> OffloadSolution:
@@ -222,6 +230,11 @@ class Placements:
         ranges = [(i, i + 1) for i in (int(np.argmax(self.kind == k)) for k in range(self.kind.max() + 1))]
         held = kv_bytes_by_stage(self.ask.card, one, self.ask.precisions, context, ranges)
         return np.asarray(held[0, 0])
+
+
+def _alike(a: float, b: float) -> bool:
+    """The same bytes away."""
+    return a == b or abs(a - b) <= 1e-12 * min(a, b)
 
 
 @cache
