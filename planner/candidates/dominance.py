@@ -121,10 +121,10 @@ def survivors(needs: Needs, node_gpus: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Rest:
-    """n candidates of `Needs`, none with fewer GPUs than the first: n is the last axis, along which arrays are
-    quick. `use` (resources, w, n) and `slow` are infinite where a bucket isn't served, so that no comparison
-    fails there. What is alike for all has no rows: `slow` (w or 0, n), `watts` and `late`, `handoff` (1 or 0,
-    n)."""
+    """n candidates of `Needs`, none with fewer GPUs than the first: n is the last axis, along which arrays
+    are quick. `use` (resources, w, n) and `slow` are infinite where a bucket isn't served, so that no
+    comparison fails there. What is alike for all has no rows: `slow` (w or 0, n), `watts` and `late`,
+    `handoff` (1 or 0, n)."""
 
     gpus: Ints
     joined: NDArray[np.bool_]

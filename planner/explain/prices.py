@@ -51,9 +51,8 @@ def _price(
 ) -> Price:
     """`worth` >= 0: how much better the objective gets, solved again to a tenth of what it can be.
 
-    The relaxations, `before` and with `more`, say how much that is. Where it is less than the gap that solves leave open, they are
-    the
-    answer: on a large cluster they miss little.
+    The relaxations, `before` and with `more`, say how much that is. Where it is less than the gap that solves
+    leave open, they are the answer: on a large cluster they miss little.
     """
     s = found.solution
     assert s.objective is not None

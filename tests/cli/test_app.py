@@ -57,6 +57,13 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
     assert set(eval(done.stderr)) & HEAVY == set()
 
 
+def test_a_plan_loads_scipy_only_where_it_needs_it() -> None:
+    code = "import sys, planner.api; print('scipy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=REPO)
+
+    assert done.stdout == "False\n", done.stderr
+
+
 def test_without_a_command_the_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run([]) == 0
     assert "Usage: meshwright" in capsys.readouterr().out
