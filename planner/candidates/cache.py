@@ -132,5 +132,5 @@ def admitted(
         count = total * stay_s
         found = admission.closed_loop(lengths, held, kv_tokens, max(count, 1.0))
         return replace(found, inside=min(found.inside, count))
-    stay = Stay.of(stay_s, total, min(busy, 0.999) / total)
+    stay = Stay.even(stay_s, total, min(busy, 0.999) / total)
     return admission.open_loop(lengths, held, kv_tokens, total, stay)

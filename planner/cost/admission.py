@@ -35,7 +35,7 @@ Probabilities (2010), III and IV; the argument from renewals is ours.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -51,6 +51,12 @@ closed loop promises means alone."""
 
 SKEW = 1.6
 """Under Poisson arrivals the number inside is skewed: its tail is up to so many times the normal one."""
+
+LUMPS = 0.1, 100.0
+"""Between these `Stay.lumps` is looked for."""
+
+HALVINGS = 24
+"""Of LUMPS: to 1e-6 of it."""
 
 ROUNDS = 60
 """Halvings for the decay, and for the normal quantile of a chance."""
@@ -123,17 +129,24 @@ class Held:
     mean: float
     variance: float
     decoding: float
+    crowded: float = 0.0
+
+    @property
+    def gained(self) -> float:
+        """Tokens that more fit into a full cache than the mean says: beside large requests steps are short."""
+        return self.crowded * self.variance / self.mean
 
     @staticmethod
-    def of(lengths: Lengths, first_s: Floats, decode_s: Floats) -> Held:
-        """`first_s`, `decode_s` (w,): seconds from entry to the first token and from there to the last."""
+    def of(lengths: Lengths, first_s: Floats, decode_s: Floats, crowded: float = 0.0) -> Held:
+        """`first_s`, `decode_s` (w,): seconds from entry to the first token and from there to the last;
+        `crowded`: share of a step that the requests inside make, 1 - t0 / step."""
         prompt, decode = lengths.share * first_s, lengths.share * decode_s
         grown = lengths.osl if lengths.reserved is None else 0.0 * lengths.osl
         later = lengths.need + grown / 2
         time = float((prompt + decode).sum())
         mean = float(prompt @ lengths.need + decode @ later) / time
         square = float(prompt @ lengths.need**2 + decode @ (later**2 + grown**2 / 12)) / time
-        return Held(mean, max(square - mean**2, 0.0), float(decode.sum()) / time)
+        return Held(mean, max(square - mean**2, 0.0), float(decode.sum()) / time, crowded)
 
 
 @dataclass(frozen=True)
@@ -147,7 +160,7 @@ class Admission:
 
 def places(lengths: Lengths, held: Held, kv_tokens: float) -> float:
     """Mean requests inside where there is always one waiting; at least one is let in."""
-    return max((kv_tokens - lengths.free) / held.mean, 1.0)
+    return max((kv_tokens - lengths.free + held.gained) / held.mean, 1.0)
 
 
 def closed_loop(lengths: Lengths, held: Held, kv_tokens: float, count: float) -> Admission:
@@ -164,16 +177,45 @@ def closed_loop(lengths: Lengths, held: Held, kv_tokens: float, count: float) ->
 
 @dataclass(frozen=True)
 class Stay:
-    """With n inside a request stays base_s + n · work_s; each preemption brings `again_s` of work more."""
+    """With `count[k]` requests inside each stays `each_s[k]` (k, ascending; linear between and beyond); each
+    preemption brings `again_s` of work more. `lumps`: how much wider the number inside spreads than births and
+    deaths would, by the variance of what they come in."""
 
-    base_s: float
-    work_s: float
+    count: Floats
+    each_s: Floats
     again_s: float = 0.0
+    lumps: float = 1.0
 
     @staticmethod
-    def of(stay_s: float, rate: float, work_s: float, again_s: float = 0.0) -> Stay:
-        """From the mean stay without a limit of KV at `rate`: an arrival finds rate · stay_s others."""
-        return Stay(max(stay_s - (rate * stay_s + 1) * work_s, -0.9 * work_s), work_s, again_s)
+    def even(stay_s: float, rate: float, work_s: float) -> Stay:
+        """Births and deaths with base_s + n · work_s, from the mean stay without a limit of KV at `rate`: an
+        arrival finds rate · stay_s others."""
+        base_s = max(stay_s - (rate * stay_s + 1) * work_s, -0.9 * work_s)
+        count = np.array([1.0, 2.0])
+        return Stay(count, base_s + count * work_s)
+
+    @staticmethod
+    def of(stay_s: float, rate: float, count: Floats, each_s: Floats, again_s: float = 0.0) -> Stay:
+        """`each_s` of closed loops, with the `lumps` that make the mean stay without a limit `stay_s` at
+        `rate`."""
+        even = Stay(count, each_s, again_s)
+        n = np.arange(1.0, min(LONGEST, 12 * rate * stay_s + 100))
+        fall = np.concatenate([[0.0], np.cumsum(np.log(rate * even.at(n) / n))])
+        low, high = LUMPS
+        for _ in range(HALVINGS):
+            lumps = (low * high) ** 0.5
+            chance = np.exp((fall - fall.max()) / lumps)
+            fewer = float(chance[1:] @ n) < rate * stay_s * float(chance.sum())
+            low, high = (lumps, high) if fewer else (low, lumps)
+        return replace(even, lumps=(low * high) ** 0.5)
+
+    def at(self, inside: Floats, preempted: Floats | float = 0.0) -> Floats:
+        """Seconds that each of `inside` stays."""
+        slope = (self.each_s[-1] - self.each_s[-2]) / (self.count[-1] - self.count[-2])
+        beyond = np.maximum(inside - self.count[-1], 0.0) * slope
+        return np.asarray(
+            np.interp(inside, self.count, self.each_s) + beyond + inside * preempted * self.again_s
+        )
 
 
 def open_loop(lengths: Lengths, held: Held, kv_tokens: float, rate: float, stay: Stay) -> Admission:
@@ -184,18 +226,17 @@ def open_loop(lengths: Lengths, held: Held, kv_tokens: float, rate: float, stay:
     requests on average, else the full cache.
     """
     full = closed_loop(lengths, held, kv_tokens, 4 * places(lengths, held, kv_tokens) + 100)
-    full_s = stay.base_s + full.inside * (stay.work_s + full.preempted * stay.again_s)
-    tail_of = 20 / max(1 - rate * full_s / full.inside, 0.01)
+    full_s = float(stay.at(np.array(full.inside), full.preempted))
+    tail_of = 20 * stay.lumps / max(1 - rate * full_s / full.inside, 0.01)
     reach = min(LONGEST, int(4 * full.inside + 100 + tail_of))
     inside, delayed, preempted = _closed(lengths, held, kv_tokens, np.arange(1.0, reach + 1))
-    each_s = stay.base_s + inside * (stay.work_s + preempted * stay.again_s)
-    served = inside / each_s
+    served = inside / stay.at(inside, preempted)
     best = int(served.argmax())
     if rate >= served[best]:
         return full
     lost = np.flatnonzero(served[best:] <= rate)
     last = best + int(lost[0]) if len(lost) else reach
-    log = np.concatenate([[0.0], np.cumsum(np.log(rate / served[:last]))])
+    log = np.concatenate([[0.0], np.cumsum(np.log(rate / served[:last]))]) / stay.lumps
     chance = np.exp(log - log.max())
     chance = chance / chance.sum()
     arrivals = float((np.cumsum(chance) / np.maximum(chance, 1e-300)).sum())  # from empty until it is lost
@@ -209,7 +250,7 @@ def open_loop(lengths: Lengths, held: Held, kv_tokens: float, rate: float, stay:
 def _closed(lengths: Lengths, held: Held, kv_tokens: float, count: Floats) -> tuple[Floats, Floats, Floats]:
     """Requests inside and the two chances, each of the shape of `count`."""
     spread = np.sqrt(np.maximum(count * held.variance, 1e-9))
-    z = (kv_tokens - lengths.free - count * held.mean) / spread
+    z = (kv_tokens - lengths.free + held.gained - count * held.mean) / spread
     over = spread * (density(z) - z * tail(z)) / held.mean
     inside = np.clip(count - over, 1.0, count)
     sd = np.sqrt(np.maximum((count - 1) * held.variance + lengths.need_variance, 1e-9))
