@@ -4,7 +4,8 @@ Requests in the server, and the share of requests preempted, at several sizes of
 around what it holds and under Poisson arrivals around what it carries, for engines that take room on demand
 and for those that reserve the longest output. Lengths are drawn from the two 2023 Azure traces, out of a
 folder `shared` beside the repository; without it from two laws alike (log-normal prompts and outputs). Who
-stays how long comes from the queueing formulas, over 32 kinds of requests.
+stays how long comes from the queueing formulas, over 32 kinds of requests. `error` is the standard error
+of the replays; what is off where that is large is marked `?`, else `*`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import numpy as np
 
 from benchmarks.queueing import STEPS
 from planner.cost.admission import Admission, Held, Lengths, Stay, closed_loop, open_loop, places
-from planner.cost.queueing import closed_loop as queueing_loop
 from planner.cost.queueing import Estimate, estimate, prefill_s, work_s
+from planner.cost.queueing import closed_loop as queueing_loop
 from planner.cost.queueing_line import line, moments
 from planner.cost.queueing_load import Limits, Load, Parts
 from planner.cost.shape import Floats
@@ -174,7 +175,8 @@ def entering_s(s: Setting, drawn: Sample, e: Estimate) -> float:
 def truth(s: Setting, drawn: Sample, most: tuple[float, float]) -> tuple[Admission, float]:
     """The same counted in replays, as many as bring the standard error of the requests inside to `NOISE` of
     them, and what it is; how many waited is not told apart from waiting for the next step."""
-    requests = int(min(60_000, 8000 + 80 * most[0])) * (SLOW if s.loop == "open" and 0.9 < s.load < 1 else 1)
+    slow = SLOW if s.loop == "open" and 0.9 < s.load < 1 else 1
+    requests = slow * int(min(60_000, 8000 + 80 * most[0]))
     runs, noise = [], np.inf
     for seed in range(1, REPLAYS[1] + 1):
         runs.append(replayed(s, drawn, s.count(most), s.rate(most), requests, seed))
@@ -236,7 +238,10 @@ def main() -> None:
         mark = "*" if abs(off) > 0.05 or abs(points) > 0.02 else ""
         mark = "?" if mark and noise > 2 * NOISE else mark
         chances = f"{said.preempted:10.1%} {seen.preempted:8.1%}"
-        print(f"{s!s:38s}{said.inside:9.1f}{seen.inside:9.1f}{noise:7.1%}{off:+8.1%} {chances} {mark}", flush=True)
+        print(
+            f"{s!s:38s}{said.inside:9.1f}{seen.inside:9.1f}{noise:7.1%}{off:+8.1%} {chances} {mark}",
+            flush=True,
+        )
     for (loop, reserves), found in errors.items():
         off, points = np.abs(found).T
         engine = "reserves" if reserves else "on demand"

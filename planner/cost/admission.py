@@ -25,8 +25,15 @@ of those that waited are preempted at least once. Of those that did not, as many
 K, E[osl] tokens a request: C E[osl] f(K), f the density of S (Rice's formula). C = x / (exp(x) - 1) with
 x = R · (sequences decoding): room is looked at once a step, at a random time in it.
 
+*Crowding.* In a full cache a request of X tokens has (X - E[X]) / E[X] fewer beside it than the mean one, so
+its steps, of which the others make the share ρ, are shorter and it leaves earlier: those inside hold
+E[X] - ρ Var[X] / (n E[X]) on average, and K' is larger by ρ Var[X] / E[X] (`Held.gained`).
+
 *Open loop.* Total number N, births at the rate of arrival, deaths at the rate of the closed loop with N
-(flow-equivalent server, Chandy, Herzog and Woo 1975); a request arrives as the clock sees the others.
+(flow-equivalent server, Chandy, Herzog and Woo 1975); a request arrives as the clock sees the others. Lengths
+that come in lumps spread N wider than births and deaths: as in a diffusion the chances are taken to the power
+1 / `Stay.lumps`, which makes the mean N without a limit that of the queueing formulas. The full server then
+works at its own rate, not at one stretched by the queueing of a half-empty one.
 
 Assumes many requests inside (10 and more), lengths independent of each other, Poisson arrivals. Error against
 the replay on the Azure traces: `python -m benchmarks.admission`. Sources: Asmussen and Albrecher, Ruin
@@ -133,7 +140,7 @@ class Held:
 
     @property
     def gained(self) -> float:
-        """Tokens that more fit into a full cache than the mean says: beside large requests steps are short."""
+        """Tokens by which a full cache takes more than the mean says: large requests leave sooner there."""
         return self.crowded * self.variance / self.mean
 
     @staticmethod
@@ -178,8 +185,8 @@ def closed_loop(lengths: Lengths, held: Held, kv_tokens: float, count: float) ->
 @dataclass(frozen=True)
 class Stay:
     """With `count[k]` requests inside each stays `each_s[k]` (k, ascending; linear between and beyond); each
-    preemption brings `again_s` of work more. `lumps`: how much wider the number inside spreads than births and
-    deaths would, by the variance of what they come in."""
+    preemption brings `again_s` of work more. `lumps`: how much wider the number inside spreads than by births
+    and deaths, in variance."""
 
     count: Floats
     each_s: Floats
