@@ -22,7 +22,8 @@ import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 OWN_BLOCK = 16
 """Tokens of the blocks that a `prefix_id` is cut into."""
+
+MOST_BLOCKS = 20_000_000
+"""Of all prompts together: memory and a minute."""
 
 MOONCAKE, QWEN = 512, 16
 """Tokens of a block in the public traces."""
@@ -115,23 +119,33 @@ def _csv(text: str, name: str) -> Trace:
     first = [squash(cell) for cell in text.lstrip("\ufeff").splitlines()[0].split(",")]
     form = next((f for f, names in COLUMNS.items() if {squash(c) for c in names} <= set(first)), None)
     if form is None:
-        table = parse_csv(text, name, ())
-        close = nearest(table.columns[0], [c for names in COLUMNS.values() for c in names], 1)[0]
-        hint = f"did you mean `{close}`? {FORMS}"
-        raise InputError(f"no trace has the columns {', '.join(table.columns)[:80]}", f"{name}:1", hint)
+        columns = parse_csv(text, name, ()).columns
+        raise InputError(f"no trace has the columns {', '.join(columns)[:80]}", f"{name}:1", _rename(columns))
     table = parse_csv(text, name, ())
     if not table.rows:
         raise InputError(f"`{name}` has a header but no requests", f"{name}:2")
     spelt = {squash(c): c for c in table.columns}
     named = [spelt[squash(c)] for c in COLUMNS[form]]
     rows = [_row(row, form, named) for row in table.rows]
-    if form == "own" and "prefix_id" in table.columns:
-        groups = [row.cells["prefix_id"] or f"\n{row.line}" for row in table.rows]
+    prefix = spelt.get(squash("prefix_id"))
+    if form == "own" and prefix:
+        groups = [row.cells[prefix] or f"\n{row.line}" for row in table.rows]
         return _shared(name, [r for r in rows if r], groups)
     kept = [row for row in rows if row is not None]
     if not kept:
         raise InputError(f"all {len(rows)} requests of `{name}` failed", name)
     return _trace(name, kept, 0, len(rows) - len(kept))
+
+
+def _rename(columns: Sequence[str]) -> str:
+    """What to write in place of columns of no form: of the form that has most of them."""
+    if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
+        return "part the columns with commas"
+    had = {squash(c) for c in columns}
+    names = max(COLUMNS.values(), key=lambda form: sum(squash(c) in had for c in form))
+    lacking = [c for c in names if squash(c) not in had]
+    close = get_close_matches(lacking[0], [c for c in columns if c not in names], 1)
+    return f"rename column `{close[0]}` to `{lacking[0]}`?" if close else FORMS
 
 
 COLUMNS = {
@@ -153,11 +167,12 @@ def _row(row: Row, form: str, columns: Sequence[str]) -> Request | None:
 
 
 def _stamp(row: Row, column: str) -> float:
-    """A date as seconds."""
+    """A date as seconds; UTC where it names no zone."""
     text = row.text(column)
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+        date = datetime.fromisoformat(text)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         hint = "as in 2023-11-16 18:15:46.68"
         raise InputError(f"`{column}` is no time: {text[:40]}", row.where(column), hint) from None
 
@@ -243,6 +258,7 @@ def _adds_up(blocks: Sequence[int], isl: int, size: int) -> bool:
 
 def _shared(name: str, rows: Sequence[Request], groups: Sequence[str]) -> Trace:
     """Prompts of one group begin alike, as far as the shorter one goes."""
+    _count(sum(row.isl // OWN_BLOCK for row in rows), OWN_BLOCK, name)
     longest: dict[str, int] = {}
     for row, group in zip(rows, groups, strict=True):
         longest[group] = max(longest.get(group, 0), row.isl // OWN_BLOCK)
@@ -264,17 +280,34 @@ def _trace(name: str, rows: Sequence[Request], size: int, dropped: int = 0) -> T
     if arrival[-1] == arrival[0]:
         raise InputError(f"all requests of `{name}` come at the same time", name)
     counts = np.array([len(r.blocks) for r in by_time]) if size else np.zeros(len(rows), dtype=np.int64)
-    ids = np.fromiter(chain.from_iterable(r.blocks for r in by_time if size), dtype=np.int64)
+    _count(int(counts.sum()), size, name)
     return Trace(
         name,
         arrival - arrival[0],
         _ints(by_time, lambda r: r.isl),
         _ints(by_time, lambda r: r.osl),
         size,
-        np.unique(ids, return_inverse=True)[1].astype(np.int64) if len(ids) else ids,
+        _numbered([r.blocks for r in by_time if size]),
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         dropped,
     )
+
+
+def _numbered(blocks: Sequence[Sequence[int]]) -> Ints:
+    """Ids from 0 on."""
+    try:
+        ids = np.fromiter(chain.from_iterable(blocks), dtype=np.int64)
+    except OverflowError:  # hashes of 64 bits and more
+        number: dict[int, int] = {}
+        return np.array([number.setdefault(b, len(number)) for b in chain.from_iterable(blocks)])
+    return np.unique(ids, return_inverse=True)[1].astype(np.int64)
+
+
+def _count(blocks: int, size: int, name: str) -> None:
+    """Raises InputError where there are too many to be looked at."""
+    if blocks > MOST_BLOCKS:
+        many = f"the prompts of `{name}` have {blocks:,} blocks of {size} tokens, {MOST_BLOCKS:,} at most"
+        raise InputError(many, name, "give a part of the trace, or leave `prefix_id` out")
 
 
 def _ints(rows: Sequence[Request], of: Callable[[Request], int]) -> Ints:

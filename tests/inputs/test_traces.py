@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,54 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, where: 
 
     assert says in caught.value.message
     assert where in (caught.value.where or "")
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("arrival_s,isll,osl", "rename column `isll` to `isl`?"),
+        ("TIMESTAMP,ContextToken,GeneratedTokens", "rename column `ContextToken` to `ContextTokens`?"),
+        ("arrival_s;isl;osl", "part the columns with commas"),
+        ("a,b,c", "columns arrival_s, isl, osl"),
+        ("\narrival_s,isl,osl", "columns arrival_s, isl, osl"),
+    ],
+)
+def test_the_column_to_rename_is_named(tmp_path: Path, header: str, hint: str):
+    with pytest.raises(InputError) as caught:
+        read_trace(written(tmp_path, f"{header}\n0,1,1\n1,1,1\n"))
+
+    assert (caught.value.hint or "").startswith(hint)
+
+
+def test_a_prefix_id_counts_however_it_is_spelt(tmp_path: Path):
+    rows = "Arrival_S,ISL,OSL,Prefix_ID\n0,40,1,a\n1,100,1,a\n"
+
+    assert read_trace(written(tmp_path, rows)).block_tokens == 16
+
+
+def test_block_ids_may_be_hashes_of_64_bits_and_more(tmp_path: Path):
+    rows = [line(hash_ids=[2**64 - 1, 10**30]), line(timestamp=1, hash_ids=[2**64 - 1, -5])]
+
+    assert read_trace(written(tmp_path, "\n".join(rows))).block.tolist() == [0, 1, 0, 2]
+
+
+def test_more_blocks_than_can_be_looked_at_are_refused(tmp_path: Path):
+    rows = "".join(f"{i},100000000,1,{i}\n" for i in range(9))
+    with pytest.raises(InputError, match="56,250,000 blocks"):
+        read_trace(written(tmp_path, f"arrival_s,isl,osl,prefix_id\n{rows}"))
+
+
+def test_a_trace_across_the_change_to_summer_time_has_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    rows = "2024-03-31 01:59:59,1,1\n2024-03-31 03:00:00,1,1\n"
+    try:
+        t = read_trace(written(tmp_path, f"TIMESTAMP,ContextTokens,GeneratedTokens\n{rows}"))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert t.span_s == 3601.0
 
 
 @pytest.mark.parametrize("raw", [b"\x1f\x8b nothing", b"\0\1\2", b"PAR1 not really"])
