@@ -110,7 +110,8 @@ def _refuse_reuse(asked: Asked, profile: object) -> None:
     """What is met again is of no use to a table of measured rates, nor to chains. Raises InputError."""
     if (asked.workload.reuse or asked.workload.idle) and (profile or asked.options.engine == "chains"):
         what = "a profile's rates have theirs in them" if profile else "chains keep no cache between requests"
-        raise InputError(f"what is found again in the cache has no say: {what}", "--workload", "leave it out")
+        where = "--workload" if asked.workload.reuse else "--trace"
+        raise InputError(f"what is found again in the cache has no say: {what}", where, "leave it out")
 
 
 def _replicated(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
@@ -208,7 +209,7 @@ def unkept(asked: Asked, found: Found) -> list[schema.PlanWarning]:
     why = (
         "weights in host memory leave no engine that keeps it"
         if asked.offload
-        else "none would serve more by it"
+        else "none has room for it, or none would serve more by it"
     )
     message = f"no replica keeps KV cache between requests: {why}"
     return [schema.PlanWarning(code="reuse_unused", message=message)]

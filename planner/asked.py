@@ -70,7 +70,7 @@ def read(
     if trace is not None:
         load, told = _of_trace(load, card, trace, defaulted)
         notes, defaulted = notes + told, [name for name in defaulted if name not in ("isl", "osl")]
-    too_long(card, load)
+    too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
     chosen = options_of(options)
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
     names = ("objective", "engine", "precision", "kv_precision")
@@ -104,14 +104,14 @@ def _of_trace(
     return found, notes
 
 
-def too_long(card: ModelCard, workload: Workload) -> None:
-    """Refuse requests longer than the model's context."""
+def too_long(card: ModelCard, workload: Workload, lone: str) -> None:
+    """Refuse requests longer than the model's context; `lone`: where a single bucket's length is from."""
     for i, b in enumerate(workload.buckets):
         if b.isl + b.osl > card.max_context:
             longest = f"{card.name} takes at most {card.max_context:,} tokens in all"
             raise InputError(
                 f"a request of {b.isl:,} + {b.osl:,} tokens is too long: {longest}",
-                where="--isl" if len(workload.buckets) == 1 else f"buckets[{i}]",
+                where=lone if len(workload.buckets) == 1 else f"buckets[{i}]",
             )
 
 

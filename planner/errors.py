@@ -36,6 +36,14 @@ class InputError(MeshwrightError):
     code = "bad_input"
 
 
+class Misplaced(ValueError):
+    """Of a validator that looks at a whole document: `loc` leads to the part that is wrong."""
+
+    def __init__(self, message: str, *loc: str | int) -> None:
+        super().__init__(message)
+        self.loc = loc
+
+
 class Infeasible(MeshwrightError):
     """Proven: nothing in the searched space meets what was asked. `hint` is the smallest change that
     would."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from planner.documents import Document, Loc, dotted_path, kind_of
-from planner.errors import InputError, nearest, squash
+from planner.errors import InputError, Misplaced, nearest, squash
 from planner.units import unit_of
 
 _EXPECTED = {
@@ -58,7 +58,9 @@ class _Complaint:
 
     def __init__(self, document: Document, model: type[BaseModel], error: Any, at: Loc) -> None:
         self.unknown_field = error["type"] == "extra_forbidden"
-        loc = _without_tags(document.data, (*at, *error["loc"]))
+        cause = error.get("ctx", {}).get("error")
+        inner = cause.loc if isinstance(cause, Misplaced) else ()
+        loc = _without_tags(document.data, (*at, *error["loc"], *inner))
         self.where = document.where(loc, of_key=self.unknown_field)
         known = fields_at(model, error["loc"][:-1])
         self.message, self.hint = _reword(error, loc, known)

@@ -119,6 +119,13 @@ def _with_lengths(workload: Workload, isl: int | None, osl: int | None) -> Workl
     for bucket in workload.buckets:
         shares[new_isl or bucket.isl, new_osl or bucket.osl] += bucket.share  # type: ignore[assignment]
     buckets = [Bucket(isl=i, osl=o, share=1.0 if len(shares) == 1 else s) for (i, o), s in shares.items()]
+    told = ("--isl" if new_isl else "--osl", "state lengths and what returns in one place")
+    if workload.idle is not None:
+        raise InputError("the workload's `idle:` is of prompts of its own lengths", *told)
+    begun = max((r.tokens or 0 for r in workload.reuse), default=0)
+    if new_isl and new_isl < begun:
+        text = f"`--isl` {new_isl:,} is shorter than a beginning of the workload's `reuse` ({begun:,} tokens)"
+        raise InputError(text, *told)
     return workload.model_copy(update={"buckets": buckets})
 
 

@@ -20,9 +20,16 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from planner.errors import Misplaced
+
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+
+SHORTEST_S = 1e-3
+"""Gap: shorter ones are no rest."""
+
+LONGEST_NAME = 60
 
 
 class Form(BaseModel):
@@ -37,13 +44,15 @@ class Reuse(Form):
     share: Share = 1.0
     tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     distinct: Annotated[int, Field(ge=1, le=10**9)] = 1
-    gap_s: Seconds | None = None
+    gap_s: Annotated[float, Field(ge=SHORTEST_S, le=1e9, allow_inf_nan=False)] | None = None
     gap_cv: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = 1.0
     again: Share = 1.0
     part: Share = 1.0
 
     @model_validator(mode="after")
     def _one_form(self) -> Reuse:
+        if not self.name.strip() or len(self.name) > LONGEST_NAME or not self.name.isprintable():
+            raise Misplaced(f"`name` must be 1 to {LONGEST_NAME} characters that can be printed", "name")
         if (self.tokens is None) == (self.gap_s is None):
             forms = "either `tokens` (a shared beginning) or `gap_s` (a context that returns)"
             raise ValueError(f"`{self.name}` needs {forms}")
@@ -71,7 +80,7 @@ class Idle(Form):
     used so long before."""
 
     ages_s: Annotated[list[Seconds], Field(min_length=1)]
-    kinds: list[IdleKind]
+    kinds: Annotated[list[IdleKind], Field(min_length=1)]
     hits: list[list[NotNegative]]
 
     @model_validator(mode="after")

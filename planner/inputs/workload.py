@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from planner.errors import Misplaced
 from planner.inputs.reuse import Idle, Reuse
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
@@ -82,28 +83,27 @@ class Workload(Strict):
             n for n, v in (("prefix_hit", self.prefix_hit), ("reuse", self.reuse), ("idle", self.idle)) if v
         ]
         if len(given) > 1:
-            raise ValueError(
-                f"give either `{given[0]}` or `{given[1]}`, not both: each says what is found again"
-            )
-        for r in self.reuse:
-            shortest = min(b.isl for b in self.buckets)
+            text = f"give either `{given[0]}` or `{given[1]}`, not both: each says what is found again"
+            raise Misplaced(text, given[1])
+        shortest = min(b.isl for b in self.buckets)
+        for i, r in enumerate(self.reuse):
             if r.tokens is not None and r.tokens > shortest:
-                raise ValueError(f"`{r.name}` has {r.tokens:,} tokens, a prompt only {shortest:,}")
+                text = f"`{r.name}` has {r.tokens:,} tokens, a prompt only {shortest:,}"
+                raise Misplaced(text, "reuse", i, "tokens")
         whole = sum(r.share for r in self.reuse if r.gap_s is not None)
         if whole > 1 + 1e-9:
-            raise ValueError(
-                f"the shares of contexts that return add up to {whole:g}, more than all requests"
-            )
+            text = f"the shares of contexts that return add up to {whole:g}, more than all requests"
+            raise Misplaced(text, "reuse")
         begun = sum(r.share for r in self.reuse if r.tokens is not None)
         if begun > 1 + 1e-9:
-            raise ValueError(f"the shares of beginnings add up to {begun:g}, more than all requests")
+            text = f"the shares of beginnings add up to {begun:g}, more than all requests"
+            raise Misplaced(text, "reuse")
         if self.idle is not None:
             if len(self.idle.hits) != len(self.buckets):
-                raise ValueError(
-                    f"`idle.hits` is of {len(self.idle.hits)} buckets, there are {len(self.buckets)}"
-                )
+                text = f"`idle.hits` is of {len(self.idle.hits)} buckets, there are {len(self.buckets)}"
+                raise Misplaced(text, "idle", "hits")
             if any(k.bucket >= len(self.buckets) for k in self.idle.kinds):
-                raise ValueError("a kind of `idle` names a bucket that is not there")
+                raise Misplaced("a kind of `idle` names a bucket that is not there", "idle", "kinds")
         return self
 
     @property

@@ -150,6 +150,28 @@ def test_an_output_length_above_the_files_limit_is_refused():
     assert "above the workload's `max_osl` (2048)" in refused(GOLDEN, osl=4096).message
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "reuse: [{name: a, tokens: 500}]",
+            "shorter than a beginning of the workload's `reuse` (500 tokens)",
+        ),
+        (
+            "idle: {ages_s: [1], kinds: [{bucket: 0, depth: 0, tokens: 9, back: [1]}], hits: [[9]]}",
+            "own lengths",
+        ),
+    ],
+)
+def test_lengths_that_what_returns_does_not_go_with_are_refused(tmp_path: Path, text: str, message: str):
+    path = tmp_path / "w.yaml"
+    path.write_text(text)
+    error = refused(path, isl=400)
+
+    assert message in error.message
+    assert error.where == "--isl"
+
+
 def test_a_budget_is_read_in_any_order():
     assert parse_budget("gpus=64, usd_per_hour=50,watts=2e4") == Budget(usd_per_hour=50, gpus=64, watts=20000)
     assert parse_budget(None) == Budget()
