@@ -120,23 +120,26 @@ def build(p: FleetProblem) -> Built:
 def reference(p: FleetProblem) -> float:
     """Requests/s of about the size of the answer, in which the model counts its traffic.
 
-    Without a demand: what the classes would serve with their best mixed replicas, or the less of what they
-    would with prefill everywhere and with decode everywhere.
+    Without a demand: what the classes would serve if each served every bucket with its fastest columns, mixed
+    ones, or prefill ones everywhere and decode ones everywhere, whichever are the slower. By bucket, as there
+    are columns of one bucket alone, that may be a tiny part of all work.
     """
     if p.demand:
         return p.demand
     prefills = {key[0] for key in p.pairs}
-    best: dict[str, dict[str, float]] = {"mixed": {}, "prefill": {}, "decode": {}}
+    best: dict[tuple[str, str, str], float] = {}
     for column in p.columns.values():
-        work = sum(
-            p.share.get(w, 0.0) * max(u.get(w, 0.0) for u in column.use.values()) for w in column.buckets
-        )
         role = "mixed" if column.group is None else "prefill" if column.group in prefills else "decode"
-        if work > 0:
-            rate = p.most(column) / work
-            best[role][column.stock] = max(rate, best[role].get(column.stock, 0.0))
-    rates = {role: sum(of.values()) for role, of in best.items()}
-    return max(rates["mixed"], min(rates["prefill"], rates["decode"])) or 1.0
+        for w in column.buckets:
+            key, work = (role, w, column.stock), max(u.get(w, 0.0) for u in column.use.values())
+            best[key] = max(best.get(key, 0.0), p.most(column) / work if work > 0 else INF)
+    rates = {w: {"mixed": 0.0, "prefill": 0.0, "decode": 0.0} for w in p.share}
+    for (role, w, _), rate in best.items():
+        if w in rates:
+            rates[w][role] += rate
+    each = {w: max(of["mixed"], min(of["prefill"], of["decode"])) for w, of in rates.items()}
+    seconds = sum(p.share[w] / rate for w, rate in each.items() if rate > 0)
+    return 1 / seconds if seconds > 0 else 1.0
 
 
 def _goal(p: FleetProblem, b: Built) -> list[Term]:

@@ -20,6 +20,9 @@ from planner.inputs.workload import Bucket, Workload
 ONE = [Bucket(isl=1000, osl=200)]
 
 
+KIND = "bucket: 0, depth: 0, tokens: 9"
+
+
 def stated(*reuse: Reuse) -> Resting:
     found = resting_of(Workload(buckets=ONE, reuse=list(reuse)))
     assert found is not None
@@ -125,8 +128,8 @@ def test_a_trace_in_which_nothing_returns_has_no_reuse():
         ("isl: 100\nreuse: [{name: a, tokens: 101}]", ":2:27", "101 tokens, a prompt only 100"),
         ("prefix_hit: 0.5\nreuse: [{name: a, gap_s: 3}]", ":2:8", "not both"),
         ("reuse: [{name: a, gap_s: 3}, {name: b, gap_s: 3, share: 0.1}]", ":1:8", "more than all requests"),
-        ("idle: {ages_s: [5, 2], kinds: [{bucket: 0, depth: 0, tokens: 9, back: [0, 0]}],\n hits: [[0, 0]]}", "", "must rise"),
-        ("idle: {ages_s: [5], kinds: [{bucket: 0, depth: 0, tokens: 9, back: [0]}],\n hits: [[0], [0]]}", ":2:8", "of 2 buckets, there are 1"),
+        (f"idle: {{ages_s: [5, 2], kinds: [{{{KIND}, back: [0, 0]}}], hits: [[0, 0]]}}", "", "must rise"),
+        (f"idle: {{ages_s: [5], kinds: [{{{KIND}, back: [0]}}], hits: [[0], [0]]}}", "", "of 2 buckets"),
     ],
 )  # fmt: skip
 def test_reuse_that_makes_no_sense_is_refused_where_it_stands(

@@ -478,3 +478,15 @@ def test_presolve_does_not_lose_the_optimum():
     )
 
     assert solved(p).replicas == {"small": 1}
+
+
+def test_a_column_of_one_easy_bucket_alone_does_not_set_the_scale():
+    """It would serve a million short requests a second: at a scale of that size HiGHS stated false bounds."""
+    columns = {
+        "all": Column("g", 1, {"busy": {"long": 0.5, "short": 0.01}}, watts=1.0, latency={}),
+        "short alone": Column("g", 1, {"busy": {"short": 1e-6}}, watts=1.0, latency={}),
+    }
+    p = FleetProblem(columns, {"g": Stock(2, 1, 1.0)}, {"long": 0.9, "short": 0.1}, "throughput")
+
+    assert solved(p).rate == pytest.approx(2 / (0.9 * 0.5 + 0.1 * 0.01), rel=1e-6)
+    assert 1 <= fleet.reference(p) / solved(p).rate <= 2
