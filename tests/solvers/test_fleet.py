@@ -22,6 +22,17 @@ SMALL = FleetProblem(
     objective="cost",
     demand=22.0,
 )
+ONE_TOKEN = FleetProblem(
+    columns={
+        "p": Column("g", 1, {"busy": {"one": 0.1, "chat": 0.1}}, group="P"),
+        "d small": Column("g", 1, {"busy": {"one": 0.0, "chat": 0.9}}, group="D"),
+        "d": Column("g", 1, {"busy": {"one": 1e-9, "chat": 0.1}}, group="D"),
+    },
+    stocks={"g": Stock(3, 1, 1.0)},
+    share={"one": 0.5, "chat": 0.5},
+    objective="throughput",
+    pairs={("P", "D", w): Transfer(0.0, on_nic=False) for w in ("one", "chat")},
+)
 SENSE = {"throughput": 1.0, "cost": -1.0, "energy": -1.0, "gpus": -1.0, "latency": -1.0, "spare": -1.0}
 
 
@@ -422,7 +433,7 @@ def test_a_solution_starts_a_changed_problem():
 
 def test_every_row_of_the_docstring_is_in_the_model():
     doc = fleet.__doc__ or ""
-    families = set()
+    families = {family for family, _ in fleet.build(ONE_TOKEN).model.rows}
     for seed in range(80):
         families |= {family for family, _ in fleet.build(random_fleet(seed)).model.rows}
     stated = {
@@ -490,3 +501,13 @@ def test_a_column_of_one_easy_bucket_alone_does_not_set_the_scale():
 
     assert solved(p).rate == pytest.approx(2 / (0.9 * 0.5 + 0.1 * 0.01), rel=1e-6)
     assert 1 <= fleet.reference(p) / solved(p).rate <= 2
+
+
+def test_traffic_that_takes_nothing_of_a_column_passes_none_that_does_not_run():
+    """Decode columns do nothing for requests of one token, and are all alike to them."""
+    s = solved(ONE_TOKEN)
+
+    for w, share in ONE_TOKEN.share.items():
+        sent = sum(v for key, v in s.pair_flows.items() if key[2] == w)
+        assert sum(s.flows.get((c, w), 0.0) for c in ("d small", "d")) == pytest.approx(sent)
+        assert sent == pytest.approx(share * s.rate)
