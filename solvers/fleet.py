@@ -25,7 +25,7 @@ minimise   one of    throughput -rate    energy sum(c) watts[c] n[c]    gpus sum
                      spare sum(c) gpus[c] (n[c] + sum(w) use[c,1st,w] f[c,w] / 100): fewest GPUs, then least
                      work on them
 busy[c,j]  sum(w) use[c,j,w] * f[c,w]            <= n[c]
-run[c,w]   f[c,w] <= 10 reference share[w] * n[c]      where a request of w takes (next to) nothing of c
+run[c,w]   f[c,w] <= 10 reference share[w] * n[c] (demand: 1) where w takes (next to) nothing of c
 serve[w]   sum(c mixed) f[c,w] + sum(P,D) x[P,D,w] == share[w] * rate
 out[P,w]   sum(c in P) f[c,w]                    == sum(D) x[P,D,w]
 in[D,w]    sum(c in D) f[c,w]                    == sum(P) x[P,D,w]
@@ -108,12 +108,13 @@ def build(p: FleetProblem) -> Built:
     built = Built(m, n, y, f, x, rate, at, unit)
 
     m.minimise(_goal(p, built))
+    most = 1.0 if p.demand and p.objective != "throughput" else 10.0  # the largest f there can be
     for c, column in p.columns.items():
         for j, use in column.use.items():
             m.add("busy", (c, j), total(f[c, w] * (u * unit[w]) for w, u in use.items() if w in unit) <= n[c])
         for w in column.buckets:
             if w in unit and unit[w] * max(use.get(w, 0.0) for use in column.use.values()) < LIGHT:
-                m.add("run", (c, w), total([f[c, w]]) <= n[c] * 10.0)
+                m.add("run", (c, w), total([f[c, w]]) <= n[c] * most)
     _serve(p, built)
     _transfers(p, built)
     for g, stock in p.stocks.items():
