@@ -126,33 +126,15 @@ def paths(found: Found, made: Sequence[Group]) -> list[Path]:
             of_column.setdefault(w_of, []).append(g)
     pairs: list[Pair] = []
     for (prefill, decode, w), rate in found.solution.pair_flows.items():
-        senders = of_column.get(prefill, [])
-        pairs += _pairs(senders, of_column.get(decode) or _others(found, senders, made), w, rate)
+        pairs += _pairs(of_column.get(prefill, []), of_column.get(decode, []), w, rate)
     used = busy(found, pairs)
     result += [_pair_path(found.cluster, pair, used) for pair in pairs]
     return sorted(result, key=lambda p: (p.bucket, -p.rate))
 
 
-def _others(found: Found, senders: Sequence[Group], made: Sequence[Group]) -> list[Group]:
-    """Decode groups that all `senders` reach: where answers of one token, which take nothing of a decode
-    server, were sent to one that is not run."""
-    nodes = {n.id: n for n in found.cluster.classes}
-    homes = {(g.candidate.engine, g.candidate.home[0]) for g in senders}
-    return [
-        g
-        for g in made
-        if g.candidate.role == "decode"
-        and all(e == g.candidate.engine for e, _ in homes)
-        and all(route(nodes[a], nodes[g.candidate.home[0]], found.cluster) for _, a in homes)
-    ]
-
-
 def _pairs(senders: list[Group], receivers: list[Group], w: str, rate: float) -> Iterator[Pair]:
     def share(members: list[Group], g: Group) -> float:
-        every = sum(m.served.get(w, 0.0) for m in members)
-        if every:
-            return g.served.get(w, 0.0) / every
-        return g.count / sum(m.count for m in members)  # answers of one token take nothing of a decode server
+        return g.served.get(w, 0.0) / max(sum(m.served.get(w, 0.0) for m in members), 1e-30)
 
     for p, d in product(senders, receivers):
         part = rate * share(senders, p) * share(receivers, d)
