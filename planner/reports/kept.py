@@ -34,7 +34,10 @@ def keeping(plan: Plan) -> list[RenderableType]:
     for r, k in told:
         sizes = (f"{k.bytes / 1e9:,.1f}", f"{k.shared_bytes / 1e9:,.1f}" if k.shared_bytes else "")
         table.add_row(r.id, PLACES[k.place], *sizes, say.percent(k.hit), span(k.keep_s), span(k.lasts_s))
-    note = "idle cache of a replica; shared: beginnings, in GPU memory; found: of prompt tokens, kept so long"
+    note = (
+        "idle cache of a replica; shared: beginnings, in GPU memory; found: of prompt tokens, kept so long; "
+        "lasts: in all the room there is"
+    )
     lines: list[RenderableType] = [table, Text(note, style="dim")]
     for r, k in told:
         lines += [Text(line) for line in sentences(r, k)]
