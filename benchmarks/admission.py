@@ -218,10 +218,9 @@ def settings(quick: bool) -> Iterator[Setting]:
                     yield from (Setting(trace, step, kv, reserves, "open", x) for x in OPEN)
 
 
-def compared(s: Setting) -> tuple[Admission, Admission, float]:
+def compared(s: Setting, drawn: Sample) -> tuple[Admission, Admission, float]:
     """By formula and in the replay (with its standard error), the load being that share of what the cache
     holds or carries."""
-    drawn = sample(s.trace)
     most = full(s, drawn)
     return formula(s, drawn, most), *truth(s, drawn, most)
 
@@ -247,8 +246,9 @@ def main() -> None:
     print(f"{'':38s}{'inside':>9s}{'replay':>9s}{'error':>7s}{'':>8s}{'preempted':>11s}{'replay':>8s}")
     errors: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     every = list(settings(options.quick))
+    drawn = [sample(s.trace) for s in every]
     with ProcessPoolExecutor() as pool:
-        for s, (said, seen, noise) in zip(every, pool.map(compared, every), strict=True):
+        for s, (said, seen, noise) in zip(every, pool.map(compared, every, drawn), strict=True):
             errors.setdefault((s.loop, s.reserves), []).append(shown(s, said, seen, noise))
     for (loop, reserves), found in errors.items():
         off, points = np.abs(found).T

@@ -90,6 +90,7 @@ def spare_bytes(
     more than all sequences at their longest.
     """
     mix, held, grown = s.mix, s.held_bytes[index], s.grown_bytes[index]
+    beside = beside * (1 - 1 / np.maximum(sequences, 1.0))  # one request at a time is its own prompt
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
     weight = weight / weight.sum()
     mean = held @ weight
