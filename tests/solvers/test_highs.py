@@ -9,7 +9,8 @@ import time
 from solvers import highs
 
 SOLVE = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from tests.solvers.test_linear import hard
 from solvers.linear import Limits
 print("started", flush=True)
