@@ -20,6 +20,7 @@ from planner.cost.shape import Designs, Ints, Precisions
 from planner.device_rules import why_unsupported
 from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
+from planner.operating.room import RESERVING
 
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """What `any` tries on each class, the last only where none of the others serves device and precision."""
@@ -31,10 +32,6 @@ CHUNKS = (2048, 8192, 16_384, 32_768, 65_536)
 """Tokens of a step that engines are told for prompts so long (vLLM `--max-num-batched-tokens`, SGLang
 `--chunked-prefill-size`, TensorRT-LLM `--max_num_tokens`): small ones fill pipelines, large ones make a ring
 pass less often."""
-
-RESERVING = ("trtllm",)
-"""Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no
-evict)."""
 
 
 @dataclass(frozen=True)

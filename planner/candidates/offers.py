@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import Counts, Needs, spared, survivors
-from planner.candidates.points import Points, Role, Setup, rounded_up
+from planner.candidates.points import Points, Role, Setup, draw, rounded_up
 from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
@@ -213,15 +213,3 @@ def _use(points: Points, designs: Designs, role: Role, s: Setup) -> Floats:
         rows.append(np.zeros_like(points.kv_share))
     rows += [row[points.index] for row in s.beside]
     return np.asarray(np.stack(rows, axis=1) / designs.attn_dp[:, None, None])
-
-
-def draw(s: Setup, points: Points, role: Role) -> Floats:
-    """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
-    designs, mix = s.designs.take(points.index), s.mix
-    new = float(mix.new @ mix.share)
-    if role == "prefill" or mix.steps == 0:
-        chunk = min(new, s.token_budget)
-        return s.model.watts(designs, points.load, 0.0, 0.0, chunk, new / 2)
-    tokens = points.rate * new * (points.tpot_s @ mix.share) if role == "mixed" else 0.0 * points.rate
-    busy = np.ones(len(points.rate))
-    return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)

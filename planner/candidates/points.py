@@ -27,9 +27,10 @@ from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, estimate, work_s
-from planner.cost.reserve import BLOCK_TOKENS
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.inputs.workload import Percentile, Slo, Workload
+from planner.operating.room import held_tokens, unfilled_tokens
+from planner.operating.steps import decoding_steps, prompt_steps
 
 Role = Literal["mixed", "prefill", "decode"]
 LEVELS = np.arange(0.10, 0.96, 0.05)
@@ -118,18 +119,15 @@ class Setup:
     keep: Keep | None = None
     place: Place | None = None  # beside each GPU, of `keep`
 
+    def only(self, index: Ints, share: Floats | None = None) -> Setup:
+        """The same with the designs of `index` alone, under the mix of `share` (w,) where it is given."""
+        mix = self.mix if share is None else replace(self.mix, share=share)
+        return replace(self, designs=self.designs.take(index), memory=self.memory.take(index), mix=mix)
+
     @cached_property
     def caution(self) -> Floats:
         """Factors on predicted TTFT and TPOT of each design, shape (2, n)."""
         return np.exp(self.risk_z * self.model.sigmas(self.designs))
-
-    def chunk(self, sequences: Floats) -> Floats:
-        """Prompt tokens of a step that has any, (m,), with `sequences` decoding: one mean prompt, or as many
-        as arrive during a step
-        where those are more, cut at the budget. A step's time is convex in them: fewer would hide behind
-        reading the weights."""
-        steady = sequences * self.mix.prompt / max(self.mix.steps, 1e-9)
-        return np.minimum(np.maximum(self.mix.prompt, steady), float(self.token_budget))
 
     @cached_property
     def prompt_bytes(self) -> Floats:
@@ -168,12 +166,12 @@ class Setup:
     @cached_property
     def held_each(self) -> Floats:
         """Tokens of `held_bytes`, (w,), with those that the last block leaves empty."""
-        return self.mix.own + self.unfilled + (self.mix.held if self.reserves else self.mix.osl / 2)
+        return held_tokens(self.model.engine, self.mix.own, self.mix.osl, self.mix.held)
 
     @property
     def unfilled(self) -> float:
         """Tokens that the last block of a sequence leaves empty on average."""
-        return (BLOCK_TOKENS[self.model.engine] - 1) / 2
+        return unfilled_tokens(self.model.engine)
 
     @cached_property
     def held_tokens(self) -> float:
@@ -229,11 +227,10 @@ class Setup:
 
 @dataclass(frozen=True)
 class Points:
-    """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,), the
-    linear step there, `rate`
-    (m,) requests/s at the workload's mix, `work_s` and `kv_share` (m, w) of server time and of KV room that
-    one request/s fills,
-    `load` (m,) the utilisation, `meets` (m, w)."""
+    """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,) at
+    which its step is made linear, `rate` (m,) requests/s at the setup's mix, `work_s` and `kv_share` (m, w)
+    of server time and of KV room that one request/s fills, `load` (m,) the time they fill, `meets` (m, w);
+    `decoding` (m,) sequences as the clock sees them, `utilisation` (m,) of the server's time and tokens."""
 
     index: Ints
     sequences: Floats
@@ -245,6 +242,8 @@ class Points:
     tpot_s: Floats
     ttft_s: Floats
     meets: NDArray[np.bool_]
+    decoding: Floats
+    utilisation: Floats
 
     def take(self, chosen: Ints) -> Points:
         step = StepTimes(*(np.broadcast_to(x, self.rate.shape)[chosen] for x in vars(self.step).values()))
@@ -254,52 +253,69 @@ class Points:
 
 def decode_steps(s: Setup, index: Ints, sequences: Floats) -> StepTimes:
     """The linear steps of servers that decode `sequences` (m,) at once."""
-    context = np.full(len(index), s.mix.context)
-    return s.model.step_times(s.designs.take(index), sequences, context, s.chunk(sequences))
+    mix, designs = s.mix, s.designs.take(index)
+    return decoding_steps(s.model, designs, sequences, mix.context, mix.prompt, mix.steps, s.token_budget)
 
 
 def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTimes | None = None) -> Points:
     """Points of servers that decode `sequences` (m,) at once: role mixed or decode. `step`: from
     `decode_steps`, where known."""
-    mix, step = s.mix, step or decode_steps(s, index, sequences)
-    work = work_s(step, mix.new, mix.isl, mix.osl, role)
-    tpot = step.t0_s + sequences * (work @ mix.share) / mix.steps
-    rate = sequences / (mix.steps * tpot)
+    step = step or decode_steps(s, index, sequences)
+    rate, work = _rate_of(s, step, sequences, role)
     return _points(s, index, sequences, step, rate, work, role)
 
 
-def prefilling(s: Setup, index: Ints, levels: Floats) -> Points:
+def prefilling(s: Setup, index: Ints, levels: Floats | None, rate: Floats | None = None) -> Points:
     """Points of servers that only prefill, each design of `index` at each of `levels` (share of the time it
-    is busy).
+    is busy); or each at its own `rate` (m,) of requests/s.
 
     Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the
     queueing formula's to say.
     """
-    none, isl = np.zeros(len(index)), np.full(len(index), float(s.mix.isl @ s.mix.share))
-    one, full = min(s.mix.prompt, float(s.token_budget)), float(s.token_budget)
-    lone, busy = (
-        s.model.step_times(s.designs.take(index), none, isl, none + tokens) for tokens in (one, full)
-    )
-    step = _through(lone, one, busy, full)
-    each = np.repeat(np.arange(len(index)), len(levels))
-    step = StepTimes(*(x[each] for x in vars(step).values()))
-    level = np.tile(levels, len(index))
+    designs, mean = s.designs.take(index), float(s.mix.isl @ s.mix.share)
+    step = prompt_steps(s.model, designs, s.mix.prompt, mean, s.token_budget)
     alone = np.eye(len(s.mix.share))
     work = np.stack(
-        [predict(s, step, np.tile(one, (len(level), 1)), "prefill").utilisation for one in alone], axis=1
+        [predict(s, step, np.tile(one, (len(index), 1)), "prefill").utilisation for one in alone], axis=1
     )
-    rate = level / (work @ s.mix.share)
-    return _points(s, index[each], level, step, rate, work, "prefill")
+    if rate is not None:
+        return _points(s, index, rate * (work @ s.mix.share), step, rate, work, "prefill")
+    assert levels is not None
+    each, level = np.repeat(np.arange(len(index)), len(levels)), np.tile(levels, len(index))
+    step, work = StepTimes(*(x[each] for x in vars(step).values())), work[each]
+    return _points(s, index[each], level, step, level / (work @ s.mix.share), work, "prefill")
 
 
-def _through(a: StepTimes, at: float, b: StepTimes, to: float) -> StepTimes:
-    """The line through two prefill steps of `at` and `to` prompt tokens: right for a lone prompt and for a
-    busy server's full steps."""
-    if to <= at:
-        return b
-    first, second = a.t0_s + a.prefill_s_per_token * at, b.t0_s + b.prefill_s_per_token * to
-    slope = np.clip((second - first) / (to - at), 0.0, second / to)
-    return replace(b, t0_s=second - slope * to, prefill_s_per_token=slope)
+TRIES, SECTIONS = 12, 4
+"""Batches tried at once, and how often, between the two below: to a thousandth of the batch."""
+
+FEWEST, MOST = 1e-3, 1e5
+"""Sequences in a server between which the batch of a rate is looked for."""
+
+
+def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
+    """Points of servers that get `rate` (m,) requests/s of the setup's mix: the batch is the one at whose
+    step they decode so many."""
+    if role == "prefill" or s.mix.steps == 0:
+        return prefilling(s, index, None, rate)
+    low, high = np.full(len(index), FEWEST), np.full(len(index), MOST)
+    each = np.repeat(index, TRIES)
+    for _ in range(SECTIONS):
+        tries = low[:, None] * (high / low)[:, None] ** (np.arange(1, TRIES + 1) / (TRIES + 1))
+        step = decode_steps(s, each, tries.ravel())
+        fewer = _rate_of(s, step, tries.ravel(), role)[0].reshape(tries.shape) < rate[:, None]
+        low = np.where(fewer, tries, low[:, None]).max(axis=1)
+        high = np.where(fewer, high[:, None], tries).min(axis=1)
+    sequences = np.sqrt(low * high)
+    step = decode_steps(s, index, sequences)
+    return _points(s, index, sequences, step, rate, _rate_of(s, step, sequences, role)[1], role)
+
+
+def _rate_of(s: Setup, step: StepTimes, sequences: Floats, role: Role) -> tuple[Floats, Floats]:
+    """Requests/s (m,) of the mix that servers with `sequences` take, and work of a request, (m, w)."""
+    mix = s.mix
+    work = work_s(step, mix.new, mix.isl, mix.osl, role)
+    return sequences / (mix.steps * step.t0_s + sequences * (work @ mix.share)), work
 
 
 def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats, Floats]:
@@ -352,7 +368,8 @@ def _points(
     for row in s.beside:
         meets &= (rate * (row[index] @ s.mix.share) <= 1 + 1e-9)[:, None]
     load = rate * (work @ s.mix.share)
-    return Points(index, sequences, step, rate, load, work, kv, e.tpot_s, e.ttft_s, meets)
+    times = e.tpot_s, e.ttft_s
+    return Points(index, sequences, step, rate, load, work, kv, *times, meets, e.sequences, e.utilisation)
 
 
 def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
@@ -360,3 +377,15 @@ def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
     m, promise = s.mix, s.promise
     e = estimate(step, m.new, m.isl, m.osl, rate, s.token_budget, promise.percentile, promise.loop, role)
     return e if role == "decode" else replace(e, ttft_s=e.ttft_s + s.model.tuning.request_s)
+
+
+def draw(s: Setup, points: Points, role: Role) -> Floats:
+    """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
+    designs, mix = s.designs.take(points.index), s.mix
+    new = float(mix.new @ mix.share)
+    if role == "prefill" or mix.steps == 0:
+        chunk = min(new, s.token_budget)
+        return s.model.watts(designs, points.load, 0.0, 0.0, chunk, new / 2)
+    tokens = points.rate * new * (points.tpot_s @ mix.share) if role == "mixed" else 0.0 * points.rate
+    busy = np.ones(len(points.rate))
+    return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)
