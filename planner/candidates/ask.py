@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.candidates.keep import Keep, Where, levels, places
-from planner.candidates.points import Mix, Promise, Setup
+from planner.candidates.offers import Standing
+from planner.candidates.points import BUSIEST, Mix, Promise, Setup
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
@@ -71,6 +72,11 @@ class Ask:
     offload: bool = False  # weights may lie in host memory: then only such replicas
     resting: Resting | None = None  # what returns to the cache, for levels of keeping it
     keep: Keep | None = None  # the level of one setup
+    busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
+
+    def standing(self, node: NodeClass | None, engine: str, chunk: int = 0) -> Standing:
+        """Where columns are offered."""
+        return Standing(node, engine, self.objective, self.watts_limited, chunk)
 
     @property
     def mixing(self) -> Sequence[str]:
@@ -102,7 +108,8 @@ class Ask:
             place = own[0]
         reserves = engine in RESERVING
         return Setup(
-            model, designs, memory, mix, self.promise, budget, reserves, self.risk_z, self.keep, place
+            *(model, designs, memory, mix, self.promise, budget, reserves, self.risk_z, self.keep, place),
+            busiest=self.busiest,
         )
 
     def keeping(self, node: NodeClass, engine: str) -> list[Ask]:

@@ -3,7 +3,7 @@ column."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
@@ -95,7 +95,7 @@ def stages_in_words(stages: Staging) -> str:
 @dataclass(frozen=True)
 class Candidate:
     """`use[j][w]`: share of one replica's resource j (busy, kv) that one request/s of bucket w fills, in
-    seconds.
+    seconds; `least` the same in the fleet's favour, for the bound (`columns.py`).
 
     Buckets absent from `use` cannot be served within the SLO at this operating point. Times are predictions
     at the
@@ -118,8 +118,11 @@ class Candidate:
     tpot_s: float = 0.0
     ttft_s: Mapping[str, float] = field(default_factory=dict)
     precisions: Precisions | None = None
-    # its part of a pair's TTFT, cautious and rounded up: that of its slowest bucket, or a decode step
-    late_s: float = 0.0
+    least: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    late_s: float = 0.0  # its part of a pair's TTFT at most, cautious: the edge at which it stands
+    pairs_as: str = ""  # what decides which designs it may be a pair with, beside the engine
+    # z >= a n + sum(w) b[w] f[w] for each (a, b): what n replicas with f requests/s cost of what is minimised
+    tangents: Sequence[tuple[float, Mapping[str, float]]] = ()
     # a prompt's KV cache through the NIC of the rank that has most of it, how many copies of it the ranks
     # keep, and what its sending hides behind
     handoff_s: Mapping[str, float] = field(default_factory=dict)

@@ -33,12 +33,9 @@ from planner.operating.room import held_tokens, unfilled_tokens
 from planner.operating.steps import decoding_steps, prompt_steps
 
 Role = Literal["mixed", "prefill", "decode"]
-LEVELS = np.arange(0.10, 0.96, 0.05)
-"""Utilisations offered for prefill servers: less busy ones answer sooner."""
 
-BANDS = np.array([0.25, 0.5, 0.7, 0.85, 0.95, 1.0])
-"""Shares of the TTFT promise that a prefill server's own TTFT is rounded up to: the rest is left for transfer
-and first decode step."""
+BUSIEST = 0.98
+"""Share of its time that a server which only prefills is busy at most, unless told: a rule of operation."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +115,7 @@ class Setup:
     risk_z: float = 0.0
     keep: Keep | None = None
     place: Place | None = None  # beside each GPU, of `keep`
+    busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
 
     def only(self, index: Ints, share: Floats | None = None) -> Setup:
         """The same with the designs of `index` alone, under the mix of `share` (w,) where it is given."""
@@ -229,8 +227,10 @@ class Setup:
 class Points:
     """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,) at
     which its step is made linear, `rate` (m,) requests/s at the setup's mix, `work_s` and `kv_share` (m, w)
-    of server time and of KV room that one request/s fills, `load` (m,) the time they fill, `meets` (m, w);
-    `decoding` (m,) sequences as the clock sees them, `utilisation` (m,) of the server's time and tokens."""
+    of server time and of KV room that one request/s fills, `load` (m,) the time they fill; `late` and
+    `other` (m, w): by how much of itself the limit on TTFT, and the worst of all others, is exceeded, below
+    zero where it is kept; `decoding` (m,) sequences as the clock sees them, `utilisation` (m,) of the
+    server's time and tokens."""
 
     index: Ints
     sequences: Floats
@@ -241,9 +241,20 @@ class Points:
     kv_share: Floats
     tpot_s: Floats
     ttft_s: Floats
-    meets: NDArray[np.bool_]
+    late: Floats
+    other: Floats
     decoding: Floats
     utilisation: Floats
+
+    @property
+    def excess(self) -> Floats:
+        """By how much the worst limit is exceeded, (m, w)."""
+        return np.maximum(self.late, self.other)
+
+    @property
+    def meets(self) -> NDArray[np.bool_]:
+        """Which buckets keep all limits, (m, w)."""
+        return np.asarray(self.excess <= KEPT)
 
     def take(self, chosen: Ints) -> Points:
         step = StepTimes(*(np.broadcast_to(x, self.rate.shape)[chosen] for x in vars(self.step).values()))
@@ -265,9 +276,18 @@ def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTime
     return _points(s, index, sequences, step, rate, work, role)
 
 
-def prefilling(s: Setup, index: Ints, levels: Floats | None, rate: Floats | None = None) -> Points:
-    """Points of servers that only prefill, each design of `index` at each of `levels` (share of the time it
-    is busy); or each at its own `rate` (m,) of requests/s.
+@dataclass(frozen=True)
+class PrefillParts:
+    """What prefill servers of the designs `index` (n,) take at any load: their step, and the time that one
+    request/s of each bucket alone fills, (n, w)."""
+
+    index: Ints
+    step: StepTimes
+    work_s: Floats
+
+
+def prefill_parts(s: Setup, index: Ints) -> PrefillParts:
+    """Of servers that only prefill.
 
     Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the
     queueing formula's to say.
@@ -275,16 +295,25 @@ def prefilling(s: Setup, index: Ints, levels: Floats | None, rate: Floats | None
     designs, mean = s.designs.take(index), float(s.mix.isl @ s.mix.share)
     step = prompt_steps(s.model, designs, s.mix.prompt, mean, s.token_budget)
     alone = np.eye(len(s.mix.share))
-    work = np.stack(
-        [predict(s, step, np.tile(one, (len(index), 1)), "prefill").utilisation for one in alone], axis=1
-    )
-    if rate is not None:
-        return _points(s, index, rate * (work @ s.mix.share), step, rate, work, "prefill")
-    assert levels is not None
-    each, level = np.repeat(np.arange(len(index)), len(levels)), np.tile(levels, len(index))
-    step, work = StepTimes(*(x[each] for x in vars(step).values())), work[each]
-    return _points(s, index[each], level, step, level / (work @ s.mix.share), work, "prefill")
+    works = [predict(s, step, np.tile(one, (len(index), 1)), "prefill").utilisation for one in alone]
+    return PrefillParts(index, step, np.stack(works, axis=1))
 
+
+def prefilling(s: Setup, index: Ints, level: Floats) -> Points:
+    """Points of servers that only prefill, each design of `index` (m,) at its `level`: the share of the time
+    it is busy."""
+    return prefilled(s, prefill_parts(s, index), np.arange(len(index)), level)
+
+
+def prefilled(s: Setup, parts: PrefillParts, which: Ints, level: Floats) -> Points:
+    """Servers of the designs `which` (m,) of `parts` at `level` (m,)."""
+    step = StepTimes(*(x[which] for x in vars(parts.step).values()))
+    work = parts.work_s[which]
+    return _points(s, parts.index[which], level, step, level / (work @ s.mix.share), work, "prefill")
+
+
+KEPT = 1e-9
+"""Of a limit by which it may be exceeded: rounding."""
 
 TRIES, SECTIONS = 12, 4
 """Batches tried at once, and how often, between the two below: to a thousandth of the batch."""
@@ -297,7 +326,9 @@ def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
     """Points of servers that get `rate` (m,) requests/s of the setup's mix: the batch is the one at whose
     step they decode so many."""
     if role == "prefill" or s.mix.steps == 0:
-        return prefilling(s, index, None, rate)
+        parts = prefill_parts(s, index)
+        level = rate * (parts.work_s @ s.mix.share)
+        return _points(s, index, level, parts.step, rate, parts.work_s, "prefill")
     low, high = np.full(len(index), FEWEST), np.full(len(index), MOST)
     each = np.repeat(index, TRIES)
     for _ in range(SECTIONS):
@@ -306,7 +337,10 @@ def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
         fewer = _rate_of(s, step, tries.ravel(), role)[0].reshape(tries.shape) < rate[:, None]
         low = np.where(fewer, tries, low[:, None]).max(axis=1)
         high = np.where(fewer, high[:, None], tries).min(axis=1)
-    sequences = np.sqrt(low * high)
+    ends = np.concatenate([low, high])
+    less, more = np.split(_rate_of(s, decode_steps(s, np.tile(index, 2), ends), ends, role)[0], 2)
+    share = np.clip((rate - less) / np.maximum(more - less, 1e-30), 0.0, 1.0)  # nearly a line between them
+    sequences = low + share * (high - low)
     step = decode_steps(s, index, sequences)
     return _points(s, index, sequences, step, rate, _rate_of(s, step, sequences, role)[1], role)
 
@@ -331,23 +365,6 @@ def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats
     return np.asarray(seconds), s.memory.kv_bytes[index] / held * isl * d.attn_dp
 
 
-def rounded_up(points: Points, promise: Promise, caution: Floats, role: Role) -> Floats:
-    """What a server adds to a pair's TTFT (m,), rounded up so that many pair alike: the TTFT of the slowest
-    bucket it serves to the
-    next of BANDS, a decode step to the TPOT promise. `caution` (2, designs)."""
-    caution = caution[:, points.index]
-    if role == "mixed":
-        return np.zeros(len(points.rate))
-    if role == "decode":
-        step = points.tpot_s.max(axis=1) * caution[1]
-        return np.full(len(step), promise.tpot_s) if np.isfinite(promise.tpot_s) else step
-    slowest = np.where(points.meets, points.ttft_s, 0.0).max(axis=1) * caution[0]
-    if not np.isfinite(promise.ttft_s):
-        return np.zeros(len(slowest))
-    edges = BANDS * promise.ttft_s
-    return np.asarray(np.append(edges, np.inf)[np.searchsorted(edges, slowest * (1 - 1e-12))])
-
-
 def _points(
     s: Setup, index: Ints, sequences: Floats, step: StepTimes, rate: Floats, work: Floats, role: Role
 ) -> Points:
@@ -358,18 +375,18 @@ def _points(
     if s.place is not None:
         e = replace(e, ttft_s=e.ttft_s + s.loading_s[index])
     ttft_s, tpot_s = (x * c[:, None] for x, c in zip((e.ttft_s, e.tpot_s), s.caution[:, index], strict=True))
-    meets = np.broadcast_to(s.mix.share > 0, work.shape).copy()
-    if role != "decode":
-        meets &= ttft_s <= s.promise.ttft_s
+    filled = [rate * (kv @ s.mix.share), *(rate * (row[index] @ s.mix.share) for row in s.beside)]
+    other = np.broadcast_to(np.max(filled, axis=0)[:, None] - 1, work.shape).copy()
+    other[~np.isfinite(rate)] = np.inf
     if role != "prefill":
-        meets &= (tpot_s <= s.promise.tpot_s) | (s.mix.osl == 1)
-    meets &= s.holds[role][index]
-    meets &= ((rate * (kv @ s.mix.share) <= 1 + 1e-9) & np.isfinite(rate))[:, None]
-    for row in s.beside:
-        meets &= (rate * (row[index] @ s.mix.share) <= 1 + 1e-9)[:, None]
+        other = np.maximum(other, np.where(s.mix.osl > 1, tpot_s / s.promise.tpot_s - 1, -1.0))
+    other[~s.holds[role][index] | (s.mix.share <= 0)[None, :]] = np.inf
+    late = ttft_s / s.promise.ttft_s - 1 if role != "decode" else np.full(work.shape, -1.0)
     load = rate * (work @ s.mix.share)
     times = e.tpot_s, e.ttft_s
-    return Points(index, sequences, step, rate, load, work, kv, *times, meets, e.sequences, e.utilisation)
+    return Points(
+        index, sequences, step, rate, load, work, kv, *times, late, other, e.sequences, e.utilisation
+    )
 
 
 def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:

@@ -130,7 +130,7 @@ def _unlike(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
 def _better(question: Question, pool: Pool, best: Found, limits: Limits) -> Found | None:
     """The best fleet of the pool, where one is at least WORTH better than `best`; None where none is, which
     is proven much sooner."""
-    problem, ours = question.state(pool.candidates), best.solution.objective
+    problem, ours = question.state(pool, "bound"), best.solution.objective
     assert ours is not None
     sooner = problem
     if best.objective == "throughput":
@@ -140,7 +140,7 @@ def _better(question: Question, pool: Pool, best: Found, limits: Limits) -> Foun
         sooner = replace(problem, budget={**problem.budget, name: min(most, problem.budget.get(name, inf))})
     if fleet.solve(sooner, replace(limits, gap=1.0)).objective is None:
         return None
-    rival = find(question, pool, limits, problem)
+    rival = find(question, pool, limits)
     theirs = rival.solution.objective
     return rival if theirs is not None and _gain(best, theirs) >= WORTH else None
 

@@ -39,7 +39,11 @@ def memory_tries(asked: Asked, question: Question, found: Found) -> Iterator[tup
         made = anew(pool, [replace(node, device=device)], ask, sorted(roles), levels).candidates
         ids = {c.id for c in made}
         others = [c for c in found.pool.candidates if c.id not in ids]
-        yield question.state([*others, *made]), f"memory {node.device.name}", "1 GB on each GPU"
+        yield (
+            question.state(replace(pool, candidates=(*others, *made)), "bound"),
+            f"memory {node.device.name}",
+            "1 GB on each GPU",
+        )
 
 
 def lower_cache(asked: Asked, question: Question, best: Found, limits: Limits) -> list[Alternative]:

@@ -18,7 +18,7 @@ from planner.candidates.ask import ENGINES, Ask
 from planner.candidates.candidate import stages_in_words
 from planner.candidates.generate import Pool
 from planner.candidates.largest import one_at_a_time
-from planner.candidates.points import LEVELS, Mix, Points, Setup, batched, prefilling
+from planner.candidates.points import Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
 from planner.device_rules import why_unsupported
@@ -28,7 +28,10 @@ from planner.inputs.options import Options
 from planner.inputs.workload import Slo
 from planner.problems.ways import route
 
-MODEST = float(LEVELS[8])
+QUIET = 0.1
+"""How busy a server that only prefills is where a limit on its TTFT that was asked for is looked at."""
+
+MODEST = 0.5
 """How busy a server that only prefills is where a limit that nobody asked for is relaxed: half."""
 
 OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
@@ -58,7 +61,7 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
     best: tuple[tuple[float, float], Tightest] | None = None
     for (node, engine, _), s in pool.setups.items():
         fit = standing(s)
-        ttft, tpot = quickest(s, fit, LEVELS[0] if "ttft_ms" in asked else MODEST)
+        ttft, tpot = quickest(s, fit, QUIET if "ttft_ms" in asked else MODEST)
         known = np.isfinite(ttft) & np.isfinite(tpot)
         fit, ttft, tpot = fit[known], ttft[known], tpot[known]
         if len(fit) == 0:
@@ -83,11 +86,11 @@ def standing(s: Setup) -> Ints:
     return np.flatnonzero(s.holds["mixed"].all(axis=1) & here)
 
 
-def quickest(s: Setup, index: Ints, level: float = float(LEVELS[0])) -> tuple[Floats, Floats]:
+def quickest(s: Setup, index: Ints, level: float = QUIET) -> tuple[Floats, Floats]:
     """TTFT and TPOT (n,) with one request at a time, the slowest bucket's; infinite where not even that finds
     room. `level`: how busy a server is that only prefills."""
     if s.mix.steps == 0:
-        points = prefilling(s, index, np.array([level]))
+        points = prefilling(s, index, np.full(len(index), level))
         return _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index]), np.zeros(len(index))
     points = batched(s, index, one_at_a_time(s, index), "mixed")
     ttft = _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index])
