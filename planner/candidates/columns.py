@@ -17,13 +17,13 @@ between is printed as gap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.candidates.largest import busiest, largest
+from planner.candidates.largest import Asked, busiest, largest
 from planner.candidates.points import Points, Role, Setup, batched, prefill_parts, prefilled
 from planner.cost.shape import Floats, Ints
 
@@ -50,14 +50,20 @@ class Columns:
         return Columns(self.points.take(chosen), self.use[chosen], self.least[chosen], self.within_s[chosen])
 
 
-def decoding(s: Setup, index: Ints, role: Role, within_s: Sequence[float] = ()) -> Columns:
-    """Of servers that decode (mixed, or decode at each of `within_s`, cautious seconds of a step)."""
-    made = []
-    for limit in within_s or (s.promise.tpot_s,):
-        own = s if limit >= s.promise.tpot_s else replace(s, promise=replace(s.promise, tpot_s=limit))
-        found = _alike(own, index, role) if _several(own) else _single(own, index, role)
-        made.append(replace(found, within_s=np.full(len(found.use), limit if within_s else 0.0)))
-    return joined(made)
+def decoding(s: Setup, index: Ints, asked: Asked) -> Iterator[tuple[Role, Columns]]:
+    """Of servers that decode, by role: mixed within the promise, or decode with a step within each of the
+    seconds `asked`."""
+    own = [s, *(_company(s, w) for w in alone(s))]
+    batches = [largest(one, index, asked) for one in own]
+    for role in dict.fromkeys(role for role, _ in asked):
+        at = [i for i, (name, _) in enumerate(asked) if name == role]
+        every, shape = np.tile(index, len(at)), (len(at) * len(index), len(s.mix.share))
+        low, *_ = (below[at].reshape(shape) for below, _ in batches)
+        high, *above = (most[at].reshape(shape) for _, most in batches)
+        which, columns = (_alike if _several(s) else _single)(s, every, role, low, high, above)
+        limits = np.array([limit for name, limit in asked if name == role])
+        within = limits[which // len(index)] if role == "decode" else np.zeros(len(which))
+        yield role, replace(columns, within_s=within)
 
 
 def prefilling(s: Setup, index: Ints, within_s: Floats) -> Columns:
@@ -87,41 +93,46 @@ def _packed(s: Setup, p: Points) -> Floats:
     return np.asarray(p.work_s - p.step.t0_s[:, None] * np.maximum(steps - s.mix.new / budget, 0.0))
 
 
-def _single(s: Setup, index: Ints, role: Role) -> Columns:
-    """One bucket: the largest batch that keeps its promise is the whole truth."""
+def _single(
+    s: Setup, index: Ints, role: Role, low: Floats, high: Floats, above: Sequence[Floats]
+) -> tuple[Ints, Columns]:
+    """One bucket: the largest batch that keeps its promise is the whole truth. The row of each column,
+    too."""
     served = np.flatnonzero(s.mix.share > 0)
-    low, high = (x[0][:, served].max(axis=1) for x in largest(s, index, (role,)))
-    alive = np.flatnonzero(low > 0)
-    points = batched(s, index[alive], low[alive], role)
+    least_batch, most_batch = low[:, served].max(axis=1), high[:, served].max(axis=1)
+    alive = np.flatnonzero(least_batch > 0)
+    points = batched(s, index[alive], least_batch[alive], role)
     use = _only(_rows(s, points, role), np.broadcast_to(s.mix.share > 0, points.excess.shape))
-    return Columns(points, use, use * (low[alive] / high[alive])[:, None, None], np.zeros(len(alive)))
+    sure = (least_batch / np.maximum(most_batch, 1e-30))[alive, None, None]
+    return alive, Columns(points, use, use * sure, np.zeros(len(alive)))
 
 
-def _alike(s: Setup, index: Ints, role: Role) -> Columns:
-    """Several buckets: a column a level, with rows in the bound's favour beside the exact ones."""
-    (low,), (high,) = largest(s, index, (role,))
+def _alike(
+    s: Setup, index: Ints, role: Role, low: Floats, high: Floats, above: Sequence[Floats]
+) -> tuple[Ints, Columns]:
+    """Several buckets: a column a level, with rows in the bound's favour beside the exact ones; `above`: the
+    largest batches of each bucket in the company of each of `alone`."""
     design, bucket = np.nonzero(_first_alike(low))
     level = low[design, bucket]
     points = batched(s, index[design], level, role)
     use = _rows(s, points, role)
     serves = low[design] >= level[:, None] * (1 - 1e-12)
     top = batched(s, index[design], _last_alike(high, low)[design, bucket], role)
-    least, step_s = _rows(s, top, role), _step_s(top)
+    exact, step_s = _rows(s, top, role), _step_s(top)
+    least = exact.copy()
     bears = _longest(s, index, high, role)  # (n, w) step times that each bucket bears
-    exact = least.copy()
-    for w in alone(s):
-        own = _company(s, w)
-        (_,), (above,) = largest(own, index, (role,))
-        bears = np.maximum(bears, _longest(own, index, above, role))
-        at = batched(own, index, np.maximum(above[:, w], 1e-3), role)
-        least[..., w] = np.minimum(least[..., w], _loaded(own, at, role, w, design, step_s, above[:, w] > 0))
     looked = alone(s)
+    for w, most in zip(looked, above, strict=True):
+        own = _company(s, w)
+        bears = np.maximum(bears, _longest(own, index, most, role))
+        at = batched(own, index, np.maximum(most[:, w], 1e-3), role)
+        least[..., w] = np.minimum(least[..., w], _loaded(own, at, role, w, design, step_s, most[:, w] > 0))
     if 0 < len(looked) < len(s.mix.share):  # the others as much less as the least of those looked at
         less = (least[..., looked] / exact[..., looked]).min(axis=2, keepdims=True)
         rest = np.setdiff1d(np.arange(len(s.mix.share)), looked)
         least[..., rest] *= less
     might = bears[design] >= step_s[:, None] * (1 - 1e-9)
-    return Columns(points, _only(use, serves), _only(least, might | serves), np.zeros(len(level)))
+    return design, Columns(points, _only(use, serves), _only(least, might | serves), np.zeros(len(level)))
 
 
 def _loaded(

@@ -287,9 +287,9 @@ def _columns(s: Setup, fits: Ints, roles: Sequence[Role], edges: Edges) -> Itera
         if "mixed" in roles:
             yield "mixed", prefilling(s, fits, np.array([s.promise.ttft_s]))
         return
-    if "mixed" in roles:
-        yield "mixed", decoding(s, fits, "mixed")
-    if "prefill" in roles:
+    asked: list[tuple[Role, float]] = [("mixed", s.promise.tpot_s)] if "mixed" in roles else []
+    asked += [("decode", min(e, s.promise.tpot_s)) for e in edges.decode] if "decode" in roles else []
+    if asked:
+        yield from decoding(s, fits, asked)
+    if "prefill" in roles and edges.prefill:
         yield "prefill", prefilling(s, fits, np.array(edges.prefill))
-    if "decode" in roles:
-        yield "decode", decoding(s, fits, "decode", edges.decode)

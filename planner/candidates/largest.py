@@ -12,9 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from planner.candidates.points import KEPT, Role, Setup, batched, decode_steps, prefill_parts, prefilled
+from planner.candidates.points import (
+    KEPT,
+    Points,
+    Role,
+    Setup,
+    batched,
+    beyond,
+    decode_steps,
+    prefill_parts,
+    prefilled,
+)
 from planner.cost.queueing import work_s
 from planner.cost.shape import Floats, Ints, StepTimes
 
@@ -24,10 +33,10 @@ MOST_SEQUENCES = 16_384
 TRIED = 14
 """Loads tried over the whole range, and again between two of them (a third as many)."""
 
-CLOSING = 14
+CLOSING = 24
 """Rounds of regula falsi at most; where excess is smooth, five are enough."""
 
-EXACT = 1e-11
+EXACT = 1e-8
 """Relative width at which a section counts as closed."""
 
 MOSTLY = 0.5
@@ -40,37 +49,45 @@ Excess = Callable[[Ints, Floats], Floats]
 """Of rows (m,) at loads (m,): by how much the worst limit is exceeded, (m,)."""
 
 
-def largest(s: Setup, index: Ints, roles: Sequence[Role]) -> tuple[Floats, Floats]:
-    """The largest batch of a server of each design of `index` in each of `roles` (mixed or decode) at which
-    each bucket keeps the promise, from below and from above, (roles, designs, w) each; 0 where not even one
-    request at a time does."""
-    least, n = one_at_a_time(s, index), len(index)
-    tries = _spread(least, np.full(n, float(MOST_SEQUENCES)), TRIED)
-    each = np.repeat(index, tries.shape[1])
+Asked = Sequence[tuple[Role, float]]
+"""Roles, each with its limit on TPOT in cautious seconds."""
+
+
+def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
+    """The largest batch of a server of each design of `index` in each of the roles `asked` (mixed or decode)
+    at which each bucket keeps the promise, from below and from above, (asked, designs, w) each; 0 where not
+    even one request at a time does."""
+    n, w = len(index), len(s.mix.share)
+    roles = list(dict.fromkeys(role for role, _ in asked))
+    tries = _spread(one_at_a_time(s, index), np.full(n, float(MOST_SEQUENCES)), TRIED)
+    each = np.repeat(index, TRIED)
     step = decode_steps(s, each, tries.ravel())
-    curves = [batched(s, each, tries.ravel(), role, step).excess for role in roles]
-    excess = np.stack(curves).reshape(len(roles), n, tries.shape[1], -1)
+    curves = {role: batched(s, each, tries.ravel(), role, step) for role in roles}
+    caution = s.caution[1]
+
+    def over(points: Points, limit_s: float) -> Floats:
+        slow = beyond(points.tpot_s * caution[points.index][:, None], s, limit_s)
+        return np.maximum(np.maximum(points.late, points.other), slow)
 
     def at(rows: Ints, batch: Floats) -> Floats:
-        role, design, bucket = np.unravel_index(rows, (len(roles), n, excess.shape[3]))
+        which, design, bucket = np.unravel_index(rows, (len(asked), n, w))
         out, step = np.empty(len(rows)), decode_steps(s, index[design], batch)
-        for i, name in enumerate(roles):
-            own = role == i
-            if own.any():
-                found = batched(s, index[design[own]], batch[own], name, _of(step, own))
-                out[own] = found.excess[np.arange(int(own.sum())), bucket[own]]
+        for i, (role, limit_s) in enumerate(asked):
+            own = np.flatnonzero(which == i)
+            if len(own):
+                found = batched(s, index[design[own]], batch[own], role, _of(step, own))
+                out[own] = over(found, limit_s)[np.arange(len(own)), bucket[own]]
         return out
 
-    known = excess.transpose(0, 1, 3, 2).reshape(-1, tries.shape[1])
-    many = np.broadcast_to(tries[None, :, None, :], (*excess.shape[:2], excess.shape[3], tries.shape[1]))
-    low, high = closed(at, many.reshape(known.shape), known)
-    shape = (len(roles), n, excess.shape[3])
-    return low.reshape(shape), high.reshape(shape)
+    known = [over(curves[role], limit_s).reshape(n, TRIED, w).transpose(0, 2, 1) for role, limit_s in asked]
+    many = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, TRIED))
+    low, high = closed(at, many.reshape(-1, TRIED), np.stack(known).reshape(-1, TRIED))
+    return low.reshape(-1, n, w), high.reshape(-1, n, w)
 
 
 def most(s: Setup, index: Ints, role: Role) -> Floats:
     """The largest batch of each design of `index` (n,) at which some bucket keeps the promise; 0: at none."""
-    return np.asarray(largest(s, index, (role,))[0][0].max(axis=1))
+    return np.asarray(largest(s, index, [(role, s.promise.tpot_s)])[0][0].max(axis=1))
 
 
 def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
@@ -103,13 +120,17 @@ def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
 
 def closed(at: Excess, tries: Floats, excess: Floats) -> tuple[Floats, Floats]:
     """The largest load of each row with no excess, from below and from above, (rows,) each: 0 where the first
-    of its `tries` (rows, k, ascending) has some, the last where that has none. `excess`: at the tries."""
+    of its `tries` (rows, k, ascending) has some, the last where that has none. `excess`: at the tries.
+
+    The chord is drawn in logarithms: of the load, and of what is used of the limit, 1 + excess, which is
+    nearly a power of the load.
+    """
     rows, last = np.arange(len(tries)), tries.shape[1] - 1
     good = excess <= KEPT
     best = np.where(good.any(axis=1), last - good[:, ::-1].argmax(axis=1), -1)
-    low, f_low = tries[rows, np.maximum(best, 0)].copy(), excess[rows, np.maximum(best, 0)].copy()
+    low, f_low = tries[rows, np.maximum(best, 0)].copy(), _used(excess[rows, np.maximum(best, 0)])
     above = np.minimum(best + 1, last)
-    high, f_high = tries[rows, above].copy(), excess[rows, above].copy()
+    high, f_high = tries[rows, above].copy(), _used(excess[rows, above])
     open_ = (best >= 0) & (best < last)
     wide = np.flatnonzero(open_ & ~(f_high < np.inf))  # a wall somewhere inside: nearer to it first
     if len(wide):
@@ -118,12 +139,12 @@ def closed(at: Excess, tries: Floats, excess: Floats) -> tuple[Floats, Floats]:
         _narrow(wide, own, found, (low, f_low, high, f_high))
     side = np.zeros(len(tries))
     for _ in range(CLOSING):
-        live = np.flatnonzero(open_ & (high > low * (1 + EXACT)) & (f_low < -KEPT))
+        live = np.flatnonzero(open_ & (high > low * (1 + EXACT)) & (f_low < -EXACT))
         if not len(live):
             break
         x = _between(low[live], f_low[live], high[live], f_high[live])
         f = at(live, x)
-        kept = f <= KEPT
+        kept, f = f <= KEPT, _used(f)
         up, down = live[kept], live[~kept]
         f_high[up] = np.where(
             side[up] > 0, f_high[up] / 2, f_high[up]
@@ -131,7 +152,7 @@ def closed(at: Excess, tries: Floats, excess: Floats) -> tuple[Floats, Floats]:
         f_low[down] = np.where(side[down] < 0, f_low[down] / 2, f_low[down])
         low[up], f_low[up], side[up] = x[kept], f[kept], 1.0
         high[down], f_high[down], side[down] = x[~kept], f[~kept], -1.0
-    met = open_ & (f_low >= -KEPT)
+    met = open_ & (f_low >= -EXACT)
     high = np.where(met | (high <= low * (1 + EXACT)), low, high)
     none = best < 0
     return np.where(none, 0.0, low), np.where(none, 0.0, high)
@@ -145,13 +166,18 @@ def _narrow(rows: Ints, tries: Floats, found: Floats, ends: tuple[Floats, Floats
     best = np.where(good.any(axis=1), last - good[:, ::-1].argmax(axis=1), -1)
     some, more = best >= 0, best < last
     low[rows[some]] = tries[one[some], best[some]]
-    f_low[rows[some]] = found[one[some], best[some]]
+    f_low[rows[some]] = _used(found[one[some], best[some]])
     high[rows[more]] = tries[one[more], best[more] + 1]
-    f_high[rows[more]] = found[one[more], best[more] + 1]
+    f_high[rows[more]] = _used(found[one[more], best[more] + 1])
+
+
+def _used(excess: Floats) -> Floats:
+    """Logarithm of what is used of a limit."""
+    return np.log(np.maximum(1 + excess, 1e-4))
 
 
 def _between(low: Floats, f_low: Floats, high: Floats, f_high: Floats) -> Floats:
-    """Where the chord of the excess is zero, in logarithms of the load; the middle where one end has none."""
+    """Where the chord is zero; the middle where one end has no value."""
     a, b = np.log(low), np.log(high)
     known = np.isfinite(f_high) & (f_high > f_low)
     share = np.where(known, -f_low / np.where(known, f_high - f_low, 1.0), 0.5)
@@ -173,5 +199,5 @@ def one_at_a_time(s: Setup, index: Ints) -> Floats:
     return np.where(share < MOSTLY, share, 1.0)
 
 
-def _of(step: StepTimes, at: NDArray[np.bool_]) -> StepTimes:
+def _of(step: StepTimes, at: Ints) -> StepTimes:
     return StepTimes(*(np.asarray(x[at]) for x in vars(step).values()))

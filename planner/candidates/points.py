@@ -227,10 +227,10 @@ class Setup:
 class Points:
     """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,) at
     which its step is made linear, `rate` (m,) requests/s at the setup's mix, `work_s` and `kv_share` (m, w)
-    of server time and of KV room that one request/s fills, `load` (m,) the time they fill; `late` and
-    `other` (m, w): by how much of itself the limit on TTFT, and the worst of all others, is exceeded, below
-    zero where it is kept; `decoding` (m,) sequences as the clock sees them, `utilisation` (m,) of the
-    server's time and tokens."""
+    of server time and of KV room that one request/s fills, `load` (m,) the time they fill; `late`, `slow`
+    and `other` (m, w): by how much of itself the limit on TTFT, on TPOT, and the worst of all others, is
+    exceeded, below zero where it is kept; `decoding` (m,) sequences as the clock sees them, `utilisation`
+    (m,) of the server's time and tokens."""
 
     index: Ints
     sequences: Floats
@@ -242,6 +242,7 @@ class Points:
     tpot_s: Floats
     ttft_s: Floats
     late: Floats
+    slow: Floats
     other: Floats
     decoding: Floats
     utilisation: Floats
@@ -249,7 +250,7 @@ class Points:
     @property
     def excess(self) -> Floats:
         """By how much the worst limit is exceeded, (m, w)."""
-        return np.maximum(self.late, self.other)
+        return np.maximum(np.maximum(self.late, self.slow), self.other)
 
     @property
     def meets(self) -> NDArray[np.bool_]:
@@ -378,15 +379,26 @@ def _points(
     filled = [rate * (kv @ s.mix.share), *(rate * (row[index] @ s.mix.share) for row in s.beside)]
     other = np.broadcast_to(np.max(filled, axis=0)[:, None] - 1, work.shape).copy()
     other[~np.isfinite(rate)] = np.inf
-    if role != "prefill":
-        other = np.maximum(other, np.where(s.mix.osl > 1, tpot_s / s.promise.tpot_s - 1, -1.0))
+    none = np.full(work.shape, -1.0)
+    slow = beyond(tpot_s, s, s.promise.tpot_s) if role != "prefill" else none
     other[~s.holds[role][index] | (s.mix.share <= 0)[None, :]] = np.inf
-    late = ttft_s / s.promise.ttft_s - 1 if role != "decode" else np.full(work.shape, -1.0)
+    late = _over(ttft_s, s.promise.ttft_s) if role != "decode" else none
     load = rate * (work @ s.mix.share)
     times = e.tpot_s, e.ttft_s
     return Points(
-        index, sequences, step, rate, load, work, kv, *times, late, other, e.sequences, e.utilisation
+        index, sequences, step, rate, load, work, kv, *times, late, slow, other, e.sequences, e.utilisation
     )
+
+
+def beyond(tpot_s: Floats, s: Setup, limit_s: float) -> Floats:
+    """By how much of itself a limit on TPOT is exceeded, (m, w); one token has no time between tokens."""
+    return np.where(s.mix.osl > 1, _over(tpot_s, limit_s), -1.0)
+
+
+def _over(seconds: Floats, limit_s: float) -> Floats:
+    """By how much of itself a limit is exceeded; endless times exceed every limit."""
+    known = np.isfinite(seconds)
+    return np.where(known, np.where(known, seconds, 0.0) / limit_s - 1, np.inf)
 
 
 def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
