@@ -137,6 +137,16 @@ class Candidate:
     level: int = 0  # at which idle cache is kept, 0: none
 
     @property
+    def bounds(self) -> Mapping[str, Mapping[str, float]]:
+        """Its rows in the bound's problem."""
+        return self.least or self.use
+
+    @property
+    def kind(self) -> str:
+        """What people have to run: a design on a class, with an engine, in a role."""
+        return f"{self.role} {self.design} on {self.node_class} with {self.engine}"
+
+    @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
         """(class, GPUs side by side) of each part that stands by itself."""
         stages = self.design.stages

@@ -207,12 +207,12 @@ def _rows(x: Floats, counted: bool) -> Floats:
 
 def _needs(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs:
     """Candidates as arrays; `punctual`: how late they are matters."""
-    buckets = sorted({w for c in pool for w in next(iter(c.least.values()))})
+    buckets = sorted({w for c in pool for w in next(iter(c.bounds.values()))})
     return Needs(
         gpus=np.array([c.gpus for c in pool]),
         joined=np.array([c.joined for c in pool]),
         use=_arrays([c.use for c in pool], buckets),
-        least=_arrays([c.least for c in pool], buckets),
+        least=_arrays([c.bounds for c in pool], buckets),
         slow=np.array([[_latency(c, w) if counts.latency else 0.0 for w in buckets] for c in pool]),
         watts=np.array([c.watts if counts.watts else 0.0 for c in pool]),
         late=np.array([c.late_s if punctual else 0.0 for c in pool]),

@@ -268,7 +268,7 @@ def _unequal_setup(kinds: Shortlist, links: Sequence[ClusterLink], engine: str, 
 def offers(s: Setup, fits: Ints, roles: Sequence[Role], at: Standing, edges: Edges) -> Iterator[Offer]:
     """Columns of the designs `fits` in every role: under the workload's mix, and for single buckets alone
     where there are several."""
-    for focus in (None, *alone(s)):
+    for focus in (None, *alone(s)) if len(fits) else ():
         own = s if focus is None else replace(s, mix=_only(s.mix, focus))
         for role, columns in _columns(own, fits, roles, edges):
             if focus is None or role != "decode":

@@ -82,7 +82,7 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
     known = [over(curves[role], limit_s).reshape(n, TRIED, w).transpose(0, 2, 1) for role, limit_s in asked]
     many = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, TRIED))
     low, high = closed(at, many.reshape(-1, TRIED), np.stack(known).reshape(-1, TRIED))
-    return low.reshape(-1, n, w), high.reshape(-1, n, w)
+    return low.reshape(len(asked), n, w), high.reshape(len(asked), n, w)
 
 
 def most(s: Setup, index: Ints, role: Role) -> Floats:

@@ -126,7 +126,7 @@ def stock(node: NodeClass) -> Stock:
 
 def rows(c: Candidate, side: Side) -> Mapping[str, Mapping[str, float]]:
     """What one request/s of each bucket fills of a replica, for the plan or for the bound."""
-    return c.least or c.use if side == "bound" else c.use
+    return c.bounds if side == "bound" else c.use
 
 
 def _column(
@@ -221,7 +221,7 @@ def _fast(
         if c.role != "mixed":
             room = SPARE * nodes[c.home[0]].nic_bytes_per_s * c.home[1]
             sent = {w: b * c.copies.get(w, 1.0) for w, b in traffic.kv_bytes.items()}
-            if any(sent[w] / u > room for w, u in next(iter((c.least or c.use).values())).items() if u > 0):
+            if any(sent[w] / u > room for w, u in next(iter(c.bounds.values())).items() if u > 0):
                 slow.add(member_of[c.id])
     return set(member_of.values()) - slow
 
