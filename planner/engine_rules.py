@@ -152,13 +152,16 @@ def why_not_together(
 
 
 def _why_not_context(card: ModelCard, engine: str, attn_dp: int) -> str | None:
-    """Context parallelism as vLLM has it: prefill and decode divided alike, so that every rank keeps 1/cp of
-    each cache. SGLang divides prompts only and keeps whole caches; TensorRT-LLM's serves few models."""
+    """Context parallelism as vLLM has it: every rank keeps 1/cp of each cache; its sparse kernels have none
+    (attention_backends.md, DCP). SGLang keeps whole caches; TensorRT-LLM's serves few models."""
     if engine != "vllm":
         return "context parallelism is offered for vLLM only"
     if attn_dp > 1:
         return "context parallelism beside attention dp is not offered"
-    kept = all(isinstance(mixer, Attention | Mla) for mixer in card.mixers.values())
+    mixers = card.mixers.values()
+    if any(isinstance(mixer, Attention | Mla) and mixer.indexer for mixer in mixers):
+        return "vLLM's sparse attention is not divided by context"
+    kept = all(isinstance(mixer, Attention | Mla) for mixer in mixers)
     return None if kept else "recurrent layers cannot be divided by context"
 
 

@@ -87,6 +87,23 @@ def test_designs_are_refused_with_the_reason_or_accepted(
     assert told is None if reason is None else told is not None and reason in told
 
 
+@pytest.mark.parametrize(
+    ("name", "engine", "reason"),
+    [
+        ("llama-3.1-8b", "vllm", None),
+        ("deepseek-v3", "vllm", None),
+        ("deepseek-v3.2", "vllm", "sparse attention is not divided"),
+        ("minimax-m3", "vllm", "sparse attention is not divided"),
+        ("qwen3-next-80b-a3b", "vllm", "recurrent layers"),
+        ("llama-3.1-8b", "sglang", "for vLLM only"),
+    ],
+)
+def test_contexts_are_divided_where_the_kernels_can(name: str, engine: str, reason: str | None):
+    told = why_invalid(model(name), engine, 2, moe_tp=4, cp=2)
+
+    assert told is None if reason is None else told is not None and reason in told
+
+
 def test_another_precision_has_other_blocks():
     card = model("qwen3-coder-480b-a35b-fp8")
 
