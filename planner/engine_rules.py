@@ -177,8 +177,7 @@ def why_not_moe(card: ModelCard, moe_tp: int, ep: int, used: Precisions | None =
             return f"an expert of width {layer.ffn.inner} does not divide by moe_tp={moe_tp}"
         precision = partial(_matrices(card, used).expert, layer)
         for gemm in expert_gemms(layer.ffn, card.hidden):
-            reason = _why_not_block(gemm, precision(gemm), moe_tp, card, "moe_tp")
-            if reason:
+            if reason := _why_not_block(gemm, precision(gemm), moe_tp, card, "moe_tp"):
                 return reason
     return None
 
