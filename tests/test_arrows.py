@@ -20,7 +20,7 @@ LEAVES = {
 
 DATA = {*LEAVES, "planner.inputs", "model_zoo", "cluster_configs"}
 COST = {*DATA, "planner.cost"}
-RULES = {*COST, "planner.engine_rules", "planner.device_rules"}
+RULES = {*COST, "planner.engine_rules", "planner.device_rules", "planner.pair_rules"}
 CANDIDATES = {*RULES, "planner.candidates", "solvers.pipeline", "solvers.offload"}
 PROBLEMS = {*CANDIDATES, "planner.problems", "solvers"}
 ROWS = {*CANDIDATES, "planner.rows", "planner.loads", "planner.predictions"}
@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.cost": COST,
     "planner.engine_rules": RULES,
     "planner.device_rules": RULES,
+    "planner.pair_rules": COST,
     "planner.tables": DATA,
     "planner.rows": RULES,
     "planner.loads": {*RULES, "planner.rows"},

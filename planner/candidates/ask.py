@@ -18,7 +18,7 @@ from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
 from planner.cost.resting import Resting
 from planner.cost.shape import Designs, Ints, Precisions
-from planner.device_rules import why_unsupported
+from planner.device_rules import picks_entries, why_unsupported
 from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
 from planner.operating.room import RESERVING
@@ -129,10 +129,16 @@ class Ask:
     def moe(self) -> bool:
         return any(isinstance(ffn, MoeFfn) for ffn in self.card.ffns.values())
 
+    @property
+    def picks(self) -> bool:
+        return picks_entries(self.card)
+
 
 def serving(node: NodeClass, ask: Ask) -> list[str]:
     """The engines that serve the model on the class; llama.cpp only when asked for or when no other does."""
-    able = [e for e in ask.engines if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
+    able = [
+        e for e in ask.engines if why_unsupported(node.device, e, ask.precisions, ask.moe, ask.picks) is None
+    ]
     return [e for e in able if e != "llama.cpp"] or able
 
 

@@ -16,6 +16,7 @@ from planner.check import (
     measured,
     memory,
     packing,
+    pairs,
     proof,
     queueing,
     roofline,
@@ -48,6 +49,7 @@ SHAPE = (
 
 RULES = (
     *SHAPE,
+    Rule("pairs", "prefill and decode servers as their engine starts and joins them", pairs.violations),
     Rule("memory", "weights, KV cache, activations and reserve fit every GPU", memory.violations),
     Rule("experts", "every expert has its slots, the fullest rank is as full as stated", experts.violations),
     Rule("tiers", "what lies beside the GPUs fits there once, and is read in time", tiers.violations),

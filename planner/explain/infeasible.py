@@ -21,7 +21,7 @@ from planner.candidates.largest import one_at_a_time
 from planner.candidates.points import Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
-from planner.device_rules import why_unsupported
+from planner.device_rules import picks_entries, why_unsupported
 from planner.errors import Infeasible
 from planner.explain.rounding import ceil_to
 from planner.inputs.options import Options
@@ -231,7 +231,8 @@ def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) ->
     used = precisions(card, options.precision, options.kv_precision)
     engines = ENGINES if options.engine == "any" else (options.engine,)
     moe = any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
-    reasons = {why_unsupported(n.device, e, used, moe) for n in cluster.classes for e in engines} - {None}
+    told = [(n.device, e, used, moe, picks_entries(card)) for n in cluster.classes for e in engines]
+    reasons = {why_unsupported(*each) for each in told} - {None}
     listed = "; ".join(sorted(map(str, reasons), key=lambda r: ("does not run" in r, r))[:3])
     held = (
         used.gemm if used.experts == used.gemm or not moe else f"{used.gemm} with experts in {used.experts}"

@@ -122,7 +122,7 @@ def replica(
         ep=d.ep,
         cp=d.cp,
         redundant_experts=d.redundant,
-        max_batched_tokens=c.chunk or None,
+        max_batched_tokens=c.chunk or (s.token_budget if d.offloads else None),
         stages=[
             schema.Stage(
                 device=nodes[stage.node_class].device.name,

@@ -109,16 +109,17 @@ def hardware(r: Replica) -> str:
 
 
 STEP_TOKENS = {
-    "vllm": "--max-num-batched-tokens",
-    "sglang": "--chunked-prefill-size",
-    "trtllm": "--max_num_tokens",
+    "vllm": "--max-num-batched-tokens {0}",
+    "sglang": "--chunked-prefill-size {0}",
+    "trtllm": "--max_num_tokens {0}",
+    "llama.cpp": "--ubatch-size {0} --batch-size {0}",
 }
 """Options for the prompt tokens of a step."""
 
 
 def chunks(r: Replica) -> str:
     """The option that tells the engine the prompt tokens of a step, where it is not left to itself."""
-    return f"{STEP_TOKENS[r.engine]} {r.max_batched_tokens}" if r.max_batched_tokens else ""
+    return STEP_TOKENS[r.engine].format(r.max_batched_tokens) if r.max_batched_tokens else ""
 
 
 def precision(r: Replica) -> str:
