@@ -71,8 +71,7 @@ class Question:
 
     def state(self, pool: Pool, side: stated.Side = "plan") -> FleetProblem:
         """The numbers of the plan's problem, or of the bound's."""
-        own = self.traffic, self.objective, self.budget
-        return stated.state(self.cluster, pool.candidates, *own, side, pool.edges)
+        return stated.state(self.cluster, self.traffic, self.objective, self.budget, side, pool)
 
     @property
     def sign(self) -> float:

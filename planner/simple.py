@@ -1,8 +1,9 @@
-"""What simplicity costs: the best fleet with at most one, two, three kinds of replica, and the simplest that is near
-enough to the best.
+"""What simplicity costs: the best fleet with at most one, two, three kinds of replica, and the simplest
+that is near enough to the best.
 
-A kind is a design on a class, with an engine, in a role. Predictions are 7 to 20 % off, so a fraction of a per
-cent for a third kind is noise, and people have to run the thing. The proof still speaks of the best fleet.
+A kind is a design on a class, with an engine, in a role. Predictions are 7 to 20 % off, so a fraction of a
+per cent for a third kind is noise, and people have to run the thing. The proof still speaks of the best
+fleet.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def anew(
             model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
             s = setups[where, engine, chunk] = ask.setup(model, designs, [node], told=chunk)
             fits = s.fitting
-            for offer in offers(s, fits, roles, ask.standing(node, engine, chunk), pool.edges):
+            for offer in offers(s, fits, roles, ask.standing(node, engine, pool.pairing, chunk), pool.edges):
                 made += offer.candidates(counts)
             for level in ask.keeping(node, engine) if levels and not chunk else ():
                 assert level.keep is not None
@@ -50,7 +50,9 @@ def anew(
                 at = keeping(s, node, level)
                 kept[node.id, engine, level.keep.number] = at
                 own = [r for r in roles if r in KEEPING]
-                for offer in offers(at, at.fitting, own, ask.standing(node, engine), pool.edges):
+                for offer in offers(
+                    at, at.fitting, own, ask.standing(node, engine, pool.pairing), pool.edges
+                ):
                     made += offer.candidates(counts)
     left = undominated(made, {node.id: node.gpus_per_node for node in classes}, counts)
     return replace(pool, candidates=tuple(left), setups={**pool.setups, **setups}, kept={**pool.kept, **kept})

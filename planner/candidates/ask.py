@@ -12,6 +12,7 @@ from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.candidates.keep import Keep, Where, levels, places
 from planner.candidates.offers import Standing
+from planner.candidates.pairing import Pairing
 from planner.candidates.points import BUSIEST, Mix, Promise, Setup
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
@@ -74,9 +75,11 @@ class Ask:
     keep: Keep | None = None  # the level of one setup
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
 
-    def standing(self, node: NodeClass | None, engine: str, chunk: int = 0) -> Standing:
+    def standing(
+        self, node: NodeClass | None, engine: str, pairing: Pairing | None = None, chunk: int = 0
+    ) -> Standing:
         """Where columns are offered."""
-        return Standing(node, engine, self.objective, self.watts_limited, chunk)
+        return Standing(node, engine, self.objective, self.watts_limited, chunk, pairing)
 
     @property
     def mixing(self) -> Sequence[str]:

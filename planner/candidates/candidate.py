@@ -12,6 +12,7 @@ from planner.cost.afd import Block, Layout
 from planner.cost.host import HostStage
 from planner.cost.shape import Precisions, Staging, StepTimes
 from planner.cost.transfer import Overlap
+from planner.pair_rules import Side
 
 Role = Literal["mixed", "prefill", "decode"]
 
@@ -120,7 +121,8 @@ class Candidate:
     precisions: Precisions | None = None
     least: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     late_s: float = 0.0  # its part of a pair's TTFT at most, cautious: the edge at which it stands
-    pairs_as: str = ""  # what decides which designs it may be a pair with, beside the engine
+    side: Side | None = None  # what decides its partners in a pair, and the key of those with the same ones
+    pairs_as: str = ""
     # z >= a n + sum(w) b[w] f[w] for each (a, b): what n replicas with f requests/s cost of what is minimised
     tangents: Sequence[tuple[float, Mapping[str, float]]] = ()
     # a prompt's KV cache through the NIC of the rank that has most of it, how many copies of it the ranks

@@ -34,6 +34,7 @@ from planner.candidates.columns import Columns, alone, decoding, prefilling
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.edges import Edges
 from planner.candidates.offers import Offer, Standing
+from planner.candidates.pairing import Pairing
 from planner.candidates.points import Mix, Role, Setup
 from planner.candidates.unequal import Shortlist
 from planner.cost.model import CostModel
@@ -66,6 +67,7 @@ class Pool:
     considered: int
     fitting: int  # designs whose weights fit
     edges: Edges
+    pairing: Pairing
     unequal: Mapping[str, int] = field(default_factory=dict)  # stagings that were ranked, by engine
     kept: Mapping[tuple[str, str, int], Setup] = field(default_factory=dict)  # by class, engine and level
 
@@ -101,26 +103,24 @@ def generate(
     considered, fitting = (given.considered, given.fitting) if given else (0, 0)
     kept = dict(given.kept) if given else {}
     counts = counts_of(ask)
-    for node in classes if given is None else ():
-        for engine in offloading(node, ask) if ask.offload else serving(node, ask):
-            s = offloaded(node, engine, ask) if ask.offload else setup(node, engine, ask, one_more)
-            if s is None:
-                continue
-            considered += len(s.designs)
-            fitting += len(s.fitting)
-            roles: Sequence[Role] = ("mixed",) if ask.offload else ROLES
-            for chunk, own, fits, some in chunked(s, engine, ask, roles):
-                setups[node.id, engine, chunk] = own
-                for offer in offers(own, fits, some, ask.standing(node, engine, chunk), edges):
-                    considered += len(offer)
-                    found += offer.candidates(counts)
-            for level in ask.keeping(node, engine):
-                at = keeping(s, node, level)
-                assert at.keep is not None
-                kept[node.id, engine, at.keep.number] = at
-                for offer in offers(at, at.fitting, KEEPING, ask.standing(node, engine), edges):
-                    considered += len(offer)
-                    found += offer.candidates(counts)
+    made = _setups(classes, ask, one_more) if given is None else []
+    pairing = given.pairing if given else _pairing(made, ask)
+    roles: Sequence[Role] = ("mixed",) if ask.offload else ROLES
+    for node, engine, s in made:
+        considered += len(s.designs)
+        fitting += len(s.fitting)
+        for chunk, own, fits, some in chunked(s, engine, ask, roles):
+            setups[node.id, engine, chunk] = own
+            for offer in offers(own, fits, some, ask.standing(node, engine, pairing, chunk), edges):
+                considered += len(offer)
+                found += offer.candidates(counts)
+        for level in ask.keeping(node, engine):
+            at = keeping(s, node, level)
+            assert at.keep is not None
+            kept[node.id, engine, at.keep.number] = at
+            for offer in offers(at, at.fitting, KEEPING, ask.standing(node, engine, pairing), edges):
+                considered += len(offer)
+                found += offer.candidates(counts)
     for name, s in over_nodes(classes, links, ask) if ask.offload else ():
         considered, fitting = considered + len(s.designs), fitting + len(s.fitting)
         setups[OVER_NODES + name, s.model.engine, 0] = s
@@ -157,7 +157,32 @@ def generate(
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     sizes = {node.id: node.gpus_per_node for node in classes}
-    return Pool(tuple(_left(whole, sizes, counts)), setups, considered, fitting, edges, ranked, kept)
+    return Pool(tuple(_left(whole, sizes, counts)), setups, considered, fitting, edges, pairing, ranked, kept)
+
+
+def _setups(classes: Sequence[NodeClass], ask: Ask, one_more: bool) -> list[tuple[NodeClass, str, Setup]]:
+    """Of every class and engine that has designs."""
+    made = []
+    for node in classes:
+        for engine in offloading(node, ask) if ask.offload else serving(node, ask):
+            s = offloaded(node, engine, ask) if ask.offload else setup(node, engine, ask, one_more)
+            if s is not None:
+                made.append((node, engine, s))
+    return made
+
+
+def _pairing(made: Sequence[tuple[NodeClass, str, Setup]], ask: Ask) -> Pairing:
+    """Of all designs that have room."""
+    sides = [
+        side
+        for node, engine, s in made
+        for side in (
+            ask.standing(node, engine).sides(s.designs.take(s.fitting), ask.precisions)
+            if not ask.offload
+            else ()
+        )
+    ]
+    return Pairing.of(ask.card, sides)
 
 
 def finer(pool: Pool, classes: Sequence[NodeClass], ask: Ask, edges: Edges) -> Pool:
@@ -175,7 +200,9 @@ def finer(pool: Pool, classes: Sequence[NodeClass], ask: Ask, edges: Edges) -> P
             continue
         told = 0 if s.keep else chunk
         some = [r for r in roles if s.keep is None or r in KEEPING]
-        for offer in offers(s, s.fitting, some, ask.standing(nodes[where], engine, told), added):
+        for offer in offers(
+            s, s.fitting, some, ask.standing(nodes[where], engine, pool.pairing, told), added
+        ):
             considered += len(offer)
             found += offer.candidates(counts)
     sizes = {node.id: node.gpus_per_node for node in classes}
@@ -270,7 +297,7 @@ def offers(s: Setup, fits: Ints, roles: Sequence[Role], at: Standing, edges: Edg
     where there are several."""
     for focus in (None, *alone(s)) if len(fits) else ():
         own = s if focus is None else replace(s, mix=_only(s.mix, focus))
-        for role, columns in _columns(own, fits, roles, edges):
+        for role, columns in _columns(own, fits, roles, at, edges):
             if focus is None or role != "decode":
                 yield Offer.of(columns, own, at, role, focus)
 
@@ -281,15 +308,21 @@ def _only(mix: Mix, w: int) -> Mix:
     return replace(mix, share=share)
 
 
-def _columns(s: Setup, fits: Ints, roles: Sequence[Role], edges: Edges) -> Iterator[tuple[Role, Columns]]:
+def _columns(
+    s: Setup, fits: Ints, roles: Sequence[Role], at: Standing, edges: Edges
+) -> Iterator[tuple[Role, Columns]]:
     """Columns in every role that there is."""
     if s.mix.steps == 0:
         if "mixed" in roles:
             yield "mixed", prefilling(s, fits, np.array([s.promise.ttft_s]))
         return
-    asked: list[tuple[Role, float]] = [("mixed", s.promise.tpot_s)] if "mixed" in roles else []
-    asked += [("decode", min(e, s.promise.tpot_s)) for e in edges.decode] if "decode" in roles else []
-    if asked:
-        yield from decoding(s, fits, asked)
-    if "prefill" in roles and edges.prefill:
-        yield "prefill", prefilling(s, fits, np.array(edges.prefill))
+    steps = [("decode", min(e, s.promise.tpot_s)) for e in edges.decode] if "decode" in roles else []
+    whole = [("mixed", s.promise.tpot_s)] if "mixed" in roles else []
+    some = at.able("decode", s, fits)
+    every: list[tuple[Ints, list[tuple[Role, float]]]] = [(fits, whole), (some, steps)]  # type: ignore[list-item]
+    for index, asked in [(fits, whole + steps)] if len(some) == len(fits) else every:  # type: ignore[misc]
+        if len(index) and asked:
+            yield from decoding(s, index, asked)
+    first = at.able("prefill", s, fits)
+    if "prefill" in roles and edges.prefill and len(first):
+        yield "prefill", prefilling(s, first, np.array(edges.prefill))

@@ -16,12 +16,14 @@ from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.columns import Columns
 from planner.candidates.dominance import Counts, Needs, spared, survivors
+from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, Role, Setup, draw
 from planner.candidates.tangents import Tangents, tangents_of
 from planner.cost.compute import distinct
-from planner.cost.shape import Designs, Floats, StagedDesigns, Staging, StepTimes
+from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
 from planner.inputs.options import Objective
+from planner.pair_rules import Side
 
 RESOURCES = ("busy", "kv", "tokens", "idle", "loads", "stores")
 """Shares of a replica's time, of its KV room, of the tokens that its steps can take; where idle cache is kept
@@ -38,6 +40,22 @@ class Standing:
     objective: Objective
     watts_limited: bool = False
     chunk: int = 0
+    pairing: Pairing | None = None
+
+    def sides(self, designs: Designs, used: Precisions) -> list[Side]:
+        """Of each design on the class, what decides its partners in a pair."""
+        assert self.node is not None
+        shapes = zip(
+            *(x.tolist() for x in (designs.tp, designs.pp, designs.attn_dp, designs.cp)), strict=True
+        )
+        return [Side.of(self.engine, self.node.device, shape, used) for shape in shapes]
+
+    def able(self, role: Role, s: Setup, index: Ints) -> Ints:
+        """The designs of `index` that may take `role`."""
+        if role == "mixed" or self.pairing is None or self.node is None:
+            return index
+        sides = self.sides(s.designs.take(index), s.model.precisions)
+        return index[[(role, side) in self.pairing.keys for side in sides]]
 
 
 @dataclass(frozen=True)
@@ -91,6 +109,7 @@ class Offer:
     late_s: Floats
     handed: Handed
     chunk: int = 0
+    pairing: Pairing | None = None
     tangents: Tangents | None = None
 
     @staticmethod
@@ -109,7 +128,7 @@ class Offer:
         handed = Handed.of(s, designs, points, at.engine, role, min(n.nic_bytes_per_s for n in homes))
         offer = Offer(
             *(s, at.node, at.engine, role, focus, points, designs),
-            *(columns.use / ranks, columns.least / ranks, watts, late, handed, at.chunk),
+            *(columns.use / ranks, columns.least / ranks, watts, late, handed, at.chunk, at.pairing),
         )
         return replace(offer, tangents=tangents_of(offer, at.objective, at.watts_limited))
 
@@ -128,13 +147,27 @@ class Offer:
         """Those that no other point of the offer makes pointless."""
         needs = self._needs(counts)
         if self.node is not None:
-            kept = spared(needs, self.node.gpus_per_node, self.designs.redundant > 0)
-            return [self._candidate(i) for i in kept]
+            return [self._candidate(i) for own in self._alike() for i in self._spared(needs, own)]
         kept = []
         for design in distinct(self.points.index):  # other stages stand elsewhere
             own = np.flatnonzero(self.points.index == design)
             kept += own[survivors(needs.take(own), int(needs.gpus[own[0]]))].tolist()
         return [self._candidate(i) for i in sorted(kept)]
+
+    def _spared(self, needs: Needs, own: Ints) -> list[int]:
+        """Those of `own` that none of them makes pointless."""
+        assert self.node is not None
+        copied = self.designs.redundant[own] > 0
+        return [int(own[i]) for i in spared(needs.take(own), self.node.gpus_per_node, copied)]
+
+    def _alike(self) -> list[Ints]:
+        """Columns by what decides their partners."""
+        if self.role == "mixed" or self.pairing is None or self.node is None:
+            return [np.arange(len(self))]
+        standing = Standing(self.node, self.engine, "throughput")
+        sides = standing.sides(self.designs, self.setup.model.precisions)
+        keys = np.array([self.pairing.keys[self.role, side] for side in sides])
+        return [np.flatnonzero(keys == key) for key in dict.fromkeys(keys.tolist())]
 
     def _needs(self, counts: Counts) -> Needs:
         none, tpot = np.zeros(len(self)), self._tpot_s()
@@ -166,6 +199,10 @@ class Offer:
             int(x[i]) for x in (d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep, d.redundant, d.cp)
         )
         design = Design(tp, pp, attn_dp, moe_tp, ep, stages, copies, cp)
+        side = None
+        if self.role != "mixed" and self.node is not None:
+            shape = (tp, pp, attn_dp, cp)
+            side = Side.of(self.engine, self.node.device, shape, self.setup.model.precisions)
         where = self.node.id if self.node is not None else _blocks(stages)
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
         might = np.flatnonzero(np.isfinite(self.least[i, 0])).tolist()
@@ -190,6 +227,8 @@ class Offer:
             ttft_s={str(w): float(self.points.ttft_s[i, w]) for w in might},
             precisions=self.setup.model.precisions,
             late_s=float(self.late_s[i]),
+            side=side,
+            pairs_as=self.pairing.keys[self.role, side] if self.pairing and side else "",
             handoff_s={str(w): float(self.handed.s[i, w]) for w in might},
             copies={str(w): float(self.handed.copies[i, w]) for w in might} if self.role == "decode" else {},
             overlap=self.handed.overlaps(i, might),

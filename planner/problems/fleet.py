@@ -29,6 +29,8 @@ from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.edges import Edges
+from planner.candidates.generate import Pool
+from planner.candidates.pairing import Pairing
 from planner.cost.transfer import WHOLE, Overlap
 from planner.inputs.options import Budget, Objective
 from planner.problems.ways import Way, find_link, link_name, route
@@ -78,19 +80,18 @@ class _Group:
 
 def state(
     cluster: ResolvedCluster,
-    candidates: Sequence[Candidate],
     traffic: Traffic,
     objective: Objective,
     budget: Budget,
     side: Side,
-    edges: Edges,
+    pool: Pool,
 ) -> FleetProblem:
-    """The fleet problem of `candidates` on `cluster`: the plan's, or the bound's."""
+    """The fleet problem of the pool's candidates on `cluster`: the plan's, or the bound's."""
     nodes = {node.id: node for node in cluster.classes}
-    candidates = [c for c in candidates if rows(c, side)]
-    groups, member_of = _groups(candidates, nodes, traffic, side, edges)
+    candidates = [c for c in pool.candidates if rows(c, side)]
+    groups, member_of = _groups(candidates, nodes, traffic, side, pool.edges)
     fast = _fast(candidates, member_of, nodes, traffic)
-    pairs, nic, links = _pairs(groups, cluster, traffic, fast, side)
+    pairs, nic, links = _pairs(groups, cluster, traffic, fast, side, pool.pairing)
     pairs, merged = _merged(pairs)
     member_of = {c: merged.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
@@ -254,6 +255,7 @@ def _pairs(
     traffic: Traffic,
     fast: set[str],
     side: Side,
+    pairing: Pairing,
 ) -> tuple[dict[tuple[str, str, str], Transfer], dict[str, float], dict[str, float]]:
     """Pairs that keep the promise, NIC bytes/s of a GPU by group, bytes/s of the links used."""
     pairs: dict[tuple[str, str, str], Transfer] = {}
@@ -261,7 +263,7 @@ def _pairs(
     links: dict[str, float] = {}
     for p, d in product(groups["prefill"], groups["decode"]):
         way = route(p.node, d.node, cluster)
-        if p.member.engine != d.member.engine or way is None:
+        if way is None or not _joined(p.member, d.member, pairing):
             continue
         for w in sorted(set(p.handoff_s) & set(d.handoff_s)):
             sent = traffic.kv_bytes[w] * d.copies.get(w, 1.0)
@@ -275,6 +277,13 @@ def _pairs(
             nic |= {g.name: g.node.nic_bytes_per_s for g in (p, d)}
             links |= dict.fromkeys(names, way.link.bytes_per_s if way.link else 0.0)
     return pairs, nic, links
+
+
+def _joined(p: Candidate, d: Candidate, pairing: Pairing) -> bool:
+    """Whether an engine joins the two."""
+    if p.side is None or d.side is None:  # what no engine starts as it comes
+        return p.engine == d.engine
+    return p.engine == d.engine and pairing.why_not(p.side, d.side) is None
 
 
 def _bearable(p: _Group, d: _Group, way: Way, w: str, sent: float, ttft_s: float, side: Side) -> float:
