@@ -448,7 +448,7 @@ def test_every_row_of_the_docstring_is_in_the_model():
 def test_every_variable_of_the_docstring_is_in_the_model():
     families = set().union(*(fleet.build(random_fleet(seed)).model.families for seed in range(20)))
 
-    assert families - {"z"} == {"n", "y", "f", "x", "rate"}
+    assert families - {"z"} == {"n", "y", "f", "x", "rate", "e"}
 
 
 def test_presolve_does_not_lose_the_optimum():
