@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from solvers import packing
+from solvers import fleet_idle, packing
 from solvers.fleet_types import Built, FleetProblem, FleetSolution, Pair
 from solvers.linear import EXACT, Outcome, Status, gap
 
@@ -48,7 +48,7 @@ def value(p: FleetProblem, s: FleetSolution) -> float:
     if p.objective == "gpus":
         return float(sum(k * p.columns[c].gpus for c, k in s.replicas.items()))
     if p.objective == "energy":
-        return sum(k * p.columns[c].watts for c, k in s.replicas.items())
+        return sum(k * p.columns[c].watts for c, k in s.replicas.items()) + fleet_idle.draw_of(p, s.replicas)
     if p.objective == "spare":
         used = sum(v * p.columns[c].gpus * p.columns[c].first[w] / 100 for (c, w), v in s.flows.items())
         return used + sum(k * p.columns[c].gpus for c, k in s.replicas.items())
