@@ -9,6 +9,7 @@ Data       use[c,j,w]  replicas of c whose resource j one request/s of w fills  
            its blocks: GPUs side by side on a class; one, or several where stages stand on several classes
            sent[c,k,w]  bytes that a request moves over link k inside a replica
            nodes[g]  gpus_per_node[g]  domain_nodes[g] (nodes in one scale-up domain)  price[g] [$/h a node]
+           idle_watts[g] of a GPU in no replica, in nodes that are not in use, too
            share[w]  of all requests (adds up to 1)
            demand [request/s]: what must be served (throughput: at least that much, or None)
            pairs (P,D,w): bytes[P,D,w] a request moves, links[P,D] it crosses, latency[P,D,w] the move takes
@@ -19,8 +20,9 @@ Choose     n[c]      integer >= 0   replicas of c
            f[c,w]    real >= 0      requests of w at c                   [1/s]
            x[P,D,w]  real >= 0      requests of w prefilled at P, decoded at D     [1/s]
            rate      real >= 0      requests served, all buckets         [1/s]
-minimise   one of    throughput -rate    energy sum(c) watts[c] n[c]    gpus sum(c) gpus[c] n[c]
-                     cost sum(g) price[g] y[g] + sum(c) price[c] n[c]
+           i[g]      real >= 0      GPUs of g in no replica, where watts are counted
+minimise   one of    throughput -rate    energy sum(c) watts[c] n[c] + sum(g) idle_watts[g] i[g]
+                     cost sum(g) price[g] y[g] + sum(c) price[c] n[c]    gpus sum(c) gpus[c] n[c]
                      latency (sum(c,w) latency f + sum(P,D,w) latency x) / rate, the mean over requests [s]
                      spare sum(c) gpus[c] (n[c] + sum(w) use[c,1st,w] f[c,w] / 100): fewest GPUs, then least
                      work on them    kinds, the fewest kinds of replica
@@ -34,6 +36,7 @@ send[P]    sum(D,w) bytes[P,D,w] * x[P,D,w]      <= nic[P] * sum(c in P) gpus[c]
 receive[D] sum(P,w) bytes[P,D,w] * x[P,D,w]      <= nic[D] * sum(c in D) gpus[c] * n[c]
 link[k]    sum((P,D) over k, w) bytes * x + sum(c,w) sent[c,k,w] * f[c,w]    <= link[k]
 nodes[g]   y[g]                                  <= nodes[g]
+idle[g]    i[g] + GPUs of g in replicas          == nodes[g] * gpus_per_node[g]
 budget[b]  what the fleet takes of b             <= budget[b]
 whole[g]   y[g] == nodes its replicas take, where no two replicas can share a node; otherwise
 fit, full, cover   the replicas of g pack into its y[g] nodes, and multi-node ones into domains (`packing.py`)
@@ -52,7 +55,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers import fleet_costs, fleet_kinds, packing
+from solvers import fleet_costs, fleet_idle, fleet_kinds, packing
 from solvers.fleet_extract import extract
 from solvers.fleet_types import (
     Built,
@@ -119,10 +122,11 @@ def build(p: FleetProblem) -> Built:
     served = [(c, w) for c, column in p.columns.items() for w in column.buckets if w in unit]
     f = m.reals("f", served, FREE * most)
     x = m.reals("x", p.pairs, FREE * most)
+    idle = fleet_idle.variables(m, p)
     rate = m.reals("rate", ["rate"], FREE * most)["rate"]
     scale = {c: fleet_costs.scale(column, unit) for c, column in fleet_costs.curved(p).items()}
     e = m.reals("e", scale, {c: n_most[c] + FREE * most * len(unit) for c in scale})
-    built = Built(m, n, y, f, x, rate, at, unit, e, scale, fleet_kinds.variables(p, m))
+    built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, fleet_kinds.variables(p, m))
 
     m.minimise(fleet_costs.goal(p, built))
     for c, column in p.columns.items():
@@ -136,6 +140,7 @@ def build(p: FleetProblem) -> Built:
     for g, stock in p.stocks.items():
         m.add("nodes", g, total([y[g]]) <= stock.nodes)
         _pack(p, built, g, stock)
+    fleet_idle.add(p, built)
     for b, limit in p.budget.items():
         most_of_it = rate * limit if b == "latency" else limit  # seconds of one request, at any rate
         m.add("budget", b, total(fleet_costs.spending(p, built, b)) <= most_of_it)
@@ -253,6 +258,8 @@ def marginals(p: FleetProblem, limits: Limits) -> dict[tuple[str, str], float]:
     outcome = built.model.relax(limits)
     worth: dict[tuple[str, str], float] = {}
     for (family, key), dual in outcome.duals.items():
+        if family == "nodes":  # a node more has GPUs that rest, too
+            dual = min(dual + outcome.duals.get(("idle", key), 0.0) * p.stocks[str(key)].gpus_per_node, 0.0)
         if family in ("nodes", "link", "budget") and dual:
             worth[family, str(key)] = -dual / (p.links[str(key)] if family == "link" else 1.0)
     return worth

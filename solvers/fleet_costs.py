@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from solvers import fleet_idle
 from solvers.fleet_types import Built, Column, FleetProblem, FleetSolution
 from solvers.linear import Term, total
 
@@ -73,7 +74,7 @@ def spending(p: FleetProblem, b: Built, what: str) -> list[Term]:
     bent = b.e if tangents_of(p) == what else {}
     if what == "watts":
         flat = [b.n[c] * column.watts for c, column in p.columns.items() if c not in bent]
-        return flat + [e * b.scale[c] for c, e in bent.items()]
+        return flat + [e * b.scale[c] for c, e in bent.items()] + fleet_idle.draw(p, b)
     seconds = {(c, w): s for c, k in p.columns.items() if c not in bent for w, s in k.latency.items()}
     at = [b.f[key] * (s * p.share[key[1]]) for key, s in seconds.items() if key in b.f]
     at += [e * (b.scale[c] / b.reference) for c, e in bent.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from solvers import fleet_costs, packing
+from solvers import fleet_costs, fleet_idle, packing
 from solvers.fleet_types import Built, FleetProblem, FleetSolution, Pair
 from solvers.linear import EXACT, Outcome, Status, gap
 
@@ -48,7 +48,7 @@ def value(p: FleetProblem, s: FleetSolution) -> float:
     if p.objective == "gpus":
         return float(sum(k * p.columns[c].gpus for c, k in s.replicas.items()))
     if p.objective == "energy":
-        return fleet_costs.watts(p, s)
+        return fleet_costs.watts(p, s) + fleet_idle.draw_of(p, s.replicas)
     if p.objective == "kinds":
         return float(len({p.kind(c) for c in s.replicas}))
     if p.objective == "spare":

@@ -41,6 +41,10 @@ class Column:
         """How many blocks of each (stock, GPUs) one replica takes."""
         return Counter(self.blocks or ((self.stock, self.gpus),))
 
+    def gpus_on(self, stock: str) -> int:
+        """GPUs of one replica on a stock."""
+        return sum(gpus * times for (g, gpus), times in self.stands.items() if g == stock)
+
     @property
     def first(self) -> Mapping[str, float]:
         """The use of its first resource: time."""
@@ -59,6 +63,12 @@ class Stock:
     gpus_per_node: int
     price: float | None = None
     domain_nodes: int = 1
+    idle_watts: float = 0.0  # of a GPU in no replica
+
+    @property
+    def gpus(self) -> int:
+        """Of all nodes."""
+        return self.nodes * self.gpus_per_node
 
     def span(self, gpus: int) -> int:
         """Nodes that a replica of `gpus` takes whole; 0 where it shares a node.
@@ -157,6 +167,7 @@ class Built:
     y: Mapping[str, Var]
     f: Mapping[tuple[str, str], Var]
     x: Mapping[Pair, Var]
+    idle: Mapping[str, Var]
     rate: Var
     reference: float
     unit: Mapping[str, float]

@@ -127,7 +127,7 @@ def test_a_design_on_two_classes_is_two_groups_of_its_name(table):
     ("asked", "objective"),
     [
         ({"objective": "gpus"}, 4.0),  # two of 2 GPUs
-        ({"objective": "energy"}, 1100.0),  # one of 700 W, one of 400 W
+        ({"objective": "energy"}, 1536.0),  # three of 400 W, four idle GPUs of 84 W
         ({"objective": "cost"}, 16.0),  # one node has room for all
         ({"objective": "cost", "budget": "gpus=4"}, 16.0),
     ],

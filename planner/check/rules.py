@@ -10,6 +10,7 @@ from planner.check import (
     cache,
     chain_nodes,
     chains,
+    chances,
     experts,
     idle,
     kept,
@@ -62,6 +63,7 @@ RULES = (
     Rule(
         "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations
     ),
+    Rule("chances", "odds of keeping a limit follow from bands, and are as asked", chances.violations),
     Rule("cache", "who holds room in the cache, waits for it, is preempted", cache.violations),
     Rule("nodes", "nodes of chains have the time, places and cache for them", chain_nodes.violations),
     Rule("measured", "rates, GPUs and watts of measured groups are those of the table", measured.violations),

@@ -72,8 +72,8 @@ ExpertLoadsOpt = Annotated[
     typer.Option("--expert-loads", metavar="FILE", help="Recorded loads of experts, to balance them by."),
 ]
 RiskOpt = Annotated[
-    float,
-    typer.Option("--risk", metavar="R", help="The limits hold with probability 1 - R."),
+    float | None,
+    typer.Option("--risk", metavar="R", help="Limits hold with probability 1 - R; default 0.5, the median."),
 ]
 GapOpt = Annotated[
     float, typer.Option("--gap", metavar="G", help="How far from the best possible is good enough.")

@@ -34,7 +34,7 @@ def plan(
     profile: o.ProfileOpt = None,
     calibration: o.CalibrationOpt = None,
     expert_loads: o.ExpertLoadsOpt = None,
-    risk: o.RiskOpt = 0.5,
+    risk: o.RiskOpt = None,
     gap: o.GapOpt = 0.01,
     time_limit: o.TimeLimitOpt = 60.0,
     seed: o.SeedOpt = 0,

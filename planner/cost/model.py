@@ -20,7 +20,7 @@ from cluster_configs.schema import NodeClass
 from model_zoo.derive import growing_elements_per_token, index_elements_per_token
 from model_zoo.schema import KV_BYTES, ModelCard
 from planner.cost.attention import Load
-from planner.cost.bands import WIDE, Phase, band_sigma
+from planner.cost.bands import PROMPTS, WIDE, Phase, band_sigma
 from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.compute import distinct
@@ -266,6 +266,12 @@ class CostModel:
         unseen = wide | (designs.redundant > 0)
         both = np.array([[self.sigma_ttft], [self.sigma_tpot]])
         return np.asarray(np.hypot(both, np.where(unseen, WIDE, 0.0)))
+
+    def sigma_prompts(self, designs: Designs) -> Floats:
+        """Standard deviation of the log of measured / predicted seconds of prompts, which prefill's rate
+        hangs on, shape (n,): the fitted part of TPOT's, `PROMPTS` times, and what the design adds to it."""
+        fitted = self.calibration.sigma("tpot", self.traits)
+        return np.asarray(np.hypot(self.sigmas(designs)[1], fitted * np.sqrt(PROMPTS**2 - 1)))
 
     def _spread(self, designs: Designs, *args: Floats | float) -> tuple[Floats, ...]:
         """Every argument as an array of shape (n,)."""

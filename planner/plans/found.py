@@ -18,6 +18,7 @@ from planner.inputs.workload import Workload
 from planner.plans.operation import Operation, index_of, operate
 from planner.problems.ways import Way, link_name, route, transfer_s
 from solvers.fleet import FleetProblem, FleetSolution
+from solvers.fleet_idle import draw_of
 
 SLACK = 1e-6
 """Of a limit by which it may be exceeded: rounding."""
@@ -252,7 +253,8 @@ def exact_value(found: Found, made: Sequence[Group]) -> float:
     s = found.solution
     assert s.objective is not None
     if found.objective == "energy":
-        return sum(g.count * g.operation.watts for g in made)
+        used = {g.candidate.id: g.count for g in made}
+        return sum(g.count * g.operation.watts for g in made) + draw_of(found.problem, used)
     if found.objective != "latency":
         return s.objective
     osl = [b.osl for b in found.workload.buckets]

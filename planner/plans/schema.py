@@ -282,7 +282,12 @@ class Band(Part):
 
 
 class Predicted(Part):
-    """usd_per_mtok: per million *output* tokens. None where it cannot be known (no price, no rate)."""
+    """usd_per_mtok: per million *output* tokens. None where it cannot be known (no price, no rate).
+
+    `watts`: of all GPUs of the cluster, those in no replica at rest. `chance_ttft`, `chance_tpot`: odds that
+    what is measured keeps the limit, by the prediction's error, on the way through the fleet that keeps it
+    worst; None without a limit, or where no prediction made the figure.
+    """
 
     out_tok_per_s: Band
     total_tok_per_s: Band
@@ -294,6 +299,14 @@ class Predicted(Part):
     usd_per_mtok: Band | None
     watts: Band
     joules_per_tok: Band
+    chance_ttft: Share | None = None
+    chance_tpot: Share | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_chances_of_no_limit(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Chances are written only where there are any."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if v is not None or not k.startswith("chance_")}
 
 
 class Space(Part):

@@ -31,6 +31,7 @@ from planner.candidates.dominance import Counts, undominated
 from planner.candidates.edges import Edges
 from planner.candidates.generate import Pool
 from planner.candidates.pairing import Pairing
+from planner.cost.power import idle_watts
 from planner.cost.transfer import WHOLE, Overlap
 from planner.inputs.options import Budget, Objective
 from planner.problems.ways import Way, find_link, link_name, route
@@ -122,7 +123,8 @@ def state(
 def stock(node: NodeClass) -> Stock:
     """A class as bins: domains of several nodes where links join them (NVL72)."""
     span = max(1, node.scale_up_gpus // node.gpus_per_node)
-    return Stock(node.node_count, node.gpus_per_node, node.price_usd_per_hour, span)
+    rest = idle_watts(node.device.tdp_watts)
+    return Stock(node.node_count, node.gpus_per_node, node.price_usd_per_hour, span, rest)
 
 
 def rows(c: Candidate, side: Side) -> Mapping[str, Mapping[str, float]]:

@@ -134,27 +134,31 @@ def replicas(plan: Plan) -> RenderableType:
     return Group(table, Text(f"with {below}", style="dim")) if below else table
 
 
-def expected(plan: Plan) -> Table:
-    """Predicted figures, their 80 % bands, and the limits that were to be kept."""
+def expected(plan: Plan) -> RenderableType:
+    """Predicted figures, their 80 % bands, the limits that were to be kept, and the chance that they are."""
     p, slo = plan.predicted, plan.problem.workload.get("slo", {})
     which = slo.get("percentile", "mean")
     rows = [
-        ("output tokens", p.out_tok_per_s, "/s", None),
-        ("requests", p.rps, "/s", None),
-        (f"time to first token, {which}", p.ttft_ms, "ms", slo.get("ttft_ms")),
-        (f"time per output token, {which}", p.tpot_ms, "ms", slo.get("tpot_ms")),
-        ("cost", p.usd_per_hour, "$/h", None),
-        ("cost of 1M output tokens", p.usd_per_mtok, "$", None),
-        ("power", p.watts, "W", None),
-        ("energy of an output token", p.joules_per_tok, "J", None),
+        ("output tokens", p.out_tok_per_s, "/s", None, None),
+        ("requests", p.rps, "/s", None, None),
+        (f"time to first token, {which}", p.ttft_ms, "ms", slo.get("ttft_ms"), p.chance_ttft),
+        (f"time per output token, {which}", p.tpot_ms, "ms", slo.get("tpot_ms"), p.chance_tpot),
+        ("cost", p.usd_per_hour, "$/h", None, None),
+        ("cost of 1M output tokens", p.usd_per_mtok, "$", None, None),
+        ("power of all GPUs", p.watts, "W", None, None),
+        ("energy of an output token", p.joules_per_tok, "J", None, None),
     ]
-    table = grid("", ">", ">80 % band", ">limit")
-    for label, value, unit, limit in rows:
+    table = grid("", ">", ">80 % band", ">limit", ">kept")
+    for label, value, unit, limit, kept in rows:
         if value is not None:
             edges = "" if value.low == value.high else f"{say.number(value.low)} – {say.number(value.high)}"
             bound = "" if limit is None else say.amount(limit, unit)
-            table.add_row(label, Text(say.amount(value.value, unit), style="bold"), edges, bound)
-    return table
+            odds = "" if kept is None else say.odds(kept)
+            table.add_row(label, Text(say.amount(value.value, unit), style="bold"), edges, bound, odds)
+    note = "band: four measurements of five lie inside"
+    if p.chance_ttft is not None or p.chance_tpot is not None:
+        note += "; kept: the chance that a measurement is within the limit"
+    return Group(table, Text(note, style="dim"))
 
 
 def caches(plan: Plan) -> RenderableType:

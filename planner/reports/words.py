@@ -57,6 +57,17 @@ def percent(share: float) -> str:
     return f"{shown:.1f} %" if 0.05 <= abs(shown) < 9.95 else f"{shown:.0f} %"
 
 
+def odds(chance: float) -> str:
+    """A chance in whole percent; never certain.
+
+    >>> odds(0.9163), odds(0.9996), odds(0.0004)
+    ('92 %', 'over 99 %', 'under 1 %')
+    """
+    if 0.005 <= chance < 0.995:
+        return f"{100 * chance:.0f} %"
+    return "over 99 %" if chance > 0.5 else "under 1 %"
+
+
 def amount(value: float, unit: str) -> str:
     """`value` in its unit, dollars in front.
 

@@ -566,6 +566,16 @@ def less_power_than_its_replicas(d: Document, rng: Random) -> None:
         rescale_band(d["predicted"][name], factor)
 
 
+@breaks("watts_understated")
+def power_of_replicas_alone(d: Document, rng: Random) -> bool:
+    """GPUs that stand in no replica draw nothing."""
+    own = sum(r["count"] * r["watts"] for r in d["replicas"])
+    factor = own / d["predicted"]["watts"]["value"]
+    for name in ("watts", "joules_per_tok"):
+        rescale_band(d["predicted"][name], factor)
+    return factor < 0.99
+
+
 @breaks("watts_over", "watts_understated")
 def more_power_than_gpus_take(d: Document, rng: Random) -> None:
     scale(group(d, rng), "watts", rng, 4.0, 9.0)

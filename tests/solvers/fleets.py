@@ -37,6 +37,7 @@ def _drawn(r: random.Random, objective: Objective) -> FleetProblem | None:
         f"g{i}": Stock(r.randint(1, 3), r.choice([1, 2, 4, 8]), round(r.uniform(1, 9), 2), r.choice([1, 2]))
         for i in range(r.randint(1, 3))
     }
+    stocks = {g: replace(stock, idle_watts=0.03 * (stock.price or 0.0)) for g, stock in stocks.items()}
     paired = r.random() < 0.5
     columns = {}
     for i in range(r.randint(3, 5) if paired else r.randint(1, 5)):
@@ -194,8 +195,18 @@ def _price(
         return own + sum((p.stocks[g].price or 0.0) * k for g, k in nodes.items())
     if goal == "energy":
         what, bent = _bent(p)
-        return sum(k * p.columns[c].watts for c, k in counts.items() if what != goal or c not in bent)
+        own = sum(k * p.columns[c].watts for c, k in counts.items() if what != goal or c not in bent)
+        return own + _idle_watts(p, counts)
     return float(sum(k * p.columns[c].gpus for c, k in counts.items()))
+
+
+def _idle_watts(p: FleetProblem, counts: dict[str, int]) -> float:
+    """Of every GPU that no replica stands on."""
+    free = {g: stock.nodes * stock.gpus_per_node for g, stock in p.stocks.items()}
+    for c, k in counts.items():
+        for g, gpus in p.columns[c].blocks or [(p.columns[c].stock, p.columns[c].gpus)]:
+            free[g] -= k * gpus
+    return sum(p.stocks[g].idle_watts * gpus for g, gpus in free.items())
 
 
 def _nodes(p: FleetProblem, counts: dict[str, int]) -> dict[str, int] | None:
