@@ -22,9 +22,9 @@ from planner.cost.precision import precisions
 from planner.cost.shape import Ints, like
 from planner.cost.ulysses import degrees, with_ulysses
 from planner.engine_rules import why_invalid
-from planner.explain.alternatives import describe
 from planner.explain.infeasible import layout
 from planner.explain.lending import borrowed, room_tokens
+from planner.explain.reasons import describe
 from planner.plans.found import Found, Group
 from planner.plans.operation import index_of
 from planner.plans.schema import LongPrompt
