@@ -83,8 +83,8 @@ def lacking(best: Fleet, rival: Fleet) -> str:
 
 
 def why(best: Fleet, rival: Fleet) -> str:
-    """What makes the difference, in the first figure that speaks for the verdict and shows when it is rounded;
-    and what holds a rival back that is worse."""
+    """What makes the difference, in the first figure that speaks for the verdict and shows when rounded; and
+    what holds a rival back that is worse."""
     gained = best.gain(rival.objective)
     if abs(gained) < SAME:
         return ""
