@@ -29,7 +29,7 @@ from planner.plans import schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
 from planner.plans.found import Found, groups
-from planner.posed import pose
+from planner.posed import ask_of, pose
 from planner.problems.balance import Balanced
 from planner.search import Question, find, simplest
 from solvers.linear import Limits
@@ -183,7 +183,7 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
     if found.solution.status != "interrupted":
         try:
             extras["alternatives"] = [
-                *alternatives(question, found, made, extra),
+                *alternatives(ask_of(asked), question, found, extra),
                 *lower_cache(asked, question, found, extra),
                 *other_contexts(asked, found, extra),
                 *beyond(asked, found, extra),

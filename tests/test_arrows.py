@@ -71,8 +71,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.api", "planner.reports"},
     "planner.asked": {*PLAN, "planner.plans", "planner.cost", "planner.candidates.ask"},
-    "planner.explain.blocks": {*PROBLEMS, "planner.plans", "planner.asked"},
-    "planner.explain.over_nodes": {*PROBLEMS, "planner.plans", "planner.asked"},
+    "planner.explain.blocks": {*PROBLEMS, "planner.plans", "planner.explain", "planner.asked"},
+    "planner.explain.over_nodes": {*PROBLEMS, "planner.plans", "planner.explain", "planner.asked"},
     "planner.explain.beyond": {
         *PROBLEMS,
         "planner.plans",

@@ -349,13 +349,29 @@ class PlanWarning(Part):
     reason: str | None = None
 
 
+Ended = Literal["proven", "within_gap", "stopped", "none_found", "infeasible", "estimate"]
+"""How the search for an alternative ended: at its `bound`, within the gap asked for, or out of time with a
+fleet; out of time `seconds` long without one; with a proof that there is none. "estimate": formulas."""
+
+
 class Alternative(Part):
-    """Another way and what it loses: (best - its objective) / best, >= 0; objective None = infeasible."""
+    """Another way and what it loses against the plan's own objective, (plan - its objective) / plan, >= 0; of
+    one that was stopped what its bound proves it to lose at least. `objective` None: there is none to show,
+    and `status` says why (None in plans of before, which do not tell)."""
 
     what: str
     objective: FiniteFloat | None
     loss: FiniteFloat | None
     why: str
+    status: Ended | None = None
+    bound: FiniteFloat | None = None
+    seconds: NonNegative | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_stated(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Status, bound and seconds are written only where there are any."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if v is not None or k in ("objective", "loss")}
 
 
 class LongPrompt(Part):

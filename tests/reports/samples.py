@@ -127,7 +127,13 @@ ONE_NODE = Plan(
             why="TTFT is met with room to spare; splitting 8 GPUs leaves decode short of KV room",
         ),
         Alternative(what="2 × tp4", objective=2790.0, loss=0.122, why="all-reduce over 4 GPUs each step"),
-        Alternative(what="tp1", objective=None, loss=None, why="weights of 141 GB do not fit in 80 GB"),
+        Alternative(
+            what="tp1",
+            objective=None,
+            loss=None,
+            why="weights of 141 GB do not fit in 80 GB",
+            status="infeasible",
+        ),
     ],
 )
 
