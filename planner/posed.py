@@ -87,6 +87,7 @@ def ask_of(asked: Asked) -> Ask:
         contexts=asked.contexts,
         offload=asked.offload,
         resting=resting_of(w),
+        busiest=o.max_utilisation,
     )
 
 

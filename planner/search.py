@@ -35,9 +35,6 @@ CUTS = 16
 EASINGS = 8
 """Rounds in which a late column is loaded less before it is cut off from what it answers late."""
 
-PRUNED = 6
-"""Replica groups tried to be done without."""
-
 TINY = 5e-10
 """How much worse a tidier fleet may be: rounding."""
 
@@ -68,10 +65,12 @@ class Question:
     objective: Objective
     budget: Budget
     finer: Callable[[Pool, Edges], Pool]
+    most_kinds: int | None = None
 
     def state(self, pool: Pool, side: stated.Side = "plan") -> FleetProblem:
         """The numbers of the plan's problem, or of the bound's."""
-        return stated.state(self.cluster, self.traffic, self.objective, self.budget, side, pool)
+        problem = stated.state(self.cluster, self.traffic, self.objective, self.budget, side, pool)
+        return replace(problem, most_kinds=self.most_kinds) if self.most_kinds else problem
 
     @property
     def sign(self) -> float:
@@ -276,86 +275,6 @@ def _plainer(
     if s.objective is None or bound is None:
         return problem, empty
     return small, replace(s, bound=bound, status="time_limit")
-
-
-def simplest(question: Question, best: Found, limits: Limits) -> Found:
-    """The simplest fleet within the asked gap of the bound: no copies of experts; one layout everywhere, else
-    no prefill/decode split, else `best` without the groups that hardly count.
-
-    A model that is off by ten percent has no business telling apart plans that differ by one; people have to
-    run them.
-    """
-    s = best.solution
-    if s.status == "interrupted" or s.bound is None or limits.gap == 0:
-        return best
-    best = _plain(question, best, limits)
-    s = best.solution
-    if s.status == "interrupted" or s.bound is None or len(s.replicas) == 1:
-        return best
-    alone = one_layout(best)
-    ways: list[Callable[[Candidate], bool]] = [lambda c: c.id in alone, lambda c: c.role == "mixed"]
-    for keep in ways:
-        rival = restricted(question, best, keep, limits)
-        if (
-            rival is None
-            or rival.solution.objective is None
-            or len(rival.solution.replicas) >= len(s.replicas)
-        ):
-            continue
-        if rival.solution.status == "interrupted":
-            return replace(best, solution=replace(s, status="interrupted"))
-        if gap(rival.solution.objective, s.bound) <= limits.gap:
-            return _instead(best, rival, limits)
-    return _pruned(question, best, limits)
-
-
-def _plain(question: Question, best: Found, limits: Limits) -> Found:
-    """`best`, or a fleet without copies of experts within the gap."""
-    if not any(best.candidates[c].design.redundant for c in best.solution.replicas):
-        return best
-    rival = restricted(question, best, lambda c: not c.design.redundant, limits)
-    if rival is None or rival.solution.objective is None or best.solution.bound is None:
-        return best
-    near = gap(rival.solution.objective, best.solution.bound) <= limits.gap
-    return _instead(best, rival, limits) if near else best
-
-
-def _pruned(question: Question, best: Found, limits: Limits) -> Found:
-    """`best` without the replica groups it can do without and stay within the gap, the smallest tried
-    first."""
-    gpus = {c: count * best.candidates[c].gpus for c, count in best.solution.replicas.items()}
-    kept = sorted(gpus, key=lambda c: gpus[c])
-    if best.objective == "throughput":  # what holds a large share of the GPUs is not done without
-        kept = [c for c in kept if gpus[c] <= 10 * limits.gap * sum(gpus.values())]
-    for c in kept[:PRUNED]:
-        rest = set(best.solution.replicas) - {c}
-        rival = restricted(question, best, lambda x, rest=rest: x.id in rest, limits)  # type: ignore[misc]
-        if rival is None or rival.solution.objective is None or best.solution.bound is None:
-            continue
-        if gap(rival.solution.objective, best.solution.bound) <= limits.gap:
-            best = _instead(best, rival, limits)
-    return best
-
-
-def _instead(best: Found, rival: Found, limits: Limits) -> Found:
-    """`best` with the rival's fleet, under its own bound."""
-    same = replace(rival.solution, point=None, bound=best.solution.bound, status="optimal")
-    solution = judged(same, limits, best.objective)
-    return replace(rival, bounding=best.space, solution=solution)
-
-
-def one_layout(best: Found) -> set[str]:
-    """Ids of one mixed candidate a class: the one that serves most of the whole mix when it is repeated."""
-    most: dict[str, tuple[float, str]] = {}
-    for c in best.pool.candidates:
-        column = best.space.columns.get(c.id)
-        several = c.design.stages or c.role != "mixed"
-        if several or column is None or len(column.buckets) < len(best.space.share):
-            continue
-        need = max(sum(u * best.space.share[w] for w, u in row.items()) for row in column.use.values())
-        rate = best.space.stocks[c.node_class].most(c.gpus) / need
-        most[c.node_class] = max(most.get(c.node_class, (0.0, "")), (rate, c.id))
-    return {c for _, c in most.values()}
 
 
 def restricted(

@@ -276,12 +276,14 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
     own = (ask.card, engine, most, most, node.scale_up_gpus, ask.precisions, True)
     designs = valid_designs(*own, ask.context_groups)
-    offered = usual_sizes(designs.gpus, node.gpus_per_node) & stands(designs, node)
+    standing = stands(designs, node)
+    offered = usual_sizes(designs.gpus, node.gpus_per_node) & standing
+    left_out = int(standing.sum() - offered.sum())
     designs = designs.take(np.flatnonzero(offered))
     if len(designs) == 0:
         return None
     model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
-    return ask.setup(model, designs, [node])
+    return replace(ask.setup(model, designs, [node]), left_out=left_out)
 
 
 def _unequal_setup(kinds: Shortlist, links: Sequence[ClusterLink], engine: str, ask: Ask) -> Setup:

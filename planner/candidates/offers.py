@@ -235,6 +235,7 @@ class Offer:
             hop_bytes=self._hop_bytes(i, might) if stages else {},
             tangents=self.tangents.named(i, might) if self.tangents else (),
             joined=bool(self.joined[i]),
+            busy=float(self.points.load[i]) if self.role == "prefill" else 0.0,
             label=str(design),
             chunk=self.chunk,
             level=keep.number if keep else 0,

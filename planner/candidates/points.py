@@ -115,6 +115,7 @@ class Setup:
     risk_z: float = 0.0
     keep: Keep | None = None
     place: Place | None = None  # beside each GPU, of `keep`
+    left_out: int = 0  # designs that the engine accepts and that are not offered
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
 
     def only(self, index: Ints, share: Floats | None = None) -> Setup:

@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.candidates.largest import MOST_SEQUENCES
-from planner.candidates.points import LEVELS
 from planner.plans.found import Found, Group, Pair, busy, paths
 
 AT = 0.97
 """Share of a limit from which on it is what holds a group: batches are whole numbers, loads come in steps."""
-
-CEILING = float(LEVELS[-1])
-"""Share of its time that a server which only prefills is busy at most."""
 
 
 def limit(g: Group, first_s: float | None = None) -> tuple[str, float] | None:
@@ -42,7 +38,7 @@ def shares(g: Group, first_s: float | None = None) -> dict[str, float]:
         room: op.utilisation if op.utilisation > op.busy else 0.0,  # of its time, or of a fuller resource
     }
     if prefills(g):
-        return used | {f"the ceiling of {100 * CEILING:.0f} % of its time": op.busy / CEILING}
+        return used | {f"the ceiling of {100 * s.busiest:.0f} % of its time": op.busy / s.busiest}
     decoding = [w for w in served if s.mix.osl[w] > 1]
     tokens = op.rate * (s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0))
     return used | {

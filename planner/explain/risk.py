@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.asked import Asked
-from planner.explain.alternatives import VAGUE, describe
+from planner.explain.reasons import describe
 from planner.plans.found import Found, Group, groups
 from planner.plans.predicted import chances
 from planner.plans.schema import Alternative
 from planner.posed import pooled
 from planner.search import find, unserved
 from solvers.linear import Limits, gap
+
+VAGUE = 0.05
+"""Gap above which a fleet that ran out of time says too little to be shown."""
 
 SURER = 0.2
 """The risk whose price is told where the median prediction was assumed (0.5): four of five predictions keep
@@ -37,10 +40,9 @@ def risk_price(asked: Asked, best: Found, made: Sequence[Group], limits: Limits)
         return [Alternative(what=what, objective=ours, loss=0.0, why="this plan keeps them so")]
     options = asked.options.model_copy(update={"risk": SURER})
     pool, question = pooled(replace(asked, options=options))
-    problem = question.state(pool.candidates)
-    if unserved(problem):
+    if unserved(question.state(pool, "bound")):
         return [Alternative(what=what, objective=None, loss=None, why="no replica is as sure to keep them")]
-    rival = find(question, pool, limits, problem)
+    rival = find(question, pool, limits)
     s = rival.solution
     if s.status == "interrupted":
         raise KeyboardInterrupt

@@ -34,6 +34,8 @@ class Options(BaseModel):
     precision: str | None = None  # None: the checkpoint's
     kv_precision: str | None = None
     risk: Annotated[float, Field(gt=0, le=MEDIAN)] = MEDIAN  # above, the median breaks the promise
+    simple: Annotated[float, Field(ge=0, lt=1)] = 0.03  # of the best, given up for fewer kinds of replica
+    max_utilisation: Annotated[float, Field(gt=0, lt=1)] = 0.98  # of a server that only prefills, at most
     gap: Annotated[float, Field(ge=0, lt=1)] = 0.01
     time_limit_s: Annotated[float, Field(gt=0)] = 60.0
     seed: Annotated[int, Field(ge=0)] = 0

@@ -147,9 +147,15 @@ def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:
     return routes
 
 
-def proof(found: Found, seconds: float, seed: int, what: str) -> schema.Proof:
-    """The proof line's numbers."""
-    s = found.solution
+Price = Sequence[tuple[int, float]]
+"""Kinds of replica, and the objective of the best fleet found of so many."""
+
+
+def proof(
+    best: Found, chosen: Found, price: Price, seconds: float, seed: int, space: schema.Space
+) -> schema.Proof:
+    """The proof line's numbers: of the best fleet, and what the chosen one gives up for its simplicity."""
+    s, own = best.solution, chosen.solution.objective
     assert s.objective is not None
     assert s.bound is not None
     objective = s.objective
@@ -163,11 +169,12 @@ def proof(found: Found, seconds: float, seed: int, what: str) -> schema.Proof:
         seconds=seconds,
         solver=s.solver,
         seed=seed,
-        space=schema.Space(
-            considered=found.pool.considered, kept=len(found.space.columns), complete=True, what=what
-        ),
-        sense="max" if found.objective == "throughput" else "min",
-        unit=UNITS[found.objective],
+        space=space,
+        sense="max" if best.objective == "throughput" else "min",
+        unit=UNITS[best.objective],
+        chosen=own,
+        given_up=0.0 if own is None or not objective else abs(own - objective) / abs(objective),
+        kinds=[schema.KindCount(kinds=k, objective=value) for k, value in price],
     )
 
 

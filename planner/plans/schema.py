@@ -309,18 +309,41 @@ class Predicted(Part):
         return {k: v for k, v in written.items() if v is not None or not k.startswith("chance_")}
 
 
+class Cap(Part):
+    """A limit of the space that is in force: `what` is limited to `value`. `binds`: something beyond it was
+    left out that might be better. `left_out`: how many designs, where they were counted."""
+
+    what: str
+    value: FiniteFloat
+    binds: bool
+    left_out: Annotated[int, Field(ge=0)] | None = None
+
+
 class Space(Part):
-    """What the bound speaks of."""
+    """What the bound speaks of. `complete`: no cap in force leaves anything out."""
 
     considered: int
     kept: int
     complete: bool
     what: str
+    caps: list[Cap] = []
+
+
+class KindCount(Part):
+    """The best fleet found of at most so many kinds of replica: design x class x engine x role."""
+
+    kinds: Count
+    objective: FiniteFloat
 
 
 class Proof(Part):
     """gap = |bound - objective| / |objective|. `sense` and `unit` follow from the goal where they are left
-    out."""
+    out.
+
+    `objective`, `bound` and `gap` are those of the best fleet found; `chosen` is this plan's own objective
+    (None: the same), `given_up` its distance from the best as a share of that, `kinds` what fewer kinds of
+    replica reach, the best last.
+    """
 
     objective: FiniteFloat
     bound: FiniteFloat
@@ -332,6 +355,9 @@ class Proof(Part):
     space: Space
     sense: Literal["max", "min"] = "max"
     unit: str = ""
+    chosen: FiniteFloat | None = None
+    given_up: NonNegative = 0.0
+    kinds: list[KindCount] = []
 
     @property
     def exit_code(self) -> int:

@@ -117,6 +117,7 @@ def state(
         nic=nic,
         links=links,
         budget=limits,
+        kinds={c.id: c.kind for c in able if c.id in columns},
     )
 
 
