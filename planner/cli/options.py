@@ -81,14 +81,14 @@ SimpleOpt = Annotated[
 ]
 UtilisationOpt = Annotated[
     float,
-    typer.Option(
-        "--max-utilisation", metavar="U", help="Busiest that a prefill-only server is planned."
-    ),
+    typer.Option("--max-utilisation", metavar="U", help="Busiest that a prefill-only server is planned."),
 ]
 GapOpt = Annotated[
     float, typer.Option("--gap", metavar="G", help="How far from the best possible is good enough.")
 ]
-TimeLimitOpt = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="Of the whole command, by the clock.")]
+TimeLimitOpt = Annotated[
+    float, typer.Option("--time-limit", metavar="SECONDS", help="Of the whole command, by the clock.")
+]
 SeedOpt = Annotated[int, typer.Option("--seed", metavar="N")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 PlanFileOpt = Annotated[
