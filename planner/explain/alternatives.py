@@ -37,10 +37,12 @@ def alternatives(
     if not ask.offload:  # there all do both phases on what GPUs alone do not hold
         _other_phases(rivals, chosen)
         _without(rivals, chosen)
-        plain(rivals, ask)
     for rival in next_best(rivals, RUNNERS_UP):
         rivals.show(rival)
-    return rivals.shown if ask.offload else rivals.shown + too_thin(best, chosen)
+    if ask.offload:
+        return rivals.shown
+    plain(rivals, ask)
+    return rivals.shown + too_thin(best, chosen)
 
 
 def _other_phases(rivals: Rivals, chosen: Sequence[Group]) -> None:

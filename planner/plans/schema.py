@@ -354,6 +354,12 @@ class Alternative(Part):
     bound: FiniteFloat | None = None
     seconds: NonNegative | None = None
 
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_stated(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Status, bound and seconds are written only where there are any."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if v is not None or k in ("objective", "loss")}
+
 
 class LongPrompt(Part):
     """A way to compute the longest prompt by itself: when its first token is out, and the tokens of cache
