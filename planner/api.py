@@ -183,7 +183,7 @@ def finish(asked: Asked, question: Question, found: Found, extra: Limits, began:
     if found.solution.status != "interrupted":
         try:
             extras["alternatives"] = [
-                *alternatives(ask_of(asked), question, found, made, extra),
+                *alternatives(ask_of(asked), question, found, extra),
                 *lower_cache(asked, question, found, extra),
                 *other_contexts(asked, found, extra),
                 *beyond(asked, found, extra),

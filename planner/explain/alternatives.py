@@ -3,15 +3,16 @@ other way to treat the phases, and each without something that the plan makes us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
 from planner.explain.carried import too_thin
 from planner.explain.next_best import next_best
 from planner.explain.plain import plain
+from planner.explain.reasons import lacking
 from planner.explain.rivals import Rivals
-from planner.plans.found import Found, Group
+from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from planner.search import Question
 from solvers.linear import Limits
@@ -29,37 +30,35 @@ USES: Mapping[str, Callable[[Candidate], bool]] = {
 """What a plan may make use of, by what it is called to do without."""
 
 
-def alternatives(
-    ask: Ask, question: Question, best: Found, chosen: Sequence[Group], limits: Limits
-) -> list[Alternative]:
+def alternatives(ask: Ask, question: Question, best: Found, limits: Limits) -> list[Alternative]:
     """Fleets that the same question allows, the best first, in about `limits.seconds`."""
     rivals = Rivals.within(question, best, limits, SOLVES)
     if not ask.offload:  # there all do both phases on what GPUs alone do not hold
-        _other_phases(rivals, chosen)
-        _without(rivals, chosen)
-    for rival in next_best(rivals, RUNNERS_UP):
-        rivals.show(rival)
+        _other_phases(rivals)
+        _without(rivals)
+    for rival, fleet in next_best(rivals, RUNNERS_UP):
+        rivals.show(rival, lacking(rivals.best, fleet))
     if ask.offload:
         return rivals.shown
     plain(rivals, ask)
-    return rivals.shown + too_thin(best, chosen)
+    return rivals.shown + too_thin(best, rivals.best.made)
 
 
-def _other_phases(rivals: Rivals, chosen: Sequence[Group]) -> None:
+def _other_phases(rivals: Rivals) -> None:
     """Prefill split from decode where the plan doesn't, and the other way round."""
-    split = any(g.candidate.role != "mixed" for g in chosen)
+    split = any(g.candidate.role != "mixed" for g in rivals.best.made)
     what = "no prefill/decode split" if split else "prefill/decode split"
     ways = "replicas that do both phases" if split else "pairs of prefill and decode replicas"
     why = f"no fleet of {ways} keeps the limits"
-    if all(b.osl == 1 for b in rivals.best.workload.buckets):
+    if all(b.osl == 1 for b in rivals.best.found.workload.buckets):
         why = "answers of one token need no decode"
     rivals.show(rivals.where(lambda c: (c.role == "mixed") == split), what, why)
 
 
-def _without(rivals: Rivals, chosen: Sequence[Group]) -> None:
+def _without(rivals: Rivals) -> None:
     """Without what the plan makes use of."""
     for what, uses in USES.items():
-        if any(uses(g.candidate) for g in chosen):
+        if any(uses(g.candidate) for g in rivals.best.made):
             never = f"no fleet with {what} keeps the limits"
             rivals.show(rivals.where(_not(uses)), what, never)
 

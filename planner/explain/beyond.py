@@ -20,7 +20,8 @@ from planner.cost.afd import Block
 from planner.cost.uneven_tp import Shard
 from planner.engine_rules import OFFLOADS
 from planner.errors import Infeasible
-from planner.explain.rivals import WORTH, Rival, gain, margin, told
+from planner.explain.reasons import Fleet
+from planner.explain.rivals import WORTH, Rival, gains, margin, told
 from planner.plans.found import Found, groups
 from planner.plans.schema import Alternative
 from planner.posed import pooled, pose
@@ -61,11 +62,11 @@ def _other_engines(asked: Asked, best: Found, limits: Limits) -> Iterator[Altern
         except Infeasible:
             continue
         rival = Rival.of(partial(find, question, pool, limits))
-        if rival.found is not None and rival.objective is not None:
-            own = [g.operation for g in groups(rival.found)]
+        if rival.fleet is not None:
+            own = [g.operation for g in rival.fleet.made]
             ttft_s, tpot_s = max(o.ttft_s.max() for o in own), max(o.tpot_s.max() for o in own)
             remark = f"TTFT {1e3 * ttft_s:,.0f} ms, TPOT {1e3 * tpot_s:,.0f} ms: limits of its own"
-            yield told(best, rival, remark=remark)
+            yield told(Fleet(best), rival, remark=remark)
 
 
 def _chains(asked: Asked, best: Found) -> list[Alternative]:
@@ -87,10 +88,10 @@ def _chains(asked: Asked, best: Found) -> list[Alternative]:
     tokens = sum(r.tokens_per_s for r in replicas)
     most = placement_served_bound.bound(posed.service, tokens)
     served, bound = tokens / posed.service.output, most / posed.service.output
-    sure = served if gain(best, served) >= 0 else bound
+    sure = served if Fleet(best).gain(served) >= 0 else bound
     why = "no stock engine routes requests so; --engine chains prints the plan"
-    lost = max(-gain(best, sure), 0.0)
-    return [Alternative(what=what, objective=served, loss=lost, why=why, status="stopped", bound=bound)]
+    loss = max(-Fleet(best).gain(sure), 0.0)
+    return [Alternative(what=what, objective=served, loss=loss, why=why, status="stopped", bound=bound)]
 
 
 def _unlike(asked: Asked, best: Found, limits: Limits) -> Iterator[Alternative]:
@@ -99,36 +100,33 @@ def _unlike(asked: Asked, best: Found, limits: Limits) -> Iterator[Alternative]:
     classes = asked.cluster.classes
     if not 2 <= len(classes) <= MOST_CLASSES or sum(c.gpus for c in classes) > MOST_GPUS:
         return
-    engines = tuple(sorted({g.candidate.engine for g in groups(best)}))
+    plan = Fleet(best)
+    engines = tuple(sorted({g.candidate.engine for g in plan.made}))
     free = Freedom(shares=True, apart=True, engines=engines)
     pool, question = pooled(replace(asked, freedom=free), best.pool)
-    better = _beating(question, best)
+    better = _beating(question, plan)
     counted = replace(limits, work=NODES if limits.work is None else min(limits.work, NODES))
     for what, why, own in WAYS:
         among = replace(pool, candidates=tuple(c for c in pool.candidates if plain(c) or own(c)))
         if not any(own(c) for c in among.candidates):
             continue
         rival = Rival.of(partial(find, better, among, counted))
-        if rival.found and _gains(best, rival) and any(own(g.candidate) for g in groups(rival.found)):
-            yield told(best, rival, what, remark=why)
+        made = rival.fleet.made if rival.fleet and gains(plan, rival.fleet.objective) else []
+        if any(own(g.candidate) for g in made):
+            yield told(plan, rival, what, remark=why)
 
 
-def _beating(question: Question, best: Found) -> Question:
+def _beating(question: Question, plan: Fleet) -> Question:
     """The question for fleets alone that gain enough over all that the plan's space has."""
-    ours, share = best.solution.objective, margin(best) + WORTH
-    assert ours is not None
-    if best.objective == "throughput":
-        rate = max((1 + share) * ours, question.traffic.rate_rps or 0.0)
+    share, objective = margin(plan) + WORTH, question.objective
+    if objective == "throughput":
+        rate = max((1 + share) * plan.objective, question.traffic.rate_rps or 0.0)
         return replace(question, traffic=replace(question.traffic, rate_rps=rate))
-    if best.objective not in BUDGETS:
+    if objective not in BUDGETS:
         return question
-    name, most = BUDGETS[best.objective], (1 - share) * ours
+    name, most = BUDGETS[objective], (1 - share) * plan.objective
     least = min(most, getattr(question.budget, name) or inf)
     return replace(question, budget=question.budget.model_copy(update={name: least}))
-
-
-def _gains(best: Found, rival: Rival) -> bool:
-    return rival.objective is not None and gain(best, rival.objective) >= margin(best) + WORTH
 
 
 def plain(c: Candidate) -> bool:

@@ -15,7 +15,8 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from planner.asked import Asked
 from planner.cost.block import job_of, machine_of, reached
-from planner.explain.rivals import WORTH, estimated, gain
+from planner.explain.reasons import Fleet
+from planner.explain.rivals import WORTH, estimated, gains
 from planner.inputs.workload import Bucket
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
@@ -49,11 +50,12 @@ def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
     ):
         return []
     found, (plain, said) = list[Alternative](), _of_all(asked, limits, False)
-    if gain(best, plain) >= WORTH:
-        found.append(estimated(PLAIN, best, plain, ". ".join(["no stock engine runs it", *said])))
+    if gains(Fleet(best), plain):
+        found.append(estimated(PLAIN, Fleet(best), plain, ". ".join(["no stock engine runs it", *said])))
     shared, said = _of_all(asked, limits, True) if _promises(asked, plain, limits) else (0.0, [])
     if shared >= (1 + WORTH) * max(plain, ours):
-        found.append(estimated(ON_CPU, best, shared, ". ".join(["as HeteGen does, no stock engine", *said])))
+        why = ". ".join(["as HeteGen does, no stock engine", *said])
+        found.append(estimated(ON_CPU, Fleet(best), shared, why))
     return found
 
 

@@ -12,13 +12,14 @@ from planner.asked import Asked
 from planner.candidates.again import anew
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.generate import Pool
-from planner.explain.rivals import WORTH, Rival, gain, margin, told
+from planner.explain.reasons import Fleet
+from planner.explain.rivals import Rival, gains, told
 from planner.plans.found import Found, groups
 from planner.plans.schema import Alternative
 from planner.posed import ask_of
 from planner.search import Question, find
 from solvers.fleet import FleetProblem
-from solvers.linear import EXACT, Limits
+from solvers.linear import Limits
 
 MOST_CLASSES = 3
 """Classes in use for which a GB is priced: each means candidates made anew."""
@@ -34,10 +35,8 @@ def memory_tries(asked: Asked, question: Question, found: Found) -> Iterator[tup
     if asked.offload:
         return
     used = [g.candidate for g in groups(found)]
-    engines, levels = {c.engine for c in used}, {c.level for c in used} - {0}
+    ask, pool, levels = ask_of(asked), _own(found.pool, used), {c.level for c in used} - {0}
     roles = {c.role for c in used} - (set() if levels else {"prefill"})
-    ask = replace(ask_of(asked), engines=sorted(engines))
-    pool = replace(found.pool, setups={k: s for k, s in found.pool.setups.items() if k[1] in engines})
     nodes = [n for n in found.cluster.classes if any(c.gpus_on(n.id) for c in used)]
     for node in nodes[:MOST_CLASSES]:
         device = node.device.model_copy(update={"memory_gb": node.device.memory_gb + 1})
@@ -53,27 +52,34 @@ def lower_cache(asked: Asked, question: Question, best: Found, limits: Limits) -
 
     Designs that no kind of the plan's replicas are of are looked at only where it helps those.
     """
-    ask, used = ask_of(asked), [g.candidate for g in groups(best)]
+    plan, ask = Fleet(best), ask_of(asked)
+    used = [g.candidate for g in plan.made]
     if asked.offload or ask.precisions.kv != "bf16" or any(c.design.stages for c in used):
         return []
     ask = replace(ask, precisions=replace(ask.precisions, kv="fp8"))
-    levels = {c.level for c in used} - {0}
-    for designs, least in ((_designs(used), EXACT), ([], margin(best) + WORTH)):
-        pool = anew(best.pool, best.cluster.classes, ask, levels=levels, designs=designs)
+    own, levels = _own(best.pool, used), {c.level for c in used} - {0}
+    for among, designs in ((own, _designs(used)), (best.pool, [])):
+        pool = anew(among, best.cluster.classes, ask, levels=levels, designs=designs)
         rival = _with_cache(question, pool, limits)
-        if rival.objective is None or gain(best, rival.objective) < least:
+        if rival.fleet is None or not gains(plan, rival.fleet.objective):
             return []
-    return [told(best, rival, FP8, remark=REMARK)]
+    return [told(plan, rival, FP8, remark=REMARK)]
 
 
 def _with_cache(question: Question, pool: Pool, limits: Limits) -> Rival:
     """The best fleet of candidates whose cache has another precision: its transfers have other sizes."""
     if not pool.candidates:
-        return Rival(None, 0.0)
+        return Rival("infeasible")
     s = pool.setup(pool.candidates[0])
     sent = s.model.transfer_bytes(s.mix.isl)
     traffic = replace(question.traffic, kv_bytes={str(i): float(b) for i, b in enumerate(sent)})
     return Rival.of(partial(find, replace(question, traffic=traffic), pool, limits))
+
+
+def _own(pool: Pool, used: Sequence[Candidate]) -> Pool:
+    """The pool with the setups of the classes and engines in use alone."""
+    blocks = {(name, c.engine) for c in used for name, _ in c.blocks}
+    return replace(pool, setups={k: s for k, s in pool.setups.items() if k[:2] in blocks})
 
 
 def _designs(used: Sequence[Candidate]) -> list[Design]:

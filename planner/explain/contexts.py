@@ -8,6 +8,7 @@ from functools import partial
 from planner.asked import Asked
 from planner.candidates.ask import CONTEXTS, LONG
 from planner.errors import Infeasible
+from planner.explain.reasons import Fleet
 from planner.explain.rivals import Rival, told
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
@@ -30,8 +31,8 @@ def other_contexts(asked: Asked, best: Found, limits: Limits) -> list[Alternativ
     try:
         _, pool, question = pose(other)
     except Infeasible as error:
-        return [told(best, Rival(None, 0.0), what, error.message)]
+        return [told(Fleet(best), Rival("infeasible"), what, error.message)]
     if not used:
         pool = replace(pool, candidates=tuple(c for c in pool.candidates if c.design.cp > 1))
     rival = Rival.of(partial(find, question, pool, limits))
-    return [told(best, rival, what, NEVER, "" if used else WHY)]
+    return [told(Fleet(best), rival, what, NEVER, "" if used else WHY)]

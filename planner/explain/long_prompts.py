@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from math import inf
 
 import numpy as np
 
@@ -58,7 +59,8 @@ def long_prompts(asked: Asked, best: Found, chosen: Sequence[Group]) -> list[Lon
     planned = _planned(chosen)
     rows = [*planned, *_stock(best)]
     if asked.options.engine in ("any", "vllm"):
-        rows += [*_ulysses(best), *_unlike(asked, best)]
+        soonest = min((row.ttft_ms for row in rows), default=inf)
+        rows += [row for row in (*_ulysses(best), *unlike(asked, best)) if row.ttft_ms < soonest]
     return [*rows, *(_borrowed(best, chosen, planned[0]) if planned else [])]
 
 
@@ -166,8 +168,8 @@ def _traded(s: Setup, index: Ints, where: str, degree: int) -> list[Lone]:
     return [found] if np.isfinite(seconds[i]) else []
 
 
-def _unlike(asked: Asked, best: Found) -> Iterator[LongPrompt]:
-    """Unlike shares of the prompt for the groups of unlike classes, where any are quicker than one class."""
+def unlike(asked: Asked, best: Found) -> Iterator[LongPrompt]:
+    """Unlike shares of the prompt for the groups of unlike classes, the quickest."""
     classes, card = asked.cluster.classes, asked.card
     kept = all(isinstance(mixer, Attention | Mla) for mixer in card.mixers.values())
     served = all((c.id, "vllm", 0) in best.pool.setups for c in classes)

@@ -16,45 +16,36 @@ from collections.abc import Callable
 from itertools import count
 
 from planner.candidates.candidate import Candidate
-from planner.explain.rivals import Kind, Rival, Rivals, gain, kind, proves
-from planner.plans.found import Found, groups
+from planner.explain.reasons import Fleet, Kind, kind
+from planner.explain.rivals import Rival, Rivals, lost
+
+MOST_PARTS = 4
+"""Kinds of one fleet that are banned in turn, on the fewest GPUs first: what is small is missed least."""
 
 
-def next_best(rivals: Rivals, many: int) -> list[Rival]:
+def next_best(rivals: Rivals, many: int) -> list[tuple[Rival, Fleet]]:
     """The `many` best fleets whose kinds are neither those of the plan, nor of each other, nor these and some
     more. Fewer where the time is over, or solves proved nothing that a verdict could say."""
-    made, shown = list[Rival](), list[frozenset[Kind]]()
-    order, tried = count(), set[frozenset[Kind]]()
-    parts = [(0.0, next(order), frozenset[Kind](), rivals.best)]
-    found: dict[int, Rival] = {}
+    shown, tried = list[tuple[Rival, Fleet]](), set[frozenset[Kind]]()
+    order = count()
+    parts = [(0.0, next(order), frozenset[Kind](), Rival("proven", rivals.best), rivals.best)]
     while parts:
-        _, number, banned, fleet = heapq.heappop(parts)
-        sizes = _sizes(fleet)
-        known = next((one for one in shown if one <= set(sizes)), None)
-        if known is None:
-            shown.append(frozenset(sizes))
-            made += [found[number]] if number else []
-        if len(made) == many:
+        _, _, banned, rival, fleet = heapq.heappop(parts)
+        known = next((f.kinds for _, f in shown if f.kinds.keys() <= fleet.kinds.keys()), None)
+        shown += [] if known else [(rival, fleet)]
+        if len(shown) > many:
             break
-        for less in sorted(known or sizes, key=lambda k: (sizes[k], k)):  # what is small is missed least
+        for less in sorted(known or fleet.kinds, key=lambda k: (fleet.kinds[k], k))[:MOST_PARTS]:
             without = banned | {less}
             if without in tried or rivals.late:
                 continue
             tried.add(without)
-            rival = rivals.where(_other_than(without))
-            if rival.found is not None and rival.objective is not None and proves(rivals.best, rival):
-                found[at := next(order)] = rival
-                heapq.heappush(parts, (-gain(rivals.best, rival.objective), at, without, rival.found))
-    return made
+            other = rivals.where(_other_than(without))
+            if other.fleet is not None and lost(rivals.best, other) is not None:
+                worse = -rivals.best.gain(other.fleet.objective)
+                heapq.heappush(parts, (worse, next(order), without, other, other.fleet))
+    return shown[1:]
 
 
 def _other_than(banned: frozenset[Kind]) -> Callable[[Candidate], bool]:
     return lambda c: kind(c) not in banned
-
-
-def _sizes(fleet: Found) -> dict[Kind, int]:
-    """GPUs of each kind of replica that serves something."""
-    sizes: dict[Kind, int] = {}
-    for g in groups(fleet):
-        sizes[kind(g.candidate)] = sizes.get(kind(g.candidate), 0) + g.count * g.candidate.gpus
-    return sizes

@@ -18,7 +18,8 @@ from planner.cost.attention import Load
 from planner.cost.host import HostStage, host_of
 from planner.cost.rpc import RpcModel
 from planner.cost.shape import Floats, like
-from planner.explain.rivals import WORTH, estimated, gain
+from planner.explain.reasons import Fleet
+from planner.explain.rivals import estimated, gains
 from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Alternative
 
@@ -40,7 +41,7 @@ def cut_over_nodes(asked: Asked, best: Found) -> list[Alternative]:
         f"{g.candidate.batch}, {network_s / token_s:.0%} of it all-reduces; unmeasured"
     )
     theirs = g.count * rate
-    return [estimated(WHAT, best, theirs, why)] if gain(best, theirs) >= WORTH else []
+    return [estimated(WHAT, Fleet(best), theirs, why)] if gains(Fleet(best), theirs) else []
 
 
 def _estimate(g: Group, model: RpcModel) -> tuple[float, float, float]:

@@ -11,8 +11,7 @@ from dataclasses import replace
 from planner.candidates.again import anew
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate, Design
-from planner.explain.rivals import Rival, Rivals, gain
-from planner.plans.found import groups
+from planner.explain.rivals import Rival, Rivals
 
 PLAIN = "the plain fleet (one engine, tp alone)"
 
@@ -21,8 +20,7 @@ NEVER = "no replica of tensor parallelism alone keeps the limits"
 
 def plain(rivals: Rivals, ask: Ask) -> None:
     """Its line: the best that one engine gives. None where the plan is such a fleet itself."""
-    best = rivals.best
-    used = [g.candidate for g in groups(best)]
+    best, used = rivals.best.found, [g.candidate for g in rivals.best.made]
     if len({c.engine for c in used}) == 1 and all(is_plain(c) for c in used):
         return
     tps = {int(tp) for s in best.pool.setups.values() for tp in s.designs.tp}
@@ -32,7 +30,7 @@ def plain(rivals: Rivals, ask: Ask) -> None:
     for engine in sorted({engine for _, engine, _ in best.pool.setups}):
         own = replace(best.pool, setups={k: s for k, s in best.pool.setups.items() if k[1] == engine})
         ended.append(rivals.of(anew(own, best.cluster.classes, ask, ("mixed",), levels, designs)))
-    rivals.show(_best_of(rivals, ended), PLAIN, NEVER)
+    rivals.show(max(ended, key=lambda r: _rank(rivals, r)), PLAIN, NEVER)
 
 
 def is_plain(c: Candidate) -> bool:
@@ -40,10 +38,9 @@ def is_plain(c: Candidate) -> bool:
     return c.role == "mixed" and c.design == Design(tp=c.design.tp, moe_tp=c.design.tp)
 
 
-def _best_of(rivals: Rivals, ended: list[Rival]) -> Rival:
-    """Of one solve an engine: the best fleet; without any, that none was found in time, or none can be."""
-    fleets = [r for r in ended if r.objective is not None]
-    if fleets:
-        return max(fleets, key=lambda r: gain(rivals.best, r.objective or 0.0))
-    late = [r for r in ended if r.ended == "none_found"]
-    return max(late, key=lambda r: r.seconds, default=Rival(None, 0.0))
+def _rank(rivals: Rivals, ended: Rival) -> tuple[int, float]:
+    """Of solves of one engine each: the best fleet; without any, that none was found in time, or none can
+    be."""
+    if ended.fleet is None:
+        return ended.ended == "none_found", ended.seconds
+    return 2, rivals.best.gain(ended.fleet.objective)

@@ -4,14 +4,64 @@ figure is shown only where it differs the way the objectives do."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+from planner.candidates.candidate import Candidate
 from planner.explain.limits import binding, label
 from planner.inputs.options import Objective
 from planner.plans.found import Found, Group, groups, paths
-from solvers.linear import EXACT
+
+Kind = tuple[str, str, str, str]
+"""Role, class, engine and layout of a replica."""
 
 NAMED = 4
 """Replica groups of a fleet that are named."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A solved fleet with an objective."""
+
+    found: Found
+
+    @cached_property
+    def made(self) -> list[Group]:
+        """Groups that serve something, at their real load."""
+        return groups(self.found)
+
+    @property
+    def objective(self) -> float:
+        value = self.found.solution.objective
+        assert value is not None
+        return value
+
+    @property
+    def bound(self) -> float | None:
+        return self.found.solution.bound
+
+    @property
+    def rate(self) -> float:
+        """Requests/s."""
+        return self.found.solution.rate
+
+    @cached_property
+    def kinds(self) -> dict[Kind, int]:
+        """GPUs of each kind of replica."""
+        sizes: dict[Kind, int] = {}
+        for g in self.made:
+            sizes[kind(g.candidate)] = sizes.get(kind(g.candidate), 0) + g.count * g.candidate.gpus
+        return sizes
+
+    def gain(self, theirs: float) -> float:
+        """How much better another objective is, as a share of this one; below 0: worse."""
+        sign = 1.0 if self.found.objective == "throughput" else -1.0
+        return sign * (theirs - self.objective) / abs(self.objective) if self.objective else 0.0
+
+
+def kind(c: Candidate) -> Kind:
+    """What a replica is, however it is loaded."""
+    return c.role, c.node_class, c.engine, str(c.design)
 
 
 def describe(made: Sequence[Group]) -> str:
@@ -23,76 +73,77 @@ def describe(made: Sequence[Group]) -> str:
     return " + ".join(parts) + (" + …" if len(made) > NAMED else "")
 
 
-def why(best: Found, rival: Found) -> str:
-    """What makes the difference, and of a worse rival what holds it back; nothing between equals."""
-    ours, theirs = best.solution.objective, rival.solution.objective
-    assert ours is not None
-    assert theirs is not None
-    worse = ours - theirs if best.objective == "throughput" else theirs - ours
-    if abs(worse) <= EXACT * abs(ours):
+Term = tuple[str, float, float, int]
+"""A figure of the rival and of the plan in words, both, and whether more is better (1) or less (-1)."""
+
+
+def lacking(best: Fleet, rival: Fleet) -> str:
+    """The plan's kinds that a fleet lacks, where it is too large to be seen in short; else nothing."""
+    if len(rival.made) <= NAMED:
         return ""
-    other = groups(rival)
-    said = [TERMS[best.objective](rival, best, worse > 0), binding(rival, other) if worse > 0 else None]
-    return "; ".join(words for words in said if words)
+    less = sorted(best.kinds.keys() - rival.kinds.keys(), key=lambda k: -best.kinds[k])
+    named = (f"{role} {design} {where} ({engine})" for role, where, engine, design in less)
+    return f"without {', '.join(named)}"
 
 
-def _throughput(rival: Found, best: Found, worse: bool) -> str:
-    """Requests of a GPU in use, where that says the same as the verdict; else GPUs that are not used."""
-    a, b = _gpus(rival), _gpus(best)
-    each = rival.solution.rate / a, best.solution.rate / b
-    if (each[0] < each[1]) == worse:
-        return f"{each[0]:.3g} against {each[1]:.3g} req/s a GPU in use"
-    return f"{a:,} against {b:,} GPUs in use" if (a < b) == worse else ""
+def why(best: Fleet, rival: Fleet) -> str:
+    """What makes the difference where it shows when rounded; and what holds a rival back that is worse."""
+    gained, terms = best.gain(rival.objective), TERMS[best.found.objective](rival, best)
+    told = [(words, a, b) for words, a, b, more in terms if (a - b) * more * gained > 0]
+    said = [words.format(a, b) for words, a, b in told if words.format(a, a) != words.format(a, b)]
+    held = binding(rival.found, rival.made) if gained < 0 else None
+    return "; ".join([*said[:1], *([held] if held else [])])
 
 
-def _gpus(found: Found) -> int:
-    """GPUs of the replicas that serve something."""
-    return sum(g.count * g.candidate.gpus for g in groups(found))
+def _throughput(rival: Fleet, best: Fleet) -> list[Term]:
+    """Requests of a GPU in use, or GPUs that are not used."""
+    a, b = (sum(fleet.kinds.values()) for fleet in (rival, best))
+    each = "{:.3g} against {:.3g} req/s a GPU in use"
+    return [(each, rival.rate / a, best.rate / b, 1), ("{:,.0f} against {:,.0f} GPUs in use", a, b, 1)]
 
 
-def _cost(rival: Found, best: Found, worse: bool) -> str:
-    """Dollars of a million output tokens: those of all nodes in use, whole."""
-    a, b = (1e6 / 3600 * _each_token(found) for found in (rival, best))
-    nodes = [sum(found.solution.nodes.values()) for found in (rival, best)]
-    many = f" ({nodes[0]:,} against {nodes[1]:,})" if (nodes[0] > nodes[1]) == worse else ""
-    return f"${a:.3g} against ${b:.3g} a million output tokens, whole nodes paid{many}"
+def _cost(rival: Fleet, best: Fleet) -> list[Term]:
+    """Of all nodes in use, whole."""
+    a, b = (1e6 / 3600 * _each_token(fleet) for fleet in (rival, best))
+    return [("${:.3g} against ${:.3g} a million output tokens, whole nodes paid", a, b, -1)]
 
 
-def _energy(rival: Found, best: Found, worse: bool) -> str:
-    return f"{_each_token(rival):.3g} against {_each_token(best):.3g} J an output token"
+def _energy(rival: Fleet, best: Fleet) -> list[Term]:
+    return [("{:.3g} against {:.3g} J an output token", _each_token(rival), _each_token(best), -1)]
 
 
-def _each_token(found: Found) -> float:
-    """What is minimised [1/s], of one output token a second."""
-    w, s = found.workload, found.solution
+def _each_token(fleet: Fleet) -> float:
+    """What is minimised, for one output token a second."""
+    w = fleet.found.workload
     osl = sum(b.osl * share for b, share in zip(w.buckets, w.shares, strict=True))
-    return (s.objective or 0.0) / (s.rate * osl)
+    return fleet.objective / (fleet.rate * osl)
 
 
-def _fewest(rival: Found, best: Found, worse: bool) -> str:
-    a, b = (found.solution.rate / (found.solution.objective or 1.0) for found in (rival, best))
-    return f"{a:.3g} against {b:.3g} req/s a GPU"
+def _gpus(rival: Fleet, best: Fleet) -> list[Term]:
+    each = "{:.3g} against {:.3g} req/s a GPU"
+    return [(each, rival.rate / rival.objective, best.rate / best.objective, 1)]
 
 
-def _latency(rival: Found, best: Found, worse: bool) -> str:
-    """Mean times of all requests that differ as the verdict does."""
-    names = ("s to the first token", "s a further token")
-    both = zip(names, _times_s(rival), _times_s(best), strict=True)
-    return ", ".join(f"{a:.3g} against {b:.3g} {name}" for name, a, b in both if a != b and (a > b) == worse)
+def _latency(rival: Fleet, best: Fleet) -> list[Term]:
+    (first, further), (ours, each) = _times_s(rival), _times_s(best)
+    return [
+        ("{:.3g} against {:.3g} s to the first token", first, ours, -1),
+        ("{:.3g} against {:.3g} s a further token", further, each, -1),
+    ]
 
 
-def _times_s(found: Found) -> tuple[float, float]:
-    """TTFT and TPOT [s], mean over requests."""
-    ways = paths(found, groups(found))
+def _times_s(fleet: Fleet) -> tuple[float, float]:
+    """TTFT and TPOT, mean over requests."""
+    ways = paths(fleet.found, fleet.made)
     rate = sum(p.rate for p in ways)
     return sum(p.rate * p.ttft_s for p in ways) / rate, sum(p.rate * p.tpot_s for p in ways) / rate
 
 
-TERMS: Mapping[Objective, Callable[[Found, Found, bool], str]] = {
+TERMS: Mapping[Objective, Callable[[Fleet, Fleet], list[Term]]] = {
     "throughput": _throughput,
     "cost": _cost,
     "energy": _energy,
-    "gpus": _fewest,
+    "gpus": _gpus,
     "latency": _latency,
 }
-"""A rival's objective against the plan's, in the terms of one request, token or GPU."""
+"""A rival against the plan in terms of a token or a GPU: the first that speaks for the verdict is shown."""

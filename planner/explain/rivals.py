@@ -16,119 +16,104 @@ from math import inf, isfinite
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.generate import Pool
-from planner.explain.reasons import describe, why
-from planner.plans.found import Found, groups
+from planner.explain.reasons import Fleet, describe, why
+from planner.plans.found import UNITS, Found
 from planner.plans.schema import Alternative, Ended
 from planner.search import Question, find, restricted
 from solvers.linear import Limits
 
-LONGER = "a longer --time-limit looks further"
-
 WORTH = 0.02
 """What a way that no engine starts, or that costs quality, must gain to be shown."""
-
-Kind = tuple[str, str, str, str]
-"""Role, class, engine and layout of a replica."""
-
-
-def kind(c: Candidate) -> Kind:
-    """What a replica is, however it is loaded."""
-    return c.role, c.node_class, c.engine, str(c.design)
-
-
-def kinds(found: Found) -> frozenset[Kind]:
-    """Kinds of replica of a fleet that serve something."""
-    return frozenset(kind(g.candidate) for g in groups(found))
-
-
-def gain(best: Found, theirs: float) -> float:
-    """How much better an objective is than the plan's own, as a share of that; below 0: worse."""
-    ours = best.solution.objective
-    sign = 1.0 if best.objective == "throughput" else -1.0
-    return sign * (theirs - ours) / abs(ours) if ours else 0.0
-
-
-def margin(best: Found) -> float:
-    """How much better than the plan fleets of its own space can be at most, as a share of it: a way outside
-    that gains no more than that may gain nothing."""
-    bound = best.solution.bound
-    return 0.0 if bound is None else max(gain(best, bound), 0.0)
 
 
 @dataclass(frozen=True)
 class Rival:
-    """How a solve ended, and after how many seconds; `found` None where no candidate was left to it."""
+    """How a solve ended, and after how many seconds; `fleet` None where there is none."""
 
-    found: Found | None
-    seconds: float
+    ended: Ended
+    fleet: Fleet | None = None
+    seconds: float = 0.0
 
     @staticmethod
     def of(solve: Callable[[], Found | None]) -> Rival:
-        """What `solve` finds. Raises KeyboardInterrupt where that ended it."""
+        """What `solve` finds; None: there was no candidate. Raises KeyboardInterrupt where that ended it."""
         began = time.perf_counter()
         found = solve()
-        if found is not None and found.solution.status == "interrupted":
+        seconds = time.perf_counter() - began
+        status = found.solution.status if found else "infeasible"
+        if status == "interrupted":
             raise KeyboardInterrupt
-        return Rival(found, time.perf_counter() - began)
-
-    @property
-    def objective(self) -> float | None:
-        return self.found.solution.objective if self.found else None
-
-    @property
-    def ended(self) -> Ended:
-        """What was proved. A proven optimum that serves nothing proves that nothing can be served."""
-        status = self.found.solution.status if self.found else "infeasible"
-        if self.objective is None:
-            return "none_found" if status == "time_limit" else "infeasible"
-        return "proven" if status == "optimal" else "within_gap" if status == "within_gap" else "stopped"
+        if found is None or found.solution.objective is None:  # an optimum that serves nothing proves it, too
+            return Rival("none_found" if status == "time_limit" else "infeasible", None, seconds)
+        proofs: dict[str, Ended] = {"optimal": "proven", "within_gap": "within_gap"}
+        return Rival(proofs.get(status, "stopped"), Fleet(found), seconds)
 
 
-def proves(best: Found, rival: Rival) -> bool:
-    """Whether a verdict on a fleet may be given: not where time was over while it could still be as good."""
-    s = rival.found.solution if rival.found else None
-    if s is None or s.objective is None or rival.ended != "stopped" or gain(best, s.objective) >= 0:
-        return True
-    return s.bound is not None and gain(best, s.bound) < 0
+def lost(best: Fleet, rival: Rival) -> float | None:
+    """The share of the plan's objective that a fleet loses, below 0 that it gains; of one that was stopped
+    what its bound proves it to lose at least, None where it could still be as good."""
+    assert rival.fleet is not None
+    worse = -best.gain(rival.fleet.objective)
+    if rival.ended != "stopped" or worse <= 0:
+        return worse
+    least = -inf if rival.fleet.bound is None else -best.gain(rival.fleet.bound)
+    return least if least > 0 else None
 
 
-def told(best: Found, rival: Rival, what: str = "", never: str = "", remark: str = "") -> Alternative:
+def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str = "") -> Alternative:
     """A rival's line, named `what`, or after its fleet. `never`: why there is none, where that is proved;
     `remark`: what else is to be known of it, in place of why it is not the plan."""
-    ended, found, theirs = rival.ended, rival.found, rival.objective
-    if found is None or theirs is None:
-        said, spent = (never, None) if ended == "infeasible" else (LONGER, rival.seconds)
-        return Alternative(what=what, objective=None, loss=None, why=said, status=ended, seconds=spent)
-    bound = found.solution.bound if found.solution.bound is not None else inf
-    open_ = ended == "stopped" and gain(best, theirs) < 0
-    lost = -gain(best, bound) if open_ else -gain(best, theirs)
-    fleet = describe(groups(found))
-    said = "; ".join(filter(None, [what and fleet, why(best, found), remark or _passed_over(best, found)]))
+    if rival.fleet is None:
+        late = rival.ended == "none_found"
+        said = "a longer --time-limit looks further" if late else never
+        spent = rival.seconds if late else None
+        return Alternative(what=what, objective=None, loss=None, why=said, status=rival.ended, seconds=spent)
+    fleet, bound = rival.fleet, rival.fleet.bound
+    named = describe(fleet.made)
+    reasons = [what and named, why(best, fleet), _open(rival), remark or _passed_over(best, fleet)]
     return Alternative(
-        what=what or fleet,
-        objective=theirs,
-        loss=max(lost, 0.0) if isfinite(lost) else 0.0,
-        why=said,
-        status=ended,
-        bound=bound if isfinite(bound) else None,
+        what=what or named,
+        objective=fleet.objective,
+        loss=max(lost(best, rival) or 0.0, 0.0),
+        why="; ".join(filter(None, reasons)),
+        status=rival.ended,
+        bound=bound if bound is not None and isfinite(bound) else None,
     )
 
 
-def _passed_over(best: Found, rival: Found) -> str:
-    """Why a fleet that is better is not the plan; nothing of a worse one."""
-    theirs = rival.solution.objective
-    if theirs is None or gain(best, theirs) <= 0:
+def _open(rival: Rival) -> str:
+    """How far a solve came that ran out of time."""
+    if rival.ended != "stopped" or rival.fleet is None:
         return ""
-    many, few = len(kinds(rival)), len(kinds(best))
+    unit, bound = UNITS[rival.fleet.found.objective], rival.fleet.bound
+    return "out of time" + (f", {bound:,.4g} {unit} at best" if bound is not None and isfinite(bound) else "")
+
+
+def _passed_over(best: Fleet, rival: Fleet) -> str:
+    """Why a fleet that is better is not the plan; nothing of a worse one."""
+    if best.gain(rival.objective) <= 0:
+        return ""
+    many, few = len(rival.kinds), len(best.kinds)
     if many > few:
         return f"{many} kinds of replica where the plan has {few}"
     return "the plan is as near to the best as was asked for"
 
 
-def estimated(what: str, best: Found, theirs: float, why: str) -> Alternative:
+def estimated(what: str, best: Fleet, theirs: float, why: str) -> Alternative:
     """The line of a way that formulas say something of, and no solve."""
-    lost = max(-gain(best, theirs), 0.0)
-    return Alternative(what=what, objective=theirs, loss=lost, why=why, status="estimate")
+    loss = max(-best.gain(theirs), 0.0)
+    return Alternative(what=what, objective=theirs, loss=loss, why=why, status="estimate")
+
+
+def gains(best: Fleet, theirs: float) -> bool:
+    """Whether a way outside the plan's own space gains enough to be shown: over all that this space may have,
+    which is its bound."""
+    return best.gain(theirs) >= WORTH + margin(best)
+
+
+def margin(best: Fleet) -> float:
+    """How much better than the plan fleets of its own space can be at most, as a share of it."""
+    return 0.0 if best.bound is None else max(best.gain(best.bound), 0.0)
 
 
 @dataclass
@@ -137,7 +122,7 @@ class Rivals:
     begun any more that may be left out, on the monotonic clock."""
 
     question: Question
-    best: Found
+    best: Fleet
     limits: Limits
     until: float
     lines: dict[object, Alternative] = field(default_factory=dict)
@@ -146,7 +131,8 @@ class Rivals:
     def within(question: Question, best: Found, limits: Limits, solves: int) -> Rivals:
         """About so many solves in the seconds of `limits`; with a limit on work the clock decides nothing."""
         until = inf if limits.work is not None else time.monotonic() + limits.seconds
-        return Rivals(question, best, replace(limits, seconds=limits.seconds / solves), until)
+        each = replace(limits, seconds=limits.seconds / solves)
+        return Rivals(question, Fleet(best), each, until)
 
     @property
     def late(self) -> bool:
@@ -154,19 +140,17 @@ class Rivals:
 
     def where(self, keep: Callable[[Candidate], bool]) -> Rival:
         """The best fleet of those of the plan's candidates."""
-        return Rival.of(partial(restricted, self.question, self.best, keep, self.limits))
+        return Rival.of(partial(restricted, self.question, self.best.found, keep, self.limits))
 
     def of(self, pool: Pool) -> Rival:
         """The best fleet of other candidates."""
-        return (
-            Rival.of(partial(find, self.question, pool, self.limits)) if pool.candidates else Rival(None, 0.0)
-        )
+        if not pool.candidates:
+            return Rival("infeasible")
+        return Rival.of(partial(find, self.question, pool, self.limits))
 
     def show(self, rival: Rival, what: str = "", never: str = "") -> None:
         """A line; of a fleet that has one already its name is added there."""
-        fleet: object = what
-        if rival.found is not None and rival.objective is not None:
-            fleet = frozenset((kind(g.candidate), g.count) for g in groups(rival.found))
+        fleet = frozenset(rival.fleet.kinds.items()) if rival.fleet else what
         known = self.lines.get(fleet)
         if known is None:
             self.lines[fleet] = told(self.best, rival, what, never)
@@ -177,5 +161,6 @@ class Rivals:
     def shown(self) -> list[Alternative]:
         """All lines, the best fleet first, those without one last."""
         return sorted(
-            self.lines.values(), key=lambda a: (a.objective is None, -gain(self.best, a.objective or 0.0))
+            self.lines.values(),
+            key=lambda a: (a.objective is None, -self.best.gain(a.objective or 0.0)),
         )
