@@ -19,7 +19,7 @@ from solvers.linear import Limits
 
 RUNNERS_UP = 2
 
-SOLVES = 4
+SOLVES = 2
 """Parts of the time that one solve takes at most."""
 
 USES: Mapping[str, Callable[[Candidate], bool]] = {

@@ -95,14 +95,17 @@ def _chains(asked: Asked, best: Found) -> list[Alternative]:
 
 
 def _unlike(asked: Asked, best: Found, limits: Limits) -> Iterator[Alternative]:
-    """Different tp in one replica, unlike GPUs in one tp group, attention and FFNs apart, with the plan's
-    engines: each where a fleet with it beats all without, which is quickly found or proven not to be."""
-    classes = asked.cluster.classes
-    if not 2 <= len(classes) <= MOST_CLASSES or sum(c.gpus for c in classes) > MOST_GPUS:
+    """Different tp in one replica and unlike GPUs in one tp group, where the plan mixes classes in a replica
+    or leaves GPUs idle that it could use; attention and FFNs apart; with the plan's engines. Each where a
+    fleet with it beats all without, which is quickly found or proven not to be."""
+    classes, plan = asked.cluster.classes, Fleet(best)
+    gpus = sum(c.gpus for c in classes)
+    if not 2 <= len(classes) <= MOST_CLASSES or gpus > MOST_GPUS:
         return
-    plan = Fleet(best)
+    idle = asked.objective == "throughput" and sum(plan.kinds.values()) < gpus
+    mixed = idle or any(g.candidate.design.stages for g in plan.made)
     engines = tuple(sorted({g.candidate.engine for g in plan.made}))
-    free = Freedom(shares=True, apart=True, engines=engines)
+    free = Freedom(tp=mixed, shares=mixed, apart=True, engines=engines)
     pool, question = pooled(replace(asked, freedom=free), best.pool)
     better = _beating(question, plan)
     counted = replace(limits, work=NODES if limits.work is None else min(limits.work, NODES))

@@ -1,8 +1,8 @@
 """Long prompts: what each way to compute one over many GPUs gives, by itself: its first token and the room.
 
 The plan's own way first, then the quickest pipeline, the quickest with its tokens divided (context
-parallelism: a ring), both as an engine starts them; then what none starts as it comes: Ulysses, and unlike
-shares for unlike GPUs.
+parallelism: a ring), both as an engine starts them; then what none starts as it comes, where its first token
+is sooner than all of these: Ulysses, and unlike shares for unlike GPUs.
 """
 
 from __future__ import annotations

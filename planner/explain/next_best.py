@@ -14,37 +14,46 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
+from math import inf
 
 from planner.candidates.candidate import Candidate
 from planner.explain.reasons import Fleet, Kind, kind
-from planner.explain.rivals import Rival, Rivals, lost
+from planner.explain.rivals import Rival, Rivals
 
-MOST_PARTS = 4
-"""Kinds of one fleet that are banned in turn, on the fewest GPUs first: what is small is missed least."""
+MOST_SOLVES = 12
+"""After which the list ends."""
 
 
 def next_best(rivals: Rivals, many: int) -> list[tuple[Rival, Fleet]]:
     """The `many` best fleets whose kinds are neither those of the plan, nor of each other, nor these and some
-    more. Fewer where the time is over, or solves proved nothing that a verdict could say."""
+    more. The list ends where a part that was not solved, or not to its end, may have a better one."""
     shown, tried = list[tuple[Rival, Fleet]](), set[frozenset[Kind]]()
     order = count()
-    parts = [(0.0, next(order), frozenset[Kind](), Rival("proven", rivals.best), rivals.best)]
-    while parts:
-        _, _, banned, rival, fleet = heapq.heappop(parts)
-        known = next((f.kinds for _, f in shown if f.kinds.keys() <= fleet.kinds.keys()), None)
-        shown += [] if known else [(rival, fleet)]
-        if len(shown) > many:
+    parts = [(-inf, next(order), frozenset[Kind](), Rival("proven", rivals.best))]
+    while parts and len(shown) <= many:
+        _, _, banned, rival = heapq.heappop(parts)
+        if rival.fleet is None or rival.ended == "stopped":
             break
-        for less in sorted(known or fleet.kinds, key=lambda k: (fleet.kinds[k], k))[:MOST_PARTS]:
-            without = banned | {less}
-            if without in tried or rivals.late:
-                continue
+        own = rival.fleet.kinds
+        known = next((fleet.kinds for _, fleet in shown if fleet.kinds.keys() <= own.keys()), own)
+        shown += [(rival, rival.fleet)] if known is own else []
+        fresh = [banned | {k} for k in sorted(known) if banned | {k} not in tried]
+        for without in fresh if len(shown) <= many else ():
+            late = rivals.late or len(tried) >= MOST_SOLVES
+            part = Rival("none_found") if late else rivals.where(_other_than(without))
             tried.add(without)
-            other = rivals.where(_other_than(without))
-            if other.fleet is not None and lost(rivals.best, other) is not None:
-                worse = -rivals.best.gain(other.fleet.objective)
-                heapq.heappush(parts, (worse, next(order), without, other, other.fleet))
+            if part.ended != "infeasible":
+                heapq.heappush(parts, (_least(rivals.best, part), next(order), without, part))
     return shown[1:]
+
+
+def _least(best: Fleet, part: Rival) -> float:
+    """The share of the plan's objective that fleets of a part lose at least; of one that is solved, that its
+    best fleet does."""
+    if part.fleet is None:
+        return -inf
+    sure = part.fleet.bound if part.ended == "stopped" else part.fleet.objective
+    return -inf if sure is None else -best.gain(sure)
 
 
 def _other_than(banned: frozenset[Kind]) -> Callable[[Candidate], bool]:

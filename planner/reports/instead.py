@@ -36,11 +36,10 @@ def phases(plan: Plan) -> str | None:
     """Whether splitting prefill from decode pays here, in a sentence."""
     for a in plan.alternatives:
         said = verdict(plan, a)
-        lost = said.endswith("worse")
+        worse = said.endswith("worse")
         if a.what.startswith(SPLIT):
-            pays = "does not pay here" if lost else "is no part of this plan"
-            return f"Splitting prefill from decode {pays}: {said}."
+            return f"Splitting prefill from decode{' does not pay here' * worse}: {said}."
         if a.what.startswith(f"no {SPLIT}"):
-            pays = "pays" if lost or a.status == "infeasible" else "is part of this plan"
-            return f"Splitting prefill from decode {pays}: without it {said}."
+            pays = worse or a.status == "infeasible"
+            return f"Splitting prefill from decode{' pays' * pays}: without it {said}."
     return None

@@ -55,9 +55,7 @@ def test_what_no_engine_starts_is_silent_where_it_is_no_sooner():
     made = plan(None, "llama-3.1-8b", gpus="4xh100,4xl40s", isl=100_000, osl=200, ttft_ms=60_000)
     soonest = min(w.ttft_ms for w in made.long_prompts if w.started_by)
 
-    assert all(
-        w.ttft_ms < soonest for w in made.long_prompts if not w.started_by and "borrowed" not in w.what
-    )
+    assert all(w.started_by or w.ttft_ms < soonest or "borrowed" in w.what for w in made.long_prompts)
     assert "context parallel, unlike shares" not in ways(made)  # 1.7 s, a pipeline 1.5 s
     assert not check(made)
 
