@@ -60,19 +60,20 @@ def prefills(g: Group) -> bool:
 
 
 def binding(found: Found, made: Sequence[Group]) -> str | None:
-    """What holds a fleet back, in words, with the group that it holds; None where nothing does."""
-    ways = paths(found, made)
-    held: list[tuple[float, int, str]] = []
+    """What holds a fleet back, in words, with the group that it holds; None where nothing does. NICs and
+    links come first: where they are full TTFT is late for that."""
+    ways, labels = paths(found, made), {g.id: label(g) for g in made}
+    pairs = [Pair(p.first, p.second, str(p.bucket), p.rate) for p in ways if p.second]
+    (word, name), share = max(busy(found, pairs).items(), key=lambda item: item[1], default=(("", ""), 0.0))
+    if share >= AT:
+        return (
+            f"the link {name} is full" if word == "over" else f"the NICs {word} its {labels[name]} are full"
+        )
+    held = []
     for g in made:
         first_s = max((p.ttft_s for p in ways if p.first is g), default=None)
         if (nearest := limit(g, first_s)) is not None:
-            name, share = nearest
-            held.append((share, g.count * g.candidate.gpus, f"its {label(g)} is held by {name}"))
-    labels = {g.id: label(g) for g in made}
-    pairs = [Pair(p.first, p.second, str(p.bucket), p.rate) for p in ways if p.second]
-    for (word, name), share in busy(found, pairs).items():
-        what = f"the link {name} is" if word == "over" else f"the NICs {word} its {labels.get(name, '')} are"
-        held += [(share, 0, f"{what} full")] if share >= AT else []
+            held.append((nearest[1], g.count * g.candidate.gpus, f"its {label(g)} is held by {nearest[0]}"))
     return max(held)[-1] if held else None
 
 

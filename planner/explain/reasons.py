@@ -15,6 +15,9 @@ from planner.plans.found import Found, Group, groups, paths
 Kind = tuple[str, str, str, str]
 """Role, class, engine and layout of a replica."""
 
+SAME = 0.0005
+"""Share of an objective below which two are said to be equal."""
+
 NAMED = 4
 """Replica groups of a fleet that are named."""
 
@@ -88,7 +91,10 @@ def lacking(best: Fleet, rival: Fleet) -> str:
 
 def why(best: Fleet, rival: Fleet) -> str:
     """What makes the difference where it shows when rounded; and what holds a rival back that is worse."""
-    gained, terms = best.gain(rival.objective), TERMS[best.found.objective](rival, best)
+    gained = best.gain(rival.objective)
+    if abs(gained) < SAME:
+        return ""
+    terms = TERMS[best.found.objective](rival, best)
     told = [(words, a, b) for words, a, b, more in terms if (a - b) * more * gained > 0]
     said = [words.format(a, b) for words, a, b in told if words.format(a, a) != words.format(a, b)]
     held = binding(rival.found, rival.made) if gained < 0 else None
