@@ -71,6 +71,23 @@ def test_the_list_ends_where_a_part_could_hold_a_better_one(seed, how):
     assert all(fleet.objective > first.objective for _, fleet in next_best(listed, 4))
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_kinds_of_a_fleet_before_and_some_more_are_no_other_fleet(seed, monkeypatch):
+    """Solves within a gap may return such a fleet."""
+    monkeypatch.setattr(module, "MOST_SOLVES", 10**6)
+    listed, draw = Listed(seed), random.Random(seed)
+    exact = dict(listed.rates)
+
+    def roughly(keep):
+        listed.rates = {some: rate * draw.uniform(0.7, 1) for some, rate in exact.items()}
+        return Listed.where(listed, keep)
+
+    monkeypatch.setattr(listed, "where", roughly)
+    shown = [listed.best.kinds.keys(), *(fleet.kinds.keys() for _, fleet in next_best(listed, 4))]
+
+    assert not any(before <= after for before, after in combinations(shown, 2))
+
+
 def test_time_that_is_over_ends_the_list():
     listed = Listed(0)
     listed.late = True
