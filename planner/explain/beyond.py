@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from math import inf
 
 from planner.asked import Asked
 from planner.candidates.ask import Freedom
@@ -21,11 +20,11 @@ from planner.cost.uneven_tp import Shard
 from planner.engine_rules import OFFLOADS
 from planner.errors import Infeasible
 from planner.explain.reasons import Fleet
-from planner.explain.rivals import WORTH, Rival, gains, margin, told
+from planner.explain.rivals import Rival, gains, told
 from planner.plans.found import Found, groups
 from planner.plans.schema import Alternative
 from planner.posed import pooled, pose
-from planner.search import Question, find
+from planner.search import find
 from solvers.linear import Limits
 
 MOST_GPUS, MOST_CLASSES = 32, 3
@@ -36,9 +35,6 @@ MOST_NODES, CHAINS_S = 24, 2.0
 
 NODES = 200
 """Of branch and bound, so that the clock decides nothing and no way takes longer than the plan."""
-
-BUDGETS = {"energy": "watts", "cost": "usd_per_hour", "gpus": "gpus"}
-"""What an objective minimises, by its name as a budget."""
 
 
 def beyond(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
@@ -97,7 +93,7 @@ def _chains(asked: Asked, best: Found) -> list[Alternative]:
 def _unlike(asked: Asked, best: Found, limits: Limits) -> Iterator[Alternative]:
     """Different tp in one replica and unlike GPUs in one tp group, where the plan mixes classes in a replica
     or leaves GPUs idle that it could use; attention and FFNs apart; with the plan's engines. Each where a
-    fleet with it beats all without, which is quickly found or proven not to be."""
+    fleet with it beats all without."""
     classes, plan = asked.cluster.classes, Fleet(best)
     gpus = sum(c.gpus for c in classes)
     if not 2 <= len(classes) <= MOST_CLASSES or gpus > MOST_GPUS:
@@ -107,29 +103,15 @@ def _unlike(asked: Asked, best: Found, limits: Limits) -> Iterator[Alternative]:
     engines = tuple(sorted({g.candidate.engine for g in plan.made}))
     free = Freedom(tp=mixed, shares=mixed, apart=True, engines=engines)
     pool, question = pooled(replace(asked, freedom=free), best.pool)
-    better = _beating(question, plan)
     counted = replace(limits, work=NODES if limits.work is None else min(limits.work, NODES))
     for what, why, own in WAYS:
         among = replace(pool, candidates=tuple(c for c in pool.candidates if plain(c) or own(c)))
         if not any(own(c) for c in among.candidates):
             continue
-        rival = Rival.of(partial(find, better, among, counted))
+        rival = Rival.of(partial(find, question, among, counted))
         made = rival.fleet.made if rival.fleet and gains(plan, rival.fleet.objective) else []
         if any(own(g.candidate) for g in made):
             yield told(plan, rival, what, remark=why)
-
-
-def _beating(question: Question, plan: Fleet) -> Question:
-    """The question for fleets alone that gain enough over all that the plan's space has."""
-    share, objective = margin(plan) + WORTH, question.objective
-    if objective == "throughput":
-        rate = max((1 + share) * plan.objective, question.traffic.rate_rps or 0.0)
-        return replace(question, traffic=replace(question.traffic, rate_rps=rate))
-    if objective not in BUDGETS:
-        return question
-    name, most = BUDGETS[objective], (1 - share) * plan.objective
-    least = min(most, getattr(question.budget, name) or inf)
-    return replace(question, budget=question.budget.model_copy(update={name: least}))
 
 
 def plain(c: Candidate) -> bool:

@@ -3,13 +3,12 @@ figure is shown only where it differs the way the objectives do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from planner.candidates.candidate import Candidate
 from planner.explain.limits import binding, label
-from planner.inputs.options import Objective
 from planner.plans.found import Found, Group, groups, paths
 
 Kind = tuple[str, str, str, str]
@@ -76,66 +75,44 @@ def describe(made: Sequence[Group]) -> str:
     return " + ".join(parts) + (" + …" if len(made) > NAMED else "")
 
 
-Term = tuple[str, float, float, int]
-"""A figure of the rival and of the plan in words, both, and whether more is better (1) or less (-1)."""
-
-
 def lacking(best: Fleet, rival: Fleet) -> str:
     """The plan's kinds that a fleet lacks, where it is too large to be seen in short; else nothing."""
-    if len(rival.made) <= NAMED:
-        return ""
     less = sorted(best.kinds.keys() - rival.kinds.keys(), key=lambda k: -best.kinds[k])
-    named = (f"{role} {design} {where} ({engine})" for role, where, engine, design in less)
-    return f"without {', '.join(named)}"
+    named = ", ".join(f"{role} {design} {where} ({engine})" for role, where, engine, design in less)
+    return f"without {named}" if len(rival.made) > NAMED else ""
 
 
 def why(best: Fleet, rival: Fleet) -> str:
-    """What makes the difference where it shows when rounded; and what holds a rival back that is worse."""
+    """What makes the difference, in the first figure that speaks for the verdict and shows when rounded; and
+    what holds a rival back that is worse."""
     gained = best.gain(rival.objective)
     if abs(gained) < SAME:
         return ""
-    terms = TERMS[best.found.objective](rival, best)
-    told = [(words, a, b) for words, a, b, more in terms if (a - b) * more * gained > 0]
+    both = zip(_terms(rival), _terms(best), strict=True)
+    told = [(words, a, b) for (words, a, more), (_, b, _) in both if (a - b) * more * gained > 0]
     said = [words.format(a, b) for words, a, b in told if words.format(a, a) != words.format(a, b)]
     held = binding(rival.found, rival.made) if gained < 0 else None
     return "; ".join([*said[:1], *([held] if held else [])])
 
 
-def _throughput(rival: Fleet, best: Fleet) -> list[Term]:
-    """Requests of a GPU in use, or GPUs that are not used."""
-    a, b = (sum(fleet.kinds.values()) for fleet in (rival, best))
-    each = "{:.3g} against {:.3g} req/s a GPU in use"
-    return [(each, rival.rate / a, best.rate / b, 1), ("{:,.0f} against {:,.0f} GPUs in use", a, b, 1)]
-
-
-def _cost(rival: Fleet, best: Fleet) -> list[Term]:
-    """Of all nodes in use, whole."""
-    a, b = (1e6 / 3600 * _each_token(fleet) for fleet in (rival, best))
-    return [("${:.3g} against ${:.3g} a million output tokens, whole nodes paid", a, b, -1)]
-
-
-def _energy(rival: Fleet, best: Fleet) -> list[Term]:
-    return [("{:.3g} against {:.3g} J an output token", _each_token(rival), _each_token(best), -1)]
-
-
-def _each_token(fleet: Fleet) -> float:
-    """What is minimised, for one output token a second."""
-    w = fleet.found.workload
+def _terms(fleet: Fleet) -> list[tuple[str, float, int]]:
+    """Figures of a fleet in the terms of a token or a GPU: in words for two fleets, its own, and whether more
+    is better (1) or less (-1)."""
+    goal, w, gpus = fleet.found.objective, fleet.found.workload, sum(fleet.kinds.values())
+    if goal == "throughput":
+        each = "{:.3g} against {:.3g} req/s a GPU in use"
+        return [(each, fleet.rate / gpus, 1), ("{:,.0f} against {:,.0f} GPUs in use", gpus, 1)]
+    if goal == "gpus":
+        return [("{:.3g} against {:.3g} req/s a GPU", fleet.rate / fleet.objective, 1)]
+    if goal == "latency":
+        first_s, further_s = _times_s(fleet)
+        further = "{:.3g} against {:.3g} s a further token"
+        return [("{:.3g} against {:.3g} s to the first token", first_s, -1), (further, further_s, -1)]
     osl = sum(b.osl * share for b, share in zip(w.buckets, w.shares, strict=True))
-    return fleet.objective / (fleet.rate * osl)
-
-
-def _gpus(rival: Fleet, best: Fleet) -> list[Term]:
-    each = "{:.3g} against {:.3g} req/s a GPU"
-    return [(each, rival.rate / rival.objective, best.rate / best.objective, 1)]
-
-
-def _latency(rival: Fleet, best: Fleet) -> list[Term]:
-    (first, further), (ours, each) = _times_s(rival), _times_s(best)
-    return [
-        ("{:.3g} against {:.3g} s to the first token", first, ours, -1),
-        ("{:.3g} against {:.3g} s a further token", further, each, -1),
-    ]
+    token = fleet.objective / (fleet.rate * osl)  # of what is minimised, a second of it
+    if goal == "energy":
+        return [("{:.3g} against {:.3g} J an output token", token, -1)]
+    return [("${:.3g} against ${:.3g} a million output tokens, whole nodes paid", 1e6 * token / 3600, -1)]
 
 
 def _times_s(fleet: Fleet) -> tuple[float, float]:
@@ -143,13 +120,3 @@ def _times_s(fleet: Fleet) -> tuple[float, float]:
     ways = paths(fleet.found, fleet.made)
     rate = sum(p.rate for p in ways)
     return sum(p.rate * p.ttft_s for p in ways) / rate, sum(p.rate * p.tpot_s for p in ways) / rate
-
-
-TERMS: Mapping[Objective, Callable[[Fleet, Fleet], list[Term]]] = {
-    "throughput": _throughput,
-    "cost": _cost,
-    "energy": _energy,
-    "gpus": _gpus,
-    "latency": _latency,
-}
-"""A rival against the plan in terms of a token or a GPU: the first that speaks for the verdict is shown."""

@@ -70,7 +70,7 @@ def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str
         return Alternative(what=what, objective=None, loss=None, why=said, status=rival.ended, seconds=spent)
     fleet, bound = rival.fleet, rival.fleet.bound
     named = describe(fleet.made)
-    reasons = [what and named, why(best, fleet), _open(rival), remark or _passed_over(best, fleet)]
+    reasons = [what and named, _open(rival) or why(best, fleet), remark or _passed_over(best, fleet)]
     return Alternative(
         what=what or named,
         objective=fleet.objective,

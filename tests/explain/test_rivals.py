@@ -69,6 +69,7 @@ def test_of_a_rival_out_of_time_only_what_its_bound_proves_is_lost(best):
 
     assert a.status == "stopped"
     assert a.loss == pytest.approx(0.05)
+    assert "against" not in a.why
     assert f"out of time, {0.95 * best.objective:,.4g} req/s at best" in a.why
 
 
