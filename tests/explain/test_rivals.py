@@ -156,8 +156,8 @@ def test_a_formula_is_no_proof():
 def test_with_a_limit_on_work_the_clock_decides_nothing(best):
     _, question, found = solved()
 
-    assert Rivals.within(question, found, Limits(seconds=0.0, work=10), 2).late is False
-    assert Rivals.within(question, found, Limits(seconds=0.0), 2).late is True
+    assert Rivals.within(question, found, Limits(seconds=0.0, work=10)).late is False
+    assert Rivals.within(question, found, Limits(seconds=0.0)).late is True
 
 
 def test_the_same_fleet_is_described_by_its_groups(best):
