@@ -69,8 +69,14 @@ def test_of_a_rival_out_of_time_only_what_its_bound_proves_is_lost(best):
 
     assert a.status == "stopped"
     assert a.loss == pytest.approx(0.05)
-    assert "against" not in a.why
     assert f"out of time, {0.95 * best.objective:,.4g} req/s at best" in a.why
+
+
+def test_figures_of_a_fleet_that_was_not_searched_to_the_end_are_no_reasons():
+    half = Figures(objective=6.0, rate=6.0, bound=9.5)
+
+    assert "against" in told(Figures(), Rival("proven", half)).why
+    assert "against" not in told(Figures(), Rival("stopped", half)).why
 
 
 @pytest.mark.parametrize("bound", [None, inf, 1.0, 1.2])
