@@ -1,7 +1,5 @@
 """Ways that no engine starts are shown where they gain over all that the plan's space has, and not else."""
 
-from dataclasses import replace
-
 import pytest
 
 from planner.explain import beyond as module
@@ -12,7 +10,7 @@ from tests.explain.solved import ended, solved
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The ways shown beside a plan of two classes where a fleet with each serves `share` of the plan's rate."""
+    """The ways shown beside a plan of two classes, where fleets with them serve `share` of its rate."""
     asked, question, found = solved("1xH100,1xL40S", "llama-3.1-8b", tpot_ms=50)
     monkeypatch.setattr(module, "pooled", lambda asked, given: (found.pool, question))
 
@@ -24,7 +22,7 @@ def shown(monkeypatch):
             module, "WAYS", [("a way", "no engine starts it", lambda c: using or c.id not in ours)]
         )
         plan = ended(found, bound=bound * found.solution.objective)
-        return beyond(replace(asked), plan, Limits(work=100))
+        return beyond(asked, plan, Limits(work=100))
 
     return of
 
