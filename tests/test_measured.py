@@ -199,6 +199,7 @@ def test_alternatives_name_the_other_phases_and_what_each_design_is_worth(table)
     assert said == {"no prefill/decode split": pytest.approx(12.0)} | {
         f"without {x}": pytest.approx(12.0) for x in "pd"
     }
+    assert all(a.loss == pytest.approx(0.25) and a.status == "proven" for a in plan.alternatives)
     assert {p.limit: p.worth for p in plan.prices} == {"nodes h": pytest.approx(8.0)}
 
 

@@ -175,9 +175,9 @@ class Server:
         return self._close(done)
 
     @property
-    def _round_tokens(self) -> float:
+    def _round_tokens(self) -> int:
         """Tokens of a round: a micro-batch of `token_budget` for each stage."""
-        return self.rules.token_budget * self.step.stages
+        return int(self.rules.token_budget * self.step.stages)
 
     def _rounds(self, tokens: int) -> int:
         """Steps of `tokens` prompt tokens: as many as the budget a stage makes."""

@@ -69,8 +69,14 @@ def test_of_a_rival_out_of_time_only_what_its_bound_proves_is_lost(best):
 
     assert a.status == "stopped"
     assert a.loss == pytest.approx(0.05)
-    assert "against" not in a.why
     assert f"out of time, {0.95 * best.objective:,.4g} req/s at best" in a.why
+
+
+def test_figures_of_a_fleet_that_was_not_searched_to_the_end_are_no_reasons():
+    half = Figures(objective=6.0, rate=6.0, bound=9.5)
+
+    assert "against" in told(Figures(), Rival("proven", half)).why
+    assert "against" not in told(Figures(), Rival("stopped", half)).why
 
 
 @pytest.mark.parametrize("bound", [None, inf, 1.0, 1.2])
@@ -156,8 +162,8 @@ def test_a_formula_is_no_proof():
 def test_with_a_limit_on_work_the_clock_decides_nothing(best):
     _, question, found = solved()
 
-    assert Rivals.within(question, found, Limits(seconds=0.0, work=10), 2).late is False
-    assert Rivals.within(question, found, Limits(seconds=0.0), 2).late is True
+    assert Rivals.within(question, found, Limits(seconds=0.0, work=10)).late is False
+    assert Rivals.within(question, found, Limits(seconds=0.0)).late is True
 
 
 def test_the_same_fleet_is_described_by_its_groups(best):
