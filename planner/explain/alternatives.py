@@ -19,12 +19,6 @@ from solvers.linear import Limits
 
 RUNNERS_UP = 2
 
-<<<<<<< HEAD
-SOLVES = 2
-"""Parts of the time that one solve takes at most."""
-
-=======
->>>>>>> wt-explain
 USES: Mapping[str, Callable[[Candidate], bool]] = {
     "one device class a replica": lambda c: bool(c.design.stages),
     "no copies of experts": lambda c: bool(c.design.redundant),
@@ -34,13 +28,8 @@ USES: Mapping[str, Callable[[Candidate], bool]] = {
 
 
 def alternatives(ask: Ask, question: Question, best: Found, limits: Limits) -> list[Alternative]:
-<<<<<<< HEAD
-    """Fleets that the same question allows, the best first, in about `limits.seconds`."""
-    rivals = Rivals.within(question, best, limits, SOLVES)
-=======
     """Fleets that the same question allows, the best first; `limits`: of one solve."""
     rivals = Rivals.within(question, best, limits)
->>>>>>> wt-explain
     if not ask.offload:  # there all do both phases on what GPUs alone do not hold
         _other_phases(rivals)
         _without(rivals)

@@ -22,12 +22,9 @@ from planner.plans.schema import Alternative, Ended
 from planner.search import Question, find, restricted
 from solvers.linear import Limits
 
-<<<<<<< HEAD
-=======
 LEAST_S = 0.2
 """Seconds that a solve gets which is not left out."""
 
->>>>>>> wt-explain
 WORTH = 0.02
 """What a way that no engine starts, or that costs quality, must gain to be shown."""
 
@@ -134,18 +131,10 @@ class Rivals:
     lines: dict[object, Alternative] = field(default_factory=dict)
 
     @staticmethod
-<<<<<<< HEAD
-    def within(question: Question, best: Found, limits: Limits, solves: int) -> Rivals:
-        """About so many solves in the seconds of `limits`; with a limit on work the clock decides nothing."""
-        until = inf if limits.work is not None else time.monotonic() + limits.seconds
-        each = replace(limits, seconds=limits.seconds / solves)
-        return Rivals(question, Fleet(best), each, until)
-=======
     def within(question: Question, best: Found, limits: Limits) -> Rivals:
         """In about twice the seconds that one solve has; with a limit on work the clock decides nothing."""
         until = inf if limits.work is not None else time.monotonic() + 2 * limits.seconds
         return Rivals(question, Fleet(best), limits, until)
->>>>>>> wt-explain
 
     @property
     def late(self) -> bool:
@@ -159,21 +148,13 @@ class Rivals:
 
     def where(self, keep: Callable[[Candidate], bool]) -> Rival:
         """The best fleet of those of the plan's candidates."""
-<<<<<<< HEAD
-        return Rival.of(partial(restricted, self.question, self.best.found, keep, self.limits))
-=======
         return Rival.of(partial(restricted, self.question, self.best.found, keep, self.left))
->>>>>>> wt-explain
 
     def of(self, pool: Pool) -> Rival:
         """The best fleet of other candidates."""
         if not pool.candidates:
             return Rival("infeasible")
-<<<<<<< HEAD
-        return Rival.of(partial(find, self.question, pool, self.limits))
-=======
         return Rival.of(partial(find, self.question, pool, self.left))
->>>>>>> wt-explain
 
     def show(self, rival: Rival, what: str = "", never: str = "") -> None:
         """A line; of a fleet that has one already its name is added there."""

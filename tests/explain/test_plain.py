@@ -10,11 +10,7 @@ from tests.explain.solved import solved
 
 def line(gpus, model, **asked):
     stated, question, found = solved(gpus, model, **asked)
-<<<<<<< HEAD
-    rivals = Rivals.within(question, found, Limits(work=1000), 1)
-=======
     rivals = Rivals.within(question, found, Limits(work=1000))
->>>>>>> wt-explain
     plain(rivals, ask_of(stated))
     return found, rivals.shown
 

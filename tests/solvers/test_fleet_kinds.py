@@ -1,4 +1,5 @@
-"""At most so many kinds of replica, and the fewest: by hand, against trying every fleet, by what must hold."""
+"""At most so many kinds of replica, and the fewest: by hand, against trying every fleet, by what must
+hold."""
 
 from dataclasses import replace
 
