@@ -137,7 +137,7 @@ def decoding() -> list[list[str]]:
     rows = [heads + [f"TPOT ms at {b} a GPU (80 % band)" for b in BATCHES]]
     for law, spread in LAWS.items():
         for way, copies, full in placements(drawn(58, 256, spread)):
-            designs = Designs(one, one, ep, one, ep, copies * one)
+            designs = Designs(one, one, ep, one, ep, redundant=copies * one, cp=one)
             calibration = replace(shipped(), popularity=Known(full))
             cost = CostModel(card, node, "sglang", precisions(card), calibration)
             budget = default_tokens_per_step("sglang", node.device.memory_gb * 1e9)

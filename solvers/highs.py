@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -94,28 +94,33 @@ def _program(model: Linear, relaxed: bool) -> Any:
 
 
 def _run(solver: Any) -> bool:
-    """Run in a thread so that Ctrl-C reaches Python; True when it did.
+    """Run the solver; True when Ctrl-C ended it."""
+    solver.HandleUserInterrupt = True
+    with _mute():
+        return interruptible(solver.run, solver.cancelSolve)
+
+
+def interruptible(work: Callable[[], object], stop: Callable[[], object]) -> bool:
+    """Do `work` in a thread so that Ctrl-C reaches Python, which then asks it to `stop`; True when it did.
 
     An event tells when the thread is done: Python 3.11 takes a thread whose `join` was interrupted for ended.
     """
-    solver.HandleUserInterrupt = True
     done = threading.Event()
 
-    def work() -> None:
+    def run() -> None:
         try:
-            solver.run()
+            work()
         finally:
             done.set()
 
     interrupted = False
-    with _mute():
-        threading.Thread(target=work, daemon=True).start()
-        while not done.is_set():
-            try:
-                done.wait(0.2)
-            except KeyboardInterrupt:
-                interrupted = True
-                solver.cancelSolve()
+    threading.Thread(target=run, daemon=True).start()
+    while not done.is_set():
+        try:
+            done.wait(0.2)
+        except KeyboardInterrupt:
+            interrupted = True
+            stop()
     return interrupted
 
 

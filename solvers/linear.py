@@ -1,7 +1,8 @@
 """Linear and integer programs: how a model is stated, and what a solve may claim.
 
 A model is stated as in the textbooks (`m.add("stock", g, total(...) <= 8)`) and kept as flat lists, so that
-building costs less than solving; `highs.py` hands arrays to HiGHS, `cbc.py` is the second opinion.
+building costs less than solving; `highs.py` hands arrays to HiGHS, `cbc.py` is the second opinion, `large.py`
+has OR-tools help with programs of thousands of columns.
 Everything minimises. An `Outcome` never says more than what was proven: `bound` is the solver's dual bound,
 `status` compares it with the value, and the solver's own word "optimal" is not used.
 
@@ -26,6 +27,10 @@ Floats = NDArray[np.float64]
 INF = math.inf
 EXACT = 1e-6
 """Relative distance below which a bound and a value are the same number: integers are kept to 1e-7."""
+
+
+LARGE = 4000
+"""Columns from which on HiGHS's relaxation takes about half a second: docs/decisions/0024-ortools.md."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,14 @@ class Linear:
         self.rows[family, key] = row
 
     def solve(self, limits: Limits, start: Floats | None = None) -> Outcome:
+        """Minimise, beginning from `start`, a full solution of it where it is one."""
+        if self.large and any(self.integer):
+            from solvers import large
+
+            return large.solve(self, limits, start)
+        return self.searched(limits, start)
+
+    def searched(self, limits: Limits, start: Floats | None = None) -> Outcome:
         """Minimise with HiGHS; what it has not proven in half the time, CBC may prove in the other half.
 
         With a limit on `work` the clock decides nothing, so there is no second half.
@@ -196,9 +209,23 @@ class Linear:
 
     def relax(self, limits: Limits) -> Outcome:
         """The linear relaxation with its row duals (per unit of the row's limit)."""
+        if self.large:
+            from solvers import glop
+
+            try:
+                outcome = glop.relax(self, limits)
+            except KeyboardInterrupt:
+                return Outcome("interrupted", None, None, None, glop.NAME)
+            if outcome is not None:
+                return outcome
         from solvers import highs
 
         return highs.solve(self, limits, None, relaxed=True)
+
+    @property
+    def large(self) -> bool:
+        """So many columns that OR-tools is worth loading: a tenth of a second."""
+        return len(self.lower) >= LARGE
 
     def columns(self) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
         """cost, lower, upper (columns,) and integrality (columns,) of the model."""

@@ -133,6 +133,20 @@ def test_agrees_with_trying_every_replica_and_place(p: ExpertsProblem) -> None:
     assert s.status == "optimal"
 
 
+@settings(max_examples=150, deadline=None)
+@given(small(), st.sampled_from([1.02, 1.3, 3.0]))
+def test_exactly_is_the_best_however_bad_what_is_known(p: ExpertsProblem, worse: float) -> None:
+    load, best = p.load_tok[0], coolest(p.load_tok[0], p.slots, p.speeds)
+    if best == 0:
+        return
+    below = float(balance_bound(load[None], p.slots, p.speeds)[0])
+    placed, bound = experts_exact.balance(load, p.slots, p.speeds, best * worse, below, Limits())
+
+    assert placed is not None
+    assert times(load[None], placed[None], p.speeds).max() == pytest.approx(best, rel=1e-6)
+    assert bound == pytest.approx(best, rel=1e-6)
+
+
 @settings(max_examples=100, deadline=None)
 @given(small())
 def test_the_quick_bound_holds(p: ExpertsProblem) -> None:
