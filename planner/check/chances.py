@@ -7,14 +7,15 @@ from math import log
 from statistics import NormalDist
 
 from planner.check.case import Case
-from planner.check.violation import Violation
+from planner.check.violation import MODEL, Violation
 from planner.plans.schema import Band
 
-Z80 = NormalDist().inv_cdf(0.9)
+NORMAL = NormalDist()
+Z80 = NORMAL.inv_cdf(0.9)
 """Standard deviations that the central 80 % of a Gaussian reach."""
 
 SLACK = 0.02
-"""Of a chance: a limit may be missed by a tenth of a per cent, and several ways share one band."""
+"""Of a chance: several ways share one band."""
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -34,9 +35,8 @@ def violations(case: Case) -> Iterator[Violation]:
         if stated > own + SLACK or (alone and stated < own - SLACK):
             text = f"{stated:.4g}, but the band around {band.value:.5g} ms gives {own:.4g} for {limit:g} ms"
             yield Violation("chance_wrong", where, text)
-        least = 1 - case.options.risk
-        if stated < least - SLACK and not case.has_warning("slo_relaxed"):
-            text = f"{stated:.4g} of keeping {limit:g} ms, a risk of {case.options.risk:g} allows {least:.4g}"
+        if stated < asked(case, band) and not case.has_warning("slo_relaxed"):
+            text = f"{stated:.4g} of keeping {limit:g} ms, asked for is a risk of {case.options.risk:g}"
             yield Violation("chance_below_risk", where, text)
 
 
@@ -49,5 +49,16 @@ def chance(band: Band, limit: float) -> float:
     """
     if min(band.low, band.value, limit) <= 0 or band.high <= band.low:
         return float(band.value <= limit)
-    sigma = log(band.high / band.low) / (2 * Z80)
-    return NormalDist().cdf(log(limit / band.value) / sigma)
+    return NORMAL.cdf(log(limit / band.value) / _sigma(band))
+
+
+def asked(case: Case, band: Band) -> float:
+    """The least chance that the risk asked for allows where a limit may be missed by `MODEL`."""
+    if band.low <= 0 or band.high <= band.low:
+        return 0.0
+    return NORMAL.cdf(NORMAL.inv_cdf(1 - case.options.risk) - MODEL / _sigma(band))
+
+
+def _sigma(band: Band) -> float:
+    """Deviation of the log, of the central 80 %."""
+    return log(band.high / band.low) / (2 * Z80)

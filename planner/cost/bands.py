@@ -22,11 +22,11 @@ WIDE = 0.18
 workers of disaggregated runs (attention-dp 8 to 32) scatter so much more than runs that were held out."""
 
 PROMPTS = 1.5
-"""How much further off seconds of prompts are than those of decode steps, as logarithms. Rates of loops that
-were held out are off by 0.12 where prompts take 5 % of the time and by 0.15 where they take 60 % or more. Two
-independent errors, the prompts' 1.5 times as wide, give bands that hold 80 to 82 % of these runs at any share
-up to 70 %, and 77 % of those beyond (`python -m benchmarks.accuracy`). TTFT's band says nothing of it: near
-saturation TTFT multiplies errors of seconds, and far from it the engine's own time is in it."""
+"""How much further off seconds of prompts are than those of decode steps, as logarithms. With two independent
+errors, the prompts' 1.5 times as wide, bands of held-out loops' rates hold 80 to 82 % of runs at any share of
+prompts up to 70 % of the time, and 77 % of the few beyond (docs/calibration.md, "Bands and risk"). TTFT's own
+band does not say it: near saturation TTFT multiplies errors of seconds, and far from it most of it is the
+engine's own time."""
 
 Z80 = 1.2816
 """Normal score of the 90th percentile: the central 80 % reach so many standard deviations either way."""

@@ -150,7 +150,8 @@ def expected(plan: Plan) -> RenderableType:
         ("power of all GPUs", p.watts, "W", None, None),
         ("energy of an output token", p.joules_per_tok, "J", None, None),
     ]
-    table = grid("", ">", ">80 % band", ">limit", ">kept")
+    sure = p.chance_ttft is not None or p.chance_tpot is not None
+    table = grid("", ">", ">80 % band", ">limit", ">kept" if sure else ">")
     for label, value, unit, limit, kept in rows:
         if value is not None:
             edges = "" if value.low == value.high else f"{say.number(value.low)} – {say.number(value.high)}"
@@ -158,7 +159,7 @@ def expected(plan: Plan) -> RenderableType:
             odds = "" if kept is None else say.odds(kept)
             table.add_row(label, Text(say.amount(value.value, unit), style="bold"), edges, bound, odds)
     note = "band: four measurements of five lie inside"
-    if p.chance_ttft is not None or p.chance_tpot is not None:
+    if sure:
         note += "; kept: the chance that a measurement is within the limit"
     return Group(table, Text(note, style="dim"))
 
