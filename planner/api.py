@@ -61,6 +61,7 @@ def plan(
     trace: str | Path | None = None,
     work_limit: int | None = None,
     on_progress: Progress | None = None,
+    explain: bool = True,
     **options: Any,
 ) -> schema.Plan:
     """The best plan for serving `model` on `cluster` (a path, a resolved cluster, or None with
@@ -68,8 +69,8 @@ def plan(
 
     `options`: the fields of `planner.inputs.options.Options`; `budget` also as text. `work_limit`
     (branch-and-bound nodes) makes
-    the answer the same on any machine. Raises InputError, Infeasible, OutOfTime. The plan returned has passed
-    `check`.
+    the answer the same on any machine. Without `explain` no alternatives, long prompts and prices: a fraction
+    of the time. Raises InputError, Infeasible, OutOfTime. The plan returned has passed `check`.
     """
     began = time.perf_counter()
     tell = on_progress or (lambda text: None)
@@ -94,7 +95,7 @@ def plan(
         return plan_measured(asked, profile, limits, began)
     if asked.options.engine == "chains":
         return _chained(asked, limits, began, tell)
-    return _replicated(asked, limits, began, tell)
+    return _replicated(asked, limits, began, tell, explain)
 
 
 def _refuse_idle(profile: object, calibration: object, expert_loads: object, engine: object) -> None:
@@ -114,7 +115,9 @@ def _refuse_reuse(asked: Asked, profile: object) -> None:
         raise InputError(f"what is found again in the cache has no say: {what}", where, "leave it out")
 
 
-def _replicated(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
+def _replicated(
+    asked: Asked, limits: Limits, began: float, tell: Progress, explain: bool = True
+) -> schema.Plan:
     """Replicas with all layers each: candidates, the fleet of them, and why this one."""
     tell("generating candidates")
     try:
@@ -135,7 +138,7 @@ def _replicated(asked: Asked, limits: Limits, began: float, tell: Progress) -> s
         found = interrupted(found)
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
     extra = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, took_s) / 2)
-    return finish(asked, question, found, extra, began)
+    return finish(asked, question, found, extra, began, explain)
 
 
 def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
@@ -175,12 +178,14 @@ def with_loads(asked: Asked, path: str | Path | None) -> Asked:
     return replace(asked, calibration=replace(asked.calibration, popularity=popularity))
 
 
-def finish(asked: Asked, question: Question, found: Found, extra: Limits, began: float) -> schema.Plan:
+def finish(
+    asked: Asked, question: Question, found: Found, extra: Limits, began: float, explain: bool = True
+) -> schema.Plan:
     """Explain within `extra` each, assemble and check a solved fleet. Ctrl-C while explaining ends that: the
     plan is there already."""
     made = groups(found)
     extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)]}
-    if found.solution.status != "interrupted":
+    if explain and found.solution.status != "interrupted":
         try:
             extras["alternatives"] = [
                 *alternatives(question, found, made, extra),
