@@ -31,8 +31,12 @@ ABOVE, BELOW = (1.0005, 1.08), (0.55, 0.92)
 
 
 def ladder(problem: Problem, effort: Effort, rng: Rng, rungs: int) -> list[Answer]:
-    """Answers from the loosest limits on; the last may be that nothing keeps them."""
+    """Answers from the loosest limits on; the last may be that nothing keeps them. Where nothing keeps the
+    problem's own, they are the last of a ladder from no limits on."""
     found = [ask(problem, effort)]
+    free = problem.limited(None, None)
+    if found[0].outcome == "infeasible" and problem != free:
+        return [*ladder(free, effort, rng, rungs), *found]
     names = TIGHTENED[int(rng.choice(len(TIGHTENED), p=CHANCES))]
     while len(found) < rungs and found[-1].plan is not None:
         slo = found[-1].problem.slo

@@ -40,6 +40,9 @@ def tried(seed: int, number: int, effort: Effort, fleets: int) -> tuple[list[Com
     most: Answer | None = None
     if problem.objective != "throughput":
         most = relations.largest(problem, effort)
+        if most.outcome == "infeasible":
+            problem = problem.limited(None, None)
+            most = relations.largest(problem, effort)
         answers.append(most)
         if most.value is None:
             return [], _mistakes(answers)

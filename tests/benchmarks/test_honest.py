@@ -121,6 +121,14 @@ def test_a_ladder_leads_down() -> None:
     assert all(b[0] <= a[0] and b[1] <= a[1] and a != b for a, b in pairwise(tried))
 
 
+def test_where_nothing_keeps_the_limits_a_ladder_leads_to_them_from_none() -> None:
+    rungs = limits.ladder(CHAT.limited(1.0, 1.0), Effort(work=20), np.random.default_rng(5), 2)
+
+    assert [r.outcome for r in rungs] == ["planned", "planned", "infeasible"]
+    assert rungs[0].problem.slo.ttft_ms is None
+    assert rungs[-1].problem.slo.ttft_ms == 1.0
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_harder_problems_ask_for_more_or_have_less(seed: int) -> None:
     easy = replace(random_problem(0, seed), engine="any", objective="gpus", rate=1.0, most_gpus=None)
