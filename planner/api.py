@@ -65,6 +65,7 @@ def plan(
     trace: str | Path | None = None,
     work_limit: int | None = None,
     on_progress: Progress | None = None,
+    explain: bool = True,
     **options: Any,
 ) -> schema.Plan:
     """The best plan for serving `model` on `cluster` (a path, a resolved cluster, or None with
@@ -72,8 +73,8 @@ def plan(
 
     `options`: the fields of `planner.inputs.options.Options`; `budget` also as text. `work_limit`
     (branch-and-bound nodes) makes
-    the answer the same on any machine. Raises InputError, Infeasible, OutOfTime. The plan returned has passed
-    `check`.
+    the answer the same on any machine. Without `explain` no alternatives, long prompts and prices: a fraction
+    of the time. Raises InputError, Infeasible, OutOfTime. The plan returned has passed `check`.
     """
     began = time.perf_counter()
     tell = on_progress or (lambda text: None)
@@ -98,7 +99,7 @@ def plan(
         return plan_measured(asked, profile, limits, began)
     if asked.options.engine == "chains":
         return _chained(asked, limits, began, tell)
-    return _replicated(asked, limits, began, tell)
+    return _replicated(asked, limits, began, tell, explain)
 
 
 def _refuse_idle(profile: object, calibration: object, expert_loads: object, engine: object) -> None:
@@ -118,7 +119,9 @@ def _refuse_reuse(asked: Asked, profile: object) -> None:
         raise InputError(f"what is found again in the cache has no say: {what}", where, "leave it out")
 
 
-def _replicated(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
+def _replicated(
+    asked: Asked, limits: Limits, began: float, tell: Progress, explain: bool = True
+) -> schema.Plan:
     """Replicas with all layers each: candidates, the fleet of them, and why this one."""
     tell("generating candidates")
     try:
@@ -142,7 +145,7 @@ def _replicated(asked: Asked, limits: Limits, began: float, tell: Progress) -> s
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
     spare_s = max(began + limits.seconds - time.perf_counter(), LEAST_EXTRA_S)
     extra = replace(limits, seconds=min(spare_s, took_s) / 2)
-    return finish(asked, question, simple, extra, began)
+    return finish(asked, question, simple, extra, began, explain)
 
 
 def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
@@ -182,13 +185,15 @@ def with_loads(asked: Asked, path: str | Path | None) -> Asked:
     return replace(asked, calibration=replace(asked.calibration, popularity=popularity))
 
 
-def finish(asked: Asked, question: Question, simple: Simple, extra: Limits, began: float) -> schema.Plan:
+def finish(
+    asked: Asked, question: Question, simple: Simple, extra: Limits, began: float, explain: bool = True
+) -> schema.Plan:
     """Explain within `extra` each, assemble and check a solved fleet. Ctrl-C while explaining ends that: the
     plan is there already."""
     found = simple.chosen
     made = groups(found)
     extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)]}
-    if found.solution.status != "interrupted":
+    if explain and found.solution.status != "interrupted":
         try:
             extras["alternatives"] = [
                 *alternatives(ask_of(asked), question, found, extra),
