@@ -26,11 +26,14 @@ from planner.candidates.keep import Keep, Place
 from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, estimate, work_s
+from planner.cost.queueing import Estimate, work_s
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.inputs.workload import Percentile, Slo, Workload
+from planner.operating import times
+from planner.operating.requests import Requests
 from planner.operating.room import held_tokens, unfilled_tokens
 from planner.operating.steps import decoding_steps, prompt_steps
+from planner.operating.times import Terms
 
 Role = Literal["mixed", "prefill", "decode"]
 LEVELS = np.arange(0.10, 0.96, 0.05)
@@ -74,6 +77,11 @@ class Mix:
     def prompt(self) -> float:
         """Mean prompt tokens to compute."""
         return float(self.share @ self.new)
+
+    @property
+    def requests(self) -> Requests:
+        """Of all servers alike."""
+        return Requests(self.new[None], self.isl[None], self.osl[None], self.share[None])
 
     @property
     def context(self) -> float:
@@ -123,6 +131,10 @@ class Setup:
         """The same with the designs of `index` alone, under the mix of `share` (w,) where it is given."""
         mix = self.mix if share is None else replace(self.mix, share=share)
         return replace(self, designs=self.designs.take(index), memory=self.memory.take(index), mix=mix)
+
+    def terms(self, role: Role) -> Terms:
+        """Those of servers in a role."""
+        return Terms(role, float(self.token_budget), self.promise.percentile, self.promise.loop)
 
     @cached_property
     def caution(self) -> Floats:
@@ -374,18 +386,11 @@ def _points(
 
 def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
     """TTFT and TPOT of servers at `rate` (m, w) requests/s, the engine's own seconds a request included."""
-    m, promise = s.mix, s.promise
-    e = estimate(step, m.new, m.isl, m.osl, rate, s.token_budget, promise.percentile, promise.loop, role)
-    return e if role == "decode" else replace(e, ttft_s=e.ttft_s + s.model.tuning.request_s)
+    return times.arriving(s.model, step, s.mix.requests, rate, s.terms(role))
 
 
 def draw(s: Setup, points: Points, role: Role) -> Floats:
     """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
-    designs, mix = s.designs.take(points.index), s.mix
-    new = float(mix.new @ mix.share)
-    if role == "prefill" or mix.steps == 0:
-        chunk = min(new, s.token_budget)
-        return s.model.watts(designs, points.load, 0.0, 0.0, chunk, new / 2)
-    tokens = points.rate * new * (points.tpot_s @ mix.share) if role == "mixed" else 0.0 * points.rate
-    busy = np.ones(len(points.rate))
-    return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)
+    designs = s.designs.take(points.index)
+    by = s.terms("prefill" if s.mix.steps == 0 else role)
+    return times.watts(s.model, designs, s.mix.requests, by, points.sequences, points.utilisation)
