@@ -30,10 +30,9 @@ from planner.cost.queueing import Estimate, work_s
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.inputs.workload import Percentile, Slo, Workload
 from planner.operating import times
-from planner.operating.requests import Requests
+from planner.operating.requests import Requests, Terms
 from planner.operating.room import held_tokens, unfilled_tokens
-from planner.operating.steps import decoding_steps, prompt_steps
-from planner.operating.times import Terms
+from planner.operating.steps import batch_of, decoding_steps, prompt_steps
 
 Role = Literal["mixed", "prefill", "decode"]
 LEVELS = np.arange(0.10, 0.96, 0.05)
@@ -265,8 +264,7 @@ class Points:
 
 def decode_steps(s: Setup, index: Ints, sequences: Floats) -> StepTimes:
     """The linear steps of servers that decode `sequences` (m,) at once."""
-    mix, designs = s.mix, s.designs.take(index)
-    return decoding_steps(s.model, designs, sequences, mix.context, mix.prompt, mix.steps, s.token_budget)
+    return decoding_steps(s.model, s.designs.take(index), s.mix.requests, sequences, s.token_budget)
 
 
 def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTimes | None = None) -> Points:
@@ -284,8 +282,7 @@ def prefilling(s: Setup, index: Ints, levels: Floats | None, rate: Floats | None
     Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the
     queueing formula's to say.
     """
-    designs, mean = s.designs.take(index), float(s.mix.isl @ s.mix.share)
-    step = prompt_steps(s.model, designs, s.mix.prompt, mean, s.token_budget)
+    step = prompt_steps(s.model, s.designs.take(index), s.mix.requests, s.token_budget)
     alone = np.eye(len(s.mix.share))
     work = np.stack(
         [predict(s, step, np.tile(one, (len(index), 1)), "prefill").utilisation for one in alone], axis=1
@@ -298,27 +295,12 @@ def prefilling(s: Setup, index: Ints, levels: Floats | None, rate: Floats | None
     return _points(s, index[each], level, step, level / (work @ s.mix.share), work, "prefill")
 
 
-TRIES, SECTIONS = 12, 4
-"""Batches tried at once, and how often, between the two below: to a thousandth of the batch."""
-
-FEWEST, MOST = 1e-3, 1e5
-"""Sequences in a server between which the batch of a rate is looked for."""
-
-
 def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
     """Points of servers that get `rate` (m,) requests/s of the setup's mix: the batch is the one at whose
     step they decode so many."""
     if role == "prefill" or s.mix.steps == 0:
         return prefilling(s, index, None, rate)
-    low, high = np.full(len(index), FEWEST), np.full(len(index), MOST)
-    each = np.repeat(index, TRIES)
-    for _ in range(SECTIONS):
-        tries = low[:, None] * (high / low)[:, None] ** (np.arange(1, TRIES + 1) / (TRIES + 1))
-        step = decode_steps(s, each, tries.ravel())
-        fewer = _rate_of(s, step, tries.ravel(), role)[0].reshape(tries.shape) < rate[:, None]
-        low = np.where(fewer, tries, low[:, None]).max(axis=1)
-        high = np.where(fewer, high[:, None], tries).min(axis=1)
-    sequences = np.sqrt(low * high)
+    sequences = batch_of(s.model, s.designs.take(index), s.mix.requests, rate, s.terms(role))
     step = decode_steps(s, index, sequences)
     return _points(s, index, sequences, step, rate, _rate_of(s, step, sequences, role)[1], role)
 

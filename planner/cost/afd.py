@@ -281,7 +281,7 @@ class AfdModel(CostModel):
                 total[rows] += gpus[rows] * each
         return total
 
-    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
+    def memory(self, designs: Designs, tokens_per_step: int, context: Floats | float) -> Memory:
         """Of the attention block, which has all cache; kv < 0 by what the FFN block lacks where it does not
         fit."""
         every = self.memory_by_stage(designs, tokens_per_step)

@@ -104,10 +104,10 @@ class UnevenModel(SeveralClasses):
             total += gpus * self.of_class[g.id].watts(same, *args) * (gpus > 0)
         return total
 
-    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
-        """Of the GPU that holds the fewest sequences of `context` tokens."""
+    def memory(self, designs: Designs, tokens_per_step: int, context: Floats | float) -> Memory:
+        """Of the GPU that holds the fewest sequences of `context` tokens, one for all designs."""
         every = self.memory_by_stage(designs, tokens_per_step)
-        tokens = np.array([context])
+        tokens = np.array([float(context)])
         held = np.stack([self.cache_bytes(designs, tokens, at)[:, 0] for at in _shards(designs)], axis=1)
         exists = np.arange(held.shape[1])[None, :] < designs.gpus[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):

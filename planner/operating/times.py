@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, Loop, Percentile, Role, estimate
+from planner.cost.queueing import Estimate, estimate
 from planner.cost.shape import Designs, Floats, StepTimes
-from planner.operating.requests import Requests
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What servers do, with so many tokens a micro-batch at most ((n,) or one for all); times at which
-    percentile, and how requests arrive: at random ("open") or as soon as one ends ("closed")."""
-
-    role: Role
-    token_budget: Floats | float
-    percentile: Percentile = "mean"
-    loop: Loop = "closed"
+from planner.operating.requests import Requests, Terms
 
 
 def arriving(model: CostModel, step: StepTimes, asked: Requests, rate: Floats, by: Terms) -> Estimate:
     """TTFT and TPOT of servers at `rate` (n, w) requests/s, the engine's own seconds a request included."""
-    lengths = asked.new, asked.isl, asked.osl
+    lengths = asked.new, asked.isl, asked.in_steps.osl
     e = estimate(step, *lengths, rate, by.token_budget, by.percentile, by.loop, by.role)
-    return e if by.role == "decode" else replace(e, ttft_s=e.ttft_s + model.tuning.request_s)
+    started = 0.0 if by.role == "decode" else model.tuning.request_s
+    return replace(e, ttft_s=e.ttft_s + started, tpot_s=e.tpot_s / asked.emitted)
 
 
 def watts(
