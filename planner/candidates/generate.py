@@ -32,7 +32,7 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.chunks import chunked
 from planner.candidates.columns import Columns, alone, decoding, prefilling
 from planner.candidates.dominance import Counts, undominated
-from planner.candidates.edges import Edges
+from planner.candidates.edges import NO_EDGES, Edges
 from planner.candidates.offers import Offer, Standing
 from planner.candidates.pairing import Pairing
 from planner.candidates.points import Mix, Role, Setup
@@ -66,7 +66,7 @@ class Pool:
     setups: dict[tuple[str, str, int], Setup]  # by class, engine and tokens of a step that it is told, or 0
     considered: int
     fitting: int  # designs whose weights fit
-    edges: Edges = Edges((), ())
+    edges: Edges = NO_EDGES
     pairing: Pairing | None = None
     unequal: Mapping[str, int] = field(default_factory=dict)  # stagings that were ranked, by engine
     kept: Mapping[tuple[str, str, int], Setup] = field(default_factory=dict)  # by class, engine and level
