@@ -75,6 +75,16 @@ RiskOpt = Annotated[
     float,
     typer.Option("--risk", metavar="R", help="The limits hold with probability 1 - R."),
 ]
+SimpleOpt = Annotated[
+    float,
+    typer.Option("--simple", metavar="S", help="What fewer kinds of replica may cost; 0: the best itself."),
+]
+MaxUtilisationOpt = Annotated[
+    float,
+    typer.Option(
+        "--max-utilisation", metavar="U", help="No server that only prefills is planned busier than this."
+    ),
+]
 GapOpt = Annotated[
     float, typer.Option("--gap", metavar="G", help="How far from the best possible is good enough.")
 ]

@@ -31,6 +31,12 @@ class Options(BaseModel):
     precision: str | None = None  # None: the checkpoint's
     kv_precision: str | None = None
     risk: Annotated[float, Field(gt=0, le=0.5)] = 0.5  # above, the median prediction would break the promise
+    simple: Annotated[float, Field(ge=0, lt=1)] = (
+        0.03  # share of the best that fewer kinds of replica may cost
+    )
+    max_utilisation: Annotated[float, Field(gt=0, lt=1)] = (
+        0.98  # of a server that only prefills: room for bursts
+    )
     gap: Annotated[float, Field(ge=0, lt=1)] = 0.01
     time_limit_s: Annotated[float, Field(gt=0)] = 60.0
     seed: Annotated[int, Field(ge=0)] = 0

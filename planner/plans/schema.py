@@ -296,18 +296,41 @@ class Predicted(Part):
     joules_per_tok: Band
 
 
+class Cap(Part):
+    """A limit that the space of designs was given: "utilisation" at 0.98. `binds`: a looser one may change
+    the answer. `considered`, `left_out`: designs or columns that it was asked of, and those it kept out."""
+
+    what: str
+    value: FiniteFloat
+    binds: bool
+    considered: Annotated[int, Field(ge=0)] | None = None
+    left_out: Annotated[int, Field(ge=0)] | None = None
+
+
 class Space(Part):
-    """What the bound speaks of."""
+    """What the bound speaks of; `caps`: every limit in force that is not an engine's or the model's own."""
 
     considered: int
     kept: int
     complete: bool
     what: str
+    caps: list[Cap] = []
+
+
+class KindCount(Part):
+    """The best fleet found with at most so many kinds of replica (design x class x engine x role)."""
+
+    kinds: Count
+    objective: FiniteFloat
 
 
 class Proof(Part):
-    """gap = |bound - objective| / |objective|. `sense` and `unit` follow from the goal where they are left
-    out."""
+    """gap = |bound - objective| / |objective|, all three of the best fleet found. `sense` and `unit` follow
+    from the goal where they are left out.
+
+    `chosen`: this plan's own objective, None where it is the best; `given_up` = |objective - chosen| /
+    |objective|; `kinds`: objectives by kinds of replica, fewest first, the best fleet found last.
+    """
 
     objective: FiniteFloat
     bound: FiniteFloat
@@ -319,6 +342,14 @@ class Proof(Part):
     space: Space
     sense: Literal["max", "min"] = "max"
     unit: str = ""
+    chosen: FiniteFloat | None = None
+    given_up: NonNegative = 0.0
+    kinds: list[KindCount] = []
+
+    @property
+    def own(self) -> float:
+        """The objective of this plan, which may be simpler than the best."""
+        return self.objective if self.chosen is None else self.chosen
 
     @property
     def exit_code(self) -> int:
