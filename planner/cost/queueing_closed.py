@@ -2,8 +2,8 @@
 
 Of N requests in flight M are in the server: those that find room in its batch and KV cache, and those that
 wait for the turn of their prompts, which hold none yet. A request spends K + c steps there, K = osl - 1 of
-them decoding and c before its first token, and steps last T = t0 / (1 - ρ) on average. By Little's law,
-with X requests/s and the mean work E[work] of a request, ρ = X E[work]:
+them decoding and c before its first token, and steps last T = t0 / (1 - ρ) on average. By Little's law, with
+X requests/s and the mean work E[work] of a request, ρ = X E[work]:
 
     M = X E[K + c] T,   X = M / (E[K + c] t0 + M E[work])
 

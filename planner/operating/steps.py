@@ -56,12 +56,15 @@ def decoding_steps(
 
 
 def prompt_steps(model: CostModel, designs: Designs, asked: Requests, budget: Floats | float) -> StepTimes:
-    """Steps (n,) of servers that only compute prompts."""
-    stages, none = model.concurrent(designs), np.zeros(len(designs))
-    least, most = stages * np.minimum(asked.prompt, budget), stages * np.asarray(budget, dtype=np.float64)
-    isl = asked.mean(asked.isl)
-    lone, full = (model.step_times(designs, none, none + isl, tokens + none) for tokens in (least, most))
-    return _through(lone, least + none, full, most + none)
+    """Steps (n,) of servers that only compute prompts; where one fills the budget, the line through steps of
+    a token and full ones."""
+    stages, keys = model.concurrent(designs).astype(np.float64), asked.keys
+    least, most = stages * np.where(asked.prompt < budget, asked.prompt, 1.0), stages * budget
+    lone_s, full_s = (model.step_s(designs, 0.0, 0.0, tokens, keys) for tokens in (least, most))
+    met_s = np.maximum(full_s - model.step_s(designs, 0.0, 0.0, most, 0.0), 0.0)
+    steep = np.clip((full_s - lone_s) / np.maximum(most - least, 1.0), 0.0, full_s / most)
+    pair_s, none = np.minimum(met_s / most, steep) / np.maximum(keys, 1.0), 0.0 * full_s
+    return StepTimes(full_s - steep * most, steep - pair_s * keys, pair_s, none, none, stages)
 
 
 TRIES, SECTIONS = 12, 4
@@ -107,11 +110,3 @@ def batch_at(step: StepTimes, asked: Requests, rate: Floats, role: Role) -> Floa
 def _work(step: StepTimes, asked: Requests, role: Role) -> Floats:
     """Mean seconds (n,) of server time that a request takes beside t0."""
     return asked.mean(work_s(step, asked.new, asked.isl, asked.in_steps.osl, role))
-
-
-def _through(a: StepTimes, at: Floats, b: StepTimes, to: Floats) -> StepTimes:
-    """The line through two steps of `at` and `to` prompt tokens, (n,); `b` where they are the same."""
-    first, second = a.t0_s + a.prefill_s_per_token * at, b.t0_s + b.prefill_s_per_token * to
-    slope = np.clip((second - first) / np.maximum(to - at, 1e-9), 0.0, second / to)
-    slope = np.where(to > at, slope, b.prefill_s_per_token)
-    return replace(b, t0_s=second - slope * to, prefill_s_per_token=slope)

@@ -156,8 +156,8 @@ def test_stages_lengthen_a_lone_prompt(budget: int, chunks: int) -> None:
 
 
 def test_requests_that_do_not_fit_in_kv_queue_outside() -> None:
-    """Of 100 requests so many fit as 40 sequences take room, a prompt in work half as much; all others
-    wait, as Little's law says of 100 in flight."""
+    """Of 100 requests so many fit as 40 sequences take room, a prompt in work half as much; all others wait,
+    as Little's law says of 100 in flight."""
     shape = STEPS["70b"], one(1000), one(1000), one(201), np.array([[1.0]])
     room = 40 * (1000 + 201 / 2)
 
