@@ -61,7 +61,7 @@ def batched(name: str, sequences: float) -> set[str]:
     ("name", "held"), [("closed", 1024 + 128), ("open", 1024 + 128), ("reserving", 1280)]
 )
 def test_a_batch_may_fill_the_cache_and_no_more(name: str, held: float):
-    """Requests of 1,024 + 256 tokens halfway through their answers; TensorRT-LLM holds room for all of them."""
+    """Requests of 1,024 + 256 tokens halfway through their answers; TensorRT-LLM holds room for the whole."""
     group = next(r for r in planned(name)["replicas"] if r["role"] != "prefill")
 
     assert batched(name, group["kv_tokens"] / held) == set()
@@ -69,8 +69,8 @@ def test_a_batch_may_fill_the_cache_and_no_more(name: str, held: float):
 
 
 def test_a_batch_beyond_the_cache_is_sound_as_far_as_requests_come():
-    """Where the cache holds one of 30,000 tokens and no second, those that come may wait in the engine: with a
-    burst of three deviations on top, and not a hundred of them."""
+    """Where the cache holds one of 30,000 tokens and no second, those that come may wait in the engine: with
+    a burst of three deviations on top, and not a hundred of them."""
     document = copy.deepcopy(planned("alone"))
     group = document["replicas"][0]
     held = group["kv_tokens"] / (30_000 + 128)
