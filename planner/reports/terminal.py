@@ -18,6 +18,7 @@ from planner.reports import words as say
 from planner.reports.beside import beside, weights
 from planner.reports.defaults import assumed
 from planner.reports.kept import keeping
+from planner.reports.proven import price_list, proof
 
 SHOWN = 6
 """Chains that are listed."""
@@ -46,6 +47,8 @@ def render(plan: Plan, console: Console) -> None:
         section(console, "Instead of", alternatives(plan))
     if plan.prices:
         section(console, "Bottleneck", Group(*(Text(line) for line in worth(plan))))
+    if len(plan.proof.kinds) > 1:
+        section(console, "Kinds of replica", price_list(plan))
     section(console, "Proof", proof(plan))
     if plan.problem.defaulted:
         section(console, "Not asked for, so assumed", Text(", ".join(assumed(plan.problem))))
@@ -244,8 +247,8 @@ def _against(plan: Plan, a: Alternative) -> str:
     """How much worse the alternative is; better ones are those that no engine starts, or within the gap."""
     if a.loss is None or a.objective is None:
         return "not possible"
-    best, sign = plan.proof.objective, 1 if plan.proof.sense == "max" else -1
-    gain = sign * (a.objective - best) / abs(best) if best else 0.0
+    own, sign = plan.proof.own, 1 if plan.proof.sense == "max" else -1
+    gain = sign * (a.objective - own) / abs(own) if own else 0.0
     if gain > 0.0005:
         return f"{say.percent(gain)} better"
     return f"{say.percent(a.loss)} worse" if a.loss else "equal"
@@ -269,7 +272,7 @@ def phases(plan: Plan) -> list[Text]:
 def worth(plan: Plan) -> list[str]:
     """What holds the plan back and what one more of each limit brings, the most valuable first."""
     ordered = sorted(plan.prices, key=lambda price: -price.worth)
-    smallest = 1e-9 * abs(plan.proof.objective)
+    smallest = 1e-9 * abs(plan.proof.own)
     lines = [sentence(plan, price) for price in ordered if price.worth > smallest]
     if lines:
         lines[0] = lines[0].replace(":", " hold it back:", 1)
@@ -289,26 +292,5 @@ def sentence(plan: Plan, price: Price) -> str:
     """What one more of a limit brings, in words."""
     gain = say.rate(price.worth, price.unit)
     verb = "bring" if plan.proof.sense == "max" else "save"
-    share = say.percent(price.worth / abs(plan.proof.objective)) if plan.proof.objective else "all"
+    share = say.percent(price.worth / abs(plan.proof.own)) if plan.proof.own else "all"
     return f"{limit_words(price)}: {price.one_more} more would {verb} {gain} ({share})."
-
-
-def proof(plan: Plan) -> Text:
-    """How good the plan is at worst, among what, and how long that took.
-
-    "The best" only where the bound says so: a solver's status is no proof.
-    """
-    p = plan.proof
-    many = f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")
-    if plan.chains:  # a search that ends by itself, under a bound that is not tight
-        many = f"placements on {p.space.considered} units"
-    why = {"time_limit": "out of time: ", "interrupted": "interrupted: "}.get(p.status, "")
-    why = "the bound is loose: " if plan.chains and p.status == "time_limit" else why
-    near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
-    good = f"{near} from the best possible"
-    start = f"{why}{'the best possible' if p.gap <= 1e-9 else good}"
-    return Text.assemble(
-        (start, "bold yellow" if why else "bold green"),
-        f" among {many}, {say.number(p.seconds, 2)} s ({p.solver})\n",
-        (p.space.what, "dim"),
-    )
