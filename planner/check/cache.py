@@ -31,6 +31,9 @@ UNLIKE = 0.1
 
 MOST_BUSY = 0.99
 
+BURST = 3.0
+"""Standard deviations of a Poisson number in flight that a batch may have beyond the mean."""
+
 UNLIMITED_TOKENS = 1e12
 """Room stated for models whose state does not grow."""
 
@@ -40,6 +43,8 @@ def violations(case: Case) -> Iterator[Violation]:
     for index, replica in enumerate(case.plan.replicas):
         cache, where = replica.cache, f"replicas[{index}].cache"
         load = case.loads[replica.id]
+        if case.card is not None and replica.role != "chain" and not case.measured(replica):
+            yield from _batch(case, case.card, replica, load, f"replicas[{index}].max_batch")
         if cache is None or case.card is None or replica.role in ("chain", "prefill") or not load.decode_rps:
             continue
         yield from _room(replica, cache, where)
@@ -94,6 +99,41 @@ class _Held:
         return _Held(
             mean, max(square / total - mean**2, 0.0), max(most, mean), need, max(needs - need**2, 0.0)
         )
+
+
+def _batch(case: Case, card: ModelCard, replica: Replica, load: Load, where: str) -> Iterator[Violation]:
+    """No more sequences in flight than the cache holds of the smallest requests that come here, or, where
+    that is more, than Little's law finds there with a burst on top: those beyond the cache wait."""
+    fullest = [
+        room / least
+        for stages, room, _ in _rooms(case, card, replica)
+        if room and (least := _least_bytes(case, card, replica, stages, load)) > 0
+    ]
+    predicted, mean = case.plan.predicted, load.rps / replica.count
+    first_s = max(predicted.ttft_ms.value / 1e3, replica.step.prefill_s) if replica.role != "decode" else 0.0
+    step_s = max(predicted.tpot_ms.value / 1e3, replica.step.decode_s) if replica.role != "prefill" else 0.0
+    inside = mean * first_s + load.decode_tok_per_s / replica.count * step_s
+    burst = inside + BURST * sqrt(inside) + replica.attn_dp  # each rank's own is rounded up
+    if fullest and not at_most(replica.max_batch, max(min(fullest), burst), MODEL):
+        text = f"{replica.max_batch:,} sequences at once, but the cache holds {min(fullest):,.0f} of the "
+        yield Violation(
+            "batch_beyond_cache", where, f"{text}smallest requests, and {burst:,.0f} come at most"
+        )
+
+
+def _least_bytes(case: Case, card: ModelCard, replica: Replica, stages: Sequence[Stage], load: Load) -> float:
+    """Bytes that the smallest request of a group holds where `stages` have their room: halfway through its
+    answer, or from the start where its engine reserves; on prefill servers its prompt."""
+    sizes = []
+    for bucket in dict(load.buckets) or case.workload.buckets:
+        answer = bucket.osl / 2
+        if replica.role == "prefill":
+            answer = 0.0
+        elif replica.engine in RESERVING:
+            answer = max(bucket.osl, case.workload.max_osl or 0)
+        tokens = queueing.own_tokens(case, replica, bucket) + answer
+        sizes.append(sum(kv.sequence_bytes(card, replica, stage, tokens) for stage in stages))
+    return min(sizes)
 
 
 def _room(replica: Replica, cache: Cache, where: str) -> Iterator[Violation]:

@@ -22,7 +22,7 @@ def violations(case: Case) -> Iterator[Violation]:
         if not at_most(replica.utilisation, 1.0, MODEL):
             text = f"busy {replica.utilisation:.4g} of the time"
             yield Violation("utilisation_over", f"{where}.utilisation", text)
-        most = case.options.max_utilisation
+        most = 1.0 if case.measured(replica) else case.options.max_utilisation
         if replica.role == "prefill" and not at_most(replica.utilisation, most, FIGURE):
             text = f"busy {replica.utilisation:.4g} of the time, --max-utilisation is {most:g}"
             yield Violation("utilisation_over", f"{where}.utilisation", text)

@@ -19,6 +19,7 @@ from planner.reports.beside import beside, weights
 from planner.reports.defaults import assumed
 from planner.reports.instead import phases, verdict
 from planner.reports.kept import keeping
+from planner.reports.proven import price_list, proof
 
 SHOWN = 6
 """Chains that are listed."""
@@ -48,6 +49,8 @@ def render(plan: Plan, console: Console) -> None:
         section(console, "Instead of", alternatives(plan))
     if plan.prices:
         section(console, "Bottleneck", Group(*(Text(line) for line in worth(plan))))
+    if len(plan.proof.kinds) > 1:
+        section(console, "Kinds of replica", price_list(plan))
     section(console, "Proof", proof(plan))
     if plan.problem.defaulted:
         section(console, "Not asked for, so assumed", Text(", ".join(assumed(plan.problem))))
@@ -250,7 +253,7 @@ def alternatives(plan: Plan) -> Table:
 def worth(plan: Plan) -> list[str]:
     """What holds the plan back and what one more of each limit brings, the most valuable first."""
     ordered = sorted(plan.prices, key=lambda price: -price.worth)
-    smallest = 1e-9 * abs(plan.proof.objective)
+    smallest = 1e-9 * abs(plan.proof.own)
     lines = [sentence(plan, price) for price in ordered if price.worth > smallest]
     if lines:
         lines[0] = lines[0].replace(":", " hold it back:", 1)
@@ -270,26 +273,5 @@ def sentence(plan: Plan, price: Price) -> str:
     """What one more of a limit brings, in words."""
     gain = say.rate(price.worth, price.unit)
     verb = "bring" if plan.proof.sense == "max" else "save"
-    share = say.percent(price.worth / abs(plan.proof.objective)) if plan.proof.objective else "all"
+    share = say.percent(price.worth / abs(plan.proof.own)) if plan.proof.own else "all"
     return f"{limit_words(price)}: {price.one_more} more would {verb} {gain} ({share})."
-
-
-def proof(plan: Plan) -> Text:
-    """How good the plan is at worst, among what, and how long that took.
-
-    "The best" only where the bound says so: a solver's status is no proof.
-    """
-    p = plan.proof
-    many = f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")
-    if plan.chains:  # a search that ends by itself, under a bound that is not tight
-        many = f"placements on {p.space.considered} units"
-    why = {"time_limit": "out of time: ", "interrupted": "interrupted: "}.get(p.status, "")
-    why = "the bound is loose: " if plan.chains and p.status == "time_limit" else why
-    near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
-    good = f"{near} from the best possible"
-    start = f"{why}{'the best possible' if p.gap <= 1e-9 else good}"
-    return Text.assemble(
-        (start, "bold yellow" if why else "bold green"),
-        f" among {many}, {say.number(p.seconds, 2)} s ({p.solver})\n",
-        (p.space.what, "dim"),
-    )

@@ -481,6 +481,12 @@ def smaller_batch_than_the_load(d: Document, rng: Random) -> None:
     replica["max_batch"] = max(1, int(replica["max_batch"] * rng.uniform(0.05, 0.3)))
 
 
+@breaks("batch_beyond_cache", "batch_over")
+def batch_beyond_what_the_cache_holds(d: Document, rng: Random) -> None:
+    """A few times what is planned may have room, hundreds of times has not."""
+    group(d, rng, "mixed", "decode", "prefill")["max_batch"] *= rng.choice([500, 1000, 10_000])
+
+
 @breaks("batch_over", "kv_over", "tpot_below_step")
 def slower_steps(d: Document, rng: Random) -> None:
     scale(group(d, rng, "mixed", "decode")["step"], "decode_s", rng, 6.0, 20.0)

@@ -50,6 +50,36 @@ def test_plans_as_made_are_sound(name: str):
     assert codes(planned(name)) == set()
 
 
+def batched(name: str, sequences: float) -> set[str]:
+    """Codes where the first decoding group may have so many sequences in flight."""
+    document = copy.deepcopy(planned(name))
+    next(r for r in document["replicas"] if r["role"] != "prefill")["max_batch"] = int(sequences)
+    return codes(document)
+
+
+@pytest.mark.parametrize(
+    ("name", "held"), [("closed", 1024 + 128), ("open", 1024 + 128), ("reserving", 1280)]
+)
+def test_a_batch_may_fill_the_cache_and_no_more(name: str, held: float):
+    """Requests of 1,024 + 256 tokens halfway through their answers; TensorRT-LLM holds room for the whole."""
+    group = next(r for r in planned(name)["replicas"] if r["role"] != "prefill")
+
+    assert batched(name, group["kv_tokens"] / held) == set()
+    assert batched(name, 1.05 * group["kv_tokens"] / held) == {"batch_beyond_cache"}
+
+
+def test_a_batch_beyond_the_cache_is_sound_as_far_as_requests_come():
+    """Where the cache holds one of 30,000 tokens and no second, those that come may wait in the engine: with
+    a burst of three deviations on top, and not a hundred of them."""
+    document = copy.deepcopy(planned("alone"))
+    group = document["replicas"][0]
+    held = group["kv_tokens"] / (30_000 + 128)
+
+    assert 1 < held < 2
+    assert batched("alone", group["max_batch"] + 3) == set()
+    assert batched("alone", 100) == {"batch_beyond_cache"}
+
+
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("factor", [0.5, 0.9, 1.2, 30.0])
 def test_other_rooms_are_found(name: str, factor: float):

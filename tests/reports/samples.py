@@ -4,6 +4,8 @@ from planner.plans.schema import (
     Alternative,
     Band,
     Cache,
+    Cap,
+    KindCount,
     Plan,
     PlanWarning,
     PrecisionUsed,
@@ -241,3 +243,37 @@ STOPPED = ONE_NODE.model_copy(
         )
     }
 )
+
+SIMPLE = ONE_NODE.model_copy(
+    update={
+        "proof": Proof(
+            objective=23.9,
+            bound=24.0434,
+            gap=0.006,
+            status="within_gap",
+            seconds=0.41,
+            solver="HiGHS 1.12",
+            seed=0,
+            space=Space(
+                considered=1840,
+                kept=212,
+                complete=True,
+                what="all vLLM-valid designs up to 8 GPUs, any load",
+                caps=[
+                    Cap(what="utilisation", value=0.98, binds=True, considered=96, left_out=4),
+                    Cap(what="GPUs a replica", value=1024, binds=False),
+                ],
+            ),
+            sense="max",
+            unit="req/s",
+            chosen=23.3,
+            given_up=0.6 / 23.9,
+            kinds=[
+                KindCount(kinds=1, objective=21.0),
+                KindCount(kinds=2, objective=23.3),
+                KindCount(kinds=4, objective=23.9),
+            ],
+        )
+    }
+)
+"""23.3 requests/s by two kinds of replica, where four would serve 23.9."""

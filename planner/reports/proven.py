@@ -1,0 +1,80 @@
+"""What a plan proves and what it gave up: the best fleet found and its bound, the price list of kinds of
+replica, the caps that hold the space of designs."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from planner.plans.schema import Cap, Plan
+from planner.reports import words as say
+
+SAME = 1e-9
+"""Relative distance below which two objectives are one."""
+
+
+def price_list(plan: Plan) -> Text:
+    """`1 kind 21.0 · 2 kinds 23.3 (this plan) · 4 kinds 23.9 (best) req/s`: fewer kinds are easier to run.
+
+    The unit stands once at the end where all amounts have the same behind them.
+    """
+    p = plan.proof
+    amounts = [say.rate(entry.objective, p.unit) for entry in p.kinds]
+    units = {amount.partition(" ")[2] for amount in amounts}
+    unit = units.pop() if len(units) == 1 else ""
+    parts = []
+    for entry, amount in zip(p.kinds, amounts, strict=True):
+        of_plan = abs(entry.objective - p.own) <= SAME * abs(p.own)
+        named = ["this plan"] * of_plan + ["best"] * (entry is p.kinds[-1])
+        shown = amount.removesuffix(f" {unit}") if unit else amount
+        words = f"{kinds(entry.kinds)} {shown}" + (f" ({', '.join(named)})" if named else "")
+        parts.append(Text(words, style="bold green" if of_plan else ""))
+    return Text(" · ").join(parts) + Text(f" {unit}" if unit else "")
+
+
+def kinds(count: int) -> str:
+    """So many kinds, in words.
+
+    >>> kinds(1), kinds(3)
+    ('1 kind', '3 kinds')
+    """
+    return f"{count:,} kind{'' if count == 1 else 's'}"
+
+
+def proof(plan: Plan) -> Text:
+    """How good the best fleet found is at worst, among what, and how long that took; what this plan gave up.
+
+    "The best possible" only where the bound says so: a solver's status is no proof.
+    """
+    p = plan.proof
+    many = f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")
+    if plan.chains:  # a search that ends by itself, under a bound that is not tight
+        many = f"placements on {p.space.considered} units"
+    why = {"time_limit": "out of time: ", "interrupted": "interrupted: "}.get(p.status, "")
+    why = "the bound is loose: " if plan.chains and p.status == "time_limit" else why
+    near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
+    good = "the best possible" if p.gap <= SAME else f"{near} from the best possible"
+    whose = "the best fleet found is " if p.given_up > SAME else ""
+    return Text.assemble(
+        (f"{why}{whose}{good}", "bold yellow" if why else "bold green"),
+        f" among {many}, {say.number(p.seconds, 2)} s ({p.solver})\n",
+        f"{given_up(plan)}\n" if whose else "",
+        *(f"{held_by(cap)}\n" for cap in p.space.caps if cap.binds),
+        (p.space.what, "dim"),
+    )
+
+
+def given_up(plan: Plan) -> str:
+    """`this plan is 2.5 % below it, for 2 kinds of replica in place of 4`."""
+    p = plan.proof
+    side = "below" if p.sense == "max" else "above"
+    far = "less than 0.1 %" if p.given_up < 0.0005 else say.percent(p.given_up)
+    own = [entry.kinds for entry in p.kinds if abs(entry.objective - p.own) <= SAME * abs(p.own)]
+    instead = f", for {kinds(own[0])} of replica in place of {p.kinds[-1].kinds:,}" if own else ""
+    return f"this plan is {far} {side} it{instead}"
+
+
+def held_by(cap: Cap) -> str:
+    """`held by a cap: utilisation 0.98 (12 of 1,840 left out)`."""
+    told = cap.left_out is not None and cap.considered is not None
+    left = f" ({cap.left_out:,} of {cap.considered:,} left out)" if told else ""
+    return f"held by a cap: {cap.what} {cap.value:,.6g}{left}"
