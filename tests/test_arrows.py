@@ -55,7 +55,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.plans.diff": {*PLAN, "planner.cost.shape"},
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
     "planner.simulate": {*PLAN, "planner.cost"},
+    "planner.plans.space": {*PROBLEMS, "planner.plans", "planner.asked"},
     "planner.search": {*PROBLEMS, "planner.plans"},
+    "planner.simple": {*PROBLEMS, "planner.plans", "planner.search"},
     "planner.measured": {
         *PROBLEMS,
         "planner.plans",

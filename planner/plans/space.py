@@ -31,23 +31,26 @@ def space_of(asked: Asked, found: Found) -> Space:
 
 def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
     """Every cap in force, those of kinds of replica that there are."""
-    pool, gpus = found.pool, max(node.gpus for node in found.cluster.classes)
+    pool, nodes = found.pool, {node.id: node for node in found.cluster.classes}
+    gpus = max(node.gpus for node in nodes.values())
     setups = [*pool.setups.values(), *pool.kept.values()]
     sizes = sum(s.left_out for s in pool.setups.values())
     if not asked.offload:
         yield Cap(what="GPUs of a replica", value=MOST_GPUS, binds=gpus > MOST_GPUS)
-        what = "replicas of other than usual sizes: whole nodes, and inside a node powers of two"
-        yield Cap(what=what, value=0, binds=sizes > 0, left_out=sizes)
+        usual = sum(len(s.designs) for (where, _, _), s in pool.setups.items() if where in nodes)
+        what = "designs of usual sizes (whole nodes; inside a node of 2, 4, 8 … GPUs powers of two)"
+        yield Cap(what=what, value=usual, binds=sizes > 0, considered=usual + sizes, left_out=sizes)
     full = any(c.batch >= MOST_SEQUENCES * c.design.attn_dp * NEAR for c in pool.candidates)
     yield Cap(what="sequences of a server", value=MOST_SEQUENCES, binds=full)
     if any(c.role == "prefill" for c in pool.candidates) or not asked.workload.decodes:
         most = asked.options.max_utilisation
         busy = any(c.busy >= most * NEAR for c in pool.candidates)
-        yield Cap(what="share of its time that a server which only prefills is busy", value=most, binds=busy)
+        yield Cap(what="utilisation of servers that only prefill", value=most, binds=busy)
     if several := sum(pool.unequal.values()):
         tried = sum(min(n, SHORTLIST) for n in pool.unequal.values())
         what = "pipelines over several classes, the most promising"
-        yield Cap(what=what, value=tried, binds=tried < several, left_out=several - tried)
+        left = several - tried
+        yield Cap(what=what, value=tried, binds=left > 0, considered=several, left_out=left)
     if pool.kept:
         many = max(number for _, _, number in pool.kept)
         yield Cap(what="levels of keeping idle KV cache", value=many, binds=True)

@@ -76,7 +76,7 @@ def test_a_candidate_uses_of_itself_what_its_point_says():
 
     point = batched(s, at, np.array([float(c.batch)]), "mixed")
 
-    assert c.use["busy"]["0"] * point.rate[0] == pytest.approx(1.0)
+    assert c.use["busy"]["0"] * point.rate[0] == pytest.approx(1.0, rel=1e-3)  # its batch is rounded
     assert c.watts > 0
 
 

@@ -16,7 +16,7 @@ def test_limits_that_one_request_at_a_time_keeps_are_kept():
     made = plan(None, **ASKED, ttft_ms=350, tpot_ms=60)
 
     assert check(made) == []
-    assert made.predicted.tpot_ms.value <= 60
+    assert made.predicted.tpot_ms.value <= 60 * (1 + 1e-9)
     assert made.replicas[0].cache.sequences < 1
 
 
