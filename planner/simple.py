@@ -19,6 +19,9 @@ from solvers.linear import Limits
 MOST = 8
 """Kinds up to which fleets are looked for."""
 
+SAME = 1e-9
+"""Loss below which two fleets are as good: the one of fewer kinds is the best then."""
+
 EACH = 0.25
 """Of the time that is left, what each number of kinds gets at most."""
 
@@ -59,7 +62,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
             chosen = rival
             break
     chosen = without_copies(question, chosen, value, share, left(limits, until))
-    if chosen is not best and loss(question, value, chosen.solution.objective or value) < 0:
+    if chosen is not best and loss(question, value, chosen.solution.objective or value) <= SAME:
         best = replace(
             chosen, solution=replace(chosen.solution, bound=best.solution.bound)
         )  # found by chance

@@ -18,6 +18,7 @@ from planner.cost.shape import Designs
 from planner.engine_rules import valid_designs, why_invalid
 from planner.posed import pose
 from planner.search import find
+from planner.simple import Simple, kinds
 from solvers.linear import Limits
 
 
@@ -110,7 +111,13 @@ def test_plans_with_context_parallelism_are_sound():
     )
     asked, pool, question = pose(api.with_loads(replace(asked, contexts=(2, 4)), None))
     found = find(question, pool, Limits(gap=0.01, seconds=20.0))
-    made = api.finish(asked, question, found, Limits(seconds=0.5), time.perf_counter())
+    made = api.finish(
+        asked,
+        question,
+        Simple(found, found, ((kinds(found), found.solution.objective),)),
+        Limits(seconds=0.5),
+        time.perf_counter(),
+    )
 
     assert all(r.cp > 1 for r in made.replicas)
     assert all(s.gpus == r.tp * r.attn_dp * r.cp for r in made.replicas for s in r.stages)

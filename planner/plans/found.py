@@ -243,6 +243,8 @@ def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
         worst = max(worst, path.ttft_s * path.first.caution[0] / promise.ttft_s)
         if found.workload.buckets[path.bucket].osl > 1:
             worst = max(worst, path.tpot_s * path.decoder.caution[1] / promise.tpot_s)
+    if most := found.problem.budget.get("watts"):
+        worst = max(worst, watts(found, made) / most)
     nic = busy(found, _all_pairs(found, made))
     return max(worst, *nic.values()) if nic else worst
 
@@ -254,14 +256,19 @@ def fullness(g: Group) -> float:
     return max(op.utilisation, op.busy / g.setup.busiest) if g.candidate.role == "prefill" else op.utilisation
 
 
+def watts(found: Found, made: Sequence[Group]) -> float:
+    """Of all GPUs: replicas at their real load, and those that idle."""
+    used = {g.candidate.id: g.count for g in made}
+    return sum(g.count * g.operation.watts for g in made) + draw_of(found.problem, used)
+
+
 def exact_value(found: Found, made: Sequence[Group]) -> float:
     """The objective as the one model has it at the real load: watts and latency are the program's lower
     bounds until then."""
     s = found.solution
     assert s.objective is not None
     if found.objective == "energy":
-        used = {g.candidate.id: g.count for g in made}
-        return sum(g.count * g.operation.watts for g in made) + draw_of(found.problem, used)
+        return watts(found, made)
     if found.objective != "latency":
         return s.objective
     osl = [b.osl for b in found.workload.buckets]

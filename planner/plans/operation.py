@@ -60,12 +60,13 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
         e = Estimate(at.tpot_s, at.ttft_s, at.decoding, at.utilisation, at.rate)
         run = float(rate @ kv_in_use(own, index, step, e, at.decoding, role, idle=False)[0])
     beside = max((float(rate @ row[0]) for row in own.beside), default=0.0)
-    busy = 0.0 * at.utilisation if role == "prefill" else at.utilisation
+    busy = np.zeros(1) if role == "prefill" else at.utilisation
     room = float((own.memory.kv_bytes - own.shared_bytes)[0])
     prompts = prompt_variance(own, index, step, role, rate[None, :])
     spare = float(spare_bytes(own, index, at.decoding, busy, prompts)[0])
     context_s = step.sequence_s + step.context_s_per_token * mix.context
-    decode = float((step.t0_s + at.decoding * context_s)[0])
+    with np.errstate(invalid="ignore"):  # no sequences at all, or endlessly many
+        decode = float((step.t0_s + at.decoding * context_s)[0])
     if s.promise.loop == "closed" and mix.steps:  # then TPOT is a mean, and a step is part of it
         decode = min(decode, float(tpot[rate > 0].max()))
     sent = share > 0

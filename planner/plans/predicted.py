@@ -161,7 +161,5 @@ def idle(classes: Iterable[NodeClass], used: Mapping[str, int]) -> float:
 
 
 def watts_of(found: Found, g: Group) -> float:
-    """Watts of one replica: at its real load, or what the MILP counted where watts are its objective or a
-    budget."""
-    counted = found.objective == "energy" or "watts" in found.problem.budget
-    return g.candidate.watts if counted else g.operation.watts
+    """Watts of one replica at its real load."""
+    return g.operation.watts

@@ -153,7 +153,8 @@ def _column(
     own = Column(
         *(c.blocks[0][0], c.gpus, rows(c, side), c.watts, late, group, c.joined), blocks=blocks, sent=sent
     )
-    return replace(own, tangents=c.tangents) if c.tangents else own
+    lines = c.tangents if objective in ("energy", "latency") or side == "bound" else ()
+    return replace(own, tangents=lines) if lines else own
 
 
 def _sent(c: Candidate, cluster: ResolvedCluster) -> dict[str, dict[str, float]]:

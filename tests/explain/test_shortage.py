@@ -61,7 +61,7 @@ def stopped(status: Status) -> MeshwrightError:
     """What is said of a search that ended with no fleet."""
     _, pool, question = pose(read(None, "llama-3.1-8b", "2xL40S", "chat", {}, {"engine": "vllm"}))
     none = FleetSolution(status, None, None, "none")
-    problem = question.state(pool.candidates)
+    problem = question.state(pool)
     found = Found(question.cluster, question.workload, question.objective, pool, problem, none)
     return explain(question, pool, found, Limits())
 
