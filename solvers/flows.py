@@ -56,8 +56,7 @@ def without(model: Linear) -> Without | None:
 def _most(model: Linear) -> Mapping[int, tuple[int, float]]:
     """Of each such flow the column that limits it, and how much one of that allows."""
     out = {i for i, c in model.goal if c} | {i for i, whole in enumerate(model.integer) if whole}
-    limits = zip(model.lower, model.upper, strict=True)
-    out |= {i for i, (low, high) in enumerate(limits) if low or high < INF}
+    out |= {i for i, low in enumerate(model.lower) if low}  # without its upper limit it is relaxed, too
     most: dict[int, tuple[int, float]] = {}
     served: set[int] = set()
     for row in model.rows.values():

@@ -30,18 +30,19 @@ class Point:
     rate: float
     e: dict[str, float]
     u: dict[str, float]
+    i: dict[str, float]
 
     @staticmethod
     def drawn(p: FleetProblem, b: Built, r: random.Random) -> "Point":
         def some(keys):
             return {key: r.uniform(0, 5) for key in keys}
 
-        return Point(some(b.n), some(b.y), some(b.f), some(b.x), r.uniform(1, 9), some(b.e), some(b.u))
+        return Point(some(b.n), some(b.y), some(b.f), some(b.x), r.uniform(1, 9), some(b.e), some(b.u), some(b.idle))
 
     def columns(self, b: Built) -> list[float]:
         """As columns of the model."""
         values = [0.0] * len(b.model.lower)
-        for family, own in ((b.n, self.n), (b.y, self.y), (b.u, self.u)):
+        for family, own in ((b.n, self.n), (b.y, self.y), (b.u, self.u), (b.idle, self.i)):
             for key, v in family.items():
                 values[v.column] = own[key]
         for family, own in ((b.f, self.f), (b.x, self.x)):
@@ -127,13 +128,19 @@ def spent(p, b, what, at):
         return sum(p.columns[c].gpus * n for c, n in at.n.items())
     bent = at.e if fleet_costs.tangents_of(p) == what else {}
     if what == "watts":
-        return sum(bent[c] if c in bent else p.columns[c].watts * n for c, n in at.n.items())
+        idle_watts = sum(p.stocks[g].idle_watts * v for g, v in at.i.items())
+        return idle_watts + sum(bent[c] if c in bent else p.columns[c].watts * n for c, n in at.n.items())
     own = sum(p.columns[c].latency.get(w, 0.0) * v for (c, w), v in at.f.items() if c not in bent)
     return own + sum(bent.values()) + sum(p.pairs[key].latency * v for key, v in at.x.items())
 
 
 def budget(p, b, what, at):
     return p.budget[what] * (at.rate if what == "latency" else 1.0) - spent(p, b, what, at)
+
+
+def idle(p, b, g, at):
+    here = sum(at.n[c] * column.gpus_on(g) for c, column in p.columns.items())
+    return p.stocks[g].nodes * p.stocks[g].gpus_per_node - at.i[g] - here
 
 
 def cost(p, b, key, at):
@@ -200,6 +207,7 @@ ROWS: dict[str, Says] = {
     "nodes": (lambda p, b: set(p.stocks), lambda p, b, g, at: p.stocks[g].nodes - at.y[g]),
     "budget": (lambda p, b: set(p.budget), budget),
     "whole": (alone, whole),
+    "idle": (lambda p, b: set(b.idle), idle),
     "cost": (bent, cost),
     "kind": (alike, kind),
     "kinds": (
@@ -207,7 +215,7 @@ ROWS: dict[str, Says] = {
         lambda p, b, _, at: p.most_kinds - sum(at.u.values()),
     ),
 }
-EQUAL = {"serve", "out", "in", "whole"}
+EQUAL = {"serve", "out", "in", "whole", "idle"}
 
 
 def problems() -> list[FleetProblem]:
