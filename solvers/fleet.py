@@ -278,8 +278,8 @@ def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
     present = {column.group for column in kept.values()}
     pairs = {key: t for key, t in p.pairs.items() if key[0] in present and key[1] in present}
     budget = {b: x for b, x in p.budget.items() if b == "latency" or (b == "watts" and bent)}
-    small = replace(p, columns=kept, pairs=pairs, most_kinds=None)
-    fixed = replace(small, demand=s.rate, objective="gpus", budget=budget)
+    small = replace(p, columns=kept, pairs=pairs, budget=budget)
+    fixed = replace(small, demand=s.rate, objective="gpus")
     b = build(fixed)
     level = b.model.reals("level", ["level"])["level"]
     for c, v in b.n.items():

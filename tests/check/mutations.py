@@ -674,8 +674,10 @@ def less_given_up_than_it_is(d: Document, rng: Random) -> None:
 def simpler_and_yet_better_than_the_best(d: Document, rng: Random) -> None:
     proof = price_list(d)
     ratio = proof["chosen"] / proof["objective"]
-    proof["objective"] *= ratio**2
+    for holder in (proof, proof["kinds"][-1]):
+        holder["objective"] *= ratio**2
     proof["bound"] *= ratio**2
+    proof["given_up"] = abs(proof["chosen"] / proof["objective"] - 1)
 
 
 @breaks("given_up_over")
@@ -708,6 +710,12 @@ def price_list_upside_down(d: Document, rng: Random) -> None:
 def more_kinds_and_worse(d: Document, rng: Random) -> None:
     kinds = price_list(d)["kinds"]
     kinds.insert(-1, {"kinds": kinds[-1]["kinds"] - 1, "objective": kinds[0]["objective"]})
+
+
+@breaks("kinds_wrong")
+def as_many_kinds_and_better(d: Document, rng: Random) -> None:
+    kinds = price_list(d)["kinds"]
+    kinds.insert(-1, kinds[-1] | {"objective": (kinds[-1]["objective"] + kinds[-2]["objective"]) / 2})
 
 
 @breaks("kinds_wrong")

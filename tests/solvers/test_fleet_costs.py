@@ -82,15 +82,20 @@ def test_tangents_are_stated_only_where_they_count():
 
 
 def test_spreading_traffic_leaves_the_least_watts_and_keeps_a_budget():
-    lone = replace(SMALL.columns["c"], tangents=((100.0, {"w": 40.0}),))
+    """10/s on the steady one and 4/s on the other, 810 W; 7/s on each would take 890 W."""
+    lone = replace(SMALL.columns["c"], tangents=((150.0, {"w": 40.0}),))
     two = {"c": SMALL.columns["c"], "steady": lone}
     p = replace(SMALL, columns=two, stocks={"g": Stock(2, 1, 1.0)})
     s = solved(replace(p, demand=14.0))
     dearer = replace(p, objective="gpus", demand=14.0, budget={"watts": s.objective})
 
-    assert fleet.balance(replace(p, demand=14.0), s, Limits()) == s
+    assert s.replicas == {"c": 1, "steady": 1}
+    assert s.objective == pytest.approx(810.0)
+    assert fleet.balance(replace(p, demand=14.0), s, Limits()).flows == s.flows
     spread = fleet.balance(dearer, s, Limits())
     assert value(p, spread) == pytest.approx(s.objective)
+    free = fleet.balance(replace(dearer, budget={}), s, Limits())
+    assert free.flows == pytest.approx({("c", "w"): 7.0, ("steady", "w"): 7.0})
 
 
 @pytest.mark.parametrize("objective", ["energy", "latency", "throughput", "cost", "spare", "kinds"])
