@@ -10,9 +10,10 @@ from __future__ import annotations
 import sys
 
 from benchmarks.fit import fitted, shared
-from benchmarks.held_out import as_held, bench_of, predictions, sigmas, traits_of
+from benchmarks.held_out import as_held, bench_of, predictions, prompt_shares, sigmas, traits_of
 from benchmarks.scores.errors import errors
 from benchmarks.scores.held import KINDS, Held
+from benchmarks.scores.rates import rate_table
 from benchmarks.scores.render import share, signed, table
 from benchmarks.scores.report import score
 from benchmarks.truth import RUNS, clean_rows, group_of
@@ -37,14 +38,16 @@ def main() -> None:
         predicted = predictions(fit, groups)
         band = sigmas(bench.measured - predicted, servers, groups)
         held[f"without its {name}"] = as_held(rows, bench.measured, predicted, band)
+    shares = prompt_shares(fit)
     tunings = bench.tunings(shared(fit))
     bench.settle(tunings)
     seen = bench.log_times(tunings)
     spread = sigmas(bench.measured - seen, servers, [(str(i % 10),) for i in range(len(rows))])
     held["in sample"] = as_held(rows, bench.measured, seen, spread)
-    print(
-        f"{summary(held)}\n\nBelow: without its model x device\n\n{score(held['without its model x device'])}"
-    )
+    chosen = held["without its model x device"]
+    print(f"{summary(held)}\n\nBelow: without its model x device\n\n{score(chosen)}")
+    print("\n80 % bands of closed loops' rates, by the share of their time that prompts take")
+    print(rate_table(chosen, shares))
 
 
 def summary(held: dict[str, Held]) -> str:

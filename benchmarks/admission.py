@@ -172,7 +172,7 @@ def entering_s(s: Setting, drawn: Sample, e: Estimate) -> float:
     m = drawn.means
     parts = Parts.of(STEPS[s.step], m.isl, m.isl, m.osl, "mixed", BUDGET)
     load = Load.of(parts, e.rate[:, None] * m.share, Limits.of(BUDGET, np.inf, np.inf))
-    return float(line(load, parts.stages, moments(load, e.sequences[:, None])).residual_s[0, 0])
+    return float(line(load, parts.drain_s, moments(load, e.sequences[:, None])).residual_s[0, 0])
 
 
 def truth(s: Setting, drawn: Sample, most: tuple[float, float]) -> tuple[Admission, float]:

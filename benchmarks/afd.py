@@ -27,10 +27,10 @@ import numpy as np
 from cluster_configs.reading import from_gpus
 from cluster_configs.schema import NodeClass
 from model_zoo import catalog
-from planner.candidates import afd, generate
+from planner.candidates import afd, generate, largest
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design
-from planner.candidates.largest import MOST_SEQUENCES, largest
+from planner.candidates.largest import MOST_SEQUENCES
 from planner.candidates.points import Promise, Setup
 from planner.cost.afd import AfdModel, Layout
 from planner.cost.attention import Load
@@ -117,7 +117,7 @@ def _bound(s: Setup, layout: Layout) -> tuple[int, str]:
     works."""
     model, one, ctx = s.model, np.zeros(1, dtype=np.int64), s.mix.context
     assert isinstance(model, AfdModel)
-    b = largest(s, one, ["decode"])[0].astype(np.float64)
+    b = largest.most(s, one, "decode")
     m = int(model.best_micro_batches(s.designs, b, ctx)[0])
     step = float(model.step_s(s.designs, b, ctx, 0.0, 0.0)[0])
     late = float(model.step_s(s.designs, b + 1, ctx, 0.0, 0.0)[0]) > s.promise.tpot_s

@@ -50,7 +50,6 @@ SPREAD: Spread = {
     "request_s": FIRST_TOKEN,
     "arrival_s": FIRST_TOKEN,
     "together": FIRST_TOKEN,
-    "kv_room": {"all": 0.1, "engine": 0.1},
 }
 """Parameter → level → standard deviation of its factor's logarithm."""
 NOISE = Noise(ttft=0.35, tpot=0.08, ttft_group=0.075, tpot_group=0.01)

@@ -18,9 +18,10 @@ from benchmarks.scores.held import Held
 from benchmarks.truth import Row, as_asked
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.calibrate import KINDS, pooled
-from planner.calibration.fitting import Fit
+from planner.calibration.fitting import Fit, calibrated
 from planner.cost.bands import Z80
 from planner.cost.calibration import Calibration, Traits
+from planner.cost.queueing import decode_s, prefill_s
 from planner.cost.shape import Floats
 from planner.predictions import looked_up
 from planner.rows import parse
@@ -48,6 +49,19 @@ def as_held(rows: Sequence[Row], measured: Floats, predicted: Floats, sigma: Flo
     return Held(
         list(rows), seen[:, TPOT], seen[:, TTFT], said[:, TPOT], said[:, TTFT], sigma[:, TPOT], sigma[:, TTFT]
     )
+
+
+def prompt_shares(fit: Fit) -> Floats:
+    """Share of each row's time that goes to prompts, (n,), by the parameters that the fit has found."""
+    bench, shares = fit.bench, np.zeros(len(fit.bench))
+    tunings = bench.tunings(calibrated(fit.around, fit.effects, fit.x))
+    for c, (cell, tuning) in enumerate(zip(bench.cells, tunings, strict=True)):
+        load, step = cell.load, bench.step_of(c, tuning)
+        new, isl, osl = (x[:, None] for x in (load.new, load.isl, load.osl))
+        prompts, tokens = prefill_s(step, new, isl)[:, 0], decode_s(step, isl, osl)[:, 0]
+        shared = (load.osl - 1) * step.t0_s / np.maximum(bench.batches[c], 1.0)
+        shares[cell.at] = prompts / (prompts + tokens + shared)
+    return shares
 
 
 def traits_of(bench: Bench) -> list[Traits]:

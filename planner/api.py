@@ -12,8 +12,6 @@ from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.asked import Asked, problem_of, read
 from planner.calibration import files
-from planner.candidates.generate import MOST_GPUS, OVER_NODES
-from planner.candidates.unequal import SHORTLIST
 from planner.cost.calibration import Calibration
 from planner.errors import Infeasible, InputError, MeshwrightError
 from planner.explain import shortage
@@ -24,18 +22,24 @@ from planner.explain.cache_worth import lower_cache, memory_tries
 from planner.explain.contexts import other_contexts
 from planner.explain.long_prompts import long_prompts
 from planner.explain.prices import prices
+from planner.explain.risk import risk_price
 from planner.inputs.workload import Workload
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
 from planner.plans.found import Found, groups
-from planner.posed import pose
+from planner.plans.space import space_of
+from planner.posed import ask_of, pose
 from planner.problems.balance import Balanced
-from planner.search import Question, find, simplest
+from planner.search import LEAST_S, Question, find, left
+from planner.simple import Simple, kinds, simplest
 from solvers.linear import Limits
 
 EXTRA_SHARE = 0.3
 """Of the time limit, for alternatives and prices together."""
+
+LEAST_EXTRA_S = 0.2
+"""Where the limit is spent: a plan without any explanation would be a riddle."""
 
 EXTRA_S = (1.0, 4.0)
 """At least and at most, else as long as the search took: they explain the plan, they don't make it better."""
@@ -61,6 +65,7 @@ def plan(
     trace: str | Path | None = None,
     work_limit: int | None = None,
     on_progress: Progress | None = None,
+    explain: bool = True,
     **options: Any,
 ) -> schema.Plan:
     """The best plan for serving `model` on `cluster` (a path, a resolved cluster, or None with
@@ -68,8 +73,8 @@ def plan(
 
     `options`: the fields of `planner.inputs.options.Options`; `budget` also as text. `work_limit`
     (branch-and-bound nodes) makes
-    the answer the same on any machine. Raises InputError, Infeasible, OutOfTime. The plan returned has passed
-    `check`.
+    the answer the same on any machine. Without `explain` no alternatives, long prompts and prices: a fraction
+    of the time. Raises InputError, Infeasible, OutOfTime. The plan returned has passed `check`.
     """
     began = time.perf_counter()
     tell = on_progress or (lambda text: None)
@@ -94,7 +99,7 @@ def plan(
         return plan_measured(asked, profile, limits, began)
     if asked.options.engine == "chains":
         return _chained(asked, limits, began, tell)
-    return _replicated(asked, limits, began, tell)
+    return _replicated(asked, limits, began, tell, explain)
 
 
 def _refuse_idle(profile: object, calibration: object, expert_loads: object, engine: object) -> None:
@@ -114,7 +119,9 @@ def _refuse_reuse(asked: Asked, profile: object) -> None:
         raise InputError(f"what is found again in the cache has no say: {what}", where, "leave it out")
 
 
-def _replicated(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
+def _replicated(
+    asked: Asked, limits: Limits, began: float, tell: Progress, explain: bool = True
+) -> schema.Plan:
     """Replicas with all layers each: candidates, the fleet of them, and why this one."""
     tell("generating candidates")
     try:
@@ -126,16 +133,19 @@ def _replicated(asked: Asked, limits: Limits, began: float, tell: Progress) -> s
         return made
     tell(f"solving over {len(pool.candidates)} candidates")
     solving = time.perf_counter()
-    found = find(question, pool, limits)
+    until = time.monotonic() + (1 - EXTRA_SHARE) * max(began + limits.seconds - solving, LEAST_S)
+    found = find(question, pool, left(limits, until))
     if found.solution.objective is None:
         raise shortage.explain(question, pool, found, limits)
+    simple = Simple(found, found, ((kinds(found), found.solution.objective),))
     try:
-        found = simplest(question, found, limits)
+        simple = simplest(question, found, asked.options.simple, left(limits, until))
     except KeyboardInterrupt:
-        found = interrupted(found)
+        simple = replace(simple, chosen=interrupted(found), best=interrupted(found))
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
-    extra = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, took_s) / 2)
-    return finish(asked, question, found, extra, began)
+    spare_s = max(began + limits.seconds - time.perf_counter(), LEAST_EXTRA_S)
+    extra = replace(limits, seconds=min(spare_s, took_s) / 2)
+    return finish(asked, question, simple, extra, began, explain)
 
 
 def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
@@ -175,26 +185,31 @@ def with_loads(asked: Asked, path: str | Path | None) -> Asked:
     return replace(asked, calibration=replace(asked.calibration, popularity=popularity))
 
 
-def finish(asked: Asked, question: Question, found: Found, extra: Limits, began: float) -> schema.Plan:
+def finish(
+    asked: Asked, question: Question, simple: Simple, extra: Limits, began: float, explain: bool = True
+) -> schema.Plan:
     """Explain within `extra` each, assemble and check a solved fleet. Ctrl-C while explaining ends that: the
     plan is there already."""
+    found = simple.chosen
     made = groups(found)
     extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)]}
-    if found.solution.status != "interrupted":
+    if explain and found.solution.status != "interrupted":
         try:
             extras["alternatives"] = [
-                *alternatives(question, found, made, extra),
+                *alternatives(ask_of(asked), question, found, extra),
                 *lower_cache(asked, question, found, extra),
                 *other_contexts(asked, found, extra),
                 *beyond(asked, found, extra),
                 *in_blocks(asked, found, extra),
+                *risk_price(asked, found, made, extra),
             ]
             extras["long_prompts"] = long_prompts(asked, found, made)
             extras["prices"] = prices(found, extra, memory_tries(asked, question, found))
         except KeyboardInterrupt:
-            found = interrupted(found)
+            simple = replace(simple, best=interrupted(simple.best))
     extras["experts"] = experts_of(made, extra)
-    proven = proof(found, time.perf_counter() - began, extra.seed, space_words(asked, found))
+    seconds, space = time.perf_counter() - began, space_of(asked, simple.best)
+    proven = proof(simple.best, found, simple.by_kinds, seconds, extra.seed, space)
     result = assemble(found, problem_of(asked), made, proven, extras)
     checked(result)
     return result
@@ -218,42 +233,6 @@ def unkept(asked: Asked, found: Found) -> list[schema.PlanWarning]:
 def interrupted(found: Found) -> Found:
     """`found` as it stands: the search was broken off."""
     return replace(found, solution=replace(found.solution, status="interrupted"))
-
-
-def space_words(asked: Asked, found: Found) -> str:
-    """What the bound speaks of."""
-    engine = asked.options.engine
-    if asked.offload:
-        own = "llama.cpp and SGLang" if engine == "any" else engine
-        least = (
-            f"{own}: for every number of sequences the fewest experts away from the GPUs, then the fewest "
-            "layers, split over the GPUs to that end; each step computed on the CPU or copied over PCIe, the "
-            "faster; "
-        )
-        streamed = "vllm: every number of layers whose weights each step copies to the GPUs; "
-        ways = {"any": least + streamed, "vllm": streamed}.get(engine, least)
-        from planner.candidates.rpc import MOST_NODES, SEQUENCES  # here, not above: few plans need it
-
-        over = sum(len(s.designs) for name, s in found.pool.setups.items() if name[0].startswith(OVER_NODES))
-        more = (
-            f"up to {MOST_NODES} nodes with llama.cpp's RPC: for {len(SEQUENCES)} numbers of sequences the "
-            "layers over GPUs and host memories that decode fastest, fewest nodes first; "
-        )
-        return f"one node with weights in host memory, {ways}{more if over else ''}by operating batch"
-    engines = "all engines'" if engine == "any" else f"all {engine}-valid"
-    designs = f"{engines} tp x pp x attention-dp x ep designs of usual sizes up to {MOST_GPUS} GPUs"
-    parts = [f"{designs}, one device class a replica, mixed and prefill/decode, by operating batch"]
-    if found.pool.kept:
-        many = max(number for _, _, number in found.pool.kept)
-        parts.append(
-            f"each of one class without idle KV cache and at up to {many} levels of keeping it, one time to "
-            "live for all of it and one place; replicas on several classes keep none"
-        )
-    if several := sum(found.pool.unequal.values()):
-        tried = sum(min(n, SHORTLIST) for n in found.pool.unequal.values())
-        some = "all" if tried == several else f"the {tried} most promising of"
-        parts.append(f"and with stages on several classes {some} {several:,} pipelines")
-    return "; ".join(parts)
 
 
 def checked(result: schema.Plan) -> None:

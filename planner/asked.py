@@ -73,7 +73,9 @@ def read(
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
     chosen = options_of(options)
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
-    names = ("objective", "engine", "precision", "kv_precision")
+    names = ["objective", "engine", "precision", "kv_precision"]
+    if not profiled and chosen.engine != "chains":  # the user's own table; chains always go by the median
+        names.append("risk")
     defaulted += [f"options.{name}" for name in names if name not in asked_for]
     warnings = [schema.PlanWarning(code="input", message=text) for text in notes]
     return Asked(

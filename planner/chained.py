@@ -24,7 +24,10 @@ from planner.cost.memory import Memory, device_bytes, kv_bytes_by_stage, room_by
 from planner.cost.shape import like
 from planner.errors import Infeasible, InputError
 from planner.explain.rounding import ceil_to
-from planner.plans import assemble, schema
+from planner.inputs.options import MEDIAN
+from planner.plans import schema
+from planner.plans.binding import Edges
+from planner.plans.predicted import WATTS_SIGMA, band, chance, each, idle, price
 from planner.problems import chains
 from planner.problems.chains import Posed
 from solvers import linear, placement_served, placement_served_bound
@@ -60,6 +63,8 @@ def chosen(asked: Asked, seconds: float = SECONDS) -> tuple[Asked, Posed, list[l
             "--engine chains",
             "leave out --rate and --objective",
         )
+    if asked.options.risk != MEDIAN:
+        raise InputError("chains keep limits by the median prediction", "--risk", "leave it out")
     posed = pose(asked)
     front = [posed.eased(s) for s in placement_served.front(posed.service, seconds)] if posed else []
     if posed is None or not front:
@@ -277,17 +282,21 @@ class Assembly:
         return float(model.watts(one, min(busy, 1.0), float(batch), mix.context, prompts, mix.prompt / 2)[0])
 
     def _predicted(self, made: Sequence[schema.Replica]) -> schema.Predicted:
+        """Limits speak of the mean over all chains, and so does the chance that they are kept."""
         mix, s = self.mix, self.served
         out, tokens = self.rps * float(mix.osl @ mix.share), self.rps * float((mix.isl + mix.osl) @ mix.share)
         one = like(1, 1)
         known = [m.sigmas(one)[:, 0] for m in self.posed.models.values()]
         ttft, tpot = (float(np.hypot(x, CLOSED_FORM)) for x in np.max(known, axis=0))
-        watts = sum(r.count * r.watts for r in made)
         used: dict[str, set[int]] = {}
+        gpus: dict[str, int] = {}
         for i in s.intervals:
-            used.setdefault(self.posed.units[i].node_class, set()).add(self.posed.units[i].node)
-        usd = assemble.price(self.asked.cluster.classes, {g: len(n) for g, n in used.items()})
-        band = assemble.band
+            unit = self.posed.units[i]
+            used.setdefault(unit.node_class, set()).add(unit.node)
+            gpus[unit.node_class] = gpus.get(unit.node_class, 0) + unit.tp
+        classes, slo = self.asked.cluster.classes, self.asked.workload.slo
+        watts = sum(r.count * r.watts for r in made) + idle(classes, gpus)
+        usd = price(classes, {g: len(n) for g, n in used.items()})
         return schema.Predicted(
             out_tok_per_s=band(out, tpot),
             total_tok_per_s=band(tokens, tpot),
@@ -297,8 +306,10 @@ class Assembly:
             utilisation=band(max(r.utilisation for r in made), tpot),
             usd_per_hour=None if usd is None else band(usd, 0.0),
             usd_per_mtok=None if usd is None else band(usd / (out * 3600 / 1e6), tpot),
-            watts=band(watts, 0.2),
-            joules_per_tok=band(watts / out, math.hypot(tpot, 0.2)),
+            watts=band(watts, WATTS_SIGMA),
+            joules_per_tok=each(watts / out, Edges.of(tpot), WATTS_SIGMA),
+            chance_ttft=chance(slo.ttft_ms, [(1.0, 1e3 * s.prompt_s, ttft)]),
+            chance_tpot=chance(slo.tpot_ms, [(1.0, 1e3 * s.decode_s, tpot)]),
         )
 
     def _proof(self, bound: float, limits: Limits, began: float) -> schema.Proof:

@@ -2,11 +2,13 @@
 arithmetic.
 
 Read in the vLLM documentation, "Quantization: supported hardware" and "FP8 W8A8" (0.32: weight-only FP8 and
-FP4 by Marlin from Turing on; W8A8 from Ada on, AMD from MI300 on; AWQ and GPTQ not on AMD) and "Installation:
-GPU" (compute capability 7.0 and higher, gfx90a, gfx942, gfx950, Intel GPUs, plugins for Gaudi and TPU);
-TensorRT-LLM, "Supported hardware" and "Quantization"; SGLang and llama.cpp server documentation. 16-bit
-weights run as fp16 before Ampere. Where a table names no Blackwell column, the kernels that the measured
-efficiencies cover were taken.
+FP4 by Marlin from Turing on; W8A8 from Ada on, AMD from MI300 on; AWQ and GPTQ not on AMD), "Installation:
+GPU" (compute capability 7.0 and higher, gfx90a, gfx942, gfx950, Intel GPUs, plugins for Gaudi and TPU) and
+"Attention backend feature support" (sparse latents); TensorRT-LLM, "Supported hardware" and "Quantization:
+hardware support matrix" (1.0 to 1.3: FP8 in blocks on Hopper and sm100/103 alone, W4A16 until Hopper, FP8
+caches from Ampere on, no INT8; issue 5581 for sm120), where MXFP4 on Hopper is measured though not listed;
+SGLang and llama.cpp server documentation. 16-bit weights run as fp16 before Ampere. Where a table names no
+Blackwell column, the kernels that the measured efficiencies cover were taken.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from cluster_configs.schema import Device
+from model_zoo.schema import Attention, Mla, ModelCard
 from planner.cost.reserve import known_engine
 from planner.cost.shape import Precisions
 
@@ -52,11 +55,10 @@ WEIGHTS: Final[dict[str, dict[str, set[str]]]] = {
     },
     "trtllm": {
         "fp8": FROM_ADA,
-        "fp8_block": FROM_ADA,
+        "fp8_block": {"hopper", "blackwell_dc"},
         "nvfp4": BLACKWELL,
         "mxfp4": FROM_HOPPER,
-        "int4_wo": FROM_AMPERE,
-        "int8": {"ampere", "ada", "hopper"},
+        "int4_wo": {"ampere", "ada", "hopper"},
     },
     "llama.cpp": {
         "mxfp4": DEVICES["llama.cpp"],
@@ -69,10 +71,28 @@ WEIGHTS: Final[dict[str, dict[str, set[str]]]] = {
 CACHE: Final[dict[str, dict[str, set[str]]]] = {
     "vllm": {"fp8": {*FROM_AMPERE, *MI300, *GAUDI, "tpu"}},
     "sglang": {"fp8": {*FROM_AMPERE, *MI300}},
-    "trtllm": {"fp8": FROM_ADA, "nvfp4": {"blackwell_dc"}},
+    "trtllm": {"fp8": FROM_AMPERE, "nvfp4": {"blackwell_dc"}},
     "llama.cpp": {},  # its q8_0 cache is another format
 }
 """Generations by engine and precision of the KV cache; 16 bit runs wherever the engine does."""
+
+
+SPARSE: Final[dict[str, set[str]]] = {
+    "vllm": {*FROM_HOPPER, *MI300, "xe2", *GAUDI},
+    "sglang": {"hopper", "blackwell_dc", *MI300},
+}
+"""Generations with kernels for attention that picks entries of a latent (DeepSeek-V3.2 and V4, GLM-5), of
+engines whose pages name them. vLLM 0.33: `FLASHMLA_SPARSE` and `FLASHINFER_MLA_SPARSE` from Hopper on (sm120
+by pull 43477), ROCm, XPU, vllm-gaudi's deepseek_sparse_hpu; issues 31480 and 43172 (L40), 40851 (A800).
+SGLang 0.5: basic_usage/deepseek_v32 (H200, B200, MI300, MI350)."""
+
+
+def picks_entries(card: ModelCard) -> bool:
+    """Whether the model's attention picks entries of a latent, or of compressed caches."""
+    mixers = card.mixers.values()
+    return any(
+        (isinstance(m, Mla) and m.indexer) or (isinstance(m, Attention) and m.compress) for m in mixers
+    )
 
 
 def supports(device: Device, engine: str, precision: str) -> str | None:
@@ -88,9 +108,15 @@ def supports_cache(device: Device, engine: str, precision: str) -> str | None:
     return _why_not_device(device, engine) or _why_not(device, engine, precision, CACHE, "KV cache")
 
 
-def why_unsupported(device: Device, engine: str, used: Precisions, moe: bool) -> str | None:
+def why_unsupported(
+    device: Device, engine: str, used: Precisions, moe: bool, picks: bool = False
+) -> str | None:
     """The first reason against any of `used` on `device`; `moe` False: the experts' precision does not
-    matter."""
+    matter; `picks`: see `picks_entries`."""
+    if reason := _why_not_device(device, engine):
+        return reason
+    if picks and device.generation not in SPARSE.get(engine, {device.generation}):
+        return f"{engine} has no sparse attention on {device.name} ({device.generation})"
     weights = {used.gemm, used.embedding} | ({used.experts} if moe else set())
     reasons = [supports(device, engine, precision) for precision in sorted(weights)]
     return next((r for r in reasons if r), None) or supports_cache(device, engine, used.kv)

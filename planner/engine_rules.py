@@ -152,13 +152,16 @@ def why_not_together(
 
 
 def _why_not_context(card: ModelCard, engine: str, attn_dp: int) -> str | None:
-    """Context parallelism as vLLM has it: prefill and decode divided alike, so that every rank keeps 1/cp of
-    each cache. SGLang divides prompts only and keeps whole caches; TensorRT-LLM's serves few models."""
+    """Context parallelism as vLLM has it: every rank keeps 1/cp of each cache; its sparse kernels have none
+    (attention_backends.md, DCP). SGLang keeps whole caches; TensorRT-LLM's serves few models."""
     if engine != "vllm":
         return "context parallelism is offered for vLLM only"
     if attn_dp > 1:
         return "context parallelism beside attention dp is not offered"
-    kept = all(isinstance(mixer, Attention | Mla) for mixer in card.mixers.values())
+    mixers = card.mixers.values()
+    if any(isinstance(mixer, Attention | Mla) and mixer.indexer for mixer in mixers):
+        return "vLLM's sparse attention is not divided by context"
+    kept = all(isinstance(mixer, Attention | Mla) for mixer in mixers)
     return None if kept else "recurrent layers cannot be divided by context"
 
 
@@ -174,8 +177,7 @@ def why_not_moe(card: ModelCard, moe_tp: int, ep: int, used: Precisions | None =
             return f"an expert of width {layer.ffn.inner} does not divide by moe_tp={moe_tp}"
         precision = partial(_matrices(card, used).expert, layer)
         for gemm in expert_gemms(layer.ffn, card.hidden):
-            reason = _why_not_block(gemm, precision(gemm), moe_tp, card, "moe_tp")
-            if reason:
+            if reason := _why_not_block(gemm, precision(gemm), moe_tp, card, "moe_tp"):
                 return reason
     return None
 

@@ -27,7 +27,8 @@ from planner.cost.memory import (
 from planner.cost.precision import precisions
 from planner.cost.reserve import ENGINES, known_engine
 from planner.cost.shape import Precisions
-from planner.engine_rules import valid_designs, why_unsupported
+from planner.device_rules import picks_entries, why_unsupported
+from planner.engine_rules import valid_designs
 from planner.errors import Infeasible, InputError
 
 DEFAULT_CONTEXT = 8192
@@ -167,7 +168,7 @@ def _class_fit(ask: Ask, node: NodeClass) -> ClassFit:
     moe = any(isinstance(ffn, MoeFfn) for ffn in ask.card.ffns.values())
     reason = None
     for engine in ask.engines:
-        refused = why_unsupported(node.device, engine, ask.used, moe)
+        refused = why_unsupported(node.device, engine, ask.used, moe, picks_entries(ask.card))
         if refused is None:
             rows = _rows(ask, node.device, engine, node.gpus, node.scale_up_gpus)
             return ClassFit(node.id, node.device.name, node.gpus, engine, None, rows)

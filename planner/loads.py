@@ -1,10 +1,12 @@
-"""Replicas under closed loops of requests, as arrays: what `predict` answers and calibration fits.
+"""Replicas under loads of their own, one a row, as arrays: what `predict` answers and calibration fits.
 
-N requests are always in flight: a new one starts as soon as one ends, and those that find no room in the KV
-cache wait. At the start all come at once, and where lengths are alike they stay together: `together` says how
-much. Of a crowd of M, of which g fit one step, a prompt has its first token when its step ends: (M + g) / 2
-prompts after the start on average. Its TTFT is longer by what its TPOT is shorter, as the crowd decodes
-without meeting prompts later on. Rows of one `Group` share all but parallelism, lengths, concurrency.
+A closed loop: N requests are always in flight, a new one starts as soon as one ends, and those that find no
+room in the KV cache wait. A benchmark's has a first wave: all come at once, and where lengths are alike
+they stay together: `together` says how much. Of a crowd of M, of which g fit one step, a prompt has its
+first token when its step ends: (M + g) / 2 prompts after the start on average. Its TTFT is longer by what
+its TPOT is shorter, as the crowd decodes without meeting prompts later on. A row may say that it means the
+steady state, as plans do: then nobody comes in a crowd. Rows of one `Group` share all but parallelism,
+lengths, load.
 
 Where a decode step emits e tokens of a sequence (speculative decoding), a request takes (osl - 1) / e of them
 at the same contexts.
@@ -25,10 +27,15 @@ from planner.cost.memory import Memory, default_tokens_per_step, device_bytes, k
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, Role, closed_loop, prefill_s
 from planner.cost.shape import Designs, Floats, Precisions, StepTimes
+from planner.operating.room import held_tokens
+from planner.operating.steps import decoding_steps, prompt_steps
 from planner.rows import Row
 
-ROUNDS = 4
-"""Of finding the batch at which the step is made linear."""
+ROUNDS = 12
+"""At most, of finding the batch at which the step is made linear."""
+
+SETTLED = 1e-4
+"""Of that batch: nearer changes no time that is read."""
 
 SHORTEST = 0.3
 """Of the mean TPOT, what is left where all others' prompts are done before the first token."""
@@ -68,6 +75,7 @@ class Load:
     new: Floats  # prompt tokens that the prefix cache does not have
     context: Floats  # mean over a request's life of decoding
     sequences: Floats  # in flight on one server
+    wave: Floats  # 1 where all requests came at once at the start, 0 in steady state
     emitted: Floats  # tokens a decode step gives a sequence: one, and the drafted ones that are accepted
 
     @classmethod
@@ -83,7 +91,13 @@ class Load:
         concurrency = np.array([row.concurrency for row in rows])
         new = np.maximum(isl * (1 - hit), 1.0)
         emitted = 1 + np.array([row.accepted_tokens for row in rows])
-        return cls(designs, isl, osl, new, isl + osl / 2, concurrency / designs.attn_dp, emitted)
+        wave = np.array([float(row.start == "at_once") for row in rows])
+        return cls(designs, isl, osl, new, isl + osl / 2, concurrency / designs.attn_dp, wave, emitted)
+
+    @property
+    def decodes(self) -> Floats:
+        """Steps in which a request decodes, (n,)."""
+        return (self.osl - 1) / self.emitted
 
 
 @dataclass(frozen=True)
@@ -102,16 +116,15 @@ class Places:
         available, engine = device_bytes(group.node_class.device), engine_of(group.engine)
         budget = default_tokens_per_step(engine, available)
         memory = room(group.card, available, load.designs, group.used, engine, budget)
-        held = np.diagonal(
-            kv_bytes_per_seq(group.card, load.designs, group.used, load.context, stage=memory.stage)
-        )
+        tokens = held_tokens(engine, load.new, load.osl)
+        held = np.diagonal(kv_bytes_per_seq(group.card, load.designs, group.used, tokens, stage=memory.stage))
         places = np.maximum(memory.kv_bytes, 0.0) / np.maximum(held, 1.0)
         return cls(memory, held, places, float(budget))
 
-    def capacity(self, kv_room: Floats | float) -> Floats:
+    @property
+    def capacity(self) -> Floats:
         """Sequences that fit on average, infinite where not one does: times are then as if it did."""
-        fit = self.sequences * kv_room
-        return np.where(fit >= 1, fit, np.inf)
+        return np.where(self.sequences >= 1, self.sequences, np.inf)
 
 
 @dataclass(frozen=True)
@@ -124,22 +137,29 @@ class Host:
 
 
 def operate(cost: CostModel, load: Load, places: Places, role: Role) -> Estimate:
-    """The closed loop's steady state per server: the step is made linear at the batch that results."""
+    """The loop's steady state per server, and its first wave where it had one: the step is made linear at the
+    batch that results."""
     by, budget = cost.tuning, places.token_budget
-    capacity = places.capacity(by.kv_room)
-    batch = np.minimum(load.sequences, capacity)
+    batch = np.minimum(load.sequences, places.capacity)
     for _ in range(ROUNDS):
-        step = cost.step_times(load.designs, batch, load.context, np.minimum(load.new, budget))
-        at = looped(step, load, capacity, budget, role, Host(by.request_s, by.arrival_s, by.together))
+        step = steps_of(cost, load, batch, role, budget)
+        at = looped(step, load, places.capacity, budget, role, Host(by.request_s, by.arrival_s, by.together))
         before, batch = batch, next_batch(at, batch, load)
-        if np.allclose(batch, before, rtol=1e-9):
+        if np.allclose(batch, before, rtol=SETTLED):
             break
     return at
 
 
+def steps_of(cost: CostModel, load: Load, batch: Floats, role: Role, budget: Floats | float) -> StepTimes:
+    """Step times (n,) where `batch` sequences decode."""
+    if role == "prefill":
+        return prompt_steps(cost, load.designs, load.new, load.isl, budget)
+    return decoding_steps(cost, load.designs, batch, load.context, load.new, load.decodes, budget)
+
+
 def next_batch(at: Estimate, batch: Floats, load: Load) -> Floats:
     """Sequences that decode at once, shape (n,)."""
-    return np.clip(np.where(np.isfinite(at.sequences), at.sequences, batch), 0.5, load.sequences)
+    return np.minimum(np.where(np.isfinite(at.sequences), at.sequences, batch), load.sequences)
 
 
 def looped(
@@ -161,7 +181,7 @@ def looped(
     inside = np.minimum(load.sequences, capacity)
     step_prompts = np.clip(token_budget / load.new, 1.0, np.maximum(inside, 1.0))
     before = np.maximum((inside + step_prompts) / 2 - 1, 0.0)
-    crowd = np.asarray(host.together / (1 + np.asarray(host.together))) * before
+    crowd = np.asarray(host.together / (1 + np.asarray(host.together))) * before * load.wave
     waited = crowd[:, None] * (prefill_s(step, new, isl) + _column(host.arrival_s))
     tpot = at.tpot_s
     if role == "mixed":

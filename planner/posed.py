@@ -12,7 +12,8 @@ from statistics import NormalDist
 
 from planner.asked import Asked
 from planner.candidates.ask import ENGINES, Ask
-from planner.candidates.generate import Pool, generate
+from planner.candidates.edges import Edges
+from planner.candidates.generate import Pool, finer, generate
 from planner.candidates.points import Mix, Promise
 from planner.cost.precision import precisions
 from planner.cost.resting import resting_of
@@ -33,7 +34,7 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     """Candidates that keep the SLO; a default SLO that nothing meets is relaxed to the tightest that can be
     met. Where GPUs alone don't hold the model and a request, with weights in host memory."""
     pool, question = pooled(asked)
-    problem = question.state(pool.candidates)
+    problem = question.state(pool, "bound")
     if not unserved(problem):
         return asked, pool, question
     fixed = [f for f in ("ttft_ms", "tpot_ms") if f"slo.{f}" not in asked.defaulted]
@@ -47,7 +48,7 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     if relaxed is None:
         raise infeasible.too_slow(near, asked.workload.slo, carries)
     pool, question = pooled(relaxed)
-    if unserved(question.state(pool.candidates)):
+    if unserved(question.state(pool, "bound")):
         raise infeasible.too_slow(near, asked.workload.slo, carries)
     return relaxed, pool, question
 
@@ -64,7 +65,7 @@ def _carries(asked: Asked, slo: Slo) -> bool:
     """Whether the rate can be served under another SLO."""
     trial = replace(asked, workload=asked.workload.model_copy(update={"slo": slo}))
     pool, question = pooled(trial)
-    if unserved(question.state(pool.candidates)):
+    if unserved(question.state(pool, "bound")):
         return False
     return find(question, pool, Limits(gap=0.05, seconds=5.0)).solution.objective is not None
 
@@ -86,6 +87,7 @@ def ask_of(asked: Asked) -> Ask:
         contexts=asked.contexts,
         offload=asked.offload,
         resting=resting_of(w),
+        busiest=o.max_utilisation,
     )
 
 
@@ -103,7 +105,11 @@ def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:
         ttft_s=ask.promise.ttft_s,
         rate_rps=w.rate_rps,
     )
-    return pool, Question(asked.cluster, w, traffic, asked.objective, asked.options.budget)
+
+    def split(known: Pool, edges: Edges) -> Pool:
+        return finer(known, asked.cluster.classes, ask, edges)
+
+    return pool, Question(asked.cluster, w, traffic, asked.objective, asked.options.budget, split)
 
 
 def _relaxed(asked: Asked, near: infeasible.Tightest, carries: infeasible.Carries | None) -> Asked | None:

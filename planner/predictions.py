@@ -94,7 +94,7 @@ def predict_group(group: Group, rows: Sequence[Row], calibration: Calibration | 
 def _answers(cost: CostModel, load: Load, places: Places, at: Estimate, role: Role) -> list[Prediction]:
     """The estimate in the table's units, one a row."""
     memory, held = places.memory, places.held_bytes
-    capacity = np.floor(places.sequences * cost.tuning.kv_room)
+    capacity = np.floor(places.sequences)
     ttft, tpot = 1e3 * at.ttft_s[:, 0], 1e3 * at.tpot_s[:, 0]
     sigmas = cost.sigmas(load.designs)
     (ttft_low, ttft_high), (tpot_low, tpot_high) = band(ttft, sigmas[0]), band(tpot, sigmas[1])

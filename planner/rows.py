@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Literal, get_args
 
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES
 from planner.cost.queueing import Role
 from planner.cost.reserve import ENGINES
 from planner.errors import InputError, nearest
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
+
+Start = Literal["at_once", "steady"]
 
 DRAFT = Range(low=0, high=64, whole=True)
 SHARE = Range(low=0.0, high=1.0 - 1e-9)
@@ -22,9 +24,10 @@ CONCURRENCY = Range(low=0.0, high=1e9, open=True)
 class Row:
     """A replica of pp stages and tp * attn_dp GPUs a stage; `concurrency` requests in flight on it.
 
-    Precisions are None where the checkpoint's hold; `moe_tp`, `ep` are None where blank (see `expert_split`).
-    A decode step verifies `draft_tokens` beside the next one, of which it keeps `accepted_tokens` on average.
-    """
+    Precisions are None where the checkpoint's hold; `moe_tp`, `ep` are None where blank (see
+    `expert_split`). `start`: of a benchmark's closed loop all requests come "at_once"; "steady" is what it
+    settles to, and what plans state. A decode step verifies `draft_tokens` beside the next one, of which it
+    keeps `accepted_tokens` on average."""
 
     model: str
     device: str
@@ -46,6 +49,7 @@ class Row:
     prefix_hit: float
     draft_tokens: int
     accepted_tokens: float
+    start: Start = "at_once"
 
 
 def parse(cells: Mapping[str, str]) -> Row:
@@ -58,6 +62,7 @@ def parse(cells: Mapping[str, str]) -> Row:
     draft = _whole(cells, "draft_tokens", 0, DRAFT)
     engine = _choice(cells, "engine", (*ENGINES, "any"), "vllm")
     role: Role = _choice(cells, "role", get_args(Role), "mixed")  # type: ignore[assignment]
+    start: Start = _choice(cells, "start", get_args(Start), "at_once")  # type: ignore[assignment]
     return Row(
         model=_needed(cells, "model"),
         device=_needed(cells, "device"),
@@ -79,6 +84,7 @@ def parse(cells: Mapping[str, str]) -> Row:
         prefix_hit=_number(cells, "prefix_hit", 0.0, SHARE),
         draft_tokens=draft,
         accepted_tokens=_accepted(cells, draft),
+        start=start,
     )
 
 

@@ -1,8 +1,10 @@
-"""From candidates to a solved fleet: state, solve, verify at the real mix, load less what broke its promise,
-solve again, spread the load.
+"""From candidates to a solved fleet: two problems, one in the fleet's favour and one sound, and the one
+model of a server to judge what they find.
 
-The bound printed is the first solve's: easing only removes fleets, so it holds for what is left, and says how
-much honesty cost.
+The bound's problem (`problems/fleet.py`) cannot miss a fleet: its optimum is the bound. Its own fleet is
+judged by the one model, with as much of its traffic as keeps every limit. Where that falls short of the
+bound by more than the gap asked for, the sound problem is solved, too; then columns are split where the two
+differ, and all again. What is left is printed as gap.
 """
 
 from __future__ import annotations
@@ -13,24 +15,25 @@ from dataclasses import dataclass, replace
 
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
+from planner.candidates.edges import Edges
 from planner.candidates.generate import Pool
 from planner.inputs.options import Budget, Objective
 from planner.inputs.workload import Workload
-from planner.plans.found import Found, Late, broken, groups
+from planner.plans.found import SLACK, Found, Late, broken, exact_value, groups, strain
 from planner.problems import fleet as stated
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
 from solvers.fleet_extract import value as fleet_value
 from solvers.linear import Limits, Status, gap, judge
 
+ROUNDS = 8
+"""Of splitting columns."""
+
 CUTS = 16
 """Rounds of verify and ease."""
 
 EASINGS = 8
 """Rounds in which a late column is loaded less before it is cut off from what it answers late."""
-
-PRUNED = 6
-"""Replica groups tried to be done without."""
 
 TINY = 5e-10
 """How much worse a tidier fleet may be: rounding."""
@@ -44,54 +47,209 @@ TIDY_S = 0.5
 LIGHTEST = 0.3
 """Share of its traffic below which easing a column is not worth while."""
 
+NARROW = 2e-3
+"""Of the TTFT promise: edges nearer to each other than this are not split."""
+
+JUDGED = 10
+"""Times that a fleet's traffic is changed to find the most that it carries."""
+
 
 @dataclass(frozen=True)
 class Question:
-    """What is solved: cluster, load and goal; the candidates come with each call."""
+    """What is solved: cluster, load and goal; the candidates come with each call. `finer`: their pool with
+    columns of pairs at further edges."""
 
     cluster: ResolvedCluster
     workload: Workload
     traffic: stated.Traffic
     objective: Objective
     budget: Budget
+    finer: Callable[[Pool, Edges], Pool]
+    most_kinds: int | None = None
 
-    def state(self, candidates: Sequence[Candidate]) -> FleetProblem:
-        return stated.state(self.cluster, candidates, self.traffic, self.objective, self.budget)
+    def state(self, pool: Pool, side: stated.Side = "plan") -> FleetProblem:
+        """The numbers of the plan's problem, or of the bound's."""
+        problem = stated.state(self.cluster, self.traffic, self.objective, self.budget, side, pool)
+        return replace(problem, most_kinds=self.most_kinds) if self.most_kinds else problem
+
+    @property
+    def sign(self) -> float:
+        """Of the objective where less is better."""
+        return -1.0 if self.objective == "throughput" else 1.0
 
 
-def find(question: Question, pool: Pool, limits: Limits, problem: FleetProblem | None = None) -> Found:
+def find(question: Question, pool: Pool, limits: Limits) -> Found:
     """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where
     there is none."""
-    began = time.monotonic()
-    until = began + limits.seconds
-    whole = problem = problem or question.state(pool.candidates)
-    solution = fleet.solve(problem, limits)
-    quick_s = max(TIDY_S, time.monotonic() - began)
+    until, best, bound = time.monotonic() + limits.seconds, None, None
+    for _ in range(ROUNDS):
+        began = time.monotonic()
+        bounding = question.state(pool, "bound")
+        s = fleet.solve(bounding, closer(left(limits, until)))
+        took_s = time.monotonic() - began
+        empty = Found(question.cluster, question.workload, question.objective, pool, bounding, s)
+        bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
+        if s.objective is None and s.status != "time_limit":
+            best = best or replace(empty, solution=replace(s, objective=None))
+            break
+        judged_ = None if s.objective is None else _realised(question, empty, left(limits, until), took_s)
+        best = _better(question, best, judged_)
+        if _enough(question, best, bound, limits) or s.status == "interrupted":
+            break
+        best = _better(question, best, _sound(question, pool, left(limits, until), took_s))
+        edges = None if s.objective is None else _finer(question, empty)
+        late = time.monotonic() + 2 * (time.monotonic() - began) > until
+        if _enough(question, best, bound, limits) or edges is None or late:
+            break
+        pool = question.finer(pool, edges)
+    if best is None:
+        return replace(empty, solution=replace(s, objective=None))
+    return _proven(question, best, pool, bounding, bound, limits)
+
+
+def _proven(
+    question: Question, best: Found, pool: Pool, bounding: FleetProblem, bound: float | None, limits: Limits
+) -> Found:
+    """`best` under the bound, in the pool that the bound speaks of."""
+    known = {c.id for c in pool.candidates}
+    more = tuple(c for c in best.pool.candidates if c.id not in known and c.id in best.solution.replicas)
+    s = best.solution
+    if s.objective is not None and bound is not None:
+        beaten = question.sign * (s.objective - bound) < 0
+        s = judged(replace(s, bound=s.objective if beaten else bound), limits, question.objective)
+    whole = replace(pool, candidates=(*pool.candidates, *more))
+    return replace(best, pool=whole, bounding=bounding, solution=s)
+
+
+def _enough(question: Question, best: Found | None, bound: float | None, limits: Limits) -> bool:
+    """Whether `best` is proven as well as was asked."""
+    if best is None or best.solution.objective is None or bound is None:
+        return False
+    value = best.solution.objective
+    return question.sign * (value - bound) <= 0 or gap(value, bound) <= max(limits.gap, SLACK)
+
+
+def _tighter(question: Question, one: float, other: float) -> float:
+    return min(one, other) if question.objective == "throughput" else max(one, other)
+
+
+def _better(question: Question, one: Found | None, other: Found | None) -> Found | None:
+    """The one with the better objective; the first of equals."""
+    if one is None or other is None or other.solution.objective is None:
+        return one or other
+    if one.solution.objective is None:
+        return other
+    return other if question.sign * (other.solution.objective - one.solution.objective) < 0 else one
+
+
+def _realised(question: Question, found: Found, limits: Limits, took_s: float) -> Found | None:
+    """The bound's fleet as the one model judges it, with as much of its traffic as keeps every limit; None
+    where it does not carry a rate that was asked for."""
+    problem, s = found.problem, found.solution
+    try:
+        s = tidied(problem, s, replace(limits, seconds=max(TIDY_S, took_s)))
+        if question.traffic.rate_rps is not None and s.objective is not None:
+            s = fleet.balance(problem, s, limits)
+    except KeyboardInterrupt:  # between two solves: what was found stays
+        s = replace(s, status="interrupted")
+    if s.objective is None or s.rate <= 0:
+        return None
+    return carrying(question, replace(found, solution=s))
+
+
+def carrying(question: Question, found: Found) -> Found | None:
+    """`found` with the most of its traffic that keeps every limit: where throughput is asked for more or less
+    than it has, else just that or nothing. Its objective is what the one model says."""
+    made, s = groups(found), found.solution
+    if not made:
+        return None
+    worst = strain(found, made)
+    if question.objective != "throughput":
+        return (
+            replace(found, solution=replace(s, objective=exact_value(found, made))) if _kept(worst) else None
+        )
+    if question.traffic.rate_rps is not None and not _kept(worst):
+        return None
+    most = _most(lambda factor: strain(found, made, factor), worst, question.traffic.rate_rps is not None)
+    return None if most <= 0 else scaled(found, most)
+
+
+def _kept(worst: float) -> bool:
+    return worst <= 1 + SLACK
+
+
+def _most(at: Callable[[float], float], worst: float, capped: bool) -> float:
+    """The largest share of the traffic at which the worst limit is kept, by regula falsi; 1 where that is all
+    that is wanted (`capped`)."""
+    if abs(worst - 1) <= SLACK or (capped and worst <= 1):
+        return 1.0
+    low, f_low, high, f_high = (
+        (1.0, worst - 1, 4.0, float("inf")) if worst < 1 else (0.0, -1.0, 1.0, worst - 1)
+    )
+    for _ in range(JUDGED):
+        known = f_high < float("inf") and low > 0
+        share = min(max(-f_low / (f_high - f_low), 0.02), 0.98) if known else 0.5
+        middle = low + share * (high - low) if known or low == 0 else min(low * 1.02, (low + high) / 2)
+        f = at(middle) - 1
+        if f <= SLACK:
+            low, f_low = middle, min(f, -1e-12)
+        else:
+            high, f_high = middle, f
+        if f_low >= -SLACK or high <= low * (1 + SLACK):
+            break
+    return low
+
+
+def scaled(found: Found, factor: float) -> Found:
+    """The same fleet with `factor` of its traffic."""
+    s = found.solution
+    flows = {key: factor * v for key, v in s.flows.items()}
+    pairs = {key: factor * v for key, v in s.pair_flows.items()}
+    rate = factor * s.rate
+    return replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=rate, objective=rate))
+
+
+def _finer(question: Question, found: Found) -> Edges | None:
+    """Edges between those at which the bound's fleet stands and the ones before; None where they are as near
+    as matters."""
+    edges, promise = found.pool.edges, question.traffic.ttft_s
+    if promise == float("inf"):
+        return None
+    more: dict[str, set[float]] = {"prefill": set(), "decode": set()}
+    for c in found.solution.replicas:
+        own = found.candidates[c]
+        if own.role != "mixed" and own.late_s:
+            before = edges.before(own.late_s, own.role)
+            if own.late_s - before > NARROW * promise:
+                more[own.role].add((own.late_s + before) / 2)
+    return edges.finer(more["prefill"], more["decode"]) if more["prefill"] or more["decode"] else None
+
+
+def _sound(question: Question, pool: Pool, limits: Limits, quick_s: float) -> Found | None:
+    """The best fleet of the plan's own problem: solve, verify at the real mix, load less what broke its
+    promise, solve again."""
+    until = time.monotonic() + limits.seconds
+    problem = question.state(pool)
+    solution = fleet.solve(problem, closer(limits))
+    quick_s = max(TIDY_S, quick_s)
     if solution.objective is None and solution.status == "time_limit":
         problem, solution = _plainer(problem, solution, pool, left(limits, until))
-    bound = solution.bound
     for round_ in range(CUTS):
         try:
             solution = tidied(problem, solution, replace(left(limits, until), seconds=quick_s))
             if solution.objective is not None and question.traffic.rate_rps is not None:
                 solution = fleet.balance(problem, solution, left(limits, until))
-        except KeyboardInterrupt:  # between two solves: what was found stays
+        except KeyboardInterrupt:
             solution = replace(solution, status="interrupted")
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
         if solution.objective is None or solution.rate <= 0:
-            return replace(found, solution=replace(solution, objective=None))
+            return None
         late = broken(found, groups(found)) if solution.status != "interrupted" else []
         if not late:
-            break
+            return carrying(question, found)
         problem = eased(problem, late, round_)
         solution = fleet.solve(problem, closer(left(limits, until)))
-    if found.solution.bound == bound:
-        return found
-    s = judged(replace(found.solution, bound=bound), limits, question.objective)
-    if s.status == "time_limit" and time.monotonic() < until:  # easing cost more than the gap left over
-        again = fleet.solve(whole, closer(left(limits, until)))
-        s = judged(replace(s, bound=again.bound or bound), limits, question.objective)
-    return replace(found, solution=s)
+    return None
 
 
 def closer(limits: Limits) -> Limits:
@@ -119,92 +277,19 @@ def _plainer(
     return small, replace(s, bound=bound, status="time_limit")
 
 
-def simplest(question: Question, best: Found, limits: Limits) -> Found:
-    """The simplest fleet within the asked gap of the bound: no copies of experts; one layout everywhere, else
-    no prefill/decode split, else `best` without the groups that hardly count.
-
-    A model that is off by ten percent has no business telling apart plans that differ by one; people have to
-    run them.
-    """
-    s = best.solution
-    if s.status == "interrupted" or s.bound is None or limits.gap == 0:
-        return best
-    best = _plain(question, best, limits)
-    s = best.solution
-    if s.status == "interrupted" or s.bound is None or len(s.replicas) == 1:
-        return best
-    alone = one_layout(best)
-    ways: list[Callable[[Candidate], bool]] = [lambda c: c.id in alone, lambda c: c.role == "mixed"]
-    for keep in ways:
-        rival = restricted(question, best, keep, limits)
-        if (
-            rival is None
-            or rival.solution.objective is None
-            or len(rival.solution.replicas) >= len(s.replicas)
-        ):
-            continue
-        if rival.solution.status == "interrupted":
-            return replace(best, solution=replace(s, status="interrupted"))
-        if gap(rival.solution.objective, s.bound) <= limits.gap:
-            return _instead(best, rival, limits)
-    return _pruned(question, best, limits)
-
-
-def _plain(question: Question, best: Found, limits: Limits) -> Found:
-    """`best`, or a fleet without copies of experts within the gap."""
-    if not any(best.candidates[c].design.redundant for c in best.solution.replicas):
-        return best
-    rival = restricted(question, best, lambda c: not c.design.redundant, limits)
-    if rival is None or rival.solution.objective is None or best.solution.bound is None:
-        return best
-    near = gap(rival.solution.objective, best.solution.bound) <= limits.gap
-    return _instead(best, rival, limits) if near else best
-
-
-def _pruned(question: Question, best: Found, limits: Limits) -> Found:
-    """`best` without the replica groups it can do without and stay within the gap, the smallest tried
-    first."""
-    gpus = {c: count * best.candidates[c].gpus for c, count in best.solution.replicas.items()}
-    kept = sorted(gpus, key=lambda c: gpus[c])
-    if best.objective == "throughput":  # what holds a large share of the GPUs is not done without
-        kept = [c for c in kept if gpus[c] <= 10 * limits.gap * sum(gpus.values())]
-    for c in kept[:PRUNED]:
-        rest = set(best.solution.replicas) - {c}
-        rival = restricted(question, best, lambda x, rest=rest: x.id in rest, limits)  # type: ignore[misc]
-        if rival is None or rival.solution.objective is None or best.solution.bound is None:
-            continue
-        if gap(rival.solution.objective, best.solution.bound) <= limits.gap:
-            best = _instead(best, rival, limits)
-    return best
-
-
-def _instead(best: Found, rival: Found, limits: Limits) -> Found:
-    """`best` with the rival's fleet, under its own bound."""
-    same = replace(rival.solution, point=None, bound=best.solution.bound, status="optimal")
-    solution = judged(same, limits, best.objective)
-    return replace(best, problem=rival.problem, solution=solution, whole=best.space)
-
-
-def one_layout(best: Found) -> set[str]:
-    """Ids of one mixed candidate a class: the one that serves most of the whole mix when it is repeated."""
-    most: dict[str, tuple[float, str]] = {}
-    for c in best.pool.candidates:
-        column = best.space.columns.get(c.id)
-        several = c.design.stages or c.role != "mixed"
-        if several or column is None or len(column.buckets) < len(best.space.share):
-            continue
-        need = max(sum(u * best.space.share[w] for w, u in row.items()) for row in column.use.values())
-        rate = best.space.stocks[c.node_class].most(c.gpus) / need
-        most[c.node_class] = max(most.get(c.node_class, (0.0, "")), (rate, c.id))
-    return {c for _, c in most.values()}
-
-
 def restricted(
     question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits
 ) -> Found | None:
     """The best fleet of some of the candidates; None where that leaves none."""
-    pool = replace(best.pool, candidates=tuple(c for c in best.pool.candidates if keep(c)))
-    return find(question, pool, limits) if pool.candidates else None
+
+    def kept(pool: Pool) -> Pool:
+        return replace(pool, candidates=tuple(c for c in pool.candidates if keep(c)))
+
+    def finer(pool: Pool, edges: Edges) -> Pool:
+        return kept(question.finer(pool, edges))
+
+    pool = kept(best.pool)
+    return find(replace(question, finer=finer), pool, limits) if pool.candidates else None
 
 
 def left(limits: Limits, until: float) -> Limits:

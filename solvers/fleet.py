@@ -5,27 +5,30 @@ Sets       c in C   columns: a replica design at one operating point, on one cla
            w in W   request buckets           g in G   node classes        k in K   links
            j        resources of a column: busy time, KV room, ...
 Data       use[c,j,w]  replicas of c whose resource j one request/s of w fills      [s]
-           gpus[c] [GPU]    watts[c] [W]    price[c] [$/h, beside its nodes]    latency[c,w] [s]
+           gpus[c] [GPU]    watts[c] [W]    price[c] [$/h, beside its nodes]    latency[c,w] [s]    kind[c]
            its blocks: GPUs side by side on a class; one, or several where stages stand on several classes
            sent[c,k,w]  bytes that a request moves over link k inside a replica
            nodes[g]  gpus_per_node[g]  domain_nodes[g] (nodes in one scale-up domain)  price[g] [$/h a node]
+           idle_watts[g] of a GPU in no replica, in nodes that are not in use, too
            share[w]  of all requests (adds up to 1)
            demand [request/s]: what must be served (throughput: at least that much, or None)
            pairs (P,D,w): bytes[P,D,w] a request moves, links[P,D] it crosses, latency[P,D,w] the move takes
            nic[P], nic[D]  bytes/s of one GPU            link[k]  bytes/s
-           budget[b], b in usd_per_hour, gpus, watts
+           budget[b], b in usd_per_hour, gpus, watts, latency (of the mean request)
 Choose     n[c]      integer >= 0   replicas of c
            y[g]      integer >= 0   nodes of g in use (paid for whole)
            f[c,w]    real >= 0      requests of w at c                   [1/s]
            x[P,D,w]  real >= 0      requests of w prefilled at P, decoded at D     [1/s]
            rate      real >= 0      requests served, all buckets         [1/s]
-minimise   one of    throughput -rate    energy sum(c) watts[c] n[c]    gpus sum(c) gpus[c] n[c]
-                     cost sum(g) price[g] y[g] + sum(c) price[c] n[c]
+           i[g]      real >= 0      GPUs of g in no replica, where watts are counted
+minimise   one of    throughput -rate    energy sum(c) watts[c] n[c] + sum(g) idle_watts[g] i[g]
+                     cost sum(g) price[g] y[g] + sum(c) price[c] n[c]    gpus sum(c) gpus[c] n[c]
                      latency (sum(c,w) latency f + sum(P,D,w) latency x) / rate, the mean over requests [s]
                      spare sum(c) gpus[c] (n[c] + sum(w) use[c,1st,w] f[c,w] / 100): fewest GPUs, then least
-                     work on them
+                     work on them    kinds, the fewest kinds of replica
 busy[c,j]  sum(w) use[c,j,w] * f[c,w]            <= n[c]
-run[c,w]   f[c,w] <= 10 reference share[w] * n[c] (demand: 1) where w takes (next to) nothing of c
+run[c,w]   f[c,w] <= most share[w] * n[c] where w takes (next to) nothing of c; most: the demand, or what
+           is beyond every rate
 serve[w]   sum(c mixed) f[c,w] + sum(P,D) x[P,D,w] == share[w] * rate
 out[P,w]   sum(c in P) f[c,w]                    == sum(D) x[P,D,w]
 in[D,w]    sum(c in D) f[c,w]                    == sum(P) x[P,D,w]
@@ -33,9 +36,12 @@ send[P]    sum(D,w) bytes[P,D,w] * x[P,D,w]      <= nic[P] * sum(c in P) gpus[c]
 receive[D] sum(P,w) bytes[P,D,w] * x[P,D,w]      <= nic[D] * sum(c in D) gpus[c] * n[c]
 link[k]    sum((P,D) over k, w) bytes * x + sum(c,w) sent[c,k,w] * f[c,w]    <= link[k]
 nodes[g]   y[g]                                  <= nodes[g]
+idle[g]    i[g] + GPUs of g in replicas          == nodes[g] * gpus_per_node[g]
 budget[b]  what the fleet takes of b             <= budget[b]
 whole[g]   y[g] == nodes its replicas take, where no two replicas can share a node; otherwise
 fit, full, cover   the replicas of g pack into its y[g] nodes, and multi-node ones into domains (`packing.py`)
+cost   watts or latency that grow with the load, by their tangents (`fleet_costs.py`)
+kind, kinds   at most so many kinds of replica (`fleet_kinds.py`)
 
 In the model f and x are fractions of what a bucket asks for at the reference rate, and `rate` one of that
 rate: all coefficients are then near 1, for replicas of a thousandth and of 1e5 requests/s alike.
@@ -49,7 +55,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers import packing
+from solvers import fleet_costs, fleet_idle, fleet_kinds, packing
 from solvers.fleet_extract import extract
 from solvers.fleet_types import (
     Built,
@@ -80,6 +86,14 @@ __all__ = [
     "solve",
 ]
 
+FREE = 2.0
+"""Flows have upper limits, for without them HiGHS 1.12 states false bounds; so much looser than what follows
+from other rows that they take no duals (docs/decisions/0024-kinds.md)."""
+
+MOST = 4.0
+"""No fleet serves more than this times the reference rate for each bucket: twice where mixed replicas and
+pairs, and twice where replicas that share nodes, each fill what the others leave."""
+
 LIGHT = 1e-4
 """Replicas that a bucket's whole traffic fills, below which it would pass through one that is not there."""
 
@@ -100,15 +114,21 @@ def build(p: FleetProblem) -> Built:
     """Write the model: one statement for each line of the docstring, in its order."""
     m, at = Linear("fleet"), reference(p)
     unit = {w: share * at for w, share in p.share.items()}
-    n = m.integers("n", p.columns, {c: p.most(column) for c, column in p.columns.items()})
+    fixed = p.demand is not None and p.objective != "throughput"
+    most = 1.0 if fixed else MOST * len(p.share)  # the largest f there can be
+    n_most = {c: p.most(column) for c, column in p.columns.items()}
+    n = m.integers("n", p.columns, n_most)
     y = m.integers("y", p.stocks)
-    f = m.reals("f", [(c, w) for c, column in p.columns.items() for w in column.buckets if w in unit])
-    x = m.reals("x", p.pairs)
-    rate = m.reals("rate", ["rate"])["rate"]
-    built = Built(m, n, y, f, x, rate, at, unit)
+    served = [(c, w) for c, column in p.columns.items() for w in column.buckets if w in unit]
+    f = m.reals("f", served, FREE * most)
+    x = m.reals("x", p.pairs, FREE * most)
+    idle = fleet_idle.variables(m, p)
+    rate = m.reals("rate", ["rate"], FREE * most)["rate"]
+    scale = {c: fleet_costs.scale(column, unit) for c, column in fleet_costs.curved(p).items()}
+    e = m.reals("e", scale, {c: n_most[c] + FREE * most * len(unit) for c in scale})
+    built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, fleet_kinds.variables(p, m))
 
-    m.minimise(_goal(p, built))
-    most = 1.0 if p.demand and p.objective != "throughput" else 10.0  # the largest f there can be
+    m.minimise(fleet_costs.goal(p, built))
     for c, column in p.columns.items():
         for j, use in column.use.items():
             m.add("busy", (c, j), total(f[c, w] * (u * unit[w]) for w, u in use.items() if w in unit) <= n[c])
@@ -120,19 +140,23 @@ def build(p: FleetProblem) -> Built:
     for g, stock in p.stocks.items():
         m.add("nodes", g, total([y[g]]) <= stock.nodes)
         _pack(p, built, g, stock)
+    fleet_idle.add(p, built)
     for b, limit in p.budget.items():
-        m.add("budget", b, total(_spending(p, built, b)) <= limit)
+        most_of_it = rate * limit if b == "latency" else limit  # seconds of one request, at any rate
+        m.add("budget", b, total(fleet_costs.spending(p, built, b)) <= most_of_it)
+    fleet_costs.add(p, built)
+    fleet_kinds.add(p, built)
     return built
 
 
 def reference(p: FleetProblem) -> float:
     """Requests/s of about the size of the answer, in which the model counts its traffic.
 
-    Without a demand: what the classes would serve if each served every bucket with its fastest columns, mixed
+    For throughput: what the classes would serve if each served every bucket with its fastest columns, mixed
     ones, or prefill ones everywhere and decode ones everywhere, whichever are the slower. By bucket, as there
     are columns of one bucket alone, that may be a tiny part of all work.
     """
-    if p.demand:
+    if p.demand and p.objective != "throughput":
         return p.demand
     prefills = {key[0] for key in p.pairs}
     best: dict[tuple[str, str, str], float] = {}
@@ -148,31 +172,6 @@ def reference(p: FleetProblem) -> float:
     each = {w: max(of["mixed"], min(of["prefill"], of["decode"])) for w, of in rates.items()}
     seconds = sum(p.share[w] / rate for w, rate in each.items() if rate > 0)
     return 1 / seconds if seconds > 0 else 1.0
-
-
-def _goal(p: FleetProblem, b: Built) -> list[Term]:
-    """What is minimised."""
-    if p.objective == "throughput":
-        return [b.rate * -b.reference]
-    if p.objective == "latency":
-        of = {
-            (c, w): t for c, column in p.columns.items() for w, t in column.latency.items() if (c, w) in b.f
-        }
-        at = [b.f[c, w] * (t * p.share[w]) for (c, w), t in of.items()]
-        return at + [b.x[key] * (pair.latency * p.share[key[2]]) for key, pair in p.pairs.items()]
-    if p.objective == "spare":
-        works = {(c, w): k.gpus * u / 100 for c, k in p.columns.items() for w, u in k.first.items()}
-        work = [b.f[key] * (u * b.unit[key[1]]) for key, u in works.items() if key in b.f]
-        return _spending(p, b, "gpus") + work
-    return _spending(p, b, {"cost": "usd_per_hour", "energy": "watts", "gpus": "gpus"}[p.objective])
-
-
-def _spending(p: FleetProblem, b: Built, what: str) -> list[Term]:
-    """What the fleet takes of dollars an hour, watts or GPUs."""
-    if what == "usd_per_hour":
-        own = [b.n[c] * column.price for c, column in p.columns.items() if column.price]
-        return own + [b.y[g] * stock.price for g, stock in p.stocks.items() if stock.price]
-    return [b.n[c] * (column.watts if what == "watts" else column.gpus) for c, column in p.columns.items()]
 
 
 def _serve(p: FleetProblem, b: Built) -> None:
@@ -259,6 +258,8 @@ def marginals(p: FleetProblem, limits: Limits) -> dict[tuple[str, str], float]:
     outcome = built.model.relax(limits)
     worth: dict[tuple[str, str], float] = {}
     for (family, key), dual in outcome.duals.items():
+        if family == "nodes":  # a node more has GPUs that rest, too
+            dual = min(dual + outcome.duals.get(("idle", key), 0.0) * p.stocks[str(key)].gpus_per_node, 0.0)
         if family in ("nodes", "link", "budget") and dual:
             worth[family, str(key)] = -dual / (p.links[str(key)] if family == "link" else 1.0)
     return worth
@@ -268,14 +269,17 @@ def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
     """The same fleet and rate with its traffic spread so that the fullest resource is as free as can be.
 
     A vertex of the MILP may fill one replica and leave its twin idle; queues are shortest when all are alike.
-    Where latency is the objective the flows are the answer, and stay.
+    Where latency is the objective, or energy that grows with the load, the flows are the answer, and stay.
     """
-    if not s.rate or p.objective == "latency":
+    bent = fleet_costs.curved(p)
+    if not s.rate or p.objective == "latency" or (p.objective == "energy" and bent):
         return s
     kept = {c: column for c, column in p.columns.items() if c in s.replicas}
     present = {column.group for column in kept.values()}
     pairs = {key: t for key, t in p.pairs.items() if key[0] in present and key[1] in present}
-    fixed = replace(p, columns=kept, pairs=pairs, demand=s.rate, objective="gpus", budget={})
+    budget = {b: x for b, x in p.budget.items() if b == "latency" or (b == "watts" and bent)}
+    small = replace(p, columns=kept, pairs=pairs, most_kinds=None)
+    fixed = replace(small, demand=s.rate, objective="gpus", budget=budget)
     b = build(fixed)
     level = b.model.reals("level", ["level"])["level"]
     for c, v in b.n.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from solvers import packing
+from solvers import fleet_costs, fleet_idle, packing
 from solvers.fleet_types import Built, FleetProblem, FleetSolution, Pair
 from solvers.linear import EXACT, Outcome, Status, gap
 
@@ -48,13 +48,13 @@ def value(p: FleetProblem, s: FleetSolution) -> float:
     if p.objective == "gpus":
         return float(sum(k * p.columns[c].gpus for c, k in s.replicas.items()))
     if p.objective == "energy":
-        return sum(k * p.columns[c].watts for c, k in s.replicas.items())
+        return fleet_costs.watts(p, s) + fleet_idle.draw_of(p, s.replicas)
+    if p.objective == "kinds":
+        return float(len({p.kind(c) for c in s.replicas}))
     if p.objective == "spare":
         used = sum(v * p.columns[c].gpus * p.columns[c].first[w] / 100 for (c, w), v in s.flows.items())
         return used + sum(k * p.columns[c].gpus for c, k in s.replicas.items())
-    at = sum(v * p.columns[c].latency.get(w, 0.0) for (c, w), v in s.flows.items())
-    moving = sum(v * p.pairs[key].latency for key, v in s.pair_flows.items())
-    return (at + moving) / s.rate if s.rate else 0.0
+    return fleet_costs.latency(p, s)
 
 
 def fullest(p: FleetProblem, s: FleetSolution) -> float:

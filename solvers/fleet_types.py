@@ -10,7 +10,7 @@ from typing import Literal
 
 from solvers.linear import Floats, Linear, Status, Var
 
-Objective = Literal["throughput", "cost", "energy", "latency", "gpus", "spare"]
+Objective = Literal["throughput", "cost", "energy", "latency", "gpus", "spare", "kinds"]
 Pair = tuple[str, str, str]
 """(prefill group, decode group, bucket)."""
 
@@ -20,7 +20,8 @@ class Column:
     """One replica design at one operating point. `use[j]`: the buckets it may serve -> share of a replica.
 
     It stands on nodes of `stock` as one block of `gpus`; or as `blocks` (stock, GPUs), each inside a node, on
-    several stocks, of which `stock` is the first and `gpus` the GPUs of all.
+    several stocks, of which `stock` is the first and `gpus` the GPUs of all. `tangents` (a replica, a
+    request/s of each bucket) stand for `watts`, or for `latency`: `fleet_costs.py`.
     """
 
     stock: str
@@ -33,11 +34,16 @@ class Column:
     price: float = 0.0  # beside that of its nodes
     blocks: tuple[tuple[str, int], ...] = ()
     sent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # link -> bucket -> bytes a request
+    tangents: Sequence[tuple[float, Mapping[str, float]]] = ()
 
     @cached_property
     def stands(self) -> Mapping[tuple[str, int], int]:
         """How many blocks of each (stock, GPUs) one replica takes."""
         return Counter(self.blocks or ((self.stock, self.gpus),))
+
+    def gpus_on(self, stock: str) -> int:
+        """GPUs of one replica on a stock."""
+        return sum(gpus * times for (g, gpus), times in self.stands.items() if g == stock)
 
     @property
     def first(self) -> Mapping[str, float]:
@@ -57,6 +63,12 @@ class Stock:
     gpus_per_node: int
     price: float | None = None
     domain_nodes: int = 1
+    idle_watts: float = 0.0  # of a GPU in no replica
+
+    @property
+    def gpus(self) -> int:
+        """Of all nodes."""
+        return self.nodes * self.gpus_per_node
 
     def span(self, gpus: int) -> int:
         """Nodes that a replica of `gpus` takes whole; 0 where it shares a node.
@@ -84,7 +96,8 @@ class Transfer:
 
 @dataclass(frozen=True)
 class FleetProblem:
-    """Numbers only, keyed by id; units are in the docstring of `fleet.py`."""
+    """Numbers only, keyed by id; units are in the docstring of `fleet.py`. A column that `kinds` does not
+    name is a kind by itself."""
 
     columns: Mapping[str, Column]
     stocks: Mapping[str, Stock]
@@ -95,6 +108,8 @@ class FleetProblem:
     nic: Mapping[str, float] = field(default_factory=dict)
     links: Mapping[str, float] = field(default_factory=dict)
     budget: Mapping[str, float] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    most_kinds: int | None = None
 
     def __post_init__(self) -> None:
         """Numbers that would make the answer wrong in silence are mistakes of the caller."""
@@ -108,6 +123,10 @@ class FleetProblem:
         for c, column in self.columns.items():
             if any(u < 0 for use in column.use.values() for u in use.values()):
                 raise ValueError(f"{c} would be freed by the requests it serves")
+
+    def kind(self, c: str) -> str:
+        """The kind of column `c`."""
+        return self.kinds.get(c, c)
 
     def most(self, column: Column) -> int:
         """No more replicas of `column` than this fit on all nodes."""
@@ -140,13 +159,18 @@ class FleetSolution:
 
 @dataclass(frozen=True)
 class Built:
-    """The model; 1 of f[c, w] and of x[P, D, w] is `unit[w]` requests/s, 1 of rate is `reference`."""
+    """The model; 1 of f[c, w] and of x[P, D, w] is `unit[w]` requests/s, 1 of rate is `reference`, 1 of e[c]
+    is `scale[c]`."""
 
     model: Linear
     n: Mapping[str, Var]
     y: Mapping[str, Var]
     f: Mapping[tuple[str, str], Var]
     x: Mapping[Pair, Var]
+    idle: Mapping[str, Var]
     rate: Var
     reference: float
     unit: Mapping[str, float]
+    e: Mapping[str, Var] = field(default_factory=dict)
+    scale: Mapping[str, float] = field(default_factory=dict)
+    u: Mapping[str, Var] = field(default_factory=dict)

@@ -20,7 +20,7 @@ LEAVES = {
 
 DATA = {*LEAVES, "planner.inputs", "model_zoo", "cluster_configs"}
 COST = {*DATA, "planner.cost"}
-RULES = {*COST, "planner.engine_rules", "planner.device_rules"}
+RULES = {*COST, "planner.engine_rules", "planner.device_rules", "planner.pair_rules"}
 CANDIDATES = {*RULES, "planner.candidates", "solvers.pipeline", "solvers.offload"}
 PROBLEMS = {*CANDIDATES, "planner.problems", "solvers"}
 ROWS = {*CANDIDATES, "planner.rows", "planner.loads", "planner.predictions"}
@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.cost": COST,
     "planner.engine_rules": RULES,
     "planner.device_rules": RULES,
+    "planner.pair_rules": COST,
     "planner.tables": DATA,
     "planner.rows": RULES,
     "planner.loads": {*RULES, "planner.rows"},
@@ -70,8 +71,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.api", "planner.reports"},
     "planner.asked": {*PLAN, "planner.plans", "planner.cost", "planner.candidates.ask"},
-    "planner.explain.blocks": {*PROBLEMS, "planner.plans", "planner.asked"},
-    "planner.explain.over_nodes": {*PROBLEMS, "planner.plans", "planner.asked"},
+    "planner.explain.blocks": {*PROBLEMS, "planner.plans", "planner.explain", "planner.asked"},
+    "planner.explain.over_nodes": {*PROBLEMS, "planner.plans", "planner.explain", "planner.asked"},
     "planner.explain.beyond": {
         *PROBLEMS,
         "planner.plans",
@@ -90,6 +91,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.posed",
     },
     "planner.explain.contexts": {
+        *PROBLEMS,
+        "planner.plans",
+        "planner.search",
+        "planner.explain",
+        "planner.asked",
+        "planner.posed",
+    },
+    "planner.explain.risk": {
         *PROBLEMS,
         "planner.plans",
         "planner.search",

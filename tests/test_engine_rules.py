@@ -13,13 +13,16 @@ import pytest
 
 from cluster_configs import devices
 from cluster_configs.devices import find as find_device
+from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from model_zoo.schema import ModelCard
+from planner import fits
+from planner.candidates.ask import serving
 from planner.cost.memory import device_bytes, kv_capacity, room_by_stage
 from planner.cost.precision import precisions
 from planner.cost.reserve import ENGINES
 from planner.cost.shape import Designs, Precisions
-from planner.device_rules import CACHE, DEVICES, WEIGHTS
+from planner.device_rules import CACHE, DEVICES, SPARSE, WEIGHTS, picks_entries
 from planner.engine_rules import (
     redundancies,
     supports,
@@ -29,6 +32,7 @@ from planner.engine_rules import (
     why_unsupported,
 )
 from planner.errors import InputError, MeshwrightError
+from tests.candidates.samples import ask
 
 RUNS = Path(__file__).resolve().parents[2] / "shared" / "data" / "silicon_train.csv.gz"
 
@@ -79,6 +83,23 @@ def test_designs_are_refused_with_the_reason_or_accepted(
     tp, pp, attn_dp, moe_tp, ep = (*shape, *(1, shape[0], 1)[len(shape) - 2 :])
 
     told = why_invalid(model(name), engine, tp, pp, attn_dp, moe_tp, ep)
+
+    assert told is None if reason is None else told is not None and reason in told
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "reason"),
+    [
+        ("llama-3.1-8b", "vllm", None),
+        ("deepseek-v3", "vllm", None),
+        ("deepseek-v3.2", "vllm", "sparse attention is not divided"),
+        ("minimax-m3", "vllm", "sparse attention is not divided"),
+        ("qwen3-next-80b-a3b", "vllm", "recurrent layers"),
+        ("llama-3.1-8b", "sglang", "for vLLM only"),
+    ],
+)
+def test_contexts_are_divided_where_the_kernels_can(name: str, engine: str, reason: str | None):
+    told = why_invalid(model(name), engine, 2, moe_tp=4, cp=2)
 
     assert told is None if reason is None else told is not None and reason in told
 
@@ -238,6 +259,18 @@ def test_a_model_that_nothing_divides_still_runs_on_one_gpu():
         ("h100-sxm", "vllm", "fp8", True),
         ("a100-sxm", "vllm", "fp8", True),  # weights alone
         ("a100-sxm", "trtllm", "fp8", False),
+        # TensorRT-LLM, "Quantization: hardware support matrix"; issue 5581
+        ("h100-sxm", "trtllm", "fp8_block", True),
+        ("b300-sxm", "trtllm", "fp8_block", True),
+        ("rtx-4090", "trtllm", "fp8_block", False),
+        ("l40s", "trtllm", "fp8_block", False),
+        ("rtx-pro-6000-server", "trtllm", "fp8_block", False),
+        ("gb10", "trtllm", "fp8_block", False),
+        ("l40s", "trtllm", "fp8", True),
+        ("h100-sxm", "trtllm", "int4_wo", True),
+        ("b200-sxm", "trtllm", "int4_wo", False),
+        ("rtx-5090", "trtllm", "int4_wo", False),
+        ("h100-sxm", "trtllm", "int8", False),
         ("v100-sxm2-32gb", "vllm", "fp8", False),
         ("h100-sxm", "vllm", "nvfp4", True),  # weights alone
         ("h100-sxm", "trtllm", "nvfp4", False),
@@ -266,6 +299,37 @@ def test_the_reason_names_what_is_missing():
     assert supports_cache(device, "vllm", "fp8") == "vllm has no fp8 KV cache on t4 (turing)"
 
 
+def test_sparse_latents_need_kernels_of_their_own():
+    sparse, dense = (precisions(model(name), "fp8") for name in ("deepseek-v3.2", "deepseek-v3"))
+    told = {
+        (device, engine): why_unsupported(find_device(device), engine, sparse, True, picks=True)
+        for device in ("h200-sxm", "b200-sxm", "mi300x", "l40s", "a100-sxm", "rtx-pro-6000-server")
+        for engine in ("vllm", "sglang")
+    }
+
+    assert {pair for pair, reason in told.items() if reason} == {
+        ("l40s", "vllm"), ("l40s", "sglang"), ("a100-sxm", "vllm"), ("a100-sxm", "sglang"),
+        ("rtx-pro-6000-server", "sglang"),
+    }  # fmt: skip
+    assert told["l40s", "vllm"] == "vllm has no sparse attention on l40s (ada)"
+    assert why_unsupported(find_device("l40s"), "vllm", dense, True) is None
+    assert [picks_entries(model(n)) for n in ("deepseek-v4-pro", "glm-5", "minimax-m3", "kimi-k2")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_no_class_without_sparse_kernels_is_offered():
+    found = fits.fit(fits.Ask(model("glm-5-nvfp4"), None, None, None, "vllm"), from_gpus("8xl40s,8xh100"))
+    classes, glm = from_gpus("8xl40s,8xh100").classes, ask(model("glm-5-fp8"), engines=("vllm",))
+
+    assert [c.reason for c in found.classes] == ["vllm has no sparse attention on l40s (ada)", None]
+    assert [serving(node, glm) for node in classes] == [[], ["vllm"]]
+
+
+def test_fp8_caches_go_back_to_ampere():
+    assert supports_cache(find_device("a100-sxm"), "trtllm", "fp8") is None
+
+
 def test_every_precision_used_counts_but_the_experts_of_a_dense_model():
     device, used = find_device("h100-sxm"), Precisions("bf16", "nvfp4", "bf16", "bf16")
 
@@ -286,3 +350,4 @@ def test_precisions_are_only_promised_where_the_engine_runs():
     for table in (WEIGHTS, CACHE):
         for engine, by_precision in table.items():
             assert all(generations <= DEVICES[engine] for generations in by_precision.values())
+    assert all(generations <= DEVICES[engine] for engine, generations in SPARSE.items())

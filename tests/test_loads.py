@@ -9,7 +9,7 @@ from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
 from planner.cost.tuning import Tuning
 from planner.loads import Load, Places, operate
-from planner.predictions import looked_up
+from planner.predictions import Prediction, looked_up, predict_rows
 from planner.rows import parse
 
 ROW = {"model": "llama-3.1-8b", "device": "h100-sxm", "tp": "1", "isl": "2048", "osl": "256"}
@@ -57,7 +57,11 @@ def test_one_request_has_no_crowd():
 
 
 def test_more_room_for_kv_shortens_the_wait_outside():
-    waits = [float(served(Tuning(kv_room=r), "1024").ttft_s[0, 0]) for r in (0.8, 1.0, 1.3)]
+    group, row = looked_up(parse(ROW | {"concurrency": "1024"}))
+    load = Load.of([row])
+    places = Places.of(group, load)
+    rooms = [replace(places, sequences=share * places.sequences) for share in (0.8, 1.0, 1.3)]
+    waits = [float(operate(group.cost(), load, room, group.role).ttft_s[0, 0]) for room in rooms]
 
     assert waits == sorted(waits, reverse=True)
     assert waits[0] > 1.1 * waits[2]
@@ -68,3 +72,22 @@ def test_the_host_adds_its_time_to_first_tokens_only():
 
     assert slow.ttft_s - fast.ttft_s == pytest.approx(np.array([[0.4]]))
     assert slow.tpot_s == pytest.approx(fast.tpot_s)
+
+
+def test_a_steady_state_has_no_first_wave():
+    wave, steady = (
+        predict_rows([ROW | {"concurrency": "64", "start": start}])[0] for start in ("at_once", "steady")
+    )
+    assert isinstance(wave, Prediction)
+    assert isinstance(steady, Prediction)
+    assert steady.ttft_ms < wave.ttft_ms
+    assert steady.out_tok_per_s == pytest.approx(wave.out_tok_per_s, rel=1e-6)
+
+
+def test_pipelined_prefill_computes_no_faster_than_its_stages_do():
+    """pp2 computes at most what two GPUs at full steps do: twice what one does, however many are in
+    flight."""
+    rows = [ROW | {"role": "prefill", "pp": pp, "concurrency": n} for pp in "12" for n in ("2", "16", "64")]
+    rates = [found.out_tok_per_s for found in predict_rows(rows) if isinstance(found, Prediction)]
+
+    assert max(rates[3:]) <= 2.02 * max(rates[:3])

@@ -127,7 +127,7 @@ def test_a_design_on_two_classes_is_two_groups_of_its_name(table):
     ("asked", "objective"),
     [
         ({"objective": "gpus"}, 4.0),  # two of 2 GPUs
-        ({"objective": "energy"}, 1100.0),  # one of 700 W, one of 400 W
+        ({"objective": "energy"}, 1536.0),  # three of 400 W, four idle GPUs of 84 W
         ({"objective": "cost"}, 16.0),  # one node has room for all
         ({"objective": "cost", "budget": "gpus=4"}, 16.0),
     ],
@@ -199,6 +199,7 @@ def test_alternatives_name_the_other_phases_and_what_each_design_is_worth(table)
     assert said == {"no prefill/decode split": pytest.approx(12.0)} | {
         f"without {x}": pytest.approx(12.0) for x in "pd"
     }
+    assert all(a.loss == pytest.approx(0.25) and a.status == "proven" for a in plan.alternatives)
     assert {p.limit: p.worth for p in plan.prices} == {"nodes h": pytest.approx(8.0)}
 
 

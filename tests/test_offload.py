@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 
 from cluster_configs.reading import from_gpus
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster
+from model_zoo.schema import ModelCard
 from planner import api
-from planner.candidates.offload import TOKENS_PER_STEP
 from planner.check import check
 from planner.cli import app
+from planner.cost.memory import room_by_stage
+from planner.cost.shape import Precisions, like
 from planner.errors import Infeasible
 from planner.plans.schema import Plan
-from planner.reports.beside import STEP_TOKENS, bound, interleave, launch, server, servers
+from planner.reports.beside import bound, interleave, launch, server, servers
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = (REPO / "docs" / "offload.md").read_text(encoding="utf-8")
@@ -71,13 +75,48 @@ def test_options_say_what_the_plan_does():
     assert "--offload-group-size 115 --offload-num-in-group 103 " in launch(
         stream.replicas[0], stream.tiers, 0
     )
-    assert f"--ubatch-size {TOKENS_PER_STEP}" in STEP_TOKENS["llama.cpp"]
     (dealt,) = interleave(cxl.tiers)
     assert "numactl --weighted-interleave=all, with 9 in" in dealt
     assert "and 4 in those of CXL memory" in dealt
     assert "--kt-num-gpu-experts 4 " in launch(cxl.replicas[0], cxl.tiers, 256)
     assert interleave(one.tiers) == []
     assert_all_layers_are_somewhere(boxes)
+
+
+H100_BOX = {
+    "name": "box",
+    "nodes": [
+        {"device": "h100-sxm", "gpus_per_node": 1, "host": {"memory_gb": 768, "gb_per_s": 300, "tflops": 6}}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("plan", "option"),
+    [
+        (lambda: planned(COMMANDS[0]), "--ubatch-size 2048 --batch-size 2048"),
+        (lambda: planned(COMMANDS[2]), "--chunked-prefill-size 4096"),
+        (lambda: planned(COMMANDS[7]), "--max-num-batched-tokens 8192"),
+        (lambda: on_an_h100("sglang"), "--chunked-prefill-size 8192"),
+        (lambda: on_an_h100("llama.cpp"), "--ubatch-size 2048 --batch-size 2048"),
+    ],
+)
+def test_the_engine_is_told_the_steps_that_were_counted(plan, option):
+    """The memory of the plan is that of steps as large as the launch line says."""
+    made = plan()
+    (r,), card = made.replicas, ModelCard.model_validate(made.problem.model)
+    used = Precisions(r.precision.weights, r.precision.experts, card.weights.embedding, r.precision.kv)
+    tokens = int(option.rpartition(" ")[2])
+    steps = room_by_stage(card, 1e12, like(1, r.tp), used, r.engine, tokens).activation_bytes[0, 0]
+    ahead = r.memory[0].activation_bytes - steps  # layers that are copied before they are needed
+
+    assert launch(r, made.tiers, 256).endswith(f" {option}")
+    assert ahead > 1e9 if r.engine == "vllm" else ahead == pytest.approx(0, abs=1)
+
+
+def on_an_h100(engine: str) -> Plan:
+    cluster = resolve(Cluster.model_validate(H100_BOX))
+    return api.plan(cluster, "deepseek-v3", precision="int4_wo", engine=engine, work_limit=1000)
 
 
 def assert_all_layers_are_somewhere(boxes: Plan) -> None:

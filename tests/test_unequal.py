@@ -36,7 +36,7 @@ def test_a_model_that_fits_only_on_both_cards_together_runs_on_both():
 
 def test_the_gain_over_one_class_a_replica_is_told():
     made = plan(cluster(), "qwen3-32b-fp8", engine="vllm")
-    alone = next(a for a in made.alternatives if a.what == "one device class a replica")
+    alone = next(a for a in made.alternatives if "one device class a replica" in a.what)
 
     assert {stage.device for stage in made.replicas[0].stages} == {"rtx-4090", "rtx-5090"}
     assert alone.loss > 0.1
@@ -89,3 +89,12 @@ def test_unlike_gpus_in_one_tp_group_are_told_where_they_pay():
 def test_an_engine_that_builds_for_one_device_does_not_mix():
     with pytest.raises(Infeasible):
         plan(None, "qwen3-32b-fp8", gpus="1xrtx-3090,1xrtx-4090", engine="trtllm")
+
+
+def test_what_no_engine_starts_is_silent_where_it_loses():
+    """Each card holds the model and serves by itself: no way over both beats that."""
+    nodes = [Node(device=d, gpus_per_node=2) for d in ("h100-sxm", "l40s")]
+    made = plan(resolve(Cluster(nodes=nodes)), "llama-3.1-8b", engine="vllm", work_limit=1000)
+    ways = ("different tp", "unlike GPUs", "attention and FFNs")
+
+    assert not any(a.what.startswith(ways) for a in made.alternatives)

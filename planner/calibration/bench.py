@@ -14,7 +14,7 @@ from planner.cost.calibration import Calibration, Traits
 from planner.cost.queueing import Role
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.cost.tuning import Tuning
-from planner.loads import Group, Host, Load, Places, looped, next_batch
+from planner.loads import Group, Host, Load, Places, looped, next_batch, steps_of
 from planner.rows import Row
 
 TTFT, TPOT = 0, 1
@@ -23,7 +23,7 @@ TTFT, TPOT = 0, 1
 NUDGE = 0.05
 """Of a parameter's logarithm, for slopes."""
 
-BESIDE_STEPS = dict.fromkeys((*(field.name for field in fields(Host)), "kv_room"), 1.0)
+BESIDE_STEPS = dict.fromkeys((field.name for field in fields(Host)), 1.0)
 """Parameters that step times do not depend on, all at one value."""
 
 
@@ -101,7 +101,7 @@ class Bench:
             return np.repeat(np.asarray(values, dtype=np.float64), sizes)
 
         load = _joined([cell.load for cell, _ in every])
-        capacity = np.concatenate([cell.places.capacity(t.kv_room) for cell, t in every])
+        capacity = np.concatenate([cell.places.capacity for cell, _ in every])
         host = Host(*(each([getattr(t, f.name) for _, t in every]) for f in fields(Host)))
         budget = each([cell.places.token_budget for cell, _ in every])
         step = StepTimes(*(np.concatenate([getattr(s, f.name) for s in steps]) for f in fields(StepTimes)))
@@ -115,6 +115,10 @@ class Bench:
             for c, batch in zip(chosen, np.split(batches, np.cumsum(sizes)[:-1]), strict=True):
                 self.batches[c] = batch
 
+    def step_of(self, c: int, tuning: Tuning) -> StepTimes:
+        """The linear step of a cell's rows at the batches found last."""
+        return self._found(c, tuning)
+
     def _step(self, c: int, tuning: Tuning, done: dict[tuple[int, Tuning], StepTimes]) -> StepTimes:
         """`done`: what was found, by what it depends on."""
         tuning = replace(tuning, **BESIDE_STEPS)
@@ -124,9 +128,8 @@ class Bench:
 
     def _found(self, c: int, tuning: Tuning) -> StepTimes:
         cell = self.cells[c]
-        load, cost = cell.load, cell.group.cost(Calibration(tuning))
-        chunk = np.minimum(load.new, cell.places.token_budget)
-        step = cost.step_times(load.designs, self.batches[c], load.context, chunk)
+        cost, role = cell.group.cost(Calibration(tuning)), cell.group.role
+        step = steps_of(cost, cell.load, self.batches[c], role, cell.places.token_budget)
         return StepTimes(*(getattr(step, f.name) + np.zeros(len(cell.at)) for f in fields(StepTimes)))
 
 

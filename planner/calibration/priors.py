@@ -27,7 +27,6 @@ OWN = {
     "request_s": 0.6,
     "arrival_s": 0.6,
     "together": 0.6,
-    "kv_room": 0.1,
 }
 """Parameter → spread: of engines' own time, of prompts (kernels chosen badly take several times as long), of
 cache room, which flags set."""

@@ -24,7 +24,7 @@ from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.ask import Ask, usual_sizes
 from planner.candidates.candidate import Candidate
-from planner.candidates.largest import largest
+from planner.candidates.largest import most
 from planner.candidates.points import Mix, Setup, batched
 from planner.cost.afd import AfdModel, Layout, attention_only, designs_of, ffn_only
 from planner.cost.shape import Floats, Ints
@@ -87,8 +87,8 @@ def rates(s: Setup) -> tuple[Ints, Floats]:
     """The designs of `s` that decode within the promise, and requests/s of a replica of each at its largest
     batch, (n,)."""
     fits = s.fitting
-    most = largest(s, fits, ["decode"])[0]
-    index, batch = fits[most > 0], most[most > 0].astype(np.float64)
+    largest = most(s, fits, "decode")
+    index, batch = fits[largest > 0], largest[largest > 0]
     return index, batched(s, index, batch, "decode").rate * s.designs.attn_dp[index]
 
 

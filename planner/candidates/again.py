@@ -11,7 +11,7 @@ import numpy as np
 
 from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask
-from planner.candidates.candidate import Candidate
+from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.generate import KEEPING, ROLES, Pool, keeping, offers
 from planner.candidates.points import Role, Setup
@@ -26,9 +26,10 @@ def anew(
     ask: Ask,
     roles: Sequence[Role] = ROLES,
     levels: Collection[int] = (),
+    designs: Collection[Design] = (),
 ) -> Pool:
     """Candidates in `roles` of one class each on `classes` (in place of those of the same id) for `ask`, at
-    these levels of keeping idle cache and without; setups with them."""
+    these levels of keeping idle cache and without; setups with them. `designs`: of these alone."""
     counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
     made: list[Candidate] = []
     setups: dict[tuple[str, str, int], Setup] = {}
@@ -37,11 +38,13 @@ def anew(
         for (where, engine, chunk), old in pool.setups.items():
             if where != node.id or supports_cache(node.device, engine, ask.precisions.kv) is not None:
                 continue
-            designs = old.designs.take(_worth(pool, old, where, engine, chunk))
+            few = _among(old, designs) if designs else _worth(pool, old, where, engine, chunk)
+            if not len(few):
+                continue
             model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
-            s = setups[where, engine, chunk] = ask.setup(model, designs, [node], told=chunk)
+            s = setups[where, engine, chunk] = ask.setup(model, old.designs.take(few), [node], told=chunk)
             fits = s.fitting
-            for offer in offers(s, node, engine, fits, ask, roles, chunk):
+            for offer in offers(s, fits, roles, ask.standing(node, engine, pool.pairing, chunk), pool.edges):
                 made += offer.candidates(counts)
             for level in ask.keeping(node, engine) if levels and not chunk else ():
                 assert level.keep is not None
@@ -49,7 +52,10 @@ def anew(
                     continue
                 at = keeping(s, node, level)
                 kept[node.id, engine, level.keep.number] = at
-                for offer in offers(at, node, engine, at.fitting, level, [r for r in roles if r in KEEPING]):
+                own = [r for r in roles if r in KEEPING]
+                for offer in offers(
+                    at, at.fitting, own, ask.standing(node, engine, pool.pairing), pool.edges
+                ):
                     made += offer.candidates(counts)
     left = undominated(made, {node.id: node.gpus_per_node for node in classes}, counts)
     return replace(pool, candidates=tuple(left), setups={**pool.setups, **setups}, kept={**pool.kept, **kept})
@@ -57,12 +63,15 @@ def anew(
 
 def _worth(pool: Pool, s: Setup, where: str, engine: str, chunk: int) -> Ints:
     """Indices of the designs that a candidate has, and of those without room."""
+    own = (where, engine, chunk)
+    have = {c.design for c in pool.candidates if (c.node_class, c.engine, c.chunk) == own}
+    without = np.flatnonzero(~s.holds["mixed"].all(axis=1)).astype(np.int64)
+    return np.union1d(_among(s, have), without)
+
+
+def _among(s: Setup, designs: Collection[Design]) -> Ints:
+    """Indices of the setup's designs of these sizes."""
+    have = {(*d.sizes.values(), d.redundant, d.cp) for d in designs}
     names = ("tp", "pp", "attn_dp", "moe_tp", "ep", "redundant", "cp")
-    have = {
-        (*c.design.sizes.values(), c.design.redundant, c.design.cp)
-        for c in pool.candidates
-        if (c.node_class, c.engine, c.chunk) == (where, engine, chunk)
-    }
     sizes = zip(*(getattr(s.designs, name).tolist() for name in names), strict=True)
-    alike = np.array([size in have for size in sizes], dtype=bool)
-    return np.flatnonzero(alike | ~s.holds["mixed"].all(axis=1)).astype(np.int64)
+    return np.flatnonzero(np.array([size in have for size in sizes], dtype=bool)).astype(np.int64)

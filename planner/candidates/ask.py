@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.candidates.keep import Keep, Where, levels, places
-from planner.candidates.points import Mix, Promise, Setup
+from planner.candidates.offers import Standing
+from planner.candidates.pairing import Pairing
+from planner.candidates.points import BUSIEST, Mix, Promise, Setup
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
 from planner.cost.resting import Resting
 from planner.cost.shape import Designs, Ints, Precisions
-from planner.device_rules import why_unsupported
+from planner.device_rules import picks_entries, why_unsupported
 from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
+from planner.operating.room import RESERVING
 
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """What `any` tries on each class, the last only where none of the others serves device and precision."""
@@ -31,10 +34,6 @@ CHUNKS = (2048, 8192, 16_384, 32_768, 65_536)
 """Tokens of a step that engines are told for prompts so long (vLLM `--max-num-batched-tokens`, SGLang
 `--chunked-prefill-size`, TensorRT-LLM `--max_num_tokens`): small ones fill pipelines, large ones make a ring
 pass less often."""
-
-RESERVING = ("trtllm",)
-"""Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no
-evict)."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,13 @@ class Ask:
     offload: bool = False  # weights may lie in host memory: then only such replicas
     resting: Resting | None = None  # what returns to the cache, for levels of keeping it
     keep: Keep | None = None  # the level of one setup
+    busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
+
+    def standing(
+        self, node: NodeClass | None, engine: str, pairing: Pairing | None = None, chunk: int = 0
+    ) -> Standing:
+        """Where columns are offered."""
+        return Standing(node, engine, self.objective, self.watts_limited, chunk, pairing)
 
     @property
     def mixing(self) -> Sequence[str]:
@@ -105,7 +111,8 @@ class Ask:
             place = own[0]
         reserves = engine in RESERVING
         return Setup(
-            model, designs, memory, mix, self.promise, budget, reserves, self.risk_z, self.keep, place
+            *(model, designs, memory, mix, self.promise, budget, reserves, self.risk_z, self.keep, place),
+            busiest=self.busiest,
         )
 
     def keeping(self, node: NodeClass, engine: str) -> list[Ask]:
@@ -125,10 +132,16 @@ class Ask:
     def moe(self) -> bool:
         return any(isinstance(ffn, MoeFfn) for ffn in self.card.ffns.values())
 
+    @property
+    def picks(self) -> bool:
+        return picks_entries(self.card)
+
 
 def serving(node: NodeClass, ask: Ask) -> list[str]:
     """The engines that serve the model on the class; llama.cpp only when asked for or when no other does."""
-    able = [e for e in ask.engines if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
+    able = [
+        e for e in ask.engines if why_unsupported(node.device, e, ask.precisions, ask.moe, ask.picks) is None
+    ]
     return [e for e in able if e != "llama.cpp"] or able
 
 

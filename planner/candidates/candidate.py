@@ -3,7 +3,7 @@ column."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
@@ -12,6 +12,7 @@ from planner.cost.afd import Block, Layout
 from planner.cost.host import HostStage
 from planner.cost.shape import Precisions, Staging, StepTimes
 from planner.cost.transfer import Overlap
+from planner.pair_rules import Side
 
 Role = Literal["mixed", "prefill", "decode"]
 
@@ -95,7 +96,7 @@ def stages_in_words(stages: Staging) -> str:
 @dataclass(frozen=True)
 class Candidate:
     """`use[j][w]`: share of one replica's resource j (busy, kv) that one request/s of bucket w fills, in
-    seconds.
+    seconds; `least` the same in the fleet's favour, for the bound (`columns.py`).
 
     Buckets absent from `use` cannot be served within the SLO at this operating point. Times are predictions
     at the
@@ -118,8 +119,12 @@ class Candidate:
     tpot_s: float = 0.0
     ttft_s: Mapping[str, float] = field(default_factory=dict)
     precisions: Precisions | None = None
-    # its part of a pair's TTFT, cautious and rounded up: that of its slowest bucket, or a decode step
-    late_s: float = 0.0
+    least: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    late_s: float = 0.0  # its part of a pair's TTFT at most, cautious: the edge at which it stands
+    side: Side | None = None  # what decides its partners in a pair, and the key of those with the same ones
+    pairs_as: str = ""
+    # z >= a n + sum(w) b[w] f[w] for each (a, b): what n replicas with f requests/s cost of what is minimised
+    tangents: Sequence[tuple[float, Mapping[str, float]]] = ()
     # a prompt's KV cache through the NIC of the rank that has most of it, how many copies of it the ranks
     # keep, and what its sending hides behind
     handoff_s: Mapping[str, float] = field(default_factory=dict)
@@ -129,9 +134,20 @@ class Candidate:
     joined: bool = False  # spans nodes and needs one scale-up domain
     measured: bool = False
     price_usd_per_hour: float | None = None  # only of measured rows that name one
+    busy: float = 0.0  # of a server that only prefills: share of its time
     label: str = ""
     chunk: int = 0  # prompt tokens of a step that the engine is told; 0: its default
     level: int = 0  # at which idle cache is kept, 0: none
+
+    @property
+    def bounds(self) -> Mapping[str, Mapping[str, float]]:
+        """Its rows in the bound's problem."""
+        return self.least or self.use
+
+    @property
+    def kind(self) -> str:
+        """What people have to run: a design on a class, with an engine, in a role."""
+        return f"{self.role} {self.design} on {self.node_class} with {self.engine}"
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:

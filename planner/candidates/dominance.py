@@ -45,15 +45,16 @@ class Counts:
 class Needs:
     """What n candidates of one class, role and set of partners take, as arrays (n,), buckets w.
 
-    `use` (n, resources, w): infinite where a bucket isn't served; a row of zeros stands for a resource that a
-    candidate doesn't have: it never excuses anyone. `slow` (n, w) what the latency objective counts; `late`,
-    `handoff`, `hidden` (n, w) their part of a pair's TTFT, where that matters; all in seconds; `copies` of a
-    cache.
+    `use`, `least` (n, resources, w; of the plan and of the bound): infinite where a bucket isn't served; a
+    row of zeros stands for a resource that a candidate doesn't have: it never excuses anyone. `slow` (n, w)
+    what the latency objective counts; `late`, `handoff`, `hidden` (n, w) their part of a pair's TTFT, where
+    that matters; all in seconds; `copies` of a cache.
     """
 
     gpus: Ints
     joined: NDArray[np.bool_]
     use: Floats
+    least: Floats
     slow: Floats
     watts: Floats
     late: Floats
@@ -63,8 +64,8 @@ class Needs:
 
     @property
     def peak(self) -> Floats:
-        """The most that any resource is used, (n, w)."""
-        return np.asarray(self.use.max(axis=1))
+        """The most that any resource is used, (n, w), by the bound's rows."""
+        return np.asarray(self.least.max(axis=1))
 
     def take(self, chosen: Ints) -> Needs:
         return Needs(*(x[chosen] for x in vars(self).values()))
@@ -84,7 +85,9 @@ def undominated(
     """
     pools: dict[tuple[object, ...], list[Candidate]] = defaultdict(list)
     for c in candidates:
-        pairs_as = None if c.role == "mixed" else c.engine if partners is None else partners[c.id]
+        pairs_as: object = None
+        if c.role != "mixed":
+            pairs_as = (c.engine, c.pairs_as) if partners is None else partners[c.id]
         pools[c.node_class, c.role, pairs_as].append(c)
     kept: set[str] = set()
     for (node_class, role, _), pool in pools.items():
@@ -130,6 +133,8 @@ class _Rest:
     joined: NDArray[np.bool_]
     use: Floats
     peak: Floats
+    least: Floats
+    least_peak: Floats
     slow: Floats
     watts: Floats
     late: Floats
@@ -139,14 +144,16 @@ class _Rest:
 
     @staticmethod
     def of(b: Needs) -> _Rest:
-        unserved = ~np.isfinite(b.peak)
-        use = np.where(unserved[:, None, :], np.inf, b.use)
+        use, peak, _ = _served(b.use)
+        least, least_peak, unserved = _served(b.least)
         pairs = b.late.any() or b.handoff.any() or b.hidden.any()
         return _Rest(
             gpus=b.gpus,
             joined=b.joined,
-            use=np.ascontiguousarray(use.transpose(1, 2, 0)),
-            peak=np.ascontiguousarray(b.peak.T),
+            use=use,
+            peak=peak,
+            least=least,
+            least_peak=least_peak,
             slow=_rows(np.where(unserved, np.inf, b.slow), bool(b.slow.any())),
             watts=_rows(b.watts[:, None], bool(b.watts.any())),
             late=_rows(b.late[:, None], bool(pairs)),
@@ -162,6 +169,7 @@ class _Rest:
         """Which the first dominates, (n,)."""
         times, slack = self.gpus // self.gpus[0], 1 + FREE
         carries = (self.peak[:, :1] / times <= self.use * slack).all(axis=1).any(axis=0)
+        carries &= (self.least_peak[:, :1] / times <= self.least * slack).all(axis=1).any(axis=0)
         less = np.maximum(self.hidden - self.hidden[:, :1], 0.0).max(axis=0, initial=0.0)
         added = np.where(times > 1, self.handoff[:, :1], 0.0) + less
         alike = (
@@ -184,6 +192,14 @@ class _Rest:
         return np.asarray((self.gpus % size == 0) & (within | fits))
 
 
+def _served(use: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Rows (resources, w, n), the most of them (w, n), and where a bucket is not served, (n, w)."""
+    peak = use.max(axis=1)
+    unserved = ~np.isfinite(peak)
+    rows = np.where(unserved[:, None, :], np.inf, use)
+    return np.ascontiguousarray(rows.transpose(1, 2, 0)), np.ascontiguousarray(peak.T), unserved
+
+
 def _rows(x: Floats, counted: bool) -> Floats:
     """(n, k) as (k, n), without rows where it does not count."""
     return np.ascontiguousarray(x.T if counted else x.T[:0])
@@ -191,15 +207,12 @@ def _rows(x: Floats, counted: bool) -> Floats:
 
 def _needs(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs:
     """Candidates as arrays; `punctual`: how late they are matters."""
-    buckets = sorted({w for c in pool for w in next(iter(c.use.values()))})
-    use = np.zeros((len(pool), max(len(c.use) for c in pool), len(buckets)))
-    for i, c in enumerate(pool):
-        for j, row in enumerate(c.use.values()):
-            use[i, j] = [row.get(w, np.inf) for w in buckets]
+    buckets = sorted({w for c in pool for w in next(iter(c.bounds.values()))})
     return Needs(
         gpus=np.array([c.gpus for c in pool]),
         joined=np.array([c.joined for c in pool]),
-        use=use,
+        use=_arrays([c.use for c in pool], buckets),
+        least=_arrays([c.bounds for c in pool], buckets),
         slow=np.array([[_latency(c, w) if counts.latency else 0.0 for w in buckets] for c in pool]),
         watts=np.array([c.watts if counts.watts else 0.0 for c in pool]),
         late=np.array([c.late_s if punctual else 0.0 for c in pool]),
@@ -207,6 +220,17 @@ def _needs(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs:
         hidden=np.array([[_hidden(c, w) if punctual else 0.0 for w in buckets] for c in pool]),
         copies=np.array([max(c.copies.values(), default=1.0) if punctual else 1.0 for c in pool]),
     )
+
+
+def _arrays(of: Sequence[Mapping[str, Mapping[str, float]]], buckets: Sequence[str]) -> Floats:
+    """Rows by resource and bucket as (n, resources, w): infinite where a bucket is not served."""
+    use = np.zeros((len(of), max((len(rows) for rows in of), default=1) or 1, len(buckets)))
+    for i, rows in enumerate(of):
+        if not rows:
+            use[i] = np.inf
+        for j, row in enumerate(rows.values()):
+            use[i, j] = [row.get(w, np.inf) for w in buckets]
+    return use
 
 
 def _hidden(c: Candidate, bucket: str) -> float:

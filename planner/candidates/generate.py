@@ -5,11 +5,8 @@ Space: for each class x engine: every (tp, pp, attn_dp, moe_tp, ep) that the eng
 (`engine_rules`), up to
 `MOST_GPUS` GPUs a replica, of the usual sizes (`usual_sizes`), and one node more than the class has (so that
 "one more node" is priced in the same space); roles mixed, prefill,
-decode. Batch: for one bucket the largest that keeps SLO and KV room is enough for throughput, dollars and
-GPUs (its rate is the highest
-of that design, `points`); for several buckets, watts and latency a grid below it, too, each under the
-workload's mix and for
-each bucket alone.
+decode. Loads are continuous: a column stands at the largest load that keeps the SLO (`columns.py`), a side
+of a prefill/decode pair at one for each edge of the TTFT promise (`edges.py`).
 
 Where a bucket's prompts are long: with context parallelism (cp), too, and in chunks of the best size
 (`chunks.py`). Where prompts are met again: each design of one class at several levels of keeping idle
@@ -33,17 +30,18 @@ from planner.candidates import afd, unequal, uneven_tp
 from planner.candidates.ask import Ask, serving, usual_sizes
 from planner.candidates.candidate import Candidate
 from planner.candidates.chunks import chunked
+from planner.candidates.columns import Columns, alone, decoding, prefilling
 from planner.candidates.dominance import Counts, undominated
-from planner.candidates.largest import largest
-from planner.candidates.offers import Offer
-from planner.candidates.points import LEVELS, Mix, Points, Role, Setup, batched, prefilling
+from planner.candidates.edges import Edges
+from planner.candidates.offers import Offer, Standing
+from planner.candidates.pairing import Pairing
+from planner.candidates.points import Mix, Role, Setup
 from planner.candidates.unequal import Shortlist
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs, Floats, Ints, designs_of
+from planner.cost.shape import Designs, Ints, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.cost.uneven_tp import Shard
 from planner.engine_rules import valid_designs
-from planner.inputs.options import Objective
 
 MOST_GPUS = 144
 """Largest replica offered: two racks of 72."""
@@ -59,9 +57,6 @@ UNEQUAL, UNEVEN, APART = "unequal", "uneven", "apart"
 OVER_NODES = "over nodes from "
 """Before the class of the first node, where a replica has weights in the memory of several."""
 
-GRID = np.array(sorted({float(round(2 ** (i / 2))) for i in range(21)}))
-"""Batches offered beside the largest, the same for every SLO, so that a looser one only adds points."""
-
 
 @dataclass(frozen=True)
 class Pool:
@@ -71,6 +66,8 @@ class Pool:
     setups: dict[tuple[str, str, int], Setup]  # by class, engine and tokens of a step that it is told, or 0
     considered: int
     fitting: int  # designs whose weights fit
+    edges: Edges
+    pairing: Pairing
     unequal: Mapping[str, int] = field(default_factory=dict)  # stagings that were ranked, by engine
     kept: Mapping[tuple[str, str, int], Setup] = field(default_factory=dict)  # by class, engine and level
 
@@ -94,39 +91,40 @@ def generate(
     one_more: bool = True,
     links: Sequence[ClusterLink] = (),
     given: Pool | None = None,
+    edges: Edges | None = None,
 ) -> Pool:
     """All candidates for all classes; `ids` are unique and say what they are. `given`: a pool for the same
-    `ask` with less freedom, whose candidates on one class stay, and those of engines that gain none."""
+    `ask` with less freedom, whose candidates on one class stay, and those of engines that gain none. `edges`:
+    of prefill/decode pairs, those to begin with unless told."""
+    edges = edges or (given.edges if given else Edges.of(ask.promise))
     mixing = ask.mixing
     found = [c for c in given.candidates if c.engine not in mixing or not c.design.stages] if given else []
     setups = dict(given.setups) if given else {}
     considered, fitting = (given.considered, given.fitting) if given else (0, 0)
     kept = dict(given.kept) if given else {}
-    counts = Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
-    for node in classes if given is None else ():
-        for engine in offloading(node, ask) if ask.offload else serving(node, ask):
-            s = offloaded(node, engine, ask) if ask.offload else setup(node, engine, ask, one_more)
-            if s is None:
-                continue
-            considered += len(s.designs)
-            fitting += len(s.fitting)
-            roles: Sequence[Role] = ("mixed",) if ask.offload else ROLES
-            for chunk, own, fits, some in chunked(s, engine, ask, roles):
-                setups[node.id, engine, chunk] = own
-                for offer in offers(own, node, engine, fits, ask, some, chunk):
-                    considered += len(offer)
-                    found += offer.candidates(counts)
-            for level in ask.keeping(node, engine):
-                at = keeping(s, node, level)
-                assert at.keep is not None
-                kept[node.id, engine, at.keep.number] = at
-                for offer in offers(at, node, engine, at.fitting, level, KEEPING):
-                    considered += len(offer)
-                    found += offer.candidates(counts)
+    counts = counts_of(ask)
+    made = _setups(classes, ask, one_more) if given is None else []
+    pairing = given.pairing if given else _pairing(made, ask)
+    roles: Sequence[Role] = ("mixed",) if ask.offload else ROLES
+    for node, engine, s in made:
+        considered += len(s.designs)
+        fitting += len(s.fitting)
+        for chunk, own, fits, some in chunked(s, engine, ask, roles):
+            setups[node.id, engine, chunk] = own
+            for offer in offers(own, fits, some, ask.standing(node, engine, pairing, chunk), edges):
+                considered += len(offer)
+                found += offer.candidates(counts)
+        for level in ask.keeping(node, engine):
+            at = keeping(s, node, level)
+            assert at.keep is not None
+            kept[node.id, engine, at.keep.number] = at
+            for offer in offers(at, at.fitting, KEEPING, ask.standing(node, engine, pairing), edges):
+                considered += len(offer)
+                found += offer.candidates(counts)
     for name, s in over_nodes(classes, links, ask) if ask.offload else ():
         considered, fitting = considered + len(s.designs), fitting + len(s.fitting)
         setups[OVER_NODES + name, s.model.engine, 0] = s
-        for offer in offers(s, None, s.model.engine, s.fitting, ask, ("mixed",)):
+        for offer in offers(s, s.fitting, ("mixed",), ask.standing(None, s.model.engine), edges):
             considered += len(offer)
             found += offer.candidates(counts)
     ranked = dict[str, int]()
@@ -143,7 +141,7 @@ def generate(
             fits = s.fitting
             considered, fitting = considered + len(s.designs), fitting + len(fits)
             setups[name, engine, 0] = s
-            for offer in offers(s, None, engine, fits, ask, ("mixed",)):
+            for offer in offers(s, fits, ("mixed",), ask.standing(None, engine), edges):
                 considered += len(offer)
                 found += offer.candidates(counts)
         considered += kinds.ranked - len(kinds.stagings)
@@ -154,12 +152,67 @@ def generate(
         if best.layouts:
             s = setups[APART, engine, 0] = afd.setup(able, best.layouts, links, engine, ask)
             fits = s.fitting
-            for offer in offers(s, None, engine, fits, ask, ("decode",)):
+            for offer in offers(s, fits, ("decode",), ask.standing(None, engine), edges):
                 found += offer.candidates(counts)
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     sizes = {node.id: node.gpus_per_node for node in classes}
-    return Pool(tuple(_left(whole, sizes, counts)), setups, considered, fitting, ranked, kept)
+    return Pool(tuple(_left(whole, sizes, counts)), setups, considered, fitting, edges, pairing, ranked, kept)
+
+
+def _setups(classes: Sequence[NodeClass], ask: Ask, one_more: bool) -> list[tuple[NodeClass, str, Setup]]:
+    """Of every class and engine that has designs."""
+    made = []
+    for node in classes:
+        for engine in offloading(node, ask) if ask.offload else serving(node, ask):
+            s = offloaded(node, engine, ask) if ask.offload else setup(node, engine, ask, one_more)
+            if s is not None:
+                made.append((node, engine, s))
+    return made
+
+
+def _pairing(made: Sequence[tuple[NodeClass, str, Setup]], ask: Ask) -> Pairing:
+    """Of all designs that have room."""
+    sides = [
+        side
+        for node, engine, s in made
+        for side in (
+            ask.standing(node, engine).sides(s.designs.take(s.fitting), ask.precisions)
+            if not ask.offload
+            else ()
+        )
+    ]
+    return Pairing.of(ask.card, sides)
+
+
+def finer(pool: Pool, classes: Sequence[NodeClass], ask: Ask, edges: Edges) -> Pool:
+    """The pool with columns of pairs at further `edges` too."""
+    added = Edges(
+        tuple(e for e in edges.prefill if e not in pool.edges.prefill),
+        tuple(e for e in edges.decode if e not in pool.edges.decode),
+    )
+    roles: list[Role] = [r for r, own in (("prefill", added.prefill), ("decode", added.decode)) if own]  # type: ignore[misc]
+    nodes, counts = {n.id: n for n in classes}, counts_of(ask)
+    found, considered = list[Candidate](), pool.considered
+    engines = {c.engine for c in pool.candidates if c.role != "mixed"}
+    for (where, engine, chunk), s in [*pool.setups.items(), *pool.kept.items()]:
+        if where not in nodes or engine not in engines:
+            continue
+        told = 0 if s.keep else chunk
+        some = [r for r in roles if s.keep is None or r in KEEPING]
+        for offer in offers(
+            s, s.fitting, some, ask.standing(nodes[where], engine, pool.pairing, told), added
+        ):
+            considered += len(offer)
+            found += offer.candidates(counts)
+    sizes = {node.id: node.gpus_per_node for node in classes}
+    more = _left([*pool.candidates, *found], sizes, counts)
+    return replace(pool, candidates=tuple(more), considered=considered, edges=edges)
+
+
+def counts_of(ask: Ask) -> Counts:
+    """What an objective or a budget makes count beside resources."""
+    return Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
 
 
 def _left(found: Sequence[Candidate], sizes: Mapping[str, int], counts: Counts) -> list[Candidate]:
@@ -223,12 +276,14 @@ def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | Non
     most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
     own = (ask.card, engine, most, most, node.scale_up_gpus, ask.precisions, True)
     designs = valid_designs(*own, ask.context_groups)
-    offered = usual_sizes(designs.gpus, node.gpus_per_node) & stands(designs, node)
+    standing = stands(designs, node)
+    offered = usual_sizes(designs.gpus, node.gpus_per_node) & standing
+    left_out = int(standing.sum() - offered.sum())
     designs = designs.take(np.flatnonzero(offered))
     if len(designs) == 0:
         return None
     model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
-    return ask.setup(model, designs, [node])
+    return replace(ask.setup(model, designs, [node]), left_out=left_out)
 
 
 def _unequal_setup(kinds: Shortlist, links: Sequence[ClusterLink], engine: str, ask: Ask) -> Setup:
@@ -239,25 +294,14 @@ def _unequal_setup(kinds: Shortlist, links: Sequence[ClusterLink], engine: str, 
     return ask.setup(model, designs_of(kinds.stagings), kinds.classes)
 
 
-def offers(
-    s: Setup,
-    node: NodeClass | None,
-    engine: str,
-    fits: Ints,
-    ask: Ask,
-    roles: Sequence[Role] = ROLES,
-    chunk: int = 0,
-) -> Iterator[Offer]:
-    """Points of every role and focus: the workload's mix, and each bucket alone where there are several (not
-    at levels of keeping cache, of which there are many). Without a `node`: of stages on several classes,
-    which do both phases. `chunk`: that the engine is told."""
-    w = len(s.mix.share)
-    alone = 1 < w <= 4 and ask.objective != "latency" and s.keep is None
-    focuses: list[int | None] = [None, *range(w)] if alone else [None]
-    for focus in focuses:
-        at = s if focus is None else replace(s, mix=_only(s.mix, focus))
-        for role, points in _points(at, fits, focus, ask, roles):
-            yield Offer.of(points, at, node, engine, role, focus, chunk)
+def offers(s: Setup, fits: Ints, roles: Sequence[Role], at: Standing, edges: Edges) -> Iterator[Offer]:
+    """Columns of the designs `fits` in every role: under the workload's mix, and for single buckets alone
+    where there are several."""
+    for focus in (None, *alone(s)) if len(fits) else ():
+        own = s if focus is None else replace(s, mix=_only(s.mix, focus))
+        for role, columns in _columns(own, fits, roles, at, edges):
+            if focus is None or role != "decode":
+                yield Offer.of(columns, own, at, role, focus)
 
 
 def _only(mix: Mix, w: int) -> Mix:
@@ -266,40 +310,21 @@ def _only(mix: Mix, w: int) -> Mix:
     return replace(mix, share=share)
 
 
-def _points(
-    s: Setup, fits: Ints, focus: int | None, ask: Ask, only: Sequence[Role]
-) -> Iterator[tuple[Role, Points]]:
-    """Operating points of the designs `fits` in every role that the focus has; `split`: by phase, too."""
+def _columns(
+    s: Setup, fits: Ints, roles: Sequence[Role], at: Standing, edges: Edges
+) -> Iterator[tuple[Role, Columns]]:
+    """Columns in every role that there is."""
     if s.mix.steps == 0:
-        if "mixed" in only:
-            yield "mixed", prefilling(s, fits, LEVELS)
+        if "mixed" in roles:
+            yield "mixed", prefilling(s, fits, np.array([s.promise.ttft_s]))
         return
-    # decoding has no queue whose wait depends on the mix
-    roles: list[Role] = [r for r in only if r == "mixed" or (r == "decode" and focus is None)]
-    most = dict(zip(roles, largest(s, fits, roles), strict=True))
-    if "mixed" in roles:
-        yield "mixed", _decoding(s, fits, most["mixed"], "mixed", ask)
-    if "prefill" in only:
-        yield "prefill", prefilling(s, fits, LEVELS)
-    if "decode" in roles:
-        yield "decode", _decoding(s, fits, most["decode"], "decode", ask)
-
-
-def _decoding(s: Setup, fits: Ints, most: Floats, role: Role, ask: Ask) -> Points:
-    """Points at the largest batch of each design, and below it where smaller ones may matter."""
-    alive = most > 0
-    index, batch = fits[alive], most[alive]
-    grid = _grid(s.mix, ask.objective)
-    row, column = np.nonzero(grid[None, :] < batch[:, None])
-    index = np.concatenate([index, index[row]])
-    batch = np.concatenate([batch, grid[column]])
-    return batched(s, index, batch, role)
-
-
-def _grid(mix: Mix, objective: Objective) -> Floats:
-    """Batches below the largest that may be worth a column: none for one bucket, where the rate never falls
-    with
-    the batch; where watts or latency count, doublings or quadruplings are near enough."""
-    if objective in ("energy", "latency"):
-        return GRID[:: 4 if objective == "latency" else 2]
-    return GRID if np.count_nonzero(mix.share) > 1 else GRID[:0]
+    steps = [("decode", min(e, s.promise.tpot_s)) for e in edges.decode] if "decode" in roles else []
+    whole = [("mixed", s.promise.tpot_s)] if "mixed" in roles else []
+    some = at.able("decode", s, fits)
+    every: list[tuple[Ints, list[tuple[Role, float]]]] = [(fits, whole), (some, steps)]  # type: ignore[list-item]
+    for index, asked in [(fits, whole + steps)] if len(some) == len(fits) else every:  # type: ignore[misc]
+        if len(index) and asked:
+            yield from decoding(s, index, asked)
+    first = at.able("prefill", s, fits)
+    if "prefill" in roles and edges.prefill and len(first):
+        yield "prefill", prefilling(s, first, np.array(edges.prefill))

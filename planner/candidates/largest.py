@@ -1,59 +1,192 @@
-"""The largest batch of every design at which some bucket keeps the promise, all designs and roles at once.
+"""The largest load of every design at which each bucket keeps its promise: a batch that decodes, or the share
+of its time that a prefill server is busy. Loads are continuous: each is found to the last digit that matters,
+from below and from above.
 
-Bisection asks ten times for few points; a pass over arrays costs about the same for one point a design as for
-several. So every round tries k batches and keeps the section above the highest that is good: a range of d
-batches takes log(d) / log(k + 1) rounds.
+A pass over arrays costs about the same for one point a design as for several, so first many loads are tried
+at once, over the whole range; the section above the highest good one is then closed by regula falsi
+(Illinois: Dowell and Jarratt 1971), a few points a design.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from planner.candidates.points import Role, Setup, batched, decode_steps
+from planner.candidates.points import (
+    KEPT,
+    Points,
+    Role,
+    Setup,
+    batched,
+    beyond,
+    decode_steps,
+    prefill_parts,
+    prefilled,
+)
 from planner.cost.queueing import work_s
 from planner.cost.shape import Floats, Ints, StepTimes
 
-MOST_SEQUENCES = 1024
-"""Largest batch a server is planned with: what engines capture graphs and size buffers for."""
+MOST_SEQUENCES = 16_384
+"""Largest batch of a server that is looked at: `proof.space` names it where it binds."""
 
-MOST_TRIES = 10
-"""Batches tried a round: 10 find the one of 1,024 in three rounds."""
+TRIED = 14
+"""Loads tried over the whole range, and again between two of them (a third as many)."""
+
+CLOSING = 24
+"""Rounds of regula falsi at most; where excess is smooth, five are enough."""
+
+EXACT = 1e-8
+"""Relative width at which a section counts as closed."""
 
 MOSTLY = 0.5
 """Share of a lone request's time from which on it counts as always there."""
 
-FEW = 8
-"""Batches below one that are tried where one sequence at all times is too much."""
+QUIETEST = 1e-3
+"""Share of its time that a prefill server is busy where its TTFT is a lone prompt's."""
 
-POINTS = 2000
-"""Points a pass from which on a pass takes longer the more there are."""
+Excess = Callable[[Ints, Floats], Floats]
+"""Of rows (m,) at loads (m,): by how much the worst limit is exceeded, (m,)."""
 
 
-def largest(s: Setup, index: Ints, roles: Sequence[Role]) -> Floats:
-    """The largest batch of a server of each design of `index` in each of `roles` (mixed or decode) at which
-    some bucket keeps the promise, shape (roles, designs); below one where only `one_at_a_time` does, 0 where
-    not even that."""
-    low = np.zeros((len(roles), len(index)), dtype=np.int64)
-    high = np.full_like(low, MOST_SEQUENCES + 1)
-    while (open_ := high - low > 1).any():
-        role, design = np.nonzero(open_)
-        tries = between(low[open_], high[open_], max(1, min(MOST_TRIES, POINTS // len(role))))
-        good = _good(s, index[design], role, tries, roles)
-        best = np.where(good, tries, low[open_][:, None]).max(axis=1)
-        above = np.where(tries > best[:, None], tries, high[open_][:, None]).min(axis=1)
-        low[open_], high[open_] = best, above
-    batch = low.astype(np.float64)
-    role, design = np.nonzero(low == 0)
-    least = one_at_a_time(s, index[design])
-    few = least < 1
-    role, design = role[few], design[few]
-    parts = np.geomspace(least[few], 1.0, FEW + 1, axis=1)[:, :-1]
-    good = _good(s, index[design], role, parts, roles)
-    batch[role, design] = np.where(good, parts, 0.0).max(axis=1, initial=0.0)
-    return batch
+Asked = Sequence[tuple[Role, float]]
+"""Roles, each with its limit on TPOT in cautious seconds."""
+
+
+def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
+    """The largest batch of a server of each design of `index` in each of the roles `asked` (mixed or decode)
+    at which each bucket keeps the promise, from below and from above, (asked, designs, w) each; 0 where not
+    even one request at a time does."""
+    n, w = len(index), len(s.mix.share)
+    roles = list(dict.fromkeys(role for role, _ in asked))
+    tries = _spread(one_at_a_time(s, index), np.full(n, float(MOST_SEQUENCES)), TRIED)
+    each = np.repeat(index, TRIED)
+    step = decode_steps(s, each, tries.ravel())
+    curves = {role: batched(s, each, tries.ravel(), role, step) for role in roles}
+    caution = s.caution[1]
+
+    def over(points: Points, limit_s: float) -> Floats:
+        slow = beyond(points.tpot_s * caution[points.index][:, None], s, limit_s)
+        return np.maximum(np.maximum(points.late, points.other), slow)
+
+    def at(rows: Ints, batch: Floats) -> Floats:
+        which, design, bucket = np.unravel_index(rows, (len(asked), n, w))
+        out, step = np.empty(len(rows)), decode_steps(s, index[design], batch)
+        for i, (role, limit_s) in enumerate(asked):
+            own = np.flatnonzero(which == i)
+            if len(own):
+                found = batched(s, index[design[own]], batch[own], role, _of(step, own))
+                out[own] = over(found, limit_s)[np.arange(len(own)), bucket[own]]
+        return out
+
+    known = [over(curves[role], limit_s).reshape(n, TRIED, w).transpose(0, 2, 1) for role, limit_s in asked]
+    many = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, TRIED))
+    low, high = closed(at, many.reshape(-1, TRIED), np.stack(known).reshape(-1, TRIED))
+    return low.reshape(len(asked), n, w), high.reshape(len(asked), n, w)
+
+
+def most(s: Setup, index: Ints, role: Role) -> Floats:
+    """The largest batch of each design of `index` (n,) at which some bucket keeps the promise; 0: at none."""
+    return np.asarray(largest(s, index, [(role, s.promise.tpot_s)])[0][0].max(axis=1))
+
+
+def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
+    """The largest share of its time that a prefill server of each design may be busy so that each bucket's
+    first token is out `within_s` (k,) cautious seconds, from below and from above, (k, designs, w) each; 0
+    where not even a lone prompt's is."""
+    n, k, w = len(index), len(within_s), len(s.mix.share)
+    parts = prefill_parts(s, index)
+    levels = np.append(1 - np.geomspace(1 - QUIETEST, 1 - s.busiest, TRIED), s.busiest)
+    levels[0] = QUIETEST
+    every = np.repeat(np.arange(n), len(levels))
+    points = prefilled(s, parts, every, np.tile(levels, n))
+    caution = s.caution[0, index]
+    ttft = (points.ttft_s * caution[every][:, None]).reshape(n, len(levels), w)
+    kept = points.other.reshape(n, len(levels), w)
+    limits = np.minimum(within_s, s.promise.ttft_s)
+    excess = np.maximum(ttft[None] / limits[:, None, None, None] - 1, kept[None])
+
+    def at(rows: Ints, level: Floats) -> Floats:
+        edge, design, bucket = np.unravel_index(rows, (k, n, w))
+        p = prefilled(s, parts, design, level)
+        one = np.arange(len(rows))
+        late = p.ttft_s[one, bucket] * caution[design] / limits[edge] - 1
+        return np.asarray(np.maximum(late, p.other[one, bucket]))
+
+    known = excess.transpose(0, 1, 3, 2).reshape(-1, len(levels))
+    low, high = closed(at, np.broadcast_to(levels, known.shape), known)
+    return low.reshape(k, n, w), high.reshape(k, n, w)
+
+
+def closed(at: Excess, tries: Floats, excess: Floats) -> tuple[Floats, Floats]:
+    """The largest load of each row with no excess, from below and from above, (rows,) each: 0 where the first
+    of its `tries` (rows, k, ascending) has some, the last where that has none. `excess`: at the tries.
+
+    The chord is drawn in logarithms: of the load, and of what is used of the limit, 1 + excess, which is
+    nearly a power of the load.
+    """
+    rows, last = np.arange(len(tries)), tries.shape[1] - 1
+    good = excess <= KEPT
+    best = np.where(good.any(axis=1), last - good[:, ::-1].argmax(axis=1), -1)
+    low, f_low = tries[rows, np.maximum(best, 0)].copy(), _used(excess[rows, np.maximum(best, 0)])
+    above = np.minimum(best + 1, last)
+    high, f_high = tries[rows, above].copy(), _used(excess[rows, above])
+    open_ = (best >= 0) & (best < last)
+    wide = np.flatnonzero(open_ & ~(f_high < np.inf))  # a wall somewhere inside: nearer to it first
+    if len(wide):
+        own = _spread(low[wide], high[wide], TRIED // 3)[:, 1:-1]
+        found = at(np.repeat(wide, own.shape[1]), own.ravel()).reshape(own.shape)
+        _narrow(wide, own, found, (low, f_low, high, f_high))
+    side = np.zeros(len(tries))
+    for _ in range(CLOSING):
+        live = np.flatnonzero(open_ & (high > low * (1 + EXACT)) & (f_low < -EXACT))
+        if not len(live):
+            break
+        x = _between(low[live], f_low[live], high[live], f_high[live])
+        f = at(live, x)
+        kept, f = f <= KEPT, _used(f)
+        up, down = live[kept], live[~kept]
+        f_high[up] = np.where(
+            side[up] > 0, f_high[up] / 2, f_high[up]
+        )  # Illinois: the end that stays counts half
+        f_low[down] = np.where(side[down] < 0, f_low[down] / 2, f_low[down])
+        low[up], f_low[up], side[up] = x[kept], f[kept], 1.0
+        high[down], f_high[down], side[down] = x[~kept], f[~kept], -1.0
+    met = open_ & (f_low >= -EXACT)
+    high = np.where(met | (high <= low * (1 + EXACT)), low, high)
+    none = best < 0
+    return np.where(none, 0.0, low), np.where(none, 0.0, high)
+
+
+def _narrow(rows: Ints, tries: Floats, found: Floats, ends: tuple[Floats, Floats, Floats, Floats]) -> None:
+    """The ends of `rows` moved to the highest good one of the tries inside, and to the next above it."""
+    low, f_low, high, f_high = ends
+    one, last = np.arange(len(rows)), tries.shape[1] - 1
+    good = found <= KEPT
+    best = np.where(good.any(axis=1), last - good[:, ::-1].argmax(axis=1), -1)
+    some, more = best >= 0, best < last
+    low[rows[some]] = tries[one[some], best[some]]
+    f_low[rows[some]] = _used(found[one[some], best[some]])
+    high[rows[more]] = tries[one[more], best[more] + 1]
+    f_high[rows[more]] = _used(found[one[more], best[more] + 1])
+
+
+def _used(excess: Floats) -> Floats:
+    """Logarithm of what is used of a limit."""
+    return np.log(np.maximum(1 + excess, 1e-4))
+
+
+def _between(low: Floats, f_low: Floats, high: Floats, f_high: Floats) -> Floats:
+    """Where the chord is zero; the middle where one end has no value."""
+    a, b = np.log(low), np.log(high)
+    known = np.isfinite(f_high) & (f_high > f_low)
+    share = np.where(known, -f_low / np.where(known, f_high - f_low, 1.0), 0.5)
+    return np.asarray(np.exp(a + np.clip(share, 1e-3, 1 - 1e-3) * (b - a)))
+
+
+def _spread(low: Floats, high: Floats, count: int) -> Floats:
+    """`count` loads between two, ends included, (m, count)."""
+    return np.asarray(np.geomspace(low, high, count, axis=1))
 
 
 def one_at_a_time(s: Setup, index: Ints) -> Floats:
@@ -66,36 +199,5 @@ def one_at_a_time(s: Setup, index: Ints) -> Floats:
     return np.where(share < MOSTLY, share, 1.0)
 
 
-def between(low: Ints, high: Ints, count: int) -> Ints:
-    """`count` batches evenly inside (low, high), shape (m, count); repeated where there are fewer.
-
-    >>> between(np.array([0, 0]), np.array([1025, 3]), 4).tolist()
-    [[205, 410, 615, 820], [1, 1, 1, 2]]
-    """
-    step = (high - low)[:, None] * np.arange(1, count + 1) // (count + 1)
-    return np.asarray(low[:, None] + np.maximum(step, 1))
-
-
-def _good(
-    s: Setup, index: Ints, role: Ints, tries: Ints | Floats, roles: Sequence[Role]
-) -> NDArray[np.bool_]:
-    """Whether any bucket keeps the promise at `tries` (m, count) on the designs `index` (m,), each in its
-    `role` (m,) of `roles`."""
-    each = np.repeat(index, tries.shape[1])
-    batch = tries.ravel().astype(np.float64)
-    step = decode_steps(s, each, batch)
-    good = np.zeros(len(each), dtype=bool)
-    for i, name in enumerate(roles):
-        at = np.repeat(role == i, tries.shape[1])
-        if at.any():
-            points = batched(s, each[at], batch[at], name, _of(step, at))
-            good[at] = points.meets.any(axis=1)
-    return good.reshape(tries.shape)
-
-
-def _of(step: StepTimes, at: NDArray[np.bool_]) -> StepTimes:
-    return StepTimes(*(_pick(x, at) for x in vars(step).values()))
-
-
-def _pick(x: Floats, at: NDArray[np.bool_]) -> Floats:
-    return np.asarray(x[at])
+def _of(step: StepTimes, at: Ints) -> StepTimes:
+    return StepTimes(*(np.asarray(x[at]) for x in vars(step).values()))

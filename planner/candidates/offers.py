@@ -7,22 +7,55 @@ Dominated points go before anything is made of them: of ten thousand a hundred s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design
+from planner.candidates.columns import Columns
 from planner.candidates.dominance import Counts, Needs, spared, survivors
-from planner.candidates.points import Points, Role, Setup, rounded_up
+from planner.candidates.pairing import Pairing
+from planner.candidates.points import Points, Role, Setup, draw
+from planner.candidates.tangents import Tangents, tangents_of
 from planner.cost.compute import distinct
-from planner.cost.shape import Designs, Floats, StagedDesigns, Staging, StepTimes
+from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
+from planner.inputs.options import Objective
+from planner.pair_rules import Side
 
 RESOURCES = ("busy", "kv", "tokens", "idle", "loads", "stores")
 """Shares of a replica's time, of its KV room, of the tokens that its steps can take; where idle cache is kept
 beside the GPUs, of the room there and of the rates at which it is loaded and stored."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where columns are offered: class (None: stages on several), engine and the tokens of a step that it is
+    told (0: its default), what is minimised."""
+
+    node: NodeClass | None
+    engine: str
+    objective: Objective
+    watts_limited: bool = False
+    chunk: int = 0
+    pairing: Pairing | None = None
+
+    def sides(self, designs: Designs, used: Precisions) -> list[Side]:
+        """Of each design on the class, what decides its partners in a pair."""
+        assert self.node is not None
+        shapes = zip(
+            *(x.tolist() for x in (designs.tp, designs.pp, designs.attn_dp, designs.cp)), strict=True
+        )
+        return [Side.of(self.engine, self.node.device, shape, used) for shape in shapes]
+
+    def able(self, role: Role, s: Setup, index: Ints) -> Ints:
+        """The designs of `index` that may take `role`."""
+        if role == "mixed" or self.pairing is None or self.node is None:
+            return index
+        sides = self.sides(s.designs.take(index), s.model.precisions)
+        return index[[(role, side) in self.pairing.keys for side in sides]]
 
 
 @dataclass(frozen=True)
@@ -56,10 +89,11 @@ class Handed:
 
 @dataclass(frozen=True)
 class Offer:
-    """m points of one setup in one role that serve some bucket.
+    """m columns of one setup in one role that serve some bucket.
 
-    `use` (m, resources, w) infinite where a bucket is not served; `watts` of a replica and `late_s` (m,);
-    `handed` what becomes of a prompt's KV cache; `focus` the only bucket they were made for.
+    `use`, `least` (m, resources, w) of a replica, infinite where a bucket is not served; `watts` of a replica
+    and `late_s` (m,); `handed` what becomes of a prompt's KV cache; `focus` the only bucket they
+    were made for.
     """
 
     setup: Setup
@@ -70,34 +104,33 @@ class Offer:
     points: Points
     designs: Designs
     use: Floats
+    least: Floats
     watts: Floats
     late_s: Floats
     handed: Handed
     chunk: int = 0
+    pairing: Pairing | None = None
+    tangents: Tangents | None = None
 
     @staticmethod
-    def of(
-        points: Points,
-        s: Setup,
-        node: NodeClass | None,
-        engine: str,
-        role: Role,
-        focus: int | None,
-        chunk: int = 0,
-    ) -> Offer:
-        """What of `points` keeps the promise somewhere and the class's power cap."""
+    def of(columns: Columns, s: Setup, at: Standing, role: Role, focus: int | None) -> Offer:
+        """What of `columns` keeps the class's power cap."""
+        points = columns.points
         watts, gpus = draw(s, points, role), s.designs.gpus[points.index]
         homes = [home for home, _ in s.model.by_class(s.designs)]
         caps = [n.power_cap_watts / n.gpus_per_node for n in homes if n.power_cap_watts is not None]
-        cap = min(caps, default=np.inf)
-        serves = points.meets & (s.mix.share > 0)
-        able = np.flatnonzero(serves.any(axis=1) & (watts / gpus <= cap)).astype(np.int64)
-        points, serves, gpus = points.take(able), serves[able], gpus[able]
-        designs = s.designs.take(points.index)
-        use = np.where(serves[:, None, :], _use(points, designs, role, s), np.inf)
-        late = rounded_up(points, s.promise, s.caution, role)
-        handed = Handed.of(s, designs, points, engine, role, min(n.nic_bytes_per_s for n in homes))
-        return Offer(s, node, engine, role, focus, points, designs, use, watts[able], late, handed, chunk)
+        serves = np.isfinite(columns.least[:, 0]).any(axis=1)
+        able = np.flatnonzero(serves & (watts / gpus <= min(caps, default=np.inf))).astype(np.int64)
+        columns, watts = columns.take(able), watts[able]
+        points, designs = columns.points, s.designs.take(columns.points.index)
+        ranks = designs.attn_dp[:, None, None]
+        late = np.where(np.isfinite(columns.within_s), columns.within_s, 0.0)
+        handed = Handed.of(s, designs, points, at.engine, role, min(n.nic_bytes_per_s for n in homes))
+        offer = Offer(
+            *(s, at.node, at.engine, role, focus, points, designs),
+            *(columns.use / ranks, columns.least / ranks, watts, late, handed, at.chunk, at.pairing),
+        )
+        return replace(offer, tangents=tangents_of(offer, at.objective, at.watts_limited))
 
     def __len__(self) -> int:
         return len(self.watts)
@@ -114,24 +147,39 @@ class Offer:
         """Those that no other point of the offer makes pointless."""
         needs = self._needs(counts)
         if self.node is not None:
-            kept = spared(needs, self.node.gpus_per_node, self.designs.redundant > 0)
-            return [self._candidate(i) for i in kept]
+            return [self._candidate(i) for own in self._alike() for i in self._spared(needs, own)]
         kept = []
         for design in distinct(self.points.index):  # other stages stand elsewhere
             own = np.flatnonzero(self.points.index == design)
             kept += own[survivors(needs.take(own), int(needs.gpus[own[0]]))].tolist()
         return [self._candidate(i) for i in sorted(kept)]
 
+    def _spared(self, needs: Needs, own: Ints) -> list[int]:
+        """Those of `own` that none of them makes pointless."""
+        assert self.node is not None
+        copied = self.designs.redundant[own] > 0
+        return [int(own[i]) for i in spared(needs.take(own), self.node.gpus_per_node, copied)]
+
+    def _alike(self) -> list[Ints]:
+        """Columns by what decides their partners."""
+        if self.role == "mixed" or self.pairing is None or self.node is None:
+            return [np.arange(len(self))]
+        standing = Standing(self.node, self.engine, "throughput")
+        sides = standing.sides(self.designs, self.setup.model.precisions)
+        keys = np.array([self.pairing.keys[self.role, side] for side in sides])
+        return [np.flatnonzero(keys == key) for key in dict.fromkeys(keys.tolist())]
+
     def _needs(self, counts: Counts) -> Needs:
         none, tpot = np.zeros(len(self)), self._tpot_s()
         slow = self.points.ttft_s + tpot[:, None] if counts.latency else np.zeros_like(self.points.ttft_s)
-        served = np.isfinite(self.use[:, 0])
+        served = np.isfinite(self.least[:, 0])
         handoff = np.where(served, self.handed.s, 0.0).max(axis=1, initial=0.0)
         pairs = self.role != "mixed"
         return Needs(
             gpus=self.designs.gpus,
             joined=self.joined,
             use=self.use,
+            least=self.least,
             slow=slow,
             watts=self.watts if counts.watts else none,
             late=self.late_s if pairs else none,
@@ -151,12 +199,18 @@ class Offer:
             int(x[i]) for x in (d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep, d.redundant, d.cp)
         )
         design = Design(tp, pp, attn_dp, moe_tp, ep, stages, copies, cp)
+        side = None
+        if self.role != "mixed" and self.node is not None:
+            shape = (tp, pp, attn_dp, cp)
+            side = Side.of(self.engine, self.node.device, shape, self.setup.model.precisions)
         where = self.node.id if self.node is not None else _blocks(stages)
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
+        might = np.flatnonzero(np.isfinite(self.least[i, 0])).tolist()
         sequences = float(self.points.sequences[i])
         keep = self.setup.keep
         tag = ("" if self.focus is None else f" bucket {self.focus}") + (f" keep {keep.name}" if keep else "")
         tag += f" chunks {self.chunk}" if self.chunk else ""
+        tag += f" within {1e3 * self.late_s[i]:.6g} ms" if self.late_s[i] else ""
         return Candidate(
             id=f"{where}|{self.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
             role=self.role,
@@ -164,19 +218,24 @@ class Offer:
             engine=self.engine,
             design=design,
             gpus=gpus,
-            use=self._rows(i, served),
+            use=_named(self.use[i], served),
+            least=_named(self.least[i], might),
             watts=float(self.watts[i]),
             batch=max(1, round(sequences * design.attn_dp)),
             step=StepTimes(*(x[i : i + 1] for x in vars(self.points.step).values())),
             tpot_s=float(self._tpot_s()[i]),
-            ttft_s={str(w): float(self.points.ttft_s[i, w]) for w in served},
+            ttft_s={str(w): float(self.points.ttft_s[i, w]) for w in might},
             precisions=self.setup.model.precisions,
             late_s=float(self.late_s[i]),
-            handoff_s={str(w): float(self.handed.s[i, w]) for w in served},
-            copies={str(w): float(self.handed.copies[i, w]) for w in served} if self.role == "decode" else {},
-            overlap=self.handed.overlaps(i, served),
-            hop_bytes=self._hop_bytes(i, served) if stages else {},
+            side=side,
+            pairs_as=self.pairing.keys[self.role, side] if self.pairing and side else "",
+            handoff_s={str(w): float(self.handed.s[i, w]) for w in might},
+            copies={str(w): float(self.handed.copies[i, w]) for w in might} if self.role == "decode" else {},
+            overlap=self.handed.overlaps(i, might),
+            hop_bytes=self._hop_bytes(i, might) if stages else {},
+            tangents=self.tangents.named(i, might) if self.tangents else (),
             joined=bool(self.joined[i]),
+            busy=float(self.points.load[i]) if self.role == "prefill" else 0.0,
             label=str(design),
             chunk=self.chunk,
             level=keep.number if keep else 0,
@@ -188,11 +247,12 @@ class Offer:
         new = mix.new * (self.role != "decode")
         return {str(w): float(each * (new[w] + mix.osl[w] - 1)) for w in served}
 
-    def _rows(self, i: int, served: list[int]) -> dict[str, dict[str, float]]:
-        """`use` by resource and bucket; rows that the first always exceeds are left out."""
-        rows = self.use[i][:, served]
-        tight = [0, *(j for j in range(1, len(rows)) if (rows[j] > rows[0]).any())]
-        return {RESOURCES[j]: {str(w): float(u) for w, u in zip(served, rows[j], strict=True)} for j in tight}
+
+def _named(rows: Floats, served: list[int]) -> dict[str, dict[str, float]]:
+    """Rows (resources, w) by resource and bucket; those that the first always exceeds are left out."""
+    own = rows[:, served]
+    tight = [0, *(j for j in range(1, len(own)) if (own[j] > own[0]).any())] if served else []
+    return {RESOURCES[j]: {str(w): float(u) for w, u in zip(served, own[j], strict=True)} for j in tight}
 
 
 def _blocks(stages: Staging) -> str:
@@ -201,27 +261,3 @@ def _blocks(stages: Staging) -> str:
         f"{n} x {name}:{tp}"
         for (name, tp), n in sorted(Counter((s.node_class, s.tp) for s in stages).items())
     )
-
-
-def _use(points: Points, designs: Designs, role: Role, s: Setup) -> Floats:
-    """Shares of a replica's resources that one request/s of each bucket fills, (m, resources, w)."""
-    rows = [points.work_s / points.load[:, None], points.kv_share]
-    if role != "prefill":
-        tokens = s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0)
-        rows.append(tokens * points.tpot_s / s.token_budget)
-    elif len(s.beside):
-        rows.append(np.zeros_like(points.kv_share))
-    rows += [row[points.index] for row in s.beside]
-    return np.asarray(np.stack(rows, axis=1) / designs.attn_dp[:, None, None])
-
-
-def draw(s: Setup, points: Points, role: Role) -> Floats:
-    """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
-    designs, mix = s.designs.take(points.index), s.mix
-    new = float(mix.new @ mix.share)
-    if role == "prefill" or mix.steps == 0:
-        chunk = min(new, s.token_budget)
-        return s.model.watts(designs, points.load, 0.0, 0.0, chunk, new / 2)
-    tokens = points.rate * new * (points.tpot_s @ mix.share) if role == "mixed" else 0.0 * points.rate
-    busy = np.ones(len(points.rate))
-    return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)

@@ -54,7 +54,7 @@ def engines(node: NodeClass, ask: Ask) -> list[str]:
     able = [e for e in ask.engines if e in OFFLOADS and (ask.moe or OFFLOADS[e].layers)]
     if not host.pcie_bytes_per_s or node.device.vendor not in STREAMED:
         able = [e for e in able if not OFFLOADS[e].streams]
-    return [e for e in able if why_unsupported(node.device, e, ask.precisions, ask.moe) is None]
+    return [e for e in able if why_unsupported(node.device, e, ask.precisions, ask.moe, ask.picks) is None]
 
 
 def setup(node: NodeClass, engine: str, ask: Ask) -> Setup | None:

@@ -27,17 +27,15 @@ from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, estimate, work_s
-from planner.cost.reserve import BLOCK_TOKENS
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.inputs.workload import Percentile, Slo, Workload
+from planner.operating.room import held_tokens, unfilled_tokens
+from planner.operating.steps import decoding_steps, prompt_steps
 
 Role = Literal["mixed", "prefill", "decode"]
-LEVELS = np.arange(0.10, 0.96, 0.05)
-"""Utilisations offered for prefill servers: less busy ones answer sooner."""
 
-BANDS = np.array([0.25, 0.5, 0.7, 0.85, 0.95, 1.0])
-"""Shares of the TTFT promise that a prefill server's own TTFT is rounded up to: the rest is left for transfer
-and first decode step."""
+BUSIEST = 0.98
+"""Share of its time that a server which only prefills is busy at most, unless told: a rule of operation."""
 
 
 @dataclass(frozen=True)
@@ -117,19 +115,18 @@ class Setup:
     risk_z: float = 0.0
     keep: Keep | None = None
     place: Place | None = None  # beside each GPU, of `keep`
+    left_out: int = 0  # designs that the engine accepts and that are not offered
+    busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
+
+    def only(self, index: Ints, share: Floats | None = None) -> Setup:
+        """The same with the designs of `index` alone, under the mix of `share` (w,) where it is given."""
+        mix = self.mix if share is None else replace(self.mix, share=share)
+        return replace(self, designs=self.designs.take(index), memory=self.memory.take(index), mix=mix)
 
     @cached_property
     def caution(self) -> Floats:
         """Factors on predicted TTFT and TPOT of each design, shape (2, n)."""
         return np.exp(self.risk_z * self.model.sigmas(self.designs))
-
-    def chunk(self, sequences: Floats) -> Floats:
-        """Prompt tokens of a step that has any, (m,), with `sequences` decoding: one mean prompt, or as many
-        as arrive during a step
-        where those are more, cut at the budget. A step's time is convex in them: fewer would hide behind
-        reading the weights."""
-        steady = sequences * self.mix.prompt / max(self.mix.steps, 1e-9)
-        return np.minimum(np.maximum(self.mix.prompt, steady), float(self.token_budget))
 
     @cached_property
     def prompt_bytes(self) -> Floats:
@@ -168,12 +165,12 @@ class Setup:
     @cached_property
     def held_each(self) -> Floats:
         """Tokens of `held_bytes`, (w,), with those that the last block leaves empty."""
-        return self.mix.own + self.unfilled + (self.mix.held if self.reserves else self.mix.osl / 2)
+        return held_tokens(self.model.engine, self.mix.own, self.mix.osl, self.mix.held)
 
     @property
     def unfilled(self) -> float:
         """Tokens that the last block of a sequence leaves empty on average."""
-        return (BLOCK_TOKENS[self.model.engine] - 1) / 2
+        return unfilled_tokens(self.model.engine)
 
     @cached_property
     def held_tokens(self) -> float:
@@ -229,11 +226,12 @@ class Setup:
 
 @dataclass(frozen=True)
 class Points:
-    """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,), the
-    linear step there, `rate`
-    (m,) requests/s at the workload's mix, `work_s` and `kv_share` (m, w) of server time and of KV room that
-    one request/s fills,
-    `load` (m,) the utilisation, `meets` (m, w)."""
+    """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,) at
+    which its step is made linear, `rate` (m,) requests/s at the setup's mix, `work_s` and `kv_share` (m, w)
+    of server time and of KV room that one request/s fills, `load` (m,) the time they fill; `late`, `slow`
+    and `other` (m, w): by how much of itself the limit on TTFT, on TPOT, and the worst of all others, is
+    exceeded, below zero where it is kept; `decoding` (m,) sequences as the clock sees them, `utilisation`
+    (m,) of the server's time and tokens."""
 
     index: Ints
     sequences: Floats
@@ -244,7 +242,21 @@ class Points:
     kv_share: Floats
     tpot_s: Floats
     ttft_s: Floats
-    meets: NDArray[np.bool_]
+    late: Floats
+    slow: Floats
+    other: Floats
+    decoding: Floats
+    utilisation: Floats
+
+    @property
+    def excess(self) -> Floats:
+        """By how much the worst limit is exceeded, (m, w)."""
+        return np.maximum(np.maximum(self.late, self.slow), self.other)
+
+    @property
+    def meets(self) -> NDArray[np.bool_]:
+        """Which buckets keep all limits, (m, w)."""
+        return np.asarray(self.excess <= KEPT)
 
     def take(self, chosen: Ints) -> Points:
         step = StepTimes(*(np.broadcast_to(x, self.rate.shape)[chosen] for x in vars(self.step).values()))
@@ -254,52 +266,92 @@ class Points:
 
 def decode_steps(s: Setup, index: Ints, sequences: Floats) -> StepTimes:
     """The linear steps of servers that decode `sequences` (m,) at once."""
-    context = np.full(len(index), s.mix.context)
-    return s.model.step_times(s.designs.take(index), sequences, context, s.chunk(sequences))
+    mix, designs = s.mix, s.designs.take(index)
+    return decoding_steps(s.model, designs, sequences, mix.context, mix.prompt, mix.steps, s.token_budget)
 
 
 def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTimes | None = None) -> Points:
     """Points of servers that decode `sequences` (m,) at once: role mixed or decode. `step`: from
     `decode_steps`, where known."""
-    mix, step = s.mix, step or decode_steps(s, index, sequences)
-    work = work_s(step, mix.new, mix.isl, mix.osl, role)
-    tpot = step.t0_s + sequences * (work @ mix.share) / mix.steps
-    rate = sequences / (mix.steps * tpot)
+    step = step or decode_steps(s, index, sequences)
+    rate, work = _rate_of(s, step, sequences, role)
     return _points(s, index, sequences, step, rate, work, role)
 
 
-def prefilling(s: Setup, index: Ints, levels: Floats) -> Points:
-    """Points of servers that only prefill, each design of `index` at each of `levels` (share of the time it
-    is busy).
+@dataclass(frozen=True)
+class PrefillParts:
+    """What prefill servers of the designs `index` (n,) take at any load: their step, and the time that one
+    request/s of each bucket alone fills, (n, w)."""
+
+    index: Ints
+    step: StepTimes
+    work_s: Floats
+
+
+def prefill_parts(s: Setup, index: Ints) -> PrefillParts:
+    """Of servers that only prefill.
 
     Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the
     queueing formula's to say.
     """
-    none, isl = np.zeros(len(index)), np.full(len(index), float(s.mix.isl @ s.mix.share))
-    one, full = min(s.mix.prompt, float(s.token_budget)), float(s.token_budget)
-    lone, busy = (
-        s.model.step_times(s.designs.take(index), none, isl, none + tokens) for tokens in (one, full)
-    )
-    step = _through(lone, one, busy, full)
-    each = np.repeat(np.arange(len(index)), len(levels))
-    step = StepTimes(*(x[each] for x in vars(step).values()))
-    level = np.tile(levels, len(index))
+    designs, mean = s.designs.take(index), float(s.mix.isl @ s.mix.share)
+    step = prompt_steps(s.model, designs, s.mix.prompt, mean, s.token_budget)
     alone = np.eye(len(s.mix.share))
-    work = np.stack(
-        [predict(s, step, np.tile(one, (len(level), 1)), "prefill").utilisation for one in alone], axis=1
-    )
-    rate = level / (work @ s.mix.share)
-    return _points(s, index[each], level, step, rate, work, "prefill")
+    works = [predict(s, step, np.tile(one, (len(index), 1)), "prefill").utilisation for one in alone]
+    return PrefillParts(index, step, np.stack(works, axis=1))
 
 
-def _through(a: StepTimes, at: float, b: StepTimes, to: float) -> StepTimes:
-    """The line through two prefill steps of `at` and `to` prompt tokens: right for a lone prompt and for a
-    busy server's full steps."""
-    if to <= at:
-        return b
-    first, second = a.t0_s + a.prefill_s_per_token * at, b.t0_s + b.prefill_s_per_token * to
-    slope = np.clip((second - first) / (to - at), 0.0, second / to)
-    return replace(b, t0_s=second - slope * to, prefill_s_per_token=slope)
+def prefilling(s: Setup, index: Ints, level: Floats) -> Points:
+    """Points of servers that only prefill, each design of `index` (m,) at its `level`: the share of the time
+    it is busy."""
+    return prefilled(s, prefill_parts(s, index), np.arange(len(index)), level)
+
+
+def prefilled(s: Setup, parts: PrefillParts, which: Ints, level: Floats) -> Points:
+    """Servers of the designs `which` (m,) of `parts` at `level` (m,)."""
+    step = StepTimes(*(x[which] for x in vars(parts.step).values()))
+    work = parts.work_s[which]
+    return _points(s, parts.index[which], level, step, level / (work @ s.mix.share), work, "prefill")
+
+
+KEPT = 1e-9
+"""Of a limit by which it may be exceeded: rounding."""
+
+TRIES, SECTIONS = 12, 4
+"""Batches tried at once, and how often, between the two below: to a thousandth of the batch."""
+
+FEWEST, MOST = 1e-3, 1e5
+"""Sequences in a server between which the batch of a rate is looked for."""
+
+
+def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
+    """Points of servers that get `rate` (m,) requests/s of the setup's mix: the batch is the one at whose
+    step they decode so many."""
+    if role == "prefill" or s.mix.steps == 0:
+        parts = prefill_parts(s, index)
+        level = rate * (parts.work_s @ s.mix.share)
+        return _points(s, index, level, parts.step, rate, parts.work_s, "prefill")
+    low, high = np.full(len(index), FEWEST), np.full(len(index), MOST)
+    each = np.repeat(index, TRIES)
+    for _ in range(SECTIONS):
+        tries = low[:, None] * (high / low)[:, None] ** (np.arange(1, TRIES + 1) / (TRIES + 1))
+        step = decode_steps(s, each, tries.ravel())
+        fewer = _rate_of(s, step, tries.ravel(), role)[0].reshape(tries.shape) < rate[:, None]
+        low = np.where(fewer, tries, low[:, None]).max(axis=1)
+        high = np.where(fewer, high[:, None], tries).min(axis=1)
+    ends = np.concatenate([low, high])
+    less, more = np.split(_rate_of(s, decode_steps(s, np.tile(index, 2), ends), ends, role)[0], 2)
+    share = np.clip((rate - less) / np.maximum(more - less, 1e-30), 0.0, 1.0)  # nearly a line between them
+    sequences = low + share * (high - low)
+    step = decode_steps(s, index, sequences)
+    return _points(s, index, sequences, step, rate, _rate_of(s, step, sequences, role)[1], role)
+
+
+def _rate_of(s: Setup, step: StepTimes, sequences: Floats, role: Role) -> tuple[Floats, Floats]:
+    """Requests/s (m,) of the mix that servers with `sequences` take, and work of a request, (m, w)."""
+    mix = s.mix
+    work = work_s(step, mix.new, mix.isl, mix.osl, role)
+    return sequences / (mix.steps * step.t0_s + sequences * (work @ mix.share)), work
 
 
 def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats, Floats]:
@@ -315,23 +367,6 @@ def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats
     return np.asarray(seconds), s.memory.kv_bytes[index] / held * isl * d.attn_dp
 
 
-def rounded_up(points: Points, promise: Promise, caution: Floats, role: Role) -> Floats:
-    """What a server adds to a pair's TTFT (m,), rounded up so that many pair alike: the TTFT of the slowest
-    bucket it serves to the
-    next of BANDS, a decode step to the TPOT promise. `caution` (2, designs)."""
-    caution = caution[:, points.index]
-    if role == "mixed":
-        return np.zeros(len(points.rate))
-    if role == "decode":
-        step = points.tpot_s.max(axis=1) * caution[1]
-        return np.full(len(step), promise.tpot_s) if np.isfinite(promise.tpot_s) else step
-    slowest = np.where(points.meets, points.ttft_s, 0.0).max(axis=1) * caution[0]
-    if not np.isfinite(promise.ttft_s):
-        return np.zeros(len(slowest))
-    edges = BANDS * promise.ttft_s
-    return np.asarray(np.append(edges, np.inf)[np.searchsorted(edges, slowest * (1 - 1e-12))])
-
-
 def _points(
     s: Setup, index: Ints, sequences: Floats, step: StepTimes, rate: Floats, work: Floats, role: Role
 ) -> Points:
@@ -342,17 +377,29 @@ def _points(
     if s.place is not None:
         e = replace(e, ttft_s=e.ttft_s + s.loading_s[index])
     ttft_s, tpot_s = (x * c[:, None] for x, c in zip((e.ttft_s, e.tpot_s), s.caution[:, index], strict=True))
-    meets = np.broadcast_to(s.mix.share > 0, work.shape).copy()
-    if role != "decode":
-        meets &= ttft_s <= s.promise.ttft_s
-    if role != "prefill":
-        meets &= (tpot_s <= s.promise.tpot_s) | (s.mix.osl == 1)
-    meets &= s.holds[role][index]
-    meets &= ((rate * (kv @ s.mix.share) <= 1 + 1e-9) & np.isfinite(rate))[:, None]
-    for row in s.beside:
-        meets &= (rate * (row[index] @ s.mix.share) <= 1 + 1e-9)[:, None]
+    filled = [rate * (kv @ s.mix.share), *(rate * (row[index] @ s.mix.share) for row in s.beside)]
+    other = np.broadcast_to(np.max(filled, axis=0)[:, None] - 1, work.shape).copy()
+    other[~np.isfinite(rate)] = np.inf
+    none = np.full(work.shape, -1.0)
+    slow = beyond(tpot_s, s, s.promise.tpot_s) if role != "prefill" else none
+    other[~s.holds[role][index] | (s.mix.share <= 0)[None, :]] = np.inf
+    late = _over(ttft_s, s.promise.ttft_s) if role != "decode" else none
     load = rate * (work @ s.mix.share)
-    return Points(index, sequences, step, rate, load, work, kv, e.tpot_s, e.ttft_s, meets)
+    times = e.tpot_s, e.ttft_s
+    return Points(
+        index, sequences, step, rate, load, work, kv, *times, late, slow, other, e.sequences, e.utilisation
+    )
+
+
+def beyond(tpot_s: Floats, s: Setup, limit_s: float) -> Floats:
+    """By how much of itself a limit on TPOT is exceeded, (m, w); one token has no time between tokens."""
+    return np.where(s.mix.osl > 1, _over(tpot_s, limit_s), -1.0)
+
+
+def _over(seconds: Floats, limit_s: float) -> Floats:
+    """By how much of itself a limit is exceeded; endless times exceed every limit."""
+    known = np.isfinite(seconds)
+    return np.where(known, np.where(known, seconds, 0.0) / limit_s - 1, np.inf)
 
 
 def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
@@ -360,3 +407,15 @@ def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
     m, promise = s.mix, s.promise
     e = estimate(step, m.new, m.isl, m.osl, rate, s.token_budget, promise.percentile, promise.loop, role)
     return e if role == "decode" else replace(e, ttft_s=e.ttft_s + s.model.tuning.request_s)
+
+
+def draw(s: Setup, points: Points, role: Role) -> Floats:
+    """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
+    designs, mix = s.designs.take(points.index), s.mix
+    new = float(mix.new @ mix.share)
+    if role == "prefill" or mix.steps == 0:
+        chunk = min(new, s.token_budget)
+        return s.model.watts(designs, points.load, 0.0, 0.0, chunk, new / 2)
+    tokens = points.rate * new * (points.tpot_s @ mix.share) if role == "mixed" else 0.0 * points.rate
+    busy = np.ones(len(points.rate))
+    return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)

@@ -39,6 +39,7 @@ from planner.cost.queueing import prefill_s
 from planner.cost.reserve import default_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Ints, Stage, Staging, StepTimes, like
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
+from planner.operating.steps import carried
 from solvers import pipeline
 from solvers.pipeline import Kind, Limits, Nodes, Pipeline, PipelineProblem, Point
 
@@ -259,10 +260,10 @@ def _layer_steps(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Step
 
 
 def _chunk(posed: Posed, stages: Ints, batch: Ints) -> Floats:
-    """Prompt tokens of a round that has any, as `points.Setup.chunk`; each micro-batch has a budget."""
+    """Prompt tokens of a round that has any: each stage's micro-batch carries some (`operating/steps.py`)."""
     mix = posed.mix
-    steady = batch * mix.prompt / max(mix.steps, 1e-9)
-    return np.asarray(np.minimum(np.maximum(mix.prompt, steady), float(posed.token_budget) * stages))
+    prompts = batch / max(mix.steps, 1.0) / stages
+    return np.asarray(stages * carried(mix.prompt, prompts, float(posed.token_budget)))
 
 
 def _shares(model: CostModel) -> Floats:

@@ -15,7 +15,7 @@ def violations(case: Case) -> Iterator[Violation]:
     if goal(case) != "throughput":
         return
     for node_class in case.cluster.classes:
-        idle = node_class.gpus - _used(case, node_class)
+        idle = node_class.gpus - used(case, node_class)
         told = sum(
             warning.count or 0
             for warning in case.plan.warnings
@@ -26,7 +26,7 @@ def violations(case: Case) -> Iterator[Violation]:
             yield Violation("idle_not_told", f"class {node_class.id}", text)
 
 
-def _used(case: Case, node_class: NodeClass) -> int:
+def used(case: Case, node_class: NodeClass) -> int:
     """GPUs of the class that replicas take."""
     return sum(
         replica.count * stage.gpus

@@ -10,12 +10,14 @@ from planner.check import (
     cache,
     chain_nodes,
     chains,
+    chances,
     experts,
     idle,
     kept,
     measured,
     memory,
     packing,
+    pairs,
     proof,
     queueing,
     roofline,
@@ -48,6 +50,7 @@ SHAPE = (
 
 RULES = (
     *SHAPE,
+    Rule("pairs", "prefill and decode servers as their engine starts and joins them", pairs.violations),
     Rule("memory", "weights, KV cache, activations and reserve fit every GPU", memory.violations),
     Rule("experts", "every expert has its slots, the fullest rank is as full as stated", experts.violations),
     Rule("tiers", "what lies beside the GPUs fits there once, and is read in time", tiers.violations),
@@ -60,6 +63,7 @@ RULES = (
     Rule(
         "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations
     ),
+    Rule("chances", "odds of keeping a limit follow from bands, and are as asked", chances.violations),
     Rule("cache", "who holds room in the cache, waits for it, is preempted", cache.violations),
     Rule("nodes", "nodes of chains have the time, places and cache for them", chain_nodes.violations),
     Rule("measured", "rates, GPUs and watts of measured groups are those of the table", measured.violations),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.check import measured, packing
+from planner.check import idle, measured, packing
 from planner.check.case import Case
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Band
@@ -14,6 +14,10 @@ SECONDS_PER_HOUR = 3600.0
 HOST_WATTS_FACTOR = (
     2.0  # a replica's watts may include its share of the host: at most as much again as the GPUs
 )
+
+LEAST_IDLE = 0.04
+"""Share of its limit that a GPU in no replica draws at least, and so must be counted with: so little do cards
+for desktops, others two to five times as much."""
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -81,12 +85,13 @@ def _money(case: Case) -> Iterator[Violation]:
 
 
 def _power(case: Case) -> Iterator[Violation]:
-    """Watts are at least the replicas' own, no replica takes more than its GPUs may; joules = watts /
-    tokens/s."""
+    """Watts are at least those of replicas and idle GPUs, no replica takes more than its GPUs may; joules are
+    watts / tokens/s."""
     predicted = case.plan.predicted
     own = sum(replica.count * replica.watts for replica in case.plan.replicas)
-    if not at_most(own, predicted.watts.value, FIGURE):
-        text = f"{predicted.watts.value:.6g} W, its replicas take {own:.6g} W"
+    rest = sum(LEAST_IDLE * c.device.tdp_watts * (c.gpus - idle.used(case, c)) for c in case.cluster.classes)
+    if not at_most(own + max(rest, 0.0), predicted.watts.value, FIGURE):
+        text = f"{predicted.watts.value:.6g} W, its replicas take {own:.6g} W, idle GPUs {rest:.4g} W or more"
         yield Violation("watts_understated", "predicted.watts", text)
     for index, replica in enumerate(case.plan.replicas):
         classes = [(case.classes.get(stage.node_class), stage.gpus) for stage in replica.stages]

@@ -72,13 +72,23 @@ ExpertLoadsOpt = Annotated[
     typer.Option("--expert-loads", metavar="FILE", help="Recorded loads of experts, to balance them by."),
 ]
 RiskOpt = Annotated[
+    float | None,
+    typer.Option("--risk", metavar="R", help="Limits hold with probability 1 - R; default 0.5, the median."),
+]
+SimpleOpt = Annotated[
     float,
-    typer.Option("--risk", metavar="R", help="The limits hold with probability 1 - R."),
+    typer.Option("--simple", metavar="S", help="Share of the best given up for fewer kinds of replica."),
+]
+UtilisationOpt = Annotated[
+    float,
+    typer.Option("--max-utilisation", metavar="U", help="Busiest that a prefill-only server is planned."),
 ]
 GapOpt = Annotated[
     float, typer.Option("--gap", metavar="G", help="How far from the best possible is good enough.")
 ]
-TimeLimitOpt = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="For solving.")]
+TimeLimitOpt = Annotated[
+    float, typer.Option("--time-limit", metavar="SECONDS", help="Of the whole command, by the clock.")
+]
 SeedOpt = Annotated[int, typer.Option("--seed", metavar="N")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 PlanFileOpt = Annotated[

@@ -14,7 +14,7 @@ import numpy as np
 
 from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import Gemm, Layer, ModelCard, MoeFfn
-from planner.cost.reserve import LOGIT_BYTES, known_engine
+from planner.cost.reserve import LOGIT_BYTES, Sequences, known_engine
 from planner.cost.shape import Designs, Floats, Ints
 from planner.cost.stages import Stages
 
@@ -26,19 +26,21 @@ FUSED_MOE_TOKENS = 32768
 
 
 def activation_bytes(
-    card: ModelCard, designs: Designs, stages: Stages, tokens: int, sampling_bytes: float
+    card: ModelCard, designs: Designs, stages: Stages, tokens: int, sampling_bytes: Floats
 ) -> Floats:
     """Bytes per GPU of a step of `tokens` on one server, shape (n, stages); `sampling_bytes`: on the last
-    stage."""
+    stage, shape (1,) or (n,)."""
     widths = [_layer_width(layer, card.hidden, designs, tokens) for layer in stages.kinds]
     width = stages.exists * 2 * card.hidden + stages.widest(np.stack(widths, axis=1))
     own = ACTIVATION_BYTES * tokens / designs.cp[:, None]
-    return np.asarray(np.maximum(own * width, stages.last * sampling_bytes))
+    return np.asarray(np.maximum(own * width, stages.last * sampling_bytes[:, None]))
 
 
-def sampling_bytes(card: ModelCard, engine: str, sequences: int) -> float:
-    """Bytes of turning hidden states of `sequences` into tokens, on every GPU of the last stage."""
-    return sequences * card.vocab * LOGIT_BYTES[known_engine(engine)]
+def sampling_bytes(card: ModelCard, engine: str, sequences: Sequences) -> Floats:
+    """Bytes of turning hidden states of `sequences` into tokens, on every GPU of the last stage, shape (1,)
+    or (n,)."""
+    each = card.vocab * LOGIT_BYTES[known_engine(engine)]
+    return np.atleast_1d(np.asarray(sequences, dtype=np.float64)) * each
 
 
 def _layer_width(layer: Layer, hidden: int, designs: Designs, tokens: int) -> Floats:

@@ -51,6 +51,7 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.power import activity_watts
+from planner.cost.reserve import Sequences, taken
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
 
 Bools = NDArray[np.bool_]
@@ -281,14 +282,18 @@ class AfdModel(CostModel):
                 total[rows] += gpus[rows] * each
         return total
 
-    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
+    def memory(
+        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+    ) -> Memory:
         """Of the attention block, which has all cache; kv < 0 by what the FFN block lacks where it does not
         fit."""
-        every = self.memory_by_stage(designs, tokens_per_step)
+        every = self.memory_by_stage(designs, tokens_per_step, sequences)
         own = every.at(np.zeros(len(designs), dtype=np.int64))
         return replace(own, kv_bytes=np.where(every.kv_bytes[:, 1] < 0, every.kv_bytes[:, 1], own.kv_bytes))
 
-    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+    def memory_by_stage(
+        self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
+    ) -> Memory:
         """Of a GPU of the attention block and one of the FFN block, shape (n, 2)."""
         parts = np.zeros((5, len(designs), 2))
         halves = (self.attends, attention_only(self.card)), (self.feeds, ffn_only(self.card))
@@ -296,7 +301,8 @@ class AfdModel(CostModel):
             for g, rows in self._classes(side[_which(designs)]):
                 at, own = designs.take(rows), device_bytes(self.nodes[g].device)
                 at = at if j == 0 else replace(at, tp=at.moe_tp)  # tokens of all attention ranks
-                m = room_by_stage(card, own, at, self.precisions, self.engine, tokens_per_step)
+                most = taken(sequences, rows)
+                m = room_by_stage(card, own, at, self.precisions, self.engine, tokens_per_step, most)
                 found = (m.weights_bytes, m.activation_bytes, m.reserve_bytes, m.capacity_bytes, m.kv_bytes)
                 for part, x in zip(parts, found, strict=True):
                     part[rows, j] = x[:, 0]

@@ -21,6 +21,13 @@ WIDE = 0.18
 """Added for attention-dp and for replicas of several scale-up domains: no aggregated run shows them. Decode
 workers of disaggregated runs (attention-dp 8 to 32) scatter so much more than runs that were held out."""
 
+PROMPTS = 1.5
+"""How much further off seconds of prompts are than those of decode steps, as logarithms. With two independent
+errors, the prompts' 1.5 times as wide, bands of held-out loops' rates hold 80 to 82 % of runs at any share of
+prompts up to 70 % of the time, and 77 % of the few beyond (docs/calibration.md, "Bands and risk"). TTFT's own
+band does not say it: near saturation TTFT multiplies errors of seconds, and far from it most of it is the
+engine's own time."""
+
 Z80 = 1.2816
 """Normal score of the 90th percentile: the central 80 % reach so many standard deviations either way."""
 

@@ -24,7 +24,13 @@ from model_zoo.derive import (
 )
 from model_zoo.schema import KV_BYTES, Layer, ModelCard
 from planner.cost.activations import activation_bytes, sampling_bytes
-from planner.cost.reserve import DEFAULT_SEQUENCES, default_tokens_per_step, device_bytes, reserve_bytes
+from planner.cost.reserve import (
+    DEFAULT_SEQUENCES,
+    Sequences,
+    default_tokens_per_step,
+    device_bytes,
+    reserve_bytes,
+)
 from planner.cost.shape import Designs, Floats, Ints, Precisions
 from planner.cost.stages import Ranges, Stages, stage_layers, stages_of
 from planner.cost.weights import weights_bytes
@@ -90,7 +96,7 @@ def room(
     precisions: Precisions,
     engine: str,
     tokens_per_step: int,
-    max_sequences: int | None = None,
+    max_sequences: Sequences | None = None,
     layers: Ranges | None = None,
     context: float = BINDING_CONTEXT,
 ) -> Memory:
@@ -119,13 +125,14 @@ def room_by_stage(
     precisions: Precisions,
     engine: str,
     tokens_per_step: int,
-    max_sequences: int | None = None,
+    max_sequences: Sequences | None = None,
     layers: Ranges | None = None,
 ) -> Memory:
     """Memory of every stage, shape (n, stages).
 
     `device_memory_bytes`: see `device_bytes`. `tokens_per_step`: the most one server takes into a step, see
-    `default_tokens_per_step`. `max_sequences`: in flight on one server (default DEFAULT_SEQUENCES). `layers`:
+    `default_tokens_per_step`. `max_sequences`: in flight on one server, of all designs or of each
+    (n,) (default DEFAULT_SEQUENCES): what sampling and captured graphs are for. `layers`:
     stage ranges in place of `stage_layers`, for all designs.
 
     Error: weights and KV bytes are exact but for padding; reserve and activations are within about 1 GB.
@@ -135,7 +142,8 @@ def room_by_stage(
     weights = weights_bytes(card, designs, precisions, stages)
     sampling = sampling_bytes(card, engine, sequences)
     activation = activation_bytes(card, designs, stages, tokens_per_step, sampling)
-    reserve = reserve_bytes(engine, device_memory_bytes, designs, tokens_per_step, weights, activation)
+    kept = (engine, device_memory_bytes, designs, tokens_per_step, weights, activation, sequences)
+    reserve = reserve_bytes(*kept)
     left = np.where(stages.exists, device_memory_bytes - weights - activation - reserve, np.inf)
     index = np.broadcast_to(np.arange(left.shape[1], dtype=np.int64), left.shape)
     capacity = np.full(left.shape, float(device_memory_bytes))

@@ -20,7 +20,7 @@ from cluster_configs.schema import NodeClass
 from model_zoo.derive import growing_elements_per_token, index_elements_per_token
 from model_zoo.schema import KV_BYTES, ModelCard
 from planner.cost.attention import Load
-from planner.cost.bands import WIDE, Phase, band_sigma
+from planner.cost.bands import PROMPTS, WIDE, Phase, band_sigma
 from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.compute import distinct
@@ -36,6 +36,7 @@ from planner.cost.memory import (
     room_by_stage,
 )
 from planner.cost.power import activity_watts
+from planner.cost.reserve import Sequences
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, StepTimes, like
 from planner.cost.stages import stage_counts
 
@@ -197,16 +198,22 @@ class CostModel:
         """GPUs of each class that each design takes."""
         return [(self.node_class, designs.gpus)]
 
-    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
-        """Of the stage that holds the fewest sequences of `context` tokens: `planner.cost.memory.room`."""
+    def memory(
+        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+    ) -> Memory:
+        """Of the stage that holds the fewest sequences of `context` tokens: `planner.cost.memory.room`.
+        `sequences`: in flight on one server, which sampling and graphs take memory for."""
         own = device_bytes(self.node_class.device)
-        args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step)
+        args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step, sequences)
         return room(*args, context=context)
 
-    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+    def memory_by_stage(
+        self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
+    ) -> Memory:
         """Of every stage: `planner.cost.memory.room_by_stage`."""
         own = device_bytes(self.node_class.device)
-        return room_by_stage(self.card, own, designs, self.precisions, self.engine, tokens_per_step)
+        args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step, sequences)
+        return room_by_stage(*args)
 
     def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
         """Bytes of cache of one sequence of `tokens` (w,) on a GPU of `stage` (n,) of each design: (n, w)."""
@@ -259,6 +266,12 @@ class CostModel:
         unseen = wide | (designs.redundant > 0)
         both = np.array([[self.sigma_ttft], [self.sigma_tpot]])
         return np.asarray(np.hypot(both, np.where(unseen, WIDE, 0.0)))
+
+    def sigma_prompts(self, designs: Designs) -> Floats:
+        """Standard deviation of the log of measured / predicted seconds of prompts, which prefill's rate
+        hangs on, shape (n,): the fitted part of TPOT's, `PROMPTS` times, and what the design adds to it."""
+        fitted = self.calibration.sigma("tpot", self.traits)
+        return np.asarray(np.hypot(self.sigmas(designs)[1], fitted * np.sqrt(PROMPTS**2 - 1)))
 
     def _spread(self, designs: Designs, *args: Floats | float) -> tuple[Floats, ...]:
         """Every argument as an array of shape (n,)."""

@@ -41,6 +41,7 @@ from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage
 from planner.cost.model import CostModel
 from planner.cost.placements import HostStaging, held_bytes, in_tiers, places
 from planner.cost.power import activity_watts
+from planner.cost.reserve import Sequences
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
 from planner.cost.streaming import streaming_s, streams
 
@@ -149,17 +150,21 @@ class OffloadModel(CostModel):
         behind = np.where(self.cxl_bytes[_which(designs)] > 0, CXL_SIGMA, 0.0)
         return np.asarray(np.hypot(super().sigmas(designs), np.hypot(self.use.sigma, behind)))
 
-    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
+    def memory(
+        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+    ) -> Memory:
         """Of the stage, or the host, that holds the fewest sequences."""
-        every = self.memory_by_stage(designs, tokens_per_step)
+        every = self.memory_by_stage(designs, tokens_per_step, sequences)
         held = self._held(designs, np.full((len(designs), 1), context))[:, 0]
         return fullest(every, held, np.isfinite(every.kv_bytes))
 
-    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+    def memory_by_stage(
+        self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
+    ) -> Memory:
         """Of a GPU of every stage, and last of the host: shape (n, stages + 1)."""
         which, at = _which(designs), like(len(designs), designs.tp, designs.pp)
         own = device_bytes(self.node_class.device)
-        args = (self.card, own, at, self.precisions, self.engine, tokens_per_step)
+        args = (self.card, own, at, self.precisions, self.engine, tokens_per_step, sequences)
         m = room_by_stage(*args, layers=self.bounds[which, :-1])
         out = self.away[which] @ self.held.experts * self._out(which)[:, None] / designs.tp[:, None]
         out, ahead = out + self.stream_bytes[which, None], self.ahead_bytes[which, None]

@@ -34,7 +34,7 @@ above.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -116,13 +116,13 @@ def estimate(
     max_sequences: Floats | float = np.inf,
 ) -> Estimate:
     """Times at `rate` (n, w) requests/s per server, arriving at random ("open") or as soon as one ends
-    ("closed").
+    ("closed"). `token_budget`: tokens of a micro-batch, of which a round carries one for each stage.
 
     `new` prompt tokens are computed (the others are in the prefix cache), `isl` is the whole prompt; (n, w)
     or (w,). `rate` may be 0 or infinite, the limits too; step times are finite."""
     new, isl, osl, rate = (np.atleast_2d(np.asarray(x, dtype=float)) for x in (new, isl, osl, rate))
     parts = Parts.of(step, new, isl, osl, role, token_budget)
-    limits = Limits.of(token_budget, kv_tokens, max_sequences)
+    limits = Limits.of(token_budget, kv_tokens, max_sequences, step.stages)
     rate = np.minimum(rate, MOST_RATE) + np.zeros_like(parts.prompt_s)
     if role == "prefill":
         return _prefill(parts, rate, limits, percentile)
@@ -151,13 +151,13 @@ def closed_loop(
     new, isl, osl, share = (np.atleast_2d(np.asarray(x, dtype=float)) for x in (new, isl, osl, share))
     parts = Parts.of(step, new, isl, osl, role, token_budget)
     share = share + np.zeros_like(parts.prompt_s)
-    wanted, limits = column(concurrency), Limits.of(token_budget, kv_tokens, max_sequences)
+    wanted, limits = column(concurrency), Limits.of(token_budget, kv_tokens, max_sequences, step.stages)
     if role == "prefill":
         return _closed_prefill(parts, share, wanted, limits.budget)
     held = total(share * parts.steps * parts.context) / np.maximum(total(share * parts.steps), TINY)
     places = np.minimum(limits.kv_tokens / np.maximum(held, 1e-9), limits.sequences)
     inside = np.minimum(wanted, np.maximum(places, 1.0))
-    unlimited = Limits.of(token_budget, np.inf, np.inf)
+    unlimited = replace(limits, kv_tokens=np.full((1, 1), np.inf), sequences=np.full((1, 1), np.inf))
     rate = rate_of(parts, share, inside, unlimited)
     load = Load.of(parts, rate * share, unlimited)
     met = at_rate(parts, load, percentile)
@@ -172,10 +172,10 @@ def _open(
 ) -> Estimate:
     """Poisson arrivals. Sequences as the clock sees them need TPOT and TPOT needs them: one correction is
     enough (a second one changes 0.1 %)."""
-    met = line(load, parts.stages, moments(load, load.sequences))
+    met = line(load, parts.drain_s, moments(load, load.sequences))
     left = behind(load, met)
     seen = np.maximum(total(load.rate * parts.steps * mean_tpot_s(load, met, left)), load.sequences)
-    met = line(load, parts.stages, moments(load, seen))
+    met = line(load, parts.drain_s, moments(load, seen))
     left = behind(load, met)
     tpot, ttft = mean_tpot_s(load, met, left), met.ttft_s
     sequences = total(load.rate * parts.steps * tpot)
@@ -226,7 +226,7 @@ def _closed_prefill(parts: Parts, share: Floats, wanted: Floats, budget: Floats)
     full = np.maximum(fits, 1.0)
     together = np.minimum(wanted, full)
     step = parts.t0_s + together * mean
-    alone = parts.t0_s + parts.stages * parts.prompt_s
+    alone = parts.t0_s + parts.prompt_s + parts.drain_s
     ttft = np.maximum(alone + step * np.maximum(wanted / full, 1.0) - parts.t0_s - mean, alone)
     rate = together / step
     used = rate * (mean + parts.t0_s / full)

@@ -62,7 +62,7 @@ def _first_tokens(parts: Parts, load: Load) -> tuple[Floats, Floats]:
     chunks = np.maximum(np.ceil(load.prompt_s / load.chunk_s * (1 - 1e-9)), 1.0)
     alone = total(load.rate * (parts.steps + chunks)) * load.step_s
     others = np.clip(1 - 1 / np.maximum(alone, TINY), 0.0, 1.0)
-    met = line(load, parts.stages, _moments(load, alone), others)
+    met = line(load, parts.drain_s, _moments(load, alone), others)
     return np.where(prompted, met.steps, 0.0), np.where(prompted, met.ttft_s, 0.0)
 
 

@@ -121,9 +121,10 @@ def moments(load: Load, seen: Floats) -> Moments:
     return Moments(served2, left, share, full_gap, load.t0_s + own * seen, square, pull)
 
 
-def line(load: Load, stages: Floats, m: Moments, others: Floats | None = None) -> Line:
+def line(load: Load, drain_s: Floats, m: Moments, others: Floats | None = None) -> Line:
     """Mean time to first token. In a closed loop (`others`: requests it can meet over all, (n, 1)) requests
-    come with the end of a step: no residual, but half of those that come at the same time are before it."""
+    come with the end of a step: no residual, but half of those that come at the same time are before it.
+    `drain_s` (n, w): as in `Parts`."""
     residual = m.square / (2 * load.step_s)
     if others is None:
         met, window, starts = 1 + 0 * residual, residual, residual
@@ -142,8 +143,8 @@ def line(load: Load, stages: Floats, m: Moments, others: Floats | None = None) -
         time = starts + work + load.prompt_s + m.seen_gap_s + (taken - 1) * m.full_gap_s + filled
         alone = alone or (time, filled, taken)
         ttft, fill, steps = ttft + chance * time, fill + chance * filled, steps + chance * taken
-    drain = (stages - 1) * load.prompt_s / alone[2]  # the last chunk passes the other stages
-    return Line(m, residual, ttft + drain, alone[0] + drain, fill, alone[1], alone[2], steps, ahead)
+    first = alone[0] + drain_s
+    return Line(m, residual, ttft + drain_s, first, fill, alone[1], alone[2], steps, ahead)
 
 
 def _ways(load: Load, before: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:

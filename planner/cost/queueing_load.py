@@ -154,7 +154,7 @@ def rounds(step: StepTimes, new: Floats, budget: Floats | float) -> Floats:
 @dataclass(frozen=True)
 class Parts:
     """What one request of each bucket takes, (n, w), and t0, (n, 1). Zero where the server's role has no part
-    in it."""
+    in it. `drain_s` (n, w): a prompt's last chunk passes the other stages of the pipeline, after its work."""
 
     t0_s: Floats
     new: Floats
@@ -162,16 +162,19 @@ class Parts:
     steps: Floats
     decode_s: Floats
     context: Floats  # tokens in the KV cache, mean over the decode steps
-    stages: Floats
+    drain_s: Floats
 
     @staticmethod
     def of(
         step: StepTimes, new: Floats, isl: Floats, osl: Floats, role: str, budget: Floats | float = np.inf
     ) -> Parts:
         """Work of a request on a server that does both phases ("mixed") or one ("prefill", "decode"). A
-        prompt that is longer than the `budget` brings t0 of its further steps to a prefill server."""
+        prompt that is longer than the `budget` of a micro-batch is cut into chunks that follow each other
+        through the stages; it brings t0 of its further rounds to a prefill server."""
         zero = np.zeros_like(column(step.t0_s) * new)
         prompt = zero if role == "decode" else prefill_s(step, new, isl)
+        chunks = np.maximum(np.ceil(new / column(budget) * (1 - 1e-12)), 1.0)
+        drain = (column(step.stages) - 1) * prompt / chunks
         if role == "prefill":
             prompt = prompt + column(step.t0_s) * (rounds(step, new, budget) - 1)
         decode = zero if role == "prefill" else decode_s(step, isl, osl)
@@ -182,7 +185,7 @@ class Parts:
             steps=zero if role == "prefill" else osl - 1 + zero,
             decode_s=decode,
             context=isl + osl / 2,
-            stages=column(step.stages),
+            drain_s=drain,
         )
 
 
@@ -196,10 +199,17 @@ class Limits:
     sequences: Floats
 
     @staticmethod
-    def of(budget: Floats | float, kv_tokens: Floats | float, sequences: Floats | float) -> Limits:
-        """Limits from scalars or (n,): no room is next to none, and a budget of 1e18 tokens without end."""
+    def of(
+        budget: Floats | float,
+        kv_tokens: Floats | float,
+        sequences: Floats | float,
+        stages: Floats | float = 1.0,
+    ) -> Limits:
+        """Limits from scalars or (n,): no room is next to none, and a budget of 1e18 tokens without end.
+
+        `budget`: of a micro-batch; a round carries one through each of the `stages` at once."""
         return Limits(
-            np.clip(column(budget), 1.0, 1e18),
+            np.clip(column(budget) * column(stages), 1.0, 1e18),
             np.maximum(column(kv_tokens), TINY),
             np.maximum(column(sequences), TINY),
         )

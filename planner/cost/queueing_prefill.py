@@ -66,7 +66,7 @@ def ttft_s(load: Load, parts: Parts, budget: Floats, percentile: str) -> Floats:
     room = np.maximum(beta * (1 + later) - work - prompt, TINY)
     fill = room * (1 - np.exp(-rho * residual / room))
     wait = residual + work + t0 * later + fill
-    floor = t0 + prompt * parts.stages  # a whole prompt passes the stages one after the other
+    floor = t0 + prompt + parts.drain_s
     if percentile == "mean":
         return np.asarray(floor + busy * wait)
     return np.asarray(floor + _quantile(load, beta, busy, wait, QUANTILE[percentile]))

@@ -62,6 +62,11 @@ class Pool:
     servers: Floats | float
     room: Floats | float
 
+    @property
+    def round_tokens(self) -> Floats:
+        """Prompt tokens of a round, (n, 1): a micro-batch for each stage."""
+        return column(self.room) * column(self.step.stages)
+
 
 @dataclass(frozen=True)
 class Split:
@@ -130,7 +135,7 @@ class _Ring:
         t0 = np.maximum(column(decode.step.t0_s), SHORTEST_STEP_S)
         steps, work = total(share * (osl - 1)), total(share * decode_s(decode.step, isl, osl))
         parts = Parts.of(prefill.step, new, isl, osl, "prefill", prefill.room)
-        full = utilisation(parts, share + 0 * parts.prompt_s, column(prefill.room))
+        full = utilisation(parts, share + 0 * parts.prompt_s, prefill.round_tokens)
         return cls(
             prefill,
             parts,
@@ -158,7 +163,7 @@ class _Ring:
         new, isl, osl, share = self.mix
         servers = column(self.prefill.servers)
         seen = rate * (1 - 1 / self.wanted) / servers * share
-        free = self.parts.t0_s + self.parts.stages * self.parts.prompt_s
+        free = self.parts.t0_s + self.parts.prompt_s + self.parts.drain_s
         poisson = estimate(self.prefill.step, new, isl, osl, seen, self.prefill.room, role="prefill").ttft_s
         away = total(share * free) + self.handoff_s + self.steps * self.step_s(rate)
         held_back = _held_back((self.most_prefill - rate) * away, rate * away / 2)
@@ -169,12 +174,12 @@ class _Ring:
         one."""
         parts, share = self.parts, self.mix[3]
         mean = total(share * parts.prompt_s)
-        each = 1 / total(share * step_shares(parts, share, column(self.prefill.room)))
+        each = 1 / total(share * step_shares(parts, share, self.prefill.round_tokens))
         prompts = np.maximum(self.wanted / column(self.prefill.servers), 1.0)
         full = np.floor(prompts / each)
         rest, step = prompts - full * each, parts.t0_s + each * mean
         waited = each * step * full * (full + 1) / 2 + rest * (full * step + parts.t0_s + rest * mean)
-        return np.asarray(waited / prompts + (parts.stages - 1) * mean)
+        return np.asarray(waited / prompts + total(share * parts.drain_s))
 
 
 def _held_back(slack: Floats, variance: Floats) -> Floats:

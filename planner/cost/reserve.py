@@ -2,10 +2,11 @@
 one's own rule.
 
 Sources: vLLM 0.33 config/cache.py and v1/worker/utils.py (share of total memory, default 0.92),
-engine/arg_utils.py (tokens a step, sequences); SGLang 0.5.23 arg_groups/memory_hook.py (share computed from
-memory, chunk, graphs, GPUs); TensorRT-LLM commands/serve.py (0.9 of what is free after weights and buffers);
-llama.cpp server README (margin of 1024 MiB a device, micro-batch of 512). Measured figures carry their thread
-beside them.
+engine/arg_utils.py (tokens a step, sequences), config/vllm.py (graphs); SGLang 0.5.23
+arg_groups/memory_hook.py (share computed from memory, chunk, graphs, GPUs), model_runner (requests);
+TensorRT-LLM commands/serve.py (0.9 of what is free after weights and buffers, batch of 2048); llama.cpp
+server README (margin of 1024 MiB a device, micro-batch of 512) and server.cpp (slots). Measured figures carry
+their thread beside them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from cluster_configs.schema import Device
-from planner.cost.shape import Designs, Floats
+from planner.cost.shape import Designs, Floats, Ints
 from planner.errors import InputError
 
 Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
@@ -46,7 +47,14 @@ ALL_TO_ALL_BYTES: Final = 1.0 * GIB
 """Token dispatch between attention-dp ranks and experts: DeepEP's buffer as vLLM sizes it (1024 MiB)."""
 
 GRAPH_BYTES: Final = 0.6 * GIB
-"""Captured graphs: vLLM logs 0.36 to 0.64 GiB; since 0.21 they are taken out of its share."""
+"""Captured graphs at DEFAULT_SEQUENCES: vLLM logs 0.36 to 0.66 GiB for 51 to 67 sizes; since 0.21 they are
+taken out of its share."""
+
+GRAPH_BASE_BYTES: Final = 0.2 * GIB
+"""What of it is there with the fewest sizes: vLLM logs 0.13 GiB for 4, 0.31 for 11, 0.22 to 0.55 for 35."""
+
+LARGEST_GRAPH: Final = 512
+"""Tokens of the largest graph that vLLM captures by itself; twice its sequences where those are fewer."""
 
 VLLM_SHARE: Final = 0.92
 """`--gpu-memory-utilization`: weights, activations, graphs and KV as a share of total memory (0.90 until
@@ -68,9 +76,20 @@ top-k and top-p at once, which sorts in fp32 with 64-bit indices: 1.26 GiB at 25
 same at tp 1 and 2 (pull 10511), and the 6 GiB at 1024 x 151,936 that issue 21348 misses. Others: fp32 logits,
 probabilities and a copy; fp32."""
 
+Sequences = int | Floats
+"""In flight on one server: of all designs, or of each, shape (n,)."""
+
 DEFAULT_SEQUENCES: Final = 256
 """Sequences in flight a server, where no plan says: vLLM's default below 70 GiB; it has to be set on larger
-cards."""
+cards (`default_max_sequences`)."""
+
+SMALL_STEPS: Final = ("a100", "gb10")
+"""Devices with 70 GiB and more to which vLLM gives the defaults of smaller ones, by a part of their names."""
+
+
+def taken(sequences: Sequences | None, index: Ints) -> Sequences | None:
+    """Of the designs at `index`."""
+    return sequences[index] if isinstance(sequences, np.ndarray) else sequences
 
 
 def known_engine(engine: str) -> str:
@@ -86,19 +105,60 @@ def device_bytes(device: Device) -> float:
     return device.memory_gb * 1e9 * (APPLE_SHARE if device.generation == "apple" else unified)
 
 
-def default_tokens_per_step(engine: str, device_memory_bytes: float) -> int:
+def default_tokens_per_step(engine: str, device_memory_bytes: float, device: str = "") -> int:
     """Tokens an engine puts into one step unless told: `max_num_batched_tokens`, `chunked_prefill_size`,
-    `n_ubatch`.
+    `max_num_tokens`, `n_ubatch`. `device`: its name, where that is known (SMALL_STEPS).
 
     >>> default_tokens_per_step("vllm", 80e9), default_tokens_per_step("vllm", 24e9)
     (8192, 2048)
+    >>> default_tokens_per_step("vllm", 80e9, "a100-sxm")
+    2048
     """
     gib = device_memory_bytes / GIB
     if engine == "vllm":
-        return 16384 if gib >= 160 else 8192 if gib >= 70 else 2048
+        return 2048 if _small(gib, device) else 16384 if gib >= 160 else 8192
     if engine == "sglang":
         return 2048 if gib < 20 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
     return {"trtllm": 8192, "llama.cpp": 512}[known_engine(engine)]
+
+
+def default_max_sequences(engine: str, device_memory_bytes: float, device: str = "") -> int:
+    """Sequences that one server has in flight at most unless told: vLLM's `--max-num-seqs` by memory,
+    SGLang's `--max-running-requests` (2048 at least, 4096 at most, by its cache), TensorRT-LLM's
+    `--max_batch_size`, llama.cpp's `--parallel` (auto). More has to be asked for; so has less, where memory
+    was counted for less. `device`: its name, where that is known (SMALL_STEPS).
+
+    >>> default_max_sequences("vllm", 80e9), default_max_sequences("vllm", 80e9, "a100-sxm")
+    (1024, 256)
+    """
+    if engine == "vllm":
+        return 256 if _small(device_memory_bytes / GIB, device) else 1024
+    return {"sglang": 2048, "trtllm": 2048, "llama.cpp": 4}[known_engine(engine)]
+
+
+def _small(gib: float, device: str) -> bool:
+    """Whether vLLM takes its defaults for small devices."""
+    return gib < 70 or any(name in device for name in SMALL_STEPS)
+
+
+def graph_bytes(engine: str, sequences: Sequences) -> Floats:
+    """Bytes of the graphs captured for steps of up to `sequences`, by vLLM's list of sizes; of the others
+    nothing is logged. Shape (1,) or (n,).
+
+    >>> (graph_bytes("vllm", np.array([1, 16, 128, 256, 1024])) / GIB).round(2).tolist()
+    [0.22, 0.25, 0.47, 0.6, 0.6]
+    """
+    wanted = np.minimum(2.0 * np.atleast_1d(np.asarray(sequences, dtype=np.float64)), LARGEST_GRAPH)
+    if engine != "vllm":
+        return np.full(wanted.shape, GRAPH_BYTES)
+    by_size = (GRAPH_BYTES - GRAPH_BASE_BYTES) / _sizes(np.array([float(LARGEST_GRAPH)]))
+    return np.asarray(GRAPH_BASE_BYTES + by_size * _sizes(wanted))
+
+
+def _sizes(largest: Floats) -> Floats:
+    """How many sizes vLLM captures up to `largest`: 1, 2, 4, every 8 below 256, every 16 from there on."""
+    few = (largest[:, None] >= (1, 2, 4)).sum(axis=1)
+    return np.asarray(few + np.minimum(largest, 255) // 8 + np.maximum(largest - 240, 0) // 16)
 
 
 def reserve_bytes(
@@ -108,11 +168,13 @@ def reserve_bytes(
     tokens_per_step: int,
     weights_bytes: Floats,
     activation_bytes: Floats,
+    sequences: Sequences = DEFAULT_SEQUENCES,
 ) -> Floats:
     """Bytes per GPU that are neither weights, activations nor KV cache, by the engine's own rule; shape (n,
     stages).
 
-    `weights_bytes` and `activation_bytes`: shape (n, stages).
+    `weights_bytes` and `activation_bytes`: shape (n, stages). `sequences`: that graphs are captured for;
+    SGLang's share counts those of its own default, whatever it is told.
 
     >>> from planner.cost.shape import like
     >>> flat = np.zeros((1, 1))
@@ -120,22 +182,22 @@ def reserve_bytes(
     >>> round(float(kept[0, 0]) / GIB, 2)
     7.74
     """
-    buffers = _buffers_bytes(designs)[:, None]
+    buffers, graphs = _buffers_bytes(designs)[:, None], graph_bytes(engine, sequences)[:, None]
     visible = VISIBLE_SHARE * device_memory_bytes
     used = weights_bytes + activation_bytes
     if (
         known_engine(engine) == "vllm"
     ):  # the context lies outside vLLM's share: its measurement starts after it
-        return np.broadcast_to(device_memory_bytes - VLLM_SHARE * visible + buffers + GRAPH_BYTES, used.shape)
+        return np.broadcast_to(device_memory_bytes - VLLM_SHARE * visible + buffers + graphs, used.shape)
     if engine == "llama.cpp":
         kept = device_memory_bytes - visible + CONTEXT_BYTES + LLAMA_CPP_MARGIN_BYTES
         return np.full(used.shape, kept)
     free = visible - CONTEXT_BYTES - buffers
     if engine == "trtllm":
-        left = free - GRAPH_BYTES - used
+        left = free - graphs - used
         return device_memory_bytes - used - np.minimum(left, TRTLLM_FREE_SHARE * left)
     pool = free * _sglang_share(device_memory_bytes, designs, tokens_per_step)[:, None]
-    pool = np.minimum(pool, free - GRAPH_BYTES - activation_bytes)  # activations live outside SGLang's pool
+    pool = np.minimum(pool, free - graphs - activation_bytes)  # activations live outside SGLang's pool
     return device_memory_bytes - pool - activation_bytes
 
 

@@ -34,6 +34,7 @@ from planner.cost.model import CostModel
 from planner.cost.offload import BANDWIDTH, FLOPS, GPU, RESOURCES, OffloadModel
 from planner.cost.placements import HostStaging
 from planner.cost.power import activity_watts
+from planner.cost.reserve import Sequences
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
 
 ENGINE = "llama.cpp"
@@ -138,7 +139,9 @@ class RpcModel(OffloadModel):
             total += gpus * activity_watts(power, tdp, busy, compute / step, memory / step)
         return total
 
-    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+    def memory_by_stage(
+        self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
+    ) -> Memory:
         """Of a GPU of every stage, and last of the hosts of all nodes: shape (n, stages + nodes)."""
         which, at = _which(designs), like(len(designs), designs.tp, designs.pp)
         deepest = self.stage_class.shape[1]
@@ -150,7 +153,7 @@ class RpcModel(OffloadModel):
             here = self.stage_class[which] == g
             own = device_bytes(model.node_class.device)
             m = room_by_stage(
-                *(self.card, own, at, self.precisions, self.engine, tokens_per_step),
+                *(self.card, own, at, self.precisions, self.engine, tokens_per_step, sequences),
                 layers=self.bounds[which, :deepest],
             )
             found = (

@@ -23,8 +23,7 @@ class Tuning:
     being scheduled and from the first token to the client; arrival_s: the host's time to take in a prompt
     while others arrive with it; together: odds that a prompt of a closed loop comes with all others (at the
     start, and for ever where requests of one length stay in step), so that its first token waits for half of
-    their prompts; kv_room: KV cache against what `memory` leaves; attn_dp: a step of attention-dp ranks
-    against the sum of its kernels.
+    their prompts; attn_dp: a step of attention-dp ranks against the sum of its kernels.
     """
 
     kernels: float = 1.0
@@ -45,7 +44,6 @@ class Tuning:
     request_s: float = 0.05
     arrival_s: float = 2e-3
     together: float = 0.15
-    kv_room: float = 1.0
     attn_dp: float = 1.05
 
     def on_kernel(self, kernel: str) -> tuple[float, float]:

@@ -25,6 +25,7 @@ from planner.cost.calibration import Calibration
 from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.power import activity_watts
+from planner.cost.reserve import Sequences, taken
 from planner.cost.several import SeveralClasses, which
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, Staging, like
 
@@ -78,12 +79,16 @@ class UnequalModel(SeveralClasses):
                 total += np.where(here[:, j], tp * each, 0.0)
         return total
 
-    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
-        every = self.memory_by_stage(designs, tokens_per_step)
+    def memory(
+        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+    ) -> Memory:
+        every = self.memory_by_stage(designs, tokens_per_step, sequences)
         tokens = np.full((len(designs), 1), context)
         return fullest(every, self._held(designs, tokens)[:, 0], self._exists(designs))
 
-    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+    def memory_by_stage(
+        self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
+    ) -> Memory:
         """Of every stage, by the device it stands on: shape (n, stages)."""
         staging = which(designs)
         shape = (len(designs), self.kind_of.shape[1])
@@ -92,9 +97,9 @@ class UnequalModel(SeveralClasses):
         for rows, here, (g, tp) in self._kinds(staging):
             own, bounds = device_bytes(self.of_class[g].node_class.device), self.bounds[staging[rows]]
             at = like(len(rows), tp, designs.pp[rows])
-            m = room_by_stage(
-                self.card, own, at, self.precisions, self.engine, tokens_per_step, layers=bounds
-            )
+            most = taken(sequences, rows)
+            args = (self.card, own, at, self.precisions, self.engine, tokens_per_step, most)
+            m = room_by_stage(*args, layers=bounds)
             found = (m.weights_bytes, m.activation_bytes, m.reserve_bytes, m.capacity_bytes, m.kv_bytes)
             for i, part in enumerate(found):
                 parts[i][rows] = np.where(here, part, parts[i][rows])

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from planner.cost.calibration import Calibration
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import Memory, kv_bytes_per_seq
 from planner.cost.model import CostModel
-from planner.cost.reserve import COLLECTIVES_BYTES
+from planner.cost.reserve import COLLECTIVES_BYTES, DEFAULT_SEQUENCES, Sequences
 from planner.cost.several import SeveralClasses, which
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
 
@@ -104,9 +105,11 @@ class UnevenModel(SeveralClasses):
             total += gpus * self.of_class[g.id].watts(same, *args) * (gpus > 0)
         return total
 
-    def memory(self, designs: Designs, tokens_per_step: int, context: float) -> Memory:
+    def memory(
+        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+    ) -> Memory:
         """Of the GPU that holds the fewest sequences of `context` tokens."""
-        every = self.memory_by_stage(designs, tokens_per_step)
+        every = self.memory_by_stage(designs, tokens_per_step, sequences)
         tokens = np.array([context])
         held = np.stack([self.cache_bytes(designs, tokens, at)[:, 0] for at in _shards(designs)], axis=1)
         exists = np.arange(held.shape[1])[None, :] < designs.gpus[:, None]
@@ -114,12 +117,15 @@ class UnevenModel(SeveralClasses):
             room = np.where(held > 0, every.kv_bytes / held, np.copysign(np.inf, every.kv_bytes))
         return every.at(np.asarray(np.argmin(np.where(exists, room, np.inf), axis=1), dtype=np.int64))
 
-    def memory_by_stage(self, designs: Designs, tokens_per_step: int) -> Memory:
+    def memory_by_stage(
+        self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
+    ) -> Memory:
         """Of every GPU: shape (n, GPUs)."""
-        own = {shard: self._shard_memory(shard, tokens_per_step) for shard, _ in self._shards}
+        most = np.broadcast_to(DEFAULT_SEQUENCES if sequences is None else sequences, (len(designs),))
+        own = cache(lambda shard, each: self._shard_memory(shard, tokens_per_step, each))
         rows = []
-        for i in which(designs):
-            parts = [own[shard] for shard in self.stagings[i]]
+        for i, each in zip(which(designs), most.tolist(), strict=True):
+            parts = [own(shard, each) for shard in self.stagings[i]]
             rows.append([[getattr(p, f.name)[0, 0] for p in parts] for f in fields(Memory)[:5]])
         deepest = max((len(row[0]) for row in rows), default=1)
         filled = np.zeros((5, len(rows), deepest))
@@ -129,9 +135,9 @@ class UnevenModel(SeveralClasses):
         stage = np.broadcast_to(np.arange(deepest, dtype=np.int64), filled.shape[1:])
         return Memory(filled[0], filled[1], filled[2], filled[3], filled[4], stage)
 
-    def _shard_memory(self, shard: Shard | Stage, tokens_per_step: int) -> Memory:
+    def _shard_memory(self, shard: Shard | Stage, tokens_per_step: int, sequences: int) -> Memory:
         model, (low, high, part) = self.of_class[shard.node_class], _between(shard)
-        a, b = (model.memory_by_stage(like(1, tp), tokens_per_step) for tp in (low, high))
+        a, b = (model.memory_by_stage(like(1, tp), tokens_per_step, sequences) for tp in (low, high))
         weights, activation, reserve, capacity, kv = (
             (1 - part) * getattr(a, f.name) + part * getattr(b, f.name) for f in fields(Memory)[:5]
         )

@@ -15,6 +15,8 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from planner.asked import Asked
 from planner.cost.block import job_of, machine_of, reached
+from planner.explain.reasons import Fleet
+from planner.explain.rivals import WORTH, estimated, gains
 from planner.inputs.workload import Bucket
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
@@ -26,9 +28,6 @@ from solvers.tiers_types import Place, TiersProblem
 
 PLAIN = "offline, in blocks over GPU, host and disk"
 ON_CPU = "offline, in blocks, a share of each layer's weights computed with on the CPU beside the GPU"
-
-WORTH = 0.02
-"""What it must gain to be shown."""
 
 EVEN = 0.02
 """What takes this much less than the longest still holds the block."""
@@ -50,17 +49,14 @@ def in_blocks(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
         or not _patient(asked)
     ):
         return []
-    plain = _of_all(asked, limits, False)
-    found = [_shown(plain, PLAIN, "no stock engine runs it")] if plain[0] / ours - 1 >= WORTH else []
-    shared = _of_all(asked, limits, True) if _promises(asked, plain[0], limits) else (0.0, [])
-    if shared[0] >= (1 + WORTH) * max(plain[0], ours):
-        found.append(_shown(shared, ON_CPU, "as HeteGen does, no stock engine"))
+    found, (plain, said) = list[Alternative](), _of_all(asked, limits, False)
+    if gains(Fleet(best), plain):
+        found.append(estimated(PLAIN, Fleet(best), plain, ". ".join(["no stock engine runs it", *said])))
+    shared, said = _of_all(asked, limits, True) if _promises(asked, plain, limits) else (0.0, [])
+    if shared >= (1 + WORTH) * max(plain, ours):
+        why = ". ".join(["as HeteGen does, no stock engine", *said])
+        found.append(estimated(ON_CPU, Fleet(best), shared, why))
     return found
-
-
-def _shown(made: tuple[float, list[str]], what: str, why: str) -> Alternative:
-    total, said = made
-    return Alternative(what=what, objective=total, loss=0.0, why=f"{why}. {'. '.join(said)}")
 
 
 def _promises(asked: Asked, plain: float, limits: Limits) -> bool:

@@ -43,7 +43,8 @@ def _shown(
         f"KV of {rate:,.3g} requests/s is {rate * mean / 1e9:,.3g} GB/s, {words} {room / 1e9:,.3g}: "
         f"{room / mean:,.3g} requests/s"
     )
-    yield Alternative(what=f"{WHAT}, over {ends}", objective=None, loss=None, why=why)
+    what = f"{WHAT}, over {ends}"
+    yield Alternative(what=what, objective=None, loss=None, why=why, status="infeasible")
 
 
 def carries(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> tuple[float, str] | None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from planner.asked import Asked
 from planner.candidates.ask import CONTEXTS, LONG
 from planner.errors import Infeasible
-from planner.explain.alternatives import describe
-from planner.plans.found import Found, groups
+from planner.explain.reasons import Fleet
+from planner.explain.rivals import Rival, told
+from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from planner.posed import pose
 from planner.search import find
 from solvers.linear import Limits
 
 WHY = "every chunk of a prompt makes its keys and values so far pass all groups of ranks"
+
+NEVER = "no fleet of such replicas keeps the limits"
 
 
 def other_contexts(asked: Asked, best: Found, limits: Limits) -> list[Alternative]:
@@ -27,13 +31,8 @@ def other_contexts(asked: Asked, best: Found, limits: Limits) -> list[Alternativ
     try:
         _, pool, question = pose(other)
     except Infeasible as error:
-        return [Alternative(what=what, objective=None, loss=None, why=error.message)]
+        return [told(Fleet(best), Rival("infeasible"), what, error.message)]
     if not used:
         pool = replace(pool, candidates=tuple(c for c in pool.candidates if c.design.cp > 1))
-    rival = find(question, pool, limits)
-    theirs, ours = rival.solution.objective, best.solution.objective
-    if theirs is None or not ours:
-        return []
-    worse = ours - theirs if best.objective == "throughput" else theirs - ours
-    why = describe(groups(rival)) if used else f"{describe(groups(rival))}; {WHY}"
-    return [Alternative(what=what, objective=theirs, loss=max(worse / abs(ours), 0.0), why=why)]
+    rival = Rival.of(partial(find, question, pool, limits))
+    return [told(Fleet(best), rival, what, NEVER, "" if used else WHY)]

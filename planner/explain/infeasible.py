@@ -18,17 +18,20 @@ from planner.candidates.ask import ENGINES, Ask
 from planner.candidates.candidate import stages_in_words
 from planner.candidates.generate import Pool
 from planner.candidates.largest import one_at_a_time
-from planner.candidates.points import LEVELS, Mix, Points, Setup, batched, prefilling
+from planner.candidates.points import Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
-from planner.device_rules import why_unsupported
+from planner.device_rules import picks_entries, why_unsupported
 from planner.errors import Infeasible
 from planner.explain.rounding import ceil_to
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
 from planner.problems.ways import route
 
-MODEST = float(LEVELS[8])
+QUIET = 0.1
+"""How busy a server that only prefills is where a limit on its TTFT that was asked for is looked at."""
+
+MODEST = 0.5
 """How busy a server that only prefills is where a limit that nobody asked for is relaxed: half."""
 
 OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
@@ -58,7 +61,7 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
     best: tuple[tuple[float, float], Tightest] | None = None
     for (node, engine, _), s in pool.setups.items():
         fit = standing(s)
-        ttft, tpot = quickest(s, fit, LEVELS[0] if "ttft_ms" in asked else MODEST)
+        ttft, tpot = quickest(s, fit, QUIET if "ttft_ms" in asked else MODEST)
         known = np.isfinite(ttft) & np.isfinite(tpot)
         fit, ttft, tpot = fit[known], ttft[known], tpot[known]
         if len(fit) == 0:
@@ -83,11 +86,11 @@ def standing(s: Setup) -> Ints:
     return np.flatnonzero(s.holds["mixed"].all(axis=1) & here)
 
 
-def quickest(s: Setup, index: Ints, level: float = float(LEVELS[0])) -> tuple[Floats, Floats]:
+def quickest(s: Setup, index: Ints, level: float = QUIET) -> tuple[Floats, Floats]:
     """TTFT and TPOT (n,) with one request at a time, the slowest bucket's; infinite where not even that finds
     room. `level`: how busy a server is that only prefills."""
     if s.mix.steps == 0:
-        points = prefilling(s, index, np.array([level]))
+        points = prefilling(s, index, np.full(len(index), level))
         return _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index]), np.zeros(len(index))
     points = batched(s, index, one_at_a_time(s, index), "mixed")
     ttft = _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index])
@@ -228,7 +231,8 @@ def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) ->
     used = precisions(card, options.precision, options.kv_precision)
     engines = ENGINES if options.engine == "any" else (options.engine,)
     moe = any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
-    reasons = {why_unsupported(n.device, e, used, moe) for n in cluster.classes for e in engines} - {None}
+    told = [(n.device, e, used, moe, picks_entries(card)) for n in cluster.classes for e in engines]
+    reasons = {why_unsupported(*each) for each in told} - {None}
     listed = "; ".join(sorted(map(str, reasons), key=lambda r: ("does not run" in r, r))[:3])
     held = (
         used.gemm if used.experts == used.gemm or not moe else f"{used.gemm} with experts in {used.experts}"

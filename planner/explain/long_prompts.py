@@ -1,8 +1,8 @@
 """Long prompts: what each way to compute one over many GPUs gives, by itself: its first token and the room.
 
 The plan's own way first, then the quickest pipeline, the quickest with its tokens divided (context
-parallelism: a ring), both as an engine starts them; then what none starts as it comes: Ulysses, and unlike
-shares for unlike GPUs.
+parallelism: a ring), both as an engine starts them; then what none starts as it comes, where its first token
+is sooner than all of these: Ulysses, and unlike shares for unlike GPUs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from math import inf
 
 import numpy as np
 
@@ -22,9 +23,9 @@ from planner.cost.precision import precisions
 from planner.cost.shape import Ints, like
 from planner.cost.ulysses import degrees, with_ulysses
 from planner.engine_rules import why_invalid
-from planner.explain.alternatives import describe
 from planner.explain.infeasible import layout
 from planner.explain.lending import borrowed, room_tokens
+from planner.explain.reasons import describe
 from planner.plans.found import Found, Group
 from planner.plans.operation import index_of
 from planner.plans.schema import LongPrompt
@@ -58,7 +59,8 @@ def long_prompts(asked: Asked, best: Found, chosen: Sequence[Group]) -> list[Lon
     planned = _planned(chosen)
     rows = [*planned, *_stock(best)]
     if asked.options.engine in ("any", "vllm"):
-        rows += [*_ulysses(best), *_unlike(asked, best)]
+        soonest = min((row.ttft_ms for row in rows), default=inf)
+        rows += [row for row in (*_ulysses(best), *unlike(asked, best)) if row.ttft_ms < soonest]
     return [*rows, *(_borrowed(best, chosen, planned[0]) if planned else [])]
 
 
@@ -107,26 +109,30 @@ def _stock(best: Found) -> Iterator[LongPrompt]:
     """The quickest with whole prompts on every rank, and with their tokens divided."""
     for what, divided in (("pipeline or tensor parallel", False), ("context parallel, a ring", True)):
         found = []
-        for (where, engine, _), s in best.pool.setups.items():
+        for (where, _, _), s in best.pool.setups.items():
             index = np.flatnonzero((s.designs.cp > 1) == divided).astype(np.int64)
-            found += _quickest(s, index, where, engine)
+            found += _quickest(s, index, where)
         if found:
             lone = min(found, key=lambda lone: lone.seconds)
             yield _row(what, lone, lone.engine)
 
 
-def _quickest(s: Setup, index: Ints, where: str, engine: str) -> list[Lone]:
-    """The design of `index` that has the first token first and holds the prompt; none where none does."""
+def _quickest(s: Setup, index: Ints, where: str, degree: int = 1) -> list[Lone]:
+    """The design of `index` that has the first token first and holds the prompt; none where none does. With a
+    `degree` heads are traded for tokens over so many groups."""
     index = index[(s.memory.kv_bytes[index] > 0) & (s.designs.gpus[index] <= s.model.most_gpus)]
     if not len(index):
         return []
-    seconds, tokens = alone(s, index)
+    seconds, tokens = alone(s, index, with_ulysses(s.model, degree) if degree > 1 else None)
     seconds = np.where(tokens >= float(s.mix.isl.max()), seconds, np.inf)
     i = int(np.argmin(seconds))
     if not np.isfinite(seconds[i]):
         return []
-    words = f"{layout(s, int(index[i]), where)}, {chunks(s)}"
-    return [Lone(float(seconds[i]), float(tokens[i]), words, engine)]
+    ring = int(s.designs.cp[index[i]]) // degree
+    heads = [f"heads over {degree} groups"] if degree > 1 else []
+    heads += [f"a ring of {ring}"] if heads and ring > 1 else []
+    words = ", ".join([layout(s, int(index[i]), where), *heads, chunks(s)])
+    return [Lone(float(seconds[i]), float(tokens[i]), words, s.model.engine)]
 
 
 def chunks(s: Setup) -> str:
@@ -146,28 +152,14 @@ def _ulysses(best: Found) -> Iterator[LongPrompt]:
             for u in degrees(s.model.card, int(d.tp[i]), int(d.cp[i])):
                 of.setdefault(u, []).append(i)
         for u, own in of.items():
-            found += _traded(s, np.array(own, dtype=np.int64), where, u)
+            found += _quickest(s, np.array(own, dtype=np.int64), where, u)
     if found:
         why = "a vLLM plugin, Arctic Inference, does, without a ring"
         yield _row("Ulysses", min(found, key=lambda lone: lone.seconds), None, why)
 
 
-def _traded(s: Setup, index: Ints, where: str, degree: int) -> list[Lone]:
-    index = index[(s.memory.kv_bytes[index] > 0) & (s.designs.gpus[index] <= s.model.most_gpus)]
-    if not len(index):
-        return []
-    seconds, tokens = alone(s, index, with_ulysses(s.model, degree))
-    seconds = np.where(tokens >= float(s.mix.isl.max()), seconds, np.inf)
-    i = int(np.argmin(seconds))
-    ring = int(s.designs.cp[index[i]]) // degree
-    words = f"heads over {degree} groups" + (f", a ring of {ring}" if ring > 1 else "")
-    words = f"{layout(s, int(index[i]), where)}, {words}, {chunks(s)}"
-    found = Lone(float(seconds[i]), float(tokens[i]), words, s.model.engine)
-    return [found] if np.isfinite(seconds[i]) else []
-
-
-def _unlike(asked: Asked, best: Found) -> Iterator[LongPrompt]:
-    """Unlike shares of the prompt for the groups of unlike classes, where any are quicker than one class."""
+def unlike(asked: Asked, best: Found) -> Iterator[LongPrompt]:
+    """Unlike shares of the prompt for the groups of unlike classes, the quickest."""
     classes, card = asked.cluster.classes, asked.card
     kept = all(isinstance(mixer, Attention | Mla) for mixer in card.mixers.values())
     served = all((c.id, "vllm", 0) in best.pool.setups for c in classes)

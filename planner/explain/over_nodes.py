@@ -18,6 +18,8 @@ from planner.cost.attention import Load
 from planner.cost.host import HostStage, host_of
 from planner.cost.rpc import RpcModel
 from planner.cost.shape import Floats, like
+from planner.explain.reasons import Fleet
+from planner.explain.rivals import estimated, gains
 from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Alternative
 
@@ -25,7 +27,7 @@ WHAT = "tensor parallel over the nodes, weights in GPU and host memory of each"
 
 
 def cut_over_nodes(asked: Asked, best: Found) -> list[Alternative]:
-    """Where the plan runs one kind of replica over several equal nodes."""
+    """Where the plan runs one kind of replica over several equal nodes, and would gain."""
     made = groups(best)
     if asked.objective != "throughput" or asked.workload.rate_rps is not None or len(made) != 1:
         return []
@@ -34,14 +36,12 @@ def cut_over_nodes(asked: Asked, best: Found) -> list[Alternative]:
     if not isinstance(model, RpcModel) or len({s.node_class for s in g.candidate.design.stages}) > 1:
         return []
     rate, token_s, network_s = _estimate(g, model)
-    theirs, ours = g.count * rate, best.solution.objective or 0.0
-    told = (
+    why = (
         f"no stock engine does (TPI-LLM does): TPOT {1e3 * token_s:,.0f} ms for a batch of "
         f"{g.candidate.batch}, {network_s / token_s:.0%} of it all-reduces; unmeasured"
     )
-    gain = theirs / ours - 1 if ours else 0.0
-    why = f"{gain:.0%} better, but {told}" if gain > 0 else told
-    return [Alternative(what=WHAT, objective=theirs, loss=max(-gain, 0.0), why=why)]
+    theirs = g.count * rate
+    return [estimated(WHAT, Fleet(best), theirs, why)] if gains(Fleet(best), theirs) else []
 
 
 def _estimate(g: Group, model: RpcModel) -> tuple[float, float, float]:

@@ -36,8 +36,8 @@ def prices(found: Found, limits: Limits, more: Iterable[tuple[FleetProblem, str,
     tries += [(*one, None) for one in more]
     each = replace(limits, seconds=limits.seconds / max(len(tries), 1))
     before = fleet.relaxed(found.space, each)
-    made = [_price(found, before, *one, each) for one in tries]
-    return sorted(made, key=lambda p: -p.worth)
+    made = (_price(found, before, *one, each) for one in tries)
+    return sorted((p for p in made if p is not None), key=lambda p: -p.worth)
 
 
 def _price(
@@ -48,8 +48,9 @@ def _price(
     one: str,
     marginal: float | None,
     limits: Limits,
-) -> Price:
-    """`worth` >= 0: how much better the objective gets, solved again to a tenth of what it can be.
+) -> Price | None:
+    """`worth` >= 0: how much better the objective gets, solved again to a tenth of what it can be; None where
+    the time for that was over before anything better was found, which says nothing of what it is worth.
 
     The relaxations, `before` and with `more`, say how much that is. Where it is less than the gap that solves
     leave open, they are the answer: on a large cluster they miss little.
@@ -67,7 +68,10 @@ def _price(
         again = fleet.solve(more, replace(limits, gap=max(limits.gap, 0.1 * worth / size)), start)
         if again.status == "interrupted":
             raise KeyboardInterrupt
-        worth = worth if again.objective is None else max(sign * (again.objective - s.objective), 0.0)
+        better = 0.0 if again.objective is None else max(sign * (again.objective - s.objective), 0.0)
+        if not better and again.status == "time_limit":
+            return None
+        worth = better
     return Price(
         limit=limit,
         one_more=one,

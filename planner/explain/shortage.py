@@ -177,7 +177,7 @@ def node_hints(look: Look) -> list[str]:
 
 def _more_nodes(look: Look, node: NodeClass) -> int | None:
     """The fewest by doubling and bisection; None where MOST_NODES are too few."""
-    problem = look.question.state(look.pool.candidates)
+    problem = look.question.state(look.pool, "bound")
     low, high = 0, 1
     while not _may_carry(look, problem, node.id, high):
         low, high = high, 2 * high

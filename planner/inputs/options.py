@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 Objective = Literal["throughput", "cost", "energy", "latency", "gpus"]
 Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
 
+MEDIAN = 0.5
+"""The risk at which the median prediction keeps every limit."""
+
 
 class Budget(BaseModel):
     """Hard limits over the whole plan; None = no limit."""
@@ -30,7 +33,9 @@ class Options(BaseModel):
     engine: Engine | Literal["any", "chains"] = "any"  # chains: requests pass nodes with some of the layers
     precision: str | None = None  # None: the checkpoint's
     kv_precision: str | None = None
-    risk: Annotated[float, Field(gt=0, le=0.5)] = 0.5  # above, the median prediction would break the promise
+    risk: Annotated[float, Field(gt=0, le=MEDIAN)] = MEDIAN  # above, the median breaks the promise
+    simple: Annotated[float, Field(ge=0, lt=1)] = 0.03  # of the best, given up for fewer kinds of replica
+    max_utilisation: Annotated[float, Field(gt=0, lt=1)] = 0.98  # of a server that only prefills, at most
     gap: Annotated[float, Field(ge=0, lt=1)] = 0.01
     time_limit_s: Annotated[float, Field(gt=0)] = 60.0
     seed: Annotated[int, Field(ge=0)] = 0

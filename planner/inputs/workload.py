@@ -52,6 +52,11 @@ class Workload(Strict):
     idle: Idle | None = None
 
     @property
+    def decodes(self) -> bool:
+        """Whether any answer has more than one token."""
+        return any(b.osl > 1 for b in self.buckets)
+
+    @property
     def longest(self) -> int:
         """Tokens of the longest prompts."""
         return max(b.isl for b in self.buckets)

@@ -13,12 +13,9 @@ from planner.candidates.candidate import Candidate
 from planner.cost.stages import stage_layers
 from planner.measured.stating import Stated
 from planner.plans import schema
-from planner.plans.assemble import band
 from planner.plans.found import Found
 from planner.plans.placement import Placed
-
-WATTS_SIGMA = 0.2
-"""Of the log of a draw taken from the TDP (as for predicted replicas)."""
+from planner.plans.predicted import WATTS_SIGMA, band, idle
 
 
 @dataclass(frozen=True)
@@ -163,14 +160,16 @@ def _ways(f: Fleet) -> Iterator[tuple[str, float, str, str | None]]:
 
 
 def predicted(f: Fleet) -> schema.Predicted:
-    """Totals by the table, which names no errors: bands are points but for watts that it leaves out.
+    """Totals by the table, which names no errors: bands are points but for watts that it leaves out, and no
+    chance is told that a limit is kept.
 
     Latencies: anywhere up to the limit that the table claims to keep; 0 where there is no limit.
     """
     w, rate = f.asked.workload, f.found.solution.rate
     out = rate * sum(share * b.osl for share, b in zip(w.shares, w.buckets, strict=True))
     prompts = rate * sum(share * b.isl for share, b in zip(w.shares, w.buckets, strict=True))
-    watts = sum(count * c.watts for c, count in f.running)
+    used = {g: sum(k * c.gpus for c, k in f.running if c.node_class == g) for g in f.nodes}
+    watts = sum(count * c.watts for c, count in f.running) + idle(f.asked.cluster.classes, used)
     named = all(f.stated.watts_named(c.label) for c, _ in f.running)
     sigma = 0.0 if named else WATTS_SIGMA
     usd = usd_per_hour(f)

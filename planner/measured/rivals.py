@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from planner.candidates.candidate import Candidate
+from planner.explain.reasons import Fleet
+from planner.explain.rivals import Rival, lost, told
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from solvers import fleet
@@ -38,25 +40,32 @@ def _other_than(label: str) -> Callable[[Candidate], bool]:
 def _without(found: Found, what: str, keep: Callable[[Candidate], bool], limits: Limits) -> Alternative:
     """The best fleet of the candidates that stay."""
     kept = {c for c, candidate in found.candidates.items() if keep(candidate)}
-    problem = of_columns(found.problem, kept)
-    s = _serving(fleet.solve(problem, limits)) if kept else None
-    best = found.solution
-    if s is None or s.objective is None or s.rate <= 0:
-        late = s is not None and s.status in ("time_limit", "interrupted")
-        why = "not found in time" if late else "the other designs of the table do not carry the load"
-        return Alternative(what=what, objective=None, loss=None, why=why)
-    assert best.objective is not None
-    worse = best.objective - s.objective if found.objective == "throughput" else s.objective - best.objective
-    shares = [f"{_per_gpu(found, x):.3g}" for x in (s, best)]
-    why = f"{_named(found, s)}: {shares[0]} against {shares[1]} req/s a GPU"
-    loss = max(worse / abs(best.objective), 0.0) if best.objective else 0.0
-    return Alternative(what=what, objective=s.objective, loss=loss, why=why)
+    problem, best = of_columns(found.problem, kept), Fleet(found)
+
+    def solve() -> Found | None:
+        return replace(found, solution=_serving(fleet.solve(problem, limits))) if kept else None
+
+    rival = Rival.of(solve)
+    if rival.fleet is None:
+        return told(best, rival, what, "the other designs of the table do not carry the load")
+    s, gained = rival.fleet.found.solution, best.gain(rival.fleet.objective)
+    theirs, ours = _per_gpu(found, s), _per_gpu(found, found.solution)
+    each = f": {theirs:.3g} against {ours:.3g} req/s a GPU" if (theirs - ours) * gained > 0 else ""
+    return Alternative(
+        what=what,
+        objective=rival.fleet.objective,
+        loss=max(lost(best, rival) or 0.0, 0.0),
+        why=_named(found, s) + each,
+        status=rival.ended,
+        bound=s.bound,
+    )
 
 
 def _serving(s: FleetSolution) -> FleetSolution:
-    """`s` without replicas that serve nothing."""
+    """`s` without replicas that serve nothing; without an objective where none does."""
     busy = {c for c, _ in s.flows}
-    return replace(s, replicas={c: k for c, k in s.replicas.items() if c in busy})
+    kept = {c: k for c, k in s.replicas.items() if c in busy}
+    return replace(s, replicas=kept, objective=s.objective if s.rate > 0 else None)
 
 
 def of_columns(p: FleetProblem, kept: set[str]) -> FleetProblem:

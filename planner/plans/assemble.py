@@ -1,5 +1,5 @@
-"""Solution -> Plan: places replicas on nodes, asks the cost model for each at its real load, adds up, and
-words the proof."""
+"""Solution -> Plan: places replicas on nodes, asks the cost model for each at its real load, and words the
+proof; `predicted` adds up."""
 
 from __future__ import annotations
 
@@ -20,74 +20,8 @@ from planner.cost.stages import stage_layers
 from planner.plans import kept, placement, schema, tiers
 from planner.plans.found import UNITS, Found, Group, paths
 from planner.plans.operation import admission, index_of
+from planner.plans.predicted import predicted, watts_of
 from solvers import linear
-
-Z80 = 1.2815515655
-
-
-def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> schema.Predicted:
-    """Totals with 80 % bands. Times are means over requests of each path's value at the workload's
-    percentile."""
-    ways, w = paths(found, made), found.workload
-    rate = sum(p.rate for p in ways)
-    osl = np.array([b.osl for b in w.buckets], dtype=float)
-    isl = np.array([b.isl for b in w.buckets], dtype=float)
-    out = sum(p.rate * osl[p.bucket] for p in ways)
-    tokens = out + sum(p.rate * isl[p.bucket] for p in ways)
-    ttft = sum(p.rate * p.ttft_s for p in ways) / rate
-    decoding = [p for p in ways if osl[p.bucket] > 1]  # a single output token has no time between tokens
-    tpot = sum(p.rate * p.tpot_s for p in decoding) / max(sum(p.rate for p in decoding), 1e-30)
-    known = [
-        g.setup.model.sigmas(g.setup.designs.take(np.array([index_of(g.setup, g.candidate)]))) for g in made
-    ]
-    sigma_ttft, sigma_tpot = np.max(known, axis=0)[:, 0].tolist()
-    watts = sum(g.count * _watts(found, g) for g in made)
-    usd = price(found.cluster.classes, placed.used)
-    asked = w.rate_rps is not None and found.objective != "throughput"
-    speed = (
-        0.0 if asked else sigma_tpot
-    )  # an asked rate is served; a largest one is as sure as the step times
-    chosen = 0.0 if asked else max(g.setup.model.calibration.picked for g in made)
-    busiest = max(g.operation.utilisation for g in made)
-    return schema.Predicted(
-        out_tok_per_s=band(out, speed, chosen),
-        total_tok_per_s=band(tokens, speed, chosen),
-        rps=band(rate, speed, chosen),
-        ttft_ms=band(1e3 * ttft, sigma_ttft),
-        tpot_ms=band(1e3 * tpot, sigma_tpot),
-        utilisation=band(busiest, sigma_tpot if asked else 0.0),
-        usd_per_hour=None if usd is None else band(usd, 0.0),
-        usd_per_mtok=None if usd is None else band(usd / (out * 3600 / 1e6), speed),
-        watts=band(watts, 0.2),
-        joules_per_tok=band(watts / out, math.hypot(speed, 0.2)),
-    )
-
-
-def band(value: float, sigma: float, flattered: float = 0.0) -> schema.Band:
-    """The central 80 % of a log-normal with median `value`, lower where choosing the best of many predictions
-    has `flattered` it by so much (of the logarithm); `value` stays inside.
-
-    >>> found = band(100.0, 0.1, flattered=0.05)
-    >>> round(found.low, 1), found.value, round(found.high, 1)
-    (83.7, 100.0, 108.1)
-    """
-    reach = Z80 * sigma
-    shift = min(flattered, reach)
-    low, high = value * math.exp(-reach - shift), value * math.exp(reach - shift)
-    return schema.Band(value=value, low=low, high=high)
-
-
-def price(classes: Sequence[NodeClass], used: Mapping[str, int]) -> float | None:
-    """US$/h of the whole nodes in use; None where one of them has no price."""
-    paid = [(n.price_usd_per_hour, used.get(n.id, 0)) for n in classes if used.get(n.id, 0)]
-    return None if any(p is None for p, _ in paid) else float(sum((p or 0.0) * k for p, k in paid))
-
-
-def _watts(found: Found, g: Group) -> float:
-    """Watts of one replica: at its real load, or what the MILP counted where watts are its objective or a
-    budget."""
-    counted = found.objective == "energy" or "watts" in found.problem.budget
-    return g.candidate.watts if counted else g.operation.watts
 
 
 def replica(
@@ -122,7 +56,7 @@ def replica(
         ep=d.ep,
         cp=d.cp,
         redundant_experts=d.redundant,
-        max_batched_tokens=c.chunk or None,
+        max_batched_tokens=c.chunk or (s.token_budget if d.offloads else None),
         stages=[
             schema.Stage(
                 device=nodes[stage.node_class].device.name,
@@ -213,9 +147,15 @@ def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:
     return routes
 
 
-def proof(found: Found, seconds: float, seed: int, what: str) -> schema.Proof:
-    """The proof line's numbers."""
-    s = found.solution
+Price = Sequence[tuple[int, float]]
+"""Kinds of replica, and the objective of the best fleet found of so many."""
+
+
+def proof(
+    best: Found, chosen: Found, price: Price, seconds: float, seed: int, space: schema.Space
+) -> schema.Proof:
+    """The proof line's numbers: of the best fleet, and what the chosen one gives up for its simplicity."""
+    s, own = best.solution, chosen.solution.objective
     assert s.objective is not None
     assert s.bound is not None
     objective = s.objective
@@ -229,11 +169,12 @@ def proof(found: Found, seconds: float, seed: int, what: str) -> schema.Proof:
         seconds=seconds,
         solver=s.solver,
         seed=seed,
-        space=schema.Space(
-            considered=found.pool.considered, kept=len(found.space.columns), complete=True, what=what
-        ),
-        sense="max" if found.objective == "throughput" else "min",
-        unit=UNITS[found.objective],
+        space=space,
+        sense="max" if best.objective == "throughput" else "min",
+        unit=UNITS[best.objective],
+        chosen=own,
+        given_up=0.0 if own is None or not objective else abs(own - objective) / abs(objective),
+        kinds=[schema.KindCount(kinds=k, objective=value) for k, value in price],
     )
 
 
@@ -291,7 +232,7 @@ def assemble(
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
-        replicas=[replica(g, nodes, placed, osl, _watts(found, g), keeps[g.id]) for g in made],
+        replicas=[replica(g, nodes, placed, osl, watts_of(found, g), keeps[g.id]) for g in made],
         routing=routing(found, made),
         experts=extras.get("experts"),
         tiers=[*tiers.tiers(made), *kept.tiers(made, keeps)],

@@ -78,8 +78,9 @@ def _by_design(plan: Plan) -> dict[str, list[Replica]]:
 
 def _predicted(before: Plan, after: Plan) -> Iterator[Change]:
     for name in type(before.predicted).model_fields:
-        sides: list[Band | None] = [getattr(plan.predicted, name) for plan in (before, after)]
-        yield Change(f"predicted.{name}", *(None if side is None else side.value for side in sides))
+        sides: list[Band | float | None] = [getattr(plan.predicted, name) for plan in (before, after)]
+        values = (side.value if isinstance(side, Band) else side for side in sides)
+        yield Change(f"predicted.{name}", *values)
 
 
 def _proof(before: Plan, after: Plan) -> Iterator[Change]:

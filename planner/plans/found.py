@@ -18,6 +18,10 @@ from planner.inputs.workload import Workload
 from planner.plans.operation import Operation, index_of, operate
 from planner.problems.ways import Way, link_name, route, transfer_s
 from solvers.fleet import FleetProblem, FleetSolution
+from solvers.fleet_idle import draw_of
+
+SLACK = 1e-6
+"""Of a limit by which it may be exceeded: rounding."""
 
 UNITS: dict[Objective, str] = {
     "throughput": "req/s",
@@ -38,14 +42,12 @@ class Found:
     pool: Pool
     problem: FleetProblem  # that `solution` solves
     solution: FleetSolution
-    whole: FleetProblem | None = (
-        None  # of all candidates, where a simpler fleet was taken in place of its optimum
-    )
+    bounding: FleetProblem | None = None  # that the bound speaks of, where it is another
 
     @property
     def space(self) -> FleetProblem:
         """The problem that the bound speaks of."""
-        return self.whole or self.problem
+        return self.bounding or self.problem
 
     @property
     def candidates(self) -> dict[str, Candidate]:
@@ -113,23 +115,30 @@ def paths(found: Found, made: Sequence[Group]) -> list[Path]:
     """Every way a request can take. Pair flows are known by group of candidates; inside, they follow the
     members' own flows."""
     result = []
-    of_column: dict[str, list[Group]] = {}
     for g in made:
-        w_of = found.problem.columns[g.candidate.id].group
-        if w_of is None:
+        if found.problem.columns[g.candidate.id].group is None:
             for w, rate in g.served.items():
                 i = int(w)
                 result.append(
                     Path(i, rate, g, None, float(g.operation.ttft_s[i]), float(g.operation.tpot_s[i]))
                 )
-        else:
-            of_column.setdefault(w_of, []).append(g)
-    pairs: list[Pair] = []
-    for (prefill, decode, w), rate in found.solution.pair_flows.items():
-        pairs += _pairs(of_column.get(prefill, []), of_column.get(decode, []), w, rate)
+    pairs = _all_pairs(found, made)
     used = busy(found, pairs)
     result += [_pair_path(found.cluster, pair, used) for pair in pairs]
     return sorted(result, key=lambda p: (p.bucket, -p.rate))
+
+
+def _all_pairs(found: Found, made: Sequence[Group]) -> list[Pair]:
+    """Every prefill group with every decode group that takes of it."""
+    of_column: dict[str, list[Group]] = {}
+    for g in made:
+        group = found.problem.columns[g.candidate.id].group
+        if group is not None:
+            of_column.setdefault(group, []).append(g)
+    pairs: list[Pair] = []
+    for (prefill, decode, w), rate in found.solution.pair_flows.items():
+        pairs += _pairs(of_column.get(prefill, []), of_column.get(decode, []), w, rate)
+    return pairs
 
 
 def _pairs(senders: list[Group], receivers: list[Group], w: str, rate: float) -> Iterator[Pair]:
@@ -217,7 +226,49 @@ class Late:
     share: float
 
 
-def broken(found: Found, made: Sequence[Group], slack: float = 1e-3) -> list[Late]:
+def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
+    """The largest share of a limit that any group or path takes with `factor` of the traffic; infinite where
+    a group is given more than it can carry."""
+    if factor != 1.0:
+        s = found.solution
+        flows = {key: factor * v for key, v in s.flows.items()}
+        pairs = {key: factor * v for key, v in s.pair_flows.items()}
+        found = replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=factor * s.rate))
+        made = [_with(g, factor) for g in made]
+    worst = max(g.operation.utilisation for g in made)
+    if not np.isfinite(worst) or any(not np.isfinite(g.operation.sequences) for g in made):
+        return float("inf")
+    for path in paths(found, made):
+        promise = path.first.setup.promise
+        worst = max(worst, path.ttft_s * path.first.caution[0] / promise.ttft_s)
+        if found.workload.buckets[path.bucket].osl > 1:
+            worst = max(worst, path.tpot_s * path.decoder.caution[1] / promise.tpot_s)
+    nic = busy(found, _all_pairs(found, made))
+    return max(worst, *nic.values()) if nic else worst
+
+
+def exact_value(found: Found, made: Sequence[Group]) -> float:
+    """The objective as the one model has it at the real load: watts and latency are the program's lower
+    bounds until then."""
+    s = found.solution
+    assert s.objective is not None
+    if found.objective == "energy":
+        used = {g.candidate.id: g.count for g in made}
+        return sum(g.count * g.operation.watts for g in made) + draw_of(found.problem, used)
+    if found.objective != "latency":
+        return s.objective
+    osl = [b.osl for b in found.workload.buckets]
+    ways = paths(found, made)
+    waits = sum(p.rate * (p.ttft_s + (osl[p.bucket] * p.tpot_s if osl[p.bucket] > 1 else 0.0)) for p in ways)
+    return waits / sum(p.rate for p in ways)
+
+
+def _with(g: Group, factor: float) -> Group:
+    served = {w: factor * rate for w, rate in g.served.items()}
+    return replace(g, served=served, operation=operate(g.setup, g.candidate, served, g.count))
+
+
+def broken(found: Found, made: Sequence[Group], slack: float = SLACK) -> list[Late]:
     """Groups whose real mix answers later than promised by more than `slack`, or fills more than their KV
     room:
     to be loaded less and solved again; the worst first."""

@@ -8,22 +8,16 @@ less, or with another mix.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from planner.candidates.cache import admitted, kv_in_use, prompt_byte_s, prompt_variance, spare_bytes
 from planner.candidates.candidate import Candidate
-from planner.candidates.points import Role, Setup, predict
+from planner.candidates.points import Role, Setup, at_rate, draw
 from planner.cost.admission import Admission
 from planner.cost.queueing import Estimate
-from planner.cost.shape import Floats, Ints
-
-ROUNDS = 8
-"""At most, of the fixed point of batch and step time."""
-
-NEAR = 0.8
-"""A column's own linear step, with which its limits were set, is used within this factor of its batch."""
+from planner.cost.shape import Floats
 
 
 @dataclass(frozen=True)
@@ -53,57 +47,42 @@ class Operation:
 
 def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> Operation:
     """`served[w]` requests/s of each bucket by `count` replicas of `c` together."""
-    index = np.array([index_of(s, c)])
-    dp = c.design.attn_dp
-    rate = np.array([[served.get(str(w), 0.0) / (count * dp) for w in range(len(s.mix.share))]])
-    designs, mix = s.designs.take(index), s.mix
-    share = rate[0] / max(rate.sum(), 1e-30)
-    weight = share * (mix.osl - 1)
-    context = float(weight @ (mix.isl + mix.osl / 2) / weight.sum()) if weight.sum() > 0 else 0.0
-    assert c.step is not None
-    step, point = c.step, c.batch / dp
-    role: Role = "prefill" if s.mix.steps == 0 else c.role
-    for _ in range(ROUNDS):
-        e = predict(s, step, rate, role)
-        batch = max(float(e.sequences[0]), 1.0 / dp)  # a step that is made has a sequence in it
-        if (
-            role == "prefill"
-            or context == 0
-            or NEAR * point <= batch <= point / NEAR
-            or not np.isfinite(batch)
-        ):
-            break
-        point = batch
-        step = s.model.step_times(designs, np.array([point]), np.array([context]), s.chunk(np.array([point])))
-    sequences = e.sequences
-    if s.place is not None:
-        e = replace(e, ttft_s=e.ttft_s + s.loading_s[index])
-    kv = kv_in_use(s, index, step, e, sequences, role)
-    run = kv if s.keep is None else kv_in_use(s, index, step, e, sequences, role, idle=False)
-    beside = max((float((rate * row[index]).sum()) for row in s.beside), default=0.0)
-    busy = 0.0 * e.utilisation if role == "prefill" else e.utilisation
-    room = float((s.memory.kv_bytes - s.shared_bytes)[index][0])
-    prompts = prompt_variance(s, index, step, role, rate)
-    spare = float(spare_bytes(s, index, sequences, busy, prompts)[0])
-    decode = float(step.t0_s[0] + sequences[0] * (step.sequence_s[0] + step.context_s_per_token[0] * context))
-    if s.promise.loop == "closed" and context:  # then TPOT is a mean, and a step is part of it
-        decode = min(decode, float(e.tpot_s[0][rate[0] > 0].max()))
+    each = count * c.design.attn_dp
+    rate = np.array([served.get(str(w), 0.0) / each for w in range(len(s.mix.share))])
+    share = rate / max(float(rate.sum()), 1e-30)
+    own, index = s.only(np.array([index_of(s, c)]), share), np.array([0])
+    role: Role = "prefill" if own.mix.steps == 0 else c.role
+    at = at_rate(own, index, rate.sum(keepdims=True), role)
+    step, mix, ttft, tpot = at.step, own.mix, at.ttft_s[0], at.tpot_s[0]
+    kv = float(rate @ at.kv_share[0])
+    run = kv
+    if own.keep is not None:
+        e = Estimate(at.tpot_s, at.ttft_s, at.decoding, at.utilisation, at.rate)
+        run = float(rate @ kv_in_use(own, index, step, e, at.decoding, role, idle=False)[0])
+    beside = max((float(rate @ row[0]) for row in own.beside), default=0.0)
+    busy = 0.0 * at.utilisation if role == "prefill" else at.utilisation
+    room = float((own.memory.kv_bytes - own.shared_bytes)[0])
+    prompts = prompt_variance(own, index, step, role, rate[None, :])
+    spare = float(spare_bytes(own, index, at.decoding, busy, prompts)[0])
+    context_s = step.sequence_s + step.context_s_per_token * mix.context
+    decode = float((step.t0_s + at.decoding * context_s)[0])
+    if s.promise.loop == "closed" and mix.steps:  # then TPOT is a mean, and a step is part of it
+        decode = min(decode, float(tpot[rate > 0].max()))
+    sent = share > 0
+    lone = 0.0 if c.role == "decode" else min(alone_s(own, share), float(share[sent] @ ttft[sent]))
+    finite = bool(np.isfinite(at.decoding[0]))  # beyond it the fleet is eased before watts count
     return Operation(
-        rate[0],
-        e.ttft_s[0],
-        e.tpot_s[0],
-        float(sequences[0]),
-        max(float(e.utilisation[0]), float((rate * kv).sum()), beside),
-        decode if context else 0.0,
-        0.0
-        if c.role == "decode"
-        else min(alone_s(s, index, share), float(share[share > 0] @ e.ttft_s[0][share > 0])),
-        _watts(s, index, role, rate[0], e, context),
-        float(e.utilisation[0]),
-        min(
-            float((rate * run).sum()) * (1 - spare / room) * (room / float(s.memory.kv_bytes[index][0])), 1.0
-        ),
-        min(float((rate * prompt_byte_s(s, index, step, role)).sum()) / room, 1.0),
+        rate=rate,
+        ttft_s=ttft,
+        tpot_s=tpot,
+        sequences=float(at.decoding[0]),
+        utilisation=max(float(at.utilisation[0]), kv, beside),
+        decode_s=decode if mix.steps else 0.0,
+        prefill_s=lone,
+        watts=float(draw(own, at, role)[0]) if finite else 0.0,
+        busy=float(at.utilisation[0]),
+        kv_used=min(run * (1 - spare / room) * (room / float(own.memory.kv_bytes[0])), 1.0),
+        kv_prompts=min(float(rate @ prompt_byte_s(own, index, step, role)[0]) / room, 1.0),
     )
 
 
@@ -113,31 +92,14 @@ def admission(s: Setup, c: Candidate, op: Operation) -> Admission:
     return admitted(s, index, op.rate, op.tpot_s, op.busy, op.kv_prompts, s.promise.loop)
 
 
-def _watts(s: Setup, index: Ints, role: Role, rate: Floats, e: Estimate, context: float) -> float:
-    """Watts of one replica: of its mean step, prompt tokens spread over all steps; a prefill server idles in
-    between."""
-    if not np.isfinite(e.sequences).all():  # more than it can carry: the fleet is eased before watts count
-        return 0.0
-    designs, tokens = s.designs.take(index), float(rate @ s.mix.new)
-    keys = float(rate @ s.mix.new**2) / max(2 * tokens, 1e-30)
-    if role == "prefill":
-        chunk = min(tokens / max(float(rate.sum()), 1e-30), float(s.token_budget))
-        return float(s.model.watts(designs, e.utilisation, 0.0, 0.0, chunk, keys)[0])
-    decoding = rate * (s.mix.osl - 1)
-    step_s = float(decoding @ e.tpot_s[0]) / max(float(decoding.sum()), 1e-30)
-    prompts = tokens * step_s if role == "mixed" else 0.0
-    return float(s.model.watts(designs, 1.0, e.sequences, context, prompts, keys)[0])
-
-
-def alone_s(s: Setup, index: Ints, share: Floats) -> float:
-    """Seconds that the mean prompt of the mix takes by itself, chunk after chunk through all stages: as long
-    as a
-    round of pp micro-batches that each carry such a chunk."""
-    new, isl = float(s.mix.new @ share), float(s.mix.isl @ share)
-    chunks, designs = np.ceil(new / s.token_budget), s.designs.take(index)
-    keys = isl - new + new / 2
-    pp = int(s.model.concurrent(designs)[0])
-    return float((chunks + pp - 1) / pp * s.model.step_s(designs, 0.0, 0.0, pp * new / chunks, keys)[0])
+def alone_s(own: Setup, share: Floats) -> float:
+    """Seconds that the mean prompt of the mix takes by itself on the one design of `own`, chunk after chunk
+    through all stages: as long as a round of pp micro-batches that each carry such a chunk."""
+    new, isl = float(own.mix.new @ share), float(own.mix.isl @ share)
+    chunks, keys = np.ceil(new / own.token_budget), isl - new + new / 2
+    pp = int(own.model.concurrent(own.designs)[0])
+    each = own.model.step_s(own.designs, 0.0, 0.0, pp * new / chunks, keys)
+    return float((chunks + pp - 1) / pp * each[0])
 
 
 def index_of(s: Setup, c: Candidate) -> int:

@@ -282,7 +282,12 @@ class Band(Part):
 
 
 class Predicted(Part):
-    """usd_per_mtok: per million *output* tokens. None where it cannot be known (no price, no rate)."""
+    """usd_per_mtok: per million *output* tokens. None where it cannot be known (no price, no rate).
+
+    `watts`: of all GPUs of the cluster, those in no replica at rest. `chance_ttft`, `chance_tpot`: odds that
+    what is measured keeps the limit, by the prediction's error, on the way through the fleet that keeps it
+    worst; None without a limit, or where no prediction made the figure.
+    """
 
     out_tok_per_s: Band
     total_tok_per_s: Band
@@ -294,20 +299,51 @@ class Predicted(Part):
     usd_per_mtok: Band | None
     watts: Band
     joules_per_tok: Band
+    chance_ttft: Share | None = None
+    chance_tpot: Share | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_chances_of_no_limit(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Chances are written only where there are any."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if v is not None or not k.startswith("chance_")}
+
+
+class Cap(Part):
+    """A limit of the space that is in force: `what` is limited to `value`. `binds`: something beyond it was
+    left out that might be better. `left_out`: how many designs, where they were counted."""
+
+    what: str
+    value: FiniteFloat
+    binds: bool
+    left_out: Annotated[int, Field(ge=0)] | None = None
 
 
 class Space(Part):
-    """What the bound speaks of."""
+    """What the bound speaks of. `complete`: no cap in force leaves anything out."""
 
     considered: int
     kept: int
     complete: bool
     what: str
+    caps: list[Cap] = []
+
+
+class KindCount(Part):
+    """The best fleet found of at most so many kinds of replica: design x class x engine x role."""
+
+    kinds: Count
+    objective: FiniteFloat
 
 
 class Proof(Part):
     """gap = |bound - objective| / |objective|. `sense` and `unit` follow from the goal where they are left
-    out."""
+    out.
+
+    `objective`, `bound` and `gap` are those of the best fleet found; `chosen` is this plan's own objective
+    (None: the same), `given_up` its distance from the best as a share of that, `kinds` what fewer kinds of
+    replica reach, the best last.
+    """
 
     objective: FiniteFloat
     bound: FiniteFloat
@@ -319,6 +355,9 @@ class Proof(Part):
     space: Space
     sense: Literal["max", "min"] = "max"
     unit: str = ""
+    chosen: FiniteFloat | None = None
+    given_up: NonNegative = 0.0
+    kinds: list[KindCount] = []
 
     @property
     def exit_code(self) -> int:
@@ -336,13 +375,29 @@ class PlanWarning(Part):
     reason: str | None = None
 
 
+Ended = Literal["proven", "within_gap", "stopped", "none_found", "infeasible", "estimate"]
+"""How the search for an alternative ended: at its `bound`, within the gap asked for, or out of time with a
+fleet; out of time `seconds` long without one; with a proof that there is none. "estimate": formulas."""
+
+
 class Alternative(Part):
-    """Another way and what it loses: (best - its objective) / best, >= 0; objective None = infeasible."""
+    """Another way and what it loses against the plan's own objective, (plan - its objective) / plan, >= 0; of
+    one that was stopped what its bound proves it to lose at least. `objective` None: there is none to show,
+    and `status` says why (None in plans of before, which do not tell)."""
 
     what: str
     objective: FiniteFloat | None
     loss: FiniteFloat | None
     why: str
+    status: Ended | None = None
+    bound: FiniteFloat | None = None
+    seconds: NonNegative | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_stated(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Status, bound and seconds are written only where there are any."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if v is not None or k in ("objective", "loss")}
 
 
 class LongPrompt(Part):

@@ -1,38 +1,53 @@
 """Candidates -> the numbers of `solvers/fleet.py`: stocks, columns, prefill/decode pairs with their
-transfers, budgets.
+transfers, budgets; for the plan, or for the bound.
 
-A pair (prefill group, decode group, bucket) exists only where engine and KV precision agree, a path joins the
-two classes, and the *pair* keeps the TTFT promise:  TTFT(prefill) + transfer + one decode step. Groups gather
-candidates of one class and engine whose own TTFT and transfer are rounded up to the same bands, so pairs stay
-few; a decode group steps as slowly as its slowest member.
+A pair (prefill group, decode group, bucket) exists only where engine and KV precision agree, a path joins
+the two classes, and the *pair* keeps the TTFT promise:  TTFT(prefill) + transfer + one decode step. Groups
+gather candidates of one class, engine and edge of the promise, whose transfers fall into the same bands, so
+pairs stay few.
 
 Transfer: what of it comes after the prompt (`planner/cost/transfer.py`), over the slowest of the sender's
 NICs, the receiver's and the link, or over the scale-up domain. Where others use them it takes longer, 1/(1-u)
 times at a share u of the time: a pair claims its bytes / u of NICs and links, u the largest of SHARES at
 which it is still in time. With one bucket that keeps all in time; what of a mix is late is found by `broken`.
+
+Every approximation is on one of two sides. The *plan's* problem takes the edge at which a column stands,
+rounds transfers up and what hides them down: what it finds is sound but for mixes, which are verified. The
+*bound's* takes the edge before, rounds transfers down, lets each have NICs and links to itself, and takes
+the smallest share that a bucket fills (`Candidate.least`): no fleet is better than its optimum.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, permutations, product
+from typing import Literal
 
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
+from planner.candidates.edges import Edges
+from planner.candidates.generate import Pool
+from planner.candidates.pairing import Pairing
+from planner.cost.power import idle_watts
 from planner.cost.transfer import WHOLE, Overlap
 from planner.inputs.options import Budget, Objective
 from planner.problems.ways import Way, find_link, link_name, route
 from solvers.fleet import Column, FleetProblem, Stock, Transfer
 
-HANDOFFS = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
-"""Shares of the TTFT promise that a transfer over a replica's own NICs is rounded up to, so that replica
-sizes share groups."""
+HANDOFFS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
+"""Shares of the TTFT promise that a transfer over a replica's own NICs is rounded to, so that replica sizes
+share groups."""
 
 SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
 """Shares of the time that a pair may let NICs and links be busy: the next below the one it bears."""
+
+ROUNDING = 1e-9
+"""Of a transfer: edges of both sides add up to the promise but for this."""
+
+Side = Literal["plan", "bound"]
 
 SPARE = 0.5
 """Where a NIC is never busier than this, transfers at most take twice as long: no row for it."""
@@ -57,7 +72,7 @@ class _Group:
 
     name: str
     node: NodeClass
-    engine: str
+    member: Candidate  # one of them
     late_s: float
     handoff_s: Mapping[str, float]
     copies: Mapping[str, float]
@@ -66,16 +81,18 @@ class _Group:
 
 def state(
     cluster: ResolvedCluster,
-    candidates: Sequence[Candidate],
     traffic: Traffic,
     objective: Objective,
     budget: Budget,
+    side: Side,
+    pool: Pool,
 ) -> FleetProblem:
-    """The fleet problem of `candidates` on `cluster`."""
+    """The fleet problem of the pool's candidates on `cluster`: the plan's, or the bound's."""
     nodes = {node.id: node for node in cluster.classes}
-    groups, member_of = _groups(candidates, nodes, traffic)
+    candidates = [c for c in pool.candidates if rows(c, side)]
+    groups, member_of = _groups(candidates, nodes, traffic, side, pool.edges)
     fast = _fast(candidates, member_of, nodes, traffic)
-    pairs, nic, links = _pairs(groups, cluster, traffic, fast)
+    pairs, nic, links = _pairs(groups, cluster, traffic, fast, side, pool.pairing)
     pairs, merged = _merged(pairs)
     member_of = {c: merged.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
@@ -83,7 +100,7 @@ def state(
     counts = Counts(latency=objective == "latency", watts=objective == "energy" or budget.watts is not None)
     sizes = {node.id: node.gpus_per_node for node in cluster.classes}
     columns = {
-        c.id: _column(c, member_of.get(c.id), traffic, objective, cluster)
+        c.id: _column(c, member_of.get(c.id), traffic, objective, cluster, side)
         for c in undominated(able, sizes, counts, member_of)
     }
     for a, b in permutations(cluster.classes, 2):
@@ -100,30 +117,43 @@ def state(
         nic=nic,
         links=links,
         budget=limits,
+        kinds={c.id: c.kind for c in able if c.id in columns},
     )
 
 
 def stock(node: NodeClass) -> Stock:
     """A class as bins: domains of several nodes where links join them (NVL72)."""
     span = max(1, node.scale_up_gpus // node.gpus_per_node)
-    return Stock(node.node_count, node.gpus_per_node, node.price_usd_per_hour, span)
+    rest = idle_watts(node.device.tdp_watts)
+    return Stock(node.node_count, node.gpus_per_node, node.price_usd_per_hour, span, rest)
+
+
+def rows(c: Candidate, side: Side) -> Mapping[str, Mapping[str, float]]:
+    """What one request/s of each bucket fills of a replica, for the plan or for the bound."""
+    return c.bounds if side == "bound" else c.use
 
 
 def _column(
-    c: Candidate, group: str | None, traffic: Traffic, objective: Objective, cluster: ResolvedCluster
+    c: Candidate,
+    group: str | None,
+    traffic: Traffic,
+    objective: Objective,
+    cluster: ResolvedCluster,
+    side: Side,
 ) -> Column:
     late: dict[str, float] = {}
     if objective == "latency":
-        for (
-            w,
-            ttft,
-        ) in c.ttft_s.items():  # a pair's transfer is charged to its prefill side, over that side's NICs
+        # a pair's transfer is charged to its prefill side, over that side's NICs
+        for w, ttft in c.ttft_s.items():
             seen = c.overlap.get(w, WHOLE).seen_s(c.handoff_s[w]) if c.role == "prefill" else 0.0
             first = ttft + seen if c.role != "decode" else c.tpot_s
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
     blocks = c.blocks if len(c.blocks) > 1 else ()
     sent = _sent(c, cluster) if blocks else {}
-    return Column(c.blocks[0][0], c.gpus, c.use, c.watts, late, group, c.joined, blocks=blocks, sent=sent)
+    own = Column(
+        *(c.blocks[0][0], c.gpus, rows(c, side), c.watts, late, group, c.joined), blocks=blocks, sent=sent
+    )
+    return replace(own, tangents=c.tangents) if c.tangents else own
 
 
 def _sent(c: Candidate, cluster: ResolvedCluster) -> dict[str, dict[str, float]]:
@@ -139,43 +169,47 @@ def _sent(c: Candidate, cluster: ResolvedCluster) -> dict[str, dict[str, float]]
 
 
 _ByBucket = tuple[tuple[str, float], ...]
-_Alike = tuple[str, str, str, _ByBucket, float, _ByBucket, tuple[tuple[str, Overlap], ...]]
-"""Role, class, engine, handoff, lateness, copies, overlap."""
+_Alike = tuple[str, str, str, str, _ByBucket, float, _ByBucket, tuple[tuple[str, Overlap], ...]]
+"""Role, class, engine, what decides partners, handoff, lateness, copies, overlap."""
 
 
 def _groups(
-    candidates: Sequence[Candidate], nodes: Mapping[str, NodeClass], traffic: Traffic
+    candidates: Sequence[Candidate],
+    nodes: Mapping[str, NodeClass],
+    traffic: Traffic,
+    side: Side,
+    edges: Edges,
 ) -> tuple[dict[str, list[_Group]], dict[str, str]]:
     """Prefill and decode groups by role, and the group of each candidate."""
+    bounds = side == "bound"
     members: dict[_Alike, list[Candidate]] = defaultdict(list)
     for c in candidates:
         if c.role != "mixed":
-            handoff = tuple((w, _rounded_up(s, traffic)) for w, s in sorted(c.handoff_s.items()))
-            overlap = tuple((w, _rounded_down(o, traffic)) for w, o in sorted(c.overlap.items()))
-            copies = tuple(sorted(c.copies.items()))
-            members[c.role, c.home[0], c.engine, handoff, c.late_s, copies, overlap].append(c)
+            buckets = next(iter(rows(c, side).values()))
+            handoff = tuple((w, banded(c.handoff_s[w], traffic, not bounds)) for w in sorted(buckets))
+            hidden = [(w, c.overlap[w]) for w in sorted(buckets) if w in c.overlap]
+            overlap = tuple((w, replace(o, hidden_s=banded(o.hidden_s, traffic, bounds))) for w, o in hidden)
+            copies = tuple((w, c.copies[w]) for w in sorted(buckets) if w in c.copies)
+            late = edges.before(c.late_s, c.role) if bounds else c.late_s
+            members[c.role, c.home[0], c.engine, c.pairs_as, handoff, late, copies, overlap].append(c)
     groups: dict[str, list[_Group]] = {"prefill": [], "decode": []}
     member_of: dict[str, str] = {}
     for i, (alike, pool) in enumerate(members.items()):
-        role, node_class, engine, handoff, late, copies, overlap = alike
+        role, node_class, engine, _, handoff, late, copies, overlap = alike
         name = f"{role} {i} {node_class} {engine}"
-        made = _Group(name, nodes[node_class], engine, late, dict(handoff), dict(copies), dict(overlap))
-        groups[role].append(made)
+        own = dict(handoff), dict(copies), dict(overlap)
+        groups[role].append(_Group(name, nodes[node_class], pool[0], late, *own))
         member_of |= {c.id: name for c in pool}
     return groups, member_of
 
 
-def _rounded_up(seconds: float, traffic: Traffic) -> float:
-    """To the next of HANDOFFS of the TTFT promise (of a second where there is none)."""
+def banded(seconds: float, traffic: Traffic, up: bool) -> float:
+    """To the next of HANDOFFS of the TTFT promise (of a second where there is none), or to the one below."""
     promise = traffic.ttft_s if traffic.ttft_s < float("inf") else 1.0
-    return next((h * promise for h in HANDOFFS if seconds <= h * promise), seconds)
-
-
-def _rounded_down(overlap: Overlap, traffic: Traffic) -> Overlap:
-    """The compute that a transfer hides behind, to a band below."""
-    promise = traffic.ttft_s if traffic.ttft_s < float("inf") else 1.0
-    bands = (h * promise for h in (*HANDOFFS[::-1], 0.0) if h * promise <= overlap.hidden_s)
-    return Overlap(overlap.last, next(bands))
+    bands = [h * promise for h in HANDOFFS]
+    if up:
+        return next((b for b in bands if seconds <= b), seconds)
+    return next((b for b in reversed(bands) if b <= seconds), 0.0)
 
 
 def _fast(
@@ -191,7 +225,7 @@ def _fast(
         if c.role != "mixed":
             room = SPARE * nodes[c.home[0]].nic_bytes_per_s * c.home[1]
             sent = {w: b * c.copies.get(w, 1.0) for w, b in traffic.kv_bytes.items()}
-            if any(sent[w] / u > room for w, u in next(iter(c.use.values())).items() if u > 0):
+            if any(sent[w] / u > room for w, u in next(iter(c.bounds.values())).items() if u > 0):
                 slow.add(member_of[c.id])
     return set(member_of.values()) - slow
 
@@ -219,7 +253,12 @@ def _merged(
 
 
 def _pairs(
-    groups: Mapping[str, list[_Group]], cluster: ResolvedCluster, traffic: Traffic, fast: set[str]
+    groups: Mapping[str, list[_Group]],
+    cluster: ResolvedCluster,
+    traffic: Traffic,
+    fast: set[str],
+    side: Side,
+    pairing: Pairing,
 ) -> tuple[dict[tuple[str, str, str], Transfer], dict[str, float], dict[str, float]]:
     """Pairs that keep the promise, NIC bytes/s of a GPU by group, bytes/s of the links used."""
     pairs: dict[tuple[str, str, str], Transfer] = {}
@@ -227,11 +266,11 @@ def _pairs(
     links: dict[str, float] = {}
     for p, d in product(groups["prefill"], groups["decode"]):
         way = route(p.node, d.node, cluster)
-        if p.engine != d.engine or way is None:
+        if way is None or not _joined(p.member, d.member, pairing):
             continue
         for w in sorted(set(p.handoff_s) & set(d.handoff_s)):
             sent = traffic.kv_bytes[w] * d.copies.get(w, 1.0)
-            share = _bearable(p, d, way, w, sent, traffic.ttft_s)
+            share = _bearable(p, d, way, w, sent, traffic.ttft_s, side)
             if share <= 0:
                 continue
             names = (link_name(way.link, p.node, d.node),) if way.link else ()
@@ -243,10 +282,19 @@ def _pairs(
     return pairs, nic, links
 
 
-def _bearable(p: _Group, d: _Group, way: Way, w: str, sent: float, ttft_s: float) -> float:
-    """The largest of SHARES of the time that NICs and links may be busy with the pair in time; 0: late even
-    alone."""
+def _joined(p: Candidate, d: Candidate, pairing: Pairing) -> bool:
+    """Whether an engine joins the two."""
+    if p.side is None or d.side is None:  # what no engine starts as it comes
+        return p.engine == d.engine
+    return p.engine == d.engine and pairing.why_not(p.side, d.side) is None
+
+
+def _bearable(p: _Group, d: _Group, way: Way, w: str, sent: float, ttft_s: float, side: Side) -> float:
+    """The largest of SHARES of the time that NICs and links may be busy with the pair in time (for the bound
+    all of it); 0: late even alone."""
     spare = ttft_s - p.late_s - d.late_s - way.latency_s
     alone = max(way.alone_s((p.handoff_s[w], d.handoff_s[w]), sent))
     most = p.overlap.get(w, WHOLE).bearable_s(spare)
+    if side == "bound":
+        return float(most >= alone * (1 - ROUNDING))
     return next((u for u in SHARES if most > alone and u <= 1 - alone / most), 0.0)

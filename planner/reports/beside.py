@@ -14,9 +14,6 @@ from planner.reports import words as say
 PLACES = {"host": "host memory", "cxl": "CXL memory", "nvme": "NVMe"}
 WAYS = {"cpu": "computed on the CPU", "pcie": "copied to the GPU in every step"}
 
-STEP_TOKENS = {"llama.cpp": "--ubatch-size 2048 --batch-size 2048", "sglang": "--chunked-prefill-size 4096"}
-"""So many tokens a step are planned for: experts copied for a prompt are copied once a step."""
-
 PORT = 50052
 NAMES = {"nvidia": "CUDA{}", "amd": "ROCm{}", "apple": "MTL{}", "intel": "SYCL{}", "google": "…"}
 """As llama.cpp's backends call their devices (`--list-devices`)."""
@@ -140,7 +137,7 @@ def server(r: Replica, parts: list[Tiered], plan: Plan) -> str:
         *overrides([part for part in parts if part.stage is None], r.stages[0].layers[0]),
         "--no-mmap",
     ]
-    return " ".join([f"on {r.stages[-1].nodes[0]} start llama-server with", *words, STEP_TOKENS["llama.cpp"]])
+    return " ".join([f"on {r.stages[-1].nodes[0]} start llama-server with", *words, say.chunks(r)])
 
 
 def gpu_names(r: Replica, stages: list[int], plan: Plan) -> list[str]:
@@ -172,11 +169,12 @@ def bound(r: Replica) -> str:
 
 
 def launch(r: Replica, parts: list[Tiered], experts: int) -> str:
-    """The options that place the weights so, beside those of any server; `experts`: of a layer."""
+    """The options that place the weights so, beside those of any server, and the tokens of a step that were
+    counted with: what is copied for a prompt is copied once a step. `experts`: of a layer."""
     if r.engine == "sglang":
         kept = round(experts * (1 - sum(part.share for part in parts if part.what == "experts")))
         words = [f"--tp-size {r.tp}", f"--kt-num-gpu-experts {kept}", "--kt-weight-path …", "--kt-method …"]
-        return " ".join(["start sglang and kt-kernel with", *words, STEP_TOKENS[r.engine]])
+        return " ".join(["start sglang and kt-kernel with", *words, say.chunks(r)])
     if r.engine == "vllm":
         first, group = parts[0].layers[0]
         words = [f"--offload-group-size {group}", f"--offload-num-in-group {group - first}"]
@@ -185,7 +183,7 @@ def launch(r: Replica, parts: list[Tiered], experts: int) -> str:
             f"--tensor-parallel-size {r.tp}",
             f"--max-num-seqs {r.max_batch}",
         ]
-        return " ".join(["start vllm serve with", *words])
+        return " ".join(["start vllm serve with", *words, say.chunks(r)])
     away = sorted({i for part in parts if part.what == "experts" for a in part.layers for i in range(*a)})
     before, end = r.stages[0].layers[0], r.stages[-1].layers[1]
     words = [f"--parallel {r.max_batch}", f"--n-gpu-layers {end - before + 1}"]
@@ -197,4 +195,4 @@ def launch(r: Replica, parts: list[Tiered], experts: int) -> str:
         words.append("--tensor-split " + tensor_split([b - a for a, b in (s.layers for s in r.stages)]))
     if not any(part.tier == "nvme" for part in parts):
         words.append("--no-mmap")
-    return " ".join(["start llama-server with", *words, STEP_TOKENS["llama.cpp"]])
+    return " ".join(["start llama-server with", *words, say.chunks(r)])

@@ -20,7 +20,6 @@ TELLS = {
     "request_s": "a request's start",
     "arrival_s": "intake of prompts",
     "together": "prompts that meet",
-    "kv_room": "room for KV",
     "attn_dp": "attention dp",
 }
 """Parameters of `Tuning` in a few words."""

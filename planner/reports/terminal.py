@@ -12,11 +12,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from planner.plans.schema import Alternative, Experts, Plan, Price, Route
+from planner.plans.schema import Experts, Plan, Price, Route
 from planner.reports import bars
 from planner.reports import words as say
 from planner.reports.beside import beside, weights
 from planner.reports.defaults import assumed
+from planner.reports.instead import phases, verdict
 from planner.reports.kept import keeping
 
 SHOWN = 6
@@ -26,7 +27,8 @@ SHOWN = 6
 def render(plan: Plan, console: Console) -> None:
     """Print the answer. Warnings are not in it: `warnings` prints them, on stderr."""
     console.print(headline(plan))
-    section(console, "Run", Group(replicas(plan), *phases(plan)))
+    paid = phases(plan)
+    section(console, "Run", Group(replicas(plan), *([Text(paid, style="dim")] if paid else [])))
     section(console, "Expect", expected(plan))
     section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
     if weights(plan):
@@ -134,27 +136,32 @@ def replicas(plan: Plan) -> RenderableType:
     return Group(table, Text(f"with {below}", style="dim")) if below else table
 
 
-def expected(plan: Plan) -> Table:
-    """Predicted figures, their 80 % bands, and the limits that were to be kept."""
+def expected(plan: Plan) -> RenderableType:
+    """Predicted figures, their 80 % bands, the limits that were to be kept, and the chance that they are."""
     p, slo = plan.predicted, plan.problem.workload.get("slo", {})
     which = slo.get("percentile", "mean")
     rows = [
-        ("output tokens", p.out_tok_per_s, "/s", None),
-        ("requests", p.rps, "/s", None),
-        (f"time to first token, {which}", p.ttft_ms, "ms", slo.get("ttft_ms")),
-        (f"time per output token, {which}", p.tpot_ms, "ms", slo.get("tpot_ms")),
-        ("cost", p.usd_per_hour, "$/h", None),
-        ("cost of 1M output tokens", p.usd_per_mtok, "$", None),
-        ("power", p.watts, "W", None),
-        ("energy of an output token", p.joules_per_tok, "J", None),
+        ("output tokens", p.out_tok_per_s, "/s", None, None),
+        ("requests", p.rps, "/s", None, None),
+        (f"time to first token, {which}", p.ttft_ms, "ms", slo.get("ttft_ms"), p.chance_ttft),
+        (f"time per output token, {which}", p.tpot_ms, "ms", slo.get("tpot_ms"), p.chance_tpot),
+        ("cost", p.usd_per_hour, "$/h", None, None),
+        ("cost of 1M output tokens", p.usd_per_mtok, "$", None, None),
+        ("power of all GPUs", p.watts, "W", None, None),
+        ("energy of an output token", p.joules_per_tok, "J", None, None),
     ]
-    table = grid("", ">", ">80 % band", ">limit")
-    for label, value, unit, limit in rows:
+    sure = p.chance_ttft is not None or p.chance_tpot is not None
+    table = grid("", ">", ">80 % band", ">limit", ">kept" if sure else ">")
+    for label, value, unit, limit, kept in rows:
         if value is not None:
             edges = "" if value.low == value.high else f"{say.number(value.low)} – {say.number(value.high)}"
             bound = "" if limit is None else say.amount(limit, unit)
-            table.add_row(label, Text(say.amount(value.value, unit), style="bold"), edges, bound)
-    return table
+            odds = "" if kept is None else say.odds(kept)
+            table.add_row(label, Text(say.amount(value.value, unit), style="bold"), edges, bound, odds)
+    note = "band: four measurements of five lie inside"
+    if sure:
+        note += "; kept: the chance that a measurement is within the limit"
+    return Group(table, Text(note, style="dim"))
 
 
 def caches(plan: Plan) -> RenderableType:
@@ -235,35 +242,9 @@ def alternatives(plan: Plan) -> Table:
     table = grid(">", ">", "")
     for a in plan.alternatives:
         amount = "" if a.objective is None else say.rate(a.objective, plan.proof.unit)
-        loss = _against(plan, a)
-        table.add_row(loss, amount, Text.assemble(a.what, "\n", (a.why, "dim")))
+        words = Text.assemble(a.what, "\n" if a.why else "", (a.why, "dim"))
+        table.add_row(verdict(plan, a), amount, words)
     return table
-
-
-def _against(plan: Plan, a: Alternative) -> str:
-    """How much worse the alternative is; better ones are those that no engine starts, or within the gap."""
-    if a.loss is None or a.objective is None:
-        return "not possible"
-    best, sign = plan.proof.objective, 1 if plan.proof.sense == "max" else -1
-    gain = sign * (a.objective - best) / abs(best) if best else 0.0
-    if gain > 0.0005:
-        return f"{say.percent(gain)} better"
-    return f"{say.percent(a.loss)} worse" if a.loss else "equal"
-
-
-def phases(plan: Plan) -> list[Text]:
-    """Whether splitting prefill from decode pays here, in a sentence."""
-    split = next((a for a in plan.alternatives if a.what == "prefill/decode split"), None)
-    joint = next((a for a in plan.alternatives if a.what == "no prefill/decode split"), None)
-    if split:
-        loss = "" if not split.loss else f": {say.percent(split.loss)} worse"
-        return [Text(f"Splitting prefill from decode does not pay here{loss}.", style="dim")]
-    if joint:
-        loss = (
-            "nothing else would do" if joint.loss is None else f"without it {say.percent(joint.loss)} worse"
-        )
-        return [Text(f"Splitting prefill from decode pays: {loss}.", style="dim")]
-    return []
 
 
 def worth(plan: Plan) -> list[str]:

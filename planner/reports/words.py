@@ -57,6 +57,17 @@ def percent(share: float) -> str:
     return f"{shown:.1f} %" if 0.05 <= abs(shown) < 9.95 else f"{shown:.0f} %"
 
 
+def odds(chance: float) -> str:
+    """A chance in whole percent; never certain.
+
+    >>> odds(0.9163), odds(0.9996), odds(0.0004)
+    ('92 %', 'over 99 %', 'under 1 %')
+    """
+    if 0.005 <= chance < 0.995:
+        return f"{100 * chance:.0f} %"
+    return "over 99 %" if chance > 0.5 else "under 1 %"
+
+
 def amount(value: float, unit: str) -> str:
     """`value` in its unit, dollars in front.
 
@@ -109,16 +120,17 @@ def hardware(r: Replica) -> str:
 
 
 STEP_TOKENS = {
-    "vllm": "--max-num-batched-tokens",
-    "sglang": "--chunked-prefill-size",
-    "trtllm": "--max_num_tokens",
+    "vllm": "--max-num-batched-tokens {0}",
+    "sglang": "--chunked-prefill-size {0}",
+    "trtllm": "--max_num_tokens {0}",
+    "llama.cpp": "--ubatch-size {0} --batch-size {0}",
 }
 """Options for the prompt tokens of a step."""
 
 
 def chunks(r: Replica) -> str:
     """The option that tells the engine the prompt tokens of a step, where it is not left to itself."""
-    return f"{STEP_TOKENS[r.engine]} {r.max_batched_tokens}" if r.max_batched_tokens else ""
+    return STEP_TOKENS[r.engine].format(r.max_batched_tokens) if r.max_batched_tokens else ""
 
 
 def precision(r: Replica) -> str:

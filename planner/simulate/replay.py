@@ -10,8 +10,9 @@ entered last go back to the head of the queue one by one (prompt and tokens made
 of the first token stays). An engine that reserves (`reserved_osl`) holds prompt and longest output from entry
 to end, and preempts nobody. Steps that begin before an arrival do not see it.
 
-Pipeline stages: with `step.stages` > 1 a prompt's first token, and so all its later ones, come (stages - 1)
-times its last chunk's work later: the last chunk still has to pass the other stages. c equal chunks then take
+Pipeline stages: with `step.stages` > 1 a step is a round, in which each stage has a micro-batch of up to
+`token_budget` tokens, and a prompt's first token, and so all its later ones, come (stages - 1)
+times its last micro-batch's work later: that still has to pass the other stages. c equal chunks then take
 (c + stages - 1)/c times the prompt's work.
 
 Routing: `round_robin` deals requests in turn; `least_requests` to the fewest unfinished ones (what the step

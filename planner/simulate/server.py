@@ -100,7 +100,7 @@ class Server:
     def _admit(self) -> None:
         """Waiting requests enter in order of arrival while batch and KV cache have room; an empty server
         takes any."""
-        book, room = self.ledger, 0 if self.role != "prefill" else self.rules.token_budget
+        book, room = self.ledger, 0 if self.role != "prefill" else self._round_tokens
         while self.waiting and len(self.batch) < self.rules.max_sequences:
             request = self.waiting[0]
             made = self.kept.get(request, int(self.role == "decode"))
@@ -155,7 +155,7 @@ class Server:
         of entry."""
         step = self.step
         seconds = step.t0_s + step.sequence_s * self.decoding + step.context_s * self.context
-        budget = self.rules.token_budget - self.decoding
+        budget = self._round_tokens - self.decoding
         done: list[tuple[int, float]] = []
         for prompt in self.prompts:
             if budget <= 0:
@@ -169,9 +169,15 @@ class Server:
             budget -= chunk
             prompt[1], prompt[2] = left - chunk, there + chunk
             if chunk == left:
-                done.append((request, (step.stages - 1) * chunk_s))
+                pieces = math.ceil(chunk / self.rules.token_budget)  # the last passes the other stages
+                done.append((request, (step.stages - 1) * chunk_s / pieces))
         self._pass(1, seconds)
         return self._close(done)
+
+    @property
+    def _round_tokens(self) -> int:
+        """Tokens of a round: a micro-batch of `token_budget` for each stage."""
+        return int(self.rules.token_budget * self.step.stages)
 
     def _rounds(self, tokens: int) -> int:
         """Steps of `tokens` prompt tokens: as many as the budget a stage makes."""

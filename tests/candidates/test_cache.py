@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planner.candidates.cache import admitted, prompt_byte_s, spare_bytes
-from planner.candidates.largest import MOST_SEQUENCES, largest
+from planner.candidates.largest import most as most_of
 from planner.candidates.points import batched, predict
 from planner.cost.admission import DELAYED, PREEMPTED
 from planner.inputs.workload import Bucket, Slo
@@ -26,10 +26,10 @@ def test_the_largest_batch_that_room_allows_keeps_the_stated_chances(load, rate,
         ask(workload=LOADS[load].model_copy(update={"rate_rps": rate, "slo": LOOSE})), engine, "4xL4"
     )
     index = np.flatnonzero(s.memory.kv_bytes > 0)
-    most = largest(s, index, ["mixed"])[0]
-    some = (most >= 10) & (most < MOST_SEQUENCES)
+    most = most_of(s, index, "mixed")
+    some = (most >= 10) & (most < 1024)
     index, most = index[some], most[some]
-    p = batched(s, index, most.astype(float), "mixed")
+    p = batched(s, index, most, "mixed")
     e = predict(s, p.step, p.rate[:, None] * s.mix.share, "mixed")
     prompts = p.rate * (prompt_byte_s(s, index, p.step, "mixed") @ s.mix.share) / s.memory.kv_bytes[index]
 

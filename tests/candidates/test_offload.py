@@ -12,7 +12,7 @@ from cluster_configs.schema import Cluster, Host, Node, NodeClass
 from model_zoo import catalog
 from planner.candidates import offload
 from planner.candidates.ask import Ask
-from planner.candidates.largest import largest
+from planner.candidates.largest import most
 from planner.candidates.points import Promise, Setup, batched
 from planner.cost.host import HostStage
 from planner.cost.offload import OffloadModel
@@ -38,8 +38,8 @@ def ask(model: str, precision: str | None = None, tpot_ms: float | None = None, 
 
 def best_rate(s: Setup) -> float:
     fits = np.flatnonzero(s.memory.kv_bytes > 0)
-    most = largest(s, fits, ["mixed"])[0]
-    points = batched(s, fits[most > 0], most[most > 0].astype(float), "mixed")
+    batch = most(s, fits, "mixed")
+    points = batched(s, fits[batch > 0], batch[batch > 0], "mixed")
     return float(points.rate.max(initial=0.0))
 
 

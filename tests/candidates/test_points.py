@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.candidates.largest import MOST_SEQUENCES, between, largest
-from planner.candidates.points import LEVELS, Mix, batched, prefilling
+from planner.candidates.largest import MOST_SEQUENCES, busiest, closed, largest, most
+from planner.candidates.points import Mix, at_rate, batched, prefilling
 from planner.cost.admission import Lengths, deviations
 from planner.inputs.workload import Bucket
 from tests.candidates.samples import CHAT, TWO, ask, one_setup, promising
@@ -23,35 +25,36 @@ def keeps(s, index, batch, role):
 
 @pytest.mark.parametrize("engine", ["vllm", "trtllm"])
 @pytest.mark.parametrize("workload", [CHAT, TWO], ids=["one bucket", "two"])
-def test_the_largest_batch_keeps_the_promise_and_one_more_breaks_it(engine, workload):
+def test_the_largest_batch_keeps_the_promise_and_any_more_breaks_it(engine, workload):
     s = one_setup(ask(workload=workload), engine)
     every = np.arange(len(s.designs))
 
-    for role, most in zip(ROLES, largest(s, every, ROLES), strict=True):
-        some, limited = most > 0, most < MOST_SEQUENCES
-        assert some.any()
+    for role in ROLES:
+        largest_batch = most(s, every, role)
+        some, limited = largest_batch > 0, (largest_batch > 0) & (largest_batch < 0.99 * MOST_SEQUENCES)
         assert limited.any()
-        assert keeps(s, every[some], most[some], role).all()
-        assert not keeps(s, every[limited], most[limited] + 1, role).any()
+        assert keeps(s, every[some], largest_batch[some] * (1 - 1e-6), role).all()
+        assert not keeps(s, every[limited], largest_batch[limited] * (1 + 1e-6), role).any()
 
 
 def test_both_roles_at_once_are_the_same_as_each_alone():
-    s = one_setup()
+    s = one_setup(ask(workload=TWO))
+    every, limit = np.arange(len(s.designs)), s.promise.tpot_s
+
+    both = largest(s, every, [(role, limit) for role in ROLES])[0]
+
+    for found, role in zip(both, ROLES, strict=True):
+        assert found == pytest.approx(largest(s, every, [(role, limit)])[0][0], rel=1e-6)
+
+
+def test_a_tighter_step_is_the_promise_with_that_step():
+    s = one_setup(ask(workload=TWO))
     every = np.arange(len(s.designs))
+    tight = replace(s, promise=replace(s.promise, tpot_s=0.02))
 
-    both = largest(s, every, ROLES)
+    here, there = (largest(one, every, [("decode", 0.02)])[0] for one in (s, tight))
 
-    assert both.tolist() == [largest(s, every, [role])[0].tolist() for role in ROLES]
-
-
-def test_a_design_is_searched_alike_alone_and_among_others():
-    """More designs at once mean fewer batches a round: the answer must not depend on it."""
-    s = one_setup()
-    every = np.arange(len(s.designs))
-
-    assert (
-        largest(s, np.tile(every, 150), ROLES)[:, : len(every)].tolist() == largest(s, every, ROLES).tolist()
-    )
+    assert here == pytest.approx(there, rel=1e-6)
 
 
 @settings(max_examples=15, deadline=None)
@@ -61,17 +64,41 @@ def test_a_looser_promise_never_lowers_the_largest_batch(tpot, ttft, more):
     loose = one_setup(promising(CHAT, tpot_ms=tpot * more, ttft_ms=ttft * more))
     every = np.arange(len(tight.designs))
 
-    assert (largest(loose, every, ROLES) >= largest(tight, every, ROLES)).all()
+    for role in ROLES:
+        assert (most(loose, every, role) >= most(tight, every, role) * (1 - 1e-6)).all()
 
 
-@given(st.integers(0, 1000), st.integers(2, 1025), st.integers(1, 12))
-def test_batches_tried_lie_inside_the_range(low, width, count):
-    tries = between(np.array([low]), np.array([low + width]), count)[0]
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(1.5, 900.0), min_size=1, max_size=5), st.floats(0.4, 3.0), st.booleans())
+def test_the_largest_load_is_closed_from_both_sides(limits, power, steep):
+    """Of x^power against limits, with a wall where `steep`: nothing is exceeded below, something above."""
+    wall = 500.0 if steep else np.inf
 
-    assert len(tries) == count
-    assert (tries > low).all()
-    assert (tries < low + width).all()
-    assert (np.diff(tries) >= 0).all()
+    def at(rows, x):
+        return np.where(x > wall, np.inf, (x / np.array(limits)[rows]) ** power - 1)
+
+    rows = np.arange(len(limits))
+    tries = np.tile(np.geomspace(1.0, 1000.0, 6), (len(limits), 1))
+    excess = at(np.repeat(rows, 6), tries.ravel()).reshape(-1, 6)
+
+    low, high = closed(at, tries, excess)
+
+    assert low == pytest.approx(np.minimum(limits, wall), rel=1e-4)
+    assert (at(rows, low) <= 1e-7).all()
+    assert (high >= np.minimum(limits, wall) * (1 - 1e-7)).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(rate=st.floats(0.05, 3.0), role=st.sampled_from(ROLES))
+def test_the_batch_of_a_rate_makes_that_rate(rate, role):
+    s = one_setup()
+    index = np.array([0, 1])
+
+    found = at_rate(s, index, np.full(2, rate), role)
+    again = batched(s, index, found.sequences, role)
+
+    assert again.rate == pytest.approx(found.rate, rel=1e-6)
+    assert again.tpot_s == pytest.approx(found.tpot_s, rel=1e-5)
 
 
 def test_kv_in_use_is_littles_law_by_hand():
@@ -114,18 +141,30 @@ def test_rate_times_time_is_the_batch():
 
 
 def test_prefill_servers_are_as_busy_as_they_are_asked_to_be():
-    s = one_setup()
+    s, levels = one_setup(), np.array([0.1, 0.4, 0.7, 0.95])
 
-    points = prefilling(s, np.array([0, 1]), LEVELS)
+    points = prefilling(s, np.zeros(4, dtype=np.int64), levels)
 
-    assert points.load == pytest.approx(np.tile(LEVELS, 2))
-    assert (np.diff(points.ttft_s[: len(LEVELS), 0]) > 0).all()
+    assert points.load == pytest.approx(levels)
+    assert (np.diff(points.ttft_s[:, 0]) > 0).all()
+
+
+def test_a_prefill_server_carries_what_its_own_ttft_allows_and_no_more_than_the_rule_of_operation():
+    s, every = one_setup(), np.array([0, 1])
+    within = np.array([0.2, 0.5, 1e3])
+
+    low, high = busiest(s, every, within)
+
+    assert high == pytest.approx(low)
+    for edge, level in zip(within[:2], low[:2, :, 0], strict=True):
+        assert prefilling(s, every, level).ttft_s[:, 0] * s.caution[0, every] == pytest.approx(edge, rel=1e-6)
+    assert low[2] == pytest.approx(s.busiest)
 
 
 def test_a_promise_that_one_sequence_breaks_leaves_no_batch():
     s = one_setup(promising(CHAT, tpot_ms=0.01))
 
-    assert (largest(s, np.arange(len(s.designs)), ROLES) == 0).all()
+    assert all((most(s, np.arange(len(s.designs)), role) == 0).all() for role in ROLES)
 
 
 def test_the_context_of_a_decoding_sequence_is_length_biased():

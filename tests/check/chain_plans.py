@@ -17,6 +17,7 @@ from tests.check.plans import (
     ENGINE_S,
     Scene,
     Spec,
+    idle_watts,
     kv_bytes_full,
     predicted_of,
     problem,
@@ -199,7 +200,7 @@ def make(net: Net) -> Plan:
         rps,
         ttft_s=sum(share * ttft for share, ttft, _ in means),
         tpot_s=sum(share * tpot for share, _, tpot in means),
-        watts=sum(group["count"] * group["watts"] for group in groups),
+        watts=sum(group["count"] * group["watts"] for group in groups) + idle_watts(scene, groups),
         usd=sum(node["price_usd_per_hour"] * node["count"] for node in scene.cluster["nodes"]),
         utilisation=BUSY,
     )

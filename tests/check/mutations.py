@@ -401,6 +401,26 @@ def pair_of_two_engines(d: Document, rng: Random) -> bool | None:
     return None
 
 
+@breaks("pair_refused")
+def pair_over_generations_of_which_the_engine_says_nothing(d: Document, rng: Random) -> None:
+    group(d, rng, "prefill")
+    for replica in d["replicas"]:
+        replica["engine"] = "sglang"
+
+
+@breaks("pair_refused")
+def pair_of_unlike_attention(d: Document, rng: Random) -> None:
+    stage = group(d, rng, "prefill", "decode")["stages"][0]
+    d["problem"]["devices"][stage["device"]]["generation"] = rng.choice(["blackwell_dc", "turing", "cdna3"])
+
+
+@breaks("role_refused")
+def engine_without_such_roles(d: Document, rng: Random) -> None:
+    group(d, rng, "prefill", "decode")
+    for replica in d["replicas"]:
+        replica["engine"] = "llama.cpp"
+
+
 @breaks("kv_flow_understated")
 def smaller_flow_than_the_prompts(d: Document, rng: Random) -> bool | None:
     pairs = [route for route in d["routing"] if route["prefill"]]
@@ -544,6 +564,16 @@ def less_power_than_its_replicas(d: Document, rng: Random) -> None:
     factor = rng.uniform(0.1, 0.9)
     for name in ("watts", "joules_per_tok"):
         rescale_band(d["predicted"][name], factor)
+
+
+@breaks("watts_understated")
+def power_of_replicas_alone(d: Document, rng: Random) -> bool:
+    """GPUs that stand in no replica draw nothing."""
+    own = sum(r["count"] * r["watts"] for r in d["replicas"])
+    factor = own / d["predicted"]["watts"]["value"]
+    for name in ("watts", "joules_per_tok"):
+        rescale_band(d["predicted"][name], factor)
+    return factor < 0.99
 
 
 @breaks("watts_over", "watts_understated")

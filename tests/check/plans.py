@@ -235,6 +235,22 @@ def idle(scene: Scene, specs: Sequence[Spec]) -> list[dict[str, Any]]:
     return warnings
 
 
+def idle_watts(scene: Scene, groups: Sequence[dict[str, Any]]) -> float:
+    """A tenth of the limit of each GPU that no replica takes."""
+    watts = 0.0
+    for node in scene.cluster["nodes"]:
+        device = scene.device(node["name"])
+        taken = sum(
+            r["count"] * stage["gpus"]
+            for r in groups
+            for stage in r["stages"]
+            if stage["node_class"] == node["name"]
+        )
+        gpus = node["count"] * node.get("gpus_per_node", device.gpus_per_node)
+        watts += 0.1 * device.tdp_watts * (gpus - taken)
+    return watts
+
+
 def band(value: float) -> dict[str, float]:
     return {"value": value, "low": 0.9 * value, "high": 1.1 * value}
 
@@ -346,7 +362,7 @@ def predicted(
         sum(rate * (times(scene, group[0]).ttft_s + 0.05 * (len(group) - 1)) for rate, group in ways) / rps
     )
     tpot_s = sum(rate * times(scene, group[-1]).tpot_s for rate, group in ways) / rps
-    watts = sum(group["count"] * group["watts"] for group in groups)
+    watts = sum(group["count"] * group["watts"] for group in groups) + idle_watts(scene, groups)
     prices = {node["name"]: node["price_usd_per_hour"] for node in scene.cluster["nodes"]}
     usd = sum(prices[name] * nodes for name, nodes in nodes_in_use(scene, specs).items())
     busy = max(group["utilisation"] for group in groups)

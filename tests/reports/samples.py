@@ -82,8 +82,8 @@ ONE_NODE = Plan(
             "rate_rps": None,
             "slo": {"ttft_ms": 2000.0, "tpot_ms": 50.0, "percentile": "mean"},
         },
-        options={"objective": "throughput", "engine": "any", "gap": 0.01},
-        defaulted=["workload.name", "slo.ttft_ms", "slo.tpot_ms", "slo.percentile"],
+        options={"objective": "throughput", "engine": "any", "risk": 0.5, "gap": 0.01},
+        defaulted=["workload.name", "slo.ttft_ms", "slo.tpot_ms", "slo.percentile", "options.risk"],
     ),
     replicas=[replica()],
     routing=[Route(bucket=0, share=1.0, replica="r1")],
@@ -98,6 +98,8 @@ ONE_NODE = Plan(
         usd_per_mtok=None,
         watts=band(4960.0),
         joules_per_tok=band(1.56),
+        chance_ttft=0.9163,
+        chance_tpot=0.9996,
     ),
     proof=Proof(
         objective=3180.0,
@@ -127,7 +129,13 @@ ONE_NODE = Plan(
             why="TTFT is met with room to spare; splitting 8 GPUs leaves decode short of KV room",
         ),
         Alternative(what="2 × tp4", objective=2790.0, loss=0.122, why="all-reduce over 4 GPUs each step"),
-        Alternative(what="tp1", objective=None, loss=None, why="weights of 141 GB do not fit in 80 GB"),
+        Alternative(
+            what="tp1",
+            objective=None,
+            loss=None,
+            why="weights of 141 GB do not fit in 80 GB",
+            status="infeasible",
+        ),
     ],
 )
 
@@ -190,7 +198,12 @@ MIXED = ONE_NODE.model_copy(
             Route(bucket=1, share=1.0, prefill="p1", decode="d1", kv_gb_per_s=6.2),
         ],
         "predicted": ONE_NODE.predicted.model_copy(
-            update={"usd_per_hour": band(84.4), "usd_per_mtok": band(2.07), "rps": band(40.0)}
+            update={
+                "usd_per_hour": band(84.4),
+                "usd_per_mtok": band(2.07),
+                "rps": band(40.0),
+                "chance_tpot": None,
+            }
         ),
         "proof": ONE_NODE.proof.model_copy(
             update={

@@ -66,7 +66,23 @@ def test_the_cache_says_how_full_it_is_and_who_finds_no_room() -> None:
 def test_predictions_stand_beside_their_bands_and_limits() -> None:
     row = next(line for line in shown(ONE_NODE).splitlines() if "time to first token, mean" in line)
 
-    assert row.split("mean")[1].split() == ["812", "ms", "715", "–", "918", "2,000", "ms"]
+    assert row.split("mean")[1].split() == ["812", "ms", "715", "–", "918", "2,000", "ms", "92", "%"]
+
+
+def test_beside_each_limit_stands_the_chance_that_it_is_kept_and_what_that_means() -> None:
+    lines = shown(ONE_NODE).splitlines()
+    assert [line.split()[-3:] for line in lines if "80 % band" in line] == [["band", "limit", "kept"]]
+    assert [line.split()[-3:] for line in lines if "per output token, mean" in line] == [["over", "99", "%"]]
+    text = " ".join(shown(ONE_NODE, 120).split())
+    assert "band: four measurements of five lie inside; kept: the chance that a measurement is within" in text
+
+
+def test_without_limits_no_chance_is_spoken_of() -> None:
+    none = ONE_NODE.predicted.model_copy(update={"chance_ttft": None, "chance_tpot": None})
+    text = shown(ONE_NODE.model_copy(update={"predicted": none})).split("Memory")[0]
+
+    assert "four measurements of five lie inside" in text
+    assert "kept" not in text
 
 
 def test_traffic_is_shown_where_there_is_a_choice() -> None:
@@ -118,7 +134,10 @@ def test_each_runner_up_says_why_it_lost() -> None:
 
 
 def test_what_was_assumed_is_said_with_its_value() -> None:
-    assert "TPOT within 50 ms" in shown(ONE_NODE)
+    text = " ".join(shown(ONE_NODE).split())
+
+    assert "TPOT within 50 ms" in text
+    assert "limits kept by the median prediction (risk 0.5)" in text
     assert "assumed" not in shown(MIXED)
 
 

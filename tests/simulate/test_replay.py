@@ -96,10 +96,13 @@ def test_attention_pairs_and_cached_prefixes_are_priced() -> None:
 
 
 def test_pipeline_stages_lengthen_a_prompt_by_its_last_chunk() -> None:
-    """c equal chunks take (c + stages - 1)/c times the prompt's work, in c steps."""
-    result = replay(step(stages=4.0), requests((0, 200, 1)), Settings(token_budget=100))
+    """c equal chunks take (c + stages - 1)/c times the prompt's work; a round carries one for each stage."""
+    one_round, two = (
+        replay(step(stages=4.0), requests((0, isl, 1)), Settings(token_budget=100)) for isl in (200, 800)
+    )
 
-    assert result.ttft_s == pytest.approx([2 * 0.01 + 200e-4 * (2 + 4 - 1) / 2])
+    assert one_round.ttft_s == pytest.approx([0.01 + 200e-4 * (2 + 4 - 1) / 2])
+    assert two.ttft_s == pytest.approx([2 * 0.01 + 800e-4 + 400e-4 * (4 - 1) / 4])
 
 
 def test_a_request_that_does_not_fit_in_kv_waits_and_the_last_in_is_put_back_when_it_overflows() -> None:

@@ -37,6 +37,7 @@ def _drawn(r: random.Random, objective: Objective) -> FleetProblem | None:
         f"g{i}": Stock(r.randint(1, 3), r.choice([1, 2, 4, 8]), round(r.uniform(1, 9), 2), r.choice([1, 2]))
         for i in range(r.randint(1, 3))
     }
+    stocks = {g: replace(stock, idle_watts=0.03 * (stock.price or 0.0)) for g, stock in stocks.items()}
     paired = r.random() < 0.5
     columns = {}
     for i in range(r.randint(3, 5) if paired else r.randint(1, 5)):
@@ -99,6 +100,32 @@ def _pairs(
     }
 
 
+def kinded(p: FleetProblem, seed: int) -> FleetProblem:
+    """`p` with columns of a class and role in kinds, and at most one or two kinds."""
+    r = random.Random(seed + 20_000)
+    kinds = {c: f"{k.stock} {k.group} {r.randint(0, 1)}" for c, k in p.columns.items() if r.random() < 0.9}
+    return replace(p, kinds=kinds, most_kinds=r.choice([1, 1, 2]))
+
+
+def curved(p: FleetProblem, seed: int) -> FleetProblem:
+    """`p` with most columns' watts (latency, where that is the goal or now a budget) growing with the
+    load."""
+    r = random.Random(seed + 30_000)
+    columns = {
+        c: replace(k, tangents=_tangents(r, k)) if r.random() < 0.8 else k for c, k in p.columns.items()
+    }
+    budget = dict(p.budget)
+    if p.demand is not None and r.random() < 0.4:
+        budget[r.choice(["watts", "latency"])] = r.uniform(1.0, 15.0)
+    return replace(p, columns=columns, budget=budget)
+
+
+def _tangents(r: random.Random, column: Column) -> list[tuple[float, dict[str, float]]]:
+    """One to three: the steeper, the lower where it starts, which may be below nothing."""
+    ends = sorted((r.uniform(-1.0, 2.0), -r.uniform(0.0, 6.0)) for _ in range(r.randint(1, 3)))
+    return [(start, {w: -slope * r.uniform(0.5, 1.0) for w in column.buckets}) for start, slope in ends]
+
+
 def most(p: FleetProblem, c: str) -> int:
     """Replicas of `c` that fit where nothing else runs."""
     every = sum(stock.nodes * stock.gpus_per_node for stock in p.stocks.values())
@@ -108,8 +135,10 @@ def most(p: FleetProblem, c: str) -> int:
 def best_by_trying_all(p: FleetProblem) -> float | None:
     """The best objective over all counts that pack and keep the budgets; None: none serves the demand."""
     fitting = [(counts, nodes) for counts in _all_counts(p) if (nodes := _affordable(p, counts)) is not None]
-    if p.objective in ("throughput", "latency"):  # more replicas never hurt: only fullest fleets need an LP
-        full = [c for c, _ in fitting if not any(_above(other, c) for other, _ in fitting)]
+    if p.objective in ("throughput", "latency"):
+        full = [counts for counts, _ in fitting]
+        if not any(k.tangents for k in p.columns.values()):  # more never hurt: only fullest fleets need an LP
+            full = [c for c in full if not any(_above(other, c) for other in full)]
         found = [v for counts in full if (v := _by_flows(p, counts)) is not None]
         return None if not found else (max(found) if p.objective == "throughput" else min(found))
     priced = sorted((_price(p, counts, nodes), i) for i, (counts, nodes) in enumerate(fitting))
@@ -119,7 +148,8 @@ def best_by_trying_all(p: FleetProblem) -> float | None:
             break
         flows = _by_flows(p, fitting[i][0])
         if flows is not None:
-            best = min(price + (flows if p.objective == "spare" else 0.0), best or float("inf"))
+            more = flows if p.objective in ("spare", "energy") else 0.0
+            best = price + more if best is None else min(price + more, best)
     return best
 
 
@@ -133,23 +163,51 @@ def _above(a: dict[str, int], b: dict[str, int]) -> bool:
 
 
 def _affordable(p: FleetProblem, counts: dict[str, int]) -> dict[str, int] | None:
-    """Fewest nodes by class where `counts` pack and keep all budgets."""
+    """Fewest nodes by class where `counts` pack, are of few enough kinds and keep all budgets."""
     nodes = _nodes(p, counts)
-    if nodes is None:
+    if nodes is None or len(_kinds(p, counts)) > (p.most_kinds or len(counts)):
         return None
     goals: dict[str, Objective] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
-    kept = all(_price(p, counts, nodes, goals[b]) <= limit + 1e-9 for b, limit in p.budget.items())
+    limits = {b: limit for b, limit in p.budget.items() if b != "latency"}
+    kept = all(_price(p, counts, nodes, goals[b]) <= limit + 1e-9 for b, limit in limits.items())
     return nodes if kept else None
+
+
+def _kinds(p: FleetProblem, counts: dict[str, int]) -> set[str]:
+    return {p.kinds.get(c, c) for c, k in counts.items() if k}
+
+
+def _bent(p: FleetProblem) -> tuple[str, dict[str, Column]]:
+    """What tangents tell, and the columns that have some."""
+    what = "latency" if p.objective == "latency" or "latency" in p.budget else "energy"
+    counts = p.objective == what or {"latency": "latency", "energy": "watts"}[what] in p.budget
+    return what, {c: k for c, k in p.columns.items() if counts and k.tangents}
 
 
 def _price(
     p: FleetProblem, counts: dict[str, int], nodes: dict[str, int], objective: Objective | None = None
 ) -> float:
+    """Without what depends on flows."""
     goal = objective or p.objective
+    if goal == "kinds":
+        return float(len(_kinds(p, counts)))
     if goal == "cost":
         own = sum(k * p.columns[c].price for c, k in counts.items())
         return own + sum((p.stocks[g].price or 0.0) * k for g, k in nodes.items())
-    return sum(k * (p.columns[c].watts if goal == "energy" else p.columns[c].gpus) for c, k in counts.items())
+    if goal == "energy":
+        what, bent = _bent(p)
+        own = sum(k * p.columns[c].watts for c, k in counts.items() if what != goal or c not in bent)
+        return own + _idle_watts(p, counts)
+    return float(sum(k * p.columns[c].gpus for c, k in counts.items()))
+
+
+def _idle_watts(p: FleetProblem, counts: dict[str, int]) -> float:
+    """Of every GPU that no replica stands on."""
+    free = {g: stock.nodes * stock.gpus_per_node for g, stock in p.stocks.items()}
+    for c, k in counts.items():
+        for g, gpus in p.columns[c].blocks or [(p.columns[c].stock, p.columns[c].gpus)]:
+            free[g] -= k * gpus
+    return sum(p.stocks[g].idle_watts * gpus for g, gpus in free.items())
 
 
 def _nodes(p: FleetProblem, counts: dict[str, int]) -> dict[str, int] | None:
@@ -202,10 +260,13 @@ def fewest_bins(items: tuple[int, ...], room: int) -> int:
 
 
 def _by_flows(p: FleetProblem, counts: dict[str, int]) -> float | None:
-    """The best rate (throughput), mean latency or least work that `counts` can give; None: demand unmet."""
+    """The best rate (throughput), mean latency, least work or watts that `counts` can give; None: demand
+    unmet."""
+    what, bent = _bent(p)
+    e = [("e", c) for c in bent if counts[c]]
     f = [(c, w) for c, column in p.columns.items() for w in column.buckets if counts[c]]
     x = list(p.pairs)
-    at = {key: i for i, key in enumerate([*f, *x, "rate"])}
+    at = {key: i for i, key in enumerate([*f, *x, *e, "rate"])}
     upper: list[tuple[dict[object, float], float]] = []
     equal: list[dict[object, float]] = []
     for c, k in counts.items():
@@ -225,7 +286,25 @@ def _by_flows(p: FleetProblem, counts: dict[str, int]) -> float | None:
         over: dict[object, float] = {key: t.bytes for key, t in p.pairs.items() if name in t.links}
         inside = {(c, w): p.columns[c].sent[name][w] for c, w in f if name in p.columns[c].sent}
         upper.append((over | inside, limit))
-    return _linear(p, at, upper, equal)
+    for key in e:
+        for start, slopes in bent[key[1]].tangents:
+            rise: dict[object, float] = {(key[1], w): slope for w, slope in slopes.items()}
+            upper.append(({**rise, key: -1.0}, -start * counts[key[1]]))
+    if what == "energy" and "watts" in p.budget:
+        upper.append((dict.fromkeys(e, 1.0), p.budget["watts"] - _price(p, counts, {}, "energy")))
+    if "latency" in p.budget:
+        upper.append((_latency(p, at, bent) | {"rate": -p.budget["latency"]}, 0.0))
+    goal = _latency(p, at, bent) if p.objective == "latency" else {}
+    goal |= dict.fromkeys(e, 1.0) if p.objective == "energy" and what == "energy" else {}
+    return _linear(p, at, upper, equal, goal)
+
+
+def _latency(p: FleetProblem, at: dict[object, int], bent: dict[str, Column]) -> dict[object, float]:
+    """Seconds that all requests of a second take."""
+    own = {(c, w): s for c, k in p.columns.items() if c not in bent for w, s in k.latency.items()}
+    moves = {key: move.latency for key, move in p.pairs.items()}
+    terms = {**own, **moves, **{("e", c): 1.0 for c in bent}}
+    return {key: s for key, s in terms.items() if key in at}
 
 
 def _ends(p: FleetProblem) -> set[tuple[int, str]]:
@@ -238,6 +317,7 @@ def _linear(
     at: dict[object, int],
     upper: list[tuple[dict[object, float], float]],
     equal: list[dict[object, float]],
+    least: dict[object, float],
 ) -> float | None:
     def row(terms: dict[object, float]) -> list[float]:
         dense = [0.0] * len(at)
@@ -245,13 +325,11 @@ def _linear(
             dense[at[key]] = v
         return dense
 
-    goal = [0.0] * len(at)
+    goal = row(least)
     if p.objective == "throughput":
         goal[at["rate"]] = -1.0
     for key, i in at.items():
-        if p.objective == "latency" and isinstance(key, tuple):
-            goal[i] = p.columns[key[0]].latency[key[1]] if len(key) == 2 else p.pairs[key].latency
-        if p.objective == "spare" and isinstance(key, tuple) and len(key) == 2:
+        if p.objective == "spare" and isinstance(key, tuple) and len(key) == 2 and key[0] != "e":
             goal[i] = p.columns[key[0]].gpus * p.columns[key[0]].use["busy"][key[1]] / 100
     limits: list[tuple[float, float | None]] = [(0, None)] * (len(at) - 1)
     limits.append((p.demand or 0.0, p.demand if p.objective != "throughput" else None))

@@ -74,6 +74,38 @@ def test_each_objective_has_its_own_answer(objective, expected):
     assert solved(replace(SMALL, objective=objective)).objective == pytest.approx(expected)
 
 
+RESTING = {g: replace(stock, idle_watts=50.0) for g, stock in SMALL.stocks.items()}
+
+
+def test_gpus_in_no_replica_draw_power_in_nodes_that_are_off_the_bill_too():
+    """One h100-tp2 of 2 x 2 and one l4-tp1 of 4 are run: 1400 + 70, and 2 + 3 GPUs rest at 50 W."""
+    s = solved(replace(SMALL, objective="energy", stocks=RESTING))
+
+    assert s.replicas == {"h100-tp2": 1, "l4-tp1": 1}
+    assert s.objective == pytest.approx(1470.0 + 5 * 50.0) == s.bound
+
+
+def test_idle_power_decides_between_many_gpus_and_few():
+    """40/s by two replicas of 1 GPU at 300 W, or by one of 4 at 650 W: beside the two, 2 rest at 60 W."""
+    columns = {
+        "few": Column("g", 1, {"busy": {"chat": 1 / 20}}, watts=300.0),
+        "many": Column("g", 4, {"busy": {"chat": 1 / 40}}, watts=650.0),
+    }
+    p = replace(SMALL, columns=columns, stocks={"g": Stock(1, 4, 1.0)}, objective="energy", demand=40.0)
+
+    assert solved(p).replicas == {"few": 2}
+    resting = solved(replace(p, stocks={"g": Stock(1, 4, 1.0, idle_watts=60.0)}))
+    assert resting.replicas == {"many": 1}
+    assert resting.objective == pytest.approx(650.0)
+
+
+def test_a_budget_of_watts_pays_for_gpus_at_rest():
+    p = replace(SMALL, stocks=RESTING, budget={"watts": 1719.0})
+
+    assert solved(p).status == "infeasible"
+    assert solved(replace(p, budget={"watts": 1720.0})).replicas == {"h100-tp2": 1, "l4-tp1": 1}
+
+
 def test_a_demand_beyond_all_nodes_is_infeasible():
     s = solved(replace(SMALL, demand=48.1))
 
@@ -226,25 +258,32 @@ def pick(seed: int) -> random.Random:
     return random.Random(seed + 10_000)
 
 
+LOOSENED = [
+    lambda p, r: replace(p, stocks=changed(p.stocks, r, a_domain_more)),
+    lambda p, r: replace(p, stocks=changed(p.stocks, r, lambda s: replace(s, price=s.price * 0.7))),
+    lambda p, r: replace(p, columns=changed(p.columns, r, faster)),
+    lambda p, r: replace(p, budget={b: x * 1.3 for b, x in p.budget.items()}),
+    lambda p, r: replace(p, links={k: x * 2 for k, x in p.links.items()}),
+    lambda p, r: replace(p, nic={k: x * 2 for k, x in p.nic.items()}),
+]
+
+
 @pytest.mark.parametrize(
     "loosen",
-    [
-        lambda p, r: replace(
-            p, stocks=changed(p.stocks, r, lambda s: replace(s, nodes=s.nodes + s.domain_nodes))
-        ),
-        lambda p, r: replace(p, stocks=changed(p.stocks, r, lambda s: replace(s, price=s.price * 0.7))),
-        lambda p, r: replace(p, columns=changed(p.columns, r, faster)),
-        lambda p, r: replace(p, budget={b: x * 1.3 for b, x in p.budget.items()}),
-        lambda p, r: replace(p, links={k: x * 2 for k, x in p.links.items()}),
-        lambda p, r: replace(p, nic={k: x * 2 for k, x in p.nic.items()}),
-    ],
+    LOOSENED,
     ids=["more nodes", "a lower price", "less use", "a larger budget", "a faster link", "faster NICs"],
 )
 def test_never_makes_the_answer_worse(loosen):
     for seed in range(25):
         p = random_fleet(seed)
+        if loosen is LOOSENED[0]:  # what draws power at rest is no gift
+            p = replace(p, stocks={g: replace(s, idle_watts=0.0) for g, s in p.stocks.items()})
 
         assert no_worse(p, solved(loosen(p, pick(seed))), solved(p)), f"seed {seed}"
+
+
+def a_domain_more(stock: Stock) -> Stock:
+    return replace(stock, nodes=stock.nodes + stock.domain_nodes)
 
 
 def changed(table, r, change):
@@ -388,6 +427,16 @@ def test_marginals_are_per_unit_of_each_limit():
     assert worth["nodes", "l4"] == pytest.approx(2.0)
 
 
+def test_a_node_more_is_worth_less_where_its_gpus_draw_power_at_rest():
+    """One l4 more, at 70 W and 2/s, frees a tenth of an h100-tp2: 140 W, of which 10 W stay as idle draw."""
+    p = replace(SMALL, objective="energy", stocks=RESTING)
+    larger = replace(p, stocks={**RESTING, "l4": replace(RESTING["l4"], nodes=5)})
+    before, after = (fleet.relaxed(q, Limits()) for q in (p, larger))
+
+    assert fleet.marginals(p, Limits())["nodes", "l4"] == pytest.approx(60.0)
+    assert (before, before - after) == (pytest.approx(1390.0), pytest.approx(60.0))
+
+
 def test_a_marginal_of_a_link_is_per_byte_a_second():
     p = FleetProblem(
         columns={
@@ -448,7 +497,7 @@ def test_every_row_of_the_docstring_is_in_the_model():
 def test_every_variable_of_the_docstring_is_in_the_model():
     families = set().union(*(fleet.build(random_fleet(seed)).model.families for seed in range(20)))
 
-    assert families - {"z"} == {"n", "y", "f", "x", "rate"}
+    assert families - {"z"} == {"n", "y", "f", "x", "i", "rate", "e"}
 
 
 def test_presolve_does_not_lose_the_optimum():

@@ -1,0 +1,185 @@
+"""Tries to prove the planner's bounds false: `python -m benchmarks.honest [--problems 500] [--seed 0]
+[--minutes M] [--jobs J] [--fixed] [--only N …] [--journal FILE]`.
+
+A bound says that no fleet does better. Three kinds of fleets might:
+
+* plans for a looser limit, a part of the cluster, one engine, a smaller budget, more traffic: each solves the
+  other problem, too, so its figure is not better than that problem's bound, nor that problem infeasible;
+* the fleets of plans, loaded as far as the planner's one model of a server says that the limits are kept;
+* random fleets, and those of plans with a count or a design changed, under continuous loads by bisection.
+
+Problems are random (`problems.py`), made from the seed and their number alone; each is asked with a gap of
+zero and a limit on branch-and-bound nodes, so that answers are the same on any machine. A line a kind:
+problems and comparisons, how many refuted a bound and by how much at most. Below them the worst, to be asked
+again.
+`--journal` keeps what was done: the same command goes on where it was broken off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.honest.answers import Comparison, Effort
+from benchmarks.honest.problems import FIXED
+from benchmarks.honest.trial import tried
+from benchmarks.process import rows
+
+WORST = 10
+"""Refutations that are shown."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """One problem's comparisons, what went wrong, and CPU seconds."""
+
+    number: int
+    made: tuple[Comparison, ...]
+    mistakes: tuple[str, ...]
+    cpu_s: float
+
+    @property
+    def line(self) -> str:
+        """For the journal."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def read(line: str) -> Done:
+        """From the journal."""
+        told: dict[str, Any] = json.loads(line)
+        made = tuple(Comparison(**c) for c in told["made"])
+        return Done(told["number"], made, tuple(told["mistakes"]), told["cpu_s"])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try, print; 1 where a bound was refuted."""
+    options = _options(argv)
+    numbers = options.only or (
+        [-i - 1 for i in range(len(FIXED))] if options.fixed else range(options.problems)
+    )
+    effort = Effort(options.work, gap=options.gap)
+    before = _journal(options.journal)
+    before = [d for d in before if d.number in set(numbers)]
+    left = [n for n in numbers if n not in {d.number for d in before}]
+    done = [*before, *_all(left, partial(_one, options.seed, effort, options.fleets), options)]
+    print(report(done, options.seed))
+    return int(any(c.refuted for d in done for c in d.made))
+
+
+def _all(numbers: Sequence[int], one: Any, options: argparse.Namespace) -> Iterator[Done]:
+    """Each problem's outcome, written to the journal as it comes, until the minutes are over."""
+    until = time.monotonic() + 60 * options.minutes
+    journal = open(options.journal, "a", encoding="utf-8") if options.journal else None  # noqa: SIM115
+    try:
+        for done in _mapped(numbers, one, options.jobs, until):
+            if journal:
+                journal.write(done.line + "\n")
+                journal.flush()
+            refuted = sum(c.refuted for c in done.made)
+            words = (
+                f"problem {done.number}: {len(done.made)} comparisons, {refuted} refute, {done.cpu_s:.1f} s"
+            )
+            print(words, file=sys.stderr, flush=True)
+            yield done
+    finally:
+        if journal:
+            journal.close()
+
+
+def _mapped(numbers: Sequence[int], one: Any, jobs: int, until: float) -> Iterator[Done]:
+    """In this process, or as many at once as there are jobs."""
+    if jobs == 1:
+        for number in numbers:
+            if time.monotonic() > until:
+                return
+            yield one(number)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        for start in range(0, len(numbers), 4 * jobs):
+            if time.monotonic() > until:
+                return
+            yield from pool.map(one, numbers[start : start + 4 * jobs])
+
+
+def _one(seed: int, effort: Effort, fleets: int, number: int) -> Done:
+    began = time.process_time()
+    made, mistakes = tried(seed, number, effort, fleets)
+    return Done(number, tuple(made), tuple(mistakes), time.process_time() - began)
+
+
+def report(done: Sequence[Done], seed: int) -> str:
+    """The table, the worst refutations, and what the planner had no answer to."""
+    by_kind: dict[str, list[tuple[int, Comparison]]] = defaultdict(list)
+    for d in done:
+        for c in d.made:
+            by_kind[c.kind].append((d.number, c))
+    heads = ["against a bound", "problems", "comparisons", "refuted", "worst excess"]
+    lines = [heads, *(_line(kind, found) for kind, found in sorted(by_kind.items()))]
+    cpu_s = sum(d.cpu_s for d in done)
+    parts = [rows(lines, markdown=True), f"\n{len(done)} problems, seed {seed}, {cpu_s:,.0f} CPU seconds.\n"]
+    worst: dict[tuple[str, int], Comparison] = {}
+    for number, c in ((n, c) for found in by_kind.values() for n, c in found if c.refuted):
+        known = worst.setdefault((c.kind, number), c)
+        worst[c.kind, number] = max(known, c, key=lambda one: one.excess)
+    for (_, number), c in sorted(worst.items(), key=lambda item: -item[1].excess)[:WORST]:
+        parts.append(f"{percent(c.excess)} {c.kind} (`--seed {seed} --only {number}`): {c.words}")
+        parts.append(f"    bound: {c.bounded}")
+        parts += [f"    fleet: {c.found}"] if c.found != c.bounded else []
+    parts += [f"no answer: {words}" for d in done for words in d.mistakes]
+    return "\n".join(parts)
+
+
+def _line(kind: str, found: Sequence[tuple[int, Comparison]]) -> list[str]:
+    refuted = [c for _, c in found if c.refuted]
+    worst = percent(max((c.excess for c in refuted), default=0.0))
+    return [kind, str(len({n for n, _ in found})), str(len(found)), str(len(refuted)), worst]
+
+
+def percent(share: float) -> str:
+    """In words, of what was said not to be at all, too.
+
+    >>> percent(0.0634), percent(math.inf), percent(0.0)
+    ('6.3 %', 'not to be', '–')
+    """
+    if not share:
+        return "–"
+    return "not to be" if math.isinf(share) else f"{100 * share:.2g} %"
+
+
+def _journal(path: Path | None) -> list[Done]:
+    if path is None or not path.is_file():
+        return []
+    return [Done.read(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def _options(argv: Iterable[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--problems", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="no new problem after so many")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--work", type=int, default=200, help="branch-and-bound nodes of a plan")
+    parser.add_argument("--gap", type=float, default=0.0)
+    parser.add_argument("--fleets", type=int, default=12, help="random fleets a problem")
+    parser.add_argument("--fixed", action="store_true", help="the problems of the table that began it")
+    parser.add_argument("--only", type=int, nargs="*", help="problems by number")
+    parser.add_argument("--journal", type=Path, help="problems done are kept here and not done again")
+    return parser.parse_args(None if argv is None else list(argv))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    raise SystemExit(main())

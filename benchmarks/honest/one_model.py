@@ -1,0 +1,225 @@
+"""The planner's one model of a server, as this benchmark sees it: the only place that knows its doors.
+
+`OneModel` is what is asked of it. `of(problem)` makes one; to follow the planner, only this file changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Literal, Protocol
+
+import numpy as np
+
+from benchmarks.honest.problems import Problem
+from cluster_configs.schema import NodeClass, ResolvedCluster
+from planner.asked import read
+from planner.candidates.cache import kv_in_use
+from planner.candidates.generate import Pool
+from planner.candidates.points import Setup, predict, prefilling
+from planner.cost.shape import Floats, StepTimes
+from planner.cost.transfer import CHUNKED, WHOLE, Overlap, hidden_s, shared_s
+from planner.plans.schema import Replica
+from planner.posed import pooled
+from planner.problems.ways import route
+
+Role = Literal["mixed", "prefill", "decode"]
+
+SIZES = ("tp", "pp", "attn_dp", "moe_tp", "ep", "redundant", "cp")
+"""That tell the designs of one class and engine apart."""
+
+BATCHES = np.geomspace(0.02, 50_000, 30)
+"""Sequences of a server between which its own number is looked for."""
+
+ROUNDS = 4
+"""Of the step made linear at the sequences that it leads to."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """A replica on one class of nodes: `sizes` in the order of `SIZES`, `chunk` tokens of a step that the
+    engine is told (0: its own default)."""
+
+    node_class: str
+    engine: str
+    gpus: int
+    sizes: tuple[int, ...]
+    chunk: int = 0
+
+    def __str__(self) -> str:
+        named = zip(SIZES, self.sizes, strict=True)
+        shown = [
+            f"{name}{size}" for name, size in named if size != (name != "redundant") and name != "moe_tp"
+        ]
+        return f"{self.node_class} {self.engine} {' '.join(shown) or 'tp1'}"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A replica under m loads of w buckets: times (m, w) [s] with the caution that the risk asks for, not
+    finite where the load is too much; shares (m,) of its time and of its cache that are in use, 1 where the
+    planner's rules allow no more."""
+
+    ttft_s: Floats
+    tpot_s: Floats
+    utilisation: Floats
+    cache: Floats
+
+
+class OneModel(Protocol):
+    """What turns designs and loads into times. Loads are requests/s of one replica by bucket, (m, w)."""
+
+    @property
+    def classes(self) -> Mapping[str, NodeClass]:
+        """Classes of nodes by id."""
+
+    def designs(self, role: Role) -> tuple[Design, ...]:
+        """All that the planner's space holds in a role."""
+
+    def judge(self, design: Design, role: Role, load: Floats) -> Judged:
+        """The replica under each of the loads. A decode replica's TTFT is 0, a prefill replica's TPOT."""
+
+    def handed_s(self, first: Design, second: Design, load: Floats, counts: tuple[int, int]) -> Floats | None:
+        """Seconds (m, w) from the end of a prompt on one of `counts[0]` prefill replicas until its cache is
+        at one of `counts[1]` decode replicas, at loads of all of them together; infinite where links are
+        full, None where no such pair can be."""
+
+    def design_of(self, replica: Replica) -> Design | None:
+        """The design of a plan's replica; None where its stages stand on several classes."""
+
+
+def of(problem: Problem) -> OneModel:
+    """The model for the problem's cluster, workload and percentile, whatever its limits are and budget is."""
+    return _of(replace(problem.limited(None, None), most_gpus=None))
+
+
+@lru_cache(maxsize=1)
+def _of(loose: Problem) -> OneModel:
+    options = {"engine": loose.engine, "risk": loose.risk, "objective": loose.objective}
+    asked = read(None, loose.model, loose.gpus, loose.workload, {}, options)
+    pool, question = pooled(asked)
+    return PoolModel(pool, question.cluster)
+
+
+@dataclass(frozen=True)
+class PoolModel:
+    """By the setups of a pool of candidates."""
+
+    pool: Pool
+    cluster: ResolvedCluster
+
+    @cached_property
+    def classes(self) -> Mapping[str, NodeClass]:
+        return {node.id: node for node in self.cluster.classes}
+
+    @cached_property
+    def _where(self) -> dict[Design, tuple[Setup, int]]:
+        """Setup and index of every design that stands on one class and has room for the prompts."""
+        found = {}
+        for (name, engine, chunk), s in self.pool.setups.items():
+            if name not in self.classes:
+                continue
+            for i in s.fitting.tolist():
+                gpus = int(s.designs.gpus[i])
+                if gpus <= self.classes[name].gpus:
+                    sizes = tuple(int(getattr(s.designs, size)[i]) for size in SIZES)
+                    found[Design(name, engine, gpus, sizes, chunk)] = (s, i)
+        return found
+
+    @cached_property
+    def _by_role(self) -> dict[Role, tuple[Design, ...]]:
+        roles: tuple[Role, ...] = ("mixed", "prefill", "decode")
+        return {r: tuple(d for d, (s, i) in self._where.items() if s.holds[r][i].any()) for r in roles}
+
+    def designs(self, role: Role) -> tuple[Design, ...]:
+        return self._by_role[role]
+
+    def design_of(self, replica: Replica) -> Design | None:
+        names = {stage.node_class for stage in replica.stages}
+        gpus = sum(stage.gpus for stage in replica.stages)
+        r = replica
+        sizes = (r.tp, r.pp, r.attn_dp, r.moe_tp, r.ep, r.redundant_experts, r.cp)
+        design = Design(names.pop(), r.engine, gpus, sizes, r.max_batched_tokens or 0)
+        return design if not names and design in self._where else None
+
+    def judge(self, design: Design, role: Role, load: Floats) -> Judged:
+        s, i = self._where[design]
+        rate = load / design.sizes[SIZES.index("attn_dp")]
+        index = np.full(len(rate), i)
+        step = self._prefill_step(s, i, len(rate)) if role == "prefill" else self._settled(s, i, role, rate)
+        with np.errstate(all="ignore"):
+            at = predict(s, step, rate, role)
+            held = (rate * kv_in_use(s, index, step, at, at.sequences, role)).sum(axis=1)
+            steps = s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0)
+            filled = (rate * steps * at.tpot_s).sum(axis=1) / s.token_budget if role != "prefill" else 0.0
+        served = (rate > 0) & ~s.holds[role][i]
+        late = np.where(served.any(axis=1), np.inf, 0.0)[:, None]
+        ttft, tpot = at.ttft_s * s.caution[0, i] + late, at.tpot_s * s.caution[1, i] + late
+        none = np.zeros_like(ttft)
+        busy = np.maximum(at.utilisation, filled)
+        return Judged(
+            none + late if role == "decode" else ttft, none if role == "prefill" else tpot, busy, held
+        )
+
+    def handed_s(self, first: Design, second: Design, load: Floats, counts: tuple[int, int]) -> Floats | None:
+        ends = self.classes[first.node_class], self.classes[second.node_class]
+        way = route(*ends, self.cluster)
+        if way is None or first.engine != second.engine:
+            return None
+        (s, i), (r, j) = self._where[first], self._where[second]
+        sent, _ = s.model.handed_bytes(s.designs.take(np.array([i])), s.mix.isl)
+        fetched, copies = r.model.handed_bytes(r.designs.take(np.array([j])), s.mix.isl)
+        moved = s.model.transfer_bytes(s.mix.isl) * copies[0]
+        overlaps = self._overlaps(s, i, first.engine)
+        nics = [n.nic_bytes_per_s for n in ends]
+        found = np.empty_like(load)
+        for row, rates in enumerate(load):
+            flow = float(rates @ moved)
+            used = [
+                flow / (count * d.gpus * nic)
+                for count, d, nic in zip(counts, (first, second), nics, strict=True)
+            ]
+            shares = (*(used if way.on_nic else (0.0, 0.0)), flow / way.link.bytes_per_s if way.link else 0.0)
+            for w in range(load.shape[1]):
+                alone = way.alone_s((sent[0, w] / nics[0], fetched[0, w] / nics[1]), float(moved[w]))
+                seen = overlaps[w].seen_s(shared_s(zip(alone, shares, strict=True)))
+                found[row, w] = way.latency_s + seen
+        return found
+
+    def _overlaps(self, s: Setup, i: int, engine: str) -> list[Overlap]:
+        """By bucket, what a transfer hides behind."""
+        if engine not in CHUNKED:
+            return [WHOLE] * len(s.mix.isl)
+        hidden = hidden_s(self._prefill_step(s, i, 1), s.mix.new, s.mix.isl, s.token_budget)[0]
+        last = s.model.last_share(s.mix.new, s.mix.isl, s.token_budget)
+        return [Overlap(float(a), float(b)) for a, b in zip(last, hidden, strict=True)]
+
+    def _prefill_step(self, s: Setup, i: int, rows: int) -> StepTimes:
+        """The step of a server that only computes prompts, `rows` times."""
+        points = prefilling(s, np.array([i]), np.array([0.5]))
+        return StepTimes(*(np.repeat(x, rows) for x in vars(points.step).values()))
+
+    def _settled(self, s: Setup, i: int, role: Role, rate: Floats) -> StepTimes:
+        """Steps made linear at the number of sequences that the load leads to, (m,): the least at which a
+        server of so many sequences has no more."""
+        m, k = len(rate), len(BATCHES)
+        weight = rate * (s.mix.osl - 1)
+        whole = np.maximum(weight.sum(axis=1), 1e-30)
+        context = weight @ (s.mix.isl + s.mix.osl / 2) / whole
+        batch = np.tile(BATCHES, m)
+        with np.errstate(all="ignore"):
+            grid = self._step(s, i, batch, np.repeat(context, k))
+            came = predict(s, grid, np.repeat(rate, k, axis=0), role).sequences.reshape(m, k)
+            enough = came <= BATCHES
+            first = np.where(enough.any(axis=1), enough.argmax(axis=1), k - 1)
+            batch = BATCHES[first]
+            for _ in range(ROUNDS):
+                step = self._step(s, i, batch, context)
+                came = predict(s, step, rate, role).sequences
+                batch = np.where(np.isfinite(came), np.maximum(came, BATCHES[0]), batch)
+            return self._step(s, i, batch, context)
+
+    def _step(self, s: Setup, i: int, batch: Floats, context: Floats) -> StepTimes:
+        designs = s.designs.take(np.full(len(batch), i))
+        return s.model.step_times(designs, batch, context, s.chunk(batch))

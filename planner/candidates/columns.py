@@ -1,0 +1,251 @@
+"""What one server may take, as rows of the fleet's program: exact for the plan, in its favour for the bound.
+
+With the linear step of one operating point, steps last T = t0 / (1 - ρ), ρ = Σ_w work_w λ_w. So
+
+    busy     ρ <= ρ_j                      a limit on T, that of the level j
+    kv       Σ λ k_w T <= 1                as Σ (work_w + k_w t0) λ_w <= 1: linear in the load
+    tokens   Σ λ tokens_w T <= budget      alike
+
+A *level* is the load at which a bucket's promise breaks. Up to it a server serves all buckets that bear
+more: with W buckets there are W levels at most, and a column each. Under the workload's own mix a column is
+exact, and a server of one bucket has just the one. Under other mixes a server does a little more or less,
+as its step bends and short prompts wait for long ones. So the bound's rows, `least`, take of every bucket
+the smallest share that it fills under any of the mixes looked at: the workload's, and each bucket almost
+alone; and serve what any of them lets a server serve. They are looser where mixes differ; what is left
+between is printed as gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.candidates.largest import Asked, busiest, largest
+from planner.candidates.points import Points, Role, Setup, batched, prefill_parts, prefilled
+from planner.cost.shape import Floats, Ints
+
+ALIKE = 1.02
+"""Levels nearer to each other than this are one."""
+
+FEW = 4
+"""Buckets that are looked at almost alone."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """m columns of one setup in one role: `points` (m), `use` and `least` (m, resources, w) of one server's
+    resources that one request/s of a bucket fills, infinite where it is not served; `within_s` (m,) the
+    edge at which each stands, 0 where there are none. `least` may serve more buckets than `use`."""
+
+    points: Points
+    use: Floats
+    least: Floats
+    within_s: Floats
+
+    def take(self, chosen: Ints) -> Columns:
+        """Some of them."""
+        return Columns(self.points.take(chosen), self.use[chosen], self.least[chosen], self.within_s[chosen])
+
+
+def decoding(s: Setup, index: Ints, asked: Asked) -> Iterator[tuple[Role, Columns]]:
+    """Of servers that decode, by role: mixed within the promise, or decode with a step within each of the
+    seconds `asked`."""
+    own = [s, *(_company(s, w) for w in alone(s))]
+    batches = [largest(one, index, asked) for one in own]
+    for role in dict.fromkeys(role for role, _ in asked):
+        at = [i for i, (name, _) in enumerate(asked) if name == role]
+        every, shape = np.tile(index, len(at)), (len(at) * len(index), len(s.mix.share))
+        low, *_ = (below[at].reshape(shape) for below, _ in batches)
+        high, *above = (most[at].reshape(shape) for _, most in batches)
+        which, columns = (_alike if _several(s) else _single)(s, every, role, low, high, above)
+        limits = np.array([limit for name, limit in asked if name == role])
+        within = limits[which // len(index)] if role == "decode" else np.zeros(len(which))
+        yield role, replace(columns, within_s=within)
+
+
+def prefilling(s: Setup, index: Ints, within_s: Floats) -> Columns:
+    """Of servers that only prefill, with their own TTFT within each of `within_s` (k,) cautious seconds."""
+    parts, several = prefill_parts(s, index), _several(s)
+    low, high = busiest(s, index, within_s)
+    others = [busiest(_company(s, w), index, within_s)[1] for w in alone(s)] if several else []
+    bears = np.maximum.reduce([high, *others])  # (k, n, w)
+    edge, design, bucket = np.nonzero(_first_alike(low))
+    level, top = low[edge, design, bucket], high[edge, design, bucket]
+    points = prefilled(s, parts, design, level)
+    use = _rows(s, points, "prefill")
+    least = use.copy()
+    least[:, 0] = (_packed(s, points) if several else points.work_s) / top[:, None]
+    serves = low[edge, design] >= level[:, None] * (1 - 1e-12)
+    might = bears[edge, design] >= top[:, None] * (1 - 1e-12)
+    return Columns(points, _only(use, serves), _only(least, might | serves), within_s[edge])
+
+
+def _packed(s: Setup, p: Points) -> Floats:
+    """Time that one request/s of each bucket fills where steps are always full, (m, w): prompts of one length
+    leave a rest of the budget, a mix need not."""
+    budget = s.token_budget * p.step.stages[:, None]
+    steps = np.where(
+        s.mix.new <= budget, 1 / np.maximum(budget // s.mix.new, 1.0), np.ceil(s.mix.new / budget)
+    )
+    return np.asarray(p.work_s - p.step.t0_s[:, None] * np.maximum(steps - s.mix.new / budget, 0.0))
+
+
+def _single(
+    s: Setup, index: Ints, role: Role, low: Floats, high: Floats, above: Sequence[Floats]
+) -> tuple[Ints, Columns]:
+    """One bucket: the largest batch that keeps its promise is the whole truth. The row of each column,
+    too."""
+    served = np.flatnonzero(s.mix.share > 0)
+    least_batch, most_batch = low[:, served].max(axis=1), high[:, served].max(axis=1)
+    alive = np.flatnonzero(least_batch > 0)
+    points = batched(s, index[alive], least_batch[alive], role)
+    use = _only(_rows(s, points, role), np.broadcast_to(s.mix.share > 0, points.excess.shape))
+    sure = (least_batch / np.maximum(most_batch, 1e-30))[alive, None, None]
+    return alive, Columns(points, use, use * sure, np.zeros(len(alive)))
+
+
+def _alike(
+    s: Setup, index: Ints, role: Role, low: Floats, high: Floats, above: Sequence[Floats]
+) -> tuple[Ints, Columns]:
+    """Several buckets: a column a level, with rows in the bound's favour beside the exact ones; `above`: the
+    largest batches of each bucket in the company of each of `alone`."""
+    design, bucket = np.nonzero(_first_alike(low))
+    level = low[design, bucket]
+    points = batched(s, index[design], level, role)
+    use = _rows(s, points, role)
+    serves = low[design] >= level[:, None] * (1 - 1e-12)
+    top = batched(s, index[design], _last_alike(high, low)[design, bucket], role)
+    exact, step_s = _rows(s, top, role), _step_s(top)
+    least = exact.copy()
+    bears = _longest(s, index, high, role)  # (n, w) step times that each bucket bears
+    looked = alone(s)
+    for w, most in zip(looked, above, strict=True):
+        own = _company(s, w)
+        bears = np.maximum(bears, _longest(own, index, most, role))
+        at = batched(own, index, np.maximum(most[:, w], 1e-3), role)
+        least[..., w] = np.minimum(least[..., w], _loaded(own, at, role, w, design, step_s, most[:, w] > 0))
+    if 0 < len(looked) < len(s.mix.share):  # the others as much less as the least of those looked at
+        less = (least[..., looked] / exact[..., looked]).min(axis=2, keepdims=True)
+        rest = np.setdiff1d(np.arange(len(s.mix.share)), looked)
+        least[..., rest] *= less
+    might = bears[design] >= step_s[:, None] * (1 - 1e-9)
+    return design, Columns(points, _only(use, serves), _only(least, might | serves), np.zeros(len(level)))
+
+
+def _loaded(
+    own: Setup, at: Points, role: Role, w: int, design: Ints, step_s: Floats, able: NDArray[np.bool_]
+) -> Floats:
+    """Rows (m, resources) of bucket `w` by itself on the designs of the columns, at steps as long as theirs;
+    infinite where it can't be. `at`: a point a design (n,)."""
+    rows = _rows(own, at, role)[:, :, w][design]
+    t0 = np.maximum(at.step.t0_s, 1e-6)[design]
+    longest = np.minimum(step_s, _step_s(at)[design])
+    rows[:, 0] = at.work_s[design, w] / np.maximum(1 - t0 / longest, 1e-9)
+    return np.where(able[design][:, None], rows, np.inf)
+
+
+def _longest(s: Setup, index: Ints, high: Floats, role: Role) -> Floats:
+    """The step times (n, w) of the batches `high` (n, w) that each bucket bears; 0 where it bears none."""
+    design, bucket = np.nonzero(high > 0)
+    out = np.zeros_like(high)
+    if len(design):
+        out[design, bucket] = _step_s(batched(s, index[design], high[design, bucket], role))
+    return out
+
+
+def _step_s(points: Points) -> Floats:
+    """Mean step, (m,): t0 / (1 - ρ)."""
+    return np.asarray(points.step.t0_s / np.maximum(1 - points.load, 1e-12))
+
+
+def _rows(s: Setup, p: Points, role: Role) -> Floats:
+    """Shares of a server's resources that one request/s of each bucket fills, (m, resources, w): time, KV
+    room, tokens of a step; room, reading and writing of a place beside it."""
+    busy = p.work_s / p.load[:, None]
+    if role == "prefill":
+        rows = [busy, p.kv_share]
+        rows += [np.zeros_like(busy)] if len(s.beside) else []
+    else:
+        rest = (1 - p.load)[:, None]
+        new = s.mix.new if role == "mixed" else 0.0
+        budget = s.token_budget * np.reshape(p.step.stages, (-1, 1))
+        tokens = (s.mix.osl - 1 + new) * _step_s(p)[:, None] / budget
+        rows = [busy, p.work_s + rest * p.kv_share, p.work_s + rest * tokens]
+    return np.asarray(np.stack([*rows, *(row[p.index] for row in s.beside)], axis=1))
+
+
+def _only(rows: Floats, serves: NDArray[np.bool_]) -> Floats:
+    """Infinite where a bucket is not served."""
+    return np.where(serves[:, None, :], rows, np.inf)
+
+
+def _several(s: Setup) -> bool:
+    return int(np.count_nonzero(s.mix.share)) > 1
+
+
+def alone(s: Setup) -> list[int]:
+    """Buckets that are looked at almost alone: the most unlike of many; none at levels of keeping cache, of
+    which there are many."""
+    there = np.flatnonzero(s.mix.share > 0)
+    if s.keep is not None or len(there) == 1:
+        return []
+    if len(there) <= FEW:
+        return list(there.tolist())
+    isl, osl = s.mix.isl[there], s.mix.osl[there]
+    ends = (isl.argmax(), osl.argmax(), (isl + osl).argmin(), (isl / osl).argmin())
+    return sorted({int(there[i]) for i in ends})
+
+
+def _company(s: Setup, w: int) -> Setup:
+    """Bucket `w` almost alone: of the others one request at a time."""
+    share = np.where(np.arange(len(s.mix.share)) == w, 1.0, RARE * (s.mix.share > 0))
+    return replace(s, mix=replace(s.mix, share=share / share.sum()))
+
+
+RARE = 1e-6
+"""Share of the other buckets where one is almost alone."""
+
+
+def _first_alike(low: Floats) -> NDArray[np.bool_]:
+    """Of each row's loads (…, w) one of each level, the smallest of those that are nearly the same."""
+    order = np.argsort(low, axis=-1)
+    sorted_ = np.take_along_axis(low, order, -1)
+    chosen, last = np.zeros(low.shape, dtype=bool), np.zeros(low.shape[:-1])
+    for j in range(low.shape[-1]):
+        now = sorted_[..., j]
+        new = now > last * ALIKE
+        chosen[..., j] = new
+        last = np.where(new, now, last)
+    out = np.zeros_like(chosen)
+    np.put_along_axis(out, order, chosen, -1)
+    return out
+
+
+def _last_alike(high: Floats, low: Floats) -> Floats:
+    """The largest load, from above, of those in the level that each of `low` (n, w) begins."""
+    near = low[:, None, :] <= low[:, :, None] * ALIKE
+    return np.asarray(np.where(near & (low > 0)[:, None, :], high[:, None, :], 0.0).max(axis=2))
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """All as one."""
+    if len(parts) == 1:
+        return parts[0]
+    points = {
+        name: np.concatenate([getattr(c.points, name) for c in parts])
+        for name in vars(parts[0].points)
+        if name != "step"
+    }
+    sizes = [len(c.use) for c in parts]
+    step = {
+        name: np.concatenate(
+            [np.broadcast_to(getattr(c.points.step, name), (k,)) for c, k in zip(parts, sizes, strict=True)]
+        )
+        for name in vars(parts[0].points.step)
+    }
+    whole = Points(step=type(parts[0].points.step)(**step), **points)
+    rest = (np.concatenate([getattr(c, name) for c in parts]) for name in ("use", "least", "within_s"))
+    return Columns(whole, *rest)

@@ -1,0 +1,64 @@
+"""The chance that a limit is kept follows from the prediction's own band, and is as good as was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+from statistics import NormalDist
+
+from planner.check.case import Case
+from planner.check.violation import MODEL, Violation
+from planner.plans.schema import Band
+
+NORMAL = NormalDist()
+Z80 = NORMAL.inv_cdf(0.9)
+"""Standard deviations that the central 80 % of a Gaussian reach."""
+
+SLACK = 0.02
+"""Of a chance: several ways share one band."""
+
+
+def violations(case: Case) -> Iterator[Violation]:
+    """Stated chances against limits, bands and the risk asked for; plans may state none."""
+    predicted, slo = case.plan.predicted, case.workload.slo
+    for name, stated, band, limit in (
+        ("chance_ttft", predicted.chance_ttft, predicted.ttft_ms, slo.ttft_ms),
+        ("chance_tpot", predicted.chance_tpot, predicted.tpot_ms, slo.tpot_ms),
+    ):
+        if stated is None:
+            continue
+        where = f"predicted.{name}"
+        if limit is None:
+            yield Violation("chance_wrong", where, f"{stated:.3g} of keeping a limit that is not there")
+            continue
+        own, alone = chance(band, limit), len(case.plan.routing) == 1
+        if stated > own + SLACK or (alone and stated < own - SLACK):
+            text = f"{stated:.4g}, but the band around {band.value:.5g} ms gives {own:.4g} for {limit:g} ms"
+            yield Violation("chance_wrong", where, text)
+        if stated < asked(case, band) and not case.has_warning("slo_relaxed"):
+            text = f"{stated:.4g} of keeping {limit:g} ms, asked for is a risk of {case.options.risk:g}"
+            yield Violation("chance_below_risk", where, text)
+
+
+def chance(band: Band, limit: float) -> float:
+    """Of a log-normal around the band's value that is within `limit`. Of several ways through a fleet the
+    worst is never surer than their mean.
+
+    >>> round(chance(Band(value=100.0, low=80.0, high=125.0), 125.0), 3)
+    0.9
+    """
+    if min(band.low, band.value, limit) <= 0 or band.high <= band.low:
+        return float(band.value <= limit)
+    return NORMAL.cdf(log(limit / band.value) / _sigma(band))
+
+
+def asked(case: Case, band: Band) -> float:
+    """The least chance that the risk asked for allows where a limit may be missed by `MODEL`."""
+    if band.low <= 0 or band.high <= band.low:
+        return 0.0
+    return NORMAL.cdf(NORMAL.inv_cdf(1 - case.options.risk) - MODEL / _sigma(band))
+
+
+def _sigma(band: Band) -> float:
+    """Deviation of the log, of the central 80 %."""
+    return log(band.high / band.low) / (2 * Z80)

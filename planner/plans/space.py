@@ -1,0 +1,99 @@
+"""What the bound speaks of: which designs, at which loads, and every cap that is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.asked import Asked
+from planner.candidates.ask import CHUNKS, LONG
+from planner.candidates.columns import FEW
+from planner.candidates.generate import MOST_GPUS, OVER_NODES
+from planner.candidates.largest import MOST_SEQUENCES
+from planner.candidates.unequal import SHORTLIST
+from planner.plans.found import Found
+from planner.plans.schema import Cap, Space
+
+NEAR = 1 - 1e-6
+"""Of a cap from which on it holds a server."""
+
+
+def space_of(asked: Asked, found: Found) -> Space:
+    """The space of a solved fleet; complete where no cap leaves anything out."""
+    caps = list(_caps(asked, found))
+    return Space(
+        considered=found.pool.considered,
+        kept=len(found.space.columns),
+        complete=not any(cap.binds for cap in caps),
+        what=words(asked, found),
+        caps=caps,
+    )
+
+
+def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
+    """Every cap in force, those of kinds of replica that there are."""
+    pool, gpus = found.pool, max(node.gpus for node in found.cluster.classes)
+    setups = [*pool.setups.values(), *pool.kept.values()]
+    sizes = sum(s.left_out for s in pool.setups.values())
+    if not asked.offload:
+        yield Cap(what="GPUs of a replica", value=MOST_GPUS, binds=gpus > MOST_GPUS)
+        what = "replicas of other than usual sizes: whole nodes, and inside a node powers of two"
+        yield Cap(what=what, value=0, binds=sizes > 0, left_out=sizes)
+    full = any(c.batch >= MOST_SEQUENCES * c.design.attn_dp * NEAR for c in pool.candidates)
+    yield Cap(what="sequences of a server", value=MOST_SEQUENCES, binds=full)
+    if any(c.role == "prefill" for c in pool.candidates) or not asked.workload.decodes:
+        most = asked.options.max_utilisation
+        busy = any(c.busy >= most * NEAR for c in pool.candidates)
+        yield Cap(what="share of its time that a server which only prefills is busy", value=most, binds=busy)
+    if several := sum(pool.unequal.values()):
+        tried = sum(min(n, SHORTLIST) for n in pool.unequal.values())
+        what = "pipelines over several classes, the most promising"
+        yield Cap(what=what, value=tried, binds=tried < several, left_out=several - tried)
+    if pool.kept:
+        many = max(number for _, _, number in pool.kept)
+        yield Cap(what="levels of keeping idle KV cache", value=many, binds=True)
+    if asked.workload.longest >= LONG and not asked.offload:
+        yield Cap(what="sizes of a long prompt's chunks", value=len(CHUNKS) + 1, binds=True)
+    if len(asked.workload.buckets) > FEW:
+        yield Cap(what="buckets whose servers are looked at almost alone", value=FEW, binds=True)
+    if asked.offload and setups:
+        yield Cap(what="placements in host memory: the fewest bytes away for each batch", value=1, binds=True)
+
+
+def words(asked: Asked, found: Found) -> str:
+    """The designs of the space."""
+    engine = asked.options.engine
+    if asked.offload:
+        return _offloaded(engine, found)
+    engines = "all engines'" if engine == "any" else f"all {engine}-valid"
+    designs = f"{engines} tp x pp x attention-dp x ep designs of usual sizes up to {MOST_GPUS} GPUs"
+    parts = [f"{designs}, one device class a replica, mixed and prefill/decode, at any load"]
+    if found.pool.kept:
+        many = max(number for _, _, number in found.pool.kept)
+        parts.append(
+            f"each of one class without idle KV cache and at up to {many} levels of keeping it, one time to "
+            "live for all of it and one place; replicas on several classes keep none"
+        )
+    if several := sum(found.pool.unequal.values()):
+        tried = sum(min(n, SHORTLIST) for n in found.pool.unequal.values())
+        some = "all" if tried == several else f"the {tried} most promising of"
+        parts.append(f"and with stages on several classes {some} {several:,} pipelines")
+    return "; ".join(parts)
+
+
+def _offloaded(engine: str, found: Found) -> str:
+    own = "llama.cpp and SGLang" if engine == "any" else engine
+    least = (
+        f"{own}: for every number of sequences the fewest experts away from the GPUs, then the fewest "
+        "layers, split over the GPUs to that end; each step computed on the CPU or copied over PCIe, the "
+        "faster; "
+    )
+    streamed = "vllm: every number of layers whose weights each step copies to the GPUs; "
+    ways = {"any": least + streamed, "vllm": streamed}.get(engine, least)
+    from planner.candidates.rpc import MOST_NODES, SEQUENCES  # here, not above: few plans need it
+
+    over = sum(len(s.designs) for name, s in found.pool.setups.items() if name[0].startswith(OVER_NODES))
+    more = (
+        f"up to {MOST_NODES} nodes with llama.cpp's RPC: for {len(SEQUENCES)} numbers of sequences the "
+        "layers over GPUs and host memories that decode fastest, fewest nodes first; "
+    )
+    return f"one node with weights in host memory, {ways}{more if over else ''}at any load"

@@ -1,0 +1,45 @@
+"""What could have been run instead of the plan: the verdict on it, no word beyond what its solve proved."""
+
+from __future__ import annotations
+
+from planner.plans.schema import Alternative, Plan
+from planner.reports import words as say
+
+LEAST = 0.0005
+"""Share of the plan's objective from which on a difference is worth a word."""
+
+SPLIT = "prefill/decode split"
+
+
+def verdict(plan: Plan, a: Alternative) -> str:
+    """How much worse the alternative is, as far as that is proven; or why there is none."""
+    if a.objective is None:
+        spent = "" if a.seconds is None else f" in {say.number(a.seconds, 2)} s"
+        return "not possible" if a.status == "infeasible" else f"none found{spent}"
+    ours, sign = own(plan), 1 if plan.proof.sense == "max" else -1
+    gain, loss = (sign * (a.objective - ours) / abs(ours) if ours else 0.0), a.loss or 0.0
+    if gain >= LEAST:
+        return f"{say.percent(gain)} better"
+    if loss >= LEAST:
+        return (
+            f"at least {say.percent(loss)} worse" if a.status == "stopped" else f"{say.percent(loss)} worse"
+        )
+    return "not settled" if a.status == "stopped" and gain < 0 else "equal"
+
+
+def own(plan: Plan) -> float:
+    """The plan's own objective, which alternatives are measured against."""
+    return plan.proof.objective
+
+
+def phases(plan: Plan) -> str | None:
+    """Whether splitting prefill from decode pays here, in a sentence."""
+    for a in plan.alternatives:
+        said = verdict(plan, a)
+        worse = said.endswith("worse")
+        if a.what.startswith(SPLIT):
+            return f"Splitting prefill from decode{' does not pay here' * worse}: {said}."
+        if a.what.startswith(f"no {SPLIT}"):
+            pays = worse or a.status == "infeasible"
+            return f"Splitting prefill from decode{' pays' * pays}: without it {said}."
+    return None

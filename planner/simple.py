@@ -1,0 +1,89 @@
+"""What simplicity costs: the best fleet with at most one, two, three kinds of replica, and the simplest
+that is near enough to the best.
+
+A kind is a design on a class, with an engine, in a role. Predictions are 7 to 20 % off, so a fraction of a
+per cent for a third kind is noise, and people have to run the thing. The proof still speaks of the best
+fleet.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from planner.candidates.candidate import Candidate
+from planner.plans.found import Found
+from planner.search import Question, find, left, restricted
+from solvers.linear import Limits
+
+MOST = 8
+"""Kinds up to which fleets are looked for."""
+
+EACH = 0.25
+"""Of the time that is left, what each number of kinds gets at most."""
+
+
+@dataclass(frozen=True)
+class Simple:
+    """The fleet `chosen`, and the best one of each number of kinds that was looked at, the `best` last."""
+
+    chosen: Found
+    best: Found
+    by_kinds: tuple[tuple[int, float], ...]
+
+
+def kinds(found: Found) -> int:
+    """Kinds of replica in a fleet."""
+    known = found.candidates
+    return len({known[c].kind for c in found.solution.replicas})
+
+
+def simplest(question: Question, best: Found, share: float, limits: Limits) -> Simple:
+    """The fleet of the fewest kinds whose objective is within `share` of the best one's."""
+    until, listed = time.monotonic() + limits.seconds, list[tuple[int, float]]()
+    value, stopped = best.solution.objective, best.solution.status == "interrupted"
+    assert value is not None
+    chosen = best
+    for k in range(1, min(kinds(best), MOST + 1)) if share > 0 and not stopped else ():
+        if time.monotonic() > until:
+            break
+        some = replace(left(limits, until), seconds=max(EACH * (until - time.monotonic()), 0.1))
+        rival = find(replace(question, most_kinds=k), best.pool, some)
+        if rival.solution.status == "interrupted":
+            raise KeyboardInterrupt
+        theirs = rival.solution.objective
+        if theirs is None or (listed and loss(question, listed[-1][1], theirs) >= 0):
+            continue  # one kind more that brings nothing
+        listed.append((kinds(rival), theirs))
+        if loss(question, value, theirs) <= share:
+            chosen = rival
+            break
+    chosen = without_copies(question, chosen, value, share, left(limits, until))
+    if chosen is not best and loss(question, value, chosen.solution.objective or value) < 0:
+        best = replace(
+            chosen, solution=replace(chosen.solution, bound=best.solution.bound)
+        )  # found by chance
+        value = best.solution.objective or value
+    if chosen is not best or not listed:
+        listed = [*(x for x in listed if loss(question, value, x[1]) > 0), (kinds(best), value)]
+    return Simple(chosen, best, tuple(listed))
+
+
+def loss(question: Question, best: float, other: float) -> float:
+    """How much worse, as a share of the best; below zero: better."""
+    return question.sign * (other - best) / abs(best) if best else 0.0
+
+
+def without_copies(question: Question, chosen: Found, value: float, share: float, limits: Limits) -> Found:
+    """`chosen`, or as good a fleet of no more kinds whose replicas have no copies of experts."""
+    known = chosen.candidates
+    if share <= 0 or not any(known[c].design.redundant for c in chosen.solution.replicas):
+        return chosen
+
+    def plain(c: Candidate) -> bool:
+        return not c.design.redundant
+
+    rival = restricted(replace(question, most_kinds=kinds(chosen)), chosen, plain, limits)
+    if rival is None or rival.solution.objective is None:
+        return chosen
+    return rival if loss(question, value, rival.solution.objective) <= share else chosen

@@ -1,0 +1,64 @@
+"""Verdicts on alternatives say no more than was proven."""
+
+import pytest
+
+from planner.plans.schema import Alternative
+from planner.reports.instead import phases, verdict
+from tests.reports.samples import ONE_NODE
+
+OURS = ONE_NODE.proof.objective
+
+
+def alternative(status, share=None, loss=None, what="x", **more):
+    objective = None if share is None else share * OURS
+    return Alternative(what=what, objective=objective, loss=loss, why="", status=status, **more)
+
+
+@pytest.mark.parametrize(
+    ("status", "share", "loss", "said"),
+    [
+        ("proven", 0.9, 0.1, "10 % worse"),
+        ("within_gap", 0.9, 0.1, "10 % worse"),
+        ("estimate", 0.9, 0.1, "10 % worse"),
+        (None, 0.9, 0.1, "10 % worse"),
+        ("stopped", 0.6, 0.05, "at least 5.0 % worse"),
+        ("stopped", 0.6, 0.0, "not settled"),
+        ("stopped", 1.1, 0.0, "10 % better"),
+        ("proven", 1.008, 0.0, "0.8 % better"),
+        ("proven", 0.9999, 0.0001, "equal"),
+        ("proven", 1.0001, 0.0, "equal"),
+        ("stopped", 1.0, 0.0, "equal"),
+        ("infeasible", None, None, "not possible"),
+        ("none_found", None, None, "none found"),
+        (None, None, None, "none found"),
+    ],
+)
+def test_the_verdict_is_what_the_solve_proved(status, share, loss, said):
+    assert verdict(ONE_NODE, alternative(status, share, loss)) == said
+
+
+def test_the_time_spent_without_a_fleet_is_told():
+    assert verdict(ONE_NODE, alternative("none_found", seconds=2.04)) == "none found in 2.0 s"
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "share", "loss", "said"),
+    [
+        ("prefill/decode split", "proven", 0.9, 0.1, " does not pay here: 10 % worse."),
+        ("prefill/decode split", "proven", 1.0, 0.0, ": equal."),
+        ("prefill/decode split", "none_found", None, None, ": none found."),
+        ("prefill/decode split", "infeasible", None, None, ": not possible."),
+        ("no prefill/decode split, the plain fleet", "proven", 0.9, 0.1, " pays: without it 10 % worse."),
+        ("no prefill/decode split", "infeasible", None, None, " pays: without it not possible."),
+        ("no prefill/decode split", "none_found", None, None, ": without it none found."),
+        ("no prefill/decode split", "proven", 1.1, 0.0, ": without it 10 % better."),
+    ],
+)
+def test_splitting_the_phases_is_judged_as_far_as_it_is_known(what, status, share, loss, said):
+    plan = ONE_NODE.model_copy(update={"alternatives": [alternative(status, share, loss, what)]})
+
+    assert phases(plan) == f"Splitting prefill from decode{said}"
+
+
+def test_of_other_alternatives_nothing_is_said_about_phases():
+    assert phases(ONE_NODE) is None

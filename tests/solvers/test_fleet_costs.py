@@ -1,0 +1,117 @@
+"""Watts and latency that grow with the load: by hand, against trying every fleet, by what must hold."""
+
+from dataclasses import replace
+
+import pytest
+
+from solvers import fleet, fleet_costs
+from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
+from solvers.fleet_extract import value
+from solvers.linear import Limits
+from tests.solvers.fleets import best_by_trying_all, curved, random_fleet
+from tests.solvers.test_fleet import same
+
+# a replica takes 100 W idle and 40 W for each request/s, above 5/s 80 W for each
+STEEP = ((100.0, {"w": 40.0}), (-100.0, {"w": 80.0}))
+SMALL = FleetProblem(
+    columns={"c": Column("g", 1, {"busy": {"w": 0.1}}, watts=900.0, tangents=STEEP)},
+    stocks={"g": Stock(4, 1, 1.0)},
+    share={"w": 1.0},
+    objective="energy",
+    demand=10.0,
+)
+
+
+def solved(p: FleetProblem) -> FleetSolution:
+    return fleet.solve(p, Limits())
+
+
+def test_a_second_replica_saves_what_the_steep_part_of_the_first_takes():
+    """One at 10/s: 700 W. Two at 5/s: 200 W and 400 W."""
+    s = solved(SMALL)
+
+    assert s.replicas == {"c": 2}
+    assert s.objective == pytest.approx(600.0) == s.bound
+
+
+def test_a_column_without_tangents_takes_the_same_at_any_load():
+    flat = replace(SMALL, columns={"c": replace(SMALL.columns["c"], tangents=())})
+
+    assert solved(flat).objective == pytest.approx(900.0)
+
+
+def test_watts_that_grow_count_in_the_budget():
+    p = replace(SMALL, objective="throughput", demand=None, budget={"watts": 600.0})
+
+    assert solved(p).rate == pytest.approx(10.0)
+    assert solved(replace(p, budget={"watts": 99.0})).rate == pytest.approx(0.0)
+    assert solved(replace(SMALL, objective="gpus", budget={"watts": 650.0})).objective == 2
+    assert solved(replace(SMALL, objective="gpus", budget={"watts": 700.1})).objective == 1
+
+
+def test_latency_that_grows_is_the_mean_over_requests():
+    """Requests in a replica: f, above 4/s 3 f - 8. Over four replicas 10/s are in 1 s, over two in 1.4 s."""
+    slow = ((0.0, {"w": 1.0}), (-8.0, {"w": 3.0}))
+    p = replace(SMALL, columns={"c": replace(SMALL.columns["c"], tangents=slow)}, objective="latency")
+
+    assert solved(p).objective == pytest.approx(1.0)
+    assert solved(replace(p, stocks={"g": Stock(2, 1, 1.0)})).objective == pytest.approx(1.4)
+
+
+def test_the_mean_latency_may_be_a_budget():
+    p = replace(SMALL, columns={"c": Column("g", 1, {"busy": {"w": 0.1}}, latency={"w": 1.5})})
+    slow = ((0.0, {"w": 1.0}), (-8.0, {"w": 3.0}))
+    bent = replace(p, columns={"c": replace(p.columns["c"], tangents=slow)}, objective="gpus")
+
+    assert solved(replace(bent, budget={"latency": 1.4})).objective == 2
+    assert solved(replace(bent, budget={"latency": 1.3})).objective == 3
+    assert solved(replace(p, budget={"latency": 1.4})).status == "infeasible"
+    fastest = replace(bent, objective="throughput", demand=None, budget={"latency": 1.4})
+    assert solved(fastest).rate == pytest.approx(20.0)
+
+
+def test_a_cost_is_never_below_nothing():
+    p = replace(SMALL, columns={"c": replace(SMALL.columns["c"], tangents=((-100.0, {"w": 1.0}),))})
+
+    assert solved(p).objective == 0.0
+
+
+def test_tangents_are_stated_only_where_they_count():
+    assert "cost" not in {family for family, _ in fleet.build(replace(SMALL, objective="gpus")).model.rows}
+    assert fleet_costs.curved(replace(SMALL, objective="cost")) == {}
+
+
+def test_spreading_traffic_leaves_the_least_watts_and_keeps_a_budget():
+    lone = replace(SMALL.columns["c"], tangents=((100.0, {"w": 40.0}),))
+    two = {"c": SMALL.columns["c"], "steady": lone}
+    p = replace(SMALL, columns=two, stocks={"g": Stock(2, 1, 1.0)})
+    s = solved(replace(p, demand=14.0))
+    dearer = replace(p, objective="gpus", demand=14.0, budget={"watts": s.objective})
+
+    assert fleet.balance(replace(p, demand=14.0), s, Limits()) == s
+    spread = fleet.balance(dearer, s, Limits())
+    assert value(p, spread) == pytest.approx(s.objective)
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "throughput", "cost", "spare", "kinds"])
+def test_with_tangents_the_answer_is_that_of_trying_every_fleet(objective):
+    bent = 0
+    for seed in range(25):
+        p = random_fleet(seed, "cost" if objective == "kinds" else objective)
+        p = curved(replace(p, objective=objective), seed)
+        s = solved(p)
+        bent += bool(fleet_costs.curved(p))
+
+        assert same(s.objective, best_by_trying_all(p)), f"seed {seed}"
+        assert s.bound == s.objective, f"seed {seed}"
+    assert bent > 5
+
+
+def test_tangents_of_any_size_are_kept_as_well():
+    """A thousandth and ten thousand times the watts: the same fleet."""
+    for factor in (1e-3, 1e4):
+        steep = tuple((a * factor, {"w": b["w"] * factor}) for a, b in STEEP)
+        s = solved(replace(SMALL, columns={"c": replace(SMALL.columns["c"], tangents=steep)}))
+
+        assert s.objective == pytest.approx(600.0 * factor)
+        assert s.replicas == {"c": 2}

@@ -1,0 +1,123 @@
+"""At most so many kinds of replica, and the fewest: by hand, against trying every fleet, by what must
+hold."""
+
+from dataclasses import replace
+
+import pytest
+
+from solvers import fleet
+from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
+from solvers.fleet_extract import fullest
+from solvers.linear import Limits
+from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, kinded, random_fleet
+from tests.solvers.test_fleet import SENSE, same
+
+SMALL = FleetProblem(
+    columns={
+        "long alone": Column("g", 2, {"busy": {"long": 0.5}}),
+        "long beside short": Column("g", 2, {"busy": {"long": 0.6, "short": 0.4}}),
+        "short": Column("g", 1, {"busy": {"short": 0.2}}),
+    },
+    stocks={"g": Stock(3, 2, 1.0)},
+    share={"long": 0.5, "short": 0.5},
+    objective="throughput",
+    kinds={"long alone": "big", "long beside short": "big", "short": "small"},
+)
+
+
+def solved(p: FleetProblem, **limits: float) -> FleetSolution:
+    return fleet.solve(p, Limits(**limits))  # type: ignore[arg-type]
+
+
+def kinds_of(p: FleetProblem, s: FleetSolution) -> int:
+    return len({p.kind(c) for c in s.replicas})
+
+
+def test_one_kind_of_replica_may_run_at_two_loads():
+    """One bears 2/s of long prompts, two all short ones and the rest: R/2 = 2 + (2 - 0.2 R) / 0.6."""
+    s = solved(replace(SMALL, most_kinds=1))
+
+    assert s.rate == pytest.approx(6.4)
+    assert s.replicas == {"long alone": 1, "long beside short": 2}
+
+
+def test_a_second_kind_is_taken_only_where_it_is_allowed():
+    """With a small one for all short prompts, two big ones bear long ones alone, 4/s."""
+    two = solved(replace(SMALL, most_kinds=2))
+
+    assert two.rate == solved(SMALL).rate == pytest.approx(8.0)
+    assert two.replicas == {"long alone": 2, "short": 1}
+
+
+def test_the_fewest_kinds_that_serve_a_demand_are_one_solve():
+    def fewest(demand: float) -> FleetSolution:
+        return solved(replace(SMALL, objective="kinds", demand=demand))
+
+    assert fewest(6.3).objective == 1
+    assert fewest(6.5).objective == 2
+    assert fewest(8.1).status == "infeasible"
+
+
+def test_a_column_without_a_kind_is_one_by_itself():
+    assert solved(replace(SMALL, kinds={}, most_kinds=1)).rate == pytest.approx(6.0)
+
+
+def test_kinds_are_counted_only_where_that_is_asked():
+    free = fleet.build(SMALL).model
+
+    assert "u" not in free.families
+    assert not {"kind", "kinds"} & {family for family, _ in free.rows}
+
+
+def test_spreading_traffic_keeps_the_kinds():
+    p = replace(SMALL, most_kinds=1)
+    s = solved(p)
+    spread = fleet.balance(p, replace(s, rate=0.9 * s.rate), Limits())
+
+    assert spread.replicas == s.replicas
+    assert fullest(p, spread) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_with_few_kinds_the_answer_is_that_of_trying_every_fleet(objective):
+    for seed in range(40):
+        p = kinded(random_fleet(seed, objective), seed)
+        s = solved(p)
+
+        assert same(s.objective, best_by_trying_all(p)), f"seed {seed}"
+        assert s.bound == s.objective, f"seed {seed}"
+        assert kinds_of(p, s) <= (p.most_kinds or 0), f"seed {seed}"
+
+
+def test_the_fewest_kinds_are_those_of_trying_every_fleet():
+    found = set()
+    for seed in range(60):
+        p = replace(kinded(random_fleet(seed, "cost"), seed), objective="kinds", most_kinds=None)
+        s = solved(p)
+        found.add(s.objective)
+
+        assert s.objective == best_by_trying_all(p), f"seed {seed}"
+        assert s.objective is None or s.objective == kinds_of(p, s), f"seed {seed}"
+    assert found >= {None, 1.0, 2.0}
+
+
+@pytest.mark.parametrize("objective", ["throughput", "cost", "energy"])
+def test_each_kind_more_is_never_worse_and_the_fewest_reach_the_best(objective):
+    for seed in range(12):
+        p = kinded(random_fleet(seed, objective), seed)
+        best = solved(replace(p, most_kinds=None))
+        if not best.objective:
+            continue
+        most = len({p.kind(c) for c in p.columns})
+        values = [solved(replace(p, most_kinds=k)).objective for k in range(1, most + 1)]
+        known = [SENSE[objective] * v for v in values if v is not None]
+
+        assert known == sorted(known), f"seed {seed}"
+        assert same(values[-1], best.objective), f"seed {seed}"
+        row = {"cost": "usd_per_hour", "energy": "watts"}.get(objective)
+        limit = {row: best.objective * (1 + 1e-7)} if row else {}
+        demand = p.demand or best.rate * (1 - 1e-7)
+        budget = {**p.budget, **limit}
+        few = solved(replace(p, objective="kinds", most_kinds=None, demand=demand, budget=budget))
+        fewest = next(k for k, v in enumerate(values, 1) if v is not None and same(v, best.objective))
+        assert few.objective == fewest, f"seed {seed}"

@@ -1,0 +1,111 @@
+"""`--risk R`: every limit holds with a chance of 1 - R, by the error of its own prediction.
+
+TTFT is off by twice as much as TPOT and more, so taking one's caution for the other's would show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from planner import plan
+from planner.asked import read
+from planner.candidates.points import batched
+from planner.plans.found import broken, groups
+from planner.plans.schema import Plan
+from planner.posed import ask_of, pose
+from planner.search import find
+from solvers.linear import Limits
+from tests.candidates.samples import CHAT, ask, one_setup, promising
+
+Z = NormalDist().inv_cdf(0.8)
+
+
+def test_a_lower_risk_is_more_caution():
+    risks = [0.5, 0.2, 0.1]
+    asked = [read(None, "llama-3.1-8b", "1xH100", "chat", {}, {"risk": risk}) for risk in risks]
+
+    assert [ask_of(a).risk_z for a in asked] == pytest.approx([0.0, Z, NormalDist().inv_cdf(0.9)], abs=1e-12)
+
+
+def test_each_time_has_the_caution_of_its_own_error():
+    s = one_setup(ask(risk_z=Z))
+    ttft, tpot = s.caution
+
+    assert ttft == pytest.approx(np.exp(Z * s.model.sigma_ttft))
+    assert tpot == pytest.approx(np.exp(Z * s.model.sigma_tpot))
+    assert (ttft > 1.1 * tpot).all()
+    assert (tpot > 1).all()
+
+
+@pytest.mark.parametrize("kind", ["ttft", "tpot"])
+def test_an_operating_point_keeps_a_limit_by_the_caution_of_that_time(kind: str):
+    """Twice a point that decodes 16 at once: with the limit just above what is cautious, and just below."""
+    s = one_setup(ask(risk_z=Z))
+    index, batch = s.fitting[:1], np.array([16.0])
+    point = batched(s, index, batch, "mixed")
+    alone = {"ttft": point.ttft_s[0, 0], "tpot": point.tpot_s[0, 0]}[kind]
+    sigma = {"ttft": s.model.sigma_ttft, "tpot": s.model.sigma_tpot}[kind]
+    cautious_ms = 1e3 * float(alone) * np.exp(Z * sigma)
+
+    for over, kept in ((1.001, True), (0.999, False)):
+        slo = {"ttft_ms": 1e7, "tpot_ms": 1e7, f"{kind}_ms": over * cautious_ms}
+        wanted = promising(CHAT, **slo)
+        limited = one_setup(ask(workload=wanted.workload, risk_z=Z))
+        assert bool(batched(limited, index, batch, "mixed").meets.all()) == kept
+
+
+@pytest.mark.parametrize(("kind", "late"), [("ttft_s", True), ("tpot_s", False)])
+def test_a_fleet_is_judged_by_the_caution_of_each_time(kind: str, late: bool):
+    """At a limit 15 % above the prediction: TTFT may be 27 % longer at this risk, TPOT 10 %."""
+    asked = read(None, "llama-3.1-8b", "1xH100", CHAT, {}, {"engine": "vllm"})
+    _, pool, question = pose(asked)
+    found = find(question, pool, Limits(gap=0.01, work=100))
+    (g,) = groups(found)
+    limit = {kind: 1.15 * float(getattr(g.operation, kind).max())}
+    promise = replace(g.setup.promise, **{"ttft_s": 1e3, "tpot_s": 1e3, **limit})
+    wary = replace(g, setup=replace(g.setup, promise=promise, risk_z=Z))
+
+    assert bool(broken(found, [wary])) == late
+
+
+@cache
+def made(gpus: str = "1xH100", risk: float = 0.2, **limits: float | str) -> Plan:
+    model = "llama-3.1-8b" if gpus == "1xH100" else "llama-3.1-70b"
+    return plan(None, model, gpus=gpus, engine="vllm", isl=1000, risk=risk, gap=0.0, **limits)
+
+
+@pytest.mark.parametrize("risk", [0.5, 0.2, 0.1])
+def test_a_fleet_held_by_tpot_keeps_it_with_just_the_chance_asked_for(risk: float):
+    told = made(risk=risk, ttft_ms="none", tpot_ms=40.0).predicted
+
+    assert told.chance_ttft is None
+    assert told.chance_tpot == pytest.approx(1 - risk, abs=0.02)
+
+
+@pytest.mark.parametrize("risk", [0.5, 0.2, 0.1])
+def test_a_fleet_held_by_ttft_keeps_it_with_just_the_chance_asked_for(risk: float):
+    told = made(risk=risk, ttft_ms=74.0, tpot_ms="none").predicted
+
+    assert told.chance_tpot is None
+    assert told.chance_ttft == pytest.approx(1 - risk, abs=0.02)
+
+
+@pytest.mark.parametrize("risk", [0.2, 0.1])
+def test_a_prefill_and_decode_split_keeps_both_limits_as_surely_as_asked(risk: float):
+    found = made(gpus="8xH100", risk=risk, ttft_ms=1500.0, tpot_ms=30.0)
+
+    assert {r.role for r in found.replicas} == {"prefill", "decode"}
+    assert found.predicted.chance_ttft >= 1 - risk - 0.01
+    assert found.predicted.chance_tpot >= 1 - risk - 0.01
+
+
+def test_being_surer_never_serves_more():
+    rates = [made(risk=risk, ttft_ms=2000.0, tpot_ms=20.0).predicted.rps.value for risk in (0.5, 0.2, 0.1)]
+
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.97 * rates[0]
