@@ -36,6 +36,7 @@ from planner.cost.eras import engine_of, engine_of_era
 from planner.cost.shape import Floats
 from planner.cost.tuning import AS_MEASURED
 from planner.loads import Group, Load, Places, operate
+from planner.operating.requests import Requests
 from planner.predictions import usual_node
 
 Figures = dict[str, float]
@@ -124,16 +125,16 @@ def seconds(runs: Runs, engine: str, over: Setting = UNCHANGED) -> Floats:
     """Predicted seconds of each run with an engine in its era."""
     own = {name.replace("_us", "_s"): 1e-6 * value for name, value in over.host.items()}
     calibration = Calibration(replace(AS_MEASURED, **own)) if own else None
-    ones = np.ones(len(runs.batch))
-    load = Load(runs.designs, runs.isl, runs.osl, runs.isl, runs.isl + runs.osl / 2, runs.batch, ones)
-    group = Group(runs.card, usual_node(DEVICES[runs.hardware]), engine, "mixed", runs.used)
-    places = Places.of(group, load)
-    if runs.prompt_tokens:
-        places = replace(places, token_budget=runs.prompt_tokens)
+    isl, osl = runs.isl[:, None], runs.osl[:, None]
+    none = np.zeros(len(runs.batch))
+    load = Load(runs.designs, Requests(isl, isl, osl, np.ones_like(osl)), osl, runs.batch, none, none + 1)
+    node = usual_node(DEVICES[runs.hardware])
+    group = Group(runs.card, node, engine, "mixed", runs.used, chunk=round(runs.prompt_tokens))
     cost = group.cost(calibration)
+    places = Places.of(cost, load, group.token_budget)
     cost.fits.shelves.insert(0, ("runs", over.kernels))
     cost.links.table = cost.links.table | over.links
-    return np.asarray(runs.batch / operate(cost, load, places, group.role).rate)
+    return np.asarray(runs.batch / operate(cost, load, places, group.terms).estimate.rate)
 
 
 def setting(figures: Figures, engine: str, intra_bytes_per_s: float) -> Setting:

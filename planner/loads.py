@@ -5,8 +5,8 @@ room in the KV cache wait. A benchmark's has a first wave: all come at once, and
 they stay together: `together` says how much. Of a crowd of M, of which g fit one step, a prompt has its
 first token when its step ends: (M + g) / 2 prompts after the start on average. Its TTFT is longer by what
 its TPOT is shorter, as the crowd decodes without meeting prompts later on. A row may say that it means the
-steady state, as plans do: then nobody comes in a crowd. Rows of one `Group` share all but parallelism,
-lengths, load.
+steady state, as plans do: then nobody comes in a crowd. An open loop: requests come at random, so many a
+second. Rows of one `Group` share all but parallelism, lengths, load.
 
 Where a decode step emits e tokens of a sequence (speculative decoding), a request takes (osl - 1) / e of them
 at the same contexts.
@@ -15,20 +15,23 @@ at the same contexts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from cluster_configs.schema import NodeClass
+from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of
-from planner.cost.memory import Memory, default_tokens_per_step, device_bytes, kv_bytes_per_seq, room
+from planner.cost.memory import Memory, default_tokens_per_step, device_bytes
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, Role, closed_loop, prefill_s
-from planner.cost.shape import Designs, Floats, Precisions, StepTimes
+from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop, prefill_s
+from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
+from planner.cost.unequal import UnequalModel
+from planner.operating.requests import Requests, Terms
 from planner.operating.room import held_tokens
-from planner.operating.steps import decoding_steps, prompt_steps
+from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
+from planner.operating.times import arriving
 from planner.rows import Row
 
 ROUNDS = 12
@@ -42,9 +45,19 @@ SHORTEST = 0.3
 
 
 @dataclass(frozen=True)
+class Pipeline:
+    """Stages on several devices, the classes they stand on (each once), and the links between those."""
+
+    staging: Staging
+    classes: tuple[NodeClass, ...]
+    links: tuple[ClusterLink, ...] = ()
+
+
+@dataclass(frozen=True)
 class Group:
-    """What rows must share to be computed at once; `card` and `node_class` are shared objects, compared as
-    such. `engine`: with its era (planner/cost/eras.py)."""
+    """What rows must share to be computed at once; `card`, `node_class` and `pipeline` are shared objects,
+    compared as such. `engine`: with its era (planner/cost/eras.py). `chunk`: prompt tokens of a step that it
+    is told, 0 its default. `buckets`: lengths of requests that each row has."""
 
     card: ModelCard
     node_class: NodeClass
@@ -52,74 +65,105 @@ class Group:
     role: Role
     used: Precisions
     draft_tokens: int = 0
+    chunk: int = 0
+    loop: Loop = "closed"
+    percentile: Percentile = "mean"
+    buckets: int = 1
+    pipeline: Pipeline | None = None
 
     def cost(self, calibration: Calibration | None = None) -> CostModel:
         """The cost model of its servers."""
+        if p := self.pipeline:
+            each = [p.staging]
+            return UnequalModel(self.card, p.classes, p.links, each, self.engine, self.used, calibration)
         return CostModel(self.card, self.node_class, self.engine, self.used, calibration, self.draft_tokens)
 
+    @property
+    def token_budget(self) -> int:
+        """Tokens of a micro-batch at most: as told, or what the engine takes on the smallest device."""
+        classes = self.pipeline.classes if self.pipeline else (self.node_class,)
+        engine = engine_of(self.engine)
+        default = min(default_tokens_per_step(engine, device_bytes(n.device)) for n in classes)
+        return self.chunk or default
+
+    @property
+    def terms(self) -> Terms:
+        """On which its servers work."""
+        return Terms(self.role, float(self.token_budget), self.percentile, self.loop)
+
     def __hash__(self) -> int:
-        own = (self.engine, self.role, self.used, self.draft_tokens)
-        return hash((id(self.card), id(self.node_class), *own))
+        objects = (id(self.card), id(self.node_class), id(self.pipeline))
+        return hash((*objects, *(getattr(self, name) for name in PLAIN)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and hash(self) == hash(other) and self.card is other.card
+        return isinstance(other, Group) and all(
+            getattr(self, f.name) is getattr(other, f.name)
+            if f.name not in PLAIN
+            else getattr(self, f.name) == getattr(other, f.name)
+            for f in fields(Group)
+        )
+
+
+PLAIN = ("engine", "role", "used", "draft_tokens", "chunk", "loop", "percentile", "buckets")
+"""Fields of a group that are compared by value."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Many rows as arrays of shape (n,): designs, and what one server of each has to do."""
+    """Many rows as arrays: designs, and what one server of each has to do. All (n,) but `asked` and `longest`
+    (n, w)."""
 
     designs: Designs
-    isl: Floats
-    osl: Floats
-    new: Floats  # prompt tokens that the prefix cache does not have
-    context: Floats  # mean over a request's life of decoding
-    sequences: Floats  # in flight on one server
+    asked: Requests
+    longest: Floats  # tokens of an answer that an engine which reserves keeps room for
+    sequences: Floats  # in flight on one server of a closed loop
+    rate: Floats  # requests/s that come to one server of an open loop
     wave: Floats  # 1 where all requests came at once at the start, 0 in steady state
-    emitted: Floats  # tokens a decode step gives a sequence: one, and the drafted ones that are accepted
 
     @classmethod
-    def of(cls, rows: Sequence[Row]) -> Load:
+    def of(cls, group: Group, rows: Sequence[Row]) -> Load:
         """The rows as arrays."""
 
         def ints(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
             return np.array([getattr(row, name) for row in rows], dtype=np.int64)
 
-        designs = Designs.plain(*(ints(name) for name in ("tp", "pp", "attn_dp", "moe_tp", "ep")))
-        isl, osl = ints("isl").astype(np.float64), ints("osl").astype(np.float64)
-        hit = np.array([row.prefix_hit for row in rows])
-        concurrency = np.array([row.concurrency for row in rows])
-        new = np.maximum(isl * (1 - hit), 1.0)
-        emitted = 1 + np.array([row.accepted_tokens for row in rows])
-        wave = np.array([float(row.start == "at_once") for row in rows])
-        return cls(designs, isl, osl, new, isl + osl / 2, concurrency / designs.attn_dp, wave, emitted)
+        def floats(name: str) -> Floats:
+            return np.array([getattr(row, name) for row in rows], dtype=np.float64)
 
-    @property
-    def decodes(self) -> Floats:
-        """Steps in which a request decodes, (n,)."""
-        return (self.osl - 1) / self.emitted
+        designs = Designs(*(ints(field.name) for field in fields(Designs)))
+        if group.pipeline:
+            designs = designs_of([group.pipeline.staging]).take(np.zeros(len(rows), dtype=np.int64))
+        isl, osl, share = np.moveaxis(np.array([row.requests for row in rows], dtype=np.float64), 2, 0)
+        hit, emitted = floats("prefix_hit")[:, None], 1 + floats("accepted_tokens")[:, None]
+        new = np.maximum(np.round(isl * (1 - hit)), 1.0)
+        asked = Requests(new, isl, osl, share / share.sum(axis=1, keepdims=True), emitted)
+        longest = np.maximum(floats("max_osl")[:, None], osl)
+        wave = np.array([float(row.start == "at_once") for row in rows])
+        ranks = designs.attn_dp
+        return cls(designs, asked, longest, floats("concurrency") / ranks, floats("rate_rps") / ranks, wave)
 
 
 @dataclass(frozen=True)
 class Places:
     """What the KV cache of each row's servers holds, shape (n,): bytes per GPU of one sequence, sequences
-    (0: does not fit); and prompt tokens a step."""
+    (0: does not fit); the part of a sequence's bytes that a prompt in work holds on average."""
 
     memory: Memory
     held_bytes: Floats
     sequences: Floats
-    token_budget: float
+    prompt: Floats
 
     @classmethod
-    def of(cls, group: Group, load: Load) -> Places:
-        """Memory of the group's device under the load's designs."""
-        available, engine = device_bytes(group.node_class.device), engine_of(group.engine)
-        budget = default_tokens_per_step(engine, available)
-        memory = room(group.card, available, load.designs, group.used, engine, budget)
-        tokens = held_tokens(engine, load.new, load.osl)
-        held = np.diagonal(kv_bytes_per_seq(group.card, load.designs, group.used, tokens, stage=memory.stage))
-        places = np.maximum(memory.kv_bytes, 0.0) / np.maximum(held, 1.0)
-        return cls(memory, held, places, float(budget))
+    def of(cls, cost: CostModel, load: Load, token_budget: int) -> Places:
+        """Memory of the model's devices under the load's designs."""
+        asked = load.asked
+        memory = cost.memory(load.designs, token_budget, np.maximum(asked.context, 1.0))
+        tokens = held_tokens(cost.engine, asked.new, asked.osl, load.longest)
+        weight = asked.share * np.maximum(asked.osl - 1, 1e-9)
+        each = cost.cache_bytes(load.designs, tokens, memory.stage)
+        held = np.maximum((weight * each).sum(axis=1) / weight.sum(axis=1), 1.0)
+        whole = asked.mean(cost.cache_bytes(load.designs, asked.new, memory.stage))
+        return cls(memory, held, np.maximum(memory.kv_bytes, 0.0) / held, whole / 2 / held)
 
     @property
     def capacity(self) -> Floats:
@@ -136,60 +180,81 @@ class Host:
     together: Floats | float
 
 
-def operate(cost: CostModel, load: Load, places: Places, role: Role) -> Estimate:
-    """The loop's steady state per server, and its first wave where it had one: the step is made linear at the
-    batch that results."""
-    by, budget = cost.tuning, places.token_budget
+@dataclass(frozen=True)
+class Operated:
+    """What a server answers, and the sequences (n,) at which its step was made linear."""
+
+    estimate: Estimate
+    batch: Floats
+
+
+def operate(cost: CostModel, load: Load, places: Places, by: Terms) -> Operated:
+    """What comes of each row's load: the step is made linear at the batch that results."""
+    if by.loop == "open":
+        return _open(cost, load, by)
+    own = cost.tuning
+    host = Host(own.request_s, own.arrival_s, own.together)
     batch = np.minimum(load.sequences, places.capacity)
     for _ in range(ROUNDS):
-        step = steps_of(cost, load, batch, role, budget)
-        at = looped(step, load, places.capacity, budget, role, Host(by.request_s, by.arrival_s, by.together))
-        before, batch = batch, next_batch(at, batch, load)
+        step = steps_of(cost, load, batch, by)
+        at = looped(step, load, places, by, host)
+        before, batch = batch, next_batch(at, step, batch, load, by)
         if np.allclose(batch, before, rtol=SETTLED):
             break
-    return at
+    return Operated(at, before)
 
 
-def steps_of(cost: CostModel, load: Load, batch: Floats, role: Role, budget: Floats | float) -> StepTimes:
+def _open(cost: CostModel, load: Load, by: Terms) -> Operated:
+    """Requests that come at random: as a plan asks at the rate that it gives a replica."""
+    batch = 0.0 * load.rate
+    if by.role != "prefill":
+        batch = batch_of(cost, load.designs, load.asked, load.rate, by)
+    step = steps_of(cost, load, batch, by)
+    rate = load.rate[:, None] * load.asked.share
+    return Operated(arriving(cost, step, load.asked, rate, by), batch)
+
+
+def steps_of(cost: CostModel, load: Load, batch: Floats, by: Terms) -> StepTimes:
     """Step times (n,) where `batch` sequences decode."""
-    if role == "prefill":
-        return prompt_steps(cost, load.designs, load.new, load.isl, budget)
-    return decoding_steps(cost, load.designs, batch, load.context, load.new, load.decodes, budget)
+    if by.role == "prefill":
+        return prompt_steps(cost, load.designs, load.asked, by.token_budget)
+    return decoding_steps(cost, load.designs, load.asked, batch, by.token_budget)
 
 
-def next_batch(at: Estimate, batch: Floats, load: Load) -> Floats:
-    """Sequences that decode at once, shape (n,)."""
-    return np.minimum(np.where(np.isfinite(at.sequences), at.sequences, batch), load.sequences)
+def next_batch(at: Estimate, step: StepTimes, batch: Floats, load: Load, by: Terms) -> Floats:
+    """Sequences (n,) that decode at once where that is what comes of steps made linear at `batch`."""
+    if by.role == "prefill":
+        return batch
+    return np.minimum(batch_at(step, load.asked, at.rate, by.role), load.sequences)
 
 
-def looped(
-    step: StepTimes, load: Load, capacity: Floats, token_budget: Floats | float, role: Role, host: Host
-) -> Estimate:
+def looped(step: StepTimes, load: Load, places: Places, by: Terms, host: Host) -> Estimate:
     """Times of a closed loop at given step times, the host's share and crowds included."""
-    single = 1 + (load.osl - 1) / load.emitted  # tokens that as many steps would give one by one
-    step = replace(step, sequence_s=step.sequence_s + step.context_s_per_token * (load.osl - single) / 2)
-    new, isl, osl = (x[:, None] for x in (load.new, load.isl, single))
-    osl = np.ones_like(osl) if role == "prefill" else osl
+    capacity = places.capacity
+    asked, single = load.asked, load.asked.in_steps
+    emitted, started = np.asarray(asked.emitted), 0.0 if by.role == "decode" else host.request_s
     at = closed_loop(
-        *(step, new, isl, osl, np.ones_like(new), load.sequences, token_budget),
-        role=role,
-        kv_tokens=capacity * (load.isl + single / 2),
+        *(step, asked.new, asked.isl, single.osl, asked.share, load.sequences, by.token_budget),
+        role=by.role,
         max_sequences=capacity,
+        prompt_places=places.prompt,
+        beside_s=started,
     )
-    if role == "decode":
-        return replace(at, tpot_s=at.tpot_s / load.emitted[:, None])
+    if by.role == "decode":
+        return replace(at, tpot_s=at.tpot_s / emitted)
     inside = np.minimum(load.sequences, capacity)
-    step_prompts = np.clip(token_budget / load.new, 1.0, np.maximum(inside, 1.0))
+    step_prompts = np.clip(by.token_budget / asked.prompt, 1.0, np.maximum(inside, 1.0))
     before = np.maximum((inside + step_prompts) / 2 - 1, 0.0)
     crowd = np.asarray(host.together / (1 + np.asarray(host.together))) * before * load.wave
-    waited = crowd[:, None] * (prefill_s(step, new, isl) + _column(host.arrival_s))
+    one = asked.mean(prefill_s(step, asked.new, asked.isl))
+    waited = (crowd * (one + host.arrival_s))[:, None]
     tpot = at.tpot_s
-    if role == "mixed":
-        steps = np.maximum(osl - 1, 1.0)
+    if by.role == "mixed":
+        steps = np.maximum(single.osl - 1, 1.0)
         tpot = np.maximum(tpot - waited / steps, SHORTEST * tpot)
         waited = (at.tpot_s - tpot) * steps
     ttft = at.ttft_s + _column(host.request_s) + waited
-    return replace(at, ttft_s=ttft, tpot_s=tpot / load.emitted[:, None])
+    return replace(at, ttft_s=ttft, tpot_s=tpot / emitted)
 
 
 def _column(x: Floats | float) -> Floats:

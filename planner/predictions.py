@@ -17,7 +17,7 @@ import numpy as np
 
 from cluster_configs import devices
 from cluster_configs.reading import from_gpus
-from cluster_configs.schema import Device, NodeClass
+from cluster_configs.schema import Device, NodeClass, ResolvedCluster
 from model_zoo import catalog
 from model_zoo.schema import Attention, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
 from planner.cost.bands import band
@@ -26,10 +26,11 @@ from planner.cost.eras import engine_of_era
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
-from planner.cost.queueing import Estimate, Role
-from planner.cost.shape import Floats, Precisions
+from planner.cost.shape import Floats, Precisions, Stage, Staging
 from planner.errors import InputError
-from planner.loads import Group, Load, Places, operate
+from planner.loads import Group, Load, Operated, Pipeline, Places, operate
+from planner.operating.requests import Terms
+from planner.operating.times import watts
 from planner.rows import Row, expert_split, parse
 
 BATCH = 256
@@ -38,7 +39,8 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class Prediction:
-    """One row's answer in the table's units; None: does not apply to the row's role."""
+    """One row's answer in the table's units; None: does not apply to the row's role, or more requests come
+    than the replica can serve."""
 
     ttft_ms: float | None
     ttft_ms_low: float | None
@@ -46,11 +48,11 @@ class Prediction:
     tpot_ms: float | None
     tpot_ms_low: float | None
     tpot_ms_high: float | None
-    out_tok_per_s: float
-    out_tok_per_s_per_gpu: float
+    out_tok_per_s: float | None
+    out_tok_per_s_per_gpu: float | None
     memory_bytes_per_gpu: float
     fits: bool
-    watts: float
+    watts: float | None
     note: str
 
 
@@ -61,17 +63,20 @@ Answer = Prediction | InputError
 
 
 def predict_rows(
-    rows: Sequence[Mapping[str, str] | InputError], calibration: Calibration | None = None
+    rows: Sequence[Mapping[str, str] | InputError],
+    calibration: Calibration | None = None,
+    cluster: ResolvedCluster | None = None,
 ) -> list[Answer]:
     """An answer to every row, in order: its prediction, or what is wrong with it (or was already, on
-    reading)."""
+    reading). Devices of a `cluster` stand in its nodes, others as they are usually sold."""
     answers: dict[int, Answer] = {}
     groups: dict[Group, list[tuple[int, Row]]] = defaultdict(list)
+    nodes = Nodes(cluster)
     for i, line in enumerate(rows):
         try:
             if isinstance(line, InputError):
                 raise line
-            group, row = looked_up(parse(line))
+            group, row = looked_up(parse(line), nodes)
             groups[group].append((i, row))
         except InputError as error:
             answers[i] = error
@@ -84,56 +89,93 @@ def predict_rows(
 
 
 def predict_group(group: Group, rows: Sequence[Row], calibration: Calibration | None) -> list[Prediction]:
-    """Predictions of rows that differ only in parallelism, lengths and concurrency."""
+    """Predictions of rows that differ only in parallelism, lengths and load."""
     cost = group.cost(calibration)
-    load = Load.of(rows)
-    places = Places.of(group, load)
-    return _answers(cost, load, places, operate(cost, load, places, group.role), group.role)
+    load = Load.of(group, rows)
+    places = Places.of(cost, load, group.token_budget)
+    return _answers(cost, load, places, operate(cost, load, places, group.terms), group.terms)
 
 
-def _answers(cost: CostModel, load: Load, places: Places, at: Estimate, role: Role) -> list[Prediction]:
-    """The estimate in the table's units, one a row."""
-    memory, held = places.memory, places.held_bytes
+def _answers(cost: CostModel, load: Load, places: Places, found: Operated, by: Terms) -> list[Prediction]:
+    """The estimate in the table's units, one a row; times are means over requests of their buckets'."""
+    at, asked, memory = found.estimate, load.asked, places.memory
     capacity = np.floor(places.sequences)
-    ttft, tpot = 1e3 * at.ttft_s[:, 0], 1e3 * at.tpot_s[:, 0]
+    decoding = asked.share * (asked.osl > 1) if (asked.osl > 1).any() else asked.share
+    ttft, tpot = 1e3 * asked.mean(at.ttft_s), 1e3 * (decoding * at.tpot_s).sum(axis=1) / decoding.sum(axis=1)
     sigmas = cost.sigmas(load.designs)
     (ttft_low, ttft_high), (tpot_low, tpot_high) = band(ttft, sigmas[0]), band(tpot, sigmas[1])
-    out = at.rate * load.designs.attn_dp * (1.0 if role == "prefill" else load.osl)
-    in_cache = np.minimum(load.sequences, np.maximum(capacity, 1.0))
-    used = memory.weights_bytes + memory.activation_bytes + memory.reserve_bytes + in_cache * held
-    prompts = at.sequences * load.emitted * load.new / load.osl
-    watts = cost.watts(
-        load.designs, at.utilisation, at.sequences, load.context, prompts, load.isl - load.new / 2
-    )
-    first = [None] * 3 if role == "decode" else [ttft, ttft_low, ttft_high]
-    each = [None] * 3 if role == "prefill" else [tpot, tpot_low, tpot_high]
-    notes = [_note(memory, capacity[i], load.sequences[i], i) for i in range(len(load.isl))]
-    columns = [*first, *each, out, out / load.designs.gpus, used, capacity >= 1, watts, notes]
-    return [Prediction(*(_plain(column, i) for column in columns)) for i in range(len(load.isl))]
+    made = 1.0 if by.role == "prefill" else asked.mean(asked.osl)
+    served = np.where(np.isfinite(at.sequences), 1.0, np.nan)
+    made = 1.0 if by.role == "prefill" else asked.mean(asked.osl)
+    out = served * at.rate * load.designs.attn_dp * made
+    wanted = at.sequences if by.loop == "open" else load.sequences
+    inside = np.minimum(wanted, np.maximum(capacity, 1.0))
+    used = memory.weights_bytes + memory.activation_bytes + memory.reserve_bytes + inside * places.held_bytes
+    draws = served * watts(cost, load.designs, asked, by, found.batch, at.utilisation)
+    first = [None] * 3 if by.role == "decode" else [ttft, ttft_low, ttft_high]
+    each = [None] * 3 if by.role == "prefill" else [tpot, tpot_low, tpot_high]
+    notes = [_note(memory, capacity[i], wanted[i], at.utilisation[i], i) for i in range(len(ttft))]
+    columns = [*first, *each, out, out / load.designs.gpus, used, capacity >= 1, draws, notes]
+    return [Prediction(*(_plain(column, i) for column in columns)) for i in range(len(ttft))]
 
 
 def _plain(column: Floats | list[str] | None, i: int) -> Any:
-    """Element `i` as a plain Python value; None of a column that does not apply."""
+    """Element `i` as a plain Python value; None of a column that does not apply, or that has no value."""
     if column is None or isinstance(column, list):
         return column and column[i]
-    return column[i].item()
+    return column[i].item() if np.isfinite(column[i]) else None
 
 
-def _note(memory: Memory, capacity: float, sequences: float, i: int) -> str:
+def _note(memory: Memory, capacity: float, sequences: float, utilisation: float, i: int) -> str:
     """What a reader should know of row `i`."""
     if capacity < 1:
         short = -memory.kv_bytes[i] / 1e9
         missing = f"{short:.1f} GB a GPU" if short > 0 else "room for one sequence"
         return f"does not fit: {missing} missing; times are as if it did"
+    if np.isinf(sequences):
+        return f"{utilisation:.3g} times as many requests come as it can serve"
     if capacity < sequences:
         return f"KV cache holds {capacity:.0f} of {sequences:.0f} sequences: the others queue"
     return ""
 
 
-def looked_up(row: Row) -> tuple[Group, Row]:
+class Nodes:
+    """The nodes that rows stand in: a cluster's by the name of a class or of its device, else as devices are
+    usually sold."""
+
+    def __init__(self, cluster: ResolvedCluster | None = None) -> None:
+        self.cluster = cluster
+        self.pipelines: dict[Staging, Pipeline] = {}
+
+    def find(self, name: str) -> NodeClass:
+        """Raises InputError: unknown to the cluster and to the catalog."""
+        classes = self.cluster.classes if self.cluster else ()
+        named = next((n for n in classes if n.id == name), None)
+        if named:
+            return named
+        device = devices.find(name, "device").name
+        return next((n for n in classes if n.device.name == device), None) or usual_node(device)
+
+    def pipeline(self, stages: Sequence[tuple[str, int, int]], card: ModelCard) -> Pipeline:
+        """Stages of (device, tp, layers). Raises InputError: not as many layers as the model has."""
+        ends = np.cumsum([layers for _, _, layers in stages]).tolist()
+        if ends[-1] != len(card.stack):
+            raise InputError(f"`stages` have {ends[-1]} layers, the model {len(card.stack)}", "stages")
+        nodes = [self.find(name) for name, _, _ in stages]
+        parts = zip(nodes, stages, ends, strict=True)
+        staging = tuple(Stage(node.id, tp, (end - layers, end)) for node, (_, tp, layers), end in parts)
+        links = tuple(self.cluster.links) if self.cluster else ()
+        return self.pipelines.setdefault(
+            staging, Pipeline(staging, tuple({n.id: n for n in nodes}.values()), links)
+        )
+
+
+def looked_up(row: Row, nodes: Nodes | None = None) -> tuple[Group, Row]:
     """What the row names, and the row with its experts split; all checked against each other. Raises
     InputError."""
-    device = devices.find(row.device, "device")
+    nodes = nodes or Nodes()
+    node = nodes.find(row.device)
+    device = node.device
     card = find_model(row.model)
     row = expert_split(row, any(isinstance(layer.ffn, MoeFfn) for layer in card.stack))
     _check_split(row, card)
@@ -146,8 +188,20 @@ def looked_up(row: Row) -> tuple[Group, Row]:
     )
     if row.kv_precision is None:
         used = replace(used, kv=usual_kv(used, device, row.engine))
-    engine = engine_of_era(row.engine, row.engine_version, device.generation)
-    return Group(card, usual_node(device.name), engine, row.role, used, row.draft_tokens), row
+    group = Group(
+        card,
+        node,
+        engine_of_era(row.engine, row.engine_version, device.generation),
+        row.role,
+        used,
+        row.draft_tokens,
+        row.chunk,
+        "open" if row.rate_rps else "closed",
+        row.percentile,
+        len(row.requests),
+        nodes.pipeline(row.stages, card) if row.stages else None,
+    )
+    return group, row
 
 
 @lru_cache(maxsize=64)
@@ -180,11 +234,14 @@ def _check_split(row: Row, card: ModelCard) -> None:
     """Heads, experts and layers must divide as the row says. Raises InputError."""
     if row.pp > len(card.stack):
         raise InputError(f"pp {row.pp} is more than the model's {len(card.stack)} layers", "pp")
+    if row.redundant and row.ep == 1:
+        raise InputError("`redundant` copies of experts on ep 1: no other rank has them", "redundant")
     for layer in card.stack:
         mixer, ffn = layer.mixer, layer.ffn
         heads = mixer.value_heads if isinstance(mixer, LinearAttention) else getattr(mixer, "heads", row.tp)
-        if isinstance(mixer, Attention | Mla | LinearAttention | Mamba2) and heads % row.tp:
-            raise InputError(f"tp {row.tp} does not divide the model's {heads} heads", "tp")
+        for tp in [tp for _, tp, _ in row.stages] or [row.tp]:
+            if isinstance(mixer, Attention | Mla | LinearAttention | Mamba2) and heads % tp:
+                raise InputError(f"tp {tp} does not divide the model's {heads} heads", "tp")
         if isinstance(ffn, MoeFfn) and (row.ep or 1) > ffn.experts:
             raise InputError(f"ep {row.ep} is more than the model's {ffn.experts} experts", "ep")
 

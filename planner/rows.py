@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES
-from planner.cost.queueing import Role
+from planner.cost.queueing import Percentile, Role
 from planner.cost.reserve import ENGINES
 from planner.errors import InputError, nearest
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
@@ -17,6 +17,8 @@ Start = Literal["at_once", "steady"]
 
 DRAFT = Range(low=0, high=64, whole=True)
 SHARE = Range(low=0.0, high=1.0 - 1e-9)
+COPIES = Range(low=0, high=1e4, whole=True)
+CHUNK = Range(low=1, high=1e7, whole=True)
 CONCURRENCY = Range(low=0.0, high=1e9, open=True)
 
 
@@ -27,7 +29,12 @@ class Row:
     Precisions are None where the checkpoint's hold; `moe_tp`, `ep` are None where blank (see
     `expert_split`). `start`: of a benchmark's closed loop all requests come "at_once"; "steady" is what it
     settles to, and what plans state. A decode step verifies `draft_tokens` beside the next one, of which it
-    keeps `accepted_tokens` on average."""
+    keeps `accepted_tokens` on average. `chunk`: tokens of a step that the engine is told, 0 its default.
+
+    `rate_rps`: requests/s that come at random, in place of `concurrency`; 0 is a closed loop. `max_osl`: room
+    that an engine which reserves keeps for an answer, at least its own length. `mix`: (isl, osl, share) of
+    requests of several lengths, in place of `isl` and `osl`. `stages`: (device, tp, layers) of each where
+    they differ."""
 
     model: str
     device: str
@@ -50,22 +57,43 @@ class Row:
     draft_tokens: int
     accepted_tokens: float
     start: Start = "at_once"
+    redundant: int = 0
+    cp: int = 1
+    chunk: int = 0
+    rate_rps: float = 0.0
+    percentile: Percentile = "mean"
+    max_osl: int = 0
+    mix: tuple[tuple[int, int, float], ...] = ()
+    stages: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def requests(self) -> tuple[tuple[int, int, float], ...]:
+        """Of (isl, osl, share)."""
+        return self.mix or ((self.isl, self.osl, 1.0),)
 
 
 def parse(cells: Mapping[str, str]) -> Row:
-    """The row of one line of the table: blank and missing cells are defaulted. Raises InputError.
+    """A row from text cells by column; blank and missing ones take the defaults. Raises InputError.
 
-    >>> row = parse({"model": "llama-3.1-8b", "device": "h100", "tp": "2", "isl": ""})
-    >>> row.engine, row.tp, row.isl, row.osl
-    ('vllm', 2, 1024, 256)
+    >>> parse({"model": "llama-3.1-8b", "device": "h100", "tp": "2"}).concurrency
+    1.0
     """
     draft = _whole(cells, "draft_tokens", 0, DRAFT)
     engine = _choice(cells, "engine", (*ENGINES, "any"), "vllm")
     role: Role = _choice(cells, "role", get_args(Role), "mixed")  # type: ignore[assignment]
     start: Start = _choice(cells, "start", get_args(Start), "at_once")  # type: ignore[assignment]
+    percentile: Percentile = _choice(cells, "percentile", get_args(Percentile), "mean")  # type: ignore[assignment]
+    stages = _stages(cells)
+    _one_of(cells, "rate_rps", "concurrency", "start")
+    _one_of(cells, "mix", "isl", "osl")
+    _one_of(cells, "stages", "tp", "pp", "attn_dp", "moe_tp", "ep", "redundant", "cp", "draft_tokens")
+    if percentile != "mean" and not cells.get("rate_rps"):
+        raise InputError(
+            f"`percentile` {percentile} of a closed loop: only its means are known", "percentile"
+        )
     return Row(
         model=_needed(cells, "model"),
-        device=_needed(cells, "device"),
+        device=stages[0][0] if stages else _needed(cells, "device"),
         engine="vllm" if engine == "any" else engine,
         engine_version=cells.get("engine_version") or "",
         precision=_precision(cells, "precision", WEIGHT_BYTES),
@@ -85,6 +113,14 @@ def parse(cells: Mapping[str, str]) -> Row:
         draft_tokens=draft,
         accepted_tokens=_accepted(cells, draft),
         start=start,
+        redundant=_whole(cells, "redundant", 0, COPIES),
+        cp=_whole(cells, "cp", 1),
+        chunk=_whole(cells, "chunk", 0, CHUNK),
+        rate_rps=_number(cells, "rate_rps", 0.0, CONCURRENCY),
+        percentile=percentile,
+        max_osl=_whole(cells, "max_osl", 0, TOKENS),
+        mix=_mix(cells),
+        stages=stages,
     )
 
 
@@ -97,13 +133,13 @@ def expert_split(row: Row, has_experts: bool) -> Row:
     >>> expert_split(row, has_experts=True).moe_tp
     2
     """
-    gpus = row.tp * row.attn_dp
+    gpus = row.tp * row.attn_dp * row.cp
     if not has_experts:
-        return replace(row, moe_tp=gpus, ep=1)
+        return replace(row, moe_tp=gpus, ep=1, redundant=0)
     ep = row.ep or (gpus // row.moe_tp if row.moe_tp else 1)
     moe_tp = row.moe_tp or gpus // ep
     if moe_tp * ep != gpus:
-        raise InputError(f"moe_tp * ep = {moe_tp * ep} must equal tp * attn_dp = {gpus}, a stage's GPUs")
+        raise InputError(f"moe_tp * ep = {moe_tp * ep} must equal tp * attn_dp * cp = {gpus}, a stage's GPUs")
     return replace(row, moe_tp=moe_tp, ep=ep)
 
 
@@ -112,6 +148,48 @@ def _accepted(cells: Mapping[str, str], draft: int) -> float:
     if draft and not cells.get("accepted_tokens"):
         raise InputError(f"`accepted_tokens` is blank: how many of {draft} drafted a step, on average?")
     return _number(cells, "accepted_tokens", 0.0, Range(low=0.0, high=float(draft)))
+
+
+def _one_of(cells: Mapping[str, str], name: str, *others: str) -> None:
+    """Raises InputError: a column, and another one that it leaves nothing to say."""
+    for other in others:
+        if cells.get(name) and cells.get(other):
+            raise InputError(f"both `{name}` and `{other}`: leave one of the two blank", other)
+
+
+def _mix(cells: Mapping[str, str]) -> tuple[tuple[int, int, float], ...]:
+    """Lengths and shares of "isl:osl:share+..."
+
+    >>> _mix({"mix": "1000:200:0.7+8000:300:0.3"})
+    ((1000, 200, 0.7), (8000, 300, 0.3))
+    """
+    found = []
+    for part in _parts(cells, "mix", 3, "isl:osl:share, joined by `+`"):
+        isl, osl = (whole(text, "mix", "mix", TOKENS) for text in part[:2])
+        found.append((isl, osl, number(part[2], "mix", "mix", POSITIVE)))
+    return tuple(found)
+
+
+def _stages(cells: Mapping[str, str]) -> tuple[tuple[str, int, int], ...]:
+    """Stages of "device:tpN:layers+..."
+
+    >>> _stages({"stages": "h100-sxm:tp4:60+l40s:tp4:20"})
+    (('h100-sxm', 4, 60), ('l40s', 4, 20))
+    """
+    found = []
+    for device, tp, layers in _parts(cells, "stages", 3, "device:tpN:layers, joined by `+`"):
+        size = whole(tp.lower().removeprefix("tp"), "stages", "stages", COUNT)
+        found.append((device, size, whole(layers, "stages", "stages", COUNT)))
+    return tuple(found)
+
+
+def _parts(cells: Mapping[str, str], name: str, size: int, form: str) -> list[list[str]]:
+    """What stands between `+` and `:`, `size` of each. Raises InputError: other than `form`."""
+    text = cells.get(name) or ""
+    parts = [[piece.strip() for piece in part.split(":")] for part in text.split("+")] if text else []
+    if any(len(part) != size or not all(part) for part in parts):
+        raise InputError(f"`{name}` must be {form}, got `{text}`", name)
+    return parts
 
 
 def _needed(cells: Mapping[str, str], name: str) -> str:

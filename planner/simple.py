@@ -64,9 +64,8 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
             chosen, solution=replace(chosen.solution, bound=best.solution.bound)
         )  # found by chance
         value = best.solution.objective or value
-    if chosen is not best or not listed:
-        listed = [*(x for x in listed if loss(question, value, x[1]) > 0), (kinds(best), value)]
-    return Simple(chosen, best, tuple(listed))
+    worse = [x for x in listed if loss(question, value, x[1]) > 0 and x[0] < kinds(best)]
+    return Simple(chosen, best, (*worse, (kinds(best), value)))
 
 
 def loss(question: Question, best: float, other: float) -> float:

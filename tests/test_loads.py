@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from planner.cost.calibration import Calibration
-from planner.cost.model import CostModel
 from planner.cost.tuning import Tuning
 from planner.loads import Load, Places, operate
 from planner.predictions import Prediction, looked_up, predict_rows
@@ -17,9 +16,8 @@ ROW = {"model": "llama-3.1-8b", "device": "h100-sxm", "tp": "1", "isl": "2048", 
 
 def served(tuning: Tuning, concurrency: str = "32", **cells: str):
     group, row = looked_up(parse(ROW | {"concurrency": concurrency} | cells))
-    load = Load.of([row])
-    cost = CostModel(group.card, group.node_class, group.engine, group.used, Calibration(tuning))
-    return operate(cost, load, Places.of(group, load), group.role)
+    cost, load = group.cost(Calibration(tuning)), Load.of(group, [row])
+    return operate(cost, load, Places.of(cost, load, group.token_budget), group.terms).estimate
 
 
 def test_a_crowd_waits_for_its_first_tokens_and_is_as_long_in_the_server():
@@ -36,15 +34,9 @@ def test_prompts_of_one_step_have_their_first_token_together():
     """By hand: four prompts of one step wait for all four, 3 beside their own; of a step each, for 1.5."""
     at = {}
     for budget in (2048, 8192):
-        group, row = looked_up(parse(ROW | {"concurrency": "4"}))
-        load = Load.of([row])
-        places = replace(Places.of(group, load), token_budget=float(budget))
-        ttft = []
-        for odds in (1e-9, 1.0):
-            tuning = Tuning(together=odds, arrival_s=0.0)
-            cost = CostModel(group.card, group.node_class, group.engine, group.used, Calibration(tuning))
-            ttft.append(float(operate(cost, load, places, group.role).ttft_s[0, 0]))
-        at[budget] = ttft[1] - ttft[0]
+        told = {"concurrency": "4", "chunk": str(budget)}
+        alone, crowd = (served(Tuning(together=odds, arrival_s=0.0), **told) for odds in (1e-9, 1.0))
+        at[budget] = float(crowd.ttft_s[0, 0] - alone.ttft_s[0, 0])
 
     assert at[8192] == pytest.approx(2 * at[2048], rel=0.05)
 
@@ -58,20 +50,23 @@ def test_one_request_has_no_crowd():
 
 def test_more_room_for_kv_shortens_the_wait_outside():
     group, row = looked_up(parse(ROW | {"concurrency": "1024"}))
-    load = Load.of([row])
-    places = Places.of(group, load)
+    cost, load = group.cost(), Load.of(group, [row])
+    places = Places.of(cost, load, group.token_budget)
     rooms = [replace(places, sequences=share * places.sequences) for share in (0.8, 1.0, 1.3)]
-    waits = [float(operate(group.cost(), load, room, group.role).ttft_s[0, 0]) for room in rooms]
+    waits = [float(operate(cost, load, room, group.terms).estimate.ttft_s[0, 0]) for room in rooms]
 
     assert waits == sorted(waits, reverse=True)
     assert waits[0] > 1.1 * waits[2]
 
 
-def test_the_host_adds_its_time_to_first_tokens_only():
-    slow, fast = (served(replace(Tuning(), request_s=s)) for s in (0.5, 0.1))
+def test_the_host_adds_its_time_to_first_tokens_and_to_requests_in_flight():
+    """By Little's law 32 are in flight, those with the host among them: the server itself has fewer."""
+    slow, fast = (served(replace(Tuning(), request_s=s, together=1e-9)) for s in (0.5, 0.1))
+    inside = [float(e.rate[0] * (e.ttft_s[0, 0] + 255 * e.tpot_s[0, 0])) for e in (slow, fast)]
 
-    assert slow.ttft_s - fast.ttft_s == pytest.approx(np.array([[0.4]]))
-    assert slow.tpot_s == pytest.approx(fast.tpot_s)
+    assert inside == pytest.approx([32, 32], rel=1e-6)
+    assert slow.ttft_s - fast.ttft_s == pytest.approx(np.array([[0.4]]), abs=0.01)
+    assert slow.tpot_s < fast.tpot_s
 
 
 def test_a_steady_state_has_no_first_wave():

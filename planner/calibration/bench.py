@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.calibration import Calibration, Traits
 from planner.cost.queueing import Role
-from planner.cost.shape import Designs, Floats, Ints, StepTimes
+from planner.cost.shape import Floats, Ints, StepTimes
 from planner.cost.tuning import Tuning
 from planner.loads import Group, Host, Load, Places, looped, next_batch, steps_of
+from planner.operating.requests import Terms
 from planner.rows import Row
 
 TTFT, TPOT = 0, 1
@@ -100,18 +102,20 @@ class Bench:
         def each(values: Sequence[float]) -> Floats:
             return np.repeat(np.asarray(values, dtype=np.float64), sizes)
 
-        load = _joined([cell.load for cell, _ in every])
-        capacity = np.concatenate([cell.places.capacity for cell, _ in every])
+        load: Load = _as_one([cell.load for cell, _ in every])
+        places: Places = _as_one([cell.places for cell, _ in every])
         host = Host(*(each([getattr(t, f.name) for _, t in every]) for f in fields(Host)))
-        budget = each([cell.places.token_budget for cell, _ in every])
+        budget = each([cell.group.token_budget for cell, _ in every])
+        by = Terms(role, budget)
         step = StepTimes(*(np.concatenate([getattr(s, f.name) for s in steps]) for f in fields(StepTimes)))
-        found = looped(step, load, capacity, budget, role, host)
+        found = looped(step, load, places, by, host)
         at = np.concatenate([self.cells[c].at for c in chosen])
         for column, seconds in ((TTFT, found.ttft_s), (TPOT, found.tpot_s)):
             told = np.where(seconds[:, 0] > 0, seconds[:, 0], np.nan)
             out[:, at, column] = np.log(1e3 * told).reshape(len(many), -1)
         if settle:
-            batches = next_batch(found, np.concatenate([self.batches[c] for c in chosen]), load)
+            before = np.concatenate([self.batches[c] for c in chosen])
+            batches = next_batch(found, step, before, load, by)
             for c, batch in zip(chosen, np.split(batches, np.cumsum(sizes)[:-1]), strict=True):
                 self.batches[c] = batch
 
@@ -128,24 +132,24 @@ class Bench:
 
     def _found(self, c: int, tuning: Tuning) -> StepTimes:
         cell = self.cells[c]
-        cost, role = cell.group.cost(Calibration(tuning)), cell.group.role
-        step = steps_of(cost, cell.load, self.batches[c], role, cell.places.token_budget)
+        cost = cell.group.cost(Calibration(tuning))
+        step = steps_of(cost, cell.load, self.batches[c], cell.group.terms)
         return StepTimes(*(getattr(step, f.name) + np.zeros(len(cell.at)) for f in fields(StepTimes)))
 
 
 def _cell(group: Group, rows: Sequence[Row], at: Sequence[int]) -> Cell:
-    load = Load.of(rows)
+    load = Load.of(group, rows)
     traits = Traits.of(group.card, group.node_class.device, group.engine, group.used)
-    return Cell(group, traits, load, Places.of(group, load), np.asarray(at, dtype=np.int64))
+    places = Places.of(group.cost(), load, group.token_budget)
+    return Cell(group, traits, load, places, np.asarray(at, dtype=np.int64))
 
 
-def _joined(loads: Sequence[Load]) -> Load:
-    """All loads as one."""
-    designs = [load.designs for load in loads]
-    plain = [np.concatenate([getattr(x, f.name) for x in loads]) for f in fields(Load)[1:]]
-    return Load(
-        Designs(*(np.concatenate([getattr(d, f.name) for d in designs]) for f in fields(Designs))), *plain
-    )
+def _as_one(parts: Sequence[Any]) -> Any:
+    """Dataclasses of arrays, or of such dataclasses, one after the other as one."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    names = [field.name for field in fields(parts[0])]
+    return type(parts[0])(*(_as_one([getattr(part, name) for part in parts]) for name in names))
 
 
 Mask = NDArray[np.bool_]

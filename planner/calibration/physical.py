@@ -41,21 +41,20 @@ def impossible(measured: Measurement) -> str | None:
 
 def ttft_floor_ms(group: Group, row: Row) -> float:
     """The roofline of one prompt on an idle server; with attention dp, of its share of the experts' work."""
-    load = Load.of([row])
-    share = load.new / load.designs.attn_dp
-    keys = load.isl - load.new / 2
-    return 1e3 * float(_cost(group).floor_s(load.designs, 0.0, 1.0, share, keys)[0])
+    load = Load.of(group, [row])
+    share = load.asked.prompt / load.designs.attn_dp
+    return 1e3 * float(_cost(group).floor_s(load.designs, 0.0, 1.0, share, load.asked.keys)[0])
 
 
 def tpot_floor_ms(group: Group, row: Row, measured: Measurement) -> float:
     """The roofline of a step of those sequences that the measurement itself says were decoding."""
-    load = Load.of([row])
+    load = Load.of(group, [row])
     decoding = min(float(load.sequences[0]), 1.0)
     if measured.ttft_ms is not None and measured.tpot_ms is not None:
         busy = (row.osl - 1) * measured.tpot_ms
         decoding = float(load.sequences[0]) * busy / (measured.ttft_ms + busy)
-    step = _cost(group).floor_s(load.designs, decoding, load.context, 0.0, 0.0)
-    return 1e3 * float((step / load.emitted)[0])
+    step = _cost(group).floor_s(load.designs, decoding, load.asked.context, 0.0, 0.0)
+    return 1e3 * float(step[0]) / (1 + row.accepted_tokens)
 
 
 def _guess(value: float, floor: float, otherwise: str) -> str:

@@ -111,8 +111,9 @@ def trials_of(index: int, server: Server, loads: Sequence[Trial]) -> list[Trial]
     """The loads on a server, number `index`, at every concurrency that its KV cache holds at once."""
     ranks = server.design.attn_dp
     trials = [replace(load, server=index, requests=ranks * c) for load in loads for c in CONCURRENCY]
-    load = Load.of([row_of(server, trial) for trial in trials])
-    fits = load.sequences <= Places.of(server.group, load).sequences
+    group = server.group
+    load = Load.of(group, [row_of(server, trial) for trial in trials])
+    fits = load.sequences <= Places.of(group.cost(), load, group.token_budget).sequences
     return [trial for trial, fit in zip(trials, fits.tolist(), strict=True) if fit]
 
 

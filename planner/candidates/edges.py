@@ -56,3 +56,7 @@ class Edges:
             prefill=tuple(sorted({*self.prefill, *prefill})),
             decode=tuple(sorted({*self.decode, *decode})),
         )
+
+
+NO_EDGES = Edges((), ())
+"""Of pools without pairs."""

@@ -32,7 +32,7 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.chunks import chunked
 from planner.candidates.columns import Columns, alone, decoding, prefilling
 from planner.candidates.dominance import Counts, undominated
-from planner.candidates.edges import Edges
+from planner.candidates.edges import NO_EDGES, Edges
 from planner.candidates.offers import Offer, Standing
 from planner.candidates.pairing import Pairing
 from planner.candidates.points import Mix, Role, Setup
@@ -66,8 +66,8 @@ class Pool:
     setups: dict[tuple[str, str, int], Setup]  # by class, engine and tokens of a step that it is told, or 0
     considered: int
     fitting: int  # designs whose weights fit
-    edges: Edges
-    pairing: Pairing
+    edges: Edges = NO_EDGES
+    pairing: Pairing | None = None
     unequal: Mapping[str, int] = field(default_factory=dict)  # stagings that were ranked, by engine
     kept: Mapping[tuple[str, str, int], Setup] = field(default_factory=dict)  # by class, engine and level
 
@@ -121,10 +121,10 @@ def generate(
             for offer in offers(at, at.fitting, KEEPING, ask.standing(node, engine, pairing), edges):
                 considered += len(offer)
                 found += offer.candidates(counts)
-    for name, s in over_nodes(classes, links, ask) if ask.offload else ():
-        considered, fitting = considered + len(s.designs), fitting + len(s.fitting)
-        setups[OVER_NODES + name, s.model.engine, 0] = s
-        for offer in offers(s, s.fitting, ("mixed",), ask.standing(None, s.model.engine), edges):
+    for name, own in over_nodes(classes, links, ask) if ask.offload else ():
+        considered, fitting = considered + len(own.designs), fitting + len(own.fitting)
+        setups[OVER_NODES + name, own.model.engine, 0] = own
+        for offer in offers(own, own.fitting, ("mixed",), ask.standing(None, own.model.engine), edges):
             considered += len(offer)
             found += offer.candidates(counts)
     ranked = dict[str, int]()
@@ -135,13 +135,13 @@ def generate(
         several = {UNEQUAL: _unequal_setup(kinds, links, engine, ask) if kinds.stagings else None}
         if ask.freedom and ask.freedom.shares:
             several[UNEVEN] = uneven_tp.setup(able, links, engine, ask)
-        for name, s in several.items():
-            if s is None:
+        for name, staged in several.items():
+            if staged is None:
                 continue
-            fits = s.fitting
-            considered, fitting = considered + len(s.designs), fitting + len(fits)
-            setups[name, engine, 0] = s
-            for offer in offers(s, fits, ("mixed",), ask.standing(None, engine), edges):
+            fits = staged.fitting
+            considered, fitting = considered + len(staged.designs), fitting + len(fits)
+            setups[name, engine, 0] = staged
+            for offer in offers(staged, fits, ("mixed",), ask.standing(None, engine), edges):
                 considered += len(offer)
                 found += offer.candidates(counts)
         considered += kinds.ranked - len(kinds.stagings)
@@ -150,9 +150,9 @@ def generate(
         best = afd.shortlist(able, links, ask, engine, afd.worth(able, found, ask))
         considered += best.ranked
         if best.layouts:
-            s = setups[APART, engine, 0] = afd.setup(able, best.layouts, links, engine, ask)
-            fits = s.fitting
-            for offer in offers(s, fits, ("decode",), ask.standing(None, engine), edges):
+            apart = setups[APART, engine, 0] = afd.setup(able, best.layouts, links, engine, ask)
+            fits = apart.fitting
+            for offer in offers(apart, fits, ("decode",), ask.standing(None, engine), edges):
                 found += offer.candidates(counts)
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
@@ -318,11 +318,12 @@ def _columns(
         if "mixed" in roles:
             yield "mixed", prefilling(s, fits, np.array([s.promise.ttft_s]))
         return
-    steps = [("decode", min(e, s.promise.tpot_s)) for e in edges.decode] if "decode" in roles else []
-    whole = [("mixed", s.promise.tpot_s)] if "mixed" in roles else []
+    whole: list[tuple[Role, float]] = [("mixed", s.promise.tpot_s)] if "mixed" in roles else []
+    steps: list[tuple[Role, float]] = [("decode", min(e, s.promise.tpot_s)) for e in edges.decode]
+    steps = steps if "decode" in roles else []
     some = at.able("decode", s, fits)
-    every: list[tuple[Ints, list[tuple[Role, float]]]] = [(fits, whole), (some, steps)]  # type: ignore[list-item]
-    for index, asked in [(fits, whole + steps)] if len(some) == len(fits) else every:  # type: ignore[misc]
+    apart = [(fits, whole), (some, steps)]
+    for index, asked in [(fits, whole + steps)] if len(some) == len(fits) else apart:
         if len(index) and asked:
             yield from decoding(s, index, asked)
     first = at.able("prefill", s, fits)

@@ -26,11 +26,13 @@ from planner.candidates.keep import Keep, Place
 from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, estimate, work_s
+from planner.cost.queueing import Estimate, work_s
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.inputs.workload import Percentile, Slo, Workload
+from planner.operating import times
+from planner.operating.requests import Requests, Terms
 from planner.operating.room import held_tokens, unfilled_tokens
-from planner.operating.steps import decoding_steps, prompt_steps
+from planner.operating.steps import batch_of, decoding_steps, prompt_steps
 
 Role = Literal["mixed", "prefill", "decode"]
 
@@ -71,6 +73,11 @@ class Mix:
     def prompt(self) -> float:
         """Mean prompt tokens to compute."""
         return float(self.share @ self.new)
+
+    @property
+    def requests(self) -> Requests:
+        """Of all servers alike."""
+        return Requests(self.new[None], self.isl[None], self.osl[None], self.share[None])
 
     @property
     def context(self) -> float:
@@ -122,6 +129,10 @@ class Setup:
         """The same with the designs of `index` alone, under the mix of `share` (w,) where it is given."""
         mix = self.mix if share is None else replace(self.mix, share=share)
         return replace(self, designs=self.designs.take(index), memory=self.memory.take(index), mix=mix)
+
+    def terms(self, role: Role) -> Terms:
+        """Those of servers in a role."""
+        return Terms(role, float(self.token_budget), self.promise.percentile, self.promise.loop)
 
     @cached_property
     def caution(self) -> Floats:
@@ -266,8 +277,7 @@ class Points:
 
 def decode_steps(s: Setup, index: Ints, sequences: Floats) -> StepTimes:
     """The linear steps of servers that decode `sequences` (m,) at once."""
-    mix, designs = s.mix, s.designs.take(index)
-    return decoding_steps(s.model, designs, sequences, mix.context, mix.prompt, mix.steps, s.token_budget)
+    return decoding_steps(s.model, s.designs.take(index), s.mix.requests, sequences, s.token_budget)
 
 
 def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTimes | None = None) -> Points:
@@ -294,8 +304,7 @@ def prefill_parts(s: Setup, index: Ints) -> PrefillParts:
     Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the
     queueing formula's to say.
     """
-    designs, mean = s.designs.take(index), float(s.mix.isl @ s.mix.share)
-    step = prompt_steps(s.model, designs, s.mix.prompt, mean, s.token_budget)
+    step = prompt_steps(s.model, s.designs.take(index), s.mix.requests, s.token_budget)
     alone = np.eye(len(s.mix.share))
     works = [predict(s, step, np.tile(one, (len(index), 1)), "prefill").utilisation for one in alone]
     return PrefillParts(index, step, np.stack(works, axis=1))
@@ -317,12 +326,6 @@ def prefilled(s: Setup, parts: PrefillParts, which: Ints, level: Floats) -> Poin
 KEPT = 1e-9
 """Of a limit by which it may be exceeded: rounding."""
 
-TRIES, SECTIONS = 12, 4
-"""Batches tried at once, and how often, between the two below: to a thousandth of the batch."""
-
-FEWEST, MOST = 1e-3, 1e5
-"""Sequences in a server between which the batch of a rate is looked for."""
-
 
 def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
     """Points of servers that get `rate` (m,) requests/s of the setup's mix: the batch is the one at whose
@@ -331,18 +334,7 @@ def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
         parts = prefill_parts(s, index)
         level = rate * (parts.work_s @ s.mix.share)
         return _points(s, index, level, parts.step, rate, parts.work_s, "prefill")
-    low, high = np.full(len(index), FEWEST), np.full(len(index), MOST)
-    each = np.repeat(index, TRIES)
-    for _ in range(SECTIONS):
-        tries = low[:, None] * (high / low)[:, None] ** (np.arange(1, TRIES + 1) / (TRIES + 1))
-        step = decode_steps(s, each, tries.ravel())
-        fewer = _rate_of(s, step, tries.ravel(), role)[0].reshape(tries.shape) < rate[:, None]
-        low = np.where(fewer, tries, low[:, None]).max(axis=1)
-        high = np.where(fewer, high[:, None], tries).min(axis=1)
-    ends = np.concatenate([low, high])
-    less, more = np.split(_rate_of(s, decode_steps(s, np.tile(index, 2), ends), ends, role)[0], 2)
-    share = np.clip((rate - less) / np.maximum(more - less, 1e-30), 0.0, 1.0)  # nearly a line between them
-    sequences = low + share * (high - low)
+    sequences = batch_of(s.model, s.designs.take(index), s.mix.requests, rate, s.terms(role))
     step = decode_steps(s, index, sequences)
     return _points(s, index, sequences, step, rate, _rate_of(s, step, sequences, role)[1], role)
 
@@ -404,18 +396,11 @@ def _over(seconds: Floats, limit_s: float) -> Floats:
 
 def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
     """TTFT and TPOT of servers at `rate` (m, w) requests/s, the engine's own seconds a request included."""
-    m, promise = s.mix, s.promise
-    e = estimate(step, m.new, m.isl, m.osl, rate, s.token_budget, promise.percentile, promise.loop, role)
-    return e if role == "decode" else replace(e, ttft_s=e.ttft_s + s.model.tuning.request_s)
+    return times.arriving(s.model, step, s.mix.requests, rate, s.terms(role))
 
 
 def draw(s: Setup, points: Points, role: Role) -> Floats:
     """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
-    designs, mix = s.designs.take(points.index), s.mix
-    new = float(mix.new @ mix.share)
-    if role == "prefill" or mix.steps == 0:
-        chunk = min(new, s.token_budget)
-        return s.model.watts(designs, points.load, 0.0, 0.0, chunk, new / 2)
-    tokens = points.rate * new * (points.tpot_s @ mix.share) if role == "mixed" else 0.0 * points.rate
-    busy = np.ones(len(points.rate))
-    return s.model.watts(designs, busy, points.sequences, mix.context, tokens, new / 2)
+    designs = s.designs.take(points.index)
+    by = s.terms("prefill" if s.mix.steps == 0 else role)
+    return times.watts(s.model, designs, s.mix.requests, by, points.sequences, points.utilisation)

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cluster_configs.schema import ClusterLink, NodeClass
-from planner.candidates.ask import RESERVING, Ask, Freedom, usual_sizes
+from planner.candidates.ask import Ask, Freedom, usual_sizes
 from planner.candidates.points import Mix
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
@@ -39,6 +39,7 @@ from planner.cost.queueing import prefill_s
 from planner.cost.reserve import default_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Ints, Stage, Staging, StepTimes, like
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
+from planner.operating.room import RESERVING
 from planner.operating.steps import carried
 from solvers import pipeline
 from solvers.pipeline import Kind, Limits, Nodes, Pipeline, PipelineProblem, Point

@@ -1,13 +1,19 @@
-"""The proof line: gap, status and sense agree with objective and bound, and the objective is the plan's own
-figure."""
+"""The proof line: gap, status and sense agree with objective and bound, which speak of the best fleet found;
+the chosen objective is the plan's own figure, as far from the best as stated, and stands in the price list.
+
+A kind of replica is a design (layout, layers of its stages, what lies beside its GPUs) on its classes in one
+role of one engine. A plan that states no `chosen` is the best itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from planner.check import budgets
 from planner.check.case import Case
 from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
+from planner.plans.schema import Replica
 
 UNITS = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", "latency": "s"}
 
@@ -28,10 +34,72 @@ def violations(case: Case) -> Iterator[Violation]:
     if proof.status == "within_gap" and not at_most(own, case.options.gap, EXACT):
         text = f"within_gap, but {own:.4g} is more than the {case.options.gap:.4g} asked for"
         yield Violation("status_wrong", "proof.status", text)
-    if proof.space.kept > proof.space.considered:
-        text = f"{proof.space.kept} kept of {proof.space.considered}"
-        yield Violation("space_wrong", "proof.space", text)
+    yield from _space(case)
     yield from _objective(case)
+    yield from _given_up(case)
+    yield from _kinds(case)
+
+
+def _space(case: Case) -> Iterator[Violation]:
+    """Nothing is kept, or left out, that was not considered."""
+    space = case.plan.proof.space
+    if space.kept > space.considered:
+        yield Violation("space_wrong", "proof.space", f"{space.kept} kept of {space.considered}")
+    for i, cap in enumerate(space.caps):
+        if cap.left_out is not None and cap.considered is not None and cap.left_out > cap.considered:
+            text = f"{cap.what}: {cap.left_out} left out of {cap.considered}"
+            yield Violation("space_wrong", f"proof.space.caps[{i}]", text)
+
+
+def _given_up(case: Case) -> Iterator[Violation]:
+    """The plan is not better than the best, as far from it as stated, and no further than asked for."""
+    proof, best = case.plan.proof, case.plan.proof.objective
+    worse, better = (proof.own, best) if sense(case) == "max" else (best, proof.own)
+    if not at_most(worse, better, EXACT):
+        text = f"{proof.own:.7g} is better than the best fleet's {best:.7g} ({sense(case)})"
+        yield Violation("given_up_wrong", "proof.chosen", text)
+    distance = abs(best - proof.own)
+    own = distance / abs(best) if best else (0.0 if not distance else float("inf"))
+    if not abs(proof.given_up - own) <= EXACT * max(1.0, own):
+        text = f"{proof.given_up:.7g}, objective and chosen give {own:.7g}"
+        yield Violation("given_up_wrong", "proof.given_up", text)
+    if not at_most(own, case.options.simple + EXACT, EXACT):
+        text = f"{own:.4g} is given up, more than the {case.options.simple:.4g} asked for"
+        yield Violation("given_up_over", "proof.given_up", text)
+
+
+def _kinds(case: Case) -> Iterator[Violation]:
+    """The price list: more kinds are better, this plan is in it, and the best ends it."""
+    proof, better = case.plan.proof, 1 if sense(case) == "max" else -1
+    if not proof.kinds:
+        if proof.given_up > EXACT:
+            text = f"{proof.given_up:.4g} is given up for fewer kinds of replica, and none are listed"
+            yield Violation("kinds_wrong", "proof.kinds", text)
+        return
+    for i, (few, more) in enumerate(pairwise(proof.kinds)):
+        if few.kinds >= more.kinds or better * few.objective >= better * more.objective:
+            text = f"{more.kinds} kinds at {more.objective:.7g} after {few.kinds} at {few.objective:.7g}"
+            yield Violation("kinds_wrong", f"proof.kinds[{i + 1}]", text)
+    own = len({kind(case, replica) for replica in case.plan.replicas})
+    stated = [entry.objective for entry in proof.kinds if entry.kinds == own]
+    if not any(same(objective, proof.own, EXACT) for objective in stated):
+        text = f"the plan's {own} kinds at {proof.own:.7g} are not among them"
+        yield Violation("kinds_wrong", "proof.kinds", text)
+    if not same(proof.kinds[-1].objective, proof.objective, EXACT):
+        text = f"ends at {proof.kinds[-1].objective:.7g}, the best fleet's is {proof.objective:.7g}"
+        yield Violation("kinds_wrong", f"proof.kinds[{len(proof.kinds) - 1}]", text)
+
+
+def kind(case: Case, r: Replica) -> tuple[object, ...]:
+    """What makes two groups of one kind."""
+    sizes = (r.tp, r.pp, r.attn_dp, r.cp, r.moe_tp, r.ep, r.redundant_experts)
+    stages = tuple((stage.node_class, stage.gpus, stage.tp, tuple(stage.layers)) for stage in r.stages)
+    beside = sorted(
+        (part.tier, part.what, str(part.layers), part.share, part.way, str(part.stage))
+        for part in case.plan.tiers
+        if part.replica == r.id and part.what != "cache"
+    )
+    return (r.role, r.engine, sizes, stages, tuple(beside))
 
 
 def goal(case: Case) -> str:
@@ -61,10 +129,11 @@ def _objective(case: Case) -> Iterator[Violation]:
     if own is None:
         return
     # a latency is promised at the design's own operating point; loaded less, the plan answers sooner
-    agrees = at_most(own, proof.objective, MODEL) if name == "latency" else same(proof.objective, own, FIGURE)
+    agrees = at_most(own, proof.own, MODEL) if name == "latency" else same(proof.own, own, FIGURE)
     if not agrees:
-        text = f"{proof.objective:.6g}, the plan's own figure is {own:.6g} {UNITS[name]}"
-        yield Violation("objective_wrong", "proof.objective", text)
+        where = "objective" if proof.chosen is None else "chosen"
+        text = f"{proof.own:.6g}, the plan's own figure is {own:.6g} {UNITS[name]}"
+        yield Violation("objective_wrong", f"proof.{where}", text)
 
 
 def figure(case: Case, name: str) -> float | None:

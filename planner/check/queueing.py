@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from model_zoo.schema import ModelCard
 from planner.check import kept, kv
 from planner.check.case import Case, Load
-from planner.check.violation import EXACT, MODEL, Violation, at_most
+from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Band, Replica, Stage
 
@@ -21,6 +21,10 @@ def violations(case: Case) -> Iterator[Violation]:
         where = f"replicas[{index}]"
         if not at_most(replica.utilisation, 1.0, MODEL):
             text = f"busy {replica.utilisation:.4g} of the time"
+            yield Violation("utilisation_over", f"{where}.utilisation", text)
+        most = case.options.max_utilisation
+        if replica.role == "prefill" and not at_most(replica.utilisation, most, FIGURE):
+            text = f"busy {replica.utilisation:.4g} of the time, --max-utilisation is {most:g}"
             yield Violation("utilisation_over", f"{where}.utilisation", text)
         step = replica.step
         if step.decode_s and not at_most(step.engine_s, step.decode_s):

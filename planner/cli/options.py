@@ -77,11 +77,13 @@ RiskOpt = Annotated[
 ]
 SimpleOpt = Annotated[
     float,
-    typer.Option("--simple", metavar="S", help="Share of the best given up for fewer kinds of replica."),
+    typer.Option("--simple", metavar="S", help="What fewer kinds of replica may cost; 0: the best itself."),
 ]
-UtilisationOpt = Annotated[
+MaxUtilisationOpt = Annotated[
     float,
-    typer.Option("--max-utilisation", metavar="U", help="Busiest that a prefill-only server is planned."),
+    typer.Option(
+        "--max-utilisation", metavar="U", help="No server that only prefills is planned busier than this."
+    ),
 ]
 GapOpt = Annotated[
     float, typer.Option("--gap", metavar="G", help="How far from the best possible is good enough.")

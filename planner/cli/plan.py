@@ -36,7 +36,7 @@ def plan(
     expert_loads: o.ExpertLoadsOpt = None,
     risk: o.RiskOpt = None,
     simple: o.SimpleOpt = 0.03,
-    max_utilisation: o.UtilisationOpt = 0.98,
+    max_utilisation: o.MaxUtilisationOpt = 0.98,
     gap: o.GapOpt = 0.01,
     time_limit: o.TimeLimitOpt = 60.0,
     seed: o.SeedOpt = 0,

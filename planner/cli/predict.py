@@ -14,6 +14,10 @@ def predict(
     rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="One replica under one load a row.")],
     out: Annotated[Path, typer.Option("--out", metavar="OUT.csv", help="The table with answers added.")],
     calibration: CalibrationOpt = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option("--cluster", metavar="CLUSTER.yaml", help="Nodes that the devices stand in."),
+    ] = None,
 ) -> int:
     """Predict latency, throughput, memory and watts of each row of ROWS.csv.
 
@@ -36,9 +40,14 @@ def predict(
         used = files.read(calibration)
         if old := files.outdated(used):
             note(f"warning: {old}")
+    nodes = None
+    if cluster is not None:
+        from cluster_configs.reading import read_cluster
+
+        nodes = read_cluster(cluster)
     with whole_file(out) as file:
         lines = [InputError(row.problem) if row.problem else row.cells for row in table.rows]
-        answers = predict_rows(lines, used)
+        answers = predict_rows(lines, used, nodes)
         columns = [c for c in table.columns if c not in ANSWERS] + list(ANSWERS)
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()

@@ -283,7 +283,11 @@ class AfdModel(CostModel):
         return total
 
     def memory(
-        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+        self,
+        designs: Designs,
+        tokens_per_step: int,
+        context: Floats | float,
+        sequences: Sequences | None = None,
     ) -> Memory:
         """Of the attention block, which has all cache; kv < 0 by what the FFN block lacks where it does not
         fit."""

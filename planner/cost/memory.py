@@ -98,15 +98,16 @@ def room(
     tokens_per_step: int,
     max_sequences: Sequences | None = None,
     layers: Ranges | None = None,
-    context: float = BINDING_CONTEXT,
+    context: Floats | float = BINDING_CONTEXT,
 ) -> Memory:
-    """Memory of the fullest stage: the one that holds the fewest sequences of `context` tokens. Other
-    arguments: `room_by_stage`."""
+    """Memory of the fullest stage: the one that holds the fewest sequences of `context` tokens, (n,) or one
+    for all. Other arguments: `room_by_stage`."""
     by_stage = room_by_stage(
         card, device_memory_bytes, designs, precisions, engine, tokens_per_step, max_sequences, layers
     )
     stages = stages_of(card, designs, layers)
-    held = _held(card, designs, precisions, np.array([[context]]), stages)[:, 0]
+    tokens = np.asarray(context, dtype=np.float64).reshape(-1, 1)
+    held = _held(card, designs, precisions, tokens, stages)[:, 0]
     return fullest(by_stage, held, stages.exists)
 
 
@@ -158,13 +159,13 @@ def kv_bytes_per_seq(
     layers: Ranges | None = None,
     stage: Ints | None = None,
 ) -> Floats:
-    """Bytes of cache of one sequence of `context` tokens, shape (w,), on one GPU of its server: shape (n, w).
+    """Bytes of cache of one sequence of `context` tokens, (w,) or (n, w), on one GPU of its server: (n, w).
 
     Of stage `stage`, shape (n,) (`Memory.stage`), or of the stage where they are most. Windows saturate;
     recurrent states do not grow. A latent (MLA) is whole on every tp rank; beyond tp = KV heads, each head is
     repeated.
     """
-    tokens = np.asarray(context, dtype=np.float64)[None, :]
+    tokens = np.atleast_2d(np.asarray(context, dtype=np.float64))
     held = _held(card, designs, precisions, tokens, stages_of(card, designs, layers))
     if stage is None:
         return np.asarray(held.max(axis=2))

@@ -199,9 +199,14 @@ class CostModel:
         return [(self.node_class, designs.gpus)]
 
     def memory(
-        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+        self,
+        designs: Designs,
+        tokens_per_step: int,
+        context: Floats | float,
+        sequences: Sequences | None = None,
     ) -> Memory:
-        """Of the stage that holds the fewest sequences of `context` tokens: `planner.cost.memory.room`.
+        """Of the stage that holds the fewest sequences of `context` tokens, (n,) or one for all:
+        `planner.cost.memory.room`.
         `sequences`: in flight on one server, which sampling and graphs take memory for."""
         own = device_bytes(self.node_class.device)
         args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step, sequences)
@@ -216,7 +221,8 @@ class CostModel:
         return room_by_stage(*args)
 
     def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
-        """Bytes of cache of one sequence of `tokens` (w,) on a GPU of `stage` (n,) of each design: (n, w)."""
+        """Bytes of cache of one sequence of `tokens`, (w,) or (n, w), on a GPU of `stage` (n,) of each
+        design: (n, w)."""
         return kv_bytes_per_seq(self.card, designs, self.precisions, tokens, stage=stage)
 
     def transfer_bytes(self, isl: Floats) -> Floats:

@@ -151,11 +151,15 @@ class OffloadModel(CostModel):
         return np.asarray(np.hypot(super().sigmas(designs), np.hypot(self.use.sigma, behind)))
 
     def memory(
-        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+        self,
+        designs: Designs,
+        tokens_per_step: int,
+        context: Floats | float,
+        sequences: Sequences | None = None,
     ) -> Memory:
         """Of the stage, or the host, that holds the fewest sequences."""
         every = self.memory_by_stage(designs, tokens_per_step, sequences)
-        held = self._held(designs, np.full((len(designs), 1), context))[:, 0]
+        held = self._held(designs, np.broadcast_to(context, len(designs))[:, None])[:, 0]
         return fullest(every, held, np.isfinite(every.kv_bytes))
 
     def memory_by_stage(
@@ -187,7 +191,7 @@ class OffloadModel(CostModel):
         return Memory(both[0], both[1], both[2], both[3], both[4], stage)
 
     def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
-        held = self._held(designs, np.broadcast_to(tokens, (len(designs), len(tokens))))
+        held = self._held(designs, np.broadcast_to(tokens, (len(designs), tokens.shape[-1])))
         return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
 
     def layer_s(self, load: Load) -> tuple[Floats, Floats, Floats]:

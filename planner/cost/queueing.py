@@ -39,7 +39,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.cost.queueing_closed import at_rate, rate_of
+from planner.cost.queueing_closed import Ring, at_rate, rate_of
 from planner.cost.queueing_line import line, moments
 from planner.cost.queueing_load import (
     FULL,
@@ -145,9 +145,13 @@ def closed_loop(
     role: Role = "mixed",
     kv_tokens: Floats | float = np.inf,
     max_sequences: Floats | float = np.inf,
+    prompt_places: Floats | float = 0.5,
+    beside_s: Floats | float = 0.0,
 ) -> Estimate:
     """Times and rate with `concurrency` (n,) requests always in flight; `share` (n, w) or (w,) of the buckets
-    adds to 1."""
+    adds to 1. A prompt in work takes `prompt_places` (n,) of a sequence's room: it fills its own as it goes.
+    `beside_s` (n,): of its time in flight, what a request is not in the server for; no time below holds it.
+    (On prefill servers neither counts.)"""
     new, isl, osl, share = (np.atleast_2d(np.asarray(x, dtype=float)) for x in (new, isl, osl, share))
     parts = Parts.of(step, new, isl, osl, role, token_budget)
     share = share + np.zeros_like(parts.prompt_s)
@@ -156,14 +160,13 @@ def closed_loop(
         return _closed_prefill(parts, share, wanted, limits.budget)
     held = total(share * parts.steps * parts.context) / np.maximum(total(share * parts.steps), TINY)
     places = np.minimum(limits.kv_tokens / np.maximum(held, 1e-9), limits.sequences)
-    inside = np.minimum(wanted, np.maximum(places, 1.0))
+    ring = Ring(wanted, np.maximum(places, 1.0), column(prompt_places), column(beside_s))
     unlimited = replace(limits, kv_tokens=np.full((1, 1), np.inf), sequences=np.full((1, 1), np.inf))
-    rate = rate_of(parts, share, inside, unlimited)
+    rate = rate_of(parts, share, ring, unlimited)
     load = Load.of(parts, rate * share, unlimited)
     met = at_rate(parts, load, percentile)
-    waits = np.maximum(wanted - met.inside, 0.0) / np.maximum(
-        rate, TINY**2
-    )  # outside, where places or the token budget are full
+    outside = np.maximum(wanted - rate * ring.beside_s - met.inside, 0.0)
+    waits = outside / np.maximum(rate, TINY**2)  # where places or the token budget are full
     return _answer(load, rate * share, met.tpot_s, met.ttft_s + waits, met.sequences)
 
 

@@ -1,14 +1,16 @@
 """A closed loop: a fixed number of requests, the next one enters when one ends.
 
-Of N requests in flight M = min(N, what KV and batch hold) are in the server; a request spends K + c steps
-there, K = osl - 1 of them decoding and c before its first token, and steps last T = t0 / (1 - ρ) on average.
-By Little's law, with X requests/s and the mean work E[work] of a request, ρ = X E[work]:
+Of N requests in flight M are in the server: those that find room in its batch and KV cache, and those that
+wait for the turn of their prompts, which hold none yet. A request spends K + c steps there, K = osl - 1 of
+them decoding and c before its first token, and steps last T = t0 / (1 - ρ) on average. By Little's law, with
+X requests/s and the mean work E[work] of a request, ρ = X E[work]:
 
     M = X E[K + c] T,   X = M / (E[K + c] t0 + M E[work])
 
 exact; only c is approximate: 1 for a prompt that fits the step, more for one cut into chunks or in a line of
 others. Requests enter at the end of a step, with those whose sequences ended in the same step,
-taken to meet at random as they do where lengths differ. Requests beyond M wait outside for (N - M) / X.
+taken to meet at random as they do where lengths differ. Of the N some may be beside the server, each for a
+time b, as M + X b <= N; requests beyond these wait outside for (N - M) / X - b.
 
 Error of means: `python -m benchmarks.queueing`. Percentiles are rougher: prompts met at random, as in the
 open loop, with a constant number of sequences.
@@ -30,13 +32,27 @@ ROUNDS = 40
 
 
 @dataclass(frozen=True)
+class Ring:
+    """Requests `wanted` in flight, the `places` that the server has, of which a prompt in work takes
+    `prompt_places`, and the seconds `beside_s` that each request is in flight but not in the server; (n,
+    1)."""
+
+    wanted: Floats
+    places: Floats
+    prompt_places: Floats
+    beside_s: Floats
+
+
+@dataclass(frozen=True)
 class Loop:
-    """Times (n, w) at one rate, `sequences` decoding and requests `inside` the server (n, 1)."""
+    """Times (n, w) at one rate, and (n, 1): `sequences` decoding, requests `inside` the server, prompts in
+    `work`."""
 
     ttft_s: Floats
     tpot_s: Floats
     sequences: Floats
     inside: Floats
+    work: Floats
 
 
 def at_rate(parts: Parts, load: Load, percentile: str = "mean") -> Loop:
@@ -50,7 +66,8 @@ def at_rate(parts: Parts, load: Load, percentile: str = "mean") -> Loop:
     sequences = total(load.rate * parts.steps * tpot)
     if percentile != "mean":
         ttft, tpot = _percentiles(load, ttft, tpot, QUANTILE[percentile])
-    return Loop(ttft, tpot, sequences, inside)
+    alone_s = np.where(parts.new > 0, load.t0_s + load.prompt_s + parts.drain_s, 0.0)
+    return Loop(ttft, tpot, sequences, inside, total(load.rate * alone_s))
 
 
 def _first_tokens(parts: Parts, load: Load) -> tuple[Floats, Floats]:
@@ -66,14 +83,16 @@ def _first_tokens(parts: Parts, load: Load) -> tuple[Floats, Floats]:
     return np.where(prompted, met.steps, 0.0), np.where(prompted, met.ttft_s, 0.0)
 
 
-def rate_of(parts: Parts, share: Floats, inside: Floats, limits: Limits) -> Floats:
-    """Requests/s (n, 1) at which `inside` (n, 1) requests are in the server."""
-    low = np.zeros_like(inside * parts.t0_s)
+def rate_of(parts: Parts, share: Floats, ring: Ring, limits: Limits) -> Floats:
+    """Requests/s (n, 1) of a loop."""
+    low = np.zeros_like(ring.wanted * parts.t0_s)
     high = 1 / Load.of(parts, share + 0 * low, limits).utilisation
     for _ in range(ROUNDS):
         rate = (low + high) / 2
         load = Load.of(parts, rate * share, limits)
-        fewer = load.stable & (at_rate(parts, load).inside < inside)
+        met = at_rate(parts, load)
+        room = met.sequences + ring.prompt_places * met.work < ring.places
+        fewer = load.stable & room & (met.inside + rate * ring.beside_s < ring.wanted)
         low, high = np.where(fewer, rate, low), np.where(fewer, high, rate)
     return np.asarray(low)
 

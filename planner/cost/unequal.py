@@ -80,10 +80,14 @@ class UnequalModel(SeveralClasses):
         return total
 
     def memory(
-        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+        self,
+        designs: Designs,
+        tokens_per_step: int,
+        context: Floats | float,
+        sequences: Sequences | None = None,
     ) -> Memory:
         every = self.memory_by_stage(designs, tokens_per_step, sequences)
-        tokens = np.full((len(designs), 1), context)
+        tokens = np.broadcast_to(context, len(designs))[:, None]
         return fullest(every, self._held(designs, tokens)[:, 0], self._exists(designs))
 
     def memory_by_stage(
@@ -107,7 +111,7 @@ class UnequalModel(SeveralClasses):
         return Memory(parts[0], parts[1], parts[2], parts[3], parts[4], stage)
 
     def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
-        held = self._held(designs, np.broadcast_to(tokens, (len(designs), len(tokens))))
+        held = self._held(designs, np.broadcast_to(tokens, (len(designs), tokens.shape[-1])))
         return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
 
     def _held(self, designs: Designs, tokens: Floats) -> Floats:

@@ -106,11 +106,15 @@ class UnevenModel(SeveralClasses):
         return total
 
     def memory(
-        self, designs: Designs, tokens_per_step: int, context: float, sequences: Sequences | None = None
+        self,
+        designs: Designs,
+        tokens_per_step: int,
+        context: Floats | float,
+        sequences: Sequences | None = None,
     ) -> Memory:
         """Of the GPU that holds the fewest sequences of `context` tokens."""
         every = self.memory_by_stage(designs, tokens_per_step, sequences)
-        tokens = np.array([context])
+        tokens = np.array([float(context)])
         held = np.stack([self.cache_bytes(designs, tokens, at)[:, 0] for at in _shards(designs)], axis=1)
         exists = np.arange(held.shape[1])[None, :] < designs.gpus[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):

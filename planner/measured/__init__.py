@@ -25,7 +25,7 @@ from planner.measured.stating import Stated, state
 from planner.plans.assemble import proof
 from planner.plans.found import Found
 from planner.plans.placement import Placed
-from planner.plans.schema import Alternative, Plan, Price
+from planner.plans.schema import Alternative, Plan, Price, Space
 from planner.search import left, tidied
 from solvers import fleet
 from solvers.fleet_extract import value
@@ -49,13 +49,15 @@ def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: floa
     found, extras = _explained(found, limits)
     fleet_ = parts.Fleet(asked, stated, found, placed)
     what = f"the designs of {profile} on every class that has their device, serving buckets by turns"
+    tried = found.pool.considered
+    space = Space(considered=tried, kept=len(found.space.columns), complete=True, what=what)
     result = Plan(
         meshwright_version=__version__,
         problem=problem_of(asked).model_copy(update={"calibration": _embedded(fleet_)}),
         replicas=parts.replicas(fleet_),
         routing=parts.routing(fleet_),
         predicted=parts.predicted(fleet_),
-        proof=proof(found, time.perf_counter() - began, limits.seed, what),
+        proof=proof(found, found, [], time.perf_counter() - began, limits.seed, space),
         warnings=[*asked.warnings, *stated.warnings, *parts.warnings(fleet_, str(profile))],
         **extras,
     )

@@ -24,7 +24,9 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost.model import CostModel
+from planner.cost.queueing import Role, work_s
 from planner.cost.shape import Designs, Floats, StepTimes
+from planner.operating.requests import Requests, Terms
 
 
 def carried(prompt: Floats | float, prompts: Floats | float, budget: Floats | float) -> Floats:
@@ -38,35 +40,73 @@ def carried(prompt: Floats | float, prompts: Floats | float, budget: Floats | fl
 
 
 def decoding_steps(
-    model: CostModel,
-    designs: Designs,
-    sequences: Floats,
-    context: Floats | float,
-    prompt: Floats | float,
-    decodes: Floats | float,
-    budget: Floats | float,
+    model: CostModel, designs: Designs, asked: Requests, sequences: Floats, budget: Floats | float
 ) -> StepTimes:
-    """Steps (n,) of servers that decode `sequences` at once at mean `context`, each for `decodes` steps,
-    while prompts of `prompt` new tokens come; `budget`: tokens of a micro-batch. A step that is made has a
-    sequence in it, of one of the attention-dp ranks at least."""
+    """Steps (n,) of servers that decode `sequences` at once while prompts come; `budget`: tokens of a
+    micro-batch. A step that is made has a sequence in it, of one of the attention-dp ranks at least.
+
+    Where a step gives a sequence several tokens, the queueing formulas see so many fewer of them at contexts
+    that are as long: what those lack is a sequence's own."""
     sequences, stages = np.maximum(sequences, 1 / designs.attn_dp), model.concurrent(designs)
-    prompts = sequences / np.maximum(decodes, 1.0) / stages
-    return model.step_times(designs, sequences, context, stages * carried(prompt, prompts, budget))
+    prompts = sequences / np.maximum(asked.decodes, 1.0) / stages
+    tokens = stages * carried(asked.prompt, prompts, budget)
+    step = model.step_times(designs, sequences, asked.context, tokens)
+    beyond = asked.context - asked.in_steps.context
+    return replace(step, sequence_s=step.sequence_s + step.context_s_per_token * beyond)
 
 
-def prompt_steps(
-    model: CostModel, designs: Designs, prompt: Floats | float, isl: Floats | float, budget: Floats | float
-) -> StepTimes:
-    """Steps (n,) of servers that only compute prompts of `prompt` new tokens of `isl`, on average."""
-    stages, none = model.concurrent(designs), np.zeros(len(designs))
-    least, most = stages * np.minimum(prompt, budget), stages * np.asarray(budget, dtype=np.float64)
-    lone, full = (model.step_times(designs, none, none + isl, tokens + none) for tokens in (least, most))
-    return _through(lone, least + none, full, most + none)
+def prompt_steps(model: CostModel, designs: Designs, asked: Requests, budget: Floats | float) -> StepTimes:
+    """Steps (n,) of servers that only compute prompts; where one fills the budget, the line through steps of
+    a token and full ones."""
+    stages, keys = model.concurrent(designs).astype(np.float64), asked.keys
+    least, most = stages * np.where(asked.prompt < budget, asked.prompt, 1.0), stages * budget
+    lone_s, full_s = (model.step_s(designs, 0.0, 0.0, tokens, keys) for tokens in (least, most))
+    met_s = np.maximum(full_s - model.step_s(designs, 0.0, 0.0, most, 0.0), 0.0)
+    steep = np.clip((full_s - lone_s) / np.maximum(most - least, 1.0), 0.0, full_s / most)
+    pair_s, none = np.minimum(met_s / most, steep) / np.maximum(keys, 1.0), 0.0 * full_s
+    return StepTimes(full_s - steep * most, steep - pair_s * keys, pair_s, none, none, stages)
 
 
-def _through(a: StepTimes, at: Floats, b: StepTimes, to: Floats) -> StepTimes:
-    """The line through two steps of `at` and `to` prompt tokens, (n,); `b` where they are the same."""
-    first, second = a.t0_s + a.prefill_s_per_token * at, b.t0_s + b.prefill_s_per_token * to
-    slope = np.clip((second - first) / np.maximum(to - at, 1e-9), 0.0, second / to)
-    slope = np.where(to > at, slope, b.prefill_s_per_token)
-    return replace(b, t0_s=second - slope * to, prefill_s_per_token=slope)
+TRIES, SECTIONS = 12, 4
+"""Batches tried at once, and how often, between the two below: to a thousandth of the batch."""
+
+FEWEST, MOST = 1e-3, 1e5
+"""Sequences in a server between which the batch of a rate is looked for."""
+
+
+def batch_of(model: CostModel, designs: Designs, asked: Requests, rate: Floats, by: Terms) -> Floats:
+    """Sequences (n,) that servers decode at once where `rate` (n,) requests/s come: as many as those steps do
+    that are made linear there."""
+    low, high, each = np.full(len(rate), FEWEST), np.full(len(rate), MOST), np.arange(len(rate)).repeat(TRIES)
+    tried = asked.take(each) if len(asked.new) > 1 else asked
+    wide = np.broadcast_to(by.token_budget, rate.shape)[each]
+    for _ in range(SECTIONS):
+        tries = low[:, None] * (high / low)[:, None] ** (np.arange(1, TRIES + 1) / (TRIES + 1))
+        step = decoding_steps(model, designs.take(each), tried, tries.ravel(), wide)
+        fewer = rate_of(step, tried, tries.ravel(), by.role).reshape(tries.shape) < rate[:, None]
+        low = np.where(fewer, tries, low[:, None]).max(axis=1)
+        high = np.where(fewer, high[:, None], tries).min(axis=1)
+    ends = [
+        rate_of(decoding_steps(model, designs, asked, b, by.token_budget), asked, b, by.role)
+        for b in (low, high)
+    ]
+    share = (rate - ends[0]) / np.maximum(ends[1] - ends[0], 1e-30)  # nearly a line between them
+    return np.asarray(low + np.clip(share, 0.0, 1.0) * (high - low))
+
+
+def rate_of(step: StepTimes, asked: Requests, sequences: Floats, role: Role) -> Floats:
+    """Requests/s (n,) that servers with `sequences` decoding take: each step of T = t0 + B E[work] / K takes
+    K decode steps of B sequences further, K = E[osl - 1]."""
+    return np.asarray(sequences / (asked.decodes * step.t0_s + sequences * _work(step, asked, role)))
+
+
+def batch_at(step: StepTimes, asked: Requests, rate: Floats, role: Role) -> Floats:
+    """Sequences (n,) that decode at once at `rate` (n,) requests/s, below the server's capacity: the inverse
+    of `rate_of`."""
+    left = np.maximum(1 - rate * _work(step, asked, role), 1e-9)
+    return np.asarray(rate * asked.decodes * step.t0_s / left)
+
+
+def _work(step: StepTimes, asked: Requests, role: Role) -> Floats:
+    """Mean seconds (n,) of server time that a request takes beside t0."""
+    return asked.mean(work_s(step, asked.new, asked.isl, asked.in_steps.osl, role))

@@ -84,7 +84,7 @@ def _predicted(before: Plan, after: Plan) -> Iterator[Change]:
 
 
 def _proof(before: Plan, after: Plan) -> Iterator[Change]:
-    for name in ("objective", "bound", "gap", "status", "sense", "unit"):
+    for name in ("objective", "bound", "gap", "status", "sense", "unit", "chosen", "given_up"):
         yield Change(f"proof.{name}", getattr(before.proof, name), getattr(after.proof, name))
 
 

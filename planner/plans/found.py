@@ -235,7 +235,7 @@ def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
         pairs = {key: factor * v for key, v in s.pair_flows.items()}
         found = replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=factor * s.rate))
         made = [_with(g, factor) for g in made]
-    worst = max(g.operation.utilisation for g in made)
+    worst = max(fullness(g) for g in made)
     if not np.isfinite(worst) or any(not np.isfinite(g.operation.sequences) for g in made):
         return float("inf")
     for path in paths(found, made):
@@ -245,6 +245,13 @@ def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
             worst = max(worst, path.tpot_s * path.decoder.caution[1] / promise.tpot_s)
     nic = busy(found, _all_pairs(found, made))
     return max(worst, *nic.values()) if nic else worst
+
+
+def fullness(g: Group) -> float:
+    """The fullest resource of a group as a share of what it may be: the time of a server that only prefills
+    has its rule of operation."""
+    op = g.operation
+    return max(op.utilisation, op.busy / g.setup.busiest) if g.candidate.role == "prefill" else op.utilisation
 
 
 def exact_value(found: Found, made: Sequence[Group]) -> float:
@@ -272,7 +279,7 @@ def broken(found: Found, made: Sequence[Group], slack: float = SLACK) -> list[La
     """Groups whose real mix answers later than promised by more than `slack`, or fills more than their KV
     room:
     to be loaded less and solved again; the worst first."""
-    full = [g for g in made if g.operation.utilisation > 1 + slack]
+    full = [g for g in made if fullness(g) > 1 + slack]
     late = [Late(g.candidate.id, next(iter(g.served)), _carried(g)) for g in full]
     for path in paths(found, made):
         if path.first in full or path.decoder in full or _keeps(found, path, 1 + slack):
@@ -296,7 +303,7 @@ def _keeps(found: Found, path: Path, slack: float) -> bool:
 
 def _carried(full: Group) -> float:
     """The largest share of its traffic that a group carries."""
-    return _largest(lambda share: _loaded(full, share).utilisation <= 1.0)
+    return _largest(lambda share: fullness(replace(full, operation=_loaded(full, share))) <= 1.0)
 
 
 def _bearable(found: Found, path: Path, guilty: Group) -> float:

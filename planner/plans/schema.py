@@ -310,17 +310,18 @@ class Predicted(Part):
 
 
 class Cap(Part):
-    """A limit of the space that is in force: `what` is limited to `value`. `binds`: something beyond it was
-    left out that might be better. `left_out`: how many designs, where they were counted."""
+    """A limit that the space of designs was given: "utilisation" at 0.98. `binds`: a looser one may change
+    the answer. `considered`, `left_out`: designs or columns that it was asked of, and those it kept out."""
 
     what: str
     value: FiniteFloat
     binds: bool
+    considered: Annotated[int, Field(ge=0)] | None = None
     left_out: Annotated[int, Field(ge=0)] | None = None
 
 
 class Space(Part):
-    """What the bound speaks of. `complete`: no cap in force leaves anything out."""
+    """What the bound speaks of; `caps`: every limit in force that is not an engine's or the model's own."""
 
     considered: int
     kept: int
@@ -330,19 +331,18 @@ class Space(Part):
 
 
 class KindCount(Part):
-    """The best fleet found of at most so many kinds of replica: design x class x engine x role."""
+    """The best fleet found with at most so many kinds of replica (design x class x engine x role)."""
 
     kinds: Count
     objective: FiniteFloat
 
 
 class Proof(Part):
-    """gap = |bound - objective| / |objective|. `sense` and `unit` follow from the goal where they are left
-    out.
+    """gap = |bound - objective| / |objective|, all three of the best fleet found. `sense` and `unit` follow
+    from the goal where they are left out.
 
-    `objective`, `bound` and `gap` are those of the best fleet found; `chosen` is this plan's own objective
-    (None: the same), `given_up` its distance from the best as a share of that, `kinds` what fewer kinds of
-    replica reach, the best last.
+    `chosen`: this plan's own objective, None where it is the best; `given_up` = |objective - chosen| /
+    |objective|; `kinds`: objectives by kinds of replica, fewest first, the best fleet found last.
     """
 
     objective: FiniteFloat
@@ -358,6 +358,11 @@ class Proof(Part):
     chosen: FiniteFloat | None = None
     given_up: NonNegative = 0.0
     kinds: list[KindCount] = []
+
+    @property
+    def own(self) -> float:
+        """The objective of this plan, which may be simpler than the best."""
+        return self.objective if self.chosen is None else self.chosen
 
     @property
     def exit_code(self) -> int:

@@ -258,7 +258,7 @@ def _pairs(
     traffic: Traffic,
     fast: set[str],
     side: Side,
-    pairing: Pairing,
+    pairing: Pairing | None,
 ) -> tuple[dict[tuple[str, str, str], Transfer], dict[str, float], dict[str, float]]:
     """Pairs that keep the promise, NIC bytes/s of a GPU by group, bytes/s of the links used."""
     pairs: dict[tuple[str, str, str], Transfer] = {}
@@ -282,9 +282,9 @@ def _pairs(
     return pairs, nic, links
 
 
-def _joined(p: Candidate, d: Candidate, pairing: Pairing) -> bool:
+def _joined(p: Candidate, d: Candidate, pairing: Pairing | None) -> bool:
     """Whether an engine joins the two."""
-    if p.side is None or d.side is None:  # what no engine starts as it comes
+    if pairing is None or p.side is None or d.side is None:  # what no engine starts as it comes
         return p.engine == d.engine
     return p.engine == d.engine and pairing.why_not(p.side, d.side) is None
 

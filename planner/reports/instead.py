@@ -29,7 +29,7 @@ def verdict(plan: Plan, a: Alternative) -> str:
 
 def own(plan: Plan) -> float:
     """The plan's own objective, which alternatives are measured against."""
-    return plan.proof.objective
+    return plan.proof.own
 
 
 def phases(plan: Plan) -> str | None:

@@ -86,6 +86,8 @@ class Options(Strict):
     profile: str | None = None
     calibration: str | None = None
     risk: Finite | None = None
+    simple: Finite | None = None
+    max_utilisation: Finite | None = None
     gap: Finite | None = None
     time_limit: Finite | None = None
     seed: int | None = None
@@ -113,6 +115,8 @@ class Vary(Strict):
     profile: list[str | None] | None = None
     calibration: list[str | None] | None = None
     risk: Values[Finite] | None = None
+    simple: Values[Finite] | None = None
+    max_utilisation: Values[Finite] | None = None
     gap: Values[Finite] | None = None
     time_limit: Values[Finite] | None = None
     seed: Values[int] | None = None

@@ -463,6 +463,13 @@ def busier_than_always(d: Document, rng: Random) -> None:
     scale(group(d, rng), "utilisation", rng, 1.6, 5.0)
 
 
+@breaks("utilisation_over")
+def prefill_busier_than_the_rule(d: Document, rng: Random) -> None:
+    d["problem"]["options"]["max_utilisation"] = group(d, rng, "prefill")["utilisation"] * rng.uniform(
+        0.3, 0.99
+    )
+
+
 @breaks("utilisation_wrong")
 def idler_on_the_whole_than_each(d: Document, rng: Random) -> None:
     rescale_band(d["predicted"]["utilisation"], rng.uniform(0.01, 0.3))
@@ -628,9 +635,80 @@ def gap_wider_than_asked(d: Document, rng: Random) -> None:
 
 @breaks("objective_wrong")
 def objective_of_another_plan(d: Document, rng: Random) -> None:
-    factor = rng.choice([0.5, 0.9, 1.1, 2.0])
-    d["proof"]["objective"] *= factor
-    d["proof"]["bound"] *= factor
+    proof, factor = d["proof"], rng.choice([0.5, 0.9, 1.1, 2.0])
+    for holder in (proof, *proof["kinds"]):
+        holder["objective"] *= factor
+    proof["bound"] *= factor
+    if proof["chosen"]:
+        proof["chosen"] *= factor
+
+
+def price_list(d: Document) -> Any:
+    """The proof of a plan that chose fewer kinds of replica than the best has."""
+    if not d["proof"]["given_up"]:
+        raise NotThereError
+    return d["proof"]
+
+
+@breaks("objective_wrong")
+def best_fleets_objective_as_the_plans_own(d: Document, rng: Random) -> None:
+    proof = price_list(d)
+    entry = next(entry for entry in proof["kinds"] if entry["objective"] == proof["chosen"])
+    proof["kinds"] = proof["kinds"][-1:]
+    proof["kinds"][0]["kinds"] = entry["kinds"]
+    proof["chosen"], proof["given_up"] = proof["objective"], 0.0
+
+
+@breaks("given_up_wrong")
+def less_given_up_than_it_is(d: Document, rng: Random) -> None:
+    scale(price_list(d), "given_up", rng, 0.0, 0.95)
+
+
+@breaks("given_up_wrong")
+def simpler_and_yet_better_than_the_best(d: Document, rng: Random) -> None:
+    proof = price_list(d)
+    ratio = proof["chosen"] / proof["objective"]
+    proof["objective"] *= ratio**2
+    proof["bound"] *= ratio**2
+
+
+@breaks("given_up_over")
+def more_given_up_than_asked_for(d: Document, rng: Random) -> None:
+    d["problem"]["options"]["simple"] = price_list(d)["given_up"] * rng.choice([0.0, 0.5, 0.95])
+
+
+@breaks("kinds_wrong")
+def fewer_kinds_at_no_price_told(d: Document, rng: Random) -> None:
+    price_list(d)["kinds"] = []
+
+
+@breaks("kinds_wrong")
+def price_list_without_this_plan(d: Document, rng: Random) -> None:
+    proof = price_list(d)
+    proof["kinds"] = [entry for entry in proof["kinds"] if entry["objective"] != proof["chosen"]]
+
+
+@breaks("kinds_wrong")
+def price_list_without_the_best(d: Document, rng: Random) -> None:
+    price_list(d)["kinds"].pop()
+
+
+@breaks("kinds_wrong")
+def price_list_upside_down(d: Document, rng: Random) -> None:
+    price_list(d)["kinds"].reverse()
+
+
+@breaks("kinds_wrong")
+def more_kinds_and_worse(d: Document, rng: Random) -> None:
+    kinds = price_list(d)["kinds"]
+    kinds.insert(-1, {"kinds": kinds[-1]["kinds"] - 1, "objective": kinds[0]["objective"]})
+
+
+@breaks("kinds_wrong")
+def a_kind_more_than_told(d: Document, rng: Random) -> None:
+    proof = price_list(d)
+    for entry in proof["kinds"][:-1]:
+        entry["kinds"] += 1
 
 
 @breaks("objective_wrong")
@@ -646,6 +724,14 @@ def sense_turned(d: Document, rng: Random) -> None:
 @breaks("space_wrong")
 def more_kept_than_considered(d: Document, rng: Random) -> None:
     d["proof"]["space"]["kept"] = d["proof"]["space"]["considered"] + rng.randint(1, 99)
+
+
+@breaks("space_wrong")
+def more_left_out_than_considered(d: Document, rng: Random) -> None:
+    caps = d["proof"]["space"]["caps"]
+    if not caps:
+        raise NotThereError
+    caps[0]["left_out"] = caps[0]["considered"] + rng.randint(1, 99)
 
 
 # the embedded problem

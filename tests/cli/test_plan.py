@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from planner.asked import options_of
 from planner.cli import app
-from planner.errors import Infeasible
+from planner.errors import Infeasible, InputError
+from planner.inputs.options import Options
 from planner.plans.schema import Plan
 from tests.reports.samples import MIXED, ONE_NODE, STOPPED
 
@@ -38,6 +40,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
 def test_options_reach_the_api_under_its_names(api: FakeApi) -> None:
     line = (
         "plan c.yaml --model m --rate 3 --ttft-ms none --tpot-ms 40 --percentile p95 --time-limit 9 --seed 4"
+        " --simple 0.1 --max-utilisation 0.9"
     )
     app.run([*line.split(), "--budget", "gpus=8", "--engine", "vllm", "--isl", "10"])
 
@@ -46,9 +49,30 @@ def test_options_reach_the_api_under_its_names(api: FakeApi) -> None:
     assert args == ("c.yaml", "m")
     expected = {
         "rate": 3.0, "ttft_ms": "none", "tpot_ms": "40", "percentile": "p95", "time_limit_s": 9.0,
-        "seed": 4, "budget": "gpus=8", "engine": "vllm", "isl": 10, "osl": None, "workload": "chat",
+        "seed": 4, "simple": 0.1, "max_utilisation": 0.9,
+        "budget": "gpus=8", "engine": "vllm", "isl": 10, "osl": None, "workload": "chat",
     }  # fmt: skip
     assert {name: options[name] for name in expected} == expected
+
+
+def test_the_shares_that_are_not_asked_for_are_the_options_own(api: FakeApi) -> None:
+    app.run(["plan", "--gpus", "8xH100", "--model", "m"])
+
+    assert api.asked is not None
+    own = Options()
+    assert {name: api.asked[1][name] for name in ("simple", "max_utilisation", "risk", "gap")} == {
+        "simple": own.simple, "max_utilisation": own.max_utilisation, "risk": own.risk, "gap": own.gap,
+    }  # fmt: skip
+    assert (own.simple, own.max_utilisation) == (0.03, 0.98)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("simple", -0.01), ("simple", 1.0), ("max_utilisation", 0.0), ("max_utilisation", 1.0)],
+)
+def test_shares_that_mean_nothing_are_refused(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"--{name.replace('_', '-')}"):
+        options_of({name: value})
 
 
 def test_json_is_the_plan_and_nothing_else(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:

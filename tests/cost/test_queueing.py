@@ -156,16 +156,29 @@ def test_stages_lengthen_a_lone_prompt(budget: int, chunks: int) -> None:
 
 
 def test_requests_that_do_not_fit_in_kv_queue_outside() -> None:
-    """40 of 100 requests fit: rate and TPOT are those of 40, and the others wait 60 / rate."""
+    """Of 100 requests so many fit as 40 sequences take room, a prompt in work half as much; all others wait,
+    as Little's law says of 100 in flight."""
     shape = STEPS["70b"], one(1000), one(1000), one(201), np.array([[1.0]])
     room = 40 * (1000 + 201 / 2)
 
     tight = closed_loop(*shape, np.array([100.0]), 2048, kv_tokens=room)
-    fits = closed_loop(*shape, np.array([40.0]), 2048)
+    prompt_s = work_s(STEPS["70b"], one(1000), one(1000), one(201), "prefill")[0, 0]
+    inside = tight.rate[0] * 200 * tight.tpot_s[0, 0]
 
-    assert tight.rate == pytest.approx(fits.rate)
-    assert tight.tpot_s == pytest.approx(fits.tpot_s)
-    assert tight.ttft_s[0, 0] == pytest.approx(fits.ttft_s[0, 0] + 60 / fits.rate[0], rel=1e-3)
+    assert inside + tight.rate[0] * prompt_s / 2 == pytest.approx(40)
+    assert tight.rate[0] * (tight.ttft_s[0, 0] + 200 * tight.tpot_s[0, 0]) == pytest.approx(100)
+
+
+def test_time_beside_the_server_takes_requests_out_of_it() -> None:
+    """By hand: at X requests/s of 0.5 s beside it a loop of N has N - X / 2 requests in the server."""
+    shape = STEPS["70b"], one(1000), one(1000), one(201), np.array([[1.0]])
+
+    beside = closed_loop(*shape, np.array([40.0]), 2048, beside_s=0.5)
+    within = closed_loop(*shape, np.array([40.0 - beside.rate[0] / 2]), 2048)
+
+    assert beside.rate == pytest.approx(within.rate)
+    assert beside.ttft_s == pytest.approx(within.ttft_s)
+    assert beside.tpot_s == pytest.approx(within.tpot_s)
 
 
 def test_a_decode_server_in_a_closed_loop_by_hand() -> None:

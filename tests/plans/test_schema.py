@@ -89,7 +89,20 @@ CONTRACT: dict[str, Any] = {
         "seconds": 0.4,
         "solver": "HiGHS 1.12",
         "seed": 0,
-        "space": {"considered": 1840, "kept": 212, "complete": True, "what": "all designs up to 64 GPUs"},
+        "chosen": 23.3,
+        "given_up": 0.025,
+        "kinds": [
+            {"kinds": 1, "objective": 21.0},
+            {"kinds": 2, "objective": 23.3},
+            {"kinds": 4, "objective": 23.9},
+        ],
+        "space": {
+            "considered": 1840,
+            "kept": 212,
+            "complete": True,
+            "what": "all designs up to 64 GPUs, any load",
+            "caps": [{"what": "utilisation", "value": 0.95, "binds": False}],
+        },
     },
     "prices": [
         {
@@ -123,6 +136,21 @@ def test_a_stage_without_a_class_takes_the_name_its_nodes_share() -> None:
     plan = Plan.model_validate(CONTRACT)
 
     assert [stage.node_class for stage in plan.replicas[0].stages] == ["h", "l"]
+
+
+def test_a_plan_from_before_the_price_list_is_the_best_itself() -> None:
+    old = json.loads(json.dumps(CONTRACT))
+    for name in ("chosen", "given_up", "kinds"):
+        del old["proof"][name]
+    del old["proof"]["space"]["caps"]
+    proof = Plan.model_validate(old).proof
+
+    assert proof.own == proof.objective
+    assert (proof.chosen, proof.given_up, proof.kinds, proof.space.caps) == (None, 0.0, [], [])
+
+
+def test_a_plan_s_own_objective_is_the_chosen_one() -> None:
+    assert Plan.model_validate(CONTRACT).proof.own == 23.3
 
 
 def test_every_name_of_the_contract_is_written_back() -> None:
@@ -164,6 +192,9 @@ def test_the_golden_plan_is_sound() -> None:
         (("routing", 0, "share"), 1.1),
         (("proof", "status"), "perfect"),
         (("proof", "objective"), float("inf")),
+        (("proof", "given_up"), -0.01),
+        (("proof", "kinds", 0, "kinds"), 0),
+        (("proof", "space", "caps", 0, "binds"), None),
         (("schema_version",), 2),
     ],
 )

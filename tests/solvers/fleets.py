@@ -108,8 +108,7 @@ def kinded(p: FleetProblem, seed: int) -> FleetProblem:
 
 
 def curved(p: FleetProblem, seed: int) -> FleetProblem:
-    """`p` with most columns' watts (latency, where that is the goal or now a budget) growing with the
-    load."""
+    """`p` with most columns' watts growing with the load; latency, where that is the goal or now a budget."""
     r = random.Random(seed + 30_000)
     columns = {
         c: replace(k, tangents=_tangents(r, k)) if r.random() < 0.8 else k for c, k in p.columns.items()

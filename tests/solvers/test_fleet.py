@@ -552,6 +552,15 @@ def test_a_column_of_one_easy_bucket_alone_does_not_set_the_scale():
     assert 1 <= fleet.reference(p) / solved(p).rate <= 2
 
 
+def test_a_demand_far_below_what_can_be_served_does_not_hold_throughput_back():
+    """A replica that one in 50,000 of its requests/s is asked of still serves them all."""
+    columns = {"c": Column("g", 1, {"busy": {"w": 0.02}})}
+    p = FleetProblem(columns, {"g": Stock(8, 1, 1.0)}, {"w": 1.0}, "throughput", demand=0.001)
+
+    assert solved(p).rate == pytest.approx(400.0)
+    assert solved(replace(p, demand=400.1)).status == "infeasible"
+
+
 def test_traffic_that_takes_nothing_of_a_column_passes_none_that_does_not_run():
     """Decode columns do nothing for requests of one token, and are all alike to them."""
     s = solved(ONE_TOKEN)

@@ -1,0 +1,78 @@
+"""What servers are asked: requests in buckets, as arrays, and the terms on which they are served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.queueing import Loop, Percentile, Role
+from planner.cost.shape import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Of w buckets, shape (n, w) or (1, w): prompt tokens computed (`new`) and in all (`isl`), tokens of an
+    answer (`osl`), share of all requests; the shares of a row add to one. `emitted` (n, 1), or one for all:
+    tokens that a decode step gives a sequence, more than one where drafted ones are accepted."""
+
+    new: Floats
+    isl: Floats
+    osl: Floats
+    share: Floats
+    emitted: Floats | float = 1.0
+
+    @property
+    def in_steps(self) -> Requests:
+        """The same as if each step gave one token: answers of as many tokens as they take steps, and one."""
+        return replace(self, osl=1 + (self.osl - 1) / self.emitted, emitted=1.0)
+
+    @property
+    def decodes(self) -> Floats:
+        """Mean decode steps of a request, E[osl - 1] / emitted, (n,): the first token is the prompt's."""
+        return self.mean((self.osl - 1) / self.emitted)
+
+    @property
+    def prompt(self) -> Floats:
+        """Mean prompt tokens to compute, (n,)."""
+        return self.mean(self.new)
+
+    @property
+    def keys(self) -> Floats:
+        """Tokens that a prompt token attends to on average, (n,): those found in the cache, and half of those
+        computed."""
+        return self.mean(self.isl - self.new / 2)
+
+    @property
+    def context(self) -> Floats:
+        """Mean context of a decoding sequence, (n,): long answers are in the batch for longer; of prompts
+        alone where nobody decodes.
+
+        >>> one, none = np.array([[1000.0, 1000.0]]), np.array([[1.0, 1.0]])
+        >>> long = Requests(one, one, np.array([[101.0, 301.0]]), 0.5 * none)
+        >>> [round(float(x.context[0]), 1) for x in (long, Requests(one, one, none, 0.5 * none))]
+        [1125.5, 1000.0]
+        """
+        tokens = self.mean(self.osl - 1)
+        decoding = self.mean((self.osl - 1) * (self.isl + self.osl / 2)) / np.maximum(tokens, 1e-9)
+        return np.where(tokens > 0, decoding, self.mean(self.isl))
+
+    def mean(self, values: Floats) -> Floats:
+        """Over requests, (n,)."""
+        return np.asarray((self.share * values).sum(axis=-1))
+
+    def take(self, index: Ints) -> Requests:
+        """Of the servers at `index` (repeats allowed)."""
+        emitted = self.emitted if np.ndim(self.emitted) == 0 else np.asarray(self.emitted)[index]
+        return Requests(self.new[index], self.isl[index], self.osl[index], self.share[index], emitted)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What servers do, with so many tokens a micro-batch at most ((n,) or one for all); times at which
+    percentile, and how requests arrive: at random ("open") or as soon as one ends ("closed")."""
+
+    role: Role
+    token_budget: Floats | float
+    percentile: Percentile = "mean"
+    loop: Loop = "closed"

@@ -1,0 +1,38 @@
+"""What a server at given steps answers, and what it draws: for plans and for rows of `predict` alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from planner.cost.model import CostModel
+from planner.cost.queueing import Estimate, estimate
+from planner.cost.shape import Designs, Floats, StepTimes
+from planner.operating.requests import Requests, Terms
+
+
+def arriving(model: CostModel, step: StepTimes, asked: Requests, rate: Floats, by: Terms) -> Estimate:
+    """TTFT and TPOT of servers at `rate` (n, w) requests/s, the engine's own seconds a request included."""
+    lengths = asked.new, asked.isl, asked.in_steps.osl
+    e = estimate(step, *lengths, rate, by.token_budget, by.percentile, by.loop, by.role)
+    started = 0.0 if by.role == "decode" else model.tuning.request_s
+    return replace(e, ttft_s=e.ttft_s + started, tpot_s=e.tpot_s / asked.emitted)
+
+
+def watts(
+    model: CostModel, designs: Designs, asked: Requests, by: Terms, batch: Floats, busy: Floats
+) -> Floats:
+    """Watts of a replica (n,) in its mean step.
+
+    A server that decodes `batch` sequences makes steps all the time; with each that leaves after its decode
+    steps another one's prompt comes, and its tokens are spread over those steps, as many as fit them. One
+    that only computes prompts makes steps a share `busy` of the time, a prompt or a budget in each stage.
+    """
+    stages, none = model.concurrent(designs).astype(np.float64), 0.0 * batch
+    if by.role == "prefill":
+        chunk = np.minimum(asked.prompt, by.token_budget)
+        return model.watts(designs, busy, none, none, stages * chunk, asked.keys)
+    comes = asked.prompt if by.role == "mixed" else none
+    tokens = np.minimum(comes * batch / np.maximum(asked.decodes, 1.0), stages * by.token_budget)
+    return model.watts(designs, 1.0, batch, asked.context, tokens, asked.keys)

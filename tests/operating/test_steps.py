@@ -1,0 +1,124 @@
+"""Steps at the tokens that they carry: by hand, against true steps, and there and back between batch and
+rate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from model_zoo.catalog import find
+from planner.cost.model import CostModel
+from planner.cost.precision import precisions
+from planner.cost.queueing import work_s
+from planner.cost.shape import like
+from planner.operating.requests import Requests, Terms
+from planner.operating.steps import batch_at, batch_of, carried, decoding_steps, prompt_steps, rate_of
+from planner.operating.times import arriving, watts
+from planner.predictions import usual_node
+
+CARD = find("llama-3.1-8b")[0]
+MODEL = CostModel(CARD, usual_node("h100-sxm"), "vllm", precisions(CARD))
+PIPES = like(2, 1, np.array([1, 4]))
+BUDGET = 8192.0
+
+
+def asked(
+    isl: float = 1000.0, osl: float = 200.0, new: float | None = None, emitted: float = 1.0
+) -> Requests:
+    """One bucket."""
+    one = np.ones((1, 1))
+    return Requests((isl if new is None else new) * one, isl * one, osl * one, one, emitted)
+
+
+def test_a_step_with_prompts_carries_those_that_meet_in_it():
+    """By hand: 2 of 1,000 tokens come to a step on average; those that have any carry 2 / (1 - e^-2) of
+    them."""
+    assert carried(1000.0, 2.0, BUDGET) == pytest.approx(2000 / (1 - np.exp(-2)))
+
+
+@pytest.mark.parametrize("i", [0, 1])
+def test_steps_are_linear_through_none_and_what_all_stages_carry(i):
+    """64 sequences of 199 steps: 64 / 199 prompts come to a step, a quarter of them to each of four
+    stages."""
+    pp = float(PIPES.pp[i])
+    tokens = pp * carried(1000.0, 64 / 199 / pp, BUDGET)
+    step = decoding_steps(MODEL, PIPES, asked(), np.full(2, 64.0), BUDGET)
+    pairs = step.prefill_s_per_pair * tokens * (1000 + 200 / 2) / 2
+    linear = step.t0_s + 64 * (step.sequence_s + 1100 * step.context_s_per_token)
+
+    none = MODEL.step_s(PIPES, 64.0, 1100.0, 0.0, 0.0)
+    full = MODEL.step_s(PIPES, 64.0, 1100.0, tokens, 1100.0 / 2)
+    assert linear[i] == pytest.approx(none[i])
+    assert (linear + step.prefill_s_per_token * tokens + pairs)[i] == pytest.approx(full[i])
+
+
+def test_prompts_take_what_a_lone_one_does_and_a_full_round():
+    """Of four stages a round has a prompt in each, or a budget."""
+    step = prompt_steps(MODEL, PIPES, asked(), BUDGET)
+    for tokens in (1000.0, BUDGET):
+        true = MODEL.step_s(PIPES, 0.0, 1000.0, PIPES.pp * tokens, 1000.0 / 2)
+        pairs = step.prefill_s_per_pair * PIPES.pp * tokens * 1000 / 2
+        said = step.t0_s + step.prefill_s_per_token * PIPES.pp * tokens + pairs
+        assert said == pytest.approx(true, rel=1e-3)
+
+
+@pytest.mark.parametrize("role", ["mixed", "decode"])
+def test_batch_and_rate_belong_together(role):
+    """There and back: the steps of the batch that a rate leads to take that rate."""
+    rate = np.array([2.0, 6.0])
+    batch = batch_of(MODEL, PIPES, asked(), rate, Terms(role, BUDGET))
+    step = decoding_steps(MODEL, PIPES, asked(), batch, BUDGET)
+
+    assert rate_of(step, asked(), batch, role) == pytest.approx(rate, rel=2e-3)
+    assert batch_at(step, asked(), rate, role) == pytest.approx(batch, rel=5e-3)
+    assert batch_at(step, asked(), rate_of(step, asked(), batch, role), role) == pytest.approx(batch)
+
+
+def test_a_decoding_server_makes_its_rate_by_hand():
+    """B sequences, a step of t0 + B w for each of a request's K steps: X = B / (K t0 + B E[work])."""
+    step = decoding_steps(MODEL, PIPES, asked(), np.full(2, 64.0), BUDGET)
+    work = work_s(step, *(np.full((1, 1), x) for x in (1000.0, 1000.0, 200.0)))[:, 0]
+
+    assert rate_of(step, asked(), np.full(2, 64.0), "mixed") == pytest.approx(
+        64 / (199 * step.t0_s + 64 * work)
+    )
+
+
+def test_steps_of_several_tokens_see_the_same_contexts():
+    """A request of 200 tokens in steps of 4 takes a quarter of the steps, each at contexts as long."""
+    several = asked(emitted=4.0)
+
+    assert several.decodes == pytest.approx(199 / 4)
+    assert several.context == pytest.approx(asked().context)
+    step = decoding_steps(MODEL, PIPES, several, np.full(2, 64.0), BUDGET)
+    e = arriving(MODEL, step, several, np.full((2, 1), 60.0), Terms("decode", BUDGET))
+    linear = step.t0_s + e.sequences * (step.sequence_s + several.in_steps.context * step.context_s_per_token)
+    assert 4 * e.tpot_s[:, 0] == pytest.approx(linear, rel=1e-6)
+
+
+def test_the_engine_starts_a_request_before_its_first_token():
+    step = prompt_steps(MODEL, PIPES, asked(), BUDGET)
+    rate = np.full((2, 1), 1e-6)
+    e = arriving(MODEL, step, asked(), rate, Terms("prefill", BUDGET, loop="open"))
+    alone = (
+        step.t0_s
+        + work_s(replace(step, t0_s=0 * step.t0_s), *(np.full((1, 1), 1000.0),) * 3, "prefill")[:, 0]
+    )
+
+    assert e.ttft_s[0, 0] - alone[0] == pytest.approx(MODEL.tuning.request_s, rel=1e-3)
+
+
+def test_watts_are_those_of_the_mean_step():
+    """By hand: 64 sequences of 199 steps let 64 / 199 prompts into a step; on a prefill server each stage has
+    a prompt, a share of the time."""
+    batch, half = np.full(2, 64.0), np.full(2, 0.5)
+    mixed, prefill, decode = (
+        watts(MODEL, PIPES, asked(), Terms(role, BUDGET), batch, half)
+        for role in ("mixed", "prefill", "decode")
+    )
+
+    assert mixed == pytest.approx(MODEL.watts(PIPES, 1.0, 64.0, 1100.0, 64 / 199 * 1000, 500.0))
+    assert prefill == pytest.approx(MODEL.watts(PIPES, 0.5, 0.0, 0.0, PIPES.pp * 1000.0, 500.0))
+    assert decode == pytest.approx(MODEL.watts(PIPES, 1.0, 64.0, 1100.0, 0.0, 500.0))
