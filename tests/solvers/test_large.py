@@ -128,6 +128,17 @@ def test_cp_sat_finds_fleets() -> None:
     assert sum(cpsat.whole(glop.Arrays.of(m), Limits()) is not None for m in models) > 10
 
 
+def test_real_columns_are_solved_for_again_with_the_integers_found() -> None:
+    """As whole numbers x is 1; then the 0.4 that are asked for."""
+    m = Linear("mixed")
+    n, x = m.integers("n", "n", 3)["n"], m.reals("x", "x")["x"]
+    m.minimise([n * 1.0, x * 1.0])
+    m.add("enough", 0, total([x]) >= 0.4)
+    m.add("room", 0, total([x]) <= n)
+
+    assert cpsat.whole(glop.Arrays.of(m), Limits()) == pytest.approx([1.0, 0.4])
+
+
 def one_bucket(seed: int) -> fleet.FleetProblem:
     p = medium(seed)
     columns = {
@@ -153,6 +164,48 @@ def test_flows_of_several_buckets_or_with_a_cost_stay() -> None:
 
     assert flows.without(fleet.build(medium(0)).model) is None
     assert flows.without(dear) is None
+
+
+@pytest.mark.usefixtures("all_are_large")
+def test_an_answer_without_flows_is_the_answer_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched, model, plain = list[int](), fleet.build(one_bucket(1)).model, Linear.searched
+
+    def counted(m: Linear, limits: Limits, start: linear.Floats | None = None) -> Outcome:
+        searched.append(len(m.lower))
+        return plain(m, limits, start)
+
+    monkeypatch.setattr(Linear, "searched", counted)
+    outcome = model.solve(Limits())
+
+    assert searched == [len(model.lower) - 72]
+    assert outcome.status == "optimal"
+    assert outcome.values is not None
+    assert glop.Arrays.of(model).solution(outcome.values)
+
+
+@pytest.mark.parametrize("also", ["another integer", "a link", "a link alone"])
+def test_a_flow_that_something_else_limits_stays(also: str) -> None:
+    m = Linear("limited")
+    n, k = m.integers("n", "nk", 9).values()
+    f, g = m.reals("f", "fg").values()
+    m.minimise([n * 1.0, k * 1.0])
+    m.add("busy", 0, f * 2.0 <= n * 3.0)
+    m.add("busy", 1, g * 2.0 <= n * 3.0)
+    m.add("serve", 0, total([f, g]).equals(6.0))
+    left = flows.without(m)
+    if also == "a link":
+        m.add("link", 0, total([f, g * 2.0]) <= 5.0)
+    elif also == "a link alone":
+        h = m.reals("h", "h")["h"]
+        m.add("busy", 2, h * 2.0 <= n * 3.0)
+        m.add("link", 0, total([h, k]) <= 5.0)
+    else:
+        m.add("kv", 0, f * 1.0 <= k * 4.0)
+        m.add("kv", 1, g * 1.0 <= k * 4.0)
+
+    assert left is not None
+    assert left.kept == (0, 1)
+    assert flows.without(m) is None
 
 
 def test_what_is_left_without_flows_by_hand() -> None:
