@@ -37,7 +37,9 @@ class Point:
         def some(keys):
             return {key: r.uniform(0, 5) for key in keys}
 
-        return Point(some(b.n), some(b.y), some(b.f), some(b.x), r.uniform(1, 9), some(b.e), some(b.u), some(b.idle))
+        return Point(
+            some(b.n), some(b.y), some(b.f), some(b.x), r.uniform(1, 9), some(b.e), some(b.u), some(b.idle)
+        )
 
     def columns(self, b: Built) -> list[float]:
         """As columns of the model."""
