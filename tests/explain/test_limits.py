@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from planner.candidates.largest import MOST_SEQUENCES
-from planner.explain.limits import CEILING, binding, limit
+from planner.candidates.points import BUSIEST as CEILING
+from planner.explain.limits import binding, limit
 from planner.plans.found import groups
 from tests.explain.solved import solved
 
