@@ -31,7 +31,8 @@ from planner.errors import Infeasible, OutOfTime
 from planner.plans.found import Group, groups
 from planner.posed import pose
 from planner.predictions import Prediction, predict_rows
-from planner.search import find, simplest
+from planner.search import find
+from planner.simple import simplest
 from solvers.linear import Limits
 
 MOST = 0.01
@@ -130,7 +131,7 @@ def planned(problem: Problem) -> tuple[Asked, list[Group]]:
     found = find(question, pool, limits)
     if found.solution.objective is None:
         raise Infeasible("no fleet")
-    return asked, groups(simplest(question, found, limits))
+    return asked, groups(simplest(question, found, asked.options.simple, limits).chosen)
 
 
 def said(asked: Asked, g: Group) -> Cells | str:
