@@ -56,7 +56,7 @@ DELAYED = {"open": 0.05, "closed": 0.16}
 """Chance to wait for room in the cache that plans allow, by loop: TTFT is predicted without that wait, and a
 closed loop promises means alone."""
 
-SKEW = 1.7
+SKEW = 1.6
 """Under Poisson arrivals the number inside is skewed: its tail is up to so many times the normal one."""
 
 LUMPS = 0.1, 100.0
