@@ -24,7 +24,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -36,8 +36,8 @@ from benchmarks.honest.problems import FIXED
 from benchmarks.honest.trial import tried
 from benchmarks.process import rows
 
-WORST = 10
-"""Refutations that are shown."""
+WORST = 2
+"""Problems of each kind whose refutations are shown."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(any(c.refuted for d in done for c in d.made))
 
 
-def _all(numbers: Sequence[int], one: Any, options: argparse.Namespace) -> Iterator[Done]:
+def _all(numbers: Sequence[int], one: Callable[[int], Done], options: argparse.Namespace) -> Iterator[Done]:
     """Each problem's outcome, written to the journal as it comes, until the minutes are over."""
     until = time.monotonic() + 60 * options.minutes
     journal = open(options.journal, "a", encoding="utf-8") if options.journal else None  # noqa: SIM115
@@ -97,7 +97,7 @@ def _all(numbers: Sequence[int], one: Any, options: argparse.Namespace) -> Itera
             journal.close()
 
 
-def _mapped(numbers: Sequence[int], one: Any, jobs: int, until: float) -> Iterator[Done]:
+def _mapped(numbers: Sequence[int], one: Callable[[int], Done], jobs: int, until: float) -> Iterator[Done]:
     """In this process, or as many at once as there are jobs."""
     if jobs == 1:
         for number in numbers:
@@ -119,42 +119,38 @@ def _one(seed: int, effort: Effort, fleets: int, number: int) -> Done:
 
 
 def report(done: Sequence[Done], seed: int) -> str:
-    """The table, the worst refutations, and what the planner had no answer to."""
-    by_kind: dict[str, list[tuple[int, Comparison]]] = defaultdict(list)
+    """The table, the worst refutations of each kind, and what the planner had no answer to."""
+    by_kind: dict[str, dict[int, list[Comparison]]] = defaultdict(lambda: defaultdict(list))
     for d in done:
         for c in d.made:
-            by_kind[c.kind].append((d.number, c))
-    heads = ["against a bound", "problems", "comparisons", "refuted", "worst excess"]
+            by_kind[c.kind][d.number].append(c)
+    heads = ["against a bound", "problems", "comparisons", "refuted", "worst excess", "of a fleet not to be"]
     lines = [heads, *(_line(kind, found) for kind, found in sorted(by_kind.items()))]
     cpu_s = sum(d.cpu_s for d in done)
     parts = [rows(lines, markdown=True), f"\n{len(done)} problems, seed {seed}, {cpu_s:,.0f} CPU seconds.\n"]
-    worst: dict[tuple[str, int], Comparison] = {}
-    for number, c in ((n, c) for found in by_kind.values() for n, c in found if c.refuted):
-        known = worst.setdefault((c.kind, number), c)
-        worst[c.kind, number] = max(known, c, key=lambda one: one.excess)
-    for (_, number), c in sorted(worst.items(), key=lambda item: -item[1].excess)[:WORST]:
-        parts.append(f"{percent(c.excess)} {c.kind} (`--seed {seed} --only {number}`): {c.words}")
-        parts.append(f"    bound: {c.bounded}")
-        parts += [f"    fleet: {c.found}"] if c.found != c.bounded else []
+    for kind in sorted(by_kind):
+        worst = [(n, max(made, key=lambda c: c.excess)) for n, made in by_kind[kind].items()]
+        for number, c in sorted(worst, key=lambda item: -item[1].excess)[:WORST]:
+            parts += _shown(c, f"--seed {seed} --only {number}") if c.refuted else []
     parts += [f"no answer: {words}" for d in done for words in d.mistakes]
     return "\n".join(parts)
 
 
-def _line(kind: str, found: Sequence[tuple[int, Comparison]]) -> list[str]:
-    refuted = [c for _, c in found if c.refuted]
-    worst = percent(max((c.excess for c in refuted), default=0.0))
-    return [kind, str(len({n for n, _ in found})), str(len(found)), str(len(refuted)), worst]
+def _line(kind: str, found: Mapping[int, Sequence[Comparison]]) -> list[str]:
+    """A kind of comparison in numbers."""
+    made = [c for own in found.values() for c in own]
+    refuted = [c for c in made if c.refuted]
+    by = max((c.excess for c in refuted if math.isfinite(c.excess)), default=0.0)
+    none = sum(math.isinf(c.excess) for c in refuted)
+    shown = f"{100 * by:.2g} %" if by else "–"
+    return [kind, str(len(found)), str(len(made)), str(len(refuted)), shown, str(none) if none else "–"]
 
 
-def percent(share: float) -> str:
-    """In words, of what was said not to be at all, too.
-
-    >>> percent(0.0634), percent(math.inf), percent(0.0)
-    ('6.3 %', 'not to be', '–')
-    """
-    if not share:
-        return "–"
-    return "not to be" if math.isinf(share) else f"{100 * share:.2g} %"
+def _shown(c: Comparison, again: str) -> list[str]:
+    """A refutation, and how to ask again: for its comparison, for the bound, and for the fleet."""
+    by = "beyond" if math.isinf(c.excess) else f"{100 * c.excess:.2g} %"
+    lines = [f"{by} {c.kind} (`{again}`): {c.words}", f"    bound: {c.bounded}"]
+    return [*lines, f"    fleet: {c.found}"] if c.found != c.bounded else lines
 
 
 def _journal(path: Path | None) -> list[Done]:
