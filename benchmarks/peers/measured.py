@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from benchmarks.peers.answer import Clock
 from cluster_configs.resolving import resolve
@@ -51,6 +52,8 @@ def solve(
     problem, _ = from_profile(
         rows, cluster.classes, workload, objective, workload.rate_rps, budget, cluster.links
     )
+    unbought = {g: replace(stock, idle_watts=0.0) for g, stock in problem.stocks.items()}
+    problem = replace(problem, stocks=unbought)  # the cases count what is bought, not what stands idle
     built, clock = fleet.build(problem), Clock()
     with clock.running():
         outcome = built.model.solve(Limits(gap=0.0, seconds=seconds))

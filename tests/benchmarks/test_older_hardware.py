@@ -90,14 +90,15 @@ def test_models_of_one_shape_are_held_out_together():
 
 
 def test_an_engines_own_time_counts_once_a_step():
-    """100 steps of 8 sequences and one of prompts: 101 ms a millisecond, 0.8 ms a microsecond a sequence;
-    64 all-reduces a step between two GPUs, none alone."""
+    """100 steps of 8 sequences and one of prompts, where nothing passes beside them: 101 ms a millisecond,
+    0.8 ms a microsecond a sequence; 64 all-reduces a step between two GPUs, none alone."""
     one, two = runs(), runs({"n_devices": "2", "tp": "2.0"})
+    host = HOST | {"request_us": 0.0}
 
-    assert took(one, HOST | {"step_us": 2000.0}) - took(one, HOST) == pytest.approx(0.101, rel=0.02)
-    assert took(one, HOST | {"sequence_us": 51.0}) - took(one, HOST) == pytest.approx(0.0008, rel=0.02)
-    assert took(one, HOST | {"message_wait_us": 11.0}) == took(one, HOST)
-    assert took(two, HOST | {"message_wait_us": 11.0}) - took(two, HOST) == pytest.approx(
+    assert took(one, host | {"step_us": 2000.0}) - took(one, host) == pytest.approx(0.101, rel=0.02)
+    assert took(one, host | {"sequence_us": 51.0}) - took(one, host) == pytest.approx(0.0008, rel=0.02)
+    assert took(one, host | {"message_wait_us": 11.0}) == took(one, host)
+    assert took(two, host | {"message_wait_us": 11.0}) - took(two, host) == pytest.approx(
         101 * 64e-6, rel=0.1
     )
 
