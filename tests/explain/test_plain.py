@@ -16,12 +16,12 @@ def line(gpus, model, **asked):
 
 
 def test_it_is_shown_where_none_of_the_plans_candidates_is_it():
-    """On one node the best plain fleet is two replicas of tp4; another design of four GPUs serves more."""
-    found, (shown,) = line("8xH100", "llama-3.1-70b")
+    """Of DeepSeek-V3 on one node, replicas of data-parallel attention serve more in every way than tp8."""
+    found, (shown,) = line("8xB200", "deepseek-v3")
 
-    assert not any(is_plain(c) and c.design.tp == 4 for c in found.pool.candidates)
+    assert not any(is_plain(c) for c in found.pool.candidates)
     assert shown.what == PLAIN
-    assert shown.why.startswith("2 x tp4 h100-sxm (vllm)")
+    assert shown.why.startswith("1 x tp8 b200-sxm (vllm)")
     assert shown.status == "proven"
     assert 0 < shown.loss < 0.5
 
