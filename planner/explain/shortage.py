@@ -28,6 +28,9 @@ STEPS_DOWN = (1.0, 0.97, 0.9, 0.75, 0.5)
 """Shares of the highest rate that are tried: a fleet for another objective may keep its promise a little
 less."""
 
+LIGHTEST = 0.05
+"""Share of its load that the least loaded replica has for which a hint is looked for."""
+
 GOALS: Mapping[str, Objective] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
 """The objective whose optimum is the least of each budget."""
 
@@ -93,7 +96,7 @@ def _trickle(problem: FleetProblem) -> float:
         for w, u in row.items()
         if u > 0 and problem.share.get(w, 0) > 0
     ]
-    return max(0.5 * min(rates), 1e-4 * max(rates)) if rates else 1.0
+    return max(LIGHTEST * min(rates), 1e-4 * max(rates)) if rates else 1.0
 
 
 def _too_much(look: Look, rate: float) -> Infeasible:
