@@ -28,7 +28,8 @@ EACH = 0.25
 
 @dataclass(frozen=True)
 class Simple:
-    """The fleet `chosen`, and the best one of each number of kinds that was looked at, the `best` last."""
+    """The fleet `chosen`, and the best one of each number of kinds that was looked at, the `best` last; of
+    as many kinds as that `chosen` may be one without copies of experts."""
 
     chosen: Found
     best: Found
@@ -67,7 +68,9 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
             chosen, solution=replace(chosen.solution, bound=best.solution.bound)
         )  # found by chance
         value = best.solution.objective or value
-    worse = [x for x in listed if loss(question, value, x[1]) > 0 and x[0] < kinds(best)]
+    own = (kinds(chosen), chosen.solution.objective or value)
+    listed = [x for x in listed if x[0] != own[0]] + ([own] if chosen is not best else [])
+    worse = [x for x in sorted(listed) if loss(question, value, x[1]) > 0 and x[0] <= kinds(best)]
     return Simple(chosen, best, (*worse, (kinds(best), value)))
 
 

@@ -69,7 +69,8 @@ def _given_up(case: Case) -> Iterator[Violation]:
 
 
 def _kinds(case: Case) -> Iterator[Violation]:
-    """The price list: more kinds are better, this plan is in it, and the best ends it."""
+    """The price list: more kinds are better, this plan is in it, and the best ends it; without copies of
+    experts a plan may have as many kinds as that."""
     proof, better = case.plan.proof, 1 if sense(case) == "max" else -1
     if not proof.kinds:
         if proof.given_up > EXACT:
@@ -77,7 +78,8 @@ def _kinds(case: Case) -> Iterator[Violation]:
             yield Violation("kinds_wrong", "proof.kinds", text)
         return
     for i, (few, more) in enumerate(pairwise(proof.kinds)):
-        if few.kinds >= more.kinds or better * few.objective >= better * more.objective:
+        forgoes = few.kinds == more.kinds and same(few.objective, proof.own, EXACT)
+        if few.kinds >= more.kinds + forgoes or better * few.objective >= better * more.objective:
             text = f"{more.kinds} kinds at {more.objective:.7g} after {few.kinds} at {few.objective:.7g}"
             yield Violation("kinds_wrong", f"proof.kinds[{i + 1}]", text)
     own = len({kind(case, replica) for replica in case.plan.replicas})

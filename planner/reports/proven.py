@@ -69,8 +69,11 @@ def given_up(plan: Plan) -> str:
     side = "below" if p.sense == "max" else "above"
     far = "less than 0.1 %" if p.given_up < 0.0005 else say.percent(p.given_up)
     own = [entry.kinds for entry in p.kinds if abs(entry.objective - p.own) <= SAME * abs(p.own)]
-    instead = f", for {kinds(own[0])} of replica in place of {p.kinds[-1].kinds:,}" if own else ""
-    return f"this plan is {far} {side} it{instead}"
+    if not own:
+        return f"this plan is {far} {side} it"
+    if own[0] == p.kinds[-1].kinds:
+        return f"this plan is {far} {side} it, without copies of experts"
+    return f"this plan is {far} {side} it, for {kinds(own[0])} of replica in place of {p.kinds[-1].kinds:,}"
 
 
 def held_by(cap: Cap) -> str:
