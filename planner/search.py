@@ -17,17 +17,26 @@ from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
 from planner.candidates.edges import Edges
 from planner.candidates.generate import Pool
+from planner.candidates.tangents import Line, What, touching
 from planner.inputs.options import Budget, Objective
 from planner.inputs.workload import Workload
 from planner.plans.found import SLACK, Found, Late, broken, exact_value, groups, strain
+from planner.plans.operation import index_of
 from planner.problems import fleet as stated
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
+from solvers.fleet_costs import highest
 from solvers.fleet_extract import value as fleet_value
 from solvers.linear import Limits, Status, gap, judge
 
 ROUNDS = 8
 """Of splitting columns."""
+
+LINES = 12
+"""Rounds of adding lines to what columns cost."""
+
+LINE = 1e-3
+"""Of a column's cost: lines that lift it by less are not added."""
 
 CUTS = 16
 """Rounds of verify and ease."""
@@ -73,6 +82,13 @@ class Question:
         return replace(problem, most_kinds=self.most_kinds) if self.most_kinds else problem
 
     @property
+    def costs(self) -> What | None:
+        """What counts and grows with a replica's load."""
+        if self.objective == "latency":
+            return "latency"
+        return "watts" if self.objective == "energy" or self.budget.watts is not None else None
+
+    @property
     def sign(self) -> float:
         """Of the objective where less is better."""
         return -1.0 if self.objective == "throughput" else 1.0
@@ -82,7 +98,8 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where
     there is none."""
     until, best, bound = time.monotonic() + limits.seconds, None, None
-    for _ in range(ROUNDS):
+    rounds, lines = 0, 0
+    while rounds < ROUNDS:
         began = time.monotonic()
         bounding = question.state(pool, "bound")
         s = fleet.solve(bounding, closer(left(limits, until)))
@@ -96,6 +113,11 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         best = _better(question, best, judged_)
         if _enough(question, best, bound, limits) or s.status == "interrupted":
             break
+        sharper = _sharper(question, empty) if s.objective is not None and lines < LINES else None
+        if sharper is not None and time.monotonic() + 2 * (time.monotonic() - began) < until:
+            pool, lines = sharper, lines + 1
+            continue
+        rounds += 1
         best = _better(question, best, _sound(question, pool, left(limits, until), took_s))
         edges = None if s.objective is None else _finer(question, empty)
         late = time.monotonic() + 2 * (time.monotonic() - began) > until
@@ -207,6 +229,30 @@ def scaled(found: Found, factor: float) -> Found:
     pairs = {key: factor * v for key, v in s.pair_flows.items()}
     rate = factor * s.rate
     return replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=rate, objective=rate))
+
+
+def _sharper(question: Question, found: Found) -> Pool | None:
+    """The pool with a line more for each column of the bound's fleet whose cost lies above the lines that it
+    has; None where there is none, or nothing that grows with the load counts."""
+    what = question.costs
+    if what is None:
+        return None
+    more, s = dict[str, Line](), found.solution
+    for g in groups(found):
+        c, column = g.candidate, found.problem.columns[g.candidate.id]
+        if not column.tangents or not s.replicas.get(c.id):
+            continue
+        rate = sum(g.served.values())
+        line = touching(c, g.setup, index_of(g.setup, c), rate / g.count, what)
+        bent = replace(column, tangents=[line])
+        if highest(bent, c.id, s) > highest(column, c.id, s) + LINE * abs(highest(bent, c.id, s)):
+            more[c.id] = line
+    if not more:
+        return None
+    longer = (
+        replace(c, tangents=(*c.tangents, more[c.id])) if c.id in more else c for c in found.pool.candidates
+    )
+    return replace(found.pool, candidates=tuple(longer))
 
 
 def _finer(question: Question, found: Found) -> Edges | None:

@@ -135,6 +135,7 @@ class Candidate:
     measured: bool = False
     price_usd_per_hour: float | None = None  # only of measured rows that name one
     busy: float = 0.0  # of a server that only prefills: share of its time
+    sequences: float = 0.0  # that one server decodes at once
     label: str = ""
     chunk: int = 0  # prompt tokens of a step that the engine is told; 0: its default
     level: int = 0  # at which idle cache is kept, 0: none

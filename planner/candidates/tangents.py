@@ -13,20 +13,30 @@ u the share of the column's load, u = Σ use_w f_w a replica.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 
-from planner.candidates.points import Points, batched, draw, prefilling
-from planner.cost.shape import Floats
-from planner.inputs.options import Objective
-
-if TYPE_CHECKING:
-    from planner.candidates.offers import Offer
+from planner.candidates.candidate import Candidate
+from planner.candidates.points import Points, Role, Setup, at_rate, batched, draw, prefilling
+from planner.cost.shape import Floats, Ints
+from planner.cost.transfer import Overlap
 
 SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0])
 """Of a column's load at which it is asked."""
+
+ALONE = 1e-3
+"""Share of a column's load at which its requests never meet."""
+
+NEARBY = 0.02
+"""Of a load: how far to each side its slope is taken."""
+
+What = Literal["watts", "latency"]
+
+Line = tuple[float, dict[str, float]]
+"""(a, b by bucket), as `Column.tangents` in `solvers/fleet_types.py`."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class Tangents:
     a: Floats
     b: Floats
 
-    def named(self, i: int, buckets: list[int]) -> tuple[tuple[float, dict[str, float]], ...]:
+    def named(self, i: int, buckets: list[int]) -> tuple[Line, ...]:
         """Those of column `i`, by bucket."""
         return tuple(
             (float(a), {str(w): float(b[w]) for w in buckets})
@@ -44,67 +54,107 @@ class Tangents:
         )
 
 
-def tangents_of(offer: Offer, objective: Objective, watts_limited: bool) -> Tangents | None:
-    """Of latency where that is minimised, of watts where they count; None: neither does."""
-    if objective == "latency":
-        return _latency(offer)
-    return _watts(offer) if objective == "energy" or watts_limited else None
+@dataclass(frozen=True)
+class Loaded:
+    """m columns that may be loaded less: designs `index` (m,) of a setup in a role; `load` (m,), sequences of
+    a server or, where it only prefills, the share of its time; `use` (m, w) of a replica's fullest resource
+    that one request/s fills, in the fleet's favour, 0 where a bucket is not served; servers of a replica
+    (m,); seconds that a prompt's cache is seen on its way (m, w)."""
+
+    setup: Setup
+    role: Role
+    index: Ints
+    load: Floats
+    use: Floats
+    ranks: Floats
+    sent_s: Floats
+
+    @staticmethod
+    def of(c: Candidate, s: Setup, index: int) -> Loaded:
+        """One candidate, design `index` of `s`."""
+        use, sent = (np.zeros((1, len(s.mix.share))) for _ in range(2))
+        for row in c.bounds.values():
+            for w, u in row.items():
+                use[0, int(w)] = max(use[0, int(w)], u)
+        for w, move in c.handoff_s.items():
+            sent[0, int(w)] = c.overlap.get(w, Overlap()).seen_s(move) if c.role == "prefill" else 0.0
+        only = c.role == "prefill" or s.mix.steps == 0
+        load, ranks = np.array([c.busy if only else c.sequences]), np.array([float(c.design.attn_dp)])
+        return Loaded(s, "prefill" if only else c.role, np.array([index]), load, use, ranks, sent)
+
+    def at(self, shares: Sequence[float] | Floats) -> list[Points]:
+        """The columns at each of `shares` of their load."""
+        if self.role == "prefill":
+            return [prefilling(self.setup, self.index, share * self.load) for share in shares]
+        return [batched(self.setup, self.index, share * self.load, self.role) for share in shares]
+
+    def rates(self, asked: Sequence[Points]) -> Floats:
+        """Requests/s of a replica at each, (m, k)."""
+        return np.stack([p.rate * self.ranks for p in asked], axis=1)
+
+    @property
+    def share(self) -> Floats:
+        """Of each bucket among the requests that a column serves, (m, w)."""
+        served = np.where(self.use > 0, self.setup.mix.share, 0.0)
+        return np.asarray(served / np.maximum(served.sum(axis=1, keepdims=True), 1e-30))
+
+    @property
+    def full(self) -> Floats:
+        """Requests/s of the mix that fill a replica, (m,)."""
+        return np.asarray(1 / np.maximum((self.use * self.share).sum(axis=1), 1e-30))
 
 
-def _asked(offer: Offer) -> list[Points]:
-    """The columns at each of SHARES of their load."""
-    s, points = offer.setup, offer.points
-    if offer.role == "prefill" or s.mix.steps == 0:
-        return [prefilling(s, points.index, share * points.load) for share in SHARES]
-    return [batched(s, points.index, share * points.sequences, offer.role) for share in SHARES]
+def tangents(columns: Loaded, what: What) -> Tangents:
+    """Lines at the loads that every column is asked at."""
+    if what == "watts":
+        return _watts(columns, SHARES)
+    return _latency(columns, np.append(ALONE, SHARES))
 
 
-def _full(offer: Offer) -> tuple[Floats, Floats]:
-    """Shares (m, w) of a replica's load that one request/s fills, 0 where it is not served, and requests/s
-    (m,) of the mix that fill it."""
-    use = offer.least.max(axis=1)
-    use = np.where(np.isfinite(use), use, 0.0)
-    share = np.where(use > 0, offer.setup.mix.share, 0.0)
-    share = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-30)
-    return use, 1 / np.maximum((use * share).sum(axis=1), 1e-30)
+def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Line:
+    """The line of one candidate that touches where a replica serves `rate` requests/s of the mix."""
+    column = Loaded.of(c, s, index)
+    here = at_rate(s, column.index, rate / column.ranks, column.role)
+    own = (here.load if column.role == "prefill" else here.sequences) / column.load
+    share = min(float(own[0]), 1.0)
+    near = share * np.array([1 - NEARBY, 1.0, 1 + NEARBY])
+    shares = np.unique(np.concatenate([[ALONE], SHARES, near]))
+    lines = (_latency if what == "latency" else _watts)(column, shares)
+    served = np.flatnonzero(column.use[0] > 0).tolist()
+    return lines.named(0, served)[int(np.flatnonzero(shares == near[1])[0])]
 
 
-def _watts(offer: Offer) -> Tangents:
-    role = "prefill" if offer.setup.mix.steps == 0 else offer.role
-    asked = _asked(offer)
-    watts = np.stack([draw(offer.setup, p, role) for p in asked], axis=1)
-    ranks = offer.designs.attn_dp
-    rate = np.stack([p.rate * ranks for p in asked], axis=1)
+def _watts(columns: Loaded, shares: Floats) -> Tangents:
+    asked = columns.at(shares)
+    watts = np.stack([draw(columns.setup, p, columns.role) for p in asked], axis=1)
+    rate = columns.rates(asked)
     slope = np.maximum(_slopes(watts, rate), 0.0)
     a = _below(watts - slope * rate, slope, rate, watts)
-    use, full = _full(offer)
-    return Tangents(a, slope[:, :, None] * (use * full[:, None])[:, None, :])
+    return Tangents(a, slope[:, :, None] * (columns.use * columns.full[:, None])[:, None, :])
 
 
-def _latency(offer: Offer) -> Tangents:
-    s, asked = offer.setup, _asked(offer)
-    each = np.stack([_seconds(offer, p) for p in asked], axis=1)  # (m, k, w)
-    use, full = _full(offer)
-    share = np.where(use > 0, s.mix.share, 0.0)
-    share = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-30)
+def _latency(columns: Loaded, shares: Floats) -> Tangents:
+    """The first line is through 0: nobody waits less than alone."""
+    asked, full, share = columns.at(shares), columns.full, columns.share
+    each = np.stack([_seconds(columns, p) for p in asked], axis=1)  # (m, k, w)
     mean = (each * share[:, None, :]).sum(axis=2)
-    level = np.stack([p.rate * offer.designs.attn_dp for p in asked], axis=1) / full[:, None]
+    level = columns.rates(asked) / full[:, None]
     steeper = np.maximum(_slopes(mean, level), 0.0)  # seconds by level
-    b = each + (full[:, None] * level * steeper)[:, :, None] * use[:, None, :]
+    steeper[:, 0] = 0.0
+    b = each + (full[:, None] * level * steeper)[:, :, None] * columns.use[:, None, :]
     rate = full[:, None] * level
     slope = (b * share[:, None, :]).sum(axis=2)
     a = _below(-full[:, None] * level**2 * steeper, slope, rate, rate * mean)
     return Tangents(a, b)
 
 
-def _seconds(offer: Offer, p: Points) -> Floats:
+def _seconds(columns: Loaded, p: Points) -> Floats:
     """What a request of each bucket waits at the column, (m, w): to its first token, and for its tokens."""
-    s = offer.setup
-    if offer.role == "prefill":
-        sent = np.where(np.isfinite(offer.handed.s), offer.handed.s, 0.0)
-        return p.ttft_s + np.maximum(sent - offer.handed.hidden_s, sent * offer.handed.last)
-    first = p.tpot_s if offer.role == "decode" else p.ttft_s
-    return np.asarray(first + s.mix.osl * np.where(s.mix.osl > 1, p.tpot_s, 0.0))
+    osl = columns.setup.mix.osl
+    if columns.role == "prefill":
+        return p.ttft_s + columns.sent_s
+    first = p.tpot_s if columns.role == "decode" else p.ttft_s
+    return np.asarray(first + osl * np.where(osl > 1, p.tpot_s, 0.0))
 
 
 def _slopes(y: Floats, x: Floats) -> Floats:
