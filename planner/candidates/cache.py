@@ -85,8 +85,10 @@ def spare_bytes(
 ) -> Floats:
     """Bytes (m,) left free so that few wait for room and few are preempted, `sequences` (m,) being held.
 
-    A closed loop holds a fixed number of independent sequences; under Poisson arrivals their number varies as
-    in processor sharing, by n / (1 - utilisation). `beside`: variance of what prompts in work hold. Never
+    A closed loop holds a fixed number of independent sequences; under Poisson arrivals their number N varies
+    as in processor sharing: negative binomial, its variance n / (1 - ρ), its skewness (1 + ρ) / √(n (1 - ρ)),
+    ρ the utilisation. Of that skewness what is held has the part that its variance comes from N to the power
+    3/2, and the deviations z become z + skewness (z² - 1) / 6 (Cornish and Fisher 1938). `beside`: variance of what prompts in work hold. Never
     more than all sequences at their longest.
     """
     mix, held, grown = s.mix, s.held_bytes[index], s.grown_bytes[index]
@@ -99,11 +101,16 @@ def spare_bytes(
     most = MOST_FREE * (s.memory.kv_bytes[index] - s.shared_bytes[index])
     if s.promise.loop == "closed":
         most = np.minimum(most, sequences * (longest - mean) + 3 * np.sqrt(beside))
-    else:
-        variance = variance + mean**2 / (1 - np.clip(utilisation, 0.0, 0.99))
+    skew = np.zeros_like(mean)
+    if s.promise.loop != "closed":
+        free = 1 - np.clip(utilisation, 0.0, 0.99)
+        number = mean**2 / free
+        variance = variance + number
+        skew = (2 - free) / np.sqrt(np.maximum(sequences, 1.0) * free) * (number / variance) ** 1.5
     spread = np.sqrt(sequences * variance + beside)
     tokens = spread * s.held_tokens / np.maximum(mean, 1e-9)
     z = np.interp(np.log(np.maximum(tokens, 1.0)), np.log(SPREADS), s.deviations)
+    z = z + skew / 6 * (z**2 - 1)
     return np.asarray(np.clip(z * spread, 0.0, np.maximum(most, 0.0)))
 
 

@@ -56,8 +56,10 @@ DELAYED = {"open": 0.05, "closed": 0.16}
 """Chance to wait for room in the cache that plans allow, by loop: TTFT is predicted without that wait, and a
 closed loop promises means alone."""
 
-SKEW = 1.6
-"""Under Poisson arrivals the number inside is skewed: its tail is up to so many times the normal one."""
+SKEW = 1.2
+"""Under Poisson arrivals the chances of `open_loop` are up to so many times those of `deviations`, with the
+skewness of what is held in these: over 204 servers of three mixes, three devices, two engines and three rates
+0.78 to 1.13 of what is allowed, 0.91 in the median."""
 
 LUMPS = 0.1, 100.0
 """Between these `Stay.lumps` is looked for."""

@@ -83,7 +83,8 @@ def test_with_a_rate_the_terms_are_the_goals(goal, rate, unit):
     ]
     stated, question, found = on(resolve(Cluster(nodes=nodes)), "qwen3-8b", rate=rate, objective=goal)
     shown = alternatives(ask_of(stated), question, found, LIMITS)
-    worse = [a for a in shown if a.loss]
+    worse = [a for a in shown if a.loss and a.why]
 
     assert worse
+    assert all(a.why for a in shown if a.loss and a.loss > 1e-3)
     assert all(unit in a.why for a in worse)
