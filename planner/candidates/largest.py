@@ -190,9 +190,14 @@ def _spread(low: Floats, high: Floats, count: int) -> Floats:
 
 
 def one_at_a_time(s: Setup, index: Ints) -> Floats:
-    """Sequences (n,) that a server decodes on average where it has one request at a time: the share of its
-    time that a request decodes, or one where that is most of it."""
-    step, mix = decode_steps(s, index, np.ones(len(index))), s.mix
+    """Sequences (n,) that a server decodes on average where it has one request at a time: in a closed loop,
+    which is never without, in K of K + c steps, c those of its prompt; else the share of its time that a
+    request decodes, or one where that is most of it."""
+    mix = s.mix
+    if s.promise.loop == "closed":
+        chunks = float(np.ceil(mix.new / s.token_budget) @ mix.share)
+        return np.full(len(index), mix.steps / (mix.steps + chunks))
+    step = decode_steps(s, index, np.ones(len(index)))
     prompt = work_s(step, mix.new, mix.isl, mix.osl, "prefill", s.token_budget) @ mix.share
     decode_s = mix.steps * step.t0_s
     share = decode_s / (decode_s + prompt)

@@ -79,7 +79,7 @@ def _first_tokens(parts: Parts, load: Load) -> tuple[Floats, Floats]:
     chunks = np.maximum(np.ceil(load.prompt_s / load.chunk_s * (1 - 1e-9)), 1.0)
     alone = total(load.rate * (parts.steps + chunks)) * load.step_s
     others = np.clip(1 - 1 / np.maximum(alone, TINY), 0.0, 1.0)
-    met = line(load, parts.drain_s, _moments(load, alone), others)
+    met = line(load, parts.drain_s, _moments(load, alone, others), others)
     return np.where(prompted, met.steps, 0.0), np.where(prompted, met.ttft_s, 0.0)
 
 
@@ -97,9 +97,10 @@ def rate_of(parts: Parts, share: Floats, ring: Ring, limits: Limits) -> Floats:
     return np.asarray(low)
 
 
-def _moments(load: Load, inside: Floats) -> Moments:
+def _moments(load: Load, inside: Floats, others: Floats) -> Moments:
     """Of steps with a constant number of sequences, into which prompts come step by step, Poisson: E[R] from
-    Q' = (Q - m) + A, no more than all others' prompts."""
+    Q' = (Q - m) + A, no more than all others' prompts. A prompt's own steps decode the `others` alone: it
+    meets what N - 1 requests leave (Sevcik and Mitrani 1981)."""
     mean, beta = load.prompts_per_step_s, load.full_s
     came2 = load.square_s * load.step_s + mean**2
     served2 = softmin(came2, beta * mean)
@@ -107,7 +108,8 @@ def _moments(load: Load, inside: Floats) -> Moments:
     most = (inside - 1).clip(0.0) * load.rho_p / load.arrivals
     left = left * most / (left + most + TINY)
     square = load.gap_s**2 + 2 * load.gap_s * mean + served2
-    return Moments(served2, left, np.clip(mean / beta, 0.0, 1.0), load.gap_s, load.gap_s, square, 0 * left)
+    seen = load.t0_s + (load.gap_s - load.t0_s) * others
+    return Moments(served2, left, np.clip(mean / beta, 0.0, 1.0), seen, seen, square, 0 * left)
 
 
 def _percentiles(load: Load, ttft: Floats, tpot: Floats, quantile: float) -> tuple[Floats, Floats]:
