@@ -111,9 +111,11 @@ def caution(plan: Plan, risk: float) -> tuple[float, float]:
 
 
 def under(plan: Plan, slo: Slo) -> Plan:
-    """The plan with other limits written into its problem."""
+    """The plan with other limits written into its problem; the odds of its own are no part of it."""
     workload: Mapping[str, Any] = {**plan.problem.workload, "slo": slo.model_dump()}
-    return plan.model_copy(update={"problem": plan.problem.model_copy(update={"workload": workload})})
+    predicted = plan.predicted.model_copy(update={"chance_ttft": None, "chance_tpot": None})
+    problem = plan.problem.model_copy(update={"workload": workload})
+    return plan.model_copy(update={"problem": problem, "predicted": predicted})
 
 
 def sound(plan: Plan, slo: Slo) -> bool:

@@ -15,9 +15,8 @@ import numpy as np
 from benchmarks.honest.problems import Problem
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.asked import read
-from planner.candidates.cache import kv_in_use
 from planner.candidates.generate import Pool
-from planner.candidates.points import Setup, predict, prefilling
+from planner.candidates.points import Setup, at_rate, prefilling
 from planner.cost.shape import Floats, StepTimes
 from planner.cost.transfer import CHUNKED, WHOLE, Overlap, hidden_s, shared_s
 from planner.plans.schema import Replica
@@ -28,12 +27,6 @@ Role = Literal["mixed", "prefill", "decode"]
 
 SIZES = ("tp", "pp", "attn_dp", "moe_tp", "ep", "redundant", "cp")
 """That tell the designs of one class and engine apart."""
-
-BATCHES = np.geomspace(0.02, 50_000, 30)
-"""Sequences of a server between which its own number is looked for."""
-
-ROUNDS = 4
-"""Of the step made linear at the sequences that it leads to."""
 
 
 @dataclass(frozen=True)
@@ -145,22 +138,23 @@ class PoolModel:
 
     def judge(self, design: Design, role: Role, load: Floats) -> Judged:
         s, i = self._where[design]
-        rate = load / design.sizes[SIZES.index("attn_dp")]
-        index = np.full(len(rate), i)
-        step = self._prefill_step(s, i, len(rate)) if role == "prefill" else self._settled(s, i, role, rate)
-        with np.errstate(all="ignore"):
-            at = predict(s, step, rate, role)
-            held = (rate * kv_in_use(s, index, step, at, at.sequences, role)).sum(axis=1)
-            steps = s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0)
-            filled = (rate * steps * at.tpot_s).sum(axis=1) / s.token_budget if role != "prefill" else 0.0
-        served = (rate > 0) & ~s.holds[role][i]
-        late = np.where(served.any(axis=1), np.inf, 0.0)[:, None]
-        ttft, tpot = at.ttft_s * s.caution[0, i] + late, at.tpot_s * s.caution[1, i] + late
+        rates = load / design.sizes[SIZES.index("attn_dp")]
+        ttft, tpot = np.zeros_like(rates), np.zeros_like(rates)
+        busy, held = np.zeros(len(rates)), np.zeros(len(rates))
+        for k, rate in enumerate(rates):
+            whole = max(float(rate.sum()), 1e-30)
+            own = s.only(np.array([i]), rate / whole)
+            only = "prefill" if own.mix.steps == 0 else role
+            with np.errstate(all="ignore"):
+                at = at_rate(own, np.array([0]), np.array([whole]), only)
+            late = np.inf if (~s.holds[role][i] & (rate > 0)).any() else 0.0
+            ttft[k], tpot[k] = at.ttft_s[0] * s.caution[0, i] + late, at.tpot_s[0] * s.caution[1, i] + late
+            beside = max((float(rate @ row[0]) for row in own.beside), default=0.0)
+            busy[k] = float(at.utilisation[0]) / (s.busiest if only == "prefill" else 1.0)
+            held[k] = max(float(rate @ at.kv_share[0]), beside)
         none = np.zeros_like(ttft)
-        busy = np.maximum(at.utilisation, filled)
-        return Judged(
-            none + late if role == "decode" else ttft, none if role == "prefill" else tpot, busy, held
-        )
+        first = np.where(np.isinf(tpot), np.inf, none) if role == "decode" else ttft
+        return Judged(first, none if role == "prefill" else tpot, busy, held)
 
     def handed_s(self, first: Design, second: Design, load: Floats, counts: tuple[int, int]) -> Floats | None:
         ends = self.classes[first.node_class], self.classes[second.node_class]
@@ -199,27 +193,3 @@ class PoolModel:
         """The step of a server that only computes prompts, `rows` times."""
         points = prefilling(s, np.array([i]), np.array([0.5]))
         return StepTimes(*(np.repeat(x, rows) for x in vars(points.step).values()))
-
-    def _settled(self, s: Setup, i: int, role: Role, rate: Floats) -> StepTimes:
-        """Steps made linear at the number of sequences that the load leads to, (m,): the least at which a
-        server of so many sequences has no more."""
-        m, k = len(rate), len(BATCHES)
-        weight = rate * (s.mix.osl - 1)
-        whole = np.maximum(weight.sum(axis=1), 1e-30)
-        context = weight @ (s.mix.isl + s.mix.osl / 2) / whole
-        batch = np.tile(BATCHES, m)
-        with np.errstate(all="ignore"):
-            grid = self._step(s, i, batch, np.repeat(context, k))
-            came = predict(s, grid, np.repeat(rate, k, axis=0), role).sequences.reshape(m, k)
-            enough = came <= BATCHES
-            first = np.where(enough.any(axis=1), enough.argmax(axis=1), k - 1)
-            batch = BATCHES[first]
-            for _ in range(ROUNDS):
-                step = self._step(s, i, batch, context)
-                came = predict(s, step, rate, role).sequences
-                batch = np.where(np.isfinite(came), np.maximum(came, BATCHES[0]), batch)
-            return self._step(s, i, batch, context)
-
-    def _step(self, s: Setup, i: int, batch: Floats, context: Floats) -> StepTimes:
-        designs = s.designs.take(np.full(len(batch), i))
-        return s.model.step_times(designs, batch, context, s.chunk(batch))

@@ -88,9 +88,12 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
 
 
 def admission(s: Setup, c: Candidate, op: Operation) -> Admission:
-    """How many requests hold room on a server of `c`, how often one waits for it and is preempted."""
+    """How many requests hold room on a server of `c`, how often one waits for it and is preempted: at the
+    mean of their times, of which a plan may promise a percentile."""
     index = np.array([index_of(s, c)])
-    return admitted(s, index, op.rate, op.tpot_s, op.busy, op.kv_prompts, s.promise.loop)
+    slow = float((op.rate * (s.mix.osl - 1)) @ op.tpot_s)
+    mean = op.tpot_s * (min(op.sequences / slow, 1.0) if slow > 0 else 1.0)
+    return admitted(s, index, op.rate, mean, op.busy, op.kv_prompts, s.promise.loop)
 
 
 def alone_s(own: Setup, share: Floats) -> float:
