@@ -88,8 +88,8 @@ def spare_bytes(
     A closed loop holds a fixed number of independent sequences; under Poisson arrivals their number N varies
     as in processor sharing: negative binomial, its variance n / (1 - ρ), its skewness (1 + ρ) / √(n (1 - ρ)),
     ρ the utilisation. Of that skewness what is held has the part that its variance comes from N to the power
-    3/2, and the deviations z become z + skewness (z² - 1) / 6 (Cornish and Fisher 1938). `beside`: variance of what prompts in work hold. Never
-    more than all sequences at their longest.
+    3/2, and the deviations z become z + skewness (z² - 1) / 6 (Cornish and Fisher 1938).
+    `beside`: variance of what prompts in work hold. Never more than all sequences at their longest.
     """
     mix, held, grown = s.mix, s.held_bytes[index], s.grown_bytes[index]
     beside = beside * (1 - 1 / np.maximum(sequences, 1.0))  # one request at a time is its own prompt

@@ -47,7 +47,7 @@ def test_nothing_holds_a_group_that_is_at_no_limit(role):
         ("mixed", {"utilisation": 0.99, "busy": 0.4}, "KV room"),
         ("decode", {"utilisation": 0.99, "busy": 0.4}, "KV room"),
         ("mixed", {"utilisation": 0.99, "busy": 0.99}, "its time"),
-        ("prefill", {"utilisation": CEILING, "busy": CEILING}, f"the ceiling of {100 * CEILING:.0f} % of its time"),
+        ("prefill", {"busy": CEILING}, f"the ceiling of {100 * CEILING:.0f} % of its time"),
         ("mixed", {"sequences": float(MOST_SEQUENCES)}, f"the cap of {MOST_SEQUENCES:,} sequences"),
     ],
 )
