@@ -24,11 +24,8 @@ from planner.candidates.points import Points, Role, Setup, at_rate, batched, dra
 from planner.cost.shape import Floats, Ints
 from planner.cost.transfer import Overlap
 
-SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0])
-"""Of a column's load at which it is asked."""
-
-ALONE = 1e-3
-"""Share of a column's load at which its requests never meet."""
+SHARES = np.array([1e-5, 1e-3, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.97, 1.0])
+"""Of a column's load at which it is asked; at the first requests never meet."""
 
 NEARBY = 0.02
 """Of a load: how far to each side its slope is taken."""
@@ -106,9 +103,7 @@ class Loaded:
 
 def tangents(columns: Loaded, what: What) -> Tangents:
     """Lines at the loads that every column is asked at."""
-    if what == "watts":
-        return _watts(columns, SHARES)
-    return _latency(columns, np.append(ALONE, SHARES))
+    return (_latency if what == "latency" else _watts)(columns, SHARES)
 
 
 def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Line:
@@ -118,7 +113,7 @@ def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Lin
     own = (here.load if column.role == "prefill" else here.sequences) / column.load
     share = min(float(own[0]), 1.0)
     near = share * np.array([1 - NEARBY, 1.0, 1 + NEARBY])
-    shares = np.unique(np.concatenate([[ALONE], SHARES, near]))
+    shares = np.unique(np.concatenate([SHARES, near]))
     lines = (_latency if what == "latency" else _watts)(column, shares)
     served = np.flatnonzero(column.use[0] > 0).tolist()
     return lines.named(0, served)[int(np.flatnonzero(shares == near[1])[0])]
@@ -168,6 +163,24 @@ def _slopes(y: Floats, x: Floats) -> Floats:
 
 
 def _below(a: Floats, slope: Floats, x: Floats, y: Floats) -> Floats:
-    """Intercepts `a` (m, k) of lines with `slope`, lowered so that none lies above a sample (x, y)."""
+    """Intercepts `a` (m, k) of lines with `slope`, lowered so that none lies above a sample (x, y), nor above
+    what the curve may fall to between two."""
     lines = a[:, :, None] + slope[:, :, None] * x[:, None, :]
-    return np.asarray(a - np.maximum((lines - y[:, None, :]).max(axis=2), 0.0))
+    over = (lines - y[:, None, :]).max(axis=2)
+    low_x, low_y = _dips(x, y)
+    lines = a[:, :, None] + slope[:, :, None] * low_x[:, None, :]
+    return np.asarray(a - np.maximum(over, np.maximum((lines - low_y[:, None, :]).max(axis=2), 0.0)))
+
+
+def _dips(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """The lowest points (m, k - 1) that a curve can have between samples (m, k) if it ascends and is convex
+    there: where the chords before and after, made longer, meet; on the chord itself where it is concave."""
+    step = np.maximum(np.diff(x, axis=1), 1e-30)
+    chord = np.diff(y, axis=1) / step
+    before = np.concatenate([np.zeros_like(chord[:, :1]), chord[:, :-1]], axis=1)
+    after = np.concatenate([chord[:, 1:], np.full_like(chord[:, :1], np.inf)], axis=1)
+    bent = (before < chord) & (chord < after)
+    steep = np.where(np.isfinite(after), after, 0.0) - before
+    meet = np.where(np.isfinite(after), (after - chord) * step / np.where(bent, steep, 1.0), step)
+    along = np.where(bent, np.clip(meet, 0.0, step), 0.0)
+    return x[:, :-1] + along, y[:, :-1] + np.where(bent, before, 0.0) * along

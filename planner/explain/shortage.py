@@ -28,8 +28,8 @@ STEPS_DOWN = (1.0, 0.97, 0.9, 0.75, 0.5)
 """Shares of the highest rate that are tried: a fleet for another objective may keep its promise a little
 less."""
 
-LIGHTEST = 0.05
-"""Share of its load that the least loaded replica has for which a hint is looked for."""
+LIGHTEST = 0.01
+"""Share of what a replica carries for which a hint is looked for."""
 
 GOALS: Mapping[str, Objective] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
 """The objective whose optimum is the least of each budget."""
@@ -88,15 +88,16 @@ def _nothing_runs(look: Look, problem: FleetProblem) -> Infeasible:
 
 
 def _trickle(problem: FleetProblem) -> float:
-    """Requests/s that any one column carries, and not so few that a solver takes them for nothing."""
+    """Requests/s that the column with the fewest watts carries without effort, and not so few that a solver
+    takes them for nothing."""
     rates = [
-        1 / (u * problem.share[w])
+        (c.watts, 1 / (u * problem.share[w]))
         for c in problem.columns.values()
         for row in c.use.values()
         for w, u in row.items()
         if u > 0 and problem.share.get(w, 0) > 0
     ]
-    return max(LIGHTEST * min(rates), 1e-4 * max(rates)) if rates else 1.0
+    return max(LIGHTEST * min(rates)[1], 1e-4 * max(rate for _, rate in rates)) if rates else 1.0
 
 
 def _too_much(look: Look, rate: float) -> Infeasible:

@@ -9,16 +9,12 @@ from planner.candidates.ask import CHUNKS, LONG
 from planner.candidates.columns import FEW
 from planner.candidates.generate import MOST_GPUS, OVER_NODES
 from planner.candidates.largest import MOST_SEQUENCES
-from planner.candidates.tangents import SHARES
 from planner.candidates.unequal import SHORTLIST
 from planner.plans.found import Found
 from planner.plans.schema import Cap, Space
 
 NEAR = 1 - 1e-6
 """Of a cap from which on it holds a server."""
-
-LIGHT = 1.5
-"""Times the least load below which it may have held a replica."""
 
 
 def space_of(asked: Asked, found: Found) -> Space:
@@ -50,9 +46,6 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         most = asked.options.max_utilisation
         busy = any(c.busy >= most * NEAR for c in pool.candidates)
         yield Cap(what="utilisation of servers that only prefill", value=most, binds=busy)
-    if any(c.tangents for c in pool.candidates) and found.objective != "latency":
-        light = any(_load(found, c) < LIGHT * SHARES[0] for c in found.solution.replicas)
-        yield Cap(what="least load of a replica where watts count", value=float(SHARES[0]), binds=light)
     if several := sum(pool.unequal.values()):
         tried = sum(min(n, SHORTLIST) for n in pool.unequal.values())
         what = "pipelines over several classes, the most promising"
@@ -67,13 +60,6 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         yield Cap(what="buckets whose servers are looked at almost alone", value=FEW, binds=True)
     if asked.offload and setups:
         yield Cap(what="placements in host memory: the fewest bytes away for each batch", value=1, binds=True)
-
-
-def _load(found: Found, c: str) -> float:
-    """Of one replica of column `c`, as a share of what it can carry."""
-    column, s = found.problem.columns[c], found.solution
-    taken = (sum(u * s.flows.get((c, w), 0.0) for w, u in row.items()) for row in column.use.values())
-    return max(taken) / s.replicas[c]
 
 
 def words(asked: Asked, found: Found) -> str:

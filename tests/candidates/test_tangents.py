@@ -1,0 +1,71 @@
+"""Lines under what columns cost: never above the one model, at any load, and near it where they touch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planner.candidates.points import at_rate, draw
+from planner.candidates.tangents import Loaded, touching
+from planner.plans.operation import index_of, operate
+from tests.explain.solved import solved
+
+SHARES = np.geomspace(2e-3, 1.0, 60)
+
+
+def columns(objective):
+    _, _, found = solved("2xH100", "llama-3.1-8b", rate=2.0, objective=objective)
+    return found, [c for c in found.pool.candidates if c.tangents]
+
+
+def highest(lines, c, flow):
+    return max(0.0, *(a + b["0"] * flow for a, b in lines))
+
+
+def cost(found, c, flow, objective):
+    """Of one replica, by the one model."""
+    op = operate(found.pool.setup(c), c, {"0": flow}, 1)
+    if objective == "energy":
+        return op.watts
+    osl = found.workload.buckets[0].osl
+    sent = c.overlap["0"].seen_s(c.handoff_s["0"]) if "0" in c.overlap else c.handoff_s.get("0", 0.0)
+    first = {"mixed": op.ttft_s[0], "prefill": op.ttft_s[0] + sent, "decode": op.tpot_s[0]}[c.role]
+    return flow * (first + (osl * op.tpot_s[0] if c.role != "prefill" else 0.0))
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+def test_lines_are_never_above_what_a_replica_costs(objective):
+    found, some = columns(objective)
+
+    assert {c.role for c in some} == {"mixed", "prefill", "decode"}
+    for c in some:
+        full = 1 / max(row["0"] for row in c.use.values())
+        for share in SHARES:
+            told = highest(c.tangents, c, share * full)
+            assert told <= cost(found, c, share * full, objective) * (1 + 1e-6), (c.id, share)
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+@pytest.mark.parametrize("share", [0.03, 0.3, 0.9])
+def test_a_line_touches_where_it_is_asked_for(objective, share):
+    what = "watts" if objective == "energy" else "latency"
+    found, some = columns(objective)
+    near = []
+    for c in some:
+        s, flow = found.pool.setup(c), share / max(row["0"] for row in c.use.values())
+        line = touching(c, s, index_of(s, c), flow, what)
+        true = cost(found, c, flow, objective)
+        assert highest([line], c, flow) <= true * (1 + 1e-6)
+        near.append(highest([line, *c.tangents], c, flow) / true)
+    assert np.median(near) > 0.99
+
+
+def test_a_candidate_is_asked_as_its_column_was():
+    found, some = columns("energy")
+    for c in some:
+        s = found.pool.setup(c)
+        one = Loaded.of(c, s, index_of(s, c))
+        (full,) = one.at([1.0])
+        again = at_rate(s, one.index, full.rate, one.role)
+        assert draw(s, full, one.role) == pytest.approx(draw(s, again, one.role), rel=1e-3)
+        assert draw(s, full, one.role)[0] == pytest.approx(c.watts, rel=1e-6)
