@@ -119,7 +119,8 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
             continue
         rounds += 1
         best = _better(question, best, _sound(question, pool, left(limits, until), took_s))
-        edges = None if s.objective is None else _finer(question, empty)
+        kept = judged_ is not None and question.objective != "throughput"  # then costs alone differ
+        edges = None if s.objective is None or kept else _finer(question, empty)
         late = time.monotonic() + 2 * (time.monotonic() - began) > until
         if _enough(question, best, bound, limits) or edges is None or late:
             break

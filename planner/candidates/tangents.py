@@ -36,6 +36,10 @@ Line = tuple[float, dict[str, float]]
 """(a, b by bucket), as `Column.tangents` in `solvers/fleet_types.py`."""
 
 
+FEW = [0, 4, 7, -1]
+"""Of SHARES, those whose lines a column begins with; the search adds more where they matter."""
+
+
 @dataclass(frozen=True)
 class Tangents:
     """`a` (m, k) and `b` (m, k, w): n replicas with f_w requests/s cost a n + Σ b_w f_w at least."""
@@ -102,8 +106,9 @@ class Loaded:
 
 
 def tangents(columns: Loaded, what: What) -> Tangents:
-    """Lines at the loads that every column is asked at."""
-    return (_latency if what == "latency" else _watts)(columns, SHARES)
+    """The lines that every column begins with."""
+    all_ = (_latency if what == "latency" else _watts)(columns, SHARES)
+    return Tangents(all_.a[:, FEW], all_.b[:, FEW])
 
 
 def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Line:
@@ -120,11 +125,15 @@ def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Lin
 
 
 def _watts(columns: Loaded, shares: Floats) -> Tangents:
+    """The last line is the chord from end to end: nothing lies between it and what bends downwards."""
     asked = columns.at(shares)
     watts = np.stack([draw(columns.setup, p, columns.role) for p in asked], axis=1)
     rate = columns.rates(asked)
-    slope = np.maximum(_slopes(watts, rate), 0.0)
-    a = _below(watts - slope * rate, slope, rate, watts)
+    ends = [0, -1]
+    whole = np.diff(watts[:, ends], axis=1) / np.maximum(np.diff(rate[:, ends], axis=1), 1e-30)
+    slope = np.maximum(np.concatenate([_slopes(watts, rate), whole], axis=1), 0.0)
+    through = np.arange(len(asked) + 1) % len(asked)  # the chord through the first
+    a = _below(watts[:, through] - slope * rate[:, through], slope, rate, watts)
     return Tangents(a, slope[:, :, None] * (columns.use * columns.full[:, None])[:, None, :])
 
 
