@@ -30,7 +30,7 @@ ASKED = (
 )
 """GPUs, model, objective and requests/s of the plans' programs."""
 
-RANDOM = ((3, 400, 4), (7, 600, 8))
+RANDOM = ((5, 1000, 1), (2, 3000, 1), (3, 400, 4), (7, 600, 2))
 """Classes, designs a class and buckets of the random ones."""
 
 

@@ -5,7 +5,7 @@ then served by one column. What is found so is an answer, though rarely the best
 CP-SAT calls it optimal proves nothing of the program itself, and its bound is not read. The real columns are
 then solved for again with the integers found (`glop.completed`), which checks all rows.
 
-Measured: docs/decisions/0024-ortools.md.
+Measured: docs/decisions/0027-ortools.md.
 """
 
 from __future__ import annotations

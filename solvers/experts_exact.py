@@ -12,7 +12,7 @@ one[e]     sum(r) y[e,r]                 == 1
 
 The least limit with an answer, among the times there are, by bisection: GPUs that are alike are never told
 apart, which is what a model with a variable for each expert and GPU is slow at. CP-SAT was slower at both
-(docs/decisions/0024-ortools.md).
+(docs/decisions/0027-ortools.md).
 """
 
 from __future__ import annotations

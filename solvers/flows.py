@@ -9,7 +9,7 @@ and what each of them serves is found afterwards.
 
 This is a relaxation, whatever else the program says: each of its answers is one here, at the same cost, so a
 bound holds for it. The other way round is not assumed: the real columns are solved for with the integers
-found. Half of the columns and nearly all rows go. Measured: docs/decisions/0024-ortools.md.
+found. Half of the columns and nearly all rows go. Measured: docs/decisions/0027-ortools.md.
 """
 
 from __future__ import annotations

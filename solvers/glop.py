@@ -7,7 +7,7 @@ duals y, which give one whatever they are (weak duality), with d = cost - A'y:
           + sum(j) d[j] * (lower limit of column j where d[j] > 0, else the upper)
 
 Where y[i] stands for a limit that is not there, y[i] is taken for 0; where d[j] does, by more than rounding,
-nothing is proven and HiGHS is asked instead. Measured: docs/decisions/0024-ortools.md.
+nothing is proven and HiGHS is asked instead. Measured: docs/decisions/0027-ortools.md.
 
 The arrays go to OR-tools' inner module, which loads in 0.1 s: its classes for stating models load pandas too,
 for half a second.

@@ -1,12 +1,12 @@
 """Programs so large that the relaxation is what takes HiGHS its time: what is tried before it.
 
 Flows that need only be enough are left out (`flows`), where the program has such: HiGHS solves what remains.
-Otherwise GLOP's relaxation is the bound and CP-SAT's answer in whole columns (`cpsat`) a first plan. Within
-the gap asked for they are the answer; if not, HiGHS starts from that plan.
+Otherwise, where there is about one real column an integer, GLOP's relaxation is the bound and CP-SAT's answer
+in whole columns (`cpsat`) a first plan. Within the gap asked for they are the answer; if not, HiGHS starts
+from that plan. All others are HiGHS's alone.
 
-HiGHS alone took 1 to 10 CPU seconds, or found no plan in 15, where these take 0.1 to 2. Plans are checked
-against the rows. Where one is known, "infeasible" is not believed, nor a bound above its value: HiGHS 1.12
-has stated both. docs/decisions/0024-ortools.md
+Plans are checked against the rows. Where one is known, "infeasible" is not believed, nor a bound above its
+value: HiGHS 1.12 has stated both. docs/decisions/0027-ortools.md
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ def solve(model: Linear, limits: Limits, start: Floats | None) -> Outcome:
                 return known.outcome(first.status)
             if first.status == "infeasible" and known.values is None:
                 return first
-        known = _relaxed(known, model, stop)
-        if not known.proven and _one_flow_each(model):
+        whole = _one_flow_each(model)
+        if whole or known.values is not None:  # else there is no plan that its bound could prove
+            known = _relaxed(known, model, stop)
+        if whole and not known.proven:
             seconds = SHARE * (stop - time.perf_counter())
             known = known.told(cpsat.NAME, cpsat.whole(known.a, replace(limits, seconds=seconds)), None)
     except KeyboardInterrupt:

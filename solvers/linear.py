@@ -30,7 +30,7 @@ EXACT = 1e-6
 
 
 LARGE = 4000
-"""Columns from which on HiGHS's relaxation takes about half a second: docs/decisions/0024-ortools.md."""
+"""Columns from which on HiGHS's relaxation takes about half a second: docs/decisions/0027-ortools.md."""
 
 
 @dataclass(frozen=True)
