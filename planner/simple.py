@@ -69,8 +69,8 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
         )  # found by chance
         value = best.solution.objective or value
     own = (kinds(chosen), chosen.solution.objective or value)
-    listed = [x for x in listed if x[0] != own[0]] + ([own] if chosen is not best else [])
-    worse = [x for x in sorted(listed) if loss(question, value, x[1]) > 0 and x[0] <= kinds(best)]
+    listed = [x for x in listed if x[0] != own[0]] + [own]
+    worse = [x for x in sorted(listed) if loss(question, value, x[1]) > SAME and x[0] <= kinds(best)]
     return Simple(chosen, best, (*worse, (kinds(best), value)))
 
 
