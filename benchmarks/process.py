@@ -11,9 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 MIB = 2**20
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,19 @@ class Run:
         return self.errors.strip().splitlines()[0] if self.errors.strip() else f"exit code {self.code}"
 
 
-def planned(options: Sequence[str], runs: int = 1) -> Run:
-    """`meshwright plan OPTIONS --json` as a cold process; of several `runs` the one of median CPU."""
-    _compiled()
+def planned(options: Sequence[str], runs: int = 1, checkout: Path = ROOT) -> Run:
+    """`meshwright plan OPTIONS --json` as a cold process; of several `runs` the one of median CPU, by
+    the planner of `checkout`."""
+    _compiled(checkout)
     command = ("plan", *options, "--json")
-    made = sorted((_run(command) for _ in range(runs)), key=lambda r: r.cpu_s)
+    made = sorted((_run(command, checkout) for _ in range(runs)), key=lambda r: r.cpu_s)
     return made[len(made) // 2]
 
 
 @cache
-def _compiled() -> None:
+def _compiled(checkout: Path) -> None:
     """Python compiles a module once after installation: that is not a plan's time."""
-    _run(("plan", "--gpus", "1xH100", "--model", "llama-3.1-8b", "--json"))
+    _run(("plan", "--gpus", "1xH100", "--model", "llama-3.1-8b", "--json"), checkout)
 
 
 @cache
@@ -55,11 +58,11 @@ def _environment() -> dict[str, str]:
     return {"PYTHONPYCACHEPREFIX": folder, "OMP_NUM_THREADS": "1", **kept}
 
 
-def _run(arguments: Sequence[str]) -> Run:
+def _run(arguments: Sequence[str], checkout: Path) -> Run:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.perf_counter()
         command = [sys.executable, "-m", "planner.cli.app", *arguments]
-        child = subprocess.Popen(command, stdout=out, stderr=err, env=_environment())
+        child = subprocess.Popen(command, stdout=out, stderr=err, env=_environment(), cwd=checkout)
         _, status, used = os.wait4(child.pid, 0)
         wall = time.perf_counter() - began
         child.returncode = os.waitstatus_to_exitcode(status)

@@ -201,7 +201,7 @@ def finish(
                 *other_contexts(asked, found, extra),
                 *beyond(asked, found, extra),
                 *in_blocks(asked, found, extra),
-                *risk_price(asked, found, made, extra),
+                *risk_price(asked, question, found, made, extra),
             ]
             extras["long_prompts"] = long_prompts(asked, found, made)
             extras["prices"] = prices(found, extra, memory_tries(asked, question, found))

@@ -12,12 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf, log
 
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
+from planner.candidates.dominance import Counts
 from planner.candidates.edges import Edges
 from planner.candidates.generate import Pool
-from planner.candidates.tangents import Line, What, touching
+from planner.candidates.tangents import Line, touching
 from planner.inputs.options import Budget, Objective
 from planner.inputs.workload import Workload
 from planner.plans.found import SLACK, Found, Late, broken, exact_value, groups, strain
@@ -47,6 +49,9 @@ EASINGS = 8
 TINY = 5e-10
 """How much worse a tidier fleet may be: rounding."""
 
+ROUNDED = 1e-5
+"""How much better than its bound a plan may be: its limits may be exceeded by SLACK."""
+
 LEAST_S = 1.0
 """Seconds that every solve gets."""
 
@@ -59,14 +64,20 @@ LIGHTEST = 0.3
 NARROW = 2e-3
 """Of the TTFT promise: edges nearer to each other than this are not split."""
 
-JUDGED = 10
+JUDGED = 12
 """Times that a fleet's traffic is changed to find the most that it carries."""
+
+MORE = 0.02
+"""Of its traffic: the first step where it carries more."""
+
+STEEP = 1.0
+"""Logarithm of what is used of a limit, from which on the chord says nothing."""
 
 
 @dataclass(frozen=True)
 class Question:
     """What is solved: cluster, load and goal; the candidates come with each call. `finer`: their pool with
-    columns of pairs at further edges."""
+    columns of pairs at further edges; `most_kinds` of replica, and the worst objective that is of use."""
 
     cluster: ResolvedCluster
     workload: Workload
@@ -75,18 +86,13 @@ class Question:
     budget: Budget
     finer: Callable[[Pool, Edges], Pool]
     most_kinds: int | None = None
+    worst: float | None = None
 
     def state(self, pool: Pool, side: stated.Side = "plan") -> FleetProblem:
         """The numbers of the plan's problem, or of the bound's."""
         problem = stated.state(self.cluster, self.traffic, self.objective, self.budget, side, pool)
-        return replace(problem, most_kinds=self.most_kinds) if self.most_kinds else problem
-
-    @property
-    def costs(self) -> What | None:
-        """What counts and grows with a replica's load."""
-        if self.objective == "latency":
-            return "latency"
-        return "watts" if self.objective == "energy" or self.budget.watts is not None else None
+        problem = replace(problem, most_kinds=self.most_kinds)
+        return problem if self.worst is None else at_least(problem, self.worst)
 
     @property
     def sign(self) -> float:
@@ -133,13 +139,15 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
 def _proven(
     question: Question, best: Found, pool: Pool, bounding: FleetProblem, bound: float | None, limits: Limits
 ) -> Found:
-    """`best` under the bound, in the pool that the bound speaks of."""
+    """`best` under the bound, in the pool that the bound speaks of. Where it is better than its bound, by more
+    than rounding, the bound is false, and `check` says so."""
     known = {c.id for c in pool.candidates}
     more = tuple(c for c in best.pool.candidates if c.id not in known and c.id in best.solution.replicas)
     s = best.solution
     if s.objective is not None and bound is not None:
-        beaten = question.sign * (s.objective - bound) < 0
-        s = judged(replace(s, bound=s.objective if beaten else bound), limits, question.objective)
+        beaten = question.sign * (bound - s.objective)
+        rounded = 0 < beaten <= ROUNDED * abs(bound)
+        s = judged(replace(s, bound=s.objective if rounded else bound), limits, question.objective)
     whole = replace(pool, candidates=(*pool.candidates, *more))
     return replace(best, pool=whole, bounding=bounding, solution=s)
 
@@ -202,23 +210,28 @@ def _kept(worst: float) -> bool:
 
 
 def _most(at: Callable[[float], float], worst: float, capped: bool) -> float:
-    """The largest share of the traffic at which the worst limit is kept, by regula falsi; 1 where that is all
-    that is wanted (`capped`)."""
+    """The largest share of the traffic at which the worst limit is kept; 1 where that is all that is wanted
+    (`capped`). `at` a share, and at all of it (`worst`): what is used of that limit.
+
+    By regula falsi (Illinois) in its logarithm; by halves, or upwards in growing steps, as long as the upper
+    end is far beyond what servers carry.
+    """
     if abs(worst - 1) <= SLACK or (capped and worst <= 1):
         return 1.0
-    low, f_low, high, f_high = (
-        (1.0, worst - 1, 4.0, float("inf")) if worst < 1 else (0.0, -1.0, 1.0, worst - 1)
-    )
+    low, f_low, high, f_high = (1.0, log(worst), 4.0, inf) if worst < 1 else (0.0, -inf, 1.0, log(worst))
+    side, step = 0, MORE
     for _ in range(JUDGED):
-        known = f_high < float("inf") and low > 0
-        share = min(max(-f_low / (f_high - f_low), 0.02), 0.98) if known else 0.5
-        middle = low + share * (high - low) if known or low == 0 else min(low * 1.02, (low + high) / 2)
-        f = at(middle) - 1
+        near = f_high < STEEP and f_low > -inf
+        share = -f_low / (f_high - f_low) if near else 0.5
+        x = low + min(max(share, 1e-3), 1 - 1e-3) * (high - low)
+        if worst < 1 and not near:
+            x, step = min(x, low * (1 + step)), 2 * step
+        f = log(max(at(x), TINY))
         if f <= SLACK:
-            low, f_low = middle, min(f, -1e-12)
+            low, f_low, f_high, side = x, f, f_high / 2 if side > 0 else f_high, 1
         else:
-            high, f_high = middle, f
-        if f_low >= -SLACK or high <= low * (1 + SLACK):
+            high, f_high, f_low, side = x, f, f_low / 2 if side < 0 else f_low, -1
+        if abs(f) <= SLACK or high <= low * (1 + SLACK):
             break
     return low
 
@@ -235,7 +248,7 @@ def scaled(found: Found, factor: float) -> Found:
 def _sharper(question: Question, found: Found) -> Pool | None:
     """The pool with a line more for each column of the bound's fleet whose cost lies above the lines that it
     has; None where there is none, or nothing that grows with the load counts."""
-    what = question.costs
+    what = Counts.of(question.objective, question.budget.watts is not None).grows
     if what is None:
         return None
     more, s = dict[str, Line](), found.solution
@@ -245,8 +258,8 @@ def _sharper(question: Question, found: Found) -> Pool | None:
             continue
         rate = sum(g.served.values())
         line = touching(c, g.setup, index_of(g.setup, c), rate / g.count, what)
-        bent = replace(column, tangents=[line])
-        if highest(bent, c.id, s) > highest(column, c.id, s) + LINE * abs(highest(bent, c.id, s)):
+        lifted = highest(replace(column, tangents=[line]), c.id, s)
+        if lifted > highest(column, c.id, s) + LINE * abs(lifted):
             more[c.id] = line
     if not more:
         return None
@@ -260,7 +273,7 @@ def _finer(question: Question, found: Found) -> Edges | None:
     """Edges between those at which the bound's fleet stands and the ones before; None where they are as near
     as matters."""
     edges, promise = found.pool.edges, question.traffic.ttft_s
-    if promise == float("inf"):
+    if promise == inf:
         return None
     more: dict[str, set[float]] = {"prefill": set(), "decode": set()}
     for c in found.solution.replicas:
@@ -348,12 +361,10 @@ def left(limits: Limits, until: float) -> Limits:
 def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
     """Of the fleets exactly as good as `s`, one with fewer GPUs and less work on them: a second solve with
     the first's answer as a row."""
-    row = {"cost": "usd_per_hour", "energy": "watts", "gpus": "gpus", "throughput": None}
-    if s.objective is None or s.rate <= 0 or problem.objective not in row or s.status == "interrupted":
+    if s.objective is None or s.rate <= 0 or problem.objective == "latency" or s.status == "interrupted":
         return s
-    name = row[problem.objective]
-    budget = dict(problem.budget) if name is None else {**problem.budget, name: s.objective * (1 + TINY)}
-    same = replace(problem, objective="spare", demand=s.rate * (1 - TINY), budget=budget)
+    worst = s.objective * (1 - TINY if problem.objective == "throughput" else 1 + TINY)
+    same = replace(at_least(problem, worst), objective="spare", demand=s.rate * (1 - TINY))
     quick = replace(limits, gap=max(limits.gap, 0.005))
     best = fleet.solve(same, quick, s.point)
     if best.status == "interrupted":
@@ -363,6 +374,14 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
     return replace(
         best, objective=fleet_value(problem, best), bound=s.bound, status=s.status, solver=s.solver
     )
+
+
+def at_least(problem: FleetProblem, worst: float) -> FleetProblem:
+    """`problem` with fleets of a worse objective left out."""
+    if problem.objective == "throughput":
+        return replace(problem, demand=max(worst, problem.demand or 0.0))
+    name = {"cost": "usd_per_hour", "energy": "watts"}.get(problem.objective, problem.objective)
+    return replace(problem, budget={**problem.budget, name: min(worst, problem.budget.get(name, worst))})
 
 
 def judged(s: FleetSolution, limits: Limits, objective: Objective) -> FleetSolution:

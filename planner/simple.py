@@ -19,6 +19,9 @@ from solvers.linear import Limits
 MOST = 8
 """Kinds up to which fleets are looked for."""
 
+PRICED = 3
+"""Kinds up to which the best fleet is listed where it is not near enough."""
+
 SAME = 1e-9
 """Loss below which two fleets are as good: the one of fewer kinds is the best then."""
 
@@ -43,18 +46,27 @@ def kinds(found: Found) -> int:
 
 
 def simplest(question: Question, best: Found, share: float, limits: Limits) -> Simple:
-    """The fleet of the fewest kinds whose objective is within `share` of the best one's."""
+    """The fleet of the fewest kinds whose objective is within `share` of the best one's: of each number of
+    kinds only fleets as good as that are looked for, which is quick where there are none; up to `PRICED`
+    kinds the best of the others, too, for the list."""
     until, listed = time.monotonic() + limits.seconds, list[tuple[int, float]]()
     value, stopped = best.solution.objective, best.solution.status == "interrupted"
     assert value is not None
-    chosen = best
+    chosen, near = best, replace(question, worst=value * (1 + question.sign * share))
+
+    def fewest(asked: Question, k: int) -> Found:
+        some = replace(left(limits, until), seconds=max(EACH * (until - time.monotonic()), 0.1))
+        found = find(replace(asked, most_kinds=k), best.pool, some)
+        if found.solution.status == "interrupted":
+            raise KeyboardInterrupt
+        return found
+
     for k in range(1, min(kinds(best), MOST + 1)) if share > 0 and not stopped else ():
         if time.monotonic() > until:
             break
-        some = replace(left(limits, until), seconds=max(EACH * (until - time.monotonic()), 0.1))
-        rival = find(replace(question, most_kinds=k), best.pool, some)
-        if rival.solution.status == "interrupted":
-            raise KeyboardInterrupt
+        rival = fewest(near, k)
+        if rival.solution.objective is None and k <= PRICED:
+            rival = fewest(question, k)
         theirs = rival.solution.objective
         if theirs is None or (listed and loss(question, listed[-1][1], theirs) >= 0):
             continue  # one kind more that brings nothing
@@ -88,7 +100,9 @@ def without_copies(question: Question, chosen: Found, value: float, share: float
     def plain(c: Candidate) -> bool:
         return not c.design.redundant
 
-    rival = restricted(replace(question, most_kinds=kinds(chosen)), chosen, plain, limits)
+    worst = value * (1 + question.sign * share)
+    near = replace(question, most_kinds=kinds(chosen), worst=worst)
+    rival = restricted(near, chosen, plain, limits)
     if rival is None or rival.solution.objective is None:
         return chosen
     return rival if loss(question, value, rival.solution.objective) <= share else chosen

@@ -3,45 +3,17 @@ with a word about those left idle."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from benchmarks.shipped import FOLDER, MODELS
 from cluster_configs.reading import read_cluster
 from planner import api
 from planner.check import check
 from planner.plans.schema import Plan
 
-FOLDER = Path(__file__).resolve().parents[1] / "cluster_configs" / "examples"
 GAP = 0.01
 WORK = 1000
 """Branch-and-bound nodes: the same answer on any machine."""
-
-MODELS = {
-    "a100-40-and-80": "mistral-nemo-12b",
-    "desktop-rtx": "llama-3.1-8b",
-    "cxl-768gb": "qwen3-30b-a3b",
-    "four-small-boxes": "qwen3-8b",
-    "gb200-nvl72": "llama-3.1-70b",
-    "gh200-480gb": "llama-3.1-405b-fp8",
-    "h100-8": "llama-3.1-70b",
-    "h200-2x8": "qwen3-30b-a3b",
-    "l40s-and-h100": "qwen3-8b",
-    "lab": "llama-3.1-8b",
-    "mac-and-4090": "llama-3.1-8b",
-    "melange-cloud": "qwen2.5-7b",
-    "mi300x-8": "llama-3.1-405b",
-    "mixed-generations": "llama-3.1-8b",
-    "offload-box": "qwen3-4b",
-    "one-4090-128gb": "gpt-oss-120b",
-    "spot-cloud": "llama-3.1-8b",
-    "t4-cloud": "qwen3-4b",
-    "ten-thousand": "llama-3.1-8b",
-    "three-zones": "qwen3-1.7b",
-    "two-4090-384gb": "qwen3-30b-a3b",
-    "workstation-512gb": "qwen3-30b-a3b",
-}
-"""A model of a fitting size for each."""
 
 plans: dict[tuple[str, float | None], Plan] = {}
 

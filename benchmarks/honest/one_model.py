@@ -144,7 +144,7 @@ class PoolModel:
         for k, rate in enumerate(rates):
             whole = max(float(rate.sum()), 1e-30)
             own = s.only(np.array([i]), rate / whole)
-            only = "prefill" if own.mix.steps == 0 else role
+            only = own.does(role)
             with np.errstate(all="ignore"):
                 at = at_rate(own, np.array([0]), np.array([whole]), only)
             late = np.inf if (~s.holds[role][i] & (rate > 0)).any() else 0.0

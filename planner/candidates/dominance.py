@@ -22,12 +22,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.candidates.candidate import Candidate
 from planner.cost.shape import Floats, Ints
+from planner.inputs.options import Objective
 
 FREE = 1e-12
 """Relative slack of comparisons: the same number computed twice may differ in its last digit."""
@@ -39,6 +41,16 @@ class Counts:
 
     latency: bool
     watts: bool
+
+    @staticmethod
+    def of(objective: Objective, watts_limited: bool) -> Counts:
+        """Under an objective, with a budget of watts or without."""
+        return Counts(objective == "latency", objective == "energy" or watts_limited)
+
+    @property
+    def grows(self) -> Literal["watts", "latency"] | None:
+        """What of it grows with a replica's load."""
+        return "latency" if self.latency else "watts" if self.watts else None
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,9 @@ def undominated(
         pools[c.node_class, c.role, pairs_as].append(c)
     kept: set[str] = set()
     for (node_class, role, _), pool in pools.items():
+        if len(pool) == 1:
+            kept.add(pool[0].id)
+            continue
         needs = _needs(pool, counts, punctual=role != "mixed" and partners is None)
         room = gpus_per_node.get(str(node_class), pool[0].gpus)  # the same blocks on several classes
         copied = np.array([c.design.redundant > 0 for c in pool])

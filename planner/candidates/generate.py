@@ -102,7 +102,7 @@ def generate(
     setups = dict(given.setups) if given else {}
     considered, fitting = (given.considered, given.fitting) if given else (0, 0)
     kept = dict(given.kept) if given else {}
-    counts = counts_of(ask)
+    counts = Counts.of(ask.objective, ask.watts_limited)
     made = _setups(classes, ask, one_more) if given is None else []
     pairing = given.pairing if given else _pairing(made, ask)
     roles: Sequence[Role] = ("mixed",) if ask.offload else ROLES
@@ -192,7 +192,7 @@ def finer(pool: Pool, classes: Sequence[NodeClass], ask: Ask, edges: Edges) -> P
         tuple(e for e in edges.decode if e not in pool.edges.decode),
     )
     roles: list[Role] = [r for r, own in (("prefill", added.prefill), ("decode", added.decode)) if own]  # type: ignore[misc]
-    nodes, counts = {n.id: n for n in classes}, counts_of(ask)
+    nodes, counts = {n.id: n for n in classes}, Counts.of(ask.objective, ask.watts_limited)
     found, considered = list[Candidate](), pool.considered
     engines = {c.engine for c in pool.candidates if c.role != "mixed"}
     for (where, engine, chunk), s in [*pool.setups.items(), *pool.kept.items()]:
@@ -208,11 +208,6 @@ def finer(pool: Pool, classes: Sequence[NodeClass], ask: Ask, edges: Edges) -> P
     sizes = {node.id: node.gpus_per_node for node in classes}
     more = _left([*pool.candidates, *found], sizes, counts)
     return replace(pool, candidates=tuple(more), considered=considered, edges=edges)
-
-
-def counts_of(ask: Ask) -> Counts:
-    """What an objective or a budget makes count beside resources."""
-    return Counts(latency=ask.objective == "latency", watts=ask.objective == "energy" or ask.watts_limited)
 
 
 def _left(found: Sequence[Candidate], sizes: Mapping[str, int], counts: Counts) -> list[Candidate]:

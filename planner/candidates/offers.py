@@ -18,7 +18,7 @@ from planner.candidates.columns import Columns
 from planner.candidates.dominance import Counts, Needs, spared, survivors
 from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, Role, Setup, draw
-from planner.candidates.tangents import Loaded, Tangents, What, tangents
+from planner.candidates.tangents import Loaded, Tangents, tangents
 from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
@@ -41,13 +41,6 @@ class Standing:
     watts_limited: bool = False
     chunk: int = 0
     pairing: Pairing | None = None
-
-    @property
-    def costs(self) -> What | None:
-        """What of a column counts and grows with its load."""
-        if self.objective == "latency":
-            return "latency"
-        return "watts" if self.objective == "energy" or self.watts_limited else None
 
     def sides(self, designs: Designs, used: Precisions) -> list[Side]:
         """Of each design on the class, what decides its partners in a pair."""
@@ -137,18 +130,17 @@ class Offer:
             *(s, at.node, at.engine, role, focus, points, designs),
             *(columns.use / ranks, columns.least / ranks, watts, late, handed, at.chunk, at.pairing),
         )
-        what = at.costs
+        what = Counts.of(at.objective, at.watts_limited).grows
         return replace(offer, tangents=tangents(offer.loaded, what)) if what else offer
 
     @property
     def loaded(self) -> Loaded:
         """Its columns, to be asked what they cost at other loads."""
-        only, p, move = self.role == "prefill" or self.setup.mix.steps == 0, self.points, self.handed
+        p, move, role = self.points, self.handed, self.setup.does(self.role)
         use = self.least.max(axis=1)
         sent = np.where(np.isfinite(move.s), move.s, 0.0) if self.role == "prefill" else 0.0 * move.s
         seen = np.maximum(sent - move.hidden_s, sent * move.last)
-        role: Role = "prefill" if only else self.role
-        load, ranks = p.load if only else p.sequences, self.designs.attn_dp.astype(np.float64)
+        load, ranks = p.load if role == "prefill" else p.sequences, self.designs.attn_dp.astype(np.float64)
         return Loaded(self.setup, role, p.index, load, np.where(np.isfinite(use), use, 0.0), ranks, seen)
 
     def __len__(self) -> int:
@@ -254,7 +246,7 @@ class Offer:
             hop_bytes=self._hop_bytes(i, might) if stages else {},
             tangents=self.tangents.named(i, might) if self.tangents else (),
             joined=bool(self.joined[i]),
-            busy=float(self.points.load[i]) if self.role == "prefill" or self.setup.mix.steps == 0 else 0.0,
+            busy=float(self.points.load[i]) if self.setup.does(self.role) == "prefill" else 0.0,
             sequences=sequences,
             label=str(design),
             chunk=self.chunk,

@@ -3,7 +3,7 @@ the fleet's program needs a row a key and not one a design (`planner/pair_rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from model_zoo.schema import ModelCard
@@ -14,37 +14,26 @@ PHASES: tuple[Role, Role] = ("prefill", "decode")
 
 @dataclass(frozen=True)
 class Pairing:
-    """`keys`: of every side that may take the role at all."""
+    """`keys`: of every side that may take the role at all; `joined`: keys of a prefill and of a decode side
+    that an engine joins."""
 
-    model: Cached
     keys: Mapping[tuple[Role, Side], str] = field(default_factory=dict)
+    joined: Collection[tuple[str, str]] = frozenset()
 
     @staticmethod
     def of(card: ModelCard, sides: Iterable[Side]) -> Pairing:
         """Of all sides that there are."""
-        model, able = Cached.of(card), dict[Role, list[Side]]()
-        every = list(dict.fromkeys(sides))
-        for role in PHASES:
-            able[role] = [s for s in every if no_role(role, s, model) is None]
+        model, every = Cached.of(card), list(dict.fromkeys(sides))
+        first, second = ([s for s in every if no_role(role, s, model) is None] for role in PHASES)
+        there = {(p, d) for p in first for d in second if p.engine == d.engine and not unpaired(p, d, model)}
         keys: dict[tuple[Role, Side], str] = {}
-        for role, other in (PHASES, PHASES[::-1]):
+        sides_of: list[tuple[Role, list[Side], list[Side]]]
+        sides_of = [("prefill", first, second), ("decode", second, first)]
+        for role, own, other in sides_of:
             named: dict[tuple[int, ...], str] = {}
-            for side in able[role]:
-                partners = tuple(
-                    i for i, there in enumerate(able[other]) if _joined(role, side, there, model)
-                )
+            for side in own:
+                pairs = [(side, o) if role == "prefill" else (o, side) for o in other]
+                partners = tuple(i for i, pair in enumerate(pairs) if pair in there)
                 if partners:
                     keys[role, side] = named.setdefault(partners, f"{side.engine} {len(named)}")
-        return Pairing(model, keys)
-
-    def why_not(self, prefill: Side, decode: Side) -> str | None:
-        """Why the two are no pair."""
-        return unpaired(prefill, decode, self.model)
-
-
-def _joined(role: Role, side: Side, other: Side, model: Cached) -> bool:
-    """Whether an engine joins a side in `role` with one in the other role."""
-    if side.engine != other.engine:
-        return False
-    pair = (side, other) if role == "prefill" else (other, side)
-    return unpaired(*pair, model) is None
+        return Pairing(keys, frozenset((keys["prefill", p], keys["decode", d]) for p, d in there))

@@ -130,6 +130,10 @@ class Setup:
         mix = self.mix if share is None else replace(self.mix, share=share)
         return replace(self, designs=self.designs.take(index), memory=self.memory.take(index), mix=mix)
 
+    def does(self, role: Role) -> Role:
+        """What a server in a role spends its time on: answers of one token leave nothing to decode."""
+        return "prefill" if self.mix.steps == 0 else role
+
     def terms(self, role: Role) -> Terms:
         """Those of servers in a role."""
         return Terms(role, float(self.token_budget), self.promise.percentile, self.promise.loop)
@@ -330,7 +334,7 @@ KEPT = 1e-9
 def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
     """Points of servers that get `rate` (m,) requests/s of the setup's mix: the batch is the one at whose
     step they decode so many."""
-    if role == "prefill" or s.mix.steps == 0:
+    if s.does(role) == "prefill":
         parts = prefill_parts(s, index)
         level = rate * (parts.work_s @ s.mix.share)
         return _points(s, index, level, parts.step, rate, parts.work_s, "prefill")
@@ -402,5 +406,5 @@ def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
 def draw(s: Setup, points: Points, role: Role) -> Floats:
     """Watts of a replica at each point (m,): its mean step, prompt tokens spread over all steps."""
     designs = s.designs.take(points.index)
-    by = s.terms("prefill" if s.mix.steps == 0 else role)
+    by = s.terms(s.does(role))
     return times.watts(s.model, designs, s.mix.requests, by, points.sequences, points.utilisation)

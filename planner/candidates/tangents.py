@@ -79,9 +79,9 @@ class Loaded:
                 use[0, int(w)] = max(use[0, int(w)], u)
         for w, move in c.handoff_s.items():
             sent[0, int(w)] = c.overlap.get(w, Overlap()).seen_s(move) if c.role == "prefill" else 0.0
-        only = c.role == "prefill" or s.mix.steps == 0
-        load, ranks = np.array([c.busy if only else c.sequences]), np.array([float(c.design.attn_dp)])
-        return Loaded(s, "prefill" if only else c.role, np.array([index]), load, use, ranks, sent)
+        role, ranks = s.does(c.role), np.array([float(c.design.attn_dp)])
+        load = np.array([c.busy if role == "prefill" else c.sequences])
+        return Loaded(s, role, np.array([index]), load, use, ranks, sent)
 
     def at(self, shares: Sequence[float] | Floats) -> list[Points]:
         """The columns at each of `shares` of their load."""

@@ -43,7 +43,7 @@ Probabilities (2010), III and IV; the argument from renewals is ours.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -280,15 +280,22 @@ def deviations(lengths: Lengths, spread: Floats, loop: str) -> Floats:
     Open loops: those who find the cache full wait on until it drains, 1 / (1 + z Φ(z) / φ(z)) (Halfin and
     Whitt 1981).
     """
-    skew = SKEW if loop == "open" else 1.0
+    return np.array(_deviations(lengths.caught, lengths.grown_mean, tuple(spread.tolist()), loop))
+
+
+@lru_cache(maxsize=4096)
+def _deviations(caught: float, grown_mean: float, spreads: tuple[float, ...], loop: str) -> list[float]:
+    """By bisection; each server of a plan asks the same."""
+    skew, spread = SKEW if loop == "open" else 1.0, np.array(spreads)
     low, high = np.zeros_like(spread), np.full_like(spread, 8.0)
     for _ in range(ROUNDS):
         z = (low + high) / 2
         full = tail(z) if loop == "closed" else density(z) / (density(z) + z * (1 - tail(z)))
-        lost = full * lengths.caught + lengths.grown_mean * density(z) / spread
+        lost = full * caught + grown_mean * density(z) / spread
         bad = (skew * full > DELAYED[loop]) | (skew * lost > PREEMPTED)
         low, high = np.where(bad, z, low), np.where(bad, high, z)
-    return np.asarray(high)
+    found: list[float] = high.tolist()
+    return found
 
 
 def density(z: Floats) -> Floats:

@@ -20,7 +20,7 @@ from planner.candidates.candidate import Candidate
 from planner.explain.reasons import Fleet, Kind, kind
 from planner.explain.rivals import Rival, Rivals
 
-MOST_SOLVES = 12
+MOST_SOLVES = 8
 """After which the list ends."""
 
 

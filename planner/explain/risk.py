@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.asked import Asked
+from planner.candidates.again import anew
 from planner.explain.reasons import describe
 from planner.plans.found import Found, Group, groups
 from planner.plans.predicted import chances
 from planner.plans.schema import Alternative
-from planner.posed import pooled
-from planner.search import find, unserved
+from planner.posed import ask_of, pooled
+from planner.search import Question, find, unserved
 from solvers.linear import Limits, gap
 
 VAGUE = 0.05
@@ -22,12 +23,14 @@ SURER = 0.2
 their limits then."""
 
 
-def risk_price(asked: Asked, best: Found, made: Sequence[Group], limits: Limits) -> list[Alternative]:
+def risk_price(
+    asked: Asked, question: Question, best: Found, made: Sequence[Group], limits: Limits
+) -> list[Alternative]:
     """The best fleet at the risk `SURER`, where no risk was asked for; none without limits to keep, with
     weights in host memory (their limits are the tightest there are), or where time was short.
 
-    Where the plan's own chances are as good it is that fleet, and nothing is solved. Else candidates are made
-    anew, as cautious as asked, and one solve says what they lose.
+    Where the plan's own chances are as good it is that fleet, and nothing is solved. Else one solve says what
+    fleets as cautious as asked lose.
     """
     slo, ours = asked.workload.slo, best.solution.objective
     if "options.risk" not in asked.defaulted or asked.offload or not ours:
@@ -38,11 +41,9 @@ def risk_price(asked: Asked, best: Found, made: Sequence[Group], limits: Limits)
     own = min((x for x in chances(best, made) if x is not None), default=1.0)
     if own >= 1 - SURER:
         return [Alternative(what=what, objective=ours, loss=0.0, why="this plan keeps them so")]
-    options = asked.options.model_copy(update={"risk": SURER})
-    pool, question = pooled(replace(asked, options=options))
-    if unserved(question.state(pool, "bound")):
+    rival = _surer(asked, question, best, limits)
+    if rival is None:
         return [Alternative(what=what, objective=None, loss=None, why="no replica is as sure to keep them")]
-    rival = find(question, pool, limits)
     s = rival.solution
     if s.status == "interrupted":
         raise KeyboardInterrupt
@@ -53,6 +54,21 @@ def risk_price(asked: Asked, best: Found, made: Sequence[Group], limits: Limits)
     worse = ours - s.objective if best.objective == "throughput" else s.objective - ours
     why = f"{describe(groups(rival))}; this plan keeps them with a chance of {_percent(own)}"
     return [Alternative(what=what, objective=s.objective, loss=max(worse / abs(ours), 0.0), why=why)]
+
+
+def _surer(asked: Asked, question: Question, best: Found, limits: Limits) -> Found | None:
+    """The best fleet at the risk `SURER`, of designs that some candidate has; of all where those serve
+    nothing or stages stand on several classes. None where no replica keeps the limits so."""
+    surer = replace(asked, options=asked.options.model_copy(update={"risk": SURER}))
+    pool = anew(
+        best.pool, best.cluster.classes, ask_of(surer), levels={c.level for c in best.pool.candidates}
+    )
+    staged = any(best.candidates[c].design.stages for c in best.solution.replicas)
+    if staged or unserved(question.state(pool, "bound")):
+        pool, question = pooled(surer)
+        if unserved(question.state(pool, "bound")):
+            return None
+    return find(question, pool, limits)
 
 
 def _percent(share: float) -> str:

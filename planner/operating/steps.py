@@ -19,6 +19,7 @@ do; between them the line is above the convex truth."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -67,8 +68,12 @@ def prompt_steps(model: CostModel, designs: Designs, asked: Requests, budget: Fl
     return StepTimes(full_s - steep * most, steep - pair_s * keys, pair_s, none, none, stages)
 
 
-TRIES, SECTIONS = 12, 4
-"""Batches tried at once, and how often, between the two below: to a thousandth of the batch."""
+TRIES, AT_ONCE = 13, 160
+"""Batches tried at once for a server, at least, and for all servers: one pass over many costs little more
+than over few."""
+
+NEAR = 1e-3
+"""Relative width of the section in which the batch of a rate is found."""
 
 FEWEST, MOST = 1e-3, 1e5
 """Sequences in a server between which the batch of a rate is looked for."""
@@ -77,21 +82,20 @@ FEWEST, MOST = 1e-3, 1e5
 def batch_of(model: CostModel, designs: Designs, asked: Requests, rate: Floats, by: Terms) -> Floats:
     """Sequences (n,) that servers decode at once where `rate` (n,) requests/s come: as many as those steps do
     that are made linear there."""
-    low, high, each = np.full(len(rate), FEWEST), np.full(len(rate), MOST), np.arange(len(rate)).repeat(TRIES)
-    tried = asked.take(each) if len(asked.new) > 1 else asked
+    n = len(rate)
+    tries = max(TRIES, AT_ONCE // max(n, 1))
+    low, high, one = np.full(n, FEWEST), np.full(n, MOST), np.arange(n)
+    each = one.repeat(tries)
+    tried, many = asked.take(each) if len(asked.new) > 1 else asked, designs.take(each)
     wide = np.broadcast_to(by.token_budget, rate.shape)[each]
-    for _ in range(SECTIONS):
-        tries = low[:, None] * (high / low)[:, None] ** (np.arange(1, TRIES + 1) / (TRIES + 1))
-        step = decoding_steps(model, designs.take(each), tried, tries.ravel(), wide)
-        fewer = rate_of(step, tried, tries.ravel(), by.role).reshape(tries.shape) < rate[:, None]
-        low = np.where(fewer, tries, low[:, None]).max(axis=1)
-        high = np.where(fewer, high[:, None], tries).min(axis=1)
-    ends = [
-        rate_of(decoding_steps(model, designs, asked, b, by.token_budget), asked, b, by.role)
-        for b in (low, high)
-    ]
-    share = (rate - ends[0]) / np.maximum(ends[1] - ends[0], 1e-30)  # nearly a line between them
-    return np.asarray(low + np.clip(share, 0.0, 1.0) * (high - low))
+    for _ in range(math.ceil(math.log(math.log(MOST / FEWEST) / NEAR) / math.log(tries - 1))):
+        batch = np.geomspace(low, high, tries, axis=1)
+        step = decoding_steps(model, many, tried, batch.ravel(), wide)
+        found = rate_of(step, tried, batch.ravel(), by.role).reshape(batch.shape)
+        above = np.clip((found < rate[:, None]).sum(axis=1), 1, tries - 1)
+        low, high = batch[one, above - 1], batch[one, above]
+    less, more = found[one, above - 1], found[one, above]  # nearly a line between them
+    return np.asarray(low + np.clip((rate - less) / np.maximum(more - less, 1e-30), 0.0, 1.0) * (high - low))
 
 
 def rate_of(step: StepTimes, asked: Requests, sequences: Floats, role: Role) -> Floats:

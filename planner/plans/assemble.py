@@ -110,7 +110,7 @@ def _kv_tokens(s: Setup, index: np.ndarray, attn_dp: int) -> float:
 def _cache(g: Group, kv_tokens: float) -> schema.Cache | None:
     """How the cache is used; None on prefill replicas, which hold prompts only while they compute them."""
     s, op, d = g.setup, g.operation, g.candidate.design
-    if g.candidate.role == "prefill" or s.mix.steps == 0:
+    if s.does(g.candidate.role) == "prefill":
         return None
     met = admission(s, g.candidate, op)
     inside = min(met.inside / op.sequences, 1.0) if op.sequences else 1.0

@@ -97,7 +97,7 @@ def phase_sigmas(g: Group) -> tuple[float, float]:
 def prompt_share(g: Group) -> float:
     """Share of a group's time that goes to prompts."""
     s, step = g.setup, g.candidate.step
-    if g.candidate.role == "prefill" or s.mix.steps == 0:
+    if s.does(g.candidate.role) == "prefill":
         return 1.0
     if g.candidate.role == "decode":
         return 0.0

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from planner.candidates.cache import admitted, kv_in_use, prompt_byte_s, prompt_variance, spare_bytes
 from planner.candidates.candidate import Candidate
-from planner.candidates.points import Role, Setup, at_rate, draw
+from planner.candidates.points import Points, Role, Setup, at_rate, draw
 from planner.cost.admission import Admission
 from planner.cost.queueing import Estimate
 from planner.cost.shape import Floats
@@ -23,21 +24,72 @@ from planner.cost.shape import Floats
 @dataclass(frozen=True)
 class Operation:
     """One server of a replica group: `rate` (w,) requests/s, times (w,) without caution, sequences decoding,
-    utilisation of the fullest resource, seconds of a pure decode step and of the mean prompt alone, watts of
-    one
-    replica."""
+    utilisation of the fullest resource and of the server's time alone. What a search does not ask for is
+    computed when it is read, from its design alone under the mix that it gets (`own`, `at`)."""
 
     rate: Floats
     ttft_s: Floats
     tpot_s: Floats
     sequences: float
     utilisation: float
-    decode_s: float
-    prefill_s: float
-    watts: float
-    busy: float  # share of the server's time alone
-    kv_used: float  # mean share of the KV room that is held, and of it
-    kv_prompts: float  # by prompts in work
+    busy: float
+    own: Setup
+    at: Points
+    role: Role
+
+    @cached_property
+    def decode_s(self) -> float:
+        """Seconds of a pure decode step."""
+        mix, step, tpot = self.own.mix, self.at.step, self.tpot_s
+        if not mix.steps:
+            return 0.0
+        context_s = step.sequence_s + step.context_s_per_token * mix.context
+        with np.errstate(invalid="ignore"):  # no sequences at all, or endlessly many
+            decode = float((step.t0_s + self.at.decoding * context_s)[0])
+        closed = self.own.promise.loop == "closed"  # then TPOT is a mean, and a step is part of it
+        return min(decode, float(tpot[self.rate > 0].max())) if closed else decode
+
+    @cached_property
+    def prefill_s(self) -> float:
+        """Seconds of the mean prompt alone."""
+        if self.role == "decode":
+            return 0.0
+        share = self.own.mix.share
+        sent = share > 0
+        return min(alone_s(self.own, share), float(share[sent] @ self.ttft_s[sent]))
+
+    @cached_property
+    def watts(self) -> float:
+        """Of one replica; beyond what it can carry 0: it is eased before watts count."""
+        return float(draw(self.own, self.at, self.role)[0]) if np.isfinite(self.sequences) else 0.0
+
+    @cached_property
+    def kv_used(self) -> float:
+        """Mean share of the KV room that is held."""
+        own, index, at = self.own, np.array([0]), self.at
+        run = float(self.rate @ at.kv_share[0])
+        if own.keep is not None:
+            e = Estimate(at.tpot_s, at.ttft_s, at.decoding, at.utilisation, at.rate)
+            kv = kv_in_use(own, index, at.step, e, at.decoding, self._does, idle=False)
+            run = float(self.rate @ kv[0])
+        busy = np.zeros(1) if self._does == "prefill" else at.utilisation
+        prompts = prompt_variance(own, index, at.step, self._does, self.rate[None, :])
+        spare = float(spare_bytes(own, index, at.decoding, busy, prompts)[0])
+        return min(run * (1 - spare / self._room) * (self._room / float(own.memory.kv_bytes[0])), 1.0)
+
+    @cached_property
+    def kv_prompts(self) -> float:
+        """Mean share of the room that prompts in work hold."""
+        held = prompt_byte_s(self.own, np.array([0]), self.at.step, self._does)[0]
+        return min(float(self.rate @ held) / self._room, 1.0)
+
+    @property
+    def _does(self) -> Role:
+        return self.own.does(self.role)
+
+    @property
+    def _room(self) -> float:
+        return float((self.own.memory.kv_bytes - self.own.shared_bytes)[0])
 
     def in_flight(self, osl: Floats, role: str) -> float:
         """Requests in the server by Little's law."""
@@ -49,42 +101,12 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     """`served[w]` requests/s of each bucket by `count` replicas of `c` together."""
     each = count * c.design.attn_dp
     rate = np.array([served.get(str(w), 0.0) / each for w in range(len(s.mix.share))])
-    share = rate / max(float(rate.sum()), 1e-30)
-    own, index = s.only(np.array([index_of(s, c)]), share), np.array([0])
-    role: Role = "prefill" if own.mix.steps == 0 else c.role
-    at = at_rate(own, index, rate.sum(keepdims=True), role)
-    step, mix, ttft, tpot = at.step, own.mix, at.ttft_s[0], at.tpot_s[0]
-    kv = float(rate @ at.kv_share[0])
-    run = kv
-    if own.keep is not None:
-        e = Estimate(at.tpot_s, at.ttft_s, at.decoding, at.utilisation, at.rate)
-        run = float(rate @ kv_in_use(own, index, step, e, at.decoding, role, idle=False)[0])
-    beside = max((float(rate @ row[0]) for row in own.beside), default=0.0)
-    busy = np.zeros(1) if role == "prefill" else at.utilisation
-    room = float((own.memory.kv_bytes - own.shared_bytes)[0])
-    prompts = prompt_variance(own, index, step, role, rate[None, :])
-    spare = float(spare_bytes(own, index, at.decoding, busy, prompts)[0])
-    context_s = step.sequence_s + step.context_s_per_token * mix.context
-    with np.errstate(invalid="ignore"):  # no sequences at all, or endlessly many
-        decode = float((step.t0_s + at.decoding * context_s)[0])
-    if s.promise.loop == "closed" and mix.steps:  # then TPOT is a mean, and a step is part of it
-        decode = min(decode, float(tpot[rate > 0].max()))
-    sent = share > 0
-    lone = 0.0 if c.role == "decode" else min(alone_s(own, share), float(share[sent] @ ttft[sent]))
-    finite = bool(np.isfinite(at.decoding[0]))  # beyond it the fleet is eased before watts count
-    return Operation(
-        rate=rate,
-        ttft_s=ttft,
-        tpot_s=tpot,
-        sequences=float(at.decoding[0]),
-        utilisation=max(float(at.utilisation[0]), kv, beside),
-        decode_s=decode if mix.steps else 0.0,
-        prefill_s=lone,
-        watts=float(draw(own, at, role)[0]) if finite else 0.0,
-        busy=float(at.utilisation[0]),
-        kv_used=min(run * (1 - spare / room) * (room / float(own.memory.kv_bytes[0])), 1.0),
-        kv_prompts=min(float(rate @ prompt_byte_s(own, index, step, role)[0]) / room, 1.0),
-    )
+    own = s.only(np.array([index_of(s, c)]), rate / max(float(rate.sum()), 1e-30))
+    at = at_rate(own, np.array([0]), rate.sum(keepdims=True), c.role)
+    busy, fullest = float(at.utilisation[0]), [at.kv_share[0], *(row[0] for row in own.beside)]
+    utilisation = max(busy, *(float(rate @ row) for row in fullest))
+    sequences = float(at.decoding[0])
+    return Operation(rate, at.ttft_s[0], at.tpot_s[0], sequences, utilisation, busy, own, at, c.role)
 
 
 def admission(s: Setup, c: Candidate, op: Operation) -> Admission:

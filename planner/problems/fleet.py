@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, permutations, product
+from functools import cached_property
+from itertools import pairwise, permutations
 from typing import Literal
 
 from cluster_configs.schema import NodeClass, ResolvedCluster
@@ -78,6 +79,11 @@ class _Group:
     copies: Mapping[str, float]
     overlap: Mapping[str, Overlap]
 
+    @cached_property
+    def kind(self) -> tuple[str, str, str]:
+        """What decides its partners and the ways to them: class, engine, key."""
+        return self.node.id, self.member.engine, self.member.pairs_as
+
 
 def state(
     cluster: ResolvedCluster,
@@ -97,7 +103,7 @@ def state(
     member_of = {c: merged.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
     able = [c for c in candidates if c.role == "mixed" or member_of[c.id] in paired]
-    counts = Counts(latency=objective == "latency", watts=objective == "energy" or budget.watts is not None)
+    counts = Counts.of(objective, budget.watts is not None)
     sizes = {node.id: node.gpus_per_node for node in cluster.classes}
     columns = {
         c.id: _column(c, member_of.get(c.id), traffic, objective, cluster, side)
@@ -265,29 +271,47 @@ def _pairs(
     pairs: dict[tuple[str, str, str], Transfer] = {}
     nic: dict[str, float] = {}
     links: dict[str, float] = {}
-    for p, d in product(groups["prefill"], groups["decode"]):
-        way = route(p.node, d.node, cluster)
-        if way is None or not _joined(p.member, d.member, pairing):
-            continue
+    kinds = {g.kind: g for g in groups["prefill"]}
+    partners = {kind: _partners(p, groups["decode"], cluster, pairing) for kind, p in kinds.items()}
+    in_time = (
+        (p, d, way)
+        for p in groups["prefill"]
+        for d, way in partners[p.kind]
+        if p.late_s + d.late_s <= traffic.ttft_s
+    )
+    for p, d, way in in_time:
+        names = (link_name(way.link, p.node, d.node),) if way.link else ()
+        limited = way.on_nic and not {p.name, d.name} <= fast
         for w in sorted(set(p.handoff_s) & set(d.handoff_s)):
             sent = traffic.kv_bytes[w] * d.copies.get(w, 1.0)
             share = _bearable(p, d, way, w, sent, traffic.ttft_s, side)
             if share <= 0:
                 continue
-            names = (link_name(way.link, p.node, d.node),) if way.link else ()
-            limited = way.on_nic and not {p.name, d.name} <= fast
             claimed = sent / share if limited or names else sent
             pairs[p.name, d.name, w] = Transfer(claimed, links=names, on_nic=limited)
-            nic |= {g.name: g.node.nic_bytes_per_s for g in (p, d)}
-            links |= dict.fromkeys(names, way.link.bytes_per_s if way.link else 0.0)
+            nic[p.name], nic[d.name] = p.node.nic_bytes_per_s, d.node.nic_bytes_per_s
+            links |= {name: way.link.bytes_per_s for name in names if way.link}
     return pairs, nic, links
 
 
+def _partners(
+    p: _Group, decode: Sequence[_Group], cluster: ResolvedCluster, pairing: Pairing | None
+) -> list[tuple[_Group, Way]]:
+    """Of the `decode` groups those that an engine joins with groups of `p`'s kind, and the way to them."""
+    kinds = {d.kind: d for d in decode}
+    ways = {
+        kind: route(p.node, d.node, cluster)
+        for kind, d in kinds.items()
+        if _joined(p.member, d.member, pairing)
+    }
+    return [(d, way) for d in decode if (way := ways.get(d.kind)) is not None]
+
+
 def _joined(p: Candidate, d: Candidate, pairing: Pairing | None) -> bool:
-    """Whether an engine joins the two."""
-    if pairing is None or p.side is None or d.side is None:  # what no engine starts as it comes
+    """Whether an engine joins the two; what no engine starts as it comes has no key."""
+    if pairing is None or not p.pairs_as or not d.pairs_as:
         return p.engine == d.engine
-    return p.engine == d.engine and pairing.why_not(p.side, d.side) is None
+    return (p.pairs_as, d.pairs_as) in pairing.joined
 
 
 def _bearable(p: _Group, d: _Group, way: Way, w: str, sent: float, ttft_s: float, side: Side) -> float:

@@ -13,26 +13,28 @@ from planner.explain.risk import SURER, risk_price
 from planner.plans.found import Found, groups
 from planner.plans.schema import Alternative
 from planner.posed import pose
-from planner.search import find
+from planner.search import Question, find
 from solvers.linear import Limits
 
 LIMITS = Limits(gap=0.0, work=500)
 
 
-def solved(loads: dict[str, Any], options: dict[str, Any], gpus: str = "1xH100") -> tuple[Asked, Found]:
+def solved(
+    loads: dict[str, Any], options: dict[str, Any], gpus: str = "1xH100"
+) -> tuple[Asked, Question, Found]:
     asked = read(None, "llama-3.1-8b", gpus, "chat", loads, {"engine": "vllm", "gap": 0.0, **options})
     asked, pool, question = pose(asked)
-    return asked, find(question, pool, LIMITS)
+    return asked, question, find(question, pool, LIMITS)
 
 
 def priced(loads: dict[str, Any], gpus: str = "1xH100", **options: Any) -> tuple[list[Alternative], Found]:
-    asked, found = solved(loads, options, gpus)
-    return risk_price(asked, found, groups(found), LIMITS), found
+    asked, question, found = solved(loads, options, gpus)
+    return risk_price(asked, question, found, groups(found), LIMITS), found
 
 
 def test_it_is_what_a_plan_at_that_risk_serves():
     (told,), found = priced({"tpot_ms": 30.0})
-    _, surer = solved({"tpot_ms": 30.0}, {"risk": SURER})
+    _, _, surer = solved({"tpot_ms": 30.0}, {"risk": SURER})
 
     assert told.what == "limits kept with a chance of 80 % (--risk 0.2)"
     assert told.objective == pytest.approx(surer.solution.objective)
@@ -44,14 +46,14 @@ def test_it_is_what_a_plan_at_that_risk_serves():
 def test_for_a_rate_it_is_what_a_plan_at_that_risk_costs():
     loads = {"tpot_ms": 12.0, "rate": 14.0}
     (told,), found = priced(loads, gpus="4xH100", objective="gpus")
-    _, surer = solved(loads, {"risk": SURER, "objective": "gpus"}, gpus="4xH100")
+    _, _, surer = solved(loads, {"risk": SURER, "objective": "gpus"}, gpus="4xH100")
 
     assert told.objective == surer.solution.objective > found.solution.objective
     assert told.loss == pytest.approx(told.objective / found.solution.objective - 1)
 
 
 def test_where_the_plan_is_as_sure_nothing_is_solved(monkeypatch):
-    monkeypatch.setattr(risk, "pooled", None)
+    monkeypatch.setattr(risk, "anew", None)
     (told,), found = priced({"tpot_ms": 5000.0, "ttft_ms": 60_000.0})
 
     assert (told.objective, told.loss, told.why) == (found.solution.objective, 0.0, "this plan keeps them so")
