@@ -139,8 +139,8 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
 def _proven(
     question: Question, best: Found, pool: Pool, bounding: FleetProblem, bound: float | None, limits: Limits
 ) -> Found:
-    """`best` under the bound, in the pool that the bound speaks of. Where it is better than its bound, by more
-    than rounding, the bound is false, and `check` says so."""
+    """`best` under the bound, in the pool that the bound speaks of. Where it beats its bound by more than
+    rounding, the bound is false, and `check` says so."""
     known = {c.id for c in pool.candidates}
     more = tuple(c for c in best.pool.candidates if c.id not in known and c.id in best.solution.replicas)
     s = best.solution
