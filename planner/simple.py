@@ -54,8 +54,8 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     assert value is not None
     chosen, near = best, replace(question, worst=value * (1 + question.sign * share))
 
-    def fewest(asked: Question, k: int) -> Found:
-        some = replace(left(limits, until), seconds=max(EACH * (until - time.monotonic()), 0.1))
+    def fewest(asked: Question, k: int, gap: float) -> Found:
+        some = replace(limits, seconds=max(EACH * (until - time.monotonic()), 0.1), gap=gap)
         found = find(replace(asked, most_kinds=k), best.pool, some)
         if found.solution.status == "interrupted":
             raise KeyboardInterrupt
@@ -64,9 +64,9 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     for k in range(1, min(kinds(best), MOST + 1)) if share > 0 and not stopped else ():
         if time.monotonic() > until:
             break
-        rival = fewest(near, k)
+        rival = fewest(near, k, limits.gap)
         if rival.solution.objective is None and k <= PRICED:
-            rival = fewest(question, k)
+            rival = fewest(question, k, max(limits.gap, share))
         theirs = rival.solution.objective
         if theirs is None or (listed and loss(question, listed[-1][1], theirs) >= 0):
             continue  # one kind more that brings nothing

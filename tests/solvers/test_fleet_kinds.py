@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from solvers import fleet, fleet_kinds
+from solvers import fleet
 from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
 from solvers.fleet_extract import fullest
 from solvers.linear import Limits
@@ -120,27 +120,6 @@ def test_each_kind_more_is_never_worse_and_the_fewest_reach_the_best(objective):
         few = solved(replace(p, objective="kinds", most_kinds=None, demand=demand, budget=budget))
         fewest = next(k for k, v in enumerate(values, 1) if v is not None and same(v, best.objective))
         assert few.objective == fewest, f"seed {seed}"
-
-
-def test_the_promising_kinds_are_those_that_need_the_least_for_the_whole_mix():
-    """Of the mixed ones "big" serves both buckets; "small" has no load that does, so it is not promising."""
-    assert fleet_kinds.promising(SMALL, 1).columns.keys() == {"long beside short", "long alone"}
-    assert fleet_kinds.promising(SMALL, 1, {"small"}).columns == SMALL.columns
-    better = Column("g", 1, {"busy": {"long": 0.6, "short": 0.4}})
-    p = replace(SMALL, columns={**SMALL.columns, "better": better})
-    assert fleet_kinds.promising(p, 1).columns.keys() == {"better"}
-    assert fleet_kinds.promising(p, 2).columns.keys() == {"better", "long beside short", "long alone"}
-
-
-def test_promising_kinds_are_the_best_of_each_role():
-    for seed in range(30):
-        p = kinded(random_fleet(seed, "throughput"), seed)
-        narrow = fleet_kinds.promising(p, 1)
-        whole = fleet_kinds.promising(p, 100, p.kinds.values())
-
-        assert all(key[0] in narrow.groups() and key[1] in narrow.groups() for key in narrow.pairs), seed
-        assert whole.columns.keys() >= p.kinds.keys(), seed
-        assert solved(narrow).objective <= solved(p).objective * (1 + 1e-9), seed
 
 
 def test_flows_have_upper_limits_beyond_every_fleet():

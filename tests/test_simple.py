@@ -1,0 +1,64 @@
+"""The simplest fleet that is near enough to the best, against one search for each number of kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from planner import simple
+from planner.search import find
+from planner.simple import kinds, loss, simplest
+from solvers.linear import Limits
+from tests.explain.solved import solved
+
+LIMITS = Limits(gap=0.002, work=1000)
+TWO = {"gpus": "8xH100,8xL40S", "model": "llama-3.1-8b"}
+ASKED = {
+    "one class": {},
+    "throughput": TWO,
+    "gpus": {**TWO, "rate": 60.0, "objective": "gpus"},
+    "energy": {**TWO, "rate": 60.0, "objective": "energy"},
+    "latency": {**TWO, "rate": 60.0, "objective": "latency"},
+}
+
+
+@cache
+def known(case):
+    """The question, its best fleet, and the best objective of each number of kinds up to its own."""
+    _, question, best = solved(**ASKED[case])
+    found = {k: find(replace(question, most_kinds=k), best.pool, LIMITS) for k in range(1, kinds(best))}
+    return question, best, {k: f.solution.objective for k, f in found.items()}
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.6])
+@pytest.mark.parametrize("case", ASKED)
+def test_it_has_the_fewest_kinds_that_lose_no_more_than_asked_for(case, share, monkeypatch):
+    monkeypatch.setattr(simple, "PRICED", 0)  # what is near enough is not found by looking at all
+    question, best, by_kinds = known(case)
+    value = best.solution.objective
+    lost = {k: loss(question, value, v) for k, v in by_kinds.items() if v is not None}
+    near = [k for k, x in lost.items() if x <= share]
+    made = simplest(question, best, share, LIMITS)
+
+    assert kinds(made.chosen) == min(near, default=kinds(best))
+    assert -1e-6 <= loss(question, made.best.solution.objective, made.chosen.solution.objective) <= share
+    assert made.by_kinds[-1] == (kinds(made.best), made.best.solution.objective)
+    assert (kinds(made.chosen), made.chosen.solution.objective) in made.by_kinds
+
+
+def test_the_list_tells_what_fewer_kinds_give_even_where_they_are_too_far():
+    question, best, by_kinds = known("one class")
+    made = simplest(question, best, 0.2, LIMITS)
+
+    assert made.chosen is best
+    assert [k for k, _ in made.by_kinds] == [1, 2]
+    assert made.by_kinds[0][1] == pytest.approx(by_kinds[1], rel=0.01)
+    assert by_kinds[1] < 0.8 * best.solution.objective
+
+
+def test_who_gives_up_nothing_gets_the_best():
+    question, best, _ = known("one class")
+
+    assert simplest(question, best, 0.0, LIMITS).chosen is best
