@@ -7,7 +7,7 @@ Dominated points go before anything is made of them: of ten thousand a hundred s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +110,6 @@ class Offer:
     handed: Handed
     chunk: int = 0
     pairing: Pairing | None = None
-    tangents: Tangents | None = None
 
     @staticmethod
     def of(columns: Columns, s: Setup, at: Standing, role: Role, focus: int | None) -> Offer:
@@ -126,21 +125,19 @@ class Offer:
         ranks = designs.attn_dp[:, None, None]
         late = np.where(np.isfinite(columns.within_s), columns.within_s, 0.0)
         handed = Handed.of(s, designs, points, at.engine, role, min(n.nic_bytes_per_s for n in homes))
-        offer = Offer(
+        return Offer(
             *(s, at.node, at.engine, role, focus, points, designs),
             *(columns.use / ranks, columns.least / ranks, watts, late, handed, at.chunk, at.pairing),
         )
-        what = Counts.of(at.objective, at.watts_limited).grows
-        return replace(offer, tangents=tangents(offer.loaded, what)) if what else offer
 
-    @property
-    def loaded(self) -> Loaded:
-        """Its columns, to be asked what they cost at other loads."""
-        p, move, role = self.points, self.handed, self.setup.does(self.role)
-        use = self.least.max(axis=1)
-        sent = np.where(np.isfinite(move.s), move.s, 0.0) if self.role == "prefill" else 0.0 * move.s
-        seen = np.maximum(sent - move.hidden_s, sent * move.last)
-        load, ranks = p.load if role == "prefill" else p.sequences, self.designs.attn_dp.astype(np.float64)
+    def loaded(self, chosen: Ints) -> Loaded:
+        """Some of its columns, to be asked what they cost at other loads."""
+        p, move, role = self.points.take(chosen), self.handed, self.setup.does(self.role)
+        use, s = self.least[chosen].max(axis=1), move.s[chosen]
+        sent = np.where(np.isfinite(s), s, 0.0) if self.role == "prefill" else 0.0 * s
+        seen = np.maximum(sent - move.hidden_s[chosen], sent * move.last)
+        load = p.load if role == "prefill" else p.sequences
+        ranks = self.designs.attn_dp[chosen].astype(np.float64)
         return Loaded(self.setup, role, p.index, load, np.where(np.isfinite(use), use, 0.0), ranks, seen)
 
     def __len__(self) -> int:
@@ -155,15 +152,22 @@ class Offer:
         return np.asarray((gpus > self.node.gpus_per_node) & (gpus <= self.node.scale_up_gpus))
 
     def candidates(self, counts: Counts) -> list[Candidate]:
-        """Those that no other point of the offer makes pointless."""
-        needs = self._needs(counts)
+        """Those that no other point of the offer makes pointless, with the lines of what grows with their
+        load."""
+        kept = self._kept(self._needs(counts))
+        if counts.grows is None or not kept:
+            return [self._candidate(i) for i in kept]
+        lines = tangents(self.loaded(np.array(kept)), counts.grows)
+        return [self._candidate(i, (lines, k)) for k, i in enumerate(kept)]
+
+    def _kept(self, needs: Needs) -> list[int]:
         if self.node is not None:
-            return [self._candidate(i) for own in self._alike() for i in self._spared(needs, own)]
+            return [i for own in self._alike() for i in self._spared(needs, own)]
         kept = []
         for design in distinct(self.points.index):  # other stages stand elsewhere
             own = np.flatnonzero(self.points.index == design)
             kept += own[survivors(needs.take(own), int(needs.gpus[own[0]]))].tolist()
-        return [self._candidate(i) for i in sorted(kept)]
+        return sorted(kept)
 
     def _spared(self, needs: Needs, own: Ints) -> list[int]:
         """Those of `own` that none of them makes pointless."""
@@ -203,7 +207,7 @@ class Offer:
         """Of the slowest bucket, (m,)."""
         return self.points.tpot_s.max(axis=1) if self.role != "prefill" else np.zeros(len(self))
 
-    def _candidate(self, i: int) -> Candidate:
+    def _candidate(self, i: int, lines: tuple[Tangents, int] | None = None) -> Candidate:
         d, gpus = self.designs, int(self.designs.gpus[i])
         stages = self.setup.model.stagings[d.which[i]] if isinstance(d, StagedDesigns) else ()
         tp, pp, attn_dp, moe_tp, ep, copies, cp = (
@@ -244,7 +248,7 @@ class Offer:
             copies={str(w): float(self.handed.copies[i, w]) for w in might} if self.role == "decode" else {},
             overlap=self.handed.overlaps(i, might),
             hop_bytes=self._hop_bytes(i, might) if stages else {},
-            tangents=self.tangents.named(i, might) if self.tangents else (),
+            tangents=lines[0].named(lines[1], might) if lines else (),
             joined=bool(self.joined[i]),
             busy=float(self.points.load[i]) if self.setup.does(self.role) == "prefill" else 0.0,
             sequences=sequences,

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from model_zoo.schema import ModelCard
 from planner.pair_rules import Cached, Role, Side, no_role, unpaired
 
@@ -25,15 +27,15 @@ class Pairing:
         """Of all sides that there are."""
         model, every = Cached.of(card), list(dict.fromkeys(sides))
         first, second = ([s for s in every if no_role(role, s, model) is None] for role in PHASES)
-        there = {(p, d) for p in first for d in second if p.engine == d.engine and not unpaired(p, d, model)}
+        there = np.array(
+            [[p.engine == d.engine and unpaired(p, d, model) is None for d in second] for p in first]
+        ).reshape(len(first), len(second))
         keys: dict[tuple[Role, Side], str] = {}
-        sides_of: list[tuple[Role, list[Side], list[Side]]]
-        sides_of = [("prefill", first, second), ("decode", second, first)]
-        for role, own, other in sides_of:
-            named: dict[tuple[int, ...], str] = {}
-            for side in own:
-                pairs = [(side, o) if role == "prefill" else (o, side) for o in other]
-                partners = tuple(i for i, pair in enumerate(pairs) if pair in there)
-                if partners:
-                    keys[role, side] = named.setdefault(partners, f"{side.engine} {len(named)}")
-        return Pairing(keys, frozenset((keys["prefill", p], keys["decode", d]) for p, d in there))
+        for role, own, partners in ((PHASES[0], first, there), (PHASES[1], second, there.T)):
+            named: dict[bytes, str] = {}
+            for side, row in zip(own, partners, strict=True):
+                if row.any():
+                    keys[role, side] = named.setdefault(row.tobytes(), f"{side.engine} {len(named)}")
+        pairs = zip(*np.nonzero(there), strict=True)
+        joined = frozenset((keys["prefill", first[i]], keys["decode", second[j]]) for i, j in pairs)
+        return Pairing(keys, joined)

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.points import Points, Role, Setup, at_rate, batched, draw, prefilling
+from planner.candidates.points import Points, Role, Setup, at_rate, batched, draw, prefill_parts, prefilled
 from planner.cost.shape import Floats, Ints
 from planner.cost.transfer import Overlap
 
@@ -86,7 +86,8 @@ class Loaded:
     def at(self, shares: Sequence[float] | Floats) -> list[Points]:
         """The columns at each of `shares` of their load."""
         if self.role == "prefill":
-            return [prefilling(self.setup, self.index, share * self.load) for share in shares]
+            parts, which = prefill_parts(self.setup, self.index), np.arange(len(self.index))
+            return [prefilled(self.setup, parts, which, share * self.load) for share in shares]
         return [batched(self.setup, self.index, share * self.load, self.role) for share in shares]
 
     def rates(self, asked: Sequence[Points]) -> Floats:
