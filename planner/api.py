@@ -35,6 +35,9 @@ from planner.search import LEAST_S, Question, find, left
 from planner.simple import Simple, kinds, simplest
 from solvers.linear import Limits
 
+SIMPLE_S = 2.0
+"""At least, else as long as the search took: seconds for fleets of fewer kinds of replica."""
+
 EXTRA_SHARE = 0.3
 """Of the time limit, for alternatives and prices together."""
 
@@ -139,13 +142,19 @@ def _replicated(
         raise shortage.explain(question, pool, found, limits)
     simple = Simple(found, found, ((kinds(found), found.solution.objective),))
     try:
-        simple = simplest(question, found, asked.options.simple, left(limits, until))
+        spent_s = max(time.perf_counter() - solving, SIMPLE_S)
+        simple = simplest(question, found, asked.options.simple, within(left(limits, until), spent_s))
     except KeyboardInterrupt:
         simple = replace(simple, chosen=interrupted(found), best=interrupted(found))
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
     spare_s = max(began + limits.seconds - time.perf_counter(), LEAST_EXTRA_S)
     extra = replace(limits, seconds=min(spare_s, took_s) / 2)
     return finish(asked, question, simple, extra, began, explain)
+
+
+def within(limits: Limits, seconds: float) -> Limits:
+    """`limits` with no more than `seconds`; with a limit on work the clock decides nothing."""
+    return limits if limits.work is not None else replace(limits, seconds=min(limits.seconds, seconds))
 
 
 def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:

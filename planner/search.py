@@ -360,8 +360,10 @@ def left(limits: Limits, until: float) -> Limits:
 
 def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
     """Of the fleets exactly as good as `s`, one with fewer GPUs and less work on them: a second solve with
-    the first's answer as a row."""
-    if s.objective is None or s.rate <= 0 or problem.objective == "latency" or s.status == "interrupted":
+    the first's answer as a row. Where watts or latency are the goal hardly two fleets are alike."""
+    if s.objective is None or s.rate <= 0 or s.status == "interrupted":
+        return s
+    if problem.objective in ("energy", "latency"):
         return s
     worst = s.objective * (1 - TINY if problem.objective == "throughput" else 1 + TINY)
     same = replace(at_least(problem, worst), objective="spare", demand=s.rate * (1 - TINY))

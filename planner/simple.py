@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from planner.candidates.candidate import Candidate
 from planner.plans.found import Found
-from planner.search import Question, find, left, restricted
+from planner.search import Question, find, judged, left, restricted
 from solvers.linear import Limits
 
 MOST = 8
@@ -40,9 +40,9 @@ class Simple:
 
 
 def kinds(found: Found) -> int:
-    """Kinds of replica in a fleet."""
+    """Kinds of replica in a fleet that serve anything."""
     known = found.candidates
-    return len({known[c].kind for c in found.solution.replicas})
+    return len({known[c].kind for c, _ in found.solution.flows})
 
 
 def simplest(question: Question, best: Found, share: float, limits: Limits) -> Simple:
@@ -76,9 +76,8 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
             break
     chosen = without_copies(question, chosen, value, share, left(limits, until))
     if chosen is not best and loss(question, value, chosen.solution.objective or value) <= SAME:
-        best = replace(
-            chosen, solution=replace(chosen.solution, bound=best.solution.bound)
-        )  # found by chance
+        proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
+        best = replace(chosen, solution=judged(proven, limits, question.objective))
         value = best.solution.objective or value
     own = (kinds(chosen), chosen.solution.objective or value)
     listed = [x for x in listed if x[0] != own[0]] + [own]

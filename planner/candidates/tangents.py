@@ -37,7 +37,7 @@ Line = tuple[float, dict[str, float]]
 
 
 FEW = [0, 4, 7, -1]
-"""Of SHARES, those whose lines a column begins with; the search adds more where they matter."""
+"""Of SHARES, those whose lines of watts a column begins with; the search adds more where they matter."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,11 @@ class Loaded:
 
 
 def tangents(columns: Loaded, what: What) -> Tangents:
-    """The lines that every column begins with."""
-    all_ = (_latency if what == "latency" else _watts)(columns, SHARES)
+    """The lines that every column begins with: of watts, which are nearly straight, a few; of latency, where
+    fleets of few lines hide in the columns that have none where they stand, all."""
+    if what == "latency":
+        return _latency(columns, SHARES)
+    all_ = _watts(columns, SHARES)
     return Tangents(all_.a[:, FEW], all_.b[:, FEW])
 
 
