@@ -49,6 +49,9 @@ EASINGS = 8
 TINY = 5e-10
 """How much worse a tidier fleet may be: rounding."""
 
+FIRST = 0.5
+"""Of the time that is left, what the bound's problem gets: the rest is for a plan, where it ends without."""
+
 ROUNDED = 1e-5
 """How much better than its bound a plan may be: its limits may be exceeded by SLACK."""
 
@@ -108,7 +111,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     while rounds < ROUNDS:
         began = time.monotonic()
         bounding = question.state(pool, "bound")
-        s = fleet.solve(bounding, closer(left(limits, until)))
+        s = fleet.solve(bounding, closer(left(limits, until, FIRST)))
         took_s = time.monotonic() - began
         empty = Found(question.cluster, question.workload, question.objective, pool, bounding, s)
         bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
@@ -352,10 +355,10 @@ def restricted(
     return find(replace(question, finer=finer), pool, limits) if pool.candidates else None
 
 
-def left(limits: Limits, until: float) -> Limits:
-    """`limits` with what is left of the time until `until` (on the monotonic clock): never nothing, so that a
-    started answer is finished."""
-    return replace(limits, seconds=max(until - time.monotonic(), LEAST_S))
+def left(limits: Limits, until: float, share: float = 1.0) -> Limits:
+    """`limits` with a `share` of the time that is left until `until` (monotonic clock): never nothing,
+    so that a started answer is finished."""
+    return replace(limits, seconds=max(share * (until - time.monotonic()), LEAST_S))
 
 
 def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:

@@ -21,10 +21,13 @@ from solvers.linear import EXACT, Floats, Limits, Linear, Outcome
 WORTH_STARTING_S = 1.0
 """Below this much time left, starting a process and reading its files back brings nothing."""
 
+MOST_ROWS = 4000
+"""Larger programs CBC does not solve at gap 0, and looks at the clock no more before their root is done."""
+
 
 def second_opinion(model: Linear, seconds: float, first: Outcome) -> Outcome:
     """`first` (HiGHS's, unproven), or in its place what CBC proves in `seconds`; Ctrl-C leaves `first`."""
-    if seconds < WORTH_STARTING_S:
+    if seconds < WORTH_STARTING_S or len(model.rows) > MOST_ROWS:
         return first
     try:
         integers = _optimal_integers(model, seconds)
