@@ -22,7 +22,7 @@ MOST = 8
 PRICED = 3
 """Kinds up to which the best fleet is listed where it is not near enough."""
 
-SAME = 1e-9
+SAME = 1e-5
 """Loss below which two fleets are as good: the one of fewer kinds is the best then."""
 
 EACH = 0.25
@@ -68,7 +68,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
         if rival.solution.objective is None and k <= PRICED:
             rival = fewest(question, k, max(limits.gap, share))
         theirs = rival.solution.objective
-        if theirs is None or (listed and loss(question, listed[-1][1], theirs) >= 0):
+        if theirs is None or (listed and loss(question, listed[-1][1], theirs) > -SAME):
             continue  # one kind more that brings nothing
         listed.append((kinds(rival), theirs))
         if loss(question, value, theirs) <= share:

@@ -284,6 +284,8 @@ def test_on_a_large_cluster_no_easier_question_has_a_bound_below_the_harder_ones
         ("4xA100", {"rate": 2.0, "objective": "energy", "risk": 0.2}),
         ("2xH100", {"rate": 2.0, "objective": "latency", "isl": 4000, "osl": 20}),
         ("8xL4", {"isl": 300, "osl": 1}),
+        ("1xH100", {"rate": 0.1, "objective": "throughput", "percentile": "p99", "isl": 2000, "osl": 2000}),
+        ("1xH100", {"rate": 0.1, "objective": "throughput", "percentile": "p50", "isl": 7000, "osl": 400}),
         ("4xL4", {"tpot_ms": "none", "ttft_ms": "none", "precision": "fp8"}),
         ("4xH100", {"budget": "gpus=3", "prefix": 0.5}),
         ("1xMI300X,2xA100", {"kv_precision": "fp8"}),

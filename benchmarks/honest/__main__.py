@@ -50,6 +50,11 @@ class Done:
     cpu_s: float
 
     @property
+    def failed(self) -> bool:
+        """Whether a plan did not pass its own check, or there was another mistake of the planner's."""
+        return any(words.startswith("failed") for words in self.mistakes)
+
+    @property
     def line(self) -> str:
         """For the journal."""
         return json.dumps(asdict(self))
@@ -63,7 +68,7 @@ class Done:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try, print; 1 where a bound was refuted."""
+    """Try, print; 1 where a bound was refuted, or the planner failed."""
     options = _options(argv)
     numbers = options.only or (
         [-i - 1 for i in range(len(FIXED))] if options.fixed else range(options.problems)
@@ -74,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     left = [n for n in numbers if n not in {d.number for d in before}]
     done = [*before, *_all(left, partial(_one, options.seed, effort, options.fleets), options)]
     print(report(done, options.seed))
-    return int(any(c.refuted for d in done for c in d.made))
+    return int(any(d.failed or any(c.refuted for c in d.made) for d in done))
 
 
 def _all(numbers: Sequence[int], one: Callable[[int], Done], options: argparse.Namespace) -> Iterator[Done]:
@@ -89,6 +94,7 @@ def _all(numbers: Sequence[int], one: Callable[[int], Done], options: argparse.N
             refuted = sum(c.refuted for c in done.made)
             words = (
                 f"problem {done.number}: {len(done.made)} comparisons, {refuted} refute, {done.cpu_s:.1f} s"
+                + ", FAILED" * done.failed
             )
             print(words, file=sys.stderr, flush=True)
             yield done
@@ -127,7 +133,9 @@ def report(done: Sequence[Done], seed: int) -> str:
     heads = ["against a bound", "problems", "comparisons", "refuted", "worst excess", "of a fleet not to be"]
     lines = [heads, *(_line(kind, found) for kind, found in sorted(by_kind.items()))]
     cpu_s = sum(d.cpu_s for d in done)
-    parts = [rows(lines, markdown=True), f"\n{len(done)} problems, seed {seed}, {cpu_s:,.0f} CPU seconds.\n"]
+    failed = f"{sum(d.failed for d in done)} of which failed"
+    told = f"\n{len(done)} problems, {failed}, seed {seed}, {cpu_s:,.0f} CPU seconds.\n"
+    parts = [rows(lines, markdown=True), told]
     for kind in sorted(by_kind):
         worst = [(n, max(made, key=lambda c: c.excess)) for n, made in by_kind[kind].items()]
         for number, c in sorted(worst, key=lambda item: -item[1].excess)[:WORST]:

@@ -3,14 +3,16 @@
 A dominates B when both live on one class, k = gpus(B)/gpus(A) is whole and k replicas of A fit wherever
 one B stands (`_fits`), they have the same role and transfer partners, and for every bucket w that B serves:
 A serves it, k replicas of A need no more of *any* of their resources for one request/s than B needs of *one*
-of its own, answer no later, and draw no more watts.
+of its own, and where latency or watts count, answer no later and draw no more, at the whole of what each may
+carry and at the same shares of it: for A that is no less traffic, so it holds at the same traffic, too. (What
+lies between those shares is taken to be as they are.)
 
 Proof. Take a plan with B. Put k replicas of A where each B stood. Let f be B's traffic and b the one resource
 of B: for every resource j of A, sum_w use_A[j,w] f_w / k <= sum_w use_B[b,w] f_w <= n_B, since that holds
 bucket by bucket; so A carries f within its own limits. Objective and budgets (GPUs, dollars, watts) do not
-rise, latency does not either: a pair's is TTFT(prefill) + transfer + a decode step, and where A is smaller
-than B its slower transfer is charged to A in full (transfer <= what B's partner takes + what A's NICs take),
-and what A hides less of it behind its compute than B; A's ranks keep no more copies of a cache.
+rise, latency does not either: a pair's is TTFT(prefill) + transfer + a decode step, and what A's transfer
+takes longer than B's, and what it hides less of it behind its compute, is charged to A in full (a transfer
+takes the longer of what either side's NICs take); A's ranks keep no more copies of a cache.
 k replicas of A have the NICs of one B. Hence some optimal plan has no B. QED
 
 The resource b must be the same for all buckets of B; where B's two resources cross, nothing is dropped by it.
@@ -58,9 +60,9 @@ class Needs:
     """What n candidates of one class, role and set of partners take, as arrays (n,), buckets w.
 
     `use`, `least` (n, resources, w; of the plan and of the bound): infinite where a bucket isn't served; a
-    row of zeros stands for a resource that a candidate doesn't have: it never excuses anyone. `slow` (n, w)
-    what the latency objective counts; `late`, `handoff`, `hidden` (n, w) their part of a pair's TTFT, where
-    that matters; all in seconds; `copies` of a cache.
+    row of zeros stands for a resource that a candidate doesn't have: it never excuses anyone. `slow` (n, k,
+    w) what the latency objective counts and `watts` (n, k), at k loads; `late`, `handoff`, `hidden` (n, w)
+    their part of a pair's TTFT, where that matters; all in seconds; `copies` of a cache.
     """
 
     gpus: Ints
@@ -162,6 +164,7 @@ class _Rest:
         use, peak, _ = _served(b.use)
         least, least_peak, unserved = _served(b.least)
         pairs = b.late.any() or b.handoff.any() or b.hidden.any()
+        slow = np.where(unserved[:, None], np.inf, b.slow)
         return _Rest(
             gpus=b.gpus,
             joined=b.joined,
@@ -169,8 +172,8 @@ class _Rest:
             peak=peak,
             least=least,
             least_peak=least_peak,
-            slow=_rows(np.where(unserved, np.inf, b.slow), bool(b.slow.any())),
-            watts=_rows(b.watts[:, None], bool(b.watts.any())),
+            slow=_rows(slow.reshape(len(slow), slow.shape[1] * slow.shape[2]), bool(b.slow.any())),
+            watts=_rows(b.watts, bool(b.watts.any())),
             late=_rows(b.late[:, None], bool(pairs)),
             handoff=_rows(b.handoff[:, None], bool(pairs)),
             hidden=_rows(b.hidden, bool(pairs)),
@@ -223,18 +226,37 @@ def _rows(x: Floats, counted: bool) -> Floats:
 def _needs(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs:
     """Candidates as arrays; `punctual`: how late they are matters."""
     buckets = sorted({w for c in pool for w in next(iter(c.bounds.values()))})
+    sent = np.array([[c.handoff_s.get(w, 0.0) for w in buckets] for c in pool])
+    hidden = np.array([[_hidden(c, w) for w in buckets] for c in pool])
+    slow = np.array([[[_latency(c, w) if counts.latency else 0.0 for w in buckets]] for c in pool])
+    watts = np.array([[c.watts if counts.watts else 0.0] for c in pool])
+    if counts.grows and all(c.lighter for c in pool):
+        lighter = np.array([c.lighter for c in pool])
+        if counts.latency:
+            slow = np.concatenate([slow, lighter[:, :, [int(w) for w in buckets]]], axis=1)
+        else:
+            watts = np.hstack([watts, lighter[:, :, 0]])
     return Needs(
         gpus=np.array([c.gpus for c in pool]),
         joined=np.array([c.joined for c in pool]),
         use=_arrays([c.use for c in pool], buckets),
         least=_arrays([c.bounds for c in pool], buckets),
-        slow=np.array([[_latency(c, w) if counts.latency else 0.0 for w in buckets] for c in pool]),
-        watts=np.array([c.watts if counts.watts else 0.0 for c in pool]),
+        slow=moved(slow, sent, hidden) if counts.latency else slow,
+        watts=watts,
         late=np.array([c.late_s if punctual else 0.0 for c in pool]),
         handoff=np.array([max(c.handoff_s.values(), default=0.0) if punctual else 0.0 for c in pool]),
-        hidden=np.array([[_hidden(c, w) if punctual else 0.0 for w in buckets] for c in pool]),
+        hidden=hidden * punctual,
         copies=np.array([max(c.copies.values(), default=1.0) if punctual else 1.0 for c in pool]),
     )
+
+
+def moved(slow: Floats, sent: Floats, hidden: Floats) -> Floats:
+    """`slow` (n, k, w) with and without what a transfer takes (n, w) and hides, (n, 4 k, w): whoever is no
+    slower in all is no slower with any partner."""
+    waits = [0.0 * sent, sent, -hidden, sent - hidden]
+    if not sent.any():
+        return slow
+    return np.concatenate([slow + wait[:, None] for wait in waits], axis=1)
 
 
 def _arrays(of: Sequence[Mapping[str, Mapping[str, float]]], buckets: Sequence[str]) -> Floats:

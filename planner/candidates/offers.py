@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.columns import Columns
-from planner.candidates.dominance import Counts, Needs, spared, survivors
+from planner.candidates.dominance import Counts, Needs, moved, spared, survivors
 from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, Role, Setup, draw
-from planner.candidates.tangents import Loaded, Tangents, tangents
+from planner.candidates.tangents import Loaded, Tangents, lighter, tangents
 from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
@@ -132,13 +132,11 @@ class Offer:
 
     def loaded(self, chosen: Ints) -> Loaded:
         """Some of its columns, to be asked what they cost at other loads."""
-        p, move, role = self.points.take(chosen), self.handed, self.setup.does(self.role)
-        use, s = self.least[chosen].max(axis=1), move.s[chosen]
-        sent = np.where(np.isfinite(s), s, 0.0) if self.role == "prefill" else 0.0 * s
-        seen = np.maximum(sent - move.hidden_s[chosen], sent * move.last)
+        p, role = self.points.take(chosen), self.setup.does(self.role)
+        use = self.least[chosen].max(axis=1)
         load = p.load if role == "prefill" else p.sequences
         ranks = self.designs.attn_dp[chosen].astype(np.float64)
-        return Loaded(self.setup, role, p.index, load, np.where(np.isfinite(use), use, 0.0), ranks, seen)
+        return Loaded(self.setup, role, p.index, load, np.where(np.isfinite(use), use, 0.0), ranks)
 
     def __len__(self) -> int:
         return len(self.watts)
@@ -154,11 +152,12 @@ class Offer:
     def candidates(self, counts: Counts) -> list[Candidate]:
         """Those that no other point of the offer makes pointless, with the lines of what grows with their
         load."""
-        kept = self._kept(self._needs(counts))
-        if counts.grows is None or not kept:
-            return [self._candidate(i) for i in kept]
+        if counts.grows is None or not len(self):
+            return [self._candidate(i) for i in self._kept(self._needs(counts, None))]
+        light = lighter(self.loaded(np.arange(len(self))), counts.grows)
+        kept = self._kept(self._needs(counts, light))
         lines = tangents(self.loaded(np.array(kept)), counts.grows)
-        return [self._candidate(i, (lines, k)) for k, i in enumerate(kept)]
+        return [self._candidate(i, (lines, k), light[i]) for k, i in enumerate(kept)]
 
     def _kept(self, needs: Needs) -> list[int]:
         if self.node is not None:
@@ -184,19 +183,24 @@ class Offer:
         keys = np.array([self.pairing.keys[self.role, side] for side in sides])
         return [np.flatnonzero(keys == key) for key in dict.fromkeys(keys.tolist())]
 
-    def _needs(self, counts: Counts) -> Needs:
+    def _needs(self, counts: Counts, light: Floats | None) -> Needs:
         none, tpot = np.zeros(len(self)), self._tpot_s()
-        slow = self.points.ttft_s + tpot[:, None] if counts.latency else np.zeros_like(self.points.ttft_s)
-        served = np.isfinite(self.least[:, 0])
-        handoff = np.where(served, self.handed.s, 0.0).max(axis=1, initial=0.0)
-        pairs = self.role != "mixed"
+        sent = np.where(np.isfinite(self.least[:, 0]), self.handed.s, 0.0)
+        handoff, pairs = sent.max(axis=1, initial=0.0), self.role != "mixed"
+        slow, watts = np.zeros((len(self), 1, sent.shape[1])), np.zeros((len(self), 1))
+        if counts.latency:
+            whole = (self.points.ttft_s + tpot[:, None])[:, None]
+            slow = whole if light is None else np.concatenate([whole, light], axis=1)
+            slow = moved(slow, sent, self.handed.hidden_s)
+        elif counts.watts:
+            watts = self.watts[:, None] if light is None else np.hstack([self.watts[:, None], light[:, :, 0]])
         return Needs(
             gpus=self.designs.gpus,
             joined=self.joined,
             use=self.use,
             least=self.least,
             slow=slow,
-            watts=self.watts if counts.watts else none,
+            watts=watts,
             late=self.late_s if pairs else none,
             handoff=handoff if pairs else none,
             hidden=self.handed.hidden_s,
@@ -207,7 +211,9 @@ class Offer:
         """Of the slowest bucket, (m,)."""
         return self.points.tpot_s.max(axis=1) if self.role != "prefill" else np.zeros(len(self))
 
-    def _candidate(self, i: int, lines: tuple[Tangents, int] | None = None) -> Candidate:
+    def _candidate(
+        self, i: int, lines: tuple[Tangents, int] | None = None, light: Floats | None = None
+    ) -> Candidate:
         d, gpus = self.designs, int(self.designs.gpus[i])
         stages = self.setup.model.stagings[d.which[i]] if isinstance(d, StagedDesigns) else ()
         tp, pp, attn_dp, moe_tp, ep, copies, cp = (
@@ -248,6 +254,7 @@ class Offer:
             copies={str(w): float(self.handed.copies[i, w]) for w in might} if self.role == "decode" else {},
             overlap=self.handed.overlaps(i, might),
             hop_bytes=self._hop_bytes(i, might) if stages else {},
+            lighter=() if light is None else tuple(tuple(row) for row in light.tolist()),
             tangents=lines[0].named(lines[1], might) if lines else (),
             joined=bool(self.joined[i]),
             busy=float(self.points.load[i]) if self.setup.does(self.role) == "prefill" else 0.0,

@@ -7,6 +7,7 @@ upwards:
 
     watts       W(u)        >= a_k + slope_k R u                                   R [1/s] at u = 1
     latency     Σ f_w L_w(u) >= Σ f_w [L_w(u_k) + R u_k L'_k use_w] - R u_k² L'_k     L' the mean slope
+                (a pair's transfer is the pair's, in `problems/fleet.py`)
 
 u the share of the column's load, u = Σ use_w f_w a replica.
 """
@@ -22,10 +23,12 @@ import numpy as np
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Points, Role, Setup, at_rate, batched, draw, prefill_parts, prefilled
 from planner.cost.shape import Floats, Ints
-from planner.cost.transfer import Overlap
 
 SHARES = np.array([1e-5, 1e-3, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.97, 1.0])
 """Of a column's load at which it is asked; at the first requests never meet."""
+
+LIGHTER = np.array([1e-5, 0.35])
+"""Of a column's load at which columns are compared before any is dropped, beside the whole of it."""
 
 NEARBY = 0.02
 """Of a load: how far to each side its slope is taken."""
@@ -60,7 +63,7 @@ class Loaded:
     """m columns that may be loaded less: designs `index` (m,) of a setup in a role; `load` (m,), sequences of
     a server or, where it only prefills, the share of its time; `use` (m, w) of a replica's fullest resource
     that one request/s fills, in the fleet's favour, 0 where a bucket is not served; servers of a replica
-    (m,); seconds that a prompt's cache is seen on its way (m, w)."""
+    (m,)."""
 
     setup: Setup
     role: Role
@@ -68,20 +71,17 @@ class Loaded:
     load: Floats
     use: Floats
     ranks: Floats
-    sent_s: Floats
 
     @staticmethod
     def of(c: Candidate, s: Setup, index: int) -> Loaded:
         """One candidate, design `index` of `s`."""
-        use, sent = (np.zeros((1, len(s.mix.share))) for _ in range(2))
+        use = np.zeros((1, len(s.mix.share)))
         for row in c.bounds.values():
             for w, u in row.items():
                 use[0, int(w)] = max(use[0, int(w)], u)
-        for w, move in c.handoff_s.items():
-            sent[0, int(w)] = c.overlap.get(w, Overlap()).seen_s(move) if c.role == "prefill" else 0.0
         role, ranks = s.does(c.role), np.array([float(c.design.attn_dp)])
         load = np.array([c.busy if role == "prefill" else c.sequences])
-        return Loaded(s, role, np.array([index]), load, use, ranks, sent)
+        return Loaded(s, role, np.array([index]), load, use, ranks)
 
     def at(self, shares: Sequence[float] | Floats) -> list[Points]:
         """The columns at each of `shares` of their load."""
@@ -104,6 +104,15 @@ class Loaded:
     def full(self) -> Floats:
         """Requests/s of the mix that fill a replica, (m,)."""
         return np.asarray(1 / np.maximum((self.use * self.share).sum(axis=1), 1e-30))
+
+
+def lighter(columns: Loaded, what: What) -> Floats:
+    """What columns cost at LIGHTER shares of their load: watts (m, k, 1), or seconds of each bucket,
+    (m, k, w)."""
+    asked = columns.at(LIGHTER)
+    if what == "latency":
+        return np.stack([_seconds(columns, p) for p in asked], axis=1)
+    return np.stack([draw(columns.setup, p, columns.role) for p in asked], axis=1)[:, :, None]
 
 
 def tangents(columns: Loaded, what: What) -> Tangents:
@@ -160,7 +169,7 @@ def _seconds(columns: Loaded, p: Points) -> Floats:
     """What a request of each bucket waits at the column, (m, w): to its first token, and for its tokens."""
     osl = columns.setup.mix.osl
     if columns.role == "prefill":
-        return p.ttft_s + columns.sent_s
+        return p.ttft_s
     first = p.tpot_s if columns.role == "decode" else p.ttft_s
     return np.asarray(first + osl * np.where(osl > 1, p.tpot_s, 0.0))
 

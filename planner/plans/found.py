@@ -253,7 +253,8 @@ def fullness(g: Group) -> float:
     """The fullest resource of a group as a share of what it may be: the time of a server that only prefills
     has its rule of operation."""
     op = g.operation
-    return max(op.utilisation, op.busy / g.setup.busiest) if g.candidate.role == "prefill" else op.utilisation
+    only = g.setup.does(g.candidate.role) == "prefill"
+    return max(op.utilisation, op.busy / g.setup.busiest) if only else op.utilisation
 
 
 def watts(found: Found, made: Sequence[Group]) -> float:

@@ -64,18 +64,22 @@ class Operation:
         return float(draw(self.own, self.at, self.role)[0]) if np.isfinite(self.sequences) else 0.0
 
     @cached_property
+    def mean_tpot_s(self) -> Floats:
+        """Where a plan promises a percentile of `tpot_s`: its mean, by Little's law."""
+        slow = float((self.rate * (self.own.mix.osl - 1)) @ self.tpot_s)
+        return self.tpot_s * (self.sequences / slow if 0 < slow < np.inf else 1.0)
+
+    @cached_property
     def kv_used(self) -> float:
-        """Mean share of the KV room that is held."""
+        """Mean share of the KV room that is held, at mean times."""
         own, index, at = self.own, np.array([0]), self.at
-        run = float(self.rate @ at.kv_share[0])
-        if own.keep is not None:
-            e = Estimate(at.tpot_s, at.ttft_s, at.decoding, at.utilisation, at.rate)
-            kv = kv_in_use(own, index, at.step, e, at.decoding, self._does, idle=False)
-            run = float(self.rate @ kv[0])
+        e = Estimate(self.mean_tpot_s[None], at.ttft_s, at.decoding, at.utilisation, at.rate)
+        kv = kv_in_use(own, index, at.step, e, at.decoding, self._does, idle=False)
         busy = np.zeros(1) if self._does == "prefill" else at.utilisation
         prompts = prompt_variance(own, index, at.step, self._does, self.rate[None, :])
         spare = float(spare_bytes(own, index, at.decoding, busy, prompts)[0])
-        return min(run * (1 - spare / self._room) * (self._room / float(own.memory.kv_bytes[0])), 1.0)
+        run = float(self.rate @ kv[0]) * (1 - spare / self._room)
+        return min(run * (self._room / float(own.memory.kv_bytes[0])), 1.0)
 
     @cached_property
     def kv_prompts(self) -> float:
@@ -111,11 +115,9 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
 
 def admission(s: Setup, c: Candidate, op: Operation) -> Admission:
     """How many requests hold room on a server of `c`, how often one waits for it and is preempted: at the
-    mean of their times, of which a plan may promise a percentile."""
+    mean of their times."""
     index = np.array([index_of(s, c)])
-    slow = float((op.rate * (s.mix.osl - 1)) @ op.tpot_s)
-    mean = op.tpot_s * (min(op.sequences / slow, 1.0) if slow > 0 else 1.0)
-    return admitted(s, index, op.rate, mean, op.busy, op.kv_prompts, s.promise.loop)
+    return admitted(s, index, op.rate, op.mean_tpot_s, op.busy, op.kv_prompts, s.promise.loop)
 
 
 def alone_s(own: Setup, share: Floats) -> float:

@@ -98,7 +98,7 @@ def state(
     candidates = [c for c in pool.candidates if rows(c, side)]
     groups, member_of = _groups(candidates, nodes, traffic, side, pool.edges)
     fast = _fast(candidates, member_of, nodes, traffic)
-    pairs, nic, links = _pairs(groups, cluster, traffic, fast, side, pool.pairing)
+    pairs, nic, links = _pairs(groups, cluster, traffic, fast, side, pool.pairing, objective == "latency")
     pairs, merged = _merged(pairs)
     member_of = {c: merged.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
@@ -149,10 +149,8 @@ def _column(
 ) -> Column:
     late: dict[str, float] = {}
     if objective == "latency":
-        # a pair's transfer is charged to its prefill side, over that side's NICs
         for w, ttft in c.ttft_s.items():
-            seen = c.overlap.get(w, WHOLE).seen_s(c.handoff_s[w]) if c.role == "prefill" else 0.0
-            first = ttft + seen if c.role != "decode" else c.tpot_s
+            first = ttft if c.role != "decode" else c.tpot_s
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
     blocks = c.blocks if len(c.blocks) > 1 else ()
     sent = _sent(c, cluster) if blocks else {}
@@ -246,7 +244,7 @@ def _merged(
     for side in (0, 1):
         partners: dict[str, set[object]] = defaultdict(set)
         for key, move in pairs.items():
-            limits = (move.bytes, move.links, key[side] if move.on_nic else None)
+            limits = (move.bytes, move.latency, move.links, key[side] if move.on_nic else None)
             partners[key[side]].add((key[1 - side], key[2], limits))
         first: dict[frozenset[object], str] = {}
         names = {group: first.setdefault(frozenset(seen), group) for group, seen in partners.items()}
@@ -266,8 +264,10 @@ def _pairs(
     fast: set[str],
     side: Side,
     pairing: Pairing | None,
+    timed: bool,
 ) -> tuple[dict[tuple[str, str, str], Transfer], dict[str, float], dict[str, float]]:
-    """Pairs that keep the promise, NIC bytes/s of a GPU by group, bytes/s of the links used."""
+    """Pairs that keep the promise (`timed`: with the seconds that transfers alone take), NIC bytes/s of a GPU
+    by group, bytes/s of the links used."""
     pairs: dict[tuple[str, str, str], Transfer] = {}
     nic: dict[str, float] = {}
     links: dict[str, float] = {}
@@ -288,7 +288,9 @@ def _pairs(
             if share <= 0:
                 continue
             claimed = sent / share if limited or names else sent
-            pairs[p.name, d.name, w] = Transfer(claimed, links=names, on_nic=limited)
+            seen_s = p.overlap.get(w, WHOLE).seen_s(_alone_s(p, d, way, w, sent))
+            took_s = way.latency_s + seen_s if timed else 0.0
+            pairs[p.name, d.name, w] = Transfer(claimed, took_s, names, limited)
             nic[p.name], nic[d.name] = p.node.nic_bytes_per_s, d.node.nic_bytes_per_s
             links |= {name: way.link.bytes_per_s for name in names if way.link}
     return pairs, nic, links
@@ -318,8 +320,13 @@ def _bearable(p: _Group, d: _Group, way: Way, w: str, sent: float, ttft_s: float
     """The largest of SHARES of the time that NICs and links may be busy with the pair in time (for the bound
     all of it); 0: late even alone."""
     spare = ttft_s - p.late_s - d.late_s - way.latency_s
-    alone = max(way.alone_s((p.handoff_s[w], d.handoff_s[w]), sent))
+    alone = _alone_s(p, d, way, w, sent)
     most = p.overlap.get(w, WHOLE).bearable_s(spare)
     if side == "bound":
         return float(most >= alone * (1 - ROUNDING))
     return next((u for u in SHARES if most > alone and u <= 1 - alone / most), 0.0)
+
+
+def _alone_s(p: _Group, d: _Group, way: Way, w: str, sent: float) -> float:
+    """Seconds that a transfer which nothing else meets takes."""
+    return max(way.alone_s((p.handoff_s[w], d.handoff_s[w]), sent))
