@@ -193,7 +193,8 @@ def _realised(question: Question, found: Found, limits: Limits, took_s: float) -
 
 def carrying(question: Question, found: Found) -> Found | None:
     """`found` with the most of its traffic that keeps every limit: where throughput is asked for more or less
-    than it has, else just that or nothing. Its objective is what the one model says."""
+    than it has (of a rate that must be served no less), else just that or nothing. Its objective is what the
+    one model says."""
     made, s = groups(found), found.solution
     if not made:
         return None
@@ -202,24 +203,23 @@ def carrying(question: Question, found: Found) -> Found | None:
         return (
             replace(found, solution=replace(s, objective=exact_value(found, made))) if _kept(worst) else None
         )
-    if question.traffic.rate_rps is not None and not _kept(worst):
-        return None
-    most = _most(lambda factor: strain(found, made, factor), worst, question.traffic.rate_rps is not None)
-    return None if most <= 0 else scaled(found, most)
+    most = _most(lambda factor: strain(found, made, factor), worst)
+    least = (question.traffic.rate_rps or 0.0) * (1 - SLACK)
+    return None if most <= 0 or most * s.rate < least else scaled(found, most)
 
 
 def _kept(worst: float) -> bool:
     return worst <= 1 + SLACK
 
 
-def _most(at: Callable[[float], float], worst: float, capped: bool) -> float:
-    """The largest share of the traffic at which the worst limit is kept; 1 where that is all that is wanted
-    (`capped`). `at` a share, and at all of it (`worst`): what is used of that limit.
+def _most(at: Callable[[float], float], worst: float) -> float:
+    """The largest share of the traffic at which the worst limit is kept. `at` a share, and at all of it
+    (`worst`): what is used of that limit.
 
     By regula falsi (Illinois) in its logarithm; by halves, or upwards in growing steps, as long as the upper
     end is far beyond what servers carry.
     """
-    if abs(worst - 1) <= SLACK or (capped and worst <= 1):
+    if abs(worst - 1) <= SLACK:
         return 1.0
     low, f_low, high, f_high = (1.0, log(worst), 4.0, inf) if worst < 1 else (0.0, -inf, 1.0, log(worst))
     side, step = 0, MORE

@@ -4,10 +4,12 @@ that it would have, none is better than the bound."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 import numpy as np
 import pytest
 
+from planner import search
 from planner.candidates.points import Role, at_rate, draw
 from planner.cost.power import idle_watts
 from planner.plans.found import Found
@@ -39,6 +41,23 @@ def fleets(question: Question, found: Found) -> Iterator[tuple[str, float]]:
             for i in np.flatnonzero(kept):
                 name = f"{count} x tp{d.tp[i]} pp{d.pp[i]} dp{d.attn_dp[i]} ep{d.ep[i]}"
                 yield name, float((watts if question.objective == "energy" else seconds)[i])
+
+
+@pytest.mark.parametrize(
+    ("at", "most"),
+    [
+        (lambda share: 2 * share**3, 0.5 ** (1 / 3)),
+        (lambda share: 0.4 * share, 2.5),
+        (lambda share: share if share < 0.7 else inf, 0.7),
+        (lambda share: 0.5 / max(1 - share / 0.9, 1e-12) if share < 0.9 else inf, 0.45),
+        (lambda share: 1e9 * share, 1e-9),
+    ],
+)
+def test_the_most_of_a_fleets_traffic_is_found_from_both_sides(at, most):
+    found = search._most(at, at(1.0))
+
+    assert found <= most * (1 + 1e-6)
+    assert found == pytest.approx(most, rel=1e-2, abs=1e-3)
 
 
 @pytest.mark.parametrize("rate", [0.5, 2.0, 6.0])

@@ -254,7 +254,7 @@ def moved(slow: Floats, sent: Floats, hidden: Floats) -> Floats:
     """`slow` (n, k, w) with and without what a transfer takes (n, w) and hides, (n, 4 k, w): whoever is no
     slower in all is no slower with any partner."""
     waits = [0.0 * sent, sent, -hidden, sent - hidden]
-    if not sent.any():
+    if not sent.any() and not hidden.any():
         return slow
     return np.concatenate([slow + wait[:, None] for wait in waits], axis=1)
 

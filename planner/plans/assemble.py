@@ -39,9 +39,6 @@ def replica(
     index = np.array([index_of(s, c)])
     designs = s.designs.take(index)
     memory = s.model.memory_by_stage(designs, s.token_budget)
-    in_flight = op.in_flight(mix_osl, c.role) * d.attn_dp
-    spread = 0.0 if s.promise.loop == "closed" else 3 * math.sqrt(max(in_flight, 1.0))
-    batch = max(1, math.ceil(in_flight + spread - 1e-6))
     tokens = _kv_tokens(s, index, d.attn_dp)
     return schema.Replica(
         id=g.id,
@@ -68,7 +65,7 @@ def replica(
             )
             for i, stage in enumerate(stages)
         ],
-        max_batch=batch,
+        max_batch=_batch(g, mix_osl),
         kv_tokens=tokens,
         cache=_cache(g, tokens),
         kept=keeps,
@@ -98,6 +95,21 @@ def _precision(s: Setup) -> schema.PrecisionUsed:
     """As used; where there are no experts, theirs are as the other weights'."""
     used, moe = s.model.precisions, any(isinstance(ffn, MoeFfn) for ffn in s.model.card.ffns.values())
     return schema.PrecisionUsed(weights=used.gemm, experts=used.experts if moe else used.gemm, kv=used.kv)
+
+
+def _batch(g: Group, mix_osl: np.ndarray) -> int:
+    """Sequences in flight on one replica: those that Little's law finds there; where they come at random with
+    a burst on top, but no more than decode or than its cache holds of the smallest: the others wait."""
+    s, op, c = g.setup, g.operation, g.candidate
+    index, ranks = index_of(s, c), c.design.attn_dp
+    in_flight = op.in_flight(mix_osl, c.role) * ranks
+    if s.promise.loop == "closed":
+        return max(1, math.ceil(in_flight - 1e-6))
+    burst = in_flight + 3 * math.sqrt(max(in_flight, 1.0))
+    each = (s.prompt_bytes if c.role == "prefill" else s.held_bytes)[index][op.rate > 0].min()
+    held = ranks * math.floor(float(s.memory.kv_bytes[index]) / each) if each > 0 else math.inf
+    decoding = 0.0 if s.does(c.role) == "prefill" else op.sequences * ranks
+    return max(1, math.ceil(min(burst, max(held, decoding)) - 1e-6))
 
 
 def _kv_tokens(s: Setup, index: np.ndarray, attn_dp: int) -> float:

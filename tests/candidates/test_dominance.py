@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from planner.candidates.candidate import Candidate, Design
-from planner.candidates.dominance import Counts, undominated
+from planner.candidates.dominance import Counts, moved, undominated
 from planner.cost.shape import Stage
+from planner.cost.transfer import Overlap
 from solvers import fleet
 from solvers.fleet import Column, FleetProblem
 from solvers.linear import Limits
@@ -85,6 +87,45 @@ def test_latency_counts_where_it_is_the_goal():
 
     assert kept(slow, fast) == ["slow"]
     assert kept(slow, fast, counts=Counts(True, False)) == ["slow", "fast"]
+
+
+def grows(name, gpus, light, **more) -> Candidate:
+    """Two halves of 1 GPU carry just what a whole of 2 does; `light`: what it costs at a light load."""
+    return candidate(name, gpus, {"busy": {"0": 1.0 / gpus}}, lighter=((light,),), **more)
+
+
+def test_whoever_is_faster_at_a_light_load_stays():
+    half, latency = grows("half", 1, 0.2), Counts(True, False)
+
+    assert kept(half, grows("whole", 2, 0.1), counts=latency) == ["half", "whole"]
+    assert kept(half, grows("whole", 2, 0.2), counts=latency) == ["half"]
+    assert kept(half, grows("whole", 2, 0.1)) == ["half"]
+
+
+def test_whoever_draws_less_at_a_light_load_stays():
+    half, watts = grows("half", 1, 100.0), Counts(False, True)
+
+    assert kept(half, grows("whole", 2, 199.0, watts=2.0), counts=watts) == ["half", "whole"]
+    assert kept(half, grows("whole", 2, 200.0, watts=2.0), counts=watts) == ["half"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_whoever_is_no_slower_with_and_without_its_transfer_is_so_with_any_partner(seed):
+    r = np.random.default_rng(seed)
+    slow, sent, hidden = (
+        r.integers(0, 6, (2, 1, 1)) / 4,
+        r.integers(0, 6, (2, 1)) / 4,
+        r.integers(0, 6, (2, 1)) / 4,
+    )
+    rows = moved(slow, sent, hidden)
+    assume((rows[0] <= rows[1]).all())
+    for partner_s, factor, last in r.random((20, 3)) * [2.0, 1.0, 1.0]:
+        waits = [
+            slow[i, 0, 0] + Overlap(last, hidden[i, 0]).seen_s(max(factor * sent[i, 0], partner_s))
+            for i in (0, 1)
+        ]
+        assert waits[0] <= waits[1] + 1e-12
 
 
 def test_a_late_prefill_replaces_no_punctual_one_unless_they_pair_alike():
