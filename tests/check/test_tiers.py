@@ -271,7 +271,7 @@ def layers_in_the_middle(d: Document) -> None:
         ("experts", quick_step, "decode_below_tiers"),
         ("experts", parts_that_do_not_add_up, "step_parts"),
         ("experts", engine_that_cannot, "tier_engine"),
-        ("layers over nodes", of_another_node, "layers_overlap"),
+        ("layers over nodes", of_another_node, "layers_gap"),
         ("layers over nodes", behind_no_stage, "layers_gap"),
         ("layers over nodes", nothing_behind, "layers_gap"),
         ("layers over nodes", one_layer_fewer_behind, "layers_gap"),
