@@ -39,6 +39,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "honest": ("Attempts to prove the bounds false", ["benchmarks.honest", "--fixed"]),
     "roofline": ("Predictions against the roofline of the device", ["benchmarks.roofline"]),
     "agreement": ("Plans against predict of their replicas", ["benchmarks.agreement"]),
+    "shipped": ("Shipped clusters and large questions", ["benchmarks.shipped", "--markdown"]),
     "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),

@@ -42,6 +42,9 @@ EXACT = 1e-8
 MOSTLY = 0.5
 """Share of a lone request's time from which on it counts as always there."""
 
+SELDOM = 0.03
+"""Of that load: the lightest that is tried where requests come at random."""
+
 QUIETEST = 1e-3
 """Share of its time that a prefill server is busy where its TTFT is a lone prompt's."""
 
@@ -59,8 +62,12 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
     even one request at a time does."""
     n, w = len(index), len(s.mix.share)
     roles = list(dict.fromkeys(role for role, _ in asked))
-    tries = _spread(one_at_a_time(s, index), np.full(n, float(MOST_SEQUENCES)), TRIED)
-    each = np.repeat(index, TRIED)
+    one = one_at_a_time(s, index)
+    tries = _spread(one, np.full(n, float(MOST_SEQUENCES)), TRIED)
+    if s.promise.loop == "open":  # at random they may come one at a time, and seldom
+        tries = np.hstack([SELDOM * one[:, None], tries])
+    k = tries.shape[1]
+    each = np.repeat(index, k)
     step = decode_steps(s, each, tries.ravel())
     curves = {role: batched(s, each, tries.ravel(), role, step) for role in roles}
     caution = s.caution[1]
@@ -79,9 +86,9 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
                 out[own] = over(found, limit_s)[np.arange(len(own)), bucket[own]]
         return out
 
-    known = [over(curves[role], limit_s).reshape(n, TRIED, w).transpose(0, 2, 1) for role, limit_s in asked]
-    many = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, TRIED))
-    low, high = closed(at, many.reshape(-1, TRIED), np.stack(known).reshape(-1, TRIED))
+    known = [over(curves[role], limit_s).reshape(n, k, w).transpose(0, 2, 1) for role, limit_s in asked]
+    many = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, k))
+    low, high = closed(at, many.reshape(-1, k), np.stack(known).reshape(-1, k))
     return low.reshape(len(asked), n, w), high.reshape(len(asked), n, w)
 
 
