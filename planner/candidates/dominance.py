@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.candidates.candidate import Candidate
+from planner.candidates.tangents import What
 from planner.cost.shape import Floats, Ints
 from planner.inputs.options import Objective
 
@@ -50,7 +50,7 @@ class Counts:
         return Counts(objective == "latency", objective == "energy" or watts_limited)
 
     @property
-    def grows(self) -> Literal["watts", "latency"] | None:
+    def grows(self) -> What | None:
         """What of it grows with a replica's load."""
         return "latency" if self.latency else "watts" if self.watts else None
 

@@ -145,7 +145,7 @@ def _watts(columns: Loaded, shares: Floats) -> Tangents:
     ends = [0, -1]
     whole = np.diff(watts[:, ends], axis=1) / np.maximum(np.diff(rate[:, ends], axis=1), 1e-30)
     slope = np.maximum(np.concatenate([_slopes(watts, rate), whole], axis=1), 0.0)
-    through = np.arange(len(asked) + 1) % len(asked)  # the chord through the first
+    through = [*range(len(asked)), 0]  # the chord through the first
     a = _below(watts[:, through] - slope * rate[:, through], slope, rate, watts)
     return Tangents(a, slope[:, :, None] * (columns.use * columns.full[:, None])[:, None, :])
 

@@ -60,9 +60,8 @@ def _surer(asked: Asked, question: Question, best: Found, limits: Limits) -> Fou
     """The best fleet at the risk `SURER`, of designs that some candidate has; of all where those serve
     nothing or stages stand on several classes. None where no replica keeps the limits so."""
     surer = replace(asked, options=asked.options.model_copy(update={"risk": SURER}))
-    pool = anew(
-        best.pool, best.cluster.classes, ask_of(surer), levels={c.level for c in best.pool.candidates}
-    )
+    levels = {c.level for c in best.pool.candidates} - {0}
+    pool = anew(best.pool, best.cluster.classes, ask_of(surer), levels=levels)
     staged = any(best.candidates[c].design.stages for c in best.solution.replicas)
     if staged or unserved(question.state(pool, "bound")):
         pool, question = pooled(surer)
