@@ -22,7 +22,7 @@ from planner.candidates.generate import Pool
 from planner.candidates.tangents import Line, touching
 from planner.inputs.options import Budget, Objective
 from planner.inputs.workload import Workload
-from planner.plans.found import SLACK, Found, Late, broken, exact_value, groups, strain
+from planner.plans.found import SLACK, Found, Late, broken, exact_value, groups, scaled, strain
 from planner.plans.operation import index_of
 from planner.problems import fleet as stated
 from solvers import fleet
@@ -237,15 +237,6 @@ def _most(at: Callable[[float], float], worst: float) -> float:
         if abs(f) <= SLACK or high <= low * (1 + SLACK):
             break
     return low
-
-
-def scaled(found: Found, factor: float) -> Found:
-    """The same fleet with `factor` of its traffic."""
-    s = found.solution
-    flows = {key: factor * v for key, v in s.flows.items()}
-    pairs = {key: factor * v for key, v in s.pair_flows.items()}
-    rate = factor * s.rate
-    return replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=rate, objective=rate))
 
 
 def _sharper(question: Question, found: Found) -> Pool | None:

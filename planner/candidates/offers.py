@@ -7,7 +7,7 @@ Dominated points go before anything is made of them: of ten thousand a hundred s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from planner.candidates.columns import Columns
 from planner.candidates.dominance import Counts, Needs, moved, spared, survivors
 from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, Role, Setup, draw
-from planner.candidates.tangents import Loaded, Tangents, lighter, tangents
+from planner.candidates.tangents import Loaded, lighter, tangents
 from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
@@ -156,8 +156,11 @@ class Offer:
             return [self._candidate(i) for i in self._kept(self._needs(counts, None))]
         light = lighter(self.loaded(np.arange(len(self))), counts.grows)
         kept = self._kept(self._needs(counts, light))
-        lines = tangents(self.loaded(np.array(kept)), counts.grows)
-        return [self._candidate(i, (lines, k), light[i]) for k, i in enumerate(kept)]
+        lines, made = tangents(self.loaded(np.array(kept)), counts.grows), []
+        for k, i in enumerate(kept):
+            c, own = self._candidate(i), tuple(tuple(row) for row in light[i].tolist())
+            made.append(replace(c, lighter=own, tangents=lines.named(k, [int(w) for w in c.ttft_s])))
+        return made
 
     def _kept(self, needs: Needs) -> list[int]:
         if self.node is not None:
@@ -211,9 +214,7 @@ class Offer:
         """Of the slowest bucket, (m,)."""
         return self.points.tpot_s.max(axis=1) if self.role != "prefill" else np.zeros(len(self))
 
-    def _candidate(
-        self, i: int, lines: tuple[Tangents, int] | None = None, light: Floats | None = None
-    ) -> Candidate:
+    def _candidate(self, i: int) -> Candidate:
         d, gpus = self.designs, int(self.designs.gpus[i])
         stages = self.setup.model.stagings[d.which[i]] if isinstance(d, StagedDesigns) else ()
         tp, pp, attn_dp, moe_tp, ep, copies, cp = (
@@ -254,8 +255,6 @@ class Offer:
             copies={str(w): float(self.handed.copies[i, w]) for w in might} if self.role == "decode" else {},
             overlap=self.handed.overlaps(i, might),
             hop_bytes=self._hop_bytes(i, might) if stages else {},
-            lighter=() if light is None else tuple(tuple(row) for row in light.tolist()),
-            tangents=lines[0].named(lines[1], might) if lines else (),
             joined=bool(self.joined[i]),
             busy=float(self.points.load[i]) if self.setup.does(self.role) == "prefill" else 0.0,
             sequences=sequences,

@@ -230,10 +230,7 @@ def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
     """The largest share of a limit that any group or path takes with `factor` of the traffic; infinite where
     a group is given more than it can carry."""
     if factor != 1.0:
-        s = found.solution
-        flows = {key: factor * v for key, v in s.flows.items()}
-        pairs = {key: factor * v for key, v in s.pair_flows.items()}
-        found = replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=factor * s.rate))
+        found = scaled(found, factor)
         made = [_with(g, factor) for g in made]
     worst = max(fullness(g) for g in made)
     if not np.isfinite(worst) or any(not np.isfinite(g.operation.sequences) for g in made):
@@ -247,6 +244,15 @@ def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
         worst = max(worst, watts(found, made) / most)
     nic = busy(found, _all_pairs(found, made))
     return max(worst, *nic.values()) if nic else worst
+
+
+def scaled(found: Found, factor: float) -> Found:
+    """The same fleet with `factor` of its traffic."""
+    s = found.solution
+    flows = {key: factor * v for key, v in s.flows.items()}
+    pairs = {key: factor * v for key, v in s.pair_flows.items()}
+    rate = factor * s.rate
+    return replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=rate, objective=rate))
 
 
 def fullness(g: Group) -> float:
