@@ -1,7 +1,7 @@
 """From what was asked to the question that is solved: candidates, traffic, and an SLO that can be met.
 
-A *default* SLO that nothing meets is relaxed to the tightest that can be met, with a warning; one that was
-asked for is infeasible.
+A *default* SLO that nothing meets with a request at a time is relaxed to the tightest that can be met, with a
+warning; one that was asked for is infeasible, unless requests that come more seldom still meet it.
 """
 
 from __future__ import annotations
@@ -34,23 +34,30 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     """Candidates that keep the SLO; a default SLO that nothing meets is relaxed to the tightest that can be
     met. Where GPUs alone don't hold the model and a request, with weights in host memory."""
     pool, question = pooled(asked)
-    problem = question.state(pool, "bound")
-    if not unserved(problem):
+    served = not unserved(question.state(pool, "bound"))
+    if served and not _seldom(pool):
         return asked, pool, question
     fixed = [f for f in ("ttft_ms", "tpot_ms") if f"slo.{f}" not in asked.defaulted]
     near = infeasible.tightest(pool, asked.workload.slo, fixed) if pool.fitting else None
-    if near is None and not asked.offload:
-        return _offloaded(asked, pool)
-    if near is None:
+    if near is None and not served:
+        if not asked.offload:
+            return _offloaded(asked, pool)
         raise NoRoom(f"{asked.card.name} does not fit, not even with weights in host memory")
     carries = partial(_carries, asked) if asked.workload.rate_rps else None
-    relaxed = _relaxed(asked, near, carries)
-    if relaxed is None:
-        raise infeasible.too_slow(near, asked.workload.slo, carries)
-    pool, question = pooled(relaxed)
-    if unserved(question.state(pool, "bound")):
+    relaxed = _relaxed(asked, near, carries) if near else None
+    if relaxed is None and served:
+        return asked, pool, question
+    if relaxed is not None:
+        pool, question = pooled(relaxed)
+    if relaxed is None or unserved(question.state(pool, "bound")):
+        assert near is not None
         raise infeasible.too_slow(near, asked.workload.slo, carries)
     return relaxed, pool, question
+
+
+def _seldom(pool: Pool) -> bool:
+    """Whether all that decode hold less than a request on average."""
+    return all(c.sequences < 1 for c in pool.candidates if c.role != "prefill")
 
 
 def _offloaded(asked: Asked, pool: Pool) -> tuple[Asked, Pool, Question]:
