@@ -40,11 +40,11 @@ UNLIMITED_TOKENS = 1e12
 
 def violations(case: Case) -> Iterator[Violation]:
     """Every statement about a cache that our own count contradicts."""
+    if case.card is not None:
+        yield from _batches(case, case.card)
     for index, replica in enumerate(case.plan.replicas):
         cache, where = replica.cache, f"replicas[{index}].cache"
         load = case.loads[replica.id]
-        if case.card is not None and replica.role != "chain" and not case.measured(replica):
-            yield from _batch(case, case.card, replica, load, f"replicas[{index}].max_batch")
         if cache is None or case.card is None or replica.role in ("chain", "prefill") or not load.decode_rps:
             continue
         yield from _room(replica, cache, where)
@@ -101,24 +101,50 @@ class _Held:
         )
 
 
-def _batch(case: Case, card: ModelCard, replica: Replica, load: Load, where: str) -> Iterator[Violation]:
-    """No more sequences in flight than the cache holds of the smallest requests that come here, or, where
-    that is more, than Little's law finds there with a burst on top: those beyond the cache wait."""
+def _batches(case: Case, card: ModelCard) -> Iterator[Violation]:
+    """No more sequences in flight than the cache holds of the smallest requests that come, or, where that is
+    more, than Little's law finds there with a burst on top: those beyond the cache wait.
+
+    A plan states the times of all replicas of a role together, so Little's law speaks of these together:
+    where it finds too many in one, it finds as many too few in others.
+    """
+    found = [
+        (index, replica, _most_held(case, card, replica), _most_inside(case, replica))
+        for index, replica in enumerate(case.plan.replicas)
+        if replica.role != "chain" and not case.measured(replica)
+    ]
+    for index, replica, held, inside in found:
+        beyond = replica.max_batch - max(held, inside)
+        spare = sum(
+            other.count * max(most - other.max_batch, 0.0)
+            for _, other, _, most in found
+            if other.role == replica.role
+        )
+        if not at_most(replica.count * beyond, spare + MODEL * replica.count * replica.max_batch):
+            text = f"{replica.max_batch:,} sequences at once, but the cache holds {held:,.0f} of the "
+            text += f"smallest requests, and {inside:,.0f} come at most"
+            yield Violation("batch_beyond_cache", f"replicas[{index}].max_batch", text)
+
+
+def _most_held(case: Case, card: ModelCard, replica: Replica) -> float:
+    """Of the smallest requests that come here, as many as the fullest cache holds."""
+    load = case.loads[replica.id]
     fullest = [
         room / least
         for stages, room, _ in _rooms(case, card, replica)
         if room and (least := _least_bytes(case, card, replica, stages, load)) > 0
     ]
-    predicted, mean = case.plan.predicted, load.rps / replica.count
+    return min(fullest, default=inf)
+
+
+def _most_inside(case: Case, replica: Replica) -> float:
+    """Requests in flight on one replica by the plan's own times, with a burst on top; each rank's own is
+    rounded up."""
+    predicted, load = case.plan.predicted, case.loads[replica.id]
     first_s = max(predicted.ttft_ms.value / 1e3, replica.step.prefill_s) if replica.role != "decode" else 0.0
     step_s = max(predicted.tpot_ms.value / 1e3, replica.step.decode_s) if replica.role != "prefill" else 0.0
-    inside = mean * first_s + load.decode_tok_per_s / replica.count * step_s
-    burst = inside + BURST * sqrt(inside) + replica.attn_dp  # each rank's own is rounded up
-    if fullest and not at_most(replica.max_batch, max(min(fullest), burst), MODEL):
-        text = f"{replica.max_batch:,} sequences at once, but the cache holds {min(fullest):,.0f} of the "
-        yield Violation(
-            "batch_beyond_cache", where, f"{text}smallest requests, and {burst:,.0f} come at most"
-        )
+    inside = (load.rps * first_s + load.decode_tok_per_s * step_s) / replica.count
+    return inside + BURST * sqrt(inside) + replica.attn_dp
 
 
 def _least_bytes(case: Case, card: ModelCard, replica: Replica, stages: Sequence[Stage], load: Load) -> float:
