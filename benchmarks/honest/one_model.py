@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.honest.problems import Problem
 from cluster_configs.schema import NodeClass, ResolvedCluster
+from planner.api import with_loads
 from planner.asked import read
 from planner.candidates.generate import Pool
 from planner.candidates.points import Setup, at_rate, prefilling
@@ -90,7 +91,7 @@ def of(problem: Problem) -> OneModel:
 @lru_cache(maxsize=1)
 def _of(loose: Problem) -> OneModel:
     options = {"engine": loose.engine, "risk": loose.risk, "objective": loose.objective}
-    asked = read(None, loose.model, loose.gpus, loose.workload, {}, options)
+    asked = with_loads(read(None, loose.model, loose.gpus, loose.workload, {}, options), None)
     pool, question = pooled(asked)
     return PoolModel(pool, question.cluster)
 
