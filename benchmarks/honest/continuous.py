@@ -69,14 +69,16 @@ def kept(model: OneModel, unit: Unit, limits: Limits, rates: Floats) -> NDArray[
         at = model.judge(unit.first, "mixed", load / unit.count)
         ttft, full = at.ttft_s, np.maximum(at.utilisation, at.cache)
     else:
-        sender = model.judge(unit.first, "prefill", load / unit.count)
-        at = model.judge(unit.second, "decode", load / unit.others)
-        moved = model.handed_s(unit.first, unit.second, load, (unit.count, unit.others))
+        each = load / unit.count, load / unit.others
+        sender = model.judge(unit.first, "prefill", each[0])
+        at = model.judge(unit.second, "decode", each[1])
+        moved = model.handed_s(unit.first, unit.second, load, each)
         if moved is None:
             return np.zeros(len(rates), dtype=bool)
         ttft = sender.ttft_s + moved + at.tpot_s
         full = np.max([sender.utilisation, sender.cache, at.utilisation, at.cache], axis=0)
-    in_time = np.isfinite(ttft) & (ttft <= limits.ttft_s) & (at.tpot_s <= limits.tpot_s)
+    first, later = model.caution(unit.first)[0], model.caution(unit.second or unit.first)[1]
+    in_time = np.isfinite(ttft) & (first * ttft <= limits.ttft_s) & (later * at.tpot_s <= limits.tpot_s)
     return np.asarray(in_time[:, taken].all(axis=1) & (full <= 1.0))
 
 

@@ -51,7 +51,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Judged:
-    """A replica under m loads of w buckets: times (m, w) [s] with the caution that the risk asks for, not
+    """A replica under m loads of w buckets: times (m, w) [s] without caution, not
     finite where the load is too much; shares (m,) of its time and of its cache that are in use, 1 where the
     planner's rules allow no more."""
 
@@ -74,10 +74,12 @@ class OneModel(Protocol):
     def judge(self, design: Design, role: Role, load: Floats) -> Judged:
         """The replica under each of the loads. A decode replica's TTFT is 0, a prefill replica's TPOT."""
 
-    def handed_s(self, first: Design, second: Design, load: Floats, counts: tuple[int, int]) -> Floats | None:
-        """Seconds (m, w) from the end of a prompt on one of `counts[0]` prefill replicas until its cache is
-        at one of `counts[1]` decode replicas, at loads of all of them together; infinite where links are
-        full, None where no such pair can be."""
+    def handed_s(
+        self, first: Design, second: Design, load: Floats, each: tuple[Floats, Floats]
+    ) -> Floats | None:
+        """Seconds (m, w) from the end of a prompt on a prefill replica until its cache is at one that
+        decodes, at the `load` of all such pairs together and at those of `each` end, of which others may
+        have a part; infinite where links are full, None where no such pair can be."""
 
     def design_of(self, replica: Replica) -> Design | None:
         """The design of a plan's replica; None where its stages stand on several classes."""
@@ -149,7 +151,7 @@ class PoolModel:
             with np.errstate(all="ignore"):
                 at = at_rate(own, np.array([0]), np.array([whole]), only)
             late = np.inf if (~s.holds[role][i] & (rate > 0)).any() else 0.0
-            ttft[k], tpot[k] = at.ttft_s[0] * s.caution[0, i] + late, at.tpot_s[0] * s.caution[1, i] + late
+            ttft[k], tpot[k] = at.ttft_s[0] + late, at.tpot_s[0] + late
             beside = max((float(rate @ row[0]) for row in own.beside), default=0.0)
             busy[k] = float(at.utilisation[0]) / (s.busiest if only == "prefill" else 1.0)
             held[k] = max(float(rate @ at.kv_share[0]), beside)
@@ -157,7 +159,13 @@ class PoolModel:
         first = np.where(np.isinf(tpot), np.inf, none) if role == "decode" else ttft
         return Judged(first, none if role == "prefill" else tpot, busy, held)
 
-    def handed_s(self, first: Design, second: Design, load: Floats, counts: tuple[int, int]) -> Floats | None:
+    def caution(self, design: Design) -> tuple[float, float]:
+        s, i = self._where[design]
+        return float(s.caution[0, i]), float(s.caution[1, i])
+
+    def handed_s(
+        self, first: Design, second: Design, load: Floats, each: tuple[Floats, Floats]
+    ) -> Floats | None:
         ends = self.classes[first.node_class], self.classes[second.node_class]
         way = route(*ends, self.cluster)
         if way is None or first.engine != second.engine:
@@ -170,12 +178,12 @@ class PoolModel:
         nics = [n.nic_bytes_per_s for n in ends]
         found = np.empty_like(load)
         for row, rates in enumerate(load):
-            flow = float(rates @ moved)
             used = [
-                flow / (count * d.gpus * nic)
-                for count, d, nic in zip(counts, (first, second), nics, strict=True)
+                float(own[row] @ moved) / (d.gpus * nic)
+                for own, d, nic in zip(each, (first, second), nics, strict=True)
             ]
-            shares = (*(used if way.on_nic else (0.0, 0.0)), flow / way.link.bytes_per_s if way.link else 0.0)
+            over = float(rates @ moved) / way.link.bytes_per_s if way.link else 0.0
+            shares = (*(used if way.on_nic else (0.0, 0.0)), over)
             for w in range(load.shape[1]):
                 alone = way.alone_s((sent[0, w] / nics[0], fetched[0, w] / nics[1]), float(moved[w]))
                 seen = overlaps[w].seen_s(shared_s(zip(alone, shares, strict=True)))

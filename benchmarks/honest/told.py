@@ -57,15 +57,15 @@ def told_again(answer: Answer) -> Iterator[Comparison]:
     told = by_model(case, of(answer.problem))
     if told is None:
         return
-    pairs = zip(_means(case, told), caution(plan, answer.problem.risk), stated(plan), strict=True)
-    off = [abs(mean / factor / said - 1) if said else 0.0 for mean, factor, said in pairs]
+    pairs = zip(_means(case, told), stated(plan), strict=True)
+    off = [abs(mean / said - 1) if said else 0.0 for mean, said in pairs]
     words = f"TTFT {100 * off[0]:.2f} % off, TPOT {100 * off[1]:.2f} %"
     own = answer.problem.command
     yield Comparison(ALIKE, max(off) - ONE_PERCENT, own, own, words)
 
 
 def by_model(case: Case, model: OneModel) -> list[Times] | None:
-    """Of each route by the one model alone, with its caution; None where a replica stands on several
+    """Of each route by the one model alone; None where a replica stands on several
     classes."""
     designs: dict[str, Design] = {}
     for name, group in case.groups.items():
@@ -87,7 +87,7 @@ def _route(case: Case, model: OneModel, designs: dict[str, Design], route: Route
     sent, taken = _load(case, first), _load(case, second)
     counts = case.groups[first].count, case.groups[second].count
     both = np.minimum(sent * counts[0], taken * counts[1])
-    moved = model.handed_s(designs[first], designs[second], both, counts)
+    moved = model.handed_s(designs[first], designs[second], both, (sent, taken))
     ttft = model.judge(designs[first], "prefill", sent).ttft_s[0, w]
     step = float(model.judge(designs[second], "decode", taken).tpot_s[0, w])
     return float(ttft) + (0.0 if moved is None else float(moved[0, w])) + step, step
