@@ -33,6 +33,9 @@ from planner.candidates.tangents import What
 from planner.cost.shape import Floats, Ints
 from planner.inputs.options import Objective
 
+AT_ONCE = 16
+"""Candidates that are compared with all others in one pass over arrays."""
+
 FREE = 1e-12
 """Relative slack of comparisons: the same number computed twice may differ in its last digit."""
 
@@ -133,8 +136,13 @@ def survivors(needs: Needs, node_gpus: int) -> list[int]:
     left = np.lexsort((np.arange(len(per_gpu)), unserved, per_gpu, needs.gpus)).astype(np.int64)
     rest, alive = _Rest.of(needs.take(left)), []
     while len(left):
-        alive.append(int(left[0]))
-        keep = np.flatnonzero(~rest.pointless(node_gpus)[1:]) + 1
+        pointless = rest.pointless(min(AT_ONCE, len(left)), node_gpus)
+        gone = np.zeros(len(left), dtype=bool)
+        for i, own in enumerate(pointless):
+            if not gone[i]:
+                alive.append(int(left[i]))
+                gone |= own
+        keep = np.flatnonzero(~gone[len(pointless) :]) + len(pointless)
         left, rest = left[keep], rest.take(keep)
     return alive
 
@@ -183,31 +191,38 @@ class _Rest:
     def take(self, chosen: Ints) -> _Rest:
         return _Rest(*(x[..., chosen] for x in vars(self).values()))
 
-    def pointless(self, node_gpus: int) -> NDArray[np.bool_]:
-        """Which the first dominates, (n,)."""
-        times, slack = self.gpus // self.gpus[0], 1 + FREE
-        carries = (self.peak[:, :1] / times <= self.use * slack).all(axis=1).any(axis=0)
-        carries &= (self.least_peak[:, :1] / times <= self.least * slack).all(axis=1).any(axis=0)
-        less = np.maximum(self.hidden - self.hidden[:, :1], 0.0).max(axis=0, initial=0.0)
-        added = np.where(times > 1, self.handoff[:, :1], 0.0) + less
+    def pointless(self, first: int, node_gpus: int) -> NDArray[np.bool_]:
+        """Which candidates each of the `first` dominates, of those after it, (first, n)."""
+        slack, n = 1 + FREE, len(self.gpus)
+        times = self.gpus // self.gpus[:first, None]
+        many = np.maximum(times, 1)[:, None]
+
+        def of(rows: Floats) -> Floats:
+            """Of the first ones, (first, rows, 1)."""
+            return np.ascontiguousarray(rows[:, :first].T)[:, :, None]
+
+        carries = (of(self.peak) / many <= self.use[:, None] * slack).all(axis=2).any(axis=0)
+        carries &= (of(self.least_peak) / many <= self.least[:, None] * slack).all(axis=2).any(axis=0)
+        less = np.maximum(self.hidden - of(self.hidden), 0.0).max(axis=1, initial=0.0)
+        added = np.where(many > 1, of(self.handoff), 0.0) + less[:, None]
         alike = (
-            (self.slow[:, :1] <= self.slow * slack).all(axis=0)
-            & (self.late[:, :1] + added <= self.late * slack).all(axis=0)
-            & (self.copies[:, :1] <= self.copies).all(axis=0)
-            & (self.watts[:, :1] * times <= self.watts * slack).all(axis=0)
+            (of(self.slow) <= self.slow * slack).all(axis=1)
+            & (of(self.late) + added <= self.late * slack).all(axis=1)
+            & (of(self.copies) <= self.copies).all(axis=1)
+            & (of(self.watts) * many <= self.watts * slack).all(axis=1)
         )
-        return np.asarray(carries & alike & self._fits(times, node_gpus))
+        after = np.arange(n) > np.arange(first)[:, None]
+        return np.asarray(carries & alike & after & self._fits(times, node_gpus))
 
     def _fits(self, times: Ints, node_gpus: int) -> NDArray[np.bool_]:
-        """True when gpus(b)/gpus(a) replicas of the first, a, fit where one b stands: in its share of a node,
-        or in its whole nodes."""
-        size, nodes = int(self.gpus[0]), -(-self.gpus // node_gpus)
-        if size <= node_gpus:
-            fits = times <= nodes * (node_gpus // size)
-        else:
-            fits = (times * -(-size // node_gpus) <= nodes) & (self.joined | ~self.joined[0])
+        """True when gpus(b)/gpus(a) replicas of the first ones, a, fit where one b stands: in its share of a
+        node, or in its whole nodes; (first, n)."""
+        size, nodes = self.gpus[: len(times), None], -(-self.gpus // node_gpus)
+        joined = self.joined[: len(times), None]
+        small = times <= nodes * (node_gpus // size)
+        large = (times * -(-size // node_gpus) <= nodes) & (self.joined | ~joined)
         within = self.gpus <= node_gpus  # a divides b: the same GPUs of the same node
-        return np.asarray((self.gpus % size == 0) & (within | fits))
+        return np.asarray((self.gpus % size == 0) & (within | np.where(size <= node_gpus, small, large)))
 
 
 def _served(use: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:

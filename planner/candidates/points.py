@@ -130,6 +130,23 @@ class Setup:
         mix = self.mix if share is None else replace(self.mix, share=share)
         return replace(self, designs=self.designs.take(index), memory=self.memory.take(index), mix=mix)
 
+    def one(self, i: int, share: Floats) -> Setup:
+        """The same with design `i` alone, under the mix of `share` (w,): made once, for all the loads that it
+        is asked for."""
+        key = i, share.tobytes()
+        if key not in self._ones:
+            self._ones[key] = self.only(np.array([i]), share)
+        return self._ones[key]
+
+    @cached_property
+    def _ones(self) -> dict[tuple[int, bytes], Setup]:
+        return {}
+
+    @cached_property
+    def prefills(self) -> PrefillParts:
+        """Of all designs, as servers that only prefill."""
+        return prefill_parts(self, np.arange(len(self.designs)))
+
     def does(self, role: Role) -> Role:
         """What a server in a role spends its time on: answers of one token leave nothing to decode."""
         return "prefill" if self.mix.steps == 0 else role
@@ -301,6 +318,10 @@ class PrefillParts:
     step: StepTimes
     work_s: Floats
 
+    def at(self, which: Ints) -> tuple[StepTimes, Floats]:
+        """Of the designs `which` (m,) of these."""
+        return StepTimes(*(x[which] for x in vars(self.step).values())), self.work_s[which]
+
 
 def prefill_parts(s: Setup, index: Ints) -> PrefillParts:
     """Of servers that only prefill.
@@ -322,8 +343,7 @@ def prefilling(s: Setup, index: Ints, level: Floats) -> Points:
 
 def prefilled(s: Setup, parts: PrefillParts, which: Ints, level: Floats) -> Points:
     """Servers of the designs `which` (m,) of `parts` at `level` (m,)."""
-    step = StepTimes(*(x[which] for x in vars(parts.step).values()))
-    work = parts.work_s[which]
+    step, work = parts.at(which)
     return _points(s, parts.index[which], level, step, level / (work @ s.mix.share), work, "prefill")
 
 
@@ -335,9 +355,8 @@ def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
     """Points of servers that get `rate` (m,) requests/s of the setup's mix: the batch is the one at whose
     step they decode so many."""
     if s.does(role) == "prefill":
-        parts = prefill_parts(s, index)
-        level = rate * (parts.work_s @ s.mix.share)
-        return _points(s, index, level, parts.step, rate, parts.work_s, "prefill")
+        step, work = s.prefills.at(index)
+        return _points(s, index, rate * (work @ s.mix.share), step, rate, work, "prefill")
     sequences = batch_of(s.model, s.designs.take(index), s.mix.requests, rate, s.terms(role))
     step = decode_steps(s, index, sequences)
     return _points(s, index, sequences, step, rate, _rate_of(s, step, sequences, role)[1], role)

@@ -105,7 +105,7 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     """`served[w]` requests/s of each bucket by `count` replicas of `c` together."""
     each = count * c.design.attn_dp
     rate = np.array([served.get(str(w), 0.0) / each for w in range(len(s.mix.share))])
-    own = s.only(np.array([index_of(s, c)]), rate / max(float(rate.sum()), 1e-30))
+    own = s.one(index_of(s, c), rate / max(float(rate.sum()), 1e-30))
     at = at_rate(own, np.array([0]), rate.sum(keepdims=True), c.role)
     busy, fullest = float(at.utilisation[0]), [at.kv_share[0], *(row[0] for row in own.beside)]
     utilisation = max(busy, *(float(rate @ row) for row in fullest))
