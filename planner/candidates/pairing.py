@@ -3,10 +3,12 @@ the fleet's program needs a row a key and not one a design (`planner/pair_rules.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model_zoo.schema import ModelCard
 from planner.pair_rules import Cached, Role, Side, no_role, unpaired
@@ -27,15 +29,30 @@ class Pairing:
         """Of all sides that there are."""
         model, every = Cached.of(card), list(dict.fromkeys(sides))
         first, second = ([s for s in every if no_role(role, s, model) is None] for role in PHASES)
-        there = np.array(
-            [[p.engine == d.engine and unpaired(p, d, model) is None for d in second] for p in first]
-        ).reshape(len(first), len(second))
+        there = _joined(first, second, model)
         keys: dict[tuple[Role, Side], str] = {}
-        for role, own, partners in ((PHASES[0], first, there), (PHASES[1], second, there.T)):
+        one_of: list[dict[str, int]] = [{}, {}]
+        for phase, (own, partners) in enumerate(((first, there), (second, there.T))):
             named: dict[bytes, str] = {}
-            for side, row in zip(own, partners, strict=True):
+            for i, (side, row) in enumerate(zip(own, partners, strict=True)):
                 if row.any():
-                    keys[role, side] = named.setdefault(row.tobytes(), f"{side.engine} {len(named)}")
-        pairs = zip(*np.nonzero(there), strict=True)
-        joined = frozenset((keys["prefill", first[i]], keys["decode", second[j]]) for i, j in pairs)
-        return Pairing(keys, joined)
+                    key = keys[PHASES[phase], side] = named.setdefault(
+                        row.tobytes(), f"{side.engine} {len(named)}"
+                    )
+                    one_of[phase].setdefault(key, i)
+        ends = product(*(few.items() for few in one_of))
+        return Pairing(keys, frozenset((p, d) for (p, i), (d, j) in ends if there[i, j]))
+
+
+def _joined(first: Sequence[Side], second: Sequence[Side], model: Cached) -> NDArray[np.bool_]:
+    """Which sides that prefill pair with which that decode: among those that may have their role this is
+    decided without attention dp and cp, so that few are asked about."""
+    kinds = [list(map(_plain, sides)) for sides in (first, second)]
+    one, two = (list(dict.fromkeys(own)) for own in kinds)
+    few = np.array([[p.engine == d.engine and unpaired(p, d, model) is None for d in two] for p in one])
+    at = [[own.index(kind) for kind in of] for own, of in zip((one, two), kinds, strict=True)]
+    return np.asarray(few[np.ix_(*at)] if few.size else np.zeros((len(first), len(second)), dtype=bool))
+
+
+def _plain(side: Side) -> Side:
+    return replace(side, attn_dp=1, cp=1)
