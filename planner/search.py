@@ -10,7 +10,7 @@ differ, and all again. What is left is printed as gap.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 
@@ -29,6 +29,7 @@ from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
 from solvers.fleet_costs import highest
 from solvers.fleet_extract import value as fleet_value
+from solvers.fleet_prices import few
 from solvers.linear import Limits, Status, gap, judge
 
 ROUNDS = 8
@@ -73,6 +74,9 @@ JUDGED = 12
 MORE = 0.02
 """Of its traffic: the first step where it carries more."""
 
+LITTLE = 0.1
+"""Of the best fleet's objective: what others may lose that are looked for first where candidates are many."""
+
 STEEP = 1.0
 """Logarithm of what is used of a limit, from which on the chord says nothing."""
 
@@ -107,13 +111,14 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where
     there is none."""
     until, best, bound = time.monotonic() + limits.seconds, None, None
-    rounds, lines = 0, 0
+    rounds, lines, least = 0, 0, dict[str, float]()
     while rounds < ROUNDS:
         began = time.monotonic()
-        bounding = question.state(pool, "bound")
+        near = pool if best is None else nearby(question, pool, least, best.solution.objective)
+        bounding = question.state(near, "bound")
         s = fleet.solve(bounding, closer(left(limits, until, FIRST)))
-        took_s = time.monotonic() - began
-        empty = Found(question.cluster, question.workload, question.objective, pool, bounding, s)
+        took_s, least = time.monotonic() - began, {**least, **s.least}
+        empty = Found(question.cluster, question.workload, question.objective, near, bounding, s)
         bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
         if s.objective is None and s.status != "time_limit":
             best = best or replace(empty, solution=replace(s, objective=None))
@@ -122,12 +127,14 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         best = _better(question, best, judged_)
         if _enough(question, best, bound, limits) or s.status == "interrupted":
             break
-        sharper = _sharper(question, empty) if s.objective is not None and lines < LINES else None
-        if sharper is not None and time.monotonic() + 2 * (time.monotonic() - began) < until:
+        sharper = _sharper(question, empty, pool) if s.objective is not None and lines < LINES else None
+        left_ = near if best is None else nearby(question, near, least, best.solution.objective)
+        again_s = 2 * (time.monotonic() - began) * len(left_.candidates) / len(near.candidates)
+        if sharper is not None and time.monotonic() + again_s < until:
             pool, lines = sharper, lines + 1
             continue
         rounds += 1
-        best = _better(question, best, _sound(question, pool, left(limits, until), took_s))
+        best = _better(question, best, _sound(question, left_, left(limits, until), took_s))
         kept = judged_ is not None and question.objective != "throughput"  # then costs alone differ
         edges = None if s.objective is None or kept else _finer(question, empty)
         late = time.monotonic() + 2 * (time.monotonic() - began) > until
@@ -136,7 +143,10 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         pool = question.finer(pool, edges)
     if best is None:
         return replace(empty, solution=replace(s, objective=None))
-    return _proven(question, best, pool, bounding, bound, limits)
+    if near is not pool:
+        bounding = question.state(pool, "bound")
+    proven = _proven(question, best, pool, bounding, bound, limits)
+    return replace(proven, solution=replace(proven.solution, least=least))
 
 
 def _proven(
@@ -239,8 +249,8 @@ def _most(at: Callable[[float], float], worst: float) -> float:
     return low
 
 
-def _sharper(question: Question, found: Found) -> Pool | None:
-    """The pool with a line more for each column of the bound's fleet whose cost lies above the lines that it
+def _sharper(question: Question, found: Found, pool: Pool) -> Pool | None:
+    """`pool` with a line more for each column of the bound's fleet whose cost lies above the lines that it
     has; None where there is none, or nothing that grows with the load counts."""
     what = Counts.of(question.objective, question.budget.watts is not None).grows
     if what is None:
@@ -257,10 +267,8 @@ def _sharper(question: Question, found: Found) -> Pool | None:
             more[c.id] = line
     if not more:
         return None
-    longer = (
-        replace(c, tangents=(*c.tangents, more[c.id])) if c.id in more else c for c in found.pool.candidates
-    )
-    return replace(found.pool, candidates=tuple(longer))
+    longer = (replace(c, tangents=(*c.tangents, more[c.id])) if c.id in more else c for c in pool.candidates)
+    return replace(pool, candidates=tuple(longer))
 
 
 def _finer(question: Question, found: Found) -> Edges | None:
@@ -334,7 +342,8 @@ def _plainer(
 def restricted(
     question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits
 ) -> Found | None:
-    """The best fleet of some of the candidates; None where that leaves none."""
+    """The best fleet of some of the candidates; None where that leaves none. First of those of which fleets
+    may lose little against `best`: where one is found that does, no other candidate is in a better one."""
 
     def kept(pool: Pool) -> Pool:
         return replace(pool, candidates=tuple(c for c in pool.candidates if keep(c)))
@@ -342,8 +351,29 @@ def restricted(
     def finer(pool: Pool, edges: Edges) -> Pool:
         return kept(question.finer(pool, edges))
 
-    pool = kept(best.pool)
-    return find(replace(question, finer=finer), pool, limits) if pool.candidates else None
+    pool, asked, value = kept(best.pool), replace(question, finer=finer), best.solution.objective
+    if value is not None and best.solution.least and question.worst is None:
+        worst = value * (1 + question.sign * LITTLE)
+        near = kept(nearby(question, best.pool, best.solution.least, worst))
+        until = time.monotonic() + limits.seconds
+        found = find(asked, near, left(limits, until)) if near.candidates else None
+        theirs = found.solution.objective if found else None
+        if found and theirs is not None and question.sign * (theirs - worst) <= 0:
+            return found
+        limits = left(limits, until)
+    return find(asked, pool, limits) if pool.candidates else None
+
+
+def nearby(question: Question, pool: Pool, least: Mapping[str, float], worst: float | None) -> Pool:
+    """The pool with those candidates alone that a fleet no worse than `worst` may have; `least`: the best
+    objective of fleets with a candidate, where that is known."""
+    if worst is None or not least:
+        return pool
+
+    def may(c: Candidate) -> bool:
+        return question.sign * (least.get(c.id, worst) - worst) <= ROUNDED * abs(worst)
+
+    return replace(pool, candidates=tuple(c for c in pool.candidates if may(c)))
 
 
 def left(limits: Limits, until: float, share: float = 1.0) -> Limits:
@@ -360,6 +390,7 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
     if problem.objective in ("energy", "latency"):
         return s
     worst = s.objective * (1 - TINY if problem.objective == "throughput" else 1 + TINY)
+    problem = few(problem, s.among) if s.among else problem
     same = replace(at_least(problem, worst), objective="spare", demand=s.rate * (1 - TINY))
     quick = replace(limits, gap=max(limits.gap, 0.005))
     best = fleet.solve(same, quick, s.point)

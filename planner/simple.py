@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from planner.candidates.candidate import Candidate
 from planner.plans.found import Found
-from planner.search import Question, find, judged, left, restricted
+from planner.search import Question, find, judged, left, nearby, restricted
 from solvers.linear import Limits
 
 MOST = 8
@@ -56,7 +56,10 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
 
     def fewest(asked: Question, k: int, gap: float) -> Found:
         some = replace(limits, seconds=max(EACH * (until - time.monotonic()), 0.1), gap=gap)
-        found = find(replace(asked, most_kinds=k), best.pool, some)
+        pool = nearby(asked, best.pool, best.solution.least, asked.worst)
+        if k == 1:  # pairs are two
+            pool = replace(pool, candidates=tuple(c for c in pool.candidates if c.role == "mixed"))
+        found = find(replace(asked, most_kinds=k), pool, some)
         if found.solution.status == "interrupted":
             raise KeyboardInterrupt
         return found
@@ -74,7 +77,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
         if loss(question, value, theirs) <= share:
             chosen = rival
             break
-    chosen = without_copies(question, chosen, value, share, left(limits, until))
+    chosen = without_copies(question, best, chosen, value, share, left(limits, until))
     if chosen is not best and loss(question, value, chosen.solution.objective or value) <= SAME:
         proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
         best = replace(chosen, solution=judged(proven, limits, question.objective))
@@ -90,7 +93,9 @@ def loss(question: Question, best: float, other: float) -> float:
     return question.sign * (other - best) / abs(best) if best else 0.0
 
 
-def without_copies(question: Question, chosen: Found, value: float, share: float, limits: Limits) -> Found:
+def without_copies(
+    question: Question, best: Found, chosen: Found, value: float, share: float, limits: Limits
+) -> Found:
     """`chosen`, or as good a fleet of no more kinds whose replicas have no copies of experts."""
     known = chosen.candidates
     if share <= 0 or not any(known[c].design.redundant for c in chosen.solution.replicas):
@@ -101,7 +106,8 @@ def without_copies(question: Question, chosen: Found, value: float, share: float
 
     worst = value * (1 + question.sign * share)
     near = replace(question, most_kinds=kinds(chosen), worst=worst)
-    rival = restricted(near, chosen, plain, limits)
+    pool = nearby(near, best.pool, best.solution.least, worst)
+    rival = restricted(near, replace(chosen, pool=pool), plain, limits)
     if rival is None or rival.solution.objective is None:
         return chosen
     return rival if loss(question, value, rival.solution.objective) <= share else chosen

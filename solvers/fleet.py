@@ -46,6 +46,8 @@ kind, kinds   at most so many kinds of replica (`fleet_kinds.py`)
 In the model f and x are fractions of what a bucket asks for at the reference rate, and `rate` one of that
 rate: all coefficients are then near 1, for replicas of a thousandth and of 1e5 requests/s alike.
 
+Of many columns those are left out that no fleet near the best can have (`fleet_prices.py`).
+
 Assumes    a replica's resources are linear in the mix it serves (docs/architecture.md, Load on a server).
 Source buckets per GPU type: Melange, arXiv:2404.14527; prefill and decode pools: Splitwise, ISCA 2024; the
            rest is ours.
@@ -55,7 +57,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers import fleet_costs, fleet_idle, fleet_kinds, packing
+from solvers import fleet_costs, fleet_idle, fleet_kinds, fleet_prices, glop, packing
 from solvers.fleet_extract import extract
 from solvers.fleet_types import (
     Built,
@@ -101,7 +103,19 @@ LIGHT = 1e-4
 def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> FleetSolution:
     """The best fleet found and its bound: `status` tells how well it is proven."""
     built = build(p)
+    if len(p.columns) >= fleet_prices.MANY and start is None:
+        try:
+            known = fleet_prices.prices(built, limits)
+        except KeyboardInterrupt:
+            return FleetSolution("interrupted", None, None, glop.NAME)
+        if known is not None:
+            return fleet_prices.searched(p, known, limits, _solve)
     return extract(p, built, built.model.solve(limits, start))
+
+
+def _solve(p: FleetProblem, limits: Limits) -> FleetSolution:
+    built = build(p)
+    return extract(p, built, built.model.solve(limits))
 
 
 def relaxed(p: FleetProblem, limits: Limits) -> float | None:

@@ -143,7 +143,9 @@ class FleetProblem:
 
 @dataclass(frozen=True)
 class FleetSolution:
-    """`objective` and `bound` in the problem's sense; counts without zeros; `point` to start another from."""
+    """`objective` and `bound` in the problem's sense; counts without zeros; `point` to start another from,
+    of the columns `among`, where it is not of all; `least`: the best objective that a fleet with each column
+    can have, where that is known."""
 
     status: Status
     objective: float | None
@@ -155,6 +157,8 @@ class FleetSolution:
     pair_flows: Mapping[Pair, float] = field(default_factory=dict)
     rate: float = 0.0
     point: Floats | None = None
+    among: Sequence[str] = ()
+    least: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -71,15 +71,19 @@ class Arrays:
 
     def proven(self, duals: Floats) -> float | None:
         """The bound of the docstring; None where it has none."""
+        return self.reduced(duals)[0]
+
+    def reduced(self, duals: Floats) -> tuple[float | None, Floats]:
+        """The same, and reduced costs d (columns,)."""
         limit = np.where(duals > 0, self.row_lower, self.row_upper)
         price = np.where(np.isfinite(limit), duals, 0.0)
         reduced = self.cost - self.matrix.T @ price
         end = np.where(reduced > 0, self.lower, self.upper)
         endless = ~np.isfinite(end)
         if (np.abs(reduced[endless]) > ROUNDING * max(1.0, np.abs(self.cost).max(initial=0.0))).any():
-            return None
+            return None, reduced
         rows = price @ np.where(np.isfinite(limit), limit, 0.0)
-        return float(rows + reduced @ np.where(endless, 0.0, end))
+        return float(rows + reduced @ np.where(endless, 0.0, end)), reduced
 
 
 def relax(model: Linear, limits: Limits) -> Outcome | None:
