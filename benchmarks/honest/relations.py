@@ -53,7 +53,10 @@ def _beyond_space(easy: Answer, answer: Answer) -> bool:
 
 
 def _fewer(problem: Problem, rng: Rng) -> Harder:
-    """Without one kind of GPU, or with half as many of one; where nodes are paid for, only whole ones."""
+    """Without one kind of GPU, or with half as many of one; where nodes are paid for, only whole ones. Not
+    where watts are minimised: GPUs at rest draw some."""
+    if problem.objective == "energy":
+        return None
     i = int(rng.integers(len(problem.entries)))
     count, device = problem.entries[i]
     before, after = problem.entries[:i], problem.entries[i + 1 :]

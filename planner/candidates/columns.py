@@ -70,7 +70,8 @@ def prefilling(s: Setup, index: Ints, within_s: Floats) -> Columns:
     """Of servers that only prefill, with their own TTFT within each of `within_s` (k,) cautious seconds."""
     parts, several = prefill_parts(s, index), _several(s)
     low, high = busiest(s, index, within_s)
-    others = [busiest(_company(s, w), index, within_s)[1] for w in alone(s)] if several else []
+    looked = alone(s) if several else []
+    others = [busiest(_company(s, w), index, within_s)[1] for w in looked]
     bears = np.maximum.reduce([high, *others])  # (k, n, w)
     edge, design, bucket = np.nonzero(_first_alike(low))
     level, top = low[edge, design, bucket], high[edge, design, bucket]
@@ -78,6 +79,10 @@ def prefilling(s: Setup, index: Ints, within_s: Floats) -> Columns:
     use = _rows(s, points, "prefill")
     least = use.copy()
     least[:, 0] = (_packed(s, points) if several else points.work_s) / top[:, None]
+    exact = least.copy()
+    for w, most in zip(looked, others, strict=True):
+        least[:, 0, w] *= top / np.maximum(top, most[edge, design, w])
+    _as_the_others(least, exact, looked)
     serves = low[edge, design] >= level[:, None] * (1 - 1e-12)
     might = bears[edge, design] >= top[:, None] * (1 - 1e-12)
     return Columns(points, _only(use, serves), _only(least, might | serves), within_s[edge])
@@ -127,12 +132,21 @@ def _alike(
         bears = np.maximum(bears, _longest(own, index, most, role))
         at = batched(own, index, np.maximum(most[:, w], 1e-3), role)
         least[..., w] = np.minimum(least[..., w], _loaded(own, at, role, w, design, step_s, most[:, w] > 0))
-    if 0 < len(looked) < len(s.mix.share):  # the others as much less as the least of those looked at
-        less = (least[..., looked] / exact[..., looked]).min(axis=2, keepdims=True)
-        rest = np.setdiff1d(np.arange(len(s.mix.share)), looked)
-        least[..., rest] *= less
+    _as_the_others(least, exact, looked)
     might = bears[design] >= step_s[:, None] * (1 - 1e-9)
     return design, Columns(points, _only(use, serves), _only(least, might | serves), np.zeros(len(level)))
+
+
+def _as_the_others(least: Floats, exact: Floats, looked: Sequence[int]) -> None:
+    """Buckets that were not `looked` at alone take as much less, of `least` (m, resources, w), as the least
+    of those that were."""
+    if 0 < len(looked) < least.shape[2]:
+        whole = exact[..., looked]
+        less = (least[..., looked] / np.where(whole > 0, whole, 1.0)).min(
+            axis=2, keepdims=True, where=whole > 0, initial=1.0
+        )
+        rest = np.setdiff1d(np.arange(least.shape[2]), looked)
+        least[..., rest] *= less
 
 
 def _loaded(

@@ -2,7 +2,7 @@
 
 Little's law gives the sequences and what they hold; a normal law for the sum of what they hold gives the
 chance that it exceeds the room. Under Poisson arrivals the number of sequences varies, too: by nothing at
-least, by n / (1 - utilisation) at most (processor sharing).
+least, by n / (1 - utilisation) at most (processor sharing: negative binomial, whose skewness counts).
 """
 
 from __future__ import annotations
@@ -212,6 +212,13 @@ def _blocks(case: Case, replica: Replica, cache: Cache, where: str) -> Iterator[
         yield Violation("cache_blocks_wrong", f"{where}.block_waste", f"{text}{least:.4g} to {most:.4g}")
 
 
+def _beyond(z: float, skew: float) -> float:
+    """The chance that a sum is more than `z` standard deviations above its mean: normal, with the first term
+    of what its skewness adds (Edgeworth 1905)."""
+    tail = 1 - NormalDist().cdf(z) + skew / 6 * (z**2 - 1) * NormalDist().pdf(z)
+    return min(max(tail, 0.0), 1.0)
+
+
 def _chances(
     case: Case, card: ModelCard, replica: Replica, cache: Cache, rooms: Sequence[Room], where: str
 ) -> Iterator[Violation]:
@@ -229,10 +236,14 @@ def _chances(
         for each, room in product((held.mean_bytes, full), (most, least - prompts)):
             one_more = max(count - 1, 0.0), held.need_bytes, held.need_variance
             for others, need, unsure in ((count, 0.0, 0.0), one_more):
-                for variance in (held.variance, held.variance + swing):
+                for more in (0.0, swing):
+                    variance = held.variance + more
                     spread = sqrt(max(others * variance + unsure, 1e-9))
                     z = (room / replica.attn_dp - begun - others * each - need) / spread
-                    chances.append(1 - NormalDist().cdf(z))
+                    skew = (
+                        (1 + busy) / sqrt(max(others, 1.0) * (1 - busy)) * (more / max(variance, 1e-9)) ** 1.5
+                    )
+                    chances.append(_beyond(z, skew))
     low, high = min(chances, default=0.0), max(chances, default=1.0)
     if not low - POINTS <= cache.delayed <= high + POINTS:
         text = f"{cache.delayed:.3g} of requests wait, but {low:.3g} to {high:.3g} meet a full cache"

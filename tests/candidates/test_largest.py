@@ -1,0 +1,27 @@
+"""The largest load at which a promise is kept, also where less load does not keep it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.asked import read
+from planner.candidates.largest import largest
+from planner.candidates.points import batched
+from planner.posed import pooled
+
+
+def test_a_percentile_of_tpot_may_be_kept_only_by_more_load():
+    """Two stages: at 0.95 sequences the 99th percentile is too long, at 1.6 it is not, and at 2 it is."""
+    load = {"isl": 360, "osl": 490, "ttft_ms": "none", "tpot_ms": 11.24, "percentile": "p99", "rate": 0.1}
+    asked = read(None, "deepseek-v3", "16xmi300x", "chat", load, {"engine": "vllm"})
+    pool, _ = pooled(asked)
+    s = pool.setups["mi300x", "vllm", 0]
+    d = s.designs
+    plain = (d.attn_dp == 1) & (d.ep == 1) & (d.redundant == 0) & (d.cp == 1)
+    one = np.flatnonzero((d.tp == 8) & (d.pp == 2) & plain)[:1]
+    slow = [batched(s, one, np.array([x]), "mixed").slow.max() for x in (0.95, 1.6, 2.0)]
+    low, high = largest(s, one, [("mixed", s.promise.tpot_s)])
+
+    assert slow[0] > 0 > slow[1]
+    assert slow[2] > 0
+    assert 1.6 < low.min() <= high.max() < 2.0
