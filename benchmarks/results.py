@@ -53,7 +53,10 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
     "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),
     "building": ("Stating a fleet", ["benchmarks.solver_building", "--markdown"]),
-    "large": ("Large programs, by HiGHS alone and with OR-tools", ["benchmarks.large_programs"]),
+    "large": (
+        "Large programs, by HiGHS alone, with OR-tools, and with columns left out by prices",
+        ["benchmarks.large_programs"],
+    ),
     "params": ("Parameters and KV bytes of all configurations", ["benchmarks.params"]),
     "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
 }
