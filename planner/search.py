@@ -27,7 +27,7 @@ from planner.plans.operation import index_of
 from planner.problems import fleet as stated
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
-from solvers.fleet_costs import highest
+from solvers.fleet_costs import MINIMISED, highest
 from solvers.fleet_extract import value as fleet_value
 from solvers.fleet_prices import few
 from solvers.linear import Limits, Status, gap, judge
@@ -407,7 +407,7 @@ def at_least(problem: FleetProblem, worst: float) -> FleetProblem:
     """`problem` with fleets of a worse objective left out."""
     if problem.objective == "throughput":
         return replace(problem, demand=max(worst, problem.demand or 0.0))
-    name = {"cost": "usd_per_hour", "energy": "watts"}.get(problem.objective, problem.objective)
+    name = MINIMISED[problem.objective]
     return replace(problem, budget={**problem.budget, name: min(worst, problem.budget.get(name, worst))})
 
 

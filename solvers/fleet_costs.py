@@ -14,6 +14,7 @@ Assumes    costs are convex: a tangent never lies above. The value of a fleet is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from solvers import fleet_idle
@@ -21,6 +22,14 @@ from solvers.fleet_types import Built, Column, FleetProblem, FleetSolution
 from solvers.linear import Term, total
 
 What = Literal["usd_per_hour", "gpus", "watts", "latency"]
+
+MINIMISED: Mapping[str, What] = {
+    "cost": "usd_per_hour",
+    "energy": "watts",
+    "gpus": "gpus",
+    "latency": "latency",
+}
+"""By objective what is minimised, as budgets name it."""
 
 
 def curved(p: FleetProblem) -> dict[str, Column]:
@@ -59,8 +68,7 @@ def goal(p: FleetProblem, b: Built) -> list[Term]:
         works = {(c, w): k.gpus * u / 100 for c, k in p.columns.items() for w, u in k.first.items()}
         work = [b.f[key] * (u * b.unit[key[1]]) for key, u in works.items() if key in b.f]
         return spending(p, b, "gpus") + work
-    names: dict[str, What] = {"cost": "usd_per_hour", "energy": "watts", "gpus": "gpus", "latency": "latency"}
-    return spending(p, b, names[p.objective])
+    return spending(p, b, MINIMISED[p.objective])
 
 
 def spending(p: FleetProblem, b: Built, what: str) -> list[Term]:

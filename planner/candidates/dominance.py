@@ -243,26 +243,39 @@ def _needs(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs:
     buckets = sorted({w for c in pool for w in next(iter(c.bounds.values()))})
     sent = np.array([[c.handoff_s.get(w, 0.0) for w in buckets] for c in pool])
     hidden = np.array([[_hidden(c, w) for w in buckets] for c in pool])
-    slow = np.array([[[_latency(c, w) if counts.latency else 0.0 for w in buckets]] for c in pool])
-    watts = np.array([[c.watts if counts.watts else 0.0] for c in pool])
-    if counts.grows and all(c.lighter for c in pool):
-        lighter = np.array([c.lighter for c in pool])
-        if counts.latency:
-            slow = np.concatenate([slow, lighter[:, :, [int(w) for w in buckets]]], axis=1)
-        else:
-            watts = np.hstack([watts, lighter[:, :, 0]])
+    seconds = np.array([[_latency(c, w) for w in buckets] for c in pool])
+    light = np.array([c.lighter for c in pool]) if counts.grows and all(c.lighter for c in pool) else None
+    if light is not None:
+        light = light[:, :, [int(w) for w in buckets]] if counts.latency else light
+    slow, watts = grown(counts, seconds, np.array([c.watts for c in pool]), light, (sent, hidden))
     return Needs(
         gpus=np.array([c.gpus for c in pool]),
         joined=np.array([c.joined for c in pool]),
         use=_arrays([c.use for c in pool], buckets),
         least=_arrays([c.bounds for c in pool], buckets),
-        slow=moved(slow, sent, hidden) if counts.latency else slow,
+        slow=slow,
         watts=watts,
         late=np.array([c.late_s if punctual else 0.0 for c in pool]),
         handoff=np.array([max(c.handoff_s.values(), default=0.0) if punctual else 0.0 for c in pool]),
         hidden=hidden * punctual,
         copies=np.array([max(c.copies.values(), default=1.0) if punctual else 1.0 for c in pool]),
     )
+
+
+def grown(
+    counts: Counts, seconds: Floats, watts: Floats, light: Floats | None, handed: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
+    """`slow` and `watts` of `Needs`, as far as they count: of `seconds` (n, w) and `watts` (n,) at the whole
+    load and of what grows with it at lighter ones, `light` (n, k, w). `handed`: what a transfer takes and
+    hides, (n, w) each."""
+    slow, drawn = np.zeros_like(seconds[:, None]), np.zeros((len(watts), 1))
+    if counts.watts:
+        whole = watts[:, None]
+        drawn = whole if light is None or counts.latency else np.hstack([whole, light[:, :, 0]])
+    if counts.latency:
+        whole = seconds[:, None]
+        slow = moved(whole if light is None else np.concatenate([whole, light], axis=1), *handed)
+    return slow, drawn
 
 
 def moved(slow: Floats, sent: Floats, hidden: Floats) -> Floats:

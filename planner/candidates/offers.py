@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.columns import Columns
-from planner.candidates.dominance import Counts, Needs, moved, spared, survivors
+from planner.candidates.dominance import Counts, Needs, grown, spared, survivors
 from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, Role, Setup, draw
 from planner.candidates.tangents import Loaded, lighter, tangents
@@ -190,13 +190,8 @@ class Offer:
         none, tpot = np.zeros(len(self)), self._tpot_s()
         sent = np.where(np.isfinite(self.least[:, 0]), self.handed.s, 0.0)
         handoff, pairs = sent.max(axis=1, initial=0.0), self.role != "mixed"
-        slow, watts = np.zeros((len(self), 1, sent.shape[1])), np.zeros((len(self), 1))
-        if counts.latency:
-            whole = (self.points.ttft_s + tpot[:, None])[:, None]
-            slow = whole if light is None else np.concatenate([whole, light], axis=1)
-            slow = moved(slow, sent, self.handed.hidden_s)
-        elif counts.watts:
-            watts = self.watts[:, None] if light is None else np.hstack([self.watts[:, None], light[:, :, 0]])
+        seconds = self.points.ttft_s + tpot[:, None]
+        slow, watts = grown(counts, seconds, self.watts, light, (sent, self.handed.hidden_s))
         return Needs(
             gpus=self.designs.gpus,
             joined=self.joined,
