@@ -22,7 +22,7 @@ from planner.candidates.generate import Pool
 from planner.candidates.tangents import Line, touching
 from planner.inputs.options import Budget, Objective
 from planner.inputs.workload import Workload
-from planner.plans.found import SLACK, Found, Late, broken, exact_value, groups, scaled, strain
+from planner.plans.found import SLACK, Found, Group, Late, broken, exact_value, groups, scaled, strain, watts
 from planner.plans.operation import index_of
 from planner.problems import fleet as stated
 from solvers import fleet
@@ -306,12 +306,27 @@ def _sound(question: Question, pool: Pool, limits: Limits, quick_s: float) -> Fo
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
         if solution.objective is None or solution.rate <= 0:
             return None
-        late = broken(found, groups(found)) if solution.status != "interrupted" else []
-        if not late:
+        made = groups(found)
+        late = broken(found, made) if solution.status != "interrupted" else []
+        heavy = _heavier(found, made)
+        if not late and heavy is None:
             return carrying(question, found)
-        problem = eased(problem, late, round_)
+        problem = eased(heavy or problem, late, round_)
         solution = fleet.solve(problem, closer(left(limits, until)))
     return None
+
+
+def _heavier(found: Found, made: Sequence[Group]) -> FleetProblem | None:
+    """The problem with what the fleet's replicas draw at their load, where a budget of watts counted them at
+    rest and is exceeded."""
+    problem, most = found.problem, found.problem.budget.get("watts")
+    if most is None or found.objective != "latency" or watts(found, made) <= most * (1 + SLACK):
+        return None
+    drawn = {g.candidate.id: g.operation.watts for g in made}
+    if all(problem.columns[c].watts >= own for c, own in drawn.items()):
+        return None
+    columns = {c: replace(k, watts=max(k.watts, drawn.get(c, 0.0))) for c, k in problem.columns.items()}
+    return replace(problem, columns=columns)
 
 
 def closer(limits: Limits) -> Limits:

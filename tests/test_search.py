@@ -12,7 +12,7 @@ import pytest
 from planner import search
 from planner.candidates.points import Role, at_rate, draw
 from planner.cost.power import idle_watts
-from planner.plans.found import Found
+from planner.plans.found import Found, groups, watts
 from planner.search import Question
 from tests.explain.solved import solved
 
@@ -78,3 +78,17 @@ def test_limits_that_only_seldom_requests_keep_are_kept():
     _, _, found = solved(**asked, **slo, objective="gpus")
 
     assert found.solution.objective == 8
+
+
+@pytest.mark.parametrize("most", [800, 740])
+def test_under_latency_a_budget_of_watts_counts_what_is_drawn(most):
+    """A replica of two GPUs draws 748 W at two requests a second, whatever it would at its whole load."""
+    asked = {"gpus": "2xH100", "model": "qwen3-8b", "engine": "vllm", "rate": 2.0, "budget": f"watts={most}"}
+    _, _, found = solved(**asked, objective="latency")
+    free = solved(**{k: v for k, v in asked.items() if k != "budget"}, objective="latency")[
+        2
+    ].solution.objective
+
+    assert watts(found, groups(found)) <= most * (1 + 1e-6)
+    assert found.solution.bound <= free * (1 + 1e-6)
+    assert (found.solution.objective == pytest.approx(free)) == (most > 748)

@@ -21,6 +21,7 @@ from planner.candidates.points import (
     batched,
     beyond,
     decode_steps,
+    over,
     prefill_parts,
     prefilled,
 )
@@ -77,7 +78,7 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
     curves = {role: batched(s, each, tries.ravel(), role, step) for role in roles}
     caution = s.caution[1]
 
-    def over(points: Points, limit_s: float) -> Floats:
+    def excess(points: Points, limit_s: float) -> Floats:
         slow = beyond(points.tpot_s * caution[points.index][:, None], s, limit_s)
         return np.maximum(np.maximum(points.late, points.other), slow)
 
@@ -88,10 +89,10 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
             own = np.flatnonzero(which == i)
             if len(own):
                 found = batched(s, index[design[own]], batch[own], role, _of(step, own))
-                out[own] = over(found, limit_s)[np.arange(len(own)), bucket[own]]
+                out[own] = excess(found, limit_s)[np.arange(len(own)), bucket[own]]
         return out
 
-    known = [over(curves[role], limit_s).reshape(n, k, w).transpose(0, 2, 1) for role, limit_s in asked]
+    known = [excess(curves[role], limit_s).reshape(n, k, w).transpose(0, 2, 1) for role, limit_s in asked]
     all_ = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, k))
     low, high = closed(at, all_.reshape(-1, k), np.stack(known).reshape(-1, k))
     return low.reshape(len(asked), n, w), high.reshape(len(asked), n, w)
@@ -116,13 +117,13 @@ def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
     ttft = (points.ttft_s * caution[every][:, None]).reshape(n, len(levels), w)
     kept = points.other.reshape(n, len(levels), w)
     limits = np.minimum(within_s, s.promise.ttft_s)
-    excess = np.maximum(ttft[None] / limits[:, None, None, None] - 1, kept[None])
+    excess = np.maximum(over(ttft[None], limits[:, None, None, None]), kept[None])
 
     def at(rows: Ints, level: Floats) -> Floats:
         edge, design, bucket = np.unravel_index(rows, (k, n, w))
         p = prefilled(s, parts, design, level)
         one = np.arange(len(rows))
-        late = p.ttft_s[one, bucket] * caution[design] / limits[edge] - 1
+        late = over(p.ttft_s[one, bucket] * caution[design], limits[edge])
         return np.asarray(np.maximum(late, p.other[one, bucket]))
 
     known = excess.transpose(0, 1, 3, 2).reshape(-1, len(levels))

@@ -398,7 +398,7 @@ def _points(
     none = np.full(work.shape, -1.0)
     slow = beyond(tpot_s, s, s.promise.tpot_s) if role != "prefill" else none
     other[~s.holds[role][index] | (s.mix.share <= 0)[None, :]] = np.inf
-    late = _over(ttft_s, s.promise.ttft_s) if role != "decode" else none
+    late = over(ttft_s, s.promise.ttft_s) if role != "decode" else none
     load = rate * (work @ s.mix.share)
     times = e.tpot_s, e.ttft_s
     return Points(
@@ -408,10 +408,10 @@ def _points(
 
 def beyond(tpot_s: Floats, s: Setup, limit_s: float) -> Floats:
     """By how much of itself a limit on TPOT is exceeded, (m, w); one token has no time between tokens."""
-    return np.where(s.mix.osl > 1, _over(tpot_s, limit_s), -1.0)
+    return np.where(s.mix.osl > 1, over(tpot_s, limit_s), -1.0)
 
 
-def _over(seconds: Floats, limit_s: float) -> Floats:
+def over(seconds: Floats, limit_s: Floats | float) -> Floats:
     """By how much of itself a limit is exceeded; endless times exceed every limit."""
     known = np.isfinite(seconds)
     return np.where(known, np.where(known, seconds, 0.0) / limit_s - 1, np.inf)

@@ -154,8 +154,12 @@ def _column(
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
     blocks = c.blocks if len(c.blocks) > 1 else ()
     sent = _sent(c, cluster) if blocks else {}
+    watts = c.watts
+    if objective == "latency":  # whose lines are seconds: watts at next to no load, until a fleet is known
+        nodes = {n.id: n for n in cluster.classes}
+        watts = min(watts, sum(k * idle_watts(nodes[g].device.tdp_watts) for g, k in c.blocks))
     own = Column(
-        *(c.blocks[0][0], c.gpus, rows(c, side), c.watts, late, group, c.joined), blocks=blocks, sent=sent
+        *(c.blocks[0][0], c.gpus, rows(c, side), watts, late, group, c.joined), blocks=blocks, sent=sent
     )
     lines = c.tangents if objective in ("energy", "latency") or side == "bound" else ()
     return replace(own, tangents=lines) if lines else own
