@@ -25,7 +25,7 @@ from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of
 from planner.cost.memory import Memory, default_tokens_per_step, device_bytes
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop, prefill_s
+from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
 from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.operating.requests import Requests, Terms
@@ -251,7 +251,8 @@ def looped(step: StepTimes, load: Load, places: Places, by: Terms, host: Host) -
     tpot = at.tpot_s
     if by.role == "mixed":
         steps = np.maximum(single.osl - 1, 1.0)
-        tpot = np.maximum(tpot - waited / steps, SHORTEST * tpot)
+        lone = step.t0_s[:, None] + decode_s(step, asked.isl, single.osl) / steps
+        tpot = np.maximum(tpot - waited / steps, np.maximum(SHORTEST * tpot, np.minimum(lone, tpot)))
         waited = (at.tpot_s - tpot) * steps
     ttft = at.ttft_s + _column(host.request_s) + waited
     return replace(at, ttft_s=ttft, tpot_s=tpot / emitted)

@@ -125,3 +125,19 @@ def test_a_dense_model_ignores_how_experts_are_split():
 
 def test_whole_numbers_may_be_written_as_tables_of_other_tools_write_them():
     assert parse({**LLAMA, "tp": "4.0"}).tp == 4
+
+
+def test_a_token_passes_all_stages_however_few_requests_there_are():
+    """16 stages read 32 GB of weights on 2 GPUs each, at 1.008 TB/s: 15.9 ms at least for every token."""
+    row = {
+        "model": "qwen3-32b-fp8",
+        "device": "rtx-4090",
+        "engine": "trtllm",
+        "tp": "2",
+        "pp": "16",
+        "isl": "5012",
+    }
+    (found,) = predict_rows([row | {"osl": "28", "concurrency": "13"}])
+
+    assert found.tpot_ms >= 15.9
+    assert pytest.approx(found.out_tok_per_s / 28 * (found.ttft_ms + 27 * found.tpot_ms) / 1e3, rel=0.1) == 13
