@@ -129,7 +129,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
             break
         sharper = _sharper(question, empty, pool) if s.objective is not None and lines < LINES else None
         left_ = near if best is None else nearby(question, near, least, best.solution.objective)
-        again_s = 2 * (time.monotonic() - began) * len(left_.candidates) / len(near.candidates)
+        again_s = 2 * (time.monotonic() - began) * len(left_.candidates) / max(len(near.candidates), 1)
         if sharper is not None and time.monotonic() + again_s < until:
             pool, lines = sharper, lines + 1
             continue

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from planner import simple
+from planner import api, simple
 from planner.search import find
 from planner.simple import kinds, loss, simplest
 from solvers.linear import Limits
@@ -62,3 +62,12 @@ def test_who_gives_up_nothing_gets_the_best():
     question, best, _ = known("one class")
 
     assert simplest(question, best, 0.0, LIMITS).chosen is best
+
+
+def test_where_only_pairs_keep_the_limits_one_kind_is_none():
+    plan = api.plan(
+        None, "qwen3-32b", gpus="16xl40s", isl=1885, osl=2081, ttft_ms=588.5, tpot_ms=20.42, explain=False
+    )
+
+    assert {r.role for r in plan.replicas} == {"prefill", "decode"}
+    assert min(k.kinds for k in plan.proof.kinds) == 2

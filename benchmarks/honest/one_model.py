@@ -20,6 +20,7 @@ from planner.candidates.generate import Pool
 from planner.candidates.points import Setup, at_rate, prefilling
 from planner.cost.shape import Floats, StepTimes
 from planner.cost.transfer import CHUNKED, WHOLE, Overlap, hidden_s, shared_s
+from planner.pair_rules import Side, why_unpaired
 from planner.plans.schema import Replica
 from planner.posed import pooled
 from planner.problems.ways import route
@@ -171,6 +172,8 @@ class PoolModel:
         if way is None or first.engine != second.engine:
             return None
         (s, i), (r, j) = self._where[first], self._where[second]
+        if why_unpaired(self._side(first), self._side(second), s.model.card) is not None:
+            return None
         sent, _ = s.model.handed_bytes(s.designs.take(np.array([i])), s.mix.isl)
         fetched, copies = r.model.handed_bytes(r.designs.take(np.array([j])), s.mix.isl)
         moved = s.model.transfer_bytes(s.mix.isl) * copies[0]
@@ -189,6 +192,13 @@ class PoolModel:
                 seen = overlaps[w].seen_s(shared_s(zip(alone, shares, strict=True)))
                 found[row, w] = way.latency_s + seen
         return found
+
+    def _side(self, design: Design) -> Side:
+        """What decides its partners."""
+        size = dict(zip(SIZES, design.sizes, strict=True))
+        shape = size["tp"], size["pp"], size["attn_dp"], size["cp"]
+        used = self._where[design][0].model.precisions
+        return Side.of(design.engine, self.classes[design.node_class].device, shape, used)
 
     def _overlaps(self, s: Setup, i: int, engine: str) -> list[Overlap]:
         """By bucket, what a transfer hides behind."""
