@@ -8,9 +8,11 @@ X requests/s and the mean work E[work] of a request, ρ = X E[work]:
     M = X E[K + c] T,   X = M / (E[K + c] t0 + M E[work])
 
 exact; only c is approximate: 1 for a prompt that fits the step, more for one cut into chunks or in a line of
-others. Requests enter at the end of a step, with those whose sequences ended in the same step,
-taken to meet at random as they do where lengths differ. Of the N some may be beside the server, each for a
-time b, as M + X b <= N; requests beyond these wait outside for (N - M) / X - b.
+others. No TPOT is below a step without prompts; where that binds, as in pipelines with fewer requests than
+stages, whose prompts take long to pass, more are in flight. Requests enter at the end of a step, with those
+whose sequences ended in the same step, taken to meet at random as they do where lengths differ. Of the N some
+may be beside the server, each for a time b, as M + X b <= N; requests beyond these wait outside for (N - M) /
+X - b.
 
 Error of means: `python -m benchmarks.queueing`. Percentiles are rougher: prompts met at random, as in the
 open loop, with a constant number of sequences.
