@@ -180,7 +180,12 @@ class Toy:
             none if role == "decode" else wait, none if role == "prefill" else wait / 100, used, 0 * used
         )
 
-    def handed_s(self, first: Design, second: Design, load: Floats, counts: tuple[int, int]) -> Floats | None:
+    def caution(self, design: Design) -> tuple[float, float]:
+        return 1.0, 1.0
+
+    def handed_s(
+        self, first: Design, second: Design, load: Floats, each: tuple[Floats, Floats]
+    ) -> Floats | None:
         return 0.5 + 0 * load
 
     def design_of(self, replica: Replica) -> Design | None:
