@@ -128,13 +128,13 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         if _enough(question, best, bound, limits) or s.status == "interrupted":
             break
         sharper = _sharper(question, empty, pool) if s.objective is not None and lines < LINES else None
-        left_ = near if best is None else nearby(question, near, least, best.solution.objective)
-        again_s = 2 * (time.monotonic() - began) * len(left_.candidates) / max(len(near.candidates), 1)
+        fewer = near if best is None else nearby(question, near, least, best.solution.objective)
+        again_s = 2 * (time.monotonic() - began) * len(fewer.candidates) / max(len(near.candidates), 1)
         if sharper is not None and time.monotonic() + again_s < until:
             pool, lines = sharper, lines + 1
             continue
         rounds += 1
-        best = _better(question, best, _sound(question, left_, left(limits, until), took_s))
+        best = _better(question, best, _sound(question, fewer, left(limits, until), took_s))
         kept = judged_ is not None and question.objective != "throughput"  # then costs alone differ
         edges = None if s.objective is None or kept else _finer(question, empty)
         late = time.monotonic() + 2 * (time.monotonic() - began) > until
@@ -405,17 +405,16 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
     if problem.objective in ("energy", "latency"):
         return s
     worst = s.objective * (1 - TINY if problem.objective == "throughput" else 1 + TINY)
-    problem = few(problem, s.among) if s.among else problem
-    same = replace(at_least(problem, worst), objective="spare", demand=s.rate * (1 - TINY))
+    own = few(problem, s.among) if s.among else problem  # of which `s.point` is a solution
+    same = replace(at_least(own, worst), objective="spare", demand=s.rate * (1 - TINY))
     quick = replace(limits, gap=max(limits.gap, 0.005))
     best = fleet.solve(same, quick, s.point)
     if best.status == "interrupted":
         return replace(s, status="interrupted")
     if best.objective is None:
         return s
-    return replace(
-        best, objective=fleet_value(problem, best), bound=s.bound, status=s.status, solver=s.solver
-    )
+    best = replace(best, objective=fleet_value(problem, best), among=s.among)
+    return replace(best, bound=s.bound, status=s.status, solver=s.solver)
 
 
 def at_least(problem: FleetProblem, worst: float) -> FleetProblem:

@@ -77,7 +77,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
         if loss(question, value, theirs) <= share:
             chosen = rival
             break
-    chosen = without_copies(question, best, chosen, value, share, left(limits, until))
+    chosen = without_copies(question, best, chosen, share, left(limits, until))
     if chosen is not best and loss(question, value, chosen.solution.objective or value) <= SAME:
         proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
         best = replace(chosen, solution=judged(proven, limits, question.objective))
@@ -93,12 +93,10 @@ def loss(question: Question, best: float, other: float) -> float:
     return question.sign * (other - best) / abs(best) if best else 0.0
 
 
-def without_copies(
-    question: Question, best: Found, chosen: Found, value: float, share: float, limits: Limits
-) -> Found:
-    """`chosen`, or as good a fleet of no more kinds whose replicas have no copies of experts."""
-    known = chosen.candidates
-    if share <= 0 or not any(known[c].design.redundant for c in chosen.solution.replicas):
+def without_copies(question: Question, best: Found, chosen: Found, share: float, limits: Limits) -> Found:
+    """`chosen`, or one as near to `best` of no more kinds whose replicas have no copies of experts."""
+    known, value = chosen.candidates, best.solution.objective
+    if value is None or share <= 0 or not any(known[c].design.redundant for c in chosen.solution.replicas):
         return chosen
 
     def plain(c: Candidate) -> bool:

@@ -64,8 +64,8 @@ def prices(built: Built, limits: Limits) -> Prices | None:
     """Of all columns of a fleet's model; None where the relaxation has no answer. Raises
     KeyboardInterrupt."""
     a, m = glop.Arrays.of(built.model), built.model
-    seconds = limits.seconds if limits.work is None else INF
-    whole = glop.run("glop", glop.program(a), min(seconds, 3600.0))
+    seconds = limits.seconds if limits.work is None else glop.ENDLESS_S
+    whole = glop.run("glop", glop.program(a), seconds)
     if not whole.has_solution():
         return None
     duals = np.array(whole.dual_values())
@@ -86,7 +86,7 @@ def prices(built: Built, limits: Limits) -> Prices | None:
         a.row_lower[rows],
         a.row_upper[rows],
     )
-    apart = glop.run("glop", glop.program(each), min(seconds, 3600.0))
+    apart = glop.run("glop", glop.program(each), seconds)
     if not apart.has_solution():
         return None
     duals[rows] = np.array(apart.dual_values())

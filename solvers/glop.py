@@ -31,6 +31,9 @@ ROUNDING = 1e-7
 WHOLE = 1e-6
 """How far an integer of a start may be off."""
 
+ENDLESS_S = 3600.0
+"""Where nodes limit the search: the clock must decide nothing then."""
+
 NAME = "GLOP (OR-tools)"
 
 

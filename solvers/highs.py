@@ -40,7 +40,7 @@ def solve(model: Linear, limits: Limits, start: Floats | None, relaxed: bool = F
             raise ValueError(f"HiGHS refuses {name} = {value}")
     if solver.passModel(_program(model, relaxed)) == highspy.HighsStatus.kError:
         raise ValueError(f"HiGHS refuses the model {model.name}")
-    if start is not None and not relaxed and len(start) == len(model.lower):
+    if start is not None and not relaxed:
         warm = highspy.HighsSolution()
         warm.col_value = list(start)
         solver.setSolution(warm)

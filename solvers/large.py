@@ -25,9 +25,6 @@ SHARE = 0.2
 MOST_REALS = 1.2
 """Real columns for an integer, above which CP-SAT is not asked: it took 2 s and found nothing that helped."""
 
-ENDLESS_S = 3600.0
-"""Where nodes limit the search: the clock must decide nothing then."""
-
 
 @dataclass(frozen=True)
 class Known:
@@ -69,7 +66,7 @@ class Known:
 
 def solve(model: Linear, limits: Limits, start: Floats | None) -> Outcome:
     """Minimise `model`, as `Linear.solve` says."""
-    stop = time.perf_counter() + (limits.seconds if limits.work is None else ENDLESS_S)
+    stop = time.perf_counter() + (limits.seconds if limits.work is None else glop.ENDLESS_S)
     known = Known(glop.Arrays.of(model), limits)
     if start is not None and known.a.solution(start):
         known = known.told("start", start, None)
@@ -108,7 +105,7 @@ def _without_flows(known: Known, smaller: flows.Without) -> Outcome:
         return first
     whole = np.flatnonzero(smaller.model.integer)
     integers = {int(kept[i]): round(first.values[i]) for i in whole}
-    return replace(first, values=glop.completed(known.a, integers, ENDLESS_S))
+    return replace(first, values=glop.completed(known.a, integers, glop.ENDLESS_S))
 
 
 def _one_flow_each(model: Linear) -> bool:

@@ -183,7 +183,9 @@ class Linear:
         self.rows[family, key] = row
 
     def solve(self, limits: Limits, start: Floats | None = None) -> Outcome:
-        """Minimise, beginning from `start`, a full solution of it where it is one."""
+        """Minimise, beginning from `start` where it is a full solution of it."""
+        if start is not None and len(start) != len(self.lower):
+            start = None
         if self.large and any(self.integer):
             from solvers import large
 

@@ -64,7 +64,7 @@ def _price(
     if after is not None and sign * (after - s.objective) <= EXACT * size:
         worth = 0.0  # not even a fraction of a replica more would help
     elif step > 2 * limits.gap * size or s.status == "optimal":
-        start = s.point if s.point is not None and len(more.columns) == len(found.space.columns) else None
+        start = s.point if not s.among and len(more.columns) == len(found.space.columns) else None
         again = fleet.solve(more, replace(limits, gap=max(limits.gap, 0.1 * worth / size)), start)
         if again.status == "interrupted":
             raise KeyboardInterrupt

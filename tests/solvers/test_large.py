@@ -308,3 +308,8 @@ def test_large_programs_load_no_pandas_and_print_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=REPO)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.usefixtures("all_are_large")
+def test_a_start_of_another_size_is_passed_over() -> None:
+    assert SMALL.solve(EXACTLY, np.ones(1)).value == SMALL.solve(EXACTLY).value == pytest.approx(-11.0)
