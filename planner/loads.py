@@ -29,7 +29,7 @@ from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop,
 from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.operating.requests import Requests, Terms
-from planner.operating.room import held_tokens
+from planner.operating.room import counted, held_tokens
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
 from planner.operating.times import arriving
 from planner.rows import Row
@@ -157,7 +157,7 @@ class Places:
     def of(cls, cost: CostModel, load: Load, token_budget: int) -> Places:
         """Memory of the model's devices under the load's designs."""
         asked = load.asked
-        memory = cost.memory(load.designs, token_budget, np.maximum(asked.context, 1.0))
+        memory = counted(cost, load.designs, token_budget, np.maximum(asked.context, 1.0))
         tokens = held_tokens(cost.engine, asked.new, asked.osl, load.longest)
         weight = asked.share * np.maximum(asked.osl - 1, 1e-9)
         each = cost.cache_bytes(load.designs, tokens, memory.stage)
@@ -251,8 +251,9 @@ def looped(step: StepTimes, load: Load, places: Places, by: Terms, host: Host) -
     tpot = at.tpot_s
     if by.role == "mixed":
         steps = np.maximum(single.osl - 1, 1.0)
-        lone = step.t0_s[:, None] + decode_s(step, asked.isl, single.osl) / steps
-        tpot = np.maximum(tpot - waited / steps, np.maximum(SHORTEST * tpot, np.minimum(lone, tpot)))
+        decoding = np.clip(batch_at(step, asked, at.rate, by.role), 1.0, np.maximum(inside, 1.0))[:, None]
+        bare = step.t0_s[:, None] + decoding * decode_s(step, asked.isl, single.osl) / steps
+        tpot = np.maximum(tpot - waited / steps, np.maximum(SHORTEST * tpot, np.minimum(bare, tpot)))
         waited = (at.tpot_s - tpot) * steps
     ttft = at.ttft_s + _column(host.request_s) + waited
     return replace(at, ttft_s=ttft, tpot_s=tpot / emitted)

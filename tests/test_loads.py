@@ -86,3 +86,13 @@ def test_pipelined_prefill_computes_no_faster_than_its_stages_do():
     rates = [found.out_tok_per_s for found in predict_rows(rows) if isinstance(found, Prediction)]
 
     assert max(rates[3:]) <= 2.02 * max(rates[:3])
+
+
+def test_a_crowd_makes_no_token_of_a_pipeline_quicker_than_a_step_without_prompts():
+    """Two tokens an answer: the crowd's wait is many times the one token's, whose way through 16 stages reads
+    all weights: 54 GB at 1,008 GB/s on two GPUs each."""
+    pipe = {"model": "gemma-3-27b", "device": "rtx-4090", "engine": "sglang", "tp": "2", "pp": "16"}
+    answer = predict_rows([pipe | {"isl": "292", "osl": "2", "concurrency": "37"}])[0]
+
+    assert isinstance(answer, Prediction)
+    assert answer.tpot_ms > 54 / 1.008 / 2

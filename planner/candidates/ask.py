@@ -22,7 +22,7 @@ from planner.cost.shape import Designs, Ints, Precisions
 from planner.device_rules import picks_entries, why_unsupported
 from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
-from planner.operating.room import RESERVING
+from planner.operating.room import RESERVING, counted
 
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """What `any` tries on each class, the last only where none of the others serves device and precision."""
@@ -104,7 +104,7 @@ class Ask:
         mix, engine = Mix.of(self.workload, self.keep), model.engine
         budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
         budget = told or max(budget, least_tokens)
-        memory = model.memory(designs, budget, max(mix.context, 1.0))
+        memory = counted(model, designs, budget, max(mix.context, 1.0))
         place = None
         if self.keep is not None and self.keep.place != "hbm":
             own = [p for p in places(classes[0], engine, self.card) if p.name == self.keep.place]

@@ -14,6 +14,7 @@ import numpy as np
 from planner.candidates.ask import CHUNKS, LONG, Ask
 from planner.candidates.points import Role, Setup, batched
 from planner.cost.shape import Floats, Ints
+from planner.operating.room import counted
 
 
 def chunked(
@@ -52,5 +53,5 @@ def first_token_s(s: Setup, index: Ints) -> Floats:
 
 def _told(s: Setup, chunk: int) -> Setup:
     """The setup with steps of `chunk` tokens."""
-    memory = s.model.memory(s.designs, chunk, max(s.mix.context, 1.0))
+    memory = counted(s.model, s.designs, chunk, max(s.mix.context, 1.0))
     return replace(s, memory=memory, token_budget=chunk)

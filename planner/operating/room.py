@@ -1,9 +1,13 @@
-"""Room in the KV cache that one sequence takes, by how its engine gives it out."""
+"""Room in the KV cache: for how many sequences, and what one takes, by how its engine gives it out."""
 
 from __future__ import annotations
 
-from planner.cost.reserve import BLOCK_TOKENS
-from planner.cost.shape import Floats
+import numpy as np
+
+from planner.cost.memory import Memory
+from planner.cost.model import CostModel
+from planner.cost.reserve import BLOCK_TOKENS, DEFAULT_SEQUENCES
+from planner.cost.shape import Designs, Floats
 
 RESERVING = ("trtllm",)
 """Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no
@@ -27,3 +31,29 @@ def held_tokens(engine: str, own: Floats, osl: Floats, longest: Floats | None = 
     if engine in RESERVING:
         answer = osl if longest is None else longest
     return own + unfilled_tokens(engine) + answer
+
+
+def places(model: CostModel, designs: Designs, token_budget: int, context: Floats | float) -> Floats:
+    """Sequences of `context` tokens on one server, (n,), for which its memory is counted: as many as it then
+    holds, at least one. Sampling and captured graphs take memory by that number: engines set it aside for all
+    sequences that they are told to serve (vLLM's `--max-num-seqs`).
+
+    Where memory is counted for S sequences it holds h(S), fewer the larger S. S = h(S) is read off the chord
+    of h between vLLM's default and what that default holds."""
+
+    def held(sequences: Floats) -> Floats:
+        memory = model.memory(designs, token_budget, context, sequences)
+        tokens = np.asarray(context, dtype=np.float64).reshape(-1, 1)
+        each = model.cache_bytes(designs, tokens, memory.stage)[:, 0]
+        return np.asarray(np.maximum(memory.kv_bytes, 0.0) / np.maximum(each, 1.0))
+
+    usual = np.full(len(designs), float(DEFAULT_SEQUENCES))
+    first = held(usual)
+    there = np.maximum(first, 1.0)
+    lost = np.maximum((first - held(there)) / np.where(there == usual, 1.0, there - usual), 0.0)
+    return np.asarray(np.maximum((first + lost * usual) / (1 + lost), 1.0))
+
+
+def counted(model: CostModel, designs: Designs, token_budget: int, context: Floats | float) -> Memory:
+    """Memory of designs (n,) whose engines are told to serve as many sequences as it has `places` for."""
+    return model.memory(designs, token_budget, context, places(model, designs, token_budget, context))

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from cluster_configs.schema import NodeClass
+from cluster_configs.schema import Device, NodeClass
 from model_zoo.schema import MoeFfn
 from planner import __version__
 from planner.candidates.points import Setup
 from planner.cost.admission import PREEMPTED
-from planner.cost.reserve import BLOCK_TOKENS
+from planner.cost.reserve import BLOCK_TOKENS, default_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
+from planner.operating.room import places
 from planner.plans import kept, placement, schema, tiers
 from planner.plans.found import UNITS, Found, Group, paths
 from planner.plans.operation import admission, index_of
@@ -38,7 +39,8 @@ def replica(
     stages, held = d.stages or like, placed.stages[c.id]
     index = np.array([index_of(s, c)])
     designs = s.designs.take(index)
-    memory = s.model.memory_by_stage(designs, s.token_budget)
+    sequences = places(s.model, designs, s.token_budget, max(s.mix.context, 1.0))
+    memory = s.model.memory_by_stage(designs, s.token_budget, sequences)
     tokens = _kv_tokens(s, index, d.attn_dp)
     return schema.Replica(
         id=g.id,
@@ -53,7 +55,7 @@ def replica(
         ep=d.ep,
         cp=d.cp,
         redundant_experts=d.redundant,
-        max_batched_tokens=c.chunk or (s.token_budget if d.offloads else None),
+        max_batched_tokens=_step_tokens(g, [nodes[stage.node_class].device for stage in stages]),
         stages=[
             schema.Stage(
                 device=nodes[stage.node_class].device.name,
@@ -89,6 +91,14 @@ def replica(
         ],
         watts=watts,
     )
+
+
+def _step_tokens(g: Group, devices: Sequence[Device]) -> int | None:
+    """Prompt tokens of a step that the engine has to be told: those counted where they are chosen, or are not
+    what it takes by itself on these devices."""
+    c, counted = g.candidate, g.setup.token_budget
+    own = min(default_tokens_per_step(c.engine, device_bytes(d), d.name) for d in devices)
+    return c.chunk or (counted if c.design.offloads or own != counted else None)
 
 
 def _precision(s: Setup) -> schema.PrecisionUsed:

@@ -11,6 +11,7 @@ from planner.candidates.ask import CHUNKS
 from planner.candidates.chunks import chunked, first_token_s
 from planner.candidates.generate import ROLES, setup
 from planner.check import check
+from planner.operating.room import counted
 from planner.posed import ask_of
 
 
@@ -58,7 +59,7 @@ def test_larger_chunks_leave_less_room():
     for chunk, own, _, roles in chunked(s, "vllm", ask, ROLES):
         if chunk > s.token_budget and "mixed" in roles:
             alike = replace(s, designs=own.designs)
-            default = s.model.memory(alike.designs, s.token_budget, s.mix.context)
+            default = counted(s.model, alike.designs, s.token_budget, s.mix.context)
             assert (own.memory.kv_bytes <= default.kv_bytes).all()
 
 

@@ -86,7 +86,8 @@ def test_every_stage_has_room_for_its_layers_and_the_batch(line, model):
         ranges = [s.layers for s in stages]
         for i, s in enumerate(stages):
             d, own = design(s.tp, len(stages)), device_bytes(nodes[s.node_class].device)
-            room = room_by_stage(a.card, own, d, a.precisions, "vllm", 2048, layers=ranges).kv_bytes[0, i]
+            for_all = (a.card, own, d, a.precisions, "vllm", 2048, c.sequences)
+            room = room_by_stage(*for_all, layers=ranges).kv_bytes[0, i]
             one = kv_bytes_per_seq(a.card, d, a.precisions, np.array([1024 + 128.0]), ranges, np.array([i]))
             assert (c.batch - 1) * one[0, 0] <= room
 

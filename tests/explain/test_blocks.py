@@ -57,7 +57,7 @@ def shown(cluster, **asked):
 
 
 def test_patience_and_a_cramped_card_show_blocks_that_are_faster():
-    made, [found] = shown(cramped(), ttft_ms="none", tpot_ms="none")
+    made, [found] = shown(cramped(memory_gb=18.5), ttft_ms="none", tpot_ms="none")
 
     assert found.objective > made.predicted.rps.value
     assert found.loss == 0
