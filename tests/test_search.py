@@ -12,8 +12,9 @@ import pytest
 from planner import search
 from planner.candidates.points import Role, at_rate, draw
 from planner.cost.power import idle_watts
-from planner.plans.found import Found, groups, watts
+from planner.plans.found import Found, Late, groups, watts
 from planner.search import Question
+from solvers.fleet import Column, FleetProblem, Stock
 from tests.explain.solved import solved
 
 ASKED = {
@@ -41,6 +42,25 @@ def fleets(question: Question, found: Found) -> Iterator[tuple[str, float]]:
             for i in np.flatnonzero(kept):
                 name = f"{count} x tp{d.tp[i]} pp{d.pp[i]} dp{d.attn_dp[i]} ep{d.ep[i]}"
                 yield name, float((watts if question.objective == "energy" else seconds)[i])
+
+
+def served(c: str, problem: FleetProblem) -> dict[str, float]:
+    """What a request/s of each bucket fills of a column's time, of those it serves."""
+    return dict(problem.columns[c].use["busy"])
+
+
+def test_a_late_column_is_charged_more_for_its_traffic_and_in_the_end_does_without_the_bucket():
+    own = {c: Column("h100", 1, {"busy": {"0": 0.25, "1": 0.5}}) for c in ("late", "fine", "hopeless")}
+    problem = FleetProblem(own, {"h100": Stock(1, 8)}, {"0": 0.5, "1": 0.5}, "throughput")
+    late = [Late("late", "0", 0.5), Late("late", "1", 0.8), Late("hopeless", "0", search.LIGHTEST / 2)]
+    eased = search.eased(problem, late, 0)
+    later = search.eased(problem, late[:1], search.EASINGS)
+
+    assert served("late", eased) == {"0": 0.5, "1": 1.0}  # once, for the worst
+    assert served("fine", eased) == {"0": 0.25, "1": 0.5}
+    assert served("hopeless", eased) == {"1": 0.5}
+    assert served("late", later) == {"1": 0.5}
+    assert "hopeless" not in search.eased(eased, [Late("hopeless", "1", 0.0)], 0).columns
 
 
 @pytest.mark.parametrize(
