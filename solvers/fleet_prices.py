@@ -11,8 +11,8 @@ c is no better than z + r[c]. All r are one linear program with duals y' of the 
 say is not trusted: with d = cost - A'(y, y') weak duality proves z and r[c] = d[n[c]] whatever y and y' are.
 
 Columns within some distance of z are solved for, less those of a group that is left without a partner: they
-serve nothing. If what is found is worse than the best that the rest could do, those that could do better come
-in, too.
+serve nothing. While what is found is worse than the best that the rest could do, twice the distance is
+looked through, and at last all that could do better.
 
 Source: reduced costs that fix variables: Dantzig, Fulkerson and Johnson, Operations Research 2, 1954.
 """
@@ -38,8 +38,11 @@ MANY = 500
 NEAR = 0.02
 """Of z: how much columns may lose that are solved for first."""
 
-FIRST = 0.5
-"""Of the time, for those."""
+WIDER = 2.0
+"""Times that distance, next: a fleet found there spares most of the columns that are further off."""
+
+SHARE = 0.5
+"""Of the time left, for a part of the columns."""
 
 ALIKE = 1e-4
 """Relative distance of the relaxation's value from what its duals prove, beyond which they are of no use."""
@@ -109,25 +112,23 @@ def few(p: FleetProblem, columns: Collection[str]) -> FleetProblem:
 def searched(p: FleetProblem, known: Prices, limits: Limits, solve: Solve) -> FleetSolution:
     """The best fleet by `solve` among few columns, under a bound that holds for all of them."""
     until, sign = time.monotonic() + limits.seconds, -1.0 if p.objective == "throughput" else 1.0
-    distance, best, bound = NEAR * abs(known.best), None, known.best
-    for share in (FIRST, 1.0):
-        left = max(share * (until - time.monotonic()), 0.01)
-        near = few(p, known.within(distance))
-        s = replace(solve(near, replace(limits, seconds=left)), among=tuple(near.columns))
+    distance, best, bound, value = NEAR * abs(known.best), None, known.best, None
+    while True:
         others = min((r for r in known.more.values() if r > distance), default=INF)
+        left = (1.0 if others == INF else SHARE) * (until - time.monotonic())
+        near = few(p, known.within(distance))
+        s = replace(solve(near, replace(limits, seconds=max(left, 0.01))), among=tuple(near.columns))
         nothing = INF if s.status == "infeasible" else known.best
-        bound = max(bound, min(nothing if s.bound is None else sign * s.bound, known.best + others))
-        if (
-            best is None
-            or best.objective is None
-            or (s.objective is not None and sign * s.objective < sign * best.objective)
-        ):
-            best = s
-        value = None if best.objective is None else sign * best.objective
-        ended = value is not None and gap(value, bound) <= max(limits.gap, EXACT)
-        if ended or others == INF or s.status == "interrupted":
+        own = nothing if s.bound is None else sign * s.bound
+        bound = max(bound, min(own, known.best + others))
+        if best is None or (s.objective is not None and (value is None or sign * s.objective < value)):
+            best, value = s, None if s.objective is None else sign * s.objective
+        proven = value is not None and gap(value, bound) <= max(limits.gap, EXACT)
+        stuck = s.status == "time_limit" and own <= known.best + others  # more columns prove nothing then
+        if proven or stuck or others == INF or s.status == "interrupted" or time.monotonic() > until:
             break
-        distance = INF if value is None else max(value - known.best, distance)
+        enough = INF if value is None else value - known.best
+        distance = max(min(enough, WIDER * distance), others)
     assert best is not None
     if bound == INF:
         return s
