@@ -29,7 +29,7 @@ from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
 from solvers.fleet_costs import MINIMISED, highest
 from solvers.fleet_extract import value as fleet_value
-from solvers.fleet_prices import few
+from solvers.fleet_prices import MANY, few
 from solvers.linear import Limits, Status, gap, judge
 
 ROUNDS = 8
@@ -399,21 +399,27 @@ def left(limits: Limits, until: float, share: float = 1.0) -> Limits:
 
 def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
     """Of the fleets exactly as good as `s`, one with fewer GPUs and less work on them: a second solve with
-    the first's answer as a row. Where watts or latency are the goal hardly two fleets are alike."""
+    the first's answer as a row, of many columns among those of its kinds. Where watts or latency are the goal
+    hardly two fleets are alike."""
     if s.objective is None or s.rate <= 0 or s.status == "interrupted":
         return s
     if problem.objective in ("energy", "latency"):
         return s
     worst = s.objective * (1 - TINY if problem.objective == "throughput" else 1 + TINY)
-    own = few(problem, s.among) if s.among else problem  # of which `s.point` is a solution
+    own, point = few(problem, s.among) if s.among else problem, s.point
+    if len(own.columns) >= MANY:
+        there = {problem.kind(c) for c in s.replicas}
+        own, point = few(own, [c for c in own.columns if problem.kind(c) in there]), None
     same = replace(at_least(own, worst), objective="spare", demand=s.rate * (1 - TINY))
     quick = replace(limits, gap=max(limits.gap, 0.005))
-    best = fleet.solve(same, quick, s.point)
+    best = fleet.solve(same, quick, point)
     if best.status == "interrupted":
         return replace(s, status="interrupted")
     if best.objective is None:
         return s
-    best = replace(best, objective=fleet_value(problem, best), among=s.among)
+    best = replace(
+        best, objective=fleet_value(problem, best), among=() if own is problem else tuple(own.columns)
+    )
     return replace(best, bound=s.bound, status=s.status, solver=s.solver)
 
 

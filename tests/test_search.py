@@ -4,6 +4,7 @@ that it would have, none is better than the bound."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -14,9 +15,12 @@ from planner.candidates.points import Role, at_rate, draw
 from planner.cost.power import idle_watts
 from planner.plans.found import Found, Late, groups, watts
 from planner.search import Question
-from solvers.fleet import Column, FleetProblem, Stock
+from solvers import fleet
+from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
+from solvers.linear import Limits
 from tests.explain.solved import solved
 
+EXACTLY = Limits(gap=0.0, work=10_000)
 ASKED = {
     "short answers": {"gpus": "2xH100", "model": "llama-3.1-8b", "isl": 4000, "osl": 20},
     "chat": {"gpus": "4xA100", "model": "qwen3-32b"},
@@ -61,6 +65,39 @@ def test_a_late_column_is_charged_more_for_its_traffic_and_in_the_end_does_witho
     assert served("hopeless", eased) == {"1": 0.5}
     assert served("late", later) == {"1": 0.5}
     assert "hopeless" not in search.eased(eased, [Late("hopeless", "1", 0.0)], 0).columns
+
+
+@pytest.mark.parametrize("many", [1, 500])
+def test_of_fleets_as_good_the_tidier_one_has_fewer_gpus(many, monkeypatch):
+    """Two GPUs serve as much as one of the same kind: all of a rate of 3 fits on one GPU of either kind."""
+    monkeypatch.setattr(search, "MANY", many)
+    own = {
+        "large": Column("h100", 2, {"busy": {"0": 0.2}}),
+        "small": Column("h100", 1, {"busy": {"0": 0.2}}),
+        "other": Column("h100", 1, {"busy": {"0": 0.1}}),
+    }
+    alike = {"large": "a", "small": "a", "other": "b"}
+    problem = FleetProblem(own, {"h100": Stock(1, 8, 3.0)}, {"0": 1.0}, "cost", demand=3.0, kinds=alike)
+    found = fleet.solve(replace(problem, columns={"large": own["large"]}), EXACTLY)
+    tidy = search.tidied(problem, found, EXACTLY)
+
+    assert (found.replicas, tidy.objective, tidy.bound) == ({"large": 1}, found.objective, found.bound)
+    assert sum(tidy.replicas.values()) == 1
+    assert tidy.replicas == ({"small": 1} if many == 1 else tidy.replicas)
+    assert "large" not in tidy.replicas
+    assert tidy.among == (("large", "small") if many == 1 else ())
+
+
+@pytest.mark.parametrize(("objective", "far"), [("throughput", (10.0, 20.0)), ("cost", (20.0, 10.0))])
+def test_a_status_is_what_value_and_bound_deserve(objective, far):
+    value, bound = far
+    limits = Limits(gap=0.01)
+    told = [
+        search.judged(FleetSolution("time_limit", v, bound, "HiGHS"), limits, objective).status
+        for v in (value, bound * (0.995 if objective == "throughput" else 1.005), bound)
+    ]
+
+    assert told == ["time_limit", "within_gap", "optimal"]
 
 
 @pytest.mark.parametrize(

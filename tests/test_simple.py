@@ -71,3 +71,14 @@ def test_where_only_pairs_keep_the_limits_one_kind_is_none():
 
     assert {r.role for r in plan.replicas} == {"prefill", "decode"}
     assert min(k.kinds for k in plan.proof.kinds) == 2
+
+
+def test_foremost_are_those_that_the_best_fleets_could_have(monkeypatch):
+    monkeypatch.setattr(simple, "FOREMOST", 2)
+    question, best, _ = known("throughput")
+    a, b, c = best.pool.candidates[:3]
+    least = {a.id: 5.0, b.id: 9.0, c.id: 7.0}
+
+    assert simple.foremost(best.pool, least, question.sign).candidates == (b, c)  # more is better
+    assert simple.foremost(best.pool, least, 1.0).candidates == (a, c)
+    assert simple.foremost(best.pool, {}, 1.0) is best.pool
