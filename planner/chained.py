@@ -313,7 +313,7 @@ class Assembly:
         )
 
     def _proof(self, bound: float, limits: Limits, began: float) -> schema.Proof:
-        status = linear.judge(-self.rps, -bound, limits, "time_limit")
+        status = linear.judge(self.rps, bound, limits, "time_limit")
         return schema.Proof(
             objective=self.rps,
             bound=bound,

@@ -160,7 +160,7 @@ def _proven(
     if s.objective is not None and bound is not None:
         beaten = question.sign * (bound - s.objective)
         rounded = 0 < beaten <= ROUNDED * abs(bound)
-        s = judged(replace(s, bound=s.objective if rounded else bound), limits, question.objective)
+        s = judged(replace(s, bound=s.objective if rounded else bound), limits)
     whole = replace(pool, candidates=(*pool.candidates, *more))
     return replace(best, pool=whole, bounding=bounding, solution=s)
 
@@ -417,10 +417,9 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
         return replace(s, status="interrupted")
     if best.objective is None:
         return s
-    best = replace(
-        best, objective=fleet_value(problem, best), among=() if own is problem else tuple(own.columns)
-    )
-    return replace(best, bound=s.bound, status=s.status, solver=s.solver)
+    among = () if own is problem else tuple(own.columns)
+    value = fleet_value(problem, best)
+    return replace(best, objective=value, bound=s.bound, status=s.status, solver=s.solver, among=among)
 
 
 def at_least(problem: FleetProblem, worst: float) -> FleetProblem:
@@ -431,13 +430,12 @@ def at_least(problem: FleetProblem, worst: float) -> FleetProblem:
     return replace(problem, budget={**problem.budget, name: min(worst, problem.budget.get(name, worst))})
 
 
-def judged(s: FleetSolution, limits: Limits, objective: Objective) -> FleetSolution:
+def judged(s: FleetSolution, limits: Limits) -> FleetSolution:
     """`s` with the status that its objective deserves against its bound."""
     if s.objective is None or s.bound is None:
         return s
-    sign = -1.0 if objective == "throughput" else 1.0
     stopped: Status = "interrupted" if s.status == "interrupted" else "time_limit"
-    return replace(s, status=judge(sign * s.objective, sign * s.bound, limits, stopped))
+    return replace(s, status=judge(s.objective, s.bound, limits, stopped))
 
 
 def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProblem:

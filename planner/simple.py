@@ -88,7 +88,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     chosen = without_copies(question, best, chosen, share, left(limits, until))
     if chosen is not best and loss(question, value, chosen.solution.objective or value) <= SAME:
         proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
-        best = replace(chosen, solution=judged(proven, limits, question.objective))
+        best = replace(chosen, solution=judged(proven, limits))
         value = best.solution.objective or value
     own = (kinds(chosen), chosen.solution.objective or value)
     listed = [x for x in listed if x[0] != own[0]] + [own]

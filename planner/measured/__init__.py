@@ -86,8 +86,7 @@ def _placed(found: Found, limits: Limits) -> tuple[Found, Placed]:
     nodes = {g: k for g, k in placed.used.items() if k}
     s = replace(s, replicas=counts, nodes=nodes)
     objective = value(found.problem, s)
-    sign = -1.0 if found.objective == "throughput" else 1.0
-    status = judge(sign * objective, None if s.bound is None else sign * s.bound, limits, s.status)
+    status = judge(objective, s.bound, limits, s.status)
     return replace(found, solution=replace(s, objective=objective, status=status)), placed
 
 
