@@ -22,7 +22,7 @@ from planner.cost.memory import device_bytes, kv_capacity, room_by_stage
 from planner.cost.precision import precisions
 from planner.cost.reserve import ENGINES
 from planner.cost.shape import Designs, Precisions
-from planner.device_rules import CACHE, DEVICES, SPARSE, WEIGHTS, picks_entries
+from planner.device_rules import CACHE, DEVICES, SPARSE, WEIGHTS, balances, picks_entries
 from planner.engine_rules import (
     redundancies,
     supports,
@@ -226,6 +226,19 @@ def test_wide_expert_parallelism_fills_a_rack_with_redundant_experts():
     assert filled.ep.max() == 72
     assert not even.redundant.any()
     assert ((256 + filled.redundant) % filled.ep == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("device", "engine", "kept"),
+    [
+        ("a100-sxm", "trtllm", False),
+        ("h200-sxm", "trtllm", True),
+        ("gb200", "trtllm", True),
+        ("a100-sxm", "vllm", True),
+    ],
+)
+def test_balancers_keep_copies_of_experts_where_their_pages_say_so(device, engine, kept):
+    assert balances(devices.find(device), engine) is kept
 
 
 def test_copies_of_experts_are_offered_by_rank_up_to_half_of_them():

@@ -41,6 +41,7 @@ from planner.cost.model import CostModel
 from planner.cost.shape import Designs, Ints, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.cost.uneven_tp import Shard
+from planner.device_rules import balances
 from planner.engine_rules import valid_designs
 
 MOST_GPUS = 144
@@ -269,7 +270,8 @@ def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:
 def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | None:
     """The designs of one engine on one class, with their memory; None where the engine accepts none."""
     most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
-    own = (ask.card, engine, most, most, node.scale_up_gpus, ask.precisions, True)
+    copies = balances(node.device, engine)
+    own = (ask.card, engine, most, most, node.scale_up_gpus, ask.precisions, copies)
     designs = valid_designs(*own, ask.context_groups)
     standing = stands(designs, node)
     offered = usual_sizes(designs.gpus, node.gpus_per_node) & standing
