@@ -86,15 +86,20 @@ engines whose pages name them. vLLM 0.33: `FLASHMLA_SPARSE` and `FLASHINFER_MLA_
 by pull 43477), ROCm, XPU, vllm-gaudi's deepseek_sparse_hpu; issues 31480 and 43172 (L40), 40851 (A800).
 SGLang 0.5: basic_usage/deepseek_v32 (H200, B200, MI300, MI350)."""
 
-BALANCERS: Final[dict[str, set[str]]] = {"trtllm": FROM_HOPPER}
-"""Generations on which an engine's balancer keeps copies of experts, where its pages name some. TensorRT-LLM
-1.2, examples/wide_ep: GB200 and GB300 NVL72, H20, RTX 6000D; others of their generations by the same
-kernels."""
+BALANCED: Final[dict[str, dict[str, set[str]]]] = {
+    "vllm": dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), DEVICES["vllm"]),
+    "sglang": dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), DEVICES["sglang"]),
+    "trtllm": {"bf16": FROM_HOPPER, "fp8": FROM_HOPPER, "fp8_block": {"hopper"}, "nvfp4": BLACKWELL},
+}
+"""Generations on which an engine's balancer keeps copies of experts of a precision. vLLM's refuses mxfp4, and
+says nothing of int4. TensorRT-LLM 1.2: examples/wide_ep (GB200 and GB300 NVL72, H20, RTX 6000D: others of
+their generations run the same kernels); deployment guide of DeepSeek-R1, "MoE backend support matrix": FP8 on
+GB200 without EPLB."""
 
 
-def balances(device: Device, engine: str) -> bool:
-    """Whether the engine keeps copies of experts on the device."""
-    return device.generation in BALANCERS.get(engine, {device.generation})
+def balances(device: Device, engine: str, experts: str) -> bool:
+    """Whether the engine keeps copies of experts of a precision on the device."""
+    return device.generation in BALANCED.get(engine, {}).get(experts, set())
 
 
 def picks_entries(card: ModelCard) -> bool:

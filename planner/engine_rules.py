@@ -53,9 +53,6 @@ COPIES_A_RANK = 1
 """And on each rank, beyond what fills it up: then no replica need carry more than a rank's fair part, however
 skewed the loads, as sum(e) ceil(w[e] * ep / sum(w)) <= experts + ep."""
 
-BALANCED = {"bf16", "fp8", "fp8_block", "nvfp4"}
-"""Precisions of experts that engines' balancers move: vLLM's refuses mxfp4, and says nothing of int4."""
-
 
 @dataclass(frozen=True)
 class Offloads:
@@ -250,7 +247,8 @@ def valid_designs(
     """All designs that `engine` starts with stages of STAGE_GPUS and DEPTHS, at most `max_gpus` in a replica.
 
     `max_tp`: GPUs of the scale-up domain that tp must stay in (default `max_gpus_per_stage`). `redundant`:
-    with copies of experts, too. `contexts`: values of cp. In order of GPUs. Dense models: ep = 1.
+    with copies of experts, too, where the engine's balancer keeps them (`device_rules.balances`). `contexts`:
+    values of cp. In order of GPUs. Dense models: ep = 1.
     """
     moe = _has_experts(card)
     tps = [t for t in STAGE_GPUS if t <= min(max_tp or max_gpus_per_stage, max_gpus)]
@@ -258,7 +256,6 @@ def valid_designs(
     widest = min(max_gpus_per_stage, max_gpus)
     several = moe or max(contexts) > 1
     ranks = [g for g in STAGE_GPUS if g <= widest] if several and engine != "llama.cpp" else tps
-    balanced = redundant and (used or precisions(card)).experts in BALANCED
     stages = [
         (tp, groups // cp, moe_tp, ep, copies, cp)
         for gpus, tp, cp in product(ranks, tps, contexts)
@@ -266,7 +263,7 @@ def valid_designs(
         for groups in [gpus // tp]
         for moe_tp, ep in ([(gpus // n, n) for n in _divisors(gpus)] if moe else [(tp * cp, 1)])
         if why_not_together(card, engine, tp, groups // cp, moe_tp, ep, cp) is None
-        for copies in redundancies(card, moe_tp, ep, balanced)
+        for copies in redundancies(card, moe_tp, ep, redundant)
     ]
     fine = {key: why_not_moe(card, *key, used) is None for key in {stage[2:4] for stage in stages}}
     depths = [pp for pp in DEPTHS if why_not_depth(card, pp) is None]

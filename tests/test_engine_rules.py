@@ -229,16 +229,19 @@ def test_wide_expert_parallelism_fills_a_rack_with_redundant_experts():
 
 
 @pytest.mark.parametrize(
-    ("device", "engine", "kept"),
+    ("device", "engine", "experts", "kept"),
     [
-        ("a100-sxm", "trtllm", False),
-        ("h200-sxm", "trtllm", True),
-        ("gb200", "trtllm", True),
-        ("a100-sxm", "vllm", True),
+        ("a100-sxm", "trtllm", "bf16", False),
+        ("h200-sxm", "trtllm", "fp8_block", True),
+        ("gb200", "trtllm", "fp8_block", False),
+        ("gb200", "trtllm", "nvfp4", True),
+        ("gb200", "vllm", "fp8_block", True),
+        ("h100-sxm", "vllm", "mxfp4", False),
+        ("h100-sxm", "llama.cpp", "bf16", False),
     ],
 )
-def test_balancers_keep_copies_of_experts_where_their_pages_say_so(device, engine, kept):
-    assert balances(devices.find(device), engine) is kept
+def test_balancers_keep_copies_of_experts_where_their_pages_say_so(device, engine, experts, kept):
+    assert balances(devices.find(device), engine, experts) is kept
 
 
 def test_copies_of_experts_are_offered_by_rank_up_to_half_of_them():
@@ -251,10 +254,6 @@ def test_copies_of_experts_are_offered_by_rank_up_to_half_of_them():
     assert redundancies(card, 1, 32, balanced=False) == [0]
     assert redundancies(card, 1, 72, balanced=False) == []
     assert redundancies(card, 1, 1) == [0]
-
-
-def test_no_balancer_moves_mxfp4_experts():
-    assert not valid_designs(model("gpt-oss-120b"), "vllm", 8, 8, redundant=True).redundant.any()
 
 
 def test_a_model_that_nothing_divides_still_runs_on_one_gpu():

@@ -270,7 +270,7 @@ def stands(designs: Designs, node: NodeClass) -> NDArray[np.bool_]:
 def setup(node: NodeClass, engine: str, ask: Ask, one_more: bool) -> Setup | None:
     """The designs of one engine on one class, with their memory; None where the engine accepts none."""
     most = min(node.gpus + (node.gpus_per_node if one_more else 0), MOST_GPUS)
-    copies = balances(node.device, engine)
+    copies = balances(node.device, engine, ask.precisions.experts)
     own = (ask.card, engine, most, most, node.scale_up_gpus, ask.precisions, copies)
     designs = valid_designs(*own, ask.context_groups)
     standing = stands(designs, node)
