@@ -4,7 +4,7 @@ decode.
 | | vLLM (NIXL) | SGLang (Mooncake, NIXL) | TensorRT-LLM |
 |---|---|---|---|
 | pp of decode | 1 | 1, or that of prefill | any |
-| pp of prefill | 1; any by push, unless recurrent or compressed | any | any |
+| pp of prefill | 1; any by push (GPUs), unless recurrent or compressed | any | any |
 | tp of both | one divides the other | one divides the other | powers of two |
 | unlike tp | not recurrent; no repeated KV heads to a smaller tp | not windows, indexers | any |
 | cp | none | none that decodes | none that prefills |
@@ -69,6 +69,9 @@ LIKE_ATTENTION: Final[dict[tuple[str, str], dict[str, str]]] = {
 }
 """The attention backend that vLLM takes by itself, by kind of attention and precision of the cache: the first
 of its list that has the compute capability, the precision and sinks. Not listed: pairs of one generation."""
+
+PLUGINS: Final = {"gaudi2", "gaudi3", "tpu"}
+"""Generations that vLLM runs on by plugins, with connectors of their own."""
 
 FLASHINFER_HEADS: Final = {64, 128, 256}
 """Sizes of heads that FLASHINFER has; others fall to another backend."""
@@ -177,6 +180,8 @@ def _no_role_vllm(role: Role, side: Side, model: Cached) -> str | None:
         return None
     if role == "decode":
         return f"vLLM's NIXL connectors take no decode server with pp={side.pp} (issue 52913, pull 45880)"
+    if side.generation in PLUGINS:
+        return f"vLLM's plugin for {side.generation} pushes no caches, as pp={side.pp} needs (pull 45880)"
     if model.recurrent or model.compressed:
         kind = "recurrent" if model.recurrent else "compressed"
         return f"vLLM hands over {kind} caches from pp=1 only, not pp={side.pp} (pulls 45880, 50494)"

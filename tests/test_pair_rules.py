@@ -51,6 +51,15 @@ def told(name: str, engine: str, prefill: dict[str, Any], decode: dict[str, Any]
         ("gpt-oss-120b", "vllm", {"tp": 2}, {"tp": 4}, None),
         (QWEN_NEXT, "vllm", {"tp": 2, "pp": 2}, {"tp": 2}, "recurrent caches from pp=1 only"),
         ("deepseek-v4-flash", "vllm", {"pp": 2}, {}, "compressed caches from pp=1 only"),
+        (
+            LLAMA,
+            "vllm",
+            {"device": "gaudi3", "pp": 2},
+            {"device": "gaudi3"},
+            "pushes no caches, as pp=2 needs",
+        ),
+        (LLAMA, "vllm", {"device": "gaudi3", "tp": 2}, {"device": "gaudi3", "tp": 2}, None),
+        (LLAMA, "vllm", {"device": "mi300x", "pp": 2}, {"device": "mi300x"}, None),
         # vllm base_worker.py: one tp divides the other; repeated KV heads only to as many ranks or more
         (LLAMA, "vllm", {"tp": 1}, {"tp": 8}, None),
         (LLAMA, "vllm", {"tp": 8}, {"tp": 1}, None),
