@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,8 @@ def _replicated(
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
     spare_s = max(began + limits.seconds - time.perf_counter(), LEAST_EXTRA_S)
     extra = replace(limits, seconds=min(spare_s, took_s) / 2)
-    return finish(asked, question, simple, extra, began, explain)
+    until = began + limits.seconds if limits.work is None else inf
+    return finish(asked, question, simple, extra, began, until if explain else 0.0)
 
 
 def within(limits: Limits, seconds: float) -> Limits:
@@ -195,27 +197,32 @@ def with_loads(asked: Asked, path: str | Path | None) -> Asked:
 
 
 def finish(
-    asked: Asked, question: Question, simple: Simple, extra: Limits, began: float, explain: bool = True
+    asked: Asked, question: Question, simple: Simple, extra: Limits, began: float, until: float = inf
 ) -> schema.Plan:
-    """Explain within `extra` each, assemble and check a solved fleet. Ctrl-C while explaining ends that: the
-    plan is there already."""
+    """Explain within `extra` each, none begun after `until` (`time.perf_counter`), assemble and check a
+    solved fleet. Ctrl-C while explaining ends that: the plan is there already."""
     found = simple.chosen
     made = groups(found)
     extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)]}
-    if explain and found.solution.status != "interrupted":
-        try:
-            extras["alternatives"] = [
-                *alternatives(ask_of(asked), question, found, extra),
-                *lower_cache(asked, question, found, extra),
-                *other_contexts(asked, found, extra),
-                *beyond(asked, found, extra),
-                *in_blocks(asked, found, extra),
-                *risk_price(asked, question, found, made, extra),
-            ]
+    others: list[Callable[[], list[schema.Alternative]]] = [
+        lambda: alternatives(ask_of(asked), question, found, extra),
+        lambda: lower_cache(asked, question, found, extra),
+        lambda: other_contexts(asked, found, extra),
+        lambda: beyond(asked, found, extra),
+        lambda: in_blocks(asked, found, extra),
+        lambda: risk_price(asked, question, found, made, extra),
+    ]
+
+    def late() -> bool:
+        return found.solution.status == "interrupted" or time.perf_counter() > until
+
+    try:
+        extras["alternatives"] = [line for other in others if not late() for line in other()]
+        if not late():
             extras["long_prompts"] = long_prompts(asked, found, made)
             extras["prices"] = prices(found, extra, memory_tries(asked, question, found))
-        except KeyboardInterrupt:
-            simple = replace(simple, best=interrupted(simple.best))
+    except KeyboardInterrupt:
+        simple = replace(simple, best=interrupted(simple.best))
     extras["experts"] = experts_of(made, extra)
     seconds, space = time.perf_counter() - began, space_of(asked, simple.best)
     proven = proof(simple.best, found, simple.by_kinds, seconds, extra.seed, space)

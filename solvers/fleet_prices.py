@@ -68,7 +68,7 @@ def prices(built: Built, limits: Limits) -> Prices | None:
     KeyboardInterrupt."""
     a, m = glop.Arrays.of(built.model), built.model
     seconds = limits.seconds if limits.work is None else glop.ENDLESS_S
-    whole = glop.run("glop", glop.program(a), seconds)
+    whole = glop.relaxed(a, seconds)
     if not whole.has_solution():
         return None
     duals = np.array(whole.dual_values())
@@ -89,7 +89,7 @@ def prices(built: Built, limits: Limits) -> Prices | None:
         a.row_lower[rows],
         a.row_upper[rows],
     )
-    apart = glop.run("glop", glop.program(each), seconds)
+    apart = glop.relaxed(each, seconds)
     if not apart.has_solution():
         return None
     duals[rows] = np.array(apart.dual_values())

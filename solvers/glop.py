@@ -34,6 +34,10 @@ WHOLE = 1e-6
 ENDLESS_S = 3600.0
 """Where nodes limit the search: the clock must decide nothing then."""
 
+TALL = 3
+"""Rows a column, above which the dual simplex is the quicker one: 2.3 times for latency on 448 GPUs (4 rows a
+column), where it was 30 times as slow for energy (1.6)."""
+
 NAME = "GLOP (OR-tools)"
 
 
@@ -92,7 +96,7 @@ class Arrays:
 def relax(model: Linear, limits: Limits) -> Outcome | None:
     """The relaxation of `model` with its duals; None where GLOP ends without values and a bound that hold."""
     a = Arrays.of(model)
-    solver = run("glop", program(a), limits.seconds)
+    solver = relaxed(a, limits.seconds)
     if not solver.has_solution():
         return None
     values, row = np.array(solver.variable_values()), np.array(solver.dual_values())
@@ -109,12 +113,18 @@ def completed(a: Arrays, integers: Mapping[int, int], seconds: float) -> Floats 
     lower, upper = a.lower.copy(), a.upper.copy()
     lower[at] = upper[at] = counts
     fixed = Arrays(a.cost, lower, upper, a.integer, a.matrix, a.row_lower, a.row_upper)
-    solver = run("glop", program(fixed), seconds)
+    solver = relaxed(fixed, seconds)
     if not solver.has_solution():
         return None
     values = np.array(solver.variable_values())
     values[at] = counts
     return values if a.kept_by(values) else None
+
+
+def relaxed(a: Arrays, seconds: float) -> Any:
+    """GLOP after its run on `a` without integrality. Raises KeyboardInterrupt."""
+    rows, columns = a.matrix.shape
+    return run("glop", program(a), seconds, "use_dual_simplex: true" if rows > TALL * columns else "")
 
 
 def program(a: Arrays, whole: bool = False) -> Any:

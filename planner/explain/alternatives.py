@@ -55,7 +55,7 @@ def _other_phases(rivals: Rivals) -> None:
 def _without(rivals: Rivals) -> None:
     """Without what the plan makes use of."""
     for what, uses in USES.items():
-        if any(uses(g.candidate) for g in rivals.best.made):
+        if not rivals.overdue and any(uses(g.candidate) for g in rivals.best.made):
             never = f"no fleet with {what} keeps the limits"
             rivals.show(rivals.where(_not(uses)), what, never)
 

@@ -141,6 +141,11 @@ class Rivals:
         return time.monotonic() > self.until
 
     @property
+    def overdue(self) -> bool:
+        """Twice the time is over: then nothing is begun at all."""
+        return time.monotonic() > self.until + self.limits.seconds
+
+    @property
     def left(self) -> Limits:
         """Limits of a solve that begins now."""
         seconds = max(self.until - time.monotonic(), LEAST_S)

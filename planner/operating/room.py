@@ -33,25 +33,33 @@ def held_tokens(engine: str, own: Floats, osl: Floats, longest: Floats | None = 
     return own + unfilled_tokens(engine) + answer
 
 
+CHORDS = 2
+"""Chords by which that number is found: within 3 %, or low where sampling takes more than the cache."""
+
+
 def places(model: CostModel, designs: Designs, token_budget: int, context: Floats | float) -> Floats:
     """Sequences of `context` tokens on one server, (n,), for which its memory is counted: as many as it then
     holds, at least one. Sampling and captured graphs take memory by that number: engines set it aside for all
     sequences that they are told to serve (vLLM's `--max-num-seqs`).
 
-    Where memory is counted for S sequences it holds h(S), fewer the larger S. S = h(S) is read off the chord
-    of h between vLLM's default and what that default holds."""
+    Where memory is counted for S sequences it holds h(S), fewer the larger S, by a line and then by a steeper
+    one. S = h(S) is read off chords of h to what vLLM's default number holds: each from nearer below."""
 
     def held(sequences: Floats) -> Floats:
         memory = model.memory(designs, token_budget, context, sequences)
         tokens = np.asarray(context, dtype=np.float64).reshape(-1, 1)
         each = model.cache_bytes(designs, tokens, memory.stage)[:, 0]
-        return np.asarray(np.maximum(memory.kv_bytes, 0.0) / np.maximum(each, 1.0))
+        return np.asarray(memory.kv_bytes / np.maximum(each, 1.0))  # below 0: so many too many
 
-    usual = np.full(len(designs), float(DEFAULT_SEQUENCES))
-    first = held(usual)
-    there = np.maximum(first, 1.0)
-    lost = np.maximum((first - held(there)) / np.where(there == usual, 1.0, there - usual), 0.0)
-    return np.asarray(np.maximum((first + lost * usual) / (1 + lost), 1.0))
+    low = np.full(len(designs), float(DEFAULT_SEQUENCES))
+    room = held(low)
+    high = np.maximum(room, 1.0)
+    most = held(high)
+    for more in range(CHORDS):
+        room = held(low) if more else room
+        lost = np.maximum((room - most) / np.where(high == low, 1.0, high - low), 0.0)
+        low = np.maximum((room + lost * low) / (1 + lost), 1.0)
+    return low
 
 
 def counted(model: CostModel, designs: Designs, token_budget: int, context: Floats | float) -> Memory:

@@ -24,7 +24,8 @@ def model(device: str, engine: str = "vllm") -> CostModel:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 @pytest.mark.parametrize(
-    ("device", "context"), [("h100-sxm", 200.0), ("h100-sxm", 4000.0), ("rtx-4090", 2000.0)]
+    ("device", "context"),
+    [("h100-sxm", 20.0), ("h100-sxm", 200.0), ("h100-sxm", 4000.0), ("rtx-4090", 2000.0)],
 )
 def test_memory_is_counted_for_as_many_sequences_as_it_then_holds(device, engine, context):
     m = model(device, engine)
