@@ -122,7 +122,9 @@ def _pair(case: Case, prefill: Replica, decode: Replica, kept: Held) -> str | No
     if prefill.precision != decode.precision:
         return "two precisions, where one checkpoint and one cache are needed"
     reason = None
-    if prefill.engine == "vllm":
+    if prefill.engine == "vllm" and prefill.pp > 1 and _generations(case, prefill) & {*GAUDI, "tpu"}:
+        reason = f"no plugin of it pushes caches from a pipeline, here of {prefill.pp} stages"
+    elif prefill.engine == "vllm":
         reason = _vllm(prefill, decode, kept, case)
     elif prefill.engine == "sglang":
         reason = _sglang(prefill, decode, kept)
