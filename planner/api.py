@@ -45,6 +45,9 @@ EXTRA_SHARE = 0.3
 LEAST_EXTRA_S = 0.2
 """Where the limit is spent: a plan without any explanation would be a riddle."""
 
+EXTRA_NODES = 20
+"""Of the nodes that limit the search, explanations have one in so many."""
+
 EXTRA_S = (1.0, 4.0)
 """At least and at most, else as long as the search took: they explain the plan, they don't make it better."""
 
@@ -144,26 +147,23 @@ def _replicated(
     simple = Simple(found, found, ((kinds(found), found.solution.objective),))
     try:
         spent_s = max(time.perf_counter() - solving, SIMPLE_S)
-        simple = simplest(question, found, asked.options.simple, within(left(limits, until), spent_s))
+        spent = replace(limits, seconds=min(left(limits, until).seconds, spent_s))
+        simple = simplest(question, found, asked.options.simple, spent)
     except KeyboardInterrupt:
         simple = replace(simple, chosen=interrupted(found), best=interrupted(found))
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
     spare_s = max(began + limits.seconds - time.perf_counter(), LEAST_EXTRA_S)
-    extra = replace(limits, seconds=min(spare_s, took_s) / 2)
-    until = began + limits.seconds if limits.work is None else inf
-    return finish(asked, question, simple, extra, began, until if explain else 0.0)
-
-
-def within(limits: Limits, seconds: float) -> Limits:
-    """`limits` with no more than `seconds`; with a limit on work the clock decides nothing."""
-    return limits if limits.work is not None else replace(limits, seconds=min(limits.seconds, seconds))
+    nodes = None if limits.work is None else max(limits.work // EXTRA_NODES, 1)
+    extra = replace(limits, seconds=min(spare_s, took_s) / 2, work=nodes)
+    return finish(asked, question, simple, extra, began, began + limits.seconds if explain else 0.0)
 
 
 def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
-    """Nodes with some of the layers each."""
+    """Nodes with some of the layers each; the clock alone limits their search."""
     from planner.chained import plan_chains
 
     tell("placing layers on nodes")
+    limits = Limits(limits.gap, asked.options.time_limit_s, seed=limits.seed)
     made = plan_chains(asked, limits, began)
     checked(made)
     return made

@@ -67,8 +67,7 @@ def prices(built: Built, limits: Limits) -> Prices | None:
     """Of all columns of a fleet's model; None where the relaxation has no answer. Raises
     KeyboardInterrupt."""
     a, m = glop.Arrays.of(built.model), built.model
-    seconds = limits.seconds if limits.work is None else glop.ENDLESS_S
-    whole = glop.relaxed(a, seconds)
+    whole = glop.relaxed(a, limits.seconds)
     if not whole.has_solution():
         return None
     duals = np.array(whole.dual_values())
@@ -89,7 +88,7 @@ def prices(built: Built, limits: Limits) -> Prices | None:
         a.row_lower[rows],
         a.row_upper[rows],
     )
-    apart = glop.relaxed(each, seconds)
+    apart = glop.relaxed(each, limits.seconds)
     if not apart.has_solution():
         return None
     duals[rows] = np.array(apart.dual_values())

@@ -31,9 +31,6 @@ ROUNDING = 1e-7
 WHOLE = 1e-6
 """How far an integer of a start may be off."""
 
-ENDLESS_S = 3600.0
-"""Where nodes limit the search: the clock must decide nothing then."""
-
 TALL = 3
 """Rows a column, above which the dual simplex is the quicker one: 2.3 times for latency on 448 GPUs (4 rows a
 column), where it was 30 times as slow for energy (1.6)."""

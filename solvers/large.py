@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers import cpsat, flows, glop
-from solvers.linear import EXACT, Floats, Limits, Linear, Outcome, Status, judge
+from solvers.linear import ENDLESS_S, EXACT, Floats, Limits, Linear, Outcome, Status, judge
 
 SHARE = 0.2
 """Of the time, for CP-SAT."""
@@ -66,7 +66,7 @@ class Known:
 
 def solve(model: Linear, limits: Limits, start: Floats | None) -> Outcome:
     """Minimise `model`, as `Linear.solve` says."""
-    stop = time.perf_counter() + (limits.seconds if limits.work is None else glop.ENDLESS_S)
+    stop = time.perf_counter() + limits.seconds
     known = Known(glop.Arrays.of(model), limits)
     if start is not None and known.a.solution(start):
         known = known.told("start", start, None)
@@ -105,7 +105,7 @@ def _without_flows(known: Known, smaller: flows.Without) -> Outcome:
         return first
     whole = np.flatnonzero(smaller.model.integer)
     integers = {int(kept[i]): round(first.values[i]) for i in whole}
-    return replace(first, values=glop.completed(known.a, integers, glop.ENDLESS_S))
+    return replace(first, values=glop.completed(known.a, integers, ENDLESS_S))
 
 
 def _one_flow_each(model: Linear) -> bool:

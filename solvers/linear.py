@@ -33,15 +33,24 @@ LARGE = 4000
 """Columns from which on HiGHS's relaxation takes about half a second: docs/decisions/0027-ortools.md."""
 
 
+ENDLESS_S = 3600.0
+"""Where nodes limit the search."""
+
+
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: relative gap, seconds, or branch-and-bound nodes (`work`: the same answer anywhere)."""
+    """When to stop: relative gap, seconds, or branch-and-bound nodes (`work`: the same answer anywhere, so
+    that the clock decides nothing, whatever seconds are asked for)."""
 
     gap: float = 0.0
     seconds: float = 60.0
     work: int | None = None
     threads: int = 1
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.work is not None:
+            object.__setattr__(self, "seconds", ENDLESS_S)
 
 
 class Term(NamedTuple):
@@ -193,9 +202,8 @@ class Linear:
         return self.searched(limits, start)
 
     def searched(self, limits: Limits, start: Floats | None = None) -> Outcome:
-        """Minimise with HiGHS; what it has not proven in half the time, CBC may prove in the other half.
-
-        With a limit on `work` the clock decides nothing, so there is no second half.
+        """Minimise with HiGHS; what it has not proven in half the time, CBC may prove in the other half. A
+        limit on `work` has no halves.
         """
         from solvers import highs  # loads the library
 

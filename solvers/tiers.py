@@ -54,7 +54,7 @@ def solve(p: TiersProblem, limits: Limits) -> TiersSolution:
     stopped: Status = "infeasible"
     best = TiersSolution("infeasible")
     while (i := grid.most_promising(best.tokens_per_s)) is not None:
-        if solved and limits.work is None and time.perf_counter() - began > limits.seconds:
+        if solved and time.perf_counter() - began > limits.seconds:
             stopped = "time_limit"
             break
         point, solved = grid.point(i), solved + 1

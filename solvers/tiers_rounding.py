@@ -44,7 +44,7 @@ def rounded(p: TiersProblem, limits: Limits) -> Rounded:
     began, grid, best, tried = time.perf_counter(), Grid(p), Rounded("infeasible"), 0
     stopped: Status = "infeasible"
     while (i := grid.most_promising(best.tokens_per_s)) is not None:
-        left_s = limits.seconds - (time.perf_counter() - began) * (limits.work is None)
+        left_s = limits.seconds - (time.perf_counter() - began)
         if tried == TRIED or (tried and left_s <= 0):
             stopped = "time_limit"
             break

@@ -103,12 +103,12 @@ def _unlike(asked: Asked, best: Found, limits: Limits) -> Iterator[Alternative]:
     engines = tuple(sorted({g.candidate.engine for g in plan.made}))
     free = Freedom(tp=mixed, shares=mixed, apart=True, engines=engines)
     pool, question = pooled(replace(asked, freedom=free), best.pool)
-    counted = replace(limits, work=NODES if limits.work is None else min(limits.work, NODES))
+    few = limits if limits.work is None else replace(limits, work=min(limits.work, NODES))
     for what, why, own in WAYS:
         among = replace(pool, candidates=tuple(c for c in pool.candidates if plain(c) or own(c)))
         if not any(own(c) for c in among.candidates):
             continue
-        rival = Rival.of(partial(find, question, among, counted))
+        rival = Rival.of(partial(find, question, among, few))
         made = rival.fleet.made if rival.fleet and gains(plan, rival.fleet.objective) else []
         if any(own(g.candidate) for g in made):
             yield told(plan, rival, what, remark=why)

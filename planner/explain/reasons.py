@@ -77,7 +77,7 @@ def describe(made: Sequence[Group]) -> str:
 
 def lacking(best: Fleet, rival: Fleet) -> str:
     """The plan's kinds that a fleet lacks, where it is too large to be seen in short; else nothing."""
-    less = sorted(best.kinds.keys() - rival.kinds.keys(), key=lambda k: -best.kinds[k])
+    less = sorted(best.kinds.keys() - rival.kinds.keys(), key=lambda k: (-best.kinds[k], k))
     named = ", ".join(f"{role} {design} {where} ({engine})" for role, where, engine, design in less)
     return f"without {named}" if len(rival.made) > NAMED else ""
 

@@ -132,9 +132,8 @@ class Rivals:
 
     @staticmethod
     def within(question: Question, best: Found, limits: Limits) -> Rivals:
-        """In about the seconds that one solve has; with a limit on work the clock decides nothing."""
-        until = inf if limits.work is not None else time.monotonic() + limits.seconds
-        return Rivals(question, Fleet(best), limits, until)
+        """In about the seconds that one solve has."""
+        return Rivals(question, Fleet(best), limits, time.monotonic() + limits.seconds)
 
     @property
     def late(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +47,7 @@ def experts_of(made: Sequence[Group], limits: Limits) -> schema.Experts | None:
         d, stage = g.candidate.design, g.candidate.gpus // g.candidate.design.pp
         node = min(g.setup.model.node_class.gpus_per_node, stage)
         if (d.ep, d.redundant) not in placed:
-            within = replace(limits, seconds=max(0.1, stop - time.perf_counter()))
+            within = Limits(limits.gap, max(0.1, stop - time.perf_counter()), seed=limits.seed)
             placed[d.ep, d.redundant] = _entry(g, loads, max(counts), max(1, node // d.moe_tp), within)
     every = [
         placed[g.candidate.design.ep, g.candidate.design.redundant].model_copy(update={"replica": g.id})
