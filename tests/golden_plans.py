@@ -1,7 +1,7 @@
 """Plans that stay as they are: every shipped cluster, and one plan of each kind of replica.
 
 `python -m tests.golden_plans [NAME …]` makes the files in `tests/golden/plans/` anew; a commit that does so
-says which figures move, and why. Branch-and-bound nodes limit the search and not the clock. Figures are kept to
+says which figures move, and why. Branch-and-bound nodes limit the search, not the clock. Figures are kept to
 five digits, and seconds not at all.
 """
 
