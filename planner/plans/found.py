@@ -256,11 +256,10 @@ def scaled(found: Found, factor: float) -> Found:
 
 
 def fullness(g: Group) -> float:
-    """The fullest resource of a group as a share of what it may be: the time of a server that only prefills
-    has its rule of operation."""
-    op = g.operation
+    """The fullest resource of a group as a share of what it may be: a server that only prefills has its rule
+    of operation."""
     only = g.setup.does(g.candidate.role) == "prefill"
-    return max(op.utilisation, op.busy / g.setup.busiest) if only else op.utilisation
+    return g.operation.utilisation / (g.setup.busiest if only else 1.0)
 
 
 def watts(found: Found, made: Sequence[Group]) -> float:
