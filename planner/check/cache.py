@@ -31,6 +31,10 @@ UNLIKE = 0.1
 
 MOST_BUSY = 0.99
 
+MOST_SKEWED = 1.5
+"""Skewness beyond which one term of Edgeworth's series falls below zero near the mean: few sequences of a
+server that is always busy."""
+
 BURST = 3.0
 """Standard deviations of a Poisson number in flight that a batch may have beyond the mean."""
 
@@ -214,7 +218,8 @@ def _blocks(case: Case, replica: Replica, cache: Cache, where: str) -> Iterator[
 
 def _beyond(z: float, skew: float) -> float:
     """The chance that a sum is more than `z` standard deviations above its mean: normal, with the first term
-    of what its skewness adds (Edgeworth 1905)."""
+    of what its skewness adds (Edgeworth 1905), as far as that is one."""
+    skew = min(skew, MOST_SKEWED)
     tail = 1 - NormalDist().cdf(z) + skew / 6 * (z**2 - 1) * NormalDist().pdf(z)
     return min(max(tail, 0.0), 1.0)
 

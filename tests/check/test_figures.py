@@ -3,13 +3,15 @@ shipped model."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from cluster_configs import devices
 from model_zoo import catalog
 from model_zoo.schema import ModelCard
-from planner.check import flops, kv, roofline, weights
+from planner.check import cache, flops, kv, proof, roofline, weights
 from planner.check.case import Case, open_case
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.precision import precisions
@@ -143,3 +145,25 @@ def check_design(card: ModelCard, design: Designs, stated: list[float]) -> None:
         context = np.array([5000.0])
         cache = float(kv_bytes_per_seq(card, design, used, context, stage=np.array([index]))[0, 0])
         assert kv.sequence_bytes(card, own, stage, 5000.0) <= cache * (1 + 1e-9), where
+
+
+def test_long_answers_may_have_shorter_percentiles_but_no_step_is_skipped():
+    """Two buckets under a p95 of 20 ms: no request is sooner than steps of 12 ms."""
+    told = SimpleNamespace(ttft_ms=SimpleNamespace(value=200.0), tpot_ms=SimpleNamespace(value=20.0))
+    replica = SimpleNamespace(role="mixed", step=SimpleNamespace(decode_s=0.012))
+    own_s = 0.2 + 100 * 0.02
+
+    def soonest(buckets: int, percentile: str) -> float:
+        workload = SimpleNamespace(buckets=[0] * buckets, slo=SimpleNamespace(percentile=percentile))
+        plan = SimpleNamespace(predicted=told, replicas=[replica])
+        return proof._soonest(SimpleNamespace(plan=plan, workload=workload), own_s)
+
+    assert soonest(1, "p95") == soonest(2, "mean") == own_s
+    assert soonest(2, "p95") == pytest.approx(0.2 + 100 * 0.012)
+
+
+def test_the_tail_of_a_skewed_sum_is_no_less_the_nearer_to_its_mean():
+    tails = [cache._beyond(z, skew=9.0) for z in np.linspace(-0.5, 3.0, 15)]
+
+    assert tails == sorted(tails, reverse=True)
+    assert tails[0] > 0.4
