@@ -36,7 +36,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "unequal": ("What unequal GPUs serve together", ["benchmarks.unequal"]),
     "afd": ("Attention and FFNs on different GPUs", ["benchmarks.afd"]),
     "vendor": ("The vendor's planner on its own jobs", ["benchmarks.vendor", "--markdown"]),
-    "honest": ("Attempts to prove the bounds false", ["benchmarks.honest", "--fixed"]),
+    "honest": ("Attempts to prove the bounds false", ["benchmarks.honest", "--problems", "500"]),
     "roofline": ("Predictions against the roofline of the device", ["benchmarks.roofline"]),
     "agreement": ("Plans against predict of their replicas", ["benchmarks.agreement"]),
     "shipped": ("Shipped clusters and large questions", ["benchmarks.shipped", "--markdown"]),
