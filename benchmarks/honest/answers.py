@@ -96,9 +96,9 @@ def figure(plan: Plan, problem: Problem) -> float:
         return predicted.watts.value
     if problem.objective == "gpus":
         return float(sum(r.count * sum(stage.gpus for stage in r.stages) for r in plan.replicas))
-    shares = zip(problem.buckets, problem.workload.shares, strict=True)
-    osl = sum(share * bucket.osl for bucket, share in shares)
-    return (predicted.ttft_ms.value + osl * predicted.tpot_ms.value) / 1e3
+    if len(problem.buckets) > 1:  # whose percentiles of TPOT differ, where a plan states one
+        return plan.proof.own
+    return (predicted.ttft_ms.value + problem.buckets[0].osl * predicted.tpot_ms.value) / 1e3
 
 
 def caution(plan: Plan, risk: float) -> tuple[float, float]:

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.honest import limits, relations
 from benchmarks.honest.__main__ import Done, report
-from benchmarks.honest.answers import Answer, Comparison, Effort, ask
+from benchmarks.honest.answers import Answer, Comparison, Effort, ask, figure
 from benchmarks.honest.continuous import Limits, carried, continuous, judged, worth
 from benchmarks.honest.fleets import Unit, changed, nodes, of_plan, sampled
 from benchmarks.honest.one_model import Design, Judged, Role, of
@@ -271,3 +271,13 @@ def test_what_is_done_is_read_from_the_journal_again_and_counted() -> None:
         "2",
     ]
     assert "no answer: failed" in table
+
+
+@pytest.mark.parametrize(("osls", "seconds"), [((100,), 2.2), ((10, 190), 1.7)])
+def test_a_latency_is_the_plans_own_where_one_tpot_says_too_little(osls, seconds):
+    """Two buckets under a percentile have two TPOTs, a plan states one: 0.2 s + 100 x 20 ms is neither's."""
+    predicted = SimpleNamespace(ttft_ms=SimpleNamespace(value=200.0), tpot_ms=SimpleNamespace(value=20.0))
+    plan = SimpleNamespace(predicted=predicted, proof=SimpleNamespace(own=1.7))
+    buckets = [SimpleNamespace(osl=osl) for osl in osls]
+
+    assert figure(plan, SimpleNamespace(objective="latency", buckets=buckets)) == pytest.approx(seconds)
