@@ -19,7 +19,8 @@ from benchmarks.shipped import FOLDER, MODELS
 from planner import api
 from planner.plans.schema import Plan
 
-PLANS = Path(__file__).resolve().parent / "golden" / "plans"
+ROOT = Path(__file__).resolve().parents[1]
+PLANS = ROOT / "tests" / "golden" / "plans"
 MADE_ON = PLANS.parent / "machine.json"
 GAP, WORK, DIGITS = 0.01, 1000, 5
 
@@ -31,7 +32,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "profile": {
         "cluster": FOLDER / "melange-cloud.yaml",
         "model": "llama-3.1-8b",
-        "profile": Path(__file__).resolve().parents[1] / "docs" / "examples" / "profile.csv",
+        "profile": ROOT / "docs" / "examples" / "profile.csv",
         "rate": 45.0,
         "isl": 1000,
         "osl": 100,
@@ -59,7 +60,8 @@ def planned(name: str) -> Plan:
 
 def canonical(plan: Plan) -> str:
     """A plan as text that changes where the plan does."""
-    return json.dumps(_rounded(plan.model_dump(mode="json")), indent=1, sort_keys=True) + "\n"
+    text = json.dumps(_rounded(plan.model_dump(mode="json")), indent=1, sort_keys=True) + "\n"
+    return text.replace(f"{ROOT}/", "")
 
 
 def _rounded(x: Any) -> Any:
