@@ -37,7 +37,9 @@ CHORDS = 2
 """Chords by which that number is found: within 3 %, or low where sampling takes more than the cache."""
 
 
-def places(model: CostModel, designs: Designs, token_budget: int, context: Floats | float) -> Floats:
+def planned_sequences(
+    model: CostModel, designs: Designs, token_budget: int, context: Floats | float
+) -> Floats:
     """Sequences of `context` tokens on one server, (n,), for which its memory is counted: as many as it then
     holds, at least one. Sampling and captured graphs take memory by that number: engines set it aside for all
     sequences that they are told to serve (vLLM's `--max-num-seqs`).
@@ -63,5 +65,6 @@ def places(model: CostModel, designs: Designs, token_budget: int, context: Float
 
 
 def counted(model: CostModel, designs: Designs, token_budget: int, context: Floats | float) -> Memory:
-    """Memory of designs (n,) whose engines are told to serve as many sequences as it has `places` for."""
-    return model.memory(designs, token_budget, context, places(model, designs, token_budget, context))
+    """Memory of designs (n,) whose engines are told to serve their `planned_sequences`."""
+    sequences = planned_sequences(model, designs, token_budget, context)
+    return model.memory(designs, token_budget, context, sequences)

@@ -17,7 +17,7 @@ from planner.cost.admission import PREEMPTED
 from planner.cost.reserve import BLOCK_TOKENS, default_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
-from planner.operating.room import places
+from planner.operating.room import planned_sequences
 from planner.plans import kept, placement, schema, tiers
 from planner.plans.found import UNITS, Found, Group, paths
 from planner.plans.operation import admission, index_of
@@ -39,7 +39,7 @@ def replica(
     stages, held = d.stages or like, placed.stages[c.id]
     index = np.array([index_of(s, c)])
     designs = s.designs.take(index)
-    sequences = places(s.model, designs, s.token_budget, max(s.mix.context, 1.0))
+    sequences = planned_sequences(s.model, designs, s.token_budget, max(s.mix.context, 1.0))
     memory = s.model.memory_by_stage(designs, s.token_budget, sequences)
     tokens = _kv_tokens(s, index, d.attn_dp)
     return schema.Replica(

@@ -11,7 +11,7 @@ from planner.cost.activations import sampling_bytes
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import like
-from planner.operating.room import counted, places
+from planner.operating.room import counted, planned_sequences
 from planner.predictions import usual_node
 
 CARD = find("llama-3.1-8b")[0]
@@ -33,13 +33,13 @@ def test_memory_is_counted_for_as_many_sequences_as_it_then_holds(device, engine
         memory = counted(m, designs, BUDGET, context)
         held = memory.kv_bytes / m.cache_bytes(designs, np.array([context]), memory.stage)[:, 0]
 
-        assert held == pytest.approx(places(m, designs, BUDGET, context), rel=0.03)
+        assert held == pytest.approx(planned_sequences(m, designs, BUDGET, context), rel=0.03)
 
 
 def test_many_short_sequences_leave_less_cache_and_few_long_ones_more():
     many, few = (counted(model("h100-sxm"), TP4, BUDGET, context) for context in (200.0, 100_000.0))
     usual = model("h100-sxm").memory(TP4, BUDGET, 200.0)
-    lost = sampling_bytes(CARD, "vllm", places(model("h100-sxm"), TP4, BUDGET, 200.0))
+    lost = sampling_bytes(CARD, "vllm", planned_sequences(model("h100-sxm"), TP4, BUDGET, 200.0))
 
     assert many.kv_bytes < usual.kv_bytes < few.kv_bytes
     assert many.activation_bytes == pytest.approx(lost)
@@ -49,7 +49,7 @@ def test_a_design_without_room_has_memory_for_one_sequence():
     card = find("llama-3.1-70b")[0]
     large = CostModel(card, usual_node("l4"), "vllm", precisions(card))
 
-    assert places(large, ONE, BUDGET, 1000.0).tolist() == [1.0]
+    assert planned_sequences(large, ONE, BUDGET, 1000.0).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(("gpus", "told"), [("2xA100", 8192), ("2xH100", None)])
