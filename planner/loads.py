@@ -241,7 +241,7 @@ def looped(step: StepTimes, load: Load, places: Places, by: Terms, host: Host) -
         beside_s=started,
     )
     if by.role == "decode":
-        return replace(at, tpot_s=at.tpot_s / emitted)
+        return replace(at, tpot_s=at.tpot_s / emitted, mean_tpot_s=at.mean_tpot_s / emitted)
     inside = np.minimum(load.sequences, capacity)
     step_prompts = np.clip(by.token_budget / asked.prompt, 1.0, np.maximum(inside, 1.0))
     before = np.maximum((inside + step_prompts) / 2 - 1, 0.0)
@@ -256,7 +256,7 @@ def looped(step: StepTimes, load: Load, places: Places, by: Terms, host: Host) -
         tpot = np.maximum(tpot - waited / steps, np.maximum(SHORTEST * tpot, np.minimum(bare, tpot)))
         waited = (at.tpot_s - tpot) * steps
     ttft = at.ttft_s + _column(host.request_s) + waited
-    return replace(at, ttft_s=ttft, tpot_s=tpot / emitted)
+    return replace(at, ttft_s=ttft, tpot_s=tpot / emitted, mean_tpot_s=tpot / emitted)
 
 
 def _column(x: Floats | float) -> Floats:

@@ -38,6 +38,16 @@ KINDS: dict[str, dict[str, Any]] = {
         "osl": 100,
     },
     "energy": {"gpus": "16xh100", "model": "llama-3.1-70b", "rate": 10.0, "objective": "energy"},
+    "percentile": {
+        "gpus": "8xa100-80g,8xl40s",
+        "model": "llama-3.1-8b",
+        "workload": "chat",
+        "rate": 20.0,
+        "ttft_ms": 2000,
+        "tpot_ms": 60,
+        "percentile": "p95",
+        "objective": "cost",
+    },
     "latency": {"gpus": "8xh100,8xl40s", "model": "llama-3.1-8b", "rate": 20.0, "objective": "latency"},
 }
 """What is asked beside the shipped clusters, by name."""

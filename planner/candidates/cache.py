@@ -37,27 +37,32 @@ def lengths_of(s: Setup) -> Lengths:
     return Lengths(s.mix.own + s.unfilled, s.mix.osl, s.mix.share, s.mix.held if s.reserves else None)
 
 
-def kv_in_use(
-    s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role, idle: bool = True
-) -> Floats:
-    """Share of a server's KV room that one request/s of each bucket fills, (m, w), by Little's law.
-
-    A prompt in prefill holds half of itself on average, a decoding sequence its prompt and half of its output
-    (all it could need where the engine reserves); waiting requests hold none; a prefix shared in the cache
-    counts once, for nobody. What `spare_bytes` says is not room. Where idle cache is kept in GPU memory it
-    counts (unless not `idle`: requests that run may have its room at any time).
+def kv_in_use(s: Setup, index: Ints, step: StepTimes, e: Estimate, sequences: Floats, role: Role) -> Floats:
+    """Share of a server's KV room that one request/s of each bucket fills, (m, w), by Little's law. What
+    `spare_bytes` says is not room. Where idle cache is kept in GPU memory it counts.
     """
-    mix, held = s.mix, s.held_bytes[index]
-    seconds = prompt_byte_s(s, index, step, role)
-    if role != "prefill":
-        seconds = seconds + (mix.osl - 1) * np.where(np.isfinite(e.tpot_s), e.tpot_s, 1e9) * held
+    mix, seconds = s.mix, running_byte_s(s, index, step, e.mean_tpot_s, role)
     busy = np.zeros_like(e.utilisation) if role == "prefill" else e.utilisation
-    if idle and s.keep is not None and s.place is None and role != "decode":
+    if s.keep is not None and s.place is None and role != "decode":
         seconds = seconds + s.idle_byte_s[index]
     beside = prompt_variance(s, index, step, role, e.rate[:, None] * mix.share)
     spare = spare_bytes(s, index, sequences, busy, beside)
     room = s.memory.kv_bytes[index] - s.shared_bytes[index] - spare
     return np.asarray(seconds / np.maximum(room, 1.0)[:, None])
+
+
+def running_byte_s(s: Setup, index: Ints, step: StepTimes, mean_tpot_s: Floats, role: Role) -> Floats:
+    """Bytes that a request of each bucket holds times the seconds it does, (m, w), at its mean times.
+
+    A prompt in prefill holds half of itself on average, a decoding sequence its prompt and half of its output
+    (all it could need where the engine reserves); waiting requests hold none; a prefix shared in the cache
+    counts once, for nobody.
+    """
+    prompts = prompt_byte_s(s, index, step, role)
+    if role == "prefill":
+        return prompts
+    steps_s = (s.mix.osl - 1) * np.where(np.isfinite(mean_tpot_s), mean_tpot_s, 1e9)
+    return np.asarray(prompts + steps_s * s.held_bytes[index])
 
 
 def prompt_byte_s(s: Setup, index: Ints, step: StepTimes, role: Role) -> Floats:

@@ -263,7 +263,7 @@ class Points:
     of server time and of KV room that one request/s fills, `load` (m,) the time they fill; `late`, `slow`
     and `other` (m, w): by how much of itself the limit on TTFT, on TPOT, and the worst of all others, is
     exceeded, below zero where it is kept; `decoding` (m,) sequences as the clock sees them, `utilisation`
-    (m,) of the server's time and tokens."""
+    (m,) of the server's time and tokens; `mean_tpot_s` (m, w), where `tpot_s` is a percentile."""
 
     index: Ints
     sequences: Floats
@@ -279,6 +279,7 @@ class Points:
     other: Floats
     decoding: Floats
     utilisation: Floats
+    mean_tpot_s: Floats
 
     @property
     def excess(self) -> Floats:
@@ -400,10 +401,8 @@ def _points(
     other[~s.holds[role][index] | (s.mix.share <= 0)[None, :]] = np.inf
     late = over(ttft_s, s.promise.ttft_s) if role != "decode" else none
     load = rate * (work @ s.mix.share)
-    times = e.tpot_s, e.ttft_s
-    return Points(
-        index, sequences, step, rate, load, work, kv, *times, late, slow, other, e.sequences, e.utilisation
-    )
+    times, seen = (e.tpot_s, e.ttft_s), (e.sequences, e.utilisation, e.mean_tpot_s)
+    return Points(index, sequences, step, rate, load, work, kv, *times, late, slow, other, *seen)
 
 
 def beyond(tpot_s: Floats, s: Setup, limit_s: float) -> Floats:

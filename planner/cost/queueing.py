@@ -68,8 +68,8 @@ __all__ = ["Estimate", "closed_loop", "decode_s", "estimate", "prefill_s", "work
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a server delivers: `tpot_s`, `ttft_s` (n, w); `sequences` decoding, `utilisation`, `rate`
-    requests/s (n,).
+    """What a server delivers: `tpot_s`, `ttft_s` (n, w) at the percentile asked for; `sequences` decoding,
+    `utilisation`, `rate` requests/s (n,); `mean_tpot_s` (n, w), by which Little's law counts.
 
     A decode server's `ttft_s` is the wait from the KV's arrival to the beginning of its first step; a prefill
     server's `tpot_s` is 0, that of a single-token output the mean step. Times are infinite where the load is
@@ -81,6 +81,7 @@ class Estimate:
     sequences: Floats
     utilisation: Floats
     rate: Floats
+    mean_tpot_s: Floats
 
 
 def work_s(
@@ -129,7 +130,7 @@ def estimate(
     load = Load.of(parts, rate, limits)
     if loop == "closed":
         met = at_rate(parts, load, percentile)
-        return _answer(load, rate, met.tpot_s, met.ttft_s, met.sequences)
+        return _answer(load, rate, met.tpot_s, met.ttft_s, met.sequences, met.mean_tpot_s)
     return _open(parts, load, rate, limits, percentile, role)
 
 
@@ -167,7 +168,7 @@ def closed_loop(
     met = at_rate(parts, load, percentile)
     outside = np.maximum(wanted - rate * ring.beside_s - met.inside, 0.0)
     waits = outside / np.maximum(rate, TINY**2)  # where places or the token budget are full
-    return _answer(load, rate * share, met.tpot_s, met.ttft_s + waits, met.sequences)
+    return _answer(load, rate * share, met.tpot_s, met.ttft_s + waits, met.sequences, met.mean_tpot_s)
 
 
 def _open(
@@ -180,7 +181,8 @@ def _open(
     seen = np.maximum(total(load.rate * parts.steps * mean_tpot_s(load, met, left)), load.sequences)
     met = line(load, parts.drain_s, moments(load, seen))
     left = behind(load, met)
-    tpot, ttft = mean_tpot_s(load, met, left), met.ttft_s
+    tpot = mean = mean_tpot_s(load, met, left)
+    ttft = met.ttft_s
     sequences = total(load.rate * parts.steps * tpot)
     if percentile != "mean":
         quantile = QUANTILE[percentile]
@@ -189,7 +191,7 @@ def _open(
     tpot = np.where(parts.steps > 0, tpot, load.step_s)  # of a single token there is none: the mean step
     if role == "decode":
         ttft = np.zeros_like(tpot) + load.step_s / 2
-    return _answer(load, rate, tpot, ttft + _place(parts, load, limits, percentile), sequences)
+    return _answer(load, rate, tpot, ttft + _place(parts, load, limits, percentile), sequences, mean)
 
 
 def _place(parts: Parts, load: Load, limits: Limits, percentile: Percentile) -> Floats:
@@ -218,7 +220,8 @@ def _prefill(parts: Parts, rate: Floats, limits: Limits, percentile: Percentile)
     ttft = ttft_s(load, parts, limits.budget, percentile)
     bad = np.where(used < FULL, 0.0, np.inf)
     inside = total(load.rate * ttft) + bad
-    return Estimate(np.zeros_like(ttft), ttft + bad, inside[:, 0], used[:, 0], rate.sum(axis=1))
+    none = np.zeros_like(ttft)
+    return Estimate(none, ttft + bad, inside[:, 0], used[:, 0], rate.sum(axis=1), none)
 
 
 def _closed_prefill(parts: Parts, share: Floats, wanted: Floats, budget: Floats) -> Estimate:
@@ -233,10 +236,14 @@ def _closed_prefill(parts: Parts, share: Floats, wanted: Floats, budget: Floats)
     ttft = np.maximum(alone + step * np.maximum(wanted / full, 1.0) - parts.t0_s - mean, alone)
     rate = together / step
     used = rate * (mean + parts.t0_s / full)
-    return Estimate(np.zeros_like(ttft), ttft, wanted[:, 0] + 0 * used[:, 0], used[:, 0], rate[:, 0])
+    none = np.zeros_like(ttft)
+    return Estimate(none, ttft, wanted[:, 0] + 0 * used[:, 0], used[:, 0], rate[:, 0], none)
 
 
-def _answer(load: Load, rate: Floats, tpot: Floats, ttft: Floats, sequences: Floats) -> Estimate:
+def _answer(
+    load: Load, rate: Floats, tpot: Floats, ttft: Floats, sequences: Floats, mean_tpot: Floats
+) -> Estimate:
     """Columns off, infinity where the server cannot carry the load."""
     bad = np.where(load.stable, 0.0, np.inf)
-    return Estimate(tpot + bad, ttft + bad, (sequences + bad)[:, 0], load.utilisation[:, 0], rate.sum(axis=1))
+    used, every = load.utilisation[:, 0], rate.sum(axis=1)
+    return Estimate(tpot + bad, ttft + bad, (sequences + bad)[:, 0], used, every, mean_tpot + bad)

@@ -52,6 +52,7 @@ class Loop:
 
     ttft_s: Floats
     tpot_s: Floats
+    mean_tpot_s: Floats
     sequences: Floats
     inside: Floats
     work: Floats
@@ -66,12 +67,12 @@ def at_rate(parts: Parts, load: Load, percentile: str = "mean") -> Loop:
     lag = lag / np.maximum(decoding, TINY)
     least = np.maximum(load.t0_s + load.own_s, load.gap_s)  # a step without prompts
     tpot = np.maximum(load.step_s + lag, least)
-    sequences = total(load.rate * parts.steps * tpot)
+    sequences, mean = total(load.rate * parts.steps * tpot), tpot
     inside = np.maximum(inside, total(load.rate * ttft) + sequences)  # more where that is the least
     if percentile != "mean":
         ttft, tpot = _percentiles(load, ttft, tpot, QUANTILE[percentile])
     alone_s = np.where(parts.new > 0, load.t0_s + load.prompt_s + parts.drain_s, 0.0)
-    return Loop(ttft, tpot, sequences, inside, total(load.rate * alone_s))
+    return Loop(ttft, tpot, mean, sequences, inside, total(load.rate * alone_s))
 
 
 def _first_tokens(parts: Parts, load: Load) -> tuple[Floats, Floats]:

@@ -17,7 +17,8 @@ def arriving(model: CostModel, step: StepTimes, asked: Requests, rate: Floats, b
     lengths = asked.new, asked.isl, asked.in_steps.osl
     e = estimate(step, *lengths, rate, by.token_budget, by.percentile, by.loop, by.role)
     started = 0.0 if by.role == "decode" else model.tuning.request_s
-    return replace(e, ttft_s=e.ttft_s + started, tpot_s=e.tpot_s / asked.emitted)
+    tpot, mean = e.tpot_s / asked.emitted, e.mean_tpot_s / asked.emitted
+    return replace(e, ttft_s=e.ttft_s + started, tpot_s=tpot, mean_tpot_s=mean)
 
 
 def watts(

@@ -13,11 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.candidates.cache import admitted, kv_in_use, prompt_byte_s, prompt_variance, spare_bytes
+from planner.candidates.cache import admitted, prompt_byte_s, running_byte_s
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Points, Role, Setup, at_rate, draw
 from planner.cost.admission import Admission
-from planner.cost.queueing import Estimate
 from planner.cost.shape import Floats
 
 
@@ -64,22 +63,11 @@ class Operation:
         return float(draw(self.own, self.at, self.role)[0]) if np.isfinite(self.sequences) else 0.0
 
     @cached_property
-    def mean_tpot_s(self) -> Floats:
-        """Where a plan promises a percentile of `tpot_s`: its mean, by Little's law."""
-        slow = float((self.rate * (self.own.mix.osl - 1)) @ self.tpot_s)
-        return self.tpot_s * (self.sequences / slow if 0 < slow < np.inf else 1.0)
-
-    @cached_property
     def kv_used(self) -> float:
-        """Mean share of the KV room that is held, at mean times."""
-        own, index, at = self.own, np.array([0]), self.at
-        e = Estimate(self.mean_tpot_s[None], at.ttft_s, at.decoding, at.utilisation, at.rate)
-        kv = kv_in_use(own, index, at.step, e, at.decoding, self._does, idle=False)
-        busy = np.zeros(1) if self._does == "prefill" else at.utilisation
-        prompts = prompt_variance(own, index, at.step, self._does, self.rate[None, :])
-        spare = float(spare_bytes(own, index, at.decoding, busy, prompts)[0])
-        run = float(self.rate @ kv[0]) * (1 - spare / self._room)
-        return min(run * (self._room / float(own.memory.kv_bytes[0])), 1.0)
+        """Mean share of the KV room that running requests hold: they may have that of idle cache at any
+        time."""
+        held = running_byte_s(self.own, np.array([0]), self.at.step, self.at.mean_tpot_s, self._does)[0]
+        return min(float(self.rate @ held) / float(self.own.memory.kv_bytes[0]), 1.0)
 
     @cached_property
     def kv_prompts(self) -> float:
@@ -117,7 +105,7 @@ def admission(s: Setup, c: Candidate, op: Operation) -> Admission:
     """How many requests hold room on a server of `c`, how often one waits for it and is preempted: at the
     mean of their times."""
     index = np.array([index_of(s, c)])
-    return admitted(s, index, op.rate, op.mean_tpot_s, op.busy, op.kv_prompts, s.promise.loop)
+    return admitted(s, index, op.rate, op.at.mean_tpot_s[0], op.busy, op.kv_prompts, s.promise.loop)
 
 
 def alone_s(own: Setup, share: Floats) -> float:

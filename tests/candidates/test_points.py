@@ -119,6 +119,25 @@ def test_kv_in_use_is_littles_law_by_hand():
     assert points.kv_share[0, 0] == pytest.approx(199 * points.tpot_s[0, 0] * held / room, rel=1e-3)
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_room_is_held_at_mean_times_whatever_percentile_is_promised(role):
+    """Buckets differ in how far a percentile lies above the mean: each has a mean of its own."""
+    poisson = TWO.model_copy(update={"rate_rps": 2.0})
+    average, late = (one_setup(promising(poisson, percentile=p)) for p in ("mean", "p95"))
+    every = np.arange(len(late.designs))
+    rate = np.full(len(every), 0.8)
+
+    points, means = at_rate(late, every, rate, role), at_rate(average, every, rate, role)
+
+    runs = np.isfinite(points.decoding)
+    assert runs.any()
+    assert points.mean_tpot_s == pytest.approx(means.tpot_s)
+    assert points.kv_share == pytest.approx(means.kv_share)
+    assert (points.tpot_s > points.mean_tpot_s)[runs].all()
+    decoding = rate * (points.mean_tpot_s @ (late.mix.share * (late.mix.osl - 1)))
+    assert decoding[runs] == pytest.approx(points.decoding[runs])  # Little's law
+
+
 def test_an_engine_that_reserves_holds_the_longest_output():
     long = one_setup(ask(workload=CHAT.model_copy(update={"max_osl": 2000})), "trtllm")
     usual = one_setup(ask(), "trtllm")
