@@ -37,7 +37,7 @@ from planner.simple import Simple, kinds, simplest
 from solvers.linear import Limits
 
 SIMPLE_S = 2.0
-"""At least, else as long as the search took: seconds for fleets of fewer kinds of replica."""
+"""At least, else half as long as the search took: seconds for fleets of fewer kinds of replica."""
 
 EXTRA_SHARE = 0.3
 """Of the time limit, for alternatives and prices together."""
@@ -48,7 +48,7 @@ LEAST_EXTRA_S = 0.2
 EXTRA_NODES = 20
 """Of the nodes that limit the search, explanations have one in so many."""
 
-EXTRA_S = (1.0, 4.0)
+EXTRA_S = (1.0, 3.0)
 """At least and at most, else as long as the search took: they explain the plan, they don't make it better."""
 
 Progress = Callable[[str], None]
@@ -146,7 +146,7 @@ def _replicated(
         raise shortage.explain(question, pool, found, limits)
     simple = Simple(found, found, ((kinds(found), found.solution.objective),))
     try:
-        spent_s = max(time.perf_counter() - solving, SIMPLE_S)
+        spent_s = max((time.perf_counter() - solving) / 2, SIMPLE_S)
         spent = replace(limits, seconds=min(left(limits, until).seconds, spent_s))
         simple = simplest(question, found, asked.options.simple, spent)
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, log
+from math import exp, inf, log
 
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
@@ -29,7 +29,7 @@ from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
 from solvers.fleet_costs import MINIMISED, highest
 from solvers.fleet_extract import value as fleet_value
-from solvers.fleet_prices import MANY, few
+from solvers.fleet_prices import few
 from solvers.linear import Limits, Status, gap, judge
 
 ROUNDS = 8
@@ -37,6 +37,9 @@ ROUNDS = 8
 
 LINES = 12
 """Rounds of adding lines to what columns cost."""
+
+MANY = 100
+"""Columns from which on a tidier fleet is looked for among the kinds of the first alone."""
 
 LINE = 1e-3
 """Of a column's cost: lines that lift it by less are not added."""
@@ -71,11 +74,17 @@ NARROW = 2e-3
 JUDGED = 12
 """Times that a fleet's traffic is changed to find the most that it carries."""
 
+JUST = 0.02
+"""Of the gap asked for: how near to all that it carries a fleet's traffic is taken."""
+
 MORE = 0.02
 """Of its traffic: the first step where it carries more."""
 
 LITTLE = 0.1
 """Of the best fleet's objective: what others may lose that are looked for first where candidates are many."""
+
+FOREMOST = 200
+"""Candidates of fleets that prove nothing, where there are many."""
 
 STEEP = 1.0
 """Logarithm of what is used of a limit, from which on the chord says nothing."""
@@ -120,6 +129,8 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         took_s, least = time.monotonic() - began, {**least, **s.least}
         empty = Found(question.cluster, question.workload, question.objective, near, bounding, s)
         bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
+        if question.most_kinds and s.status == "time_limit" and s.objective is None:
+            break  # one of so few kinds that is sound, too, is harder to find
         if s.objective is None and s.status != "time_limit":
             best = best or replace(empty, solution=replace(s, objective=None))
             break
@@ -198,13 +209,13 @@ def _realised(question: Question, found: Found, limits: Limits, took_s: float) -
         s = replace(s, status="interrupted")
     if s.objective is None or s.rate <= 0:
         return None
-    return carrying(question, replace(found, solution=s))
+    return carrying(question, replace(found, solution=s), limits)
 
 
-def carrying(question: Question, found: Found) -> Found | None:
+def carrying(question: Question, found: Found, limits: Limits) -> Found | None:
     """`found` with the most of its traffic that keeps every limit: where throughput is asked for more or less
     than it has (of a rate that must be served no less), else just that or nothing. Its objective is what the
-    one model says."""
+    one model says, less at most a fiftieth of the gap asked for."""
     made, s = groups(found), found.solution
     if not made:
         return None
@@ -213,7 +224,8 @@ def carrying(question: Question, found: Found) -> Found | None:
         return (
             replace(found, solution=replace(s, objective=exact_value(found, made))) if _kept(worst) else None
         )
-    most = _most(lambda factor: strain(found, made, factor), worst)
+    near = max(SLACK, JUST * limits.gap)
+    most = _most(lambda factor: strain(found, made, factor), worst, near)
     least = (question.traffic.rate_rps or 0.0) * (1 - SLACK)
     return None if most <= 0 or most * s.rate < least else scaled(found, most)
 
@@ -222,29 +234,31 @@ def _kept(worst: float) -> bool:
     return worst <= 1 + SLACK
 
 
-def _most(at: Callable[[float], float], worst: float) -> float:
-    """The largest share of the traffic at which the worst limit is kept. `at` a share, and at all of it
-    (`worst`): what is used of that limit.
+def _most(at: Callable[[float], float], worst: float, near: float = SLACK) -> float:
+    """The largest share of the traffic at which the worst limit is kept, or one that uses nearly as much of
+    it (less by `near`). `at` a share, and at all of it (`worst`): what is used of that limit.
 
-    By regula falsi (Illinois) in its logarithm; by halves, or upwards in growing steps, as long as the upper
-    end is far beyond what servers carry.
+    By regula falsi (Illinois) in its logarithm; before both ends are near, downwards as if what is used grew
+    with the traffic, then faster, by halves where it is far beyond the limit, or upwards in growing steps.
     """
-    if abs(worst - 1) <= SLACK:
+    if 1 - near <= worst <= 1 + SLACK:
         return 1.0
     low, f_low, high, f_high = (1.0, log(worst), 4.0, inf) if worst < 1 else (0.0, -inf, 1.0, log(worst))
-    side, step = 0, MORE
+    side, step, down = 0, MORE, 1.0
     for _ in range(JUDGED):
-        near = f_high < STEEP and f_low > -inf
-        share = -f_low / (f_high - f_low) if near else 0.5
+        close = f_high < STEEP and f_low > -inf
+        share = -f_low / (f_high - f_low) if close else 0.5
         x = low + min(max(share, 1e-3), 1 - 1e-3) * (high - low)
-        if worst < 1 and not near:
+        if worst < 1 and not close:
             x, step = min(x, low * (1 + step)), 2 * step
+        elif low == 0 and f_high < STEEP:
+            x, down = high * exp(-down * f_high), 2 * down
         f = log(max(at(x), TINY))
         if f <= SLACK:
             low, f_low, f_high, side = x, f, f_high / 2 if side > 0 else f_high, 1
         else:
             high, f_high, f_low, side = x, f, f_low / 2 if side < 0 else f_low, -1
-        if abs(f) <= SLACK or high <= low * (1 + SLACK):
+        if -near <= f <= SLACK or high <= low * (1 + near):
             break
     return low
 
@@ -310,7 +324,7 @@ def _sound(question: Question, pool: Pool, limits: Limits, quick_s: float) -> Fo
         late = broken(found, made) if solution.status != "interrupted" else []
         heavy = _heavier(found, made)
         if not late and heavy is None:
-            return carrying(question, found)
+            return carrying(question, found, limits)
         problem = eased(heavy or problem, late, round_)
         solution = fleet.solve(problem, closer(left(limits, until)))
     return None
@@ -375,6 +389,8 @@ def restricted(
         theirs = found.solution.objective if found else None
         if found and theirs is not None and question.sign * (theirs - worst) <= 0:
             return found
+        if found and len(near.candidates) == len(pool.candidates):
+            return found
         limits = left(limits, until)
     return find(asked, pool, limits) if pool.candidates else None
 
@@ -389,6 +405,12 @@ def nearby(question: Question, pool: Pool, least: Mapping[str, float], worst: fl
         return question.sign * (least.get(c.id, worst) - worst) <= ROUNDED * abs(worst)
 
     return replace(pool, candidates=tuple(c for c in pool.candidates if may(c)))
+
+
+def foremost(pool: Pool, least: Mapping[str, float], sign: float) -> Pool:
+    """The pool with the `FOREMOST` candidates that the best fleets could have, where `least` tells."""
+    known = sorted((c for c in pool.candidates if c.id in least), key=lambda c: sign * least[c.id])
+    return replace(pool, candidates=tuple(known[:FOREMOST])) if known else pool
 
 
 def left(limits: Limits, until: float, share: float = 1.0) -> Limits:

@@ -9,13 +9,11 @@ fleet.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.generate import Pool
 from planner.plans.found import Found
-from planner.search import Question, find, judged, left, nearby, restricted
+from planner.search import Question, find, foremost, judged, left, nearby, restricted
 from solvers.linear import Limits
 
 MOST = 8
@@ -29,10 +27,6 @@ SAME = 1e-5
 
 EACH = 0.25
 """Of the time that is left, what each number of kinds gets at most."""
-
-
-FOREMOST = 200
-"""Candidates of which the list's fleets are, where there are many."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +88,6 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     listed = [x for x in listed if x[0] != own[0]] + [own]
     worse = [x for x in sorted(listed) if loss(question, value, x[1]) > SAME and x[0] <= kinds(best)]
     return Simple(chosen, best, (*worse, (kinds(best), value)))
-
-
-def foremost(pool: Pool, least: Mapping[str, float], sign: float) -> Pool:
-    """The pool with the `FOREMOST` candidates that the best fleets could have, where `least` tells."""
-    known = sorted((c for c in pool.candidates if c.id in least), key=lambda c: sign * least[c.id])
-    return replace(pool, candidates=tuple(known[:FOREMOST])) if known else pool
 
 
 def loss(question: Question, best: float, other: float) -> float:

@@ -32,8 +32,9 @@ from solvers.linear import EXACT, INF, Limits, Status, gap, judge
 OWN = ("busy", "run", "cost")
 """Families of rows whose keys begin with their column."""
 
-MANY = 500
-"""Columns from which on two relaxations are soon made up for."""
+MANY = 25_000
+"""Columns times nodes from which on two relaxations are soon made up for. On few nodes whole replicas lose so
+much that hardly a column is too far from the relaxation."""
 
 NEAR = 0.02
 """Of z: how much columns may lose that are solved for first."""

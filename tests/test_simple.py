@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from planner import api, simple
+from planner import api, search, simple
 from planner.search import find
 from planner.simple import kinds, loss, simplest
 from solvers.linear import Limits
@@ -74,11 +74,11 @@ def test_where_only_pairs_keep_the_limits_one_kind_is_none():
 
 
 def test_foremost_are_those_that_the_best_fleets_could_have(monkeypatch):
-    monkeypatch.setattr(simple, "FOREMOST", 2)
+    monkeypatch.setattr(search, "FOREMOST", 2)
     question, best, _ = known("throughput")
     a, b, c = best.pool.candidates[:3]
     least = {a.id: 5.0, b.id: 9.0, c.id: 7.0}
 
-    assert simple.foremost(best.pool, least, question.sign).candidates == (b, c)  # more is better
-    assert simple.foremost(best.pool, least, 1.0).candidates == (a, c)
-    assert simple.foremost(best.pool, {}, 1.0) is best.pool
+    assert search.foremost(best.pool, least, question.sign).candidates == (b, c)  # more is better
+    assert search.foremost(best.pool, least, 1.0).candidates == (a, c)
+    assert search.foremost(best.pool, {}, 1.0) is best.pool

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 from planner.candidates.points import Promise
 
-PARTS = (0.25, 0.5, 0.75, 0.9, 0.97)
+PARTS = (0.5,)
 """Of the TTFT promise: edges of prefill sides to begin with."""
 
-WIDE = 0.02
+WIDE = 0.06
 """Of the TTFT promise: a decode step that takes less of it has no edges to begin with."""
 
-STEPS = (0.4, 0.6, 0.8)
+STEPS = (0.5,)
 """Of the longest decode step, where that takes more."""
 
 

@@ -12,7 +12,7 @@ from planner.plans.found import Found, Group, groups
 from planner.plans.predicted import chances
 from planner.plans.schema import Alternative
 from planner.posed import ask_of, pooled
-from planner.search import Question, find, unserved
+from planner.search import Question, find, foremost, unserved
 from solvers.linear import Limits, gap
 
 VAGUE = 0.05
@@ -57,11 +57,12 @@ def risk_price(
 
 
 def _surer(asked: Asked, question: Question, best: Found, limits: Limits) -> Found | None:
-    """The best fleet at the risk `SURER`, of designs that some candidate has; of all where those serve
+    """The best fleet at the risk `SURER`, of designs that the best candidates have; of all where those serve
     nothing or stages stand on several classes. None where no replica keeps the limits so."""
     surer = replace(asked, options=asked.options.model_copy(update={"risk": SURER}))
     levels = {c.level for c in best.pool.candidates} - {0}
-    pool = anew(best.pool, best.cluster.classes, ask_of(surer), levels=levels)
+    among = foremost(best.pool, best.solution.least, question.sign)
+    pool = anew(among, best.cluster.classes, ask_of(surer), levels=levels)
     staged = any(best.candidates[c].design.stages for c in best.solution.replicas)
     if staged or unserved(question.state(pool, "bound")):
         pool, question = pooled(surer)

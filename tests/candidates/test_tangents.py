@@ -28,8 +28,7 @@ def cost(found, c, flow, objective):
     if objective == "energy":
         return op.watts
     osl = found.workload.buckets[0].osl
-    sent = c.overlap["0"].seen_s(c.handoff_s["0"]) if "0" in c.overlap else c.handoff_s.get("0", 0.0)
-    first = {"mixed": op.ttft_s[0], "prefill": op.ttft_s[0] + sent, "decode": op.tpot_s[0]}[c.role]
+    first = op.tpot_s[0] if c.role == "decode" else op.ttft_s[0]  # a transfer is the pair's
     return flow * (first + (osl * op.tpot_s[0] if c.role != "prefill" else 0.0))
 
 
