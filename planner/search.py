@@ -212,11 +212,13 @@ def _realised(question: Question, found: Found, limits: Limits, took_s: float) -
     return carrying(question, replace(found, solution=s), limits)
 
 
-def carrying(question: Question, found: Found, limits: Limits) -> Found | None:
+def carrying(
+    question: Question, found: Found, limits: Limits, made: Sequence[Group] | None = None
+) -> Found | None:
     """`found` with the most of its traffic that keeps every limit: where throughput is asked for more or less
     than it has (of a rate that must be served no less), else just that or nothing. Its objective is what the
-    one model says, less at most a fiftieth of the gap asked for."""
-    made, s = groups(found), found.solution
+    one model says, less at most a fiftieth of the gap asked for. `made`: its groups, where known."""
+    made, s = made or groups(found), found.solution
     if not made:
         return None
     worst = strain(found, made)
@@ -324,7 +326,7 @@ def _sound(question: Question, pool: Pool, limits: Limits, quick_s: float) -> Fo
         late = broken(found, made) if solution.status != "interrupted" else []
         heavy = _heavier(found, made)
         if not late and heavy is None:
-            return carrying(question, found, limits)
+            return carrying(question, found, limits, made)
         problem = eased(heavy or problem, late, round_)
         solution = fleet.solve(problem, closer(left(limits, until)))
     return None

@@ -48,11 +48,13 @@ def kinds(found: Found) -> int:
 def simplest(question: Question, best: Found, share: float, limits: Limits) -> Simple:
     """The fleet of the fewest kinds whose objective is within `share` of the best one's: of each number of
     kinds only fleets as good as that are looked for, which is quick where there are none; up to `PRICED`
-    kinds the best of the others, too, for the list."""
+    kinds the best of the others, too, for the list. Where time ends before there is one, it is looked for
+    among the kinds of the best."""
     until, listed = time.monotonic() + limits.seconds, list[tuple[int, float]]()
     value, stopped = best.solution.objective, best.solution.status == "interrupted"
     assert value is not None
     chosen, near = best, replace(question, worst=value * (1 + question.sign * share))
+    own = {best.candidates[c].kind for c, _ in best.solution.flows}
 
     def fewest(asked: Question, k: int, gap: float) -> Found:
         some = replace(limits, seconds=max(EACH * (until - time.monotonic()), 0.1), gap=gap)
@@ -62,6 +64,9 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
         if asked.worst is None:  # for the list, which proves nothing
             pool = foremost(pool, best.solution.least, question.sign)
         found = find(replace(asked, most_kinds=k), pool, some)
+        if found.solution.objective is None and found.solution.status == "time_limit":
+            pool = replace(pool, candidates=tuple(c for c in pool.candidates if c.kind in own))
+            found = find(replace(asked, most_kinds=k), pool, some)
         if found.solution.status == "interrupted":
             raise KeyboardInterrupt
         return found
@@ -84,8 +89,8 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
         proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
         best = replace(chosen, solution=judged(proven, limits))
         value = best.solution.objective or value
-    own = (kinds(chosen), chosen.solution.objective or value)
-    listed = [x for x in listed if x[0] != own[0]] + [own]
+    told = (kinds(chosen), chosen.solution.objective or value)
+    listed = [x for x in listed if x[0] != told[0]] + [told]
     worse = [x for x in sorted(listed) if loss(question, value, x[1]) > SAME and x[0] <= kinds(best)]
     return Simple(chosen, best, (*worse, (kinds(best), value)))
 

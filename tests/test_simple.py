@@ -82,3 +82,20 @@ def test_foremost_are_those_that_the_best_fleets_could_have(monkeypatch):
     assert search.foremost(best.pool, least, question.sign).candidates == (b, c)  # more is better
     assert search.foremost(best.pool, least, 1.0).candidates == (a, c)
     assert search.foremost(best.pool, {}, 1.0) is best.pool
+
+
+def test_out_of_time_it_is_looked_for_among_the_kinds_of_the_best(monkeypatch):
+    question, best, _ = known("energy")
+    own = {best.candidates[c].kind for c, _ in best.solution.flows}
+    nothing = replace(best.solution, objective=None, status="time_limit")
+
+    def slow(asked, pool, limits):
+        late = any(c.kind not in own for c in pool.candidates)
+        return replace(best, solution=nothing) if late else find(asked, pool, limits)
+
+    monkeypatch.setattr(simple, "find", slow)
+    monkeypatch.setattr(simple, "without_copies", lambda question, best, chosen, *rest: chosen)
+    made = simplest(question, best, 3.0, LIMITS)
+
+    assert kinds(made.chosen) < kinds(best)
+    assert {made.chosen.candidates[c].kind for c, _ in made.chosen.solution.flows} <= own

@@ -143,6 +143,11 @@ class Setup:
         return {}
 
     @cached_property
+    def sent_bytes(self) -> Floats:
+        """Of a prompt's cache that goes from prefill to decode, (w,)."""
+        return self.model.transfer_bytes(self.mix.isl)
+
+    @cached_property
     def prefills(self) -> PrefillParts:
         """Of all designs, as servers that only prefill."""
         return prefill_parts(self, np.arange(len(self.designs)))

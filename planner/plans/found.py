@@ -163,8 +163,7 @@ class Pair:
     @property
     def kv_bytes(self) -> float:
         """Of a prompt's cache."""
-        setup = self.first.setup
-        return float(setup.model.transfer_bytes(setup.mix.isl)[int(self.w)])
+        return float(self.first.setup.sent_bytes[int(self.w)])
 
     @property
     def bytes_per_s(self) -> float:
