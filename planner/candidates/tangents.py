@@ -27,6 +27,12 @@ from planner.cost.shape import Floats, Ints
 SHARES = np.array([1e-5, 1e-3, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.97, 1.0])
 """Of a column's load at which it is asked; at the first requests never meet."""
 
+DENSE = np.unique(np.concatenate([SHARES[:2], np.geomspace(0.01, 0.4, 16), np.linspace(0.45, 1.0, 23)]))
+"""The same for latency: the nearer they are, the less a line must be lowered to be sure."""
+
+LINES = 12
+"""Of those through DENSE: so many that they lie nowhere far below all of them."""
+
 LIGHTER = np.array([1e-5, 0.35])
 """Of a column's load at which columns are compared before any is dropped, beside the whole of it."""
 
@@ -119,9 +125,27 @@ def tangents(columns: Loaded, what: What) -> Tangents:
     """The lines that every column begins with: of watts, which are nearly straight, a few; of latency, where
     fleets of few lines hide in the columns that have none where they stand, all."""
     if what == "latency":
-        return _latency(columns, SHARES)
+        return _fewest(_latency(columns, DENSE), columns)
     all_ = _watts(columns, SHARES)
     return Tangents(all_.a[:, FEW], all_.b[:, FEW])
+
+
+def _fewest(all_: Tangents, columns: Loaded) -> Tangents:
+    """`LINES` of the lines of each column: one after the other where those before lie furthest below them
+    all, at the loads of DENSE."""
+    full, rows = columns.full, np.arange(len(columns.index))
+    slope = (all_.b * columns.share[:, None, :]).sum(axis=2)
+    x = full[:, None] * DENSE
+    at = all_.a[:, :, None] + slope[:, :, None] * x[:, None, :]  # (m, lines, loads)
+    most = at.max(axis=1)
+    chosen = np.zeros((len(rows), LINES), dtype=np.int64)
+    below = np.zeros_like(most)
+    for k in range(LINES):
+        where = ((most - below) / np.maximum(most, 1e-30)).argmax(axis=1)
+        chosen[:, k] = at[rows, :, where].argmax(axis=1)
+        below = np.maximum(below, at[rows, chosen[:, k]])
+    chosen.sort(axis=1)
+    return Tangents(all_.a[rows[:, None], chosen], all_.b[rows[:, None], chosen])
 
 
 def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Line:
@@ -131,8 +155,9 @@ def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Lin
     own = (here.load if column.role == "prefill" else here.sequences) / column.load
     share = min(float(own[0]), 1.0)
     near = share * np.array([1 - NEARBY, 1.0, 1 + NEARBY])
-    shares = np.unique(np.concatenate([SHARES, near]))
-    lines = (_latency if what == "latency" else _watts)(column, shares)
+    asked, lines_of = (DENSE, _latency) if what == "latency" else (SHARES, _watts)
+    shares = np.unique(np.concatenate([asked, near]))
+    lines = lines_of(column, shares)
     served = np.flatnonzero(column.use[0] > 0).tolist()
     return lines.named(0, served)[int(np.flatnonzero(shares == near[1])[0])]
 

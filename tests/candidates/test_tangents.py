@@ -68,3 +68,13 @@ def test_a_candidate_is_asked_as_its_column_was():
         again = at_rate(s, one.index, full.rate, one.role)
         assert draw(s, full, one.role) == pytest.approx(draw(s, again, one.role), rel=1e-3)
         assert draw(s, full, one.role)[0] == pytest.approx(c.watts, rel=1e-6)
+
+
+def test_the_lines_that_latency_begins_with_are_near_it_at_any_load():
+    found, some = columns("latency")
+    for share in np.linspace(0.1, 0.95, 12):
+        near = []
+        for c in some:
+            flow = share / max(row["0"] for row in c.use.values())
+            near.append(highest(c.tangents, c, flow) / cost(found, c, flow, "latency"))
+        assert min(near) > 0.93 and np.median(near) > 0.96, share
