@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
 from benchmarks.truth import RUNS, Row, config
 from planner.cost.memory import default_tokens_per_step, device_bytes, kv_bytes_per_seq, room
 from planner.cost.model import CostModel
-from planner.cost.queueing_split import Pool, Split, closed_split, ranks_as_one
 from planner.cost.shape import Designs
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
 from planner.predictions import looked_up

@@ -23,9 +23,10 @@ from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of
-from planner.cost.memory import Memory, default_tokens_per_step, device_bytes
+from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
+from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.operating.requests import Requests, Terms
@@ -83,7 +84,7 @@ class Group:
         """Tokens of a micro-batch at most: as told, or what the engine takes on the smallest device."""
         classes = self.pipeline.classes if self.pipeline else (self.node_class,)
         engine = engine_of(self.engine)
-        default = min(default_tokens_per_step(engine, device_bytes(n.device)) for n in classes)
+        default = counted_tokens_per_step(engine, (n.device for n in classes))
         return self.chunk or default
 
     @property

@@ -135,19 +135,9 @@ class Cached:
         return Cached(kind, heads, latent, windows, indexed, compressed, recurrent)
 
 
-def why_unpaired(prefill: Side, decode: Side, card: ModelCard) -> str | None:
-    """Why `decode` cannot go on with the caches of `prefill`, with the source, or None: they are a pair."""
-    return unpaired(prefill, decode, Cached.of(card))
-
-
-def why_no_role(role: Role, side: Side, card: ModelCard) -> str | None:
-    """Why a server cannot have `role`, with whatever partner, with the source, or None."""
-    return no_role(role, side, Cached.of(card))
-
-
 @lru_cache(maxsize=1 << 16)
 def unpaired(prefill: Side, decode: Side, model: Cached) -> str | None:
-    """`why_unpaired`, for many pairs of one model."""
+    """Why `decode` cannot go on with the caches of `prefill`, with the source, or None: they are a pair."""
     if prefill.engine != decode.engine:
         return f"{prefill.engine} and {decode.engine} have no connector in common"
     reason = no_role("prefill", prefill, model) or no_role("decode", decode, model)
@@ -161,7 +151,7 @@ def unpaired(prefill: Side, decode: Side, model: Cached) -> str | None:
 
 @lru_cache(maxsize=1 << 16)
 def no_role(role: Role, side: Side, model: Cached) -> str | None:
-    """`why_no_role`, for many designs of one model."""
+    """Why a server cannot have `role`, with whatever partner, with the source, or None."""
     if role == "mixed":
         return None
     if side.engine == "llama.cpp":

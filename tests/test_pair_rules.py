@@ -16,7 +16,7 @@ from model_zoo import catalog
 from model_zoo.schema import ModelCard
 from planner.cost.precision import precisions
 from planner.errors import InputError, MeshwrightError
-from planner.pair_rules import Cached, Side, why_no_role, why_unpaired
+from planner.pair_rules import Cached, Role, Side, no_role, unpaired
 
 RUNS = Path(__file__).resolve().parents[2] / "shared" / "data" / "silicon_train.csv.gz"
 LLAMA, DEEPSEEK, QWEN_NEXT = "llama-3.1-70b", "deepseek-v3", "qwen3-next-80b-a3b"
@@ -30,6 +30,14 @@ def side(card: ModelCard, engine: str, device: str, kv: str | None = None, **sha
     sizes = {"tp": 1, "pp": 1, "attn_dp": 1, "cp": 1} | shape
     four = (sizes["tp"], sizes["pp"], sizes["attn_dp"], sizes["cp"])
     return Side.of(engine, devices.find(device), four, precisions(card, kv=kv))
+
+
+def why_unpaired(prefill: Side, decode: Side, card: ModelCard) -> str | None:
+    return unpaired(prefill, decode, Cached.of(card))
+
+
+def why_no_role(role: Role, server: Side, card: ModelCard) -> str | None:
+    return no_role(role, server, Cached.of(card))
 
 
 def told(name: str, engine: str, prefill: dict[str, Any], decode: dict[str, Any]) -> str | None:

@@ -20,7 +20,7 @@ from planner.candidates.generate import Pool
 from planner.candidates.points import Setup, at_rate, prefilling
 from planner.cost.shape import Floats, StepTimes
 from planner.cost.transfer import CHUNKED, WHOLE, Overlap, hidden_s, shared_s
-from planner.pair_rules import Side, why_unpaired
+from planner.pair_rules import Cached, Side, unpaired
 from planner.plans.schema import Replica
 from planner.posed import pooled
 from planner.problems.ways import route
@@ -172,7 +172,7 @@ class PoolModel:
         if way is None or first.engine != second.engine:
             return None
         (s, i), (r, j) = self._where[first], self._where[second]
-        if why_unpaired(self._side(first), self._side(second), s.model.card) is not None:
+        if unpaired(self._side(first), self._side(second), Cached.of(s.model.card)) is not None:
             return None
         sent, _ = s.model.handed_bytes(s.designs.take(np.array([i])), s.mix.isl)
         fetched, copies = r.model.handed_bytes(r.designs.take(np.array([j])), s.mix.isl)

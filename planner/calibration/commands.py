@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from planner.calibration.probe import Run, Session
 from planner.calibration.trials import Server, Trial
-from planner.cost.memory import default_tokens_per_step, device_bytes
 from planner.cost.precision import precisions
+from planner.cost.reserve import counted_tokens_per_step
 from planner.predictions import usual_kv
 
 RESULTS = "results"
@@ -141,7 +141,7 @@ def _trtllm(server: Server, longest: int) -> list[str]:
     launch = ["mpirun", "-n", str(d.gpus), "trtllm-llmapi-launch"] if server.nodes > 1 else []
     sizes = {"tp_size": d.tp * d.attn_dp, "pp_size": d.pp, "ep_size": d.ep}
     words = [*launch, "trtllm-serve", _model(server), *_sizes(sizes), "--max_seq_len", str(longest)]
-    budget = default_tokens_per_step("trtllm", device_bytes(server.group.node_class.device))
+    budget = counted_tokens_per_step("trtllm", [server.group.node_class.device])
     words += ["--enable_chunked_prefill"] * (longest > budget)
     return words + ["--extra_llm_api_options", CONFIG] * bool(_config(server))
 

@@ -16,7 +16,7 @@ from planner.candidates.pairing import Pairing
 from planner.candidates.points import BUSIEST, Mix, Promise, Setup
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
-from planner.cost.reserve import default_tokens_per_step
+from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.resting import Resting
 from planner.cost.shape import Designs, Ints, Precisions
 from planner.device_rules import picks_entries, why_unsupported
@@ -102,7 +102,7 @@ class Ask:
         """`designs` of `model`, which stand on `classes`, with their memory. `least_tokens` a step can take,
         or just `told`, where the engine is told so."""
         mix, engine = Mix.of(self.workload, self.keep), model.engine
-        budget = min(default_tokens_per_step(engine, n.device.memory_gb * 1e9) for n in classes)
+        budget = counted_tokens_per_step(engine, (n.device for n in classes))
         budget = told or max(budget, least_tokens)
         memory = counted(model, designs, budget, max(mix.context, 1.0))
         place = None

@@ -28,7 +28,7 @@ from planner.cost.host import HostStage, host_of
 from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.offload import OffloadModel
 from planner.cost.placements import Held, HostStaging
-from planner.cost.reserve import default_tokens_per_step
+from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.shape import Floats, designs_of, like
 from planner.device_rules import why_unsupported
 from planner.engine_rules import OFFLOADS, why_not_moe, why_not_tp
@@ -102,7 +102,7 @@ class Placements:
         self.layers = len(self.kind)
         self.stages = gpus if self.rule.split == "pp" else 1
         self.tp = gpus // self.stages
-        budget = default_tokens_per_step(engine, node.device.memory_gb * 1e9)
+        budget = counted_tokens_per_step(engine, [node.device])
         self.tokens = max(budget, TOKENS_PER_STEP)
         self.firsts = dict[int, int]()  # layers before the first GPU, by sequences: more never need fewer
 

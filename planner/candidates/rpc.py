@@ -23,7 +23,7 @@ from planner.cost.host import Host, HostStage, host_of
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.placements import HostStaging
-from planner.cost.reserve import default_tokens_per_step
+from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.rpc import ENGINE, RPC_S, RpcModel
 from planner.cost.shape import Floats, designs_of, like
 from planner.device_rules import why_unsupported
@@ -172,10 +172,7 @@ class Spread:
     def _rooms(self) -> Floats:
         """Bytes of each device for layers and their cache: of GPUs as they are with the layers evenly on
         them."""
-        tokens = max(
-            TOKENS_PER_STEP,
-            *(default_tokens_per_step(ENGINE, c.device.memory_gb * 1e9) for c in self.classes),
-        )
+        tokens = max(TOKENS_PER_STEP, counted_tokens_per_step(ENGINE, (c.device for c in self.classes)))
         memory = self.model.memory_by_stage(designs_of(self.model.stagings), tokens)
         weights = [self.model.held.layer[self.kind[slice(*s.layers)]].sum() for s in self.model.stagings[0]]
         gpus = iter((memory.kv_bytes[0, : self.gpus] + np.array(weights)).tolist())

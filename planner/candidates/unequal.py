@@ -36,7 +36,7 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.queueing import prefill_s
-from planner.cost.reserve import default_tokens_per_step, device_bytes
+from planner.cost.reserve import counted_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Ints, Stage, Staging, StepTimes, like
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 from planner.operating.room import RESERVING
@@ -121,7 +121,7 @@ def pose(
     if len(classes) < 2:
         return None
     models = tuple(CostModel(ask.card, c, engine, ask.precisions, ask.calibration) for c in classes)
-    budget = min(default_tokens_per_step(engine, c.device.memory_gb * 1e9) for c in classes)
+    budget = counted_tokens_per_step(engine, (c.device for c in classes))
     memory = [
         memory_lines(m, np.array(kinds[m.node_class.id]), engine, budget, Mix.of(ask.workload))
         for m in models

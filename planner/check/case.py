@@ -45,13 +45,6 @@ class Load:
         return sum(rate for bucket, rate in self.buckets if bucket.osl > 1)
 
     @property
-    def decode_context(self) -> float:
-        """Mean cached tokens of a sequence met in a decode step (long answers are met more often)."""
-        tokens = self.decode_tok_per_s
-        weighted = sum(rate * (b.osl - 1) * (b.isl + b.osl / 2) for b, rate in self.buckets)
-        return weighted / tokens if tokens else 0.0
-
-    @property
     def prompt(self) -> float:
         """Tokens of the mean prompt."""
         return sum(rate * bucket.isl for bucket, rate in self.buckets) / self.rps if self.rps else 0.0

@@ -11,6 +11,7 @@ their thread beside them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -120,6 +121,12 @@ def default_tokens_per_step(engine: str, device_memory_bytes: float, device: str
     if engine == "sglang":
         return 2048 if gib < 20 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
     return {"trtllm": 8192, "llama.cpp": 512}[known_engine(engine)]
+
+
+def counted_tokens_per_step(engine: str, devices: Iterable[Device]) -> int:
+    """Tokens of a step that are counted with unless one says otherwise: the default of the smallest of the
+    devices, by memory alone. Where an engine's own for a device by name is less, plans tell it."""
+    return min(default_tokens_per_step(engine, device_bytes(device)) for device in devices)
 
 
 def default_max_sequences(engine: str, device_memory_bytes: float, device: str = "") -> int:

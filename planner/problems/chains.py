@@ -31,7 +31,7 @@ from planner.candidates.unequal import Bytes, degrees, memory_lines
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel
-from planner.cost.reserve import default_tokens_per_step
+from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.shape import Floats, like
 from solvers.placement_chains import Chain, decomposed
 from solvers.placement_predict import Served, predict, renamed, together
@@ -190,7 +190,7 @@ def pose(cluster: ResolvedCluster, ask: Ask) -> Posed | None:
     tp = {c.id: max(found) for c in cluster.classes if (found := degrees(c, ask, ENGINE))}
     classes = [c for c in cluster.classes if c.id in tp]
     models = {c.id: CostModel(ask.card, c, ENGINE, ask.precisions, ask.calibration) for c in classes}
-    budget = {c.id: default_tokens_per_step(ENGINE, c.device.memory_gb * 1e9) for c in classes}
+    budget = {c.id: counted_tokens_per_step(ENGINE, [c.device]) for c in classes}
     layers = len(ask.card.stack)
     memory = {
         c.id: memory_lines(models[c.id], np.array([tp[c.id]]), ENGINE, budget[c.id], mix) for c in classes

@@ -32,7 +32,7 @@ from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel
-from planner.cost.reserve import default_tokens_per_step
+from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.shape import Floats, Precisions, like
 from planner.errors import InputError
 from planner.inputs.workload import Bucket, Workload
@@ -165,7 +165,7 @@ class Case:
             pass_s=step.engine_s,
             places=group.max_batch,
             kv_tokens=group.kv_tokens,
-            prompt_tokens=default_tokens_per_step(KERNELS, self.node_class(group).device.memory_gb * 1e9),
+            prompt_tokens=counted_tokens_per_step(KERNELS, [self.node_class(group).device]),
             copies=group.count // len(stage.nodes),
         )
 

@@ -15,7 +15,7 @@ from model_zoo import catalog
 from planner.check import check, pairs
 from planner.check.case import Case, open_case
 from planner.cost.precision import precisions
-from planner.pair_rules import Side, why_unpaired
+from planner.pair_rules import Cached, Side, unpaired
 from planner.plans.schema import Plan
 from tests.check.plans import EIGHT_B, H100, LINK, Scene, Spec, make, pair
 
@@ -51,7 +51,7 @@ def by_the_planner(name: str, engine: str, prefill: End, decode: End, kv: str | 
         Side.of(engine, devices.find(device), tuple((SHAPE | shape).values()), precisions(card, kv=kv))  # type: ignore[arg-type]
         for device, shape in (prefill, decode)
     ]
-    return why_unpaired(sides[0], sides[1], card)
+    return unpaired(sides[0], sides[1], Cached.of(card))
 
 
 def pipelined(role: str) -> Plan:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planner.cost.queueing_split import Pool, Split, closed_split, ranks_as_one
+from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
 from planner.cost.shape import Floats, StepTimes
 from planner.simulate.replay import Transfer, replay_pair
 from planner.simulate.requests import Requests, Settings
