@@ -85,11 +85,11 @@ def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str
 
 
 def _open(rival: Rival) -> str:
-    """How far a solve came that ran out of time."""
+    """How far a solve came whose fleet and bound did not meet."""
     if rival.ended != "stopped" or rival.fleet is None:
         return ""
     unit, bound = UNITS[rival.fleet.found.objective], rival.fleet.bound
-    return "out of time" + (f", {bound:,.4g} {unit} at best" if bound is not None and isfinite(bound) else "")
+    return "not settled" + (f", {bound:,.4g} {unit} at best" if bound is not None and isfinite(bound) else "")
 
 
 def _passed_over(best: Fleet, rival: Fleet) -> str:

@@ -69,7 +69,7 @@ def test_of_a_rival_out_of_time_only_what_its_bound_proves_is_lost(best):
 
     assert a.status == "stopped"
     assert a.loss == pytest.approx(0.05)
-    assert f"out of time, {0.95 * best.objective:,.4g} req/s at best" in a.why
+    assert f"not settled, {0.95 * best.objective:,.4g} req/s at best" in a.why
 
 
 def test_figures_of_a_fleet_that_was_not_searched_to_the_end_are_no_reasons():
@@ -85,7 +85,7 @@ def test_a_rival_that_could_still_be_as_good_has_no_loss(best, bound):
 
     assert lost(best, stopped) is None
     assert told(best, stopped).loss == 0
-    assert told(best, stopped).why.endswith("out of time") == (bound in (None, inf))
+    assert told(best, stopped).why.endswith("not settled") == (bound in (None, inf))
 
 
 def test_a_better_rival_loses_nothing_even_out_of_time(best):

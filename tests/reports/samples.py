@@ -84,7 +84,7 @@ ONE_NODE = Plan(
             "rate_rps": None,
             "slo": {"ttft_ms": 2000.0, "tpot_ms": 50.0, "percentile": "mean"},
         },
-        options={"objective": "throughput", "engine": "any", "risk": 0.5, "gap": 0.01},
+        options={"objective": "throughput", "engine": "any", "risk": 0.5, "gap": 0.01, "time_limit_s": 60.0},
         defaulted=["workload.name", "slo.ttft_ms", "slo.tpot_ms", "slo.percentile", "options.risk"],
     ),
     replicas=[replica()],
