@@ -103,8 +103,7 @@ LIGHT = 1e-4
 def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> FleetSolution:
     """The best fleet found and its bound: `status` tells how well it is proven."""
     built = build(p)
-    nodes = sum(stock.nodes for stock in p.stocks.values())
-    if len(p.columns) * nodes >= fleet_prices.MANY and start is None:
+    if fleet_prices.worth(p) and start is None:
         try:
             known = fleet_prices.prices(built, limits)
         except KeyboardInterrupt:

@@ -32,9 +32,12 @@ from solvers.linear import EXACT, INF, Limits, Status, gap, judge
 OWN = ("busy", "run", "cost")
 """Families of rows whose keys begin with their column."""
 
-MANY = 25_000
-"""Columns times nodes from which on two relaxations are soon made up for. On few nodes whole replicas lose so
-much that hardly a column is too far from the relaxation."""
+MANY = 500
+"""Columns from which on two relaxations are soon made up for."""
+
+SPREAD = 25_000
+"""Columns times nodes from which on they are, too: the more nodes, the less do whole replicas lose, and the
+fewer columns are as near to the relaxation."""
 
 NEAR = 0.02
 """Of z: how much columns may lose that are solved for first."""
@@ -98,6 +101,12 @@ def prices(built: Built, limits: Limits) -> Prices | None:
     if best is None or abs(value - best) > ALIKE * abs(value):  # out of time
         return None
     return Prices(best, {c: float(reduced[v.column]) for c, v in built.n.items()})
+
+
+def worth(p: FleetProblem) -> bool:
+    """Whether columns are to be left out before integers are searched for."""
+    many, nodes = len(p.columns), sum(stock.nodes for stock in p.stocks.values())
+    return many >= MANY or many * nodes >= SPREAD
 
 
 def few(p: FleetProblem, columns: Collection[str]) -> FleetProblem:

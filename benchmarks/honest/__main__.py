@@ -25,9 +25,10 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,14 @@ def _mapped(numbers: Sequence[int], one: Callable[[int], Done], jobs: int, until
             yield one(number)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        for start in range(0, len(numbers), 4 * jobs):
-            if time.monotonic() > until:
+        begun, left = set[Future[Done]](), iter(numbers)
+        while True:
+            more = () if time.monotonic() > until else islice(left, jobs - len(begun))
+            begun |= {pool.submit(one, number) for number in more}
+            if not begun:
                 return
-            yield from pool.map(one, numbers[start : start + 4 * jobs])
+            ended, begun = wait(begun, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in ended)
 
 
 def _one(seed: int, effort: Effort, fleets: int, number: int) -> Done:

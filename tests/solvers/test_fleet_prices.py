@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from solvers import fleet, fleet_prices
-from solvers.fleet import FleetProblem
+from solvers.fleet import Column, FleetProblem, Stock
 from solvers.fleet_extract import extract
 from solvers.fleet_prices import few, prices
 from solvers.linear import Limits
@@ -73,7 +73,7 @@ def test_lines_under_costs_are_a_columns_own(priced, monkeypatch):
     for seed in range(40):
         p = bent(random_fleet(seed, "energy"), seed)
         s = fleet.solve(p, Limits())
-        monkeypatch.setattr(fleet_prices, "MANY", 10**9)
+        monkeypatch.setattr(fleet_prices, "MANY", 1000)
         plain = fleet.solve(p, Limits())
         monkeypatch.setattr(fleet_prices, "MANY", 1)
 
@@ -97,3 +97,12 @@ def test_a_group_without_a_partner_goes():
 
     assert all(k.group is None for k in few(p, lone).columns.values())
     assert few(p, p.columns).columns.keys() >= {c for c, k in p.columns.items() if k.group is None}
+
+
+@pytest.mark.parametrize(("many", "nodes", "told"), [(500, 1, True), (100, 250, True), (100, 249, False)])
+def test_columns_are_left_out_where_they_or_their_nodes_are_many(many, nodes, told):
+    own = {f"c{i}": Column("a", 1, {"busy": {"0": 1.0}}) for i in range(many)}
+
+    p = FleetProblem(own, {"a": Stock(nodes, 8, 1.0)}, {"0": 1.0}, "throughput")
+
+    assert fleet_prices.worth(p) == told
