@@ -12,12 +12,13 @@ import time
 from dataclasses import dataclass, replace
 
 from planner.candidates.candidate import Candidate
+from planner.candidates.generate import Pool
 from planner.plans.found import Found
 from planner.search import Question, find, foremost, judged, left, nearby, restricted
 from solvers.linear import Limits
 
 MOST = 8
-"""Kinds up to which fleets are looked for."""
+"""Kinds up to which fleets are looked for among all; of more, among the kinds of the best fleet."""
 
 PRICED = 3
 """Kinds up to which the best fleet is listed where it is not near enough."""
@@ -48,35 +49,19 @@ def kinds(found: Found) -> int:
 def simplest(question: Question, best: Found, share: float, limits: Limits) -> Simple:
     """The fleet of the fewest kinds whose objective is within `share` of the best one's: of each number of
     kinds only fleets as good as that are looked for, which is quick where there are none; up to `PRICED`
-    kinds the best of the others, too, for the list. Where time ends before there is one, it is looked for
-    among the kinds of the best."""
+    kinds the best of the others, too, for the list. Of more kinds than there is time for, it is looked for
+    among those of the best."""
     until, listed = time.monotonic() + limits.seconds, list[tuple[int, float]]()
     value, stopped = best.solution.objective, best.solution.status == "interrupted"
     assert value is not None
-    chosen, near = best, replace(question, worst=value * (1 + question.sign * share))
-    own = {best.candidates[c].kind for c, _ in best.solution.flows}
-
-    def fewest(asked: Question, k: int, gap: float) -> Found:
-        some = replace(limits, seconds=max(EACH * (until - time.monotonic()), 0.1), gap=gap)
-        pool = nearby(asked, best.pool, best.solution.least, asked.worst)
-        if k == 1:  # pairs are two
-            pool = replace(pool, candidates=tuple(c for c in pool.candidates if c.role == "mixed"))
-        if asked.worst is None:  # for the list, which proves nothing
-            pool = foremost(pool, best.solution.least, question.sign)
-        found = find(replace(asked, most_kinds=k), pool, some)
-        if found.solution.objective is None and found.solution.status == "time_limit":
-            pool = replace(pool, candidates=tuple(c for c in pool.candidates if c.kind in own))
-            found = find(replace(asked, most_kinds=k), pool, some)
-        if found.solution.status == "interrupted":
-            raise KeyboardInterrupt
-        return found
-
-    for k in range(1, min(kinds(best), MOST + 1)) if share > 0 and not stopped else ():
+    near, fewer = replace(question, worst=value * (1 + question.sign * share)), _Fewer(best, limits, until)
+    chosen, tried, many = best, 0, kinds(best) if share > 0 and not stopped else 0
+    for k in range(1, min(many, MOST + 1)):
         if time.monotonic() > until:
             break
-        rival = fewest(near, k, limits.gap)
+        tried, rival = k, fewer.of_all(near, k, limits.gap)
         if rival.solution.objective is None and k <= PRICED:
-            rival = fewest(question, k, max(limits.gap, share))
+            rival = fewer.of_all(question, k, max(limits.gap, share))
         theirs = rival.solution.objective
         if theirs is None or (listed and loss(question, listed[-1][1], theirs) > -SAME):
             continue  # one kind more that brings nothing
@@ -84,6 +69,8 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
         if loss(question, value, theirs) <= share:
             chosen = rival
             break
+    if chosen is best:
+        chosen = fewer.by_halves(near, tried, many) or best
     chosen = without_copies(question, best, chosen, share, left(limits, until))
     if chosen is not best and loss(question, value, chosen.solution.objective or value) <= SAME:
         proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
@@ -93,6 +80,57 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     listed = [x for x in listed if x[0] != told[0]] + [told]
     worse = [x for x in sorted(listed) if loss(question, value, x[1]) > SAME and x[0] <= kinds(best)]
     return Simple(chosen, best, (*worse, (kinds(best), value)))
+
+
+@dataclass(frozen=True)
+class _Fewer:
+    """Fleets of fewer kinds than the `best` one, each looked for in a part of the time until `until`."""
+
+    best: Found
+    limits: Limits
+    until: float
+
+    def of_all(self, asked: Question, k: int, gap: float) -> Found:
+        """The best of `k` kinds at most; of the best fleet's own kinds where time is up before there is
+        one."""
+        pool, least = self.best.pool, self.best.solution.least
+        near = nearby(asked, pool, least, asked.worst)
+        if k == 1:  # pairs are two
+            near = replace(near, candidates=tuple(c for c in near.candidates if c.role == "mixed"))
+        if asked.worst is None:  # for the list, which proves nothing
+            near = foremost(near, least, asked.sign)
+        found = self._found(asked, near, k, gap)
+        late = found.solution.objective is None and found.solution.status == "time_limit"
+        return self.of_own(asked, k, gap) if late else found
+
+    def of_own(self, asked: Question, k: int, gap: float) -> Found:
+        """The best of at most `k` of the best fleet's own kinds."""
+        pool, known = self.best.pool, self.best.candidates
+        own = {known[c].kind for c, _ in self.best.solution.flows}
+        few = tuple(c for c in pool.candidates if c.kind in own)
+        return self._found(asked, replace(pool, candidates=few), k, gap)
+
+    def by_halves(self, near: Question, low: int, high: int) -> Found | None:
+        """A fleet of the fewest of the best fleet's own kinds, more than `low` and less than `high`, that is
+        near enough."""
+        chosen = None
+        while high - low > 1:
+            k = (low + high) // 2
+            found = self.of_own(near, k, self.limits.gap)
+            objective = found.solution.objective
+            assert near.worst is not None
+            if objective is None or near.sign * (objective - near.worst) > 0:
+                low = k
+            else:
+                chosen, high = found, k
+        return chosen
+
+    def _found(self, asked: Question, pool: Pool, k: int, gap: float) -> Found:
+        seconds = max(EACH * (self.until - time.monotonic()), 0.1)
+        found = find(replace(asked, most_kinds=k), pool, replace(self.limits, seconds=seconds, gap=gap))
+        if found.solution.status == "interrupted":
+            raise KeyboardInterrupt
+        return found
 
 
 def loss(question: Question, best: float, other: float) -> float:

@@ -99,3 +99,21 @@ def test_out_of_time_it_is_looked_for_among_the_kinds_of_the_best(monkeypatch):
 
     assert kinds(made.chosen) < kinds(best)
     assert {made.chosen.candidates[c].kind for c, _ in made.chosen.solution.flows} <= own
+
+
+@pytest.mark.parametrize("share", [0.05, 0.6])
+@pytest.mark.parametrize("case", ["throughput", "energy"])
+def test_of_many_kinds_the_fewest_of_the_best_fleets_own_are_taken(case, share, monkeypatch):
+    monkeypatch.setattr(simple, "MOST", 0)
+    monkeypatch.setattr(simple, "without_copies", lambda question, best, chosen, *rest: chosen)
+    question, best, _ = known(case)
+    own = {best.candidates[c].kind for c, _ in best.solution.flows}
+    few = replace(best.pool, candidates=tuple(c for c in best.pool.candidates if c.kind in own))
+    made = simplest(question, best, share, LIMITS).chosen
+
+    def near(k):
+        theirs = find(replace(question, most_kinds=k), few, LIMITS).solution.objective
+        return theirs is not None and loss(question, best.solution.objective, theirs) <= share
+
+    assert {made.candidates[c].kind for c, _ in made.solution.flows} <= own
+    assert kinds(made) == min((k for k in range(1, kinds(best)) if near(k)), default=kinds(best))
