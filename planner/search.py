@@ -254,7 +254,7 @@ def _most(at: Callable[[float], float], worst: float, near: float = SLACK) -> fl
         if worst < 1 and not close:
             x, step = min(x, low * (1 + step)), 2 * step
         elif low == 0 and f_high < STEEP:
-            x, down = high * exp(-down * f_high), 2 * down
+            x, down = high * max(exp(-down * f_high), 0.5), 2 * down
         f = log(max(at(x), TINY))
         if f <= SLACK:
             low, f_low, f_high, side = x, f, f_high / 2 if side > 0 else f_high, 1

@@ -116,6 +116,13 @@ def test_the_most_of_a_fleets_traffic_is_found_from_both_sides(at, most):
     assert found == pytest.approx(most, rel=1e-2, abs=1e-3)
 
 
+def test_a_limit_that_no_traffic_keeps_leaves_none():
+    tried = []
+
+    assert search._most(lambda share: tried.append(share) or 1.2, 1.2) == 0.0
+    assert min(tried) > 1e-5
+
+
 @pytest.mark.parametrize("rate", [0.5, 2.0, 6.0])
 @pytest.mark.parametrize("objective", ["latency", "energy"])
 @pytest.mark.parametrize("case", ASKED)
