@@ -104,7 +104,7 @@ def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:
     pool = generate(asked.cluster.classes, ask, links=asked.cluster.links, given=given)
     mix = Mix.of(w)
     setups = list(pool.setups.values())
-    sent = setups[0].model.transfer_bytes(mix.isl) if setups else mix.isl * 0.0
+    sent = setups[0].sent_bytes if setups else mix.isl * 0.0
     traffic = Traffic(
         share={str(i): float(s) for i, s in enumerate(mix.share)},
         kv_bytes={str(i): float(b) for i, b in enumerate(sent)},

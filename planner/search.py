@@ -387,12 +387,11 @@ def restricted(
         worst = value * (1 + question.sign * LITTLE)
         near = kept(nearby(question, best.pool, best.solution.least, worst))
         until = time.monotonic() + limits.seconds
-        found = find(asked, near, left(limits, until)) if near.candidates else None
-        theirs = found.solution.objective if found else None
-        if found and theirs is not None and question.sign * (theirs - worst) <= 0:
-            return found
-        if found and len(near.candidates) == len(pool.candidates):
-            return found
+        if 0 < len(near.candidates) < len(pool.candidates):
+            found = find(asked, near, left(limits, until))
+            theirs = found.solution.objective
+            if theirs is not None and question.sign * (theirs - worst) <= 0:
+                return found
         limits = left(limits, until)
     return find(asked, pool, limits) if pool.candidates else None
 

@@ -113,13 +113,13 @@ class _Fewer:
     def by_halves(self, near: Question, low: int, high: int) -> Found | None:
         """A fleet of the fewest of the best fleet's own kinds, more than `low` and less than `high`, that is
         near enough."""
-        chosen = None
+        chosen, worst = None, near.worst
+        assert worst is not None
         while high - low > 1:
             k = (low + high) // 2
             found = self.of_own(near, k, self.limits.gap)
             objective = found.solution.objective
-            assert near.worst is not None
-            if objective is None or near.sign * (objective - near.worst) > 0:
+            if objective is None or near.sign * (objective - worst) > 0:
                 low = k
             else:
                 chosen, high = found, k

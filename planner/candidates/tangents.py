@@ -122,8 +122,8 @@ def lighter(columns: Loaded, what: What) -> Floats:
 
 
 def tangents(columns: Loaded, what: What) -> Tangents:
-    """The lines that every column begins with: of watts, which are nearly straight, a few; of latency, where
-    fleets of few lines hide in the columns that have none where they stand, all."""
+    """The lines that every column begins with: of watts, which are nearly straight, a few; of latency more,
+    as fleets hide in columns that have none near where they stand."""
     if what == "latency":
         return _fewest(_latency(columns, DENSE), columns)
     all_ = _watts(columns, SHARES)

@@ -74,8 +74,7 @@ def _with_cache(question: Question, pool: Pool, limits: Limits) -> Rival:
     """The best fleet of candidates whose cache has another precision: its transfers have other sizes."""
     if not pool.candidates:
         return Rival("infeasible")
-    s = pool.setup(pool.candidates[0])
-    sent = s.model.transfer_bytes(s.mix.isl)
+    sent = pool.setup(pool.candidates[0]).sent_bytes
     traffic = replace(question.traffic, kv_bytes={str(i): float(b) for i, b in enumerate(sent)})
     return Rival.of(partial(find, replace(question, traffic=traffic), pool, limits))
 

@@ -21,7 +21,7 @@ def too_thin(best: Found, chosen: Sequence[Group]) -> list[Alternative]:
     if all(b.osl == 1 for b in best.workload.buckets):
         return []
     setup, rate = chosen[0].setup, best.solution.rate
-    mean = float(setup.model.transfer_bytes(setup.mix.isl) @ setup.mix.share)
+    mean = float(setup.sent_bytes @ setup.mix.share)
     used = {g.candidate.home[0] for g in chosen}
     nodes = [n for n in best.cluster.classes if n.id in used]
     made = []
