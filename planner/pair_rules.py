@@ -30,7 +30,7 @@ cacheSplitConcat.cu (powers of two); model_config.py (`enable_flash_mla`: blocks
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -101,6 +101,14 @@ class Side:
     def of(engine: str, device: Device, shape: tuple[int, int, int, int], used: Precisions) -> Side:
         """Of a replica on `device`; `shape` = (tp, pp, attn_dp, cp)."""
         return Side(known_engine(engine), device.vendor, device.generation, *shape, used)
+
+    @property
+    def as_partner(self) -> Side:
+        """A side with the same partners among those that may have their role: without the parts of its shape
+        that no rule between two sides looks at."""
+        if self.engine == "trtllm":
+            return replace(self, tp=1, pp=1, attn_dp=1, cp=1)
+        return replace(self, pp=min(self.pp, 2) if self.engine == "vllm" else self.pp, attn_dp=1, cp=1)
 
 
 @dataclass(frozen=True)

@@ -383,17 +383,22 @@ def restricted(
         return kept(question.finer(pool, edges))
 
     pool, asked, value = kept(best.pool), replace(question, finer=finer), best.solution.objective
-    if value is not None and best.solution.least and question.worst is None:
-        worst = value * (1 + question.sign * LITTLE)
-        near = kept(nearby(question, best.pool, best.solution.least, worst))
-        until = time.monotonic() + limits.seconds
-        if 0 < len(near.candidates) < len(pool.candidates):
-            found = find(asked, near, left(limits, until))
-            theirs = found.solution.objective
-            if theirs is not None and question.sign * (theirs - worst) <= 0:
-                return found
-        limits = left(limits, until)
-    return find(asked, pool, limits) if pool.candidates else None
+    near, until = kept(close_to(question, best)), time.monotonic() + limits.seconds
+    if value is not None and 0 < len(near.candidates) < len(pool.candidates):
+        found = find(asked, near, left(limits, until))
+        theirs = found.solution.objective
+        if theirs is not None and question.sign * (theirs - value) <= LITTLE * abs(value):
+            return found
+    return find(asked, pool, left(limits, until)) if pool.candidates else None
+
+
+def close_to(question: Question, best: Found) -> Pool:
+    """The pool of `best` with those candidates alone that fleets may have which lose `LITTLE` of it at most;
+    all where the question has a limit of its own."""
+    value, least = best.solution.objective, best.solution.least
+    if value is None or question.worst is not None:
+        return best.pool
+    return nearby(question, best.pool, least, value * (1 + question.sign * LITTLE))
 
 
 def nearby(question: Question, pool: Pool, least: Mapping[str, float], worst: float | None) -> Pool:

@@ -4,7 +4,7 @@ the fleet's program needs a row a key and not one a design (`planner/pair_rules.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -45,14 +45,9 @@ class Pairing:
 
 
 def _joined(first: Sequence[Side], second: Sequence[Side], model: Cached) -> NDArray[np.bool_]:
-    """Which sides that prefill pair with which that decode: among those that may have their role this is
-    decided without attention dp and cp, so that few are asked about."""
-    kinds = [list(map(_plain, sides)) for sides in (first, second)]
-    one, two = (list(dict.fromkeys(own)) for own in kinds)
+    """Which sides that prefill pair with which that decode; each must be able to have its role."""
+    kinds = [[side.as_partner for side in sides] for sides in (first, second)]
+    one, two = ({kind: i for i, kind in enumerate(dict.fromkeys(own))} for own in kinds)
     few = np.array([[p.engine == d.engine and unpaired(p, d, model) is None for d in two] for p in one])
-    at = [[own.index(kind) for kind in of] for own, of in zip((one, two), kinds, strict=True)]
+    at = [[own[kind] for kind in of] for own, of in zip((one, two), kinds, strict=True)]
     return np.asarray(few[np.ix_(*at)] if few.size else np.zeros((len(first), len(second)), dtype=bool))
-
-
-def _plain(side: Side) -> Side:
-    return replace(side, attn_dp=1, cp=1)

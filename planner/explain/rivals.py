@@ -19,7 +19,8 @@ from planner.candidates.generate import Pool
 from planner.explain.reasons import Fleet, describe, why
 from planner.plans.found import UNITS, Found
 from planner.plans.schema import Alternative, Ended
-from planner.search import Question, find, restricted
+from planner.search import LITTLE, Question, close_to, find, restricted
+from solvers.fleet import relaxed
 from solvers.linear import Limits
 
 LEAST_S = 0.2
@@ -153,6 +154,16 @@ class Rivals:
     def where(self, keep: Callable[[Candidate], bool]) -> Rival:
         """The best fleet of those of the plan's candidates."""
         return Rival.of(partial(restricted, self.question, self.best.found, keep, self.left))
+
+    def least_lost(self, keep: Callable[[Candidate], bool]) -> float:
+        """The share of the plan's objective that the best fleet of those candidates loses at least, as far as
+        a linear relaxation tells."""
+        pool = close_to(self.question, self.best.found)
+        some = tuple(c for c in pool.candidates if keep(c))
+        problem = self.question.state(replace(pool, candidates=some), "bound")
+        value = relaxed(problem, self.left) if some else None
+        beyond = LITTLE if len(pool.candidates) < len(self.best.found.pool.candidates) else inf
+        return -inf if value is None else min(-self.best.gain(value), beyond)
 
     def of(self, pool: Pool) -> Rival:
         """The best fleet of other candidates."""

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from planner.explain.reasons import Fleet
+from planner.explain.reasons import Fleet, kind
 from planner.explain.rivals import Rival, Rivals, estimated, gains, lost, told
 from planner.plans.found import groups
 from solvers.linear import Limits
@@ -168,3 +168,19 @@ def test_with_a_limit_on_work_the_clock_decides_nothing(best):
 
 def test_the_same_fleet_is_described_by_its_groups(best):
     assert told(best, rival(best, "optimal", 0.9, 0.9)).what.startswith(f"{groups(best.found)[0].count} x ")
+
+
+def test_no_fleet_of_some_candidates_loses_less_than_their_relaxation_says():
+    asked, question, found = solved("32xL4,32xA10", "qwen3-4b")
+    rivals = Rivals.within(question, found, Limits(work=1000))
+    told = 0
+    for banned in rivals.best.kinds:
+
+        def keep(c, banned=banned):
+            return kind(c) != banned
+
+        least, rival = rivals.least_lost(keep), rivals.where(keep)
+        told += least > 0
+        assert rival.fleet is None or -rivals.best.gain(rival.fleet.objective) >= least - 1e-9
+
+    assert told
