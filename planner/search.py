@@ -129,8 +129,6 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         took_s, least = time.monotonic() - began, {**least, **s.least}
         empty = Found(question.cluster, question.workload, question.objective, near, bounding, s)
         bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
-        if question.most_kinds and s.status == "time_limit" and s.objective is None:
-            break  # one of so few kinds that is sound, too, is harder to find
         if s.objective is None and s.status != "time_limit":
             best = best or replace(empty, solution=replace(s, objective=None))
             break
@@ -138,6 +136,8 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         best = _better(question, best, judged_)
         if _enough(question, best, bound, limits) or s.status == "interrupted":
             break
+        if question.most_kinds and s.status == "time_limit":
+            break  # one of so few kinds that is sound, too, is harder to find
         sharper = _sharper(question, empty, pool) if s.objective is not None and lines < LINES else None
         fewer = near if best is None else nearby(question, near, least, best.solution.objective)
         again_s = 2 * (time.monotonic() - began) * len(fewer.candidates) / max(len(near.candidates), 1)

@@ -48,37 +48,23 @@ def kinds(found: Found) -> int:
 
 def simplest(question: Question, best: Found, share: float, limits: Limits) -> Simple:
     """The fleet of the fewest kinds whose objective is within `share` of the best one's: of each number of
-    kinds only fleets as good as that are looked for, which is quick where there are none; up to `PRICED`
-    kinds the best of the others, too, for the list. Of more kinds than there is time for, it is looked for
-    among those of the best."""
-    until, listed = time.monotonic() + limits.seconds, list[tuple[int, float]]()
+    kinds only fleets as good as that are looked for, which is quick where there are none. In the time that is
+    left the best of up to `PRICED` kinds fewer, for the list. Of more kinds than there is time for, it is
+    looked for among those of the best."""
     value, stopped = best.solution.objective, best.solution.status == "interrupted"
     assert value is not None
-    near, fewer = replace(question, worst=value * (1 + question.sign * share)), _Fewer(best, limits, until)
-    chosen, tried, many = best, 0, kinds(best) if share > 0 and not stopped else 0
-    for k in range(1, min(many, MOST + 1)):
-        if time.monotonic() > until:
-            break
-        tried, rival = k, fewer.of_all(near, k, limits.gap)
-        if rival.solution.objective is None and k <= PRICED:
-            rival = fewer.of_all(question, k, max(limits.gap, share))
-        theirs = rival.solution.objective
-        if theirs is None or (listed and loss(question, listed[-1][1], theirs) > -SAME):
-            continue  # one kind more that brings nothing
-        listed.append((kinds(rival), theirs))
-        if loss(question, value, theirs) <= share:
-            chosen = rival
-            break
-    if chosen is best:
-        chosen = fewer.by_halves(near, tried, many) or best
-    chosen = without_copies(question, best, chosen, share, left(limits, until))
+    near = replace(question, worst=value * (1 + question.sign * share))
+    fewer = _Fewer(best, limits, time.monotonic() + limits.seconds)
+    many = kinds(best) if share > 0 and not stopped else 0
+    chosen = without_copies(question, best, fewer.near_enough(near, many) or best, share, fewer.left)
     if chosen is not best and loss(question, value, chosen.solution.objective or value) <= SAME:
         proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
         best = replace(chosen, solution=judged(proven, limits))
         value = best.solution.objective or value
-    told = (kinds(chosen), chosen.solution.objective or value)
-    listed = [x for x in listed if x[0] != told[0]] + [told]
-    worse = [x for x in sorted(listed) if loss(question, value, x[1]) > SAME and x[0] <= kinds(best)]
+    listed = [(kinds(chosen), chosen.solution.objective or value)]
+    few = min(kinds(chosen) - 1, PRICED) if many else 0
+    listed = [*fewer.priced(question, few, max(limits.gap, share)), *listed]
+    worse = [x for x in listed if loss(question, value, x[1]) > SAME and x[0] <= kinds(best)]
     return Simple(chosen, best, (*worse, (kinds(best), value)))
 
 
@@ -90,39 +76,65 @@ class _Fewer:
     limits: Limits
     until: float
 
+    @property
+    def left(self) -> Limits:
+        return left(self.limits, self.until)
+
+    @property
+    def late(self) -> bool:
+        return time.monotonic() > self.until
+
+    def near_enough(self, near: Question, many: int) -> Found | None:
+        """A fleet of the fewest kinds, less than `many`, that is as good as `near` asks: looked for among all
+        until one number of kinds takes too long, then among the best fleet's own."""
+        least = 0
+        for k in range(1, min(many, MOST + 1)):
+            found = None if self.late else self.of_all(near, k, self.limits.gap)
+            if found is not None and _as_good(near, found):
+                return found
+            if found is None or found.solution.status == "time_limit":
+                break
+            least = k
+        return self.by_halves(near, least, many)
+
+    def priced(self, question: Question, many: int, gap: float) -> list[tuple[int, float]]:
+        """The best fleets of one kind to `many`, with their kinds, as far as there is time to prove them;
+        without those that one kind more brings nothing."""
+        listed = list[tuple[int, float]]()
+        for k in range(1, many + 1):
+            found = None if self.late else self.of_all(question, k, gap)
+            if found is None or found.solution.status == "time_limit":
+                break
+            theirs = found.solution.objective
+            if theirs is not None and (not listed or loss(question, listed[-1][1], theirs) < -SAME):
+                listed.append((kinds(found), theirs))
+        return listed
+
     def of_all(self, asked: Question, k: int, gap: float) -> Found:
-        """The best of `k` kinds at most; of the best fleet's own kinds where time is up before there is
-        one."""
+        """The best of `k` kinds at most."""
         pool, least = self.best.pool, self.best.solution.least
         near = nearby(asked, pool, least, asked.worst)
         if k == 1:  # pairs are two
             near = replace(near, candidates=tuple(c for c in near.candidates if c.role == "mixed"))
         if asked.worst is None:  # for the list, which proves nothing
             near = foremost(near, least, asked.sign)
-        found = self._found(asked, near, k, gap)
-        late = found.solution.objective is None and found.solution.status == "time_limit"
-        return self.of_own(asked, k, gap) if late else found
+        return self._found(asked, near, k, gap)
 
-    def of_own(self, asked: Question, k: int, gap: float) -> Found:
+    def of_own(self, asked: Question, k: int) -> Found:
         """The best of at most `k` of the best fleet's own kinds."""
         pool, known = self.best.pool, self.best.candidates
         own = {known[c].kind for c, _ in self.best.solution.flows}
         few = tuple(c for c in pool.candidates if c.kind in own)
-        return self._found(asked, replace(pool, candidates=few), k, gap)
+        return self._found(asked, replace(pool, candidates=few), k, self.limits.gap)
 
     def by_halves(self, near: Question, low: int, high: int) -> Found | None:
         """A fleet of the fewest of the best fleet's own kinds, more than `low` and less than `high`, that is
         near enough."""
-        chosen, worst = None, near.worst
-        assert worst is not None
+        chosen = None
         while high - low > 1:
             k = (low + high) // 2
-            found = self.of_own(near, k, self.limits.gap)
-            objective = found.solution.objective
-            if objective is None or near.sign * (objective - worst) > 0:
-                low = k
-            else:
-                chosen, high = found, k
+            found = self.of_own(near, k)
+            chosen, low, high = (found, low, k) if _as_good(near, found) else (chosen, k, high)
         return chosen
 
     def _found(self, asked: Question, pool: Pool, k: int, gap: float) -> Found:
@@ -131,6 +143,13 @@ class _Fewer:
         if found.solution.status == "interrupted":
             raise KeyboardInterrupt
         return found
+
+
+def _as_good(near: Question, found: Found) -> bool:
+    """Whether a fleet is no worse than the worst that is of use."""
+    objective = found.solution.objective
+    assert near.worst is not None
+    return objective is not None and near.sign * (objective - near.worst) <= 0
 
 
 def loss(question: Question, best: float, other: float) -> float:
