@@ -145,9 +145,12 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
             pool, lines = sharper, lines + 1
             continue
         rounds += 1
-        best = _better(question, best, _sound(question, fewer, left(limits, until), took_s))
         kept = judged_ is not None and question.objective != "throughput"  # then costs alone differ
         edges = None if s.objective is None or kept else _finer(question, empty)
+        late = time.monotonic() + 2 * (time.monotonic() - began) > until
+        sound = question.state(fewer)
+        if edges is None or late or _may_do(question, sound, bound, left(limits, until)):
+            best = _better(question, best, _sound(question, fewer, sound, left(limits, until), took_s))
         late = time.monotonic() + 2 * (time.monotonic() - began) > until
         if _enough(question, best, bound, limits) or edges is None or late:
             break
@@ -178,10 +181,18 @@ def _proven(
 
 def _enough(question: Question, best: Found | None, bound: float | None, limits: Limits) -> bool:
     """Whether `best` is proven as well as was asked."""
-    if best is None or best.solution.objective is None or bound is None:
-        return False
-    value = best.solution.objective
+    value = None if best is None else best.solution.objective
+    return value is not None and bound is not None and _near(question, value, bound, limits)
+
+
+def _near(question: Question, value: float, bound: float, limits: Limits) -> bool:
     return question.sign * (value - bound) <= 0 or gap(value, bound) <= max(limits.gap, SLACK)
+
+
+def _may_do(question: Question, sound: FleetProblem, bound: float | None, limits: Limits) -> bool:
+    """Whether fleets of the sound problem may be as near to the bound as is asked for, by its relaxation."""
+    value = None if bound is None else fleet.relaxed(sound, limits)
+    return value is None or bound is None or _near(question, value, bound, limits)
 
 
 def _tighter(question: Question, one: float, other: float) -> float:
@@ -303,11 +314,12 @@ def _finer(question: Question, found: Found) -> Edges | None:
     return edges.finer(more["prefill"], more["decode"]) if more["prefill"] or more["decode"] else None
 
 
-def _sound(question: Question, pool: Pool, limits: Limits, quick_s: float) -> Found | None:
+def _sound(
+    question: Question, pool: Pool, problem: FleetProblem, limits: Limits, quick_s: float
+) -> Found | None:
     """The best fleet of the plan's own problem: solve, verify at the real mix, load less what broke its
     promise, solve again."""
     until = time.monotonic() + limits.seconds
-    problem = question.state(pool)
     solution = fleet.solve(problem, closer(limits))
     quick_s = max(TIDY_S, quick_s)
     if solution.objective is None and solution.status == "time_limit":

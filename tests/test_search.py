@@ -155,3 +155,16 @@ def test_under_latency_a_budget_of_watts_counts_what_is_drawn(most):
     assert watts(found, groups(found)) <= most * (1 + 1e-6)
     assert found.solution.bound <= free * (1 + 1e-6)
     assert (found.solution.objective == pytest.approx(free)) == (most > 748)
+
+
+@pytest.mark.parametrize("objective", ["throughput", "gpus"])
+def test_a_sound_problem_is_left_out_only_where_its_relaxation_is_too_far_from_the_bound(objective):
+    asked = {"gpus": "8xH100", "model": "llama-3.1-8b"} | ({"rate": 30.0} if objective == "gpus" else {})
+    _, question, found = solved(**asked, objective=objective)
+    sound, limits = question.state(found.pool), Limits(gap=0.01)
+    relaxed = fleet.relaxed(sound, limits)
+    worse = question.sign * relaxed
+
+    assert search._may_do(question, sound, None, limits)
+    for share, may in ((-0.5, False), (-0.005, True), (-0.02, False), (0.02, True), (0.5, True)):
+        assert search._may_do(question, sound, relaxed + share * abs(worse) * question.sign, limits) == may
