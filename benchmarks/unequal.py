@@ -26,9 +26,9 @@ from dataclasses import dataclass, replace
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node, ResolvedCluster
 from planner.asked import Asked, read
+from planner.beside.reasons import describe
 from planner.candidates.ask import Freedom
 from planner.errors import Infeasible
-from planner.explain.reasons import describe
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.plans.found import Found, groups
 from planner.posed import pose

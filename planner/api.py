@@ -12,28 +12,23 @@ from typing import Any
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.asked import Asked, problem_of, read
+from planner.beside.planned import Line, Planned
+from planner.beside.ways import WAYS
 from planner.calibration import files
 from planner.cost.calibration import Calibration
 from planner.errors import Infeasible, InputError, MeshwrightError
-from planner.explain import shortage
-from planner.explain.alternatives import alternatives
-from planner.explain.beyond import beyond
-from planner.explain.blocks import in_blocks
-from planner.explain.cache_worth import lower_cache, memory_tries
-from planner.explain.contexts import other_contexts
-from planner.explain.long_prompts import long_prompts
-from planner.explain.prices import prices
-from planner.explain.risk import risk_price
 from planner.inputs.workload import Workload
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
-from planner.plans.found import Found, groups
+from planner.plans.found import Found
+from planner.plans.schema import Alternative, LongPrompt, Price
 from planner.plans.space import space_of
-from planner.posed import ask_of, pose
+from planner.posed import pose
 from planner.problems.balance import Balanced
 from planner.search import LEAST_S, Question, find, left
 from planner.simple import Simple, kinds, simplest
+from planner.why import shortage
 from solvers.linear import Limits
 
 SIMPLE_S = 2.0
@@ -201,32 +196,21 @@ def finish(
 ) -> schema.Plan:
     """Explain within `extra` each, none begun after `until` (`time.perf_counter`), assemble and check a
     solved fleet. Ctrl-C while explaining ends that: the plan is there already."""
-    found = simple.chosen
-    made = groups(found)
-    extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)]}
-    others: list[Callable[[], list[schema.Alternative]]] = [
-        lambda: alternatives(ask_of(asked), question, found, extra),
-        lambda: lower_cache(asked, question, found, extra),
-        lambda: other_contexts(asked, found, extra),
-        lambda: beyond(asked, found, extra),
-        lambda: in_blocks(asked, found, extra),
-        lambda: risk_price(asked, question, found, made, extra),
-    ]
-
-    def late() -> bool:
-        return found.solution.status == "interrupted" or time.perf_counter() > until
-
+    found, lines = simple.chosen, list[Line]()
+    planned = Planned(asked, question, found, extra)
     try:
-        extras["alternatives"] = [line for other in others if not late() for line in other()]
-        if not late():
-            extras["long_prompts"] = long_prompts(asked, found, made)
-            extras["prices"] = prices(found, extra, memory_tries(asked, question, found))
+        for way in WAYS:
+            if found.solution.status != "interrupted" and time.perf_counter() <= until:
+                lines += way(planned)
     except KeyboardInterrupt:
         simple = replace(simple, best=interrupted(simple.best))
-    extras["experts"] = experts_of(made, extra)
+    extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)]}
+    for name, said in (("alternatives", Alternative), ("long_prompts", LongPrompt), ("prices", Price)):
+        extras[name] = [line for line in lines if isinstance(line, said)]
+    extras["experts"] = experts_of(planned.made, extra)
     seconds, space = time.perf_counter() - began, space_of(asked, simple.best)
     proven = proof(simple.best, found, simple.by_kinds, seconds, extra.seed, space)
-    result = assemble(found, problem_of(asked), made, proven, extras)
+    result = assemble(found, problem_of(asked), planned.made, proven, extras)
     checked(result)
     return result
 

@@ -23,13 +23,13 @@ from planner.candidates.points import Mix, Promise
 from planner.cost.memory import Memory, device_bytes, kv_bytes_by_stage, room_by_stage
 from planner.cost.shape import like
 from planner.errors import Infeasible, InputError
-from planner.explain.rounding import ceil_to
 from planner.inputs.options import MEDIAN
 from planner.plans import schema
 from planner.plans.binding import Edges
 from planner.plans.predicted import WATTS_SIGMA, band, chance, each, idle, price
 from planner.problems import chains
 from planner.problems.chains import Posed
+from planner.why.rounding import ceil_to
 from solvers import linear, placement_served, placement_served_bound
 from solvers.linear import Limits
 from solvers.placement_predict import Served, together

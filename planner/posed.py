@@ -18,11 +18,11 @@ from planner.candidates.points import Mix, Promise
 from planner.cost.precision import precisions
 from planner.cost.resting import resting_of
 from planner.errors import Infeasible
-from planner.explain import infeasible
 from planner.inputs.workload import Slo
 from planner.plans import schema
 from planner.problems.fleet import Traffic
 from planner.search import Question, find, unserved
+from planner.why import infeasible
 from solvers.linear import Limits
 
 

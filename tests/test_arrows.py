@@ -24,8 +24,9 @@ RULES = {*COST, "planner.operating", "planner.engine_rules", "planner.device_rul
 CANDIDATES = {*RULES, "planner.candidates", "solvers.pipeline", "solvers.offload"}
 PROBLEMS = {*CANDIDATES, "planner.problems", "solvers"}
 ROWS = {*CANDIDATES, "planner.rows", "planner.loads", "planner.predictions"}
-PROBING = {*ROWS, "planner.calibration", "planner.asked", "planner.explain"}
+PROBING = {*ROWS, "planner.calibration", "planner.asked", "planner.why"}
 PLAN = {*DATA, "planner.plans.schema"}
+POSING = {*PROBLEMS, "planner.plans", "planner.search", "planner.fits", "planner.why", "planner.asked"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "solvers": set(),
@@ -62,11 +63,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         *PROBLEMS,
         "planner.plans",
         "planner.search",
-        "planner.explain",
+        "planner.beside",
+        "planner.why",
         "planner.asked",
         "planner.api",
     },
-    "planner.explain": {*PROBLEMS, "planner.plans", "planner.search", "planner.fits"},
+    "planner.why": {*PROBLEMS, "planner.plans", "planner.search", "planner.fits"},
+    "planner.beside": {*POSING, "planner.posed", "planner.chained"},
     "planner.exporters": PLAN,
     "planner.reports": PLAN,
     "planner.reports.experts": {*PLAN, "planner.reports", "planner.expert_maps"},
@@ -74,45 +77,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.api", "planner.reports"},
     "planner.asked": {*PLAN, "planner.plans", "planner.cost", "planner.candidates.ask"},
-    "planner.explain.blocks": {*PROBLEMS, "planner.plans", "planner.explain", "planner.asked"},
-    "planner.explain.over_nodes": {*PROBLEMS, "planner.plans", "planner.explain", "planner.asked"},
-    "planner.explain.beyond": {
-        *PROBLEMS,
-        "planner.plans",
-        "planner.search",
-        "planner.explain",
-        "planner.asked",
-        "planner.posed",
-        "planner.chained",
-    },
-    "planner.explain.cache_worth": {
-        *PROBLEMS,
-        "planner.plans",
-        "planner.search",
-        "planner.explain",
-        "planner.asked",
-        "planner.posed",
-    },
-    "planner.explain.contexts": {
-        *PROBLEMS,
-        "planner.plans",
-        "planner.search",
-        "planner.explain",
-        "planner.asked",
-        "planner.posed",
-    },
-    "planner.explain.risk": {
-        *PROBLEMS,
-        "planner.plans",
-        "planner.search",
-        "planner.explain",
-        "planner.asked",
-        "planner.posed",
-    },
-    "planner.explain.long_prompts": {*PROBLEMS, "planner.plans", "planner.explain", "planner.asked"},
     "planner.leaving": {*PROBLEMS, "planner.plans", "planner.asked", "planner.chained"},
-    "planner.chained": {*PROBLEMS, "planner.plans", "planner.asked", "planner.explain.rounding"},
-    "planner.posed": {*PROBLEMS, "planner.plans", "planner.search", "planner.explain", "planner.asked"},
+    "planner.chained": {*PROBLEMS, "planner.plans", "planner.asked", "planner.why"},
+    "planner.posed": POSING,
     "planner.api": OURS,
     "planner.cli": OURS,
 }

@@ -18,7 +18,7 @@ from planner.search import Question
 from solvers import fleet
 from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
 from solvers.linear import Limits
-from tests.explain.solved import solved
+from tests.beside.solved import solved
 
 EXACTLY = Limits(gap=0.0, work=10_000)
 ASKED = {

@@ -11,7 +11,7 @@ from planner import api, search, simple
 from planner.search import find
 from planner.simple import kinds, loss, simplest
 from solvers.linear import Limits
-from tests.explain.solved import solved
+from tests.beside.solved import solved
 
 LIMITS = Limits(gap=0.002, work=1000)
 TWO = {"gpus": "8xH100,8xL40S", "model": "llama-3.1-8b"}

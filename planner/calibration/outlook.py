@@ -30,10 +30,10 @@ from planner.candidates.generate import Pool
 from planner.cost.bands import Z80
 from planner.cost.calibration import shipped
 from planner.cost.shape import Floats, Ints
-from planner.explain.infeasible import does_not_fit
 from planner.inputs.workload import Slo
 from planner.loads import Group
 from planner.predictions import predict_group
+from planner.why.infeasible import does_not_fit
 
 FAVOURITES = 6
 """Servers of each engine on each class that are looked at closely: those that matter most."""

@@ -14,8 +14,8 @@ from typing import Any
 
 from planner import __version__, api
 from planner.asked import Asked, problem_of
+from planner.beside.prices import priced
 from planner.candidates.generate import Pool
-from planner.explain.prices import prices
 from planner.inputs.profile import read_profile
 from planner.measured import parts
 from planner.measured.placing import place
@@ -97,7 +97,7 @@ def _explained(found: Found, limits: Limits) -> tuple[Found, dict[str, Any]]:
         some = replace(limits, seconds=min(api.EXTRA_SHARE * limits.seconds, api.EXTRA_S[1]) / 2)
         try:
             extras["alternatives"] = rivals(found, some)
-            extras["prices"] = prices(found, some)
+            extras["prices"] = priced(found, some)
         except KeyboardInterrupt:
             found = replace(found, solution=replace(found.solution, status="interrupted"))
     return found, extras

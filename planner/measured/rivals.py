@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from planner.beside.reasons import Fleet
+from planner.beside.rivals import Rival, lost, told
 from planner.candidates.candidate import Candidate
-from planner.explain.reasons import Fleet
-from planner.explain.rivals import Rival, lost, told
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from solvers import fleet

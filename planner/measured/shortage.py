@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
-from planner.explain.rounding import ceil_to, floor_to
 from planner.inputs.options import Objective
 from planner.plans.found import Found
+from planner.why.rounding import ceil_to, floor_to
 from solvers import fleet
 from solvers.fleet import FleetProblem
 from solvers.linear import Limits

@@ -8,7 +8,7 @@ import pytest
 from planner.candidates.points import at_rate, draw
 from planner.candidates.tangents import Loaded, touching
 from planner.plans.operation import index_of, operate
-from tests.explain.solved import solved
+from tests.beside.solved import solved
 
 SHARES = np.geomspace(2e-3, 1.0, 60)
 

@@ -1,0 +1,162 @@
+"""Offline, in blocks: what GPUs would generate with weights, cache and activations over GPU, host and disk.
+
+Latency is no concern there: a block of hundreds of requests passes each layer before the next is fetched. No
+stock engine runs that for all models, so it is shown beside the plan and never chosen; and only where nobody
+asked for an SLO, as a token then takes seconds. Every GPU has its share of the host, and a copy of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from cluster_configs.schema import NodeClass
+from planner.asked import Asked
+from planner.beside.planned import Planned
+from planner.beside.rivals import WORTH, estimated, gains
+from planner.cost.block import job_of, machine_of, reached
+from planner.inputs.workload import Bucket
+from planner.plans.schema import Alternative
+from planner.problems.tiers import FEW, state, way_of, ways
+from solvers import tiers
+from solvers.linear import Floats, Limits
+from solvers.tiers_rounding import Rounded, rounded, share_of
+from solvers.tiers_types import Place, TiersProblem
+
+PLAIN = "offline, in blocks over GPU, host and disk"
+ON_CPU = "offline, in blocks, a share of each layer's weights computed with on the CPU beside the GPU"
+
+EVEN = 0.02
+"""What takes this much less than the longest still holds the block."""
+
+GAP, NODES = 1e-3, 200
+"""Of an integer program, so that the clock decides nothing: they take some hundredths of a second."""
+
+Block = tuple[TiersProblem, Rounded]
+"""The problem and its answer in whole layers and requests."""
+
+
+def in_blocks(planned: Planned) -> list[Alternative]:
+    """Where all may take as long as it likes and it is faster than the plan."""
+    asked, limits, ours = planned.asked, planned.limits, planned.fleet.objective
+    if not planned.open_ended or not ours or not _patient(asked):
+        return []
+    found, (plain, said) = list[Alternative](), _of_all(asked, limits, False)
+    if gains(planned.fleet, plain):
+        found.append(estimated(PLAIN, planned.fleet, plain, ". ".join(["no stock engine runs it", *said])))
+    shared, said = _of_all(asked, limits, True) if _promises(asked, plain, limits) else (0.0, [])
+    if shared >= (1 + WORTH) * max(plain, ours):
+        why = ". ".join(["as HeteGen does, no stock engine", *said])
+        found.append(estimated(ON_CPU, planned.fleet, shared, why))
+    return found
+
+
+def _promises(asked: Asked, plain: float, limits: Limits) -> bool:
+    """Whether the bounds leave room for a gain by weights that the CPU computes with: of the first bucket, as
+    the programs in whole pieces take several times as long."""
+    bucket, most = asked.workload.buckets[0], 0.0
+    for node in asked.cluster.classes:
+        problem = _problem(asked, node, bucket, True)
+        bound = tiers.solve(problem, limits).bound if problem else None
+        most += node.gpus * (bound or 0.0) / bucket.osl
+    return len(asked.workload.buckets) > 1 or most >= (1 + WORTH) * plain
+
+
+def _of_all(asked: Asked, limits: Limits, cpu_weights: bool) -> tuple[float, list[str]]:
+    """Requests/s of all GPUs with a host, and what each kind of them does."""
+    total, said = 0.0, list[str]()
+    for node in asked.cluster.classes:
+        blocks = [block(asked, node, bucket, limits, cpu_weights) for bucket in asked.workload.buckets]
+        if not all(blocks):
+            continue
+        seconds = sum(
+            b.share * b.osl / (made[1].tokens_per_s or 1.0)
+            for b, made in zip(asked.workload.buckets, blocks, strict=True)
+            if made
+        )
+        total += node.gpus / seconds
+        said.append(f"{node.device.name}: {'; '.join(in_words(made) for made in blocks if made)}")
+    return total, said
+
+
+def _patient(asked: Asked) -> bool:
+    """Whether no limit on latency was asked for: none at all, or defaults that nothing meets."""
+    slo, relaxed = asked.workload.slo, any(w.code == "slo_relaxed" for w in asked.warnings)
+    asked_for = {"ttft_ms": slo.ttft_ms, "tpot_ms": slo.tpot_ms}
+    return all(
+        limit is None or (relaxed and f"slo.{name}" in asked.defaulted) for name, limit in asked_for.items()
+    )
+
+
+def block(
+    asked: Asked, node: NodeClass, bucket: Bucket, limits: Limits, cpu_weights: bool = False
+) -> Block | None:
+    """The best block of requests of one bucket on one GPU of `node`; None: no host, or no room.
+    `cpu_weights`: with a share of each layer's weights computed with on the CPU."""
+    problem = _problem(asked, node, bucket, cpu_weights)
+    whole = rounded(problem, replace(limits, gap=GAP, work=NODES)) if problem else None
+    return (problem, whole) if problem and whole and whole.point else None
+
+
+def _problem(asked: Asked, node: NodeClass, bucket: Bucket, cpu_weights: bool) -> TiersProblem | None:
+    machine = machine_of(node)
+    if machine is None:
+        return None
+    o = asked.options
+    job = job_of(asked.card, bucket.isl, bucket.osl, o.precision, o.kv_precision)
+    among = ways(gpu_batches=FEW, cpu_weights=True) if cpu_weights else ways()
+    return state(job, machine, among, reached())
+
+
+def in_words(made: Block) -> str:
+    """Batches, where everything rests, how long prompt and token take, what limits."""
+    problem, whole = made
+    assert whole.point is not None
+    way, batches = way_of(whole.point), whole.point.batches
+    (prompt, token), limit = phase_seconds(problem, whole), held_by(problem, whole)
+    rate = whole.tokens_per_s or 0.0
+    rests = ", ".join(f"{q} {_percent(whole.pieces, q)}" for q in ("weights", "cache", "activations"))
+    on = "CPU" if way.host_attention else "GPU"
+    return (
+        f"{batches} x {way.gpu_batch} requests, {rate:,.{0 if rate >= 100 else 2}f} tok/s, {rests}, "
+        f"attention on the {on}, TTFT {_time(prompt)}, TPOT {_time(token)}, held by {limit}"
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:,.{0 if seconds >= 10 else 1}f} s" if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
+
+
+def phase_seconds(problem: TiersProblem, whole: Rounded) -> tuple[float, float]:
+    """Of all layers: the block's prompts, and one token of each of its requests."""
+    rows, layers = _seconds(problem, whole).sum(axis=0), problem.times["prefill"]
+    prefill, decode = (layers * float(rows[of].max()) for of in problem.of_phase)
+    return prefill, decode
+
+
+def held_by(problem: TiersProblem, whole: Rounded) -> str:
+    """What the longest of all that goes on side by side wait for, in the phase that takes longest."""
+    seconds = _seconds(problem, whole)
+    phase = np.repeat(problem.counts, [len(of) for of in problem.of_phase])
+    slowest = {float((phase[of] * seconds[:, of].sum(axis=0)).max()): of for of in problem.of_phase}
+    rows = slowest[max(slowest)]
+    took = seconds[:, rows].sum(axis=0)
+    longest = rows[took >= (1 - EVEN) * took.max()]
+    names = list(problem.rate)
+    return " and ".join(dict.fromkeys(names[i] for i in seconds[:, longest].argmax(axis=0)))
+
+
+def _seconds(problem: TiersProblem, whole: Rounded) -> Floats:
+    """Of a layer: (resources, busy rows)."""
+    assert whole.point is not None
+    x = [share_of(whole, place) for place in problem.columns]
+    found: Floats = whole.point.seconds @ [*x, 1.0]
+    return found
+
+
+def _percent(pieces: Mapping[Place, int], tensor: str) -> str:
+    """Of one tensor by tier: `20 % gpu 80 % host`."""
+    held = {tier: n for (q, tier), n in pieces.items() if q == tensor}
+    return " ".join(f"{n / sum(held.values()):.0%} {tier}" for tier, n in held.items())

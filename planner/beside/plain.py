@@ -1,0 +1,46 @@
+"""The plain fleet: what anyone would start first. One engine, replicas that do both phases, tensor parallel
+alone, inside one class of nodes.
+
+Its candidates are made anew: where a plain design is made pointless by another, the plan's have it no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.beside.rivals import Rival, Rivals
+from planner.candidates.again import anew
+from planner.candidates.ask import Ask
+from planner.candidates.candidate import Candidate, Design
+
+PLAIN = "the plain fleet (one engine, tp alone)"
+
+NEVER = "no replica of tensor parallelism alone keeps the limits"
+
+
+def plain(rivals: Rivals, ask: Ask) -> None:
+    """Its line: the best that one engine gives. None where the plan is such a fleet itself."""
+    best, used = rivals.best.found, [g.candidate for g in rivals.best.made]
+    if len({c.engine for c in used}) == 1 and all(is_plain(c) for c in used):
+        return
+    tps = {int(tp) for s in best.pool.setups.values() for tp in s.designs.tp}
+    designs = [Design(tp=tp, moe_tp=tp) for tp in sorted(tps)]
+    levels = {c.level for c in used} - {0}
+    ended = []
+    for engine in sorted({engine for _, engine, _ in best.pool.setups}):
+        own = replace(best.pool, setups={k: s for k, s in best.pool.setups.items() if k[1] == engine})
+        ended.append(rivals.of(anew(own, best.cluster.classes, ask, ("mixed",), levels, designs)))
+    rivals.show(max(ended, key=lambda r: _rank(rivals, r)), PLAIN, NEVER)
+
+
+def is_plain(c: Candidate) -> bool:
+    """Whether a replica is of one class, does both phases and has no parallelism but tp."""
+    return c.role == "mixed" and c.design == Design(tp=c.design.tp, moe_tp=c.design.tp)
+
+
+def _rank(rivals: Rivals, ended: Rival) -> tuple[int, float]:
+    """Of solves of one engine each: the best fleet; without any, that none was found in time, or none can
+    be."""
+    if ended.fleet is None:
+        return ended.ended == "none_found", ended.seconds
+    return 2, rivals.best.gain(ended.fleet.objective)

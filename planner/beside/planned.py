@@ -1,0 +1,41 @@
+"""What ways beside a plan start from: the fleet that was found, and the time that each may take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from planner.asked import Asked
+from planner.beside.reasons import Fleet
+from planner.plans.found import Found, Group
+from planner.plans.schema import Alternative, LongPrompt, Price
+from planner.search import Question
+from solvers.linear import Limits
+
+Line = Alternative | LongPrompt | Price
+"""What a way says: another fleet, another way to compute a long prompt, or what more of a limit brings."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A fleet `found` for a question; `limits`: of every solve that a way does."""
+
+    asked: Asked
+    question: Question
+    found: Found
+    limits: Limits
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        return Fleet(self.found)
+
+    @property
+    def made(self) -> Sequence[Group]:
+        """Groups of replicas that serve something, at their real load."""
+        return self.fleet.made
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether the most throughput is asked for, and no rate."""
+        return self.asked.objective == "throughput" and self.asked.workload.rate_rps is None

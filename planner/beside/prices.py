@@ -1,0 +1,88 @@
+"""What one more of each limit would bring: solved again with it, from the same start; LP duals only as
+"marginal"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from planner.beside.cache_worth import memory_tries
+from planner.beside.planned import Planned
+from planner.plans.found import UNITS, Found
+from planner.plans.schema import Price
+from solvers import fleet
+from solvers.fleet import FleetProblem
+from solvers.linear import EXACT, Limits
+
+BUDGET_STEP = 0.1
+"""How much more of a budget is tried."""
+
+
+def prices(planned: Planned) -> list[Price]:
+    """One more node of each class, a tenth more of each budget, and a GB more on each GPU; the most valuable
+    first."""
+    return priced(planned.found, planned.limits, memory_tries(planned))
+
+
+def priced(found: Found, limits: Limits, more: Iterable[tuple[FleetProblem, str, str]] = ()) -> list[Price]:
+    """Of nodes, of budgets, and of what `more` states as problems, limits and steps."""
+    marginal = fleet.marginals(found.space, limits)
+    tries: list[tuple[FleetProblem, str, str, float | None]] = []
+    for node in found.cluster.classes:
+        stock = found.space.stocks[node.id]
+        larger = replace(
+            found.space, stocks={**found.space.stocks, node.id: replace(stock, nodes=stock.nodes + 1)}
+        )
+        one = f"{node.gpus_per_node} GPUs (a node)" if node.gpus_per_node > 1 else "1 GPU (a node)"
+        tries.append((larger, f"nodes {node.id}", one, marginal.get(("nodes", node.id))))
+    for name, value in found.space.budget.items():
+        larger = replace(found.space, budget={**found.space.budget, name: value * (1 + BUDGET_STEP)})
+        tries.append(
+            (larger, f"budget {name}", f"{value * BUDGET_STEP:g} {name}", marginal.get(("budget", name)))
+        )
+    tries += [(*one, None) for one in more]
+    each = replace(limits, seconds=limits.seconds / max(len(tries), 1))
+    before = fleet.relaxed(found.space, each)
+    made = (_price(found, before, *one, each) for one in tries)
+    return sorted((p for p in made if p is not None), key=lambda p: -p.worth)
+
+
+def _price(
+    found: Found,
+    before: float | None,
+    more: FleetProblem,
+    limit: str,
+    one: str,
+    marginal: float | None,
+    limits: Limits,
+) -> Price | None:
+    """`worth` >= 0: how much better the objective gets, solved again to a tenth of what it can be; None where
+    the time for that was over before anything better was found, which says nothing of what it is worth.
+
+    The relaxations, `before` and with `more`, say how much that is. Where it is less than the gap that solves
+    leave open, they are the answer: on a large cluster they miss little.
+    """
+    s = found.solution
+    assert s.objective is not None
+    sign, size = 1.0 if found.objective == "throughput" else -1.0, abs(s.objective)
+    after = fleet.relaxed(more, limits)
+    step = 0.0 if before is None or after is None else sign * (after - before)
+    worth = max(step, 0.0)
+    if after is not None and sign * (after - s.objective) <= EXACT * size:
+        worth = 0.0  # not even a fraction of a replica more would help
+    elif step > 2 * limits.gap * size or s.status == "optimal":
+        start = s.point if not s.among and len(more.columns) == len(found.space.columns) else None
+        again = fleet.solve(more, replace(limits, gap=max(limits.gap, 0.1 * worth / size)), start)
+        if again.status == "interrupted":
+            raise KeyboardInterrupt
+        better = 0.0 if again.objective is None else max(sign * (again.objective - s.objective), 0.0)
+        if not better and again.status == "time_limit":
+            return None
+        worth = better
+    return Price(
+        limit=limit,
+        one_more=one,
+        worth=worth,
+        unit=UNITS[found.objective],
+        marginal=None if marginal is None else abs(marginal),
+    )

@@ -1,0 +1,122 @@
+"""Why a fleet is worse than the plan, in the terms of what is asked for, and never against the verdict: a
+figure is shown only where it differs the way the objectives do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from planner.beside.limits import binding, label
+from planner.candidates.candidate import Candidate
+from planner.plans.found import Found, Group, groups, paths
+
+Kind = tuple[str, str, str, str]
+"""Role, class, engine and layout of a replica."""
+
+SAME = 0.0005
+"""Share of an objective below which two are said to be equal."""
+
+NAMED = 4
+"""Replica groups of a fleet that are named."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A solved fleet with an objective."""
+
+    found: Found
+
+    @cached_property
+    def made(self) -> list[Group]:
+        """Groups that serve something, at their real load."""
+        return groups(self.found)
+
+    @property
+    def objective(self) -> float:
+        value = self.found.solution.objective
+        assert value is not None
+        return value
+
+    @property
+    def bound(self) -> float | None:
+        return self.found.solution.bound
+
+    @property
+    def rate(self) -> float:
+        """Requests/s."""
+        return self.found.solution.rate
+
+    @cached_property
+    def kinds(self) -> dict[Kind, int]:
+        """GPUs of each kind of replica."""
+        sizes: dict[Kind, int] = {}
+        for g in self.made:
+            sizes[kind(g.candidate)] = sizes.get(kind(g.candidate), 0) + g.count * g.candidate.gpus
+        return sizes
+
+    def gain(self, theirs: float) -> float:
+        """How much better another objective is, as a share of this one; below 0: worse."""
+        sign = 1.0 if self.found.objective == "throughput" else -1.0
+        return sign * (theirs - self.objective) / abs(self.objective) if self.objective else 0.0
+
+
+def kind(c: Candidate) -> Kind:
+    """What a replica is, however it is loaded."""
+    return c.role, c.node_class, c.engine, str(c.design)
+
+
+def describe(made: Sequence[Group]) -> str:
+    """A fleet in short: "4 x tp2 h100-sxm (vllm)", prefill and decode marked."""
+    parts = []
+    for g in made[:NAMED]:
+        device = "" if g.candidate.design.stages else f" {g.setup.model.node_class.device.name}"
+        parts.append(f"{g.count} x {label(g)}{device} ({g.candidate.engine})")
+    return " + ".join(parts) + (" + …" if len(made) > NAMED else "")
+
+
+def lacking(best: Fleet, rival: Fleet) -> str:
+    """The plan's kinds that a fleet lacks, where it is too large to be seen in short; else nothing."""
+    less = sorted(best.kinds.keys() - rival.kinds.keys(), key=lambda k: (-best.kinds[k], k))
+    named = ", ".join(f"{role} {design} {where} ({engine})" for role, where, engine, design in less)
+    return f"without {named}" if len(rival.made) > NAMED else ""
+
+
+def why(best: Fleet, rival: Fleet) -> str:
+    """What makes the difference, in the first figure that speaks for the verdict and shows when rounded; and
+    what holds a rival back that is worse."""
+    gained = best.gain(rival.objective)
+    if abs(gained) < SAME:
+        return ""
+    both = zip(_terms(rival), _terms(best), strict=True)
+    told = [(words, a, b) for (words, a, more), (_, b, _) in both if (a - b) * more * gained > 0]
+    said = [words.format(a, b) for words, a, b in told if words.format(a, a) != words.format(a, b)]
+    held = binding(rival.found, rival.made) if gained < 0 else None
+    return "; ".join([*said[:1], *([held] if held else [])])
+
+
+def _terms(fleet: Fleet) -> list[tuple[str, float, int]]:
+    """Figures of a fleet in the terms of a token or a GPU: in words for two fleets, its own, and whether more
+    is better (1) or less (-1)."""
+    goal, w, gpus = fleet.found.objective, fleet.found.workload, sum(fleet.kinds.values())
+    if goal == "throughput":
+        each = "{:.3g} against {:.3g} req/s a GPU in use"
+        return [(each, fleet.rate / gpus, 1), ("{:,.0f} against {:,.0f} GPUs in use", gpus, 1)]
+    if goal == "gpus":
+        return [("{:.3g} against {:.3g} req/s a GPU", fleet.rate / fleet.objective, 1)]
+    if goal == "latency":
+        first_s, further_s = _times_s(fleet)
+        further = "{:.3g} against {:.3g} s a further token"
+        return [("{:.3g} against {:.3g} s to the first token", first_s, -1), (further, further_s, -1)]
+    osl = sum(b.osl * share for b, share in zip(w.buckets, w.shares, strict=True))
+    token = fleet.objective / (fleet.rate * osl)  # of what is minimised, a second of it
+    if goal == "energy":
+        return [("{:.3g} against {:.3g} J an output token", token, -1)]
+    return [("${:.3g} against ${:.3g} a million output tokens, whole nodes paid", 1e6 * token / 3600, -1)]
+
+
+def _times_s(fleet: Fleet) -> tuple[float, float]:
+    """TTFT and TPOT, mean over requests."""
+    ways = paths(fleet.found, fleet.made)
+    rate = sum(p.rate for p in ways)
+    return sum(p.rate * p.ttft_s for p in ways) / rate, sum(p.rate * p.tpot_s for p in ways) / rate

@@ -1,0 +1,189 @@
+"""Rivals of the plan, each a problem solved with something forbidden or allowed, and the line that says how
+that ended.
+
+A line never says more than its solve proved. Infeasible: no such fleet can be. None found: the time was over,
+and the line says after how long. Stopped: a fleet was found in time, how much better one could be is open;
+then the verdict is what the bound proves it to lose at least.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf, isfinite
+
+from planner.beside.reasons import Fleet, describe, why
+from planner.candidates.candidate import Candidate
+from planner.candidates.generate import Pool
+from planner.plans.found import UNITS, Found
+from planner.plans.schema import Alternative, Ended
+from planner.search import LITTLE, Question, close_to, find, restricted
+from solvers.fleet import relaxed
+from solvers.linear import Limits
+
+LEAST_S = 0.2
+"""Seconds that a solve gets which is not left out."""
+
+WORTH = 0.02
+"""What a way that no engine starts, or that costs quality, must gain to be shown."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """How a solve ended, and after how many seconds; `fleet` None where there is none."""
+
+    ended: Ended
+    fleet: Fleet | None = None
+    seconds: float = 0.0
+
+    @staticmethod
+    def of(solve: Callable[[], Found | None]) -> Rival:
+        """What `solve` finds; None: there was no candidate. Raises KeyboardInterrupt where that ended it."""
+        began = time.perf_counter()
+        found = solve()
+        seconds = time.perf_counter() - began
+        status = found.solution.status if found else "infeasible"
+        if status == "interrupted":
+            raise KeyboardInterrupt
+        if found is None or found.solution.objective is None:  # an optimum that serves nothing proves it, too
+            return Rival("none_found" if status == "time_limit" else "infeasible", None, seconds)
+        proofs: dict[str, Ended] = {"optimal": "proven", "within_gap": "within_gap"}
+        return Rival(proofs.get(status, "stopped"), Fleet(found), seconds)
+
+
+def lost(best: Fleet, rival: Rival) -> float | None:
+    """The share of the plan's objective that a fleet loses, below 0 that it gains; of one that was stopped
+    what its bound proves it to lose at least, None where it could still be as good."""
+    assert rival.fleet is not None
+    worse = -best.gain(rival.fleet.objective)
+    if rival.ended != "stopped" or worse <= 0:
+        return worse
+    least = -inf if rival.fleet.bound is None else -best.gain(rival.fleet.bound)
+    return least if least > 0 else None
+
+
+def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str = "") -> Alternative:
+    """A rival's line, named `what`, or after its fleet. `never`: why there is none, where that is proved;
+    `remark`: what else is to be known of it, in place of why it is not the plan."""
+    if rival.fleet is None:
+        late = rival.ended == "none_found"
+        said = "a longer --time-limit looks further" if late else never
+        spent = rival.seconds if late else None
+        return Alternative(what=what, objective=None, loss=None, why=said, status=rival.ended, seconds=spent)
+    fleet, bound = rival.fleet, rival.fleet.bound
+    named = describe(fleet.made)
+    reasons = [what and named, _open(rival) or why(best, fleet), remark or _passed_over(best, fleet)]
+    return Alternative(
+        what=what or named,
+        objective=fleet.objective,
+        loss=max(lost(best, rival) or 0.0, 0.0),
+        why="; ".join(filter(None, reasons)),
+        status=rival.ended,
+        bound=bound if bound is not None and isfinite(bound) else None,
+    )
+
+
+def _open(rival: Rival) -> str:
+    """How far a solve came whose fleet and bound did not meet."""
+    if rival.ended != "stopped" or rival.fleet is None:
+        return ""
+    unit, bound = UNITS[rival.fleet.found.objective], rival.fleet.bound
+    return "not settled" + (f", {bound:,.4g} {unit} at best" if bound is not None and isfinite(bound) else "")
+
+
+def _passed_over(best: Fleet, rival: Fleet) -> str:
+    """Why a fleet that is better is not the plan; nothing of a worse one."""
+    if best.gain(rival.objective) <= 0:
+        return ""
+    many, few = len(rival.kinds), len(best.kinds)
+    if many > few:
+        return f"{many} kinds of replica where the plan has {few}"
+    return "the plan is as near to the best as was asked for"
+
+
+def estimated(what: str, best: Fleet, theirs: float, why: str) -> Alternative:
+    """The line of a way that formulas say something of, and no solve."""
+    loss = max(-best.gain(theirs), 0.0)
+    return Alternative(what=what, objective=theirs, loss=loss, why=why, status="estimate")
+
+
+def gains(best: Fleet, theirs: float) -> bool:
+    """Whether a way outside the plan's own space gains enough to be shown: over all that this space may have,
+    which is its bound."""
+    return best.gain(theirs) >= WORTH + margin(best)
+
+
+def margin(best: Fleet) -> float:
+    """How much better than the plan fleets of its own space can be at most, as a share of it."""
+    return 0.0 if best.bound is None else max(best.gain(best.bound), 0.0)
+
+
+@dataclass
+class Rivals:
+    """Other fleets for the plan's question, each solved within `limits` and shown once. `until`: when none is
+    begun any more that may be left out, on the monotonic clock."""
+
+    question: Question
+    best: Fleet
+    limits: Limits
+    until: float
+    lines: dict[object, Alternative] = field(default_factory=dict)
+
+    @staticmethod
+    def within(question: Question, best: Found, limits: Limits) -> Rivals:
+        """In about the seconds that one solve has."""
+        return Rivals(question, Fleet(best), limits, time.monotonic() + limits.seconds)
+
+    @property
+    def late(self) -> bool:
+        return time.monotonic() > self.until
+
+    @property
+    def overdue(self) -> bool:
+        """Twice the time is over: then nothing is begun at all."""
+        return time.monotonic() > self.until + self.limits.seconds
+
+    @property
+    def left(self) -> Limits:
+        """Limits of a solve that begins now."""
+        seconds = max(self.until - time.monotonic(), LEAST_S)
+        return replace(self.limits, seconds=min(self.limits.seconds, seconds))
+
+    def where(self, keep: Callable[[Candidate], bool]) -> Rival:
+        """The best fleet of those of the plan's candidates."""
+        return Rival.of(partial(restricted, self.question, self.best.found, keep, self.left))
+
+    def least_lost(self, keep: Callable[[Candidate], bool]) -> float:
+        """The share of the plan's objective that the best fleet of those candidates loses at least, as far as
+        a linear relaxation tells."""
+        pool = close_to(self.question, self.best.found)
+        some = tuple(c for c in pool.candidates if keep(c))
+        problem = self.question.state(replace(pool, candidates=some), "bound")
+        value = relaxed(problem, self.left) if some else None
+        beyond = LITTLE if len(pool.candidates) < len(self.best.found.pool.candidates) else inf
+        return -inf if value is None else min(-self.best.gain(value), beyond)
+
+    def of(self, pool: Pool) -> Rival:
+        """The best fleet of other candidates."""
+        if not pool.candidates:
+            return Rival("infeasible")
+        return Rival.of(partial(find, self.question, pool, self.left))
+
+    def show(self, rival: Rival, what: str = "", never: str = "") -> None:
+        """A line; of a fleet that has one already its name is added there."""
+        fleet = frozenset(rival.fleet.kinds.items()) if rival.fleet else what
+        known = self.lines.get(fleet)
+        if known is None:
+            self.lines[fleet] = told(self.best, rival, what, never)
+        elif what:
+            self.lines[fleet] = known.model_copy(update={"what": f"{known.what}, {what}"})
+
+    @property
+    def shown(self) -> list[Alternative]:
+        """All lines, the best fleet first, those without one last."""
+        return sorted(
+            self.lines.values(),
+            key=lambda a: (a.objective is None, -self.best.gain(a.objective or 0.0)),
+        )

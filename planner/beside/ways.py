@@ -1,0 +1,35 @@
+"""What is told beside a plan, in this order. A way is a function of the planned fleet that yields lines, none
+where it does not apply; it lives in a file of its own and goes with its line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from planner.beside.alternatives import alternatives
+from planner.beside.blocks import in_blocks
+from planner.beside.cache_worth import lower_cache
+from planner.beside.chains import chains
+from planner.beside.contexts import other_contexts
+from planner.beside.long_prompts import long_prompts
+from planner.beside.other_engines import other_engines
+from planner.beside.over_nodes import cut_over_nodes
+from planner.beside.planned import Line, Planned
+from planner.beside.prices import prices
+from planner.beside.risk import risk_price
+from planner.beside.unlike import unlike
+
+Way = Callable[[Planned], Iterable[Line]]
+
+WAYS: tuple[Way, ...] = (
+    alternatives,
+    lower_cache,
+    other_contexts,
+    other_engines,
+    cut_over_nodes,
+    unlike,
+    chains,
+    in_blocks,
+    risk_price,
+    long_prompts,
+    prices,
+)

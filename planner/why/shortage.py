@@ -1,0 +1,214 @@
+"""Candidates exist but no fleet of them does what was asked: the rate is too high for the nodes, or a budget
+too small. Every hint has been solved before it is given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from cluster_configs.schema import NameRun, NodeClass, NodeNames
+from planner.candidates.generate import Pool
+from planner.errors import Infeasible, MeshwrightError, OutOfTime
+from planner.inputs.options import Budget, Objective
+from planner.plans.found import Found
+from planner.search import Question, find
+from planner.why.rounding import ceil_to, floor_to
+from solvers import fleet
+from solvers.fleet import FleetProblem
+from solvers.linear import Limits
+
+MOST_NODES = 4096
+"""Where the search for enough nodes ends."""
+
+LOOK_S = 10.0
+"""Seconds spent at most on looking for hints; each solve also has them."""
+
+STEPS_DOWN = (1.0, 0.97, 0.9, 0.75, 0.5)
+"""Shares of the highest rate that are tried: a fleet for another objective may keep its promise a little
+less."""
+
+LIGHTEST = 0.01
+"""Share of what a replica carries for which a hint is looked for."""
+
+GOALS: Mapping[str, Objective] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
+"""The objective whose optimum is the least of each budget."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What hints are looked for with: the question, its candidates, limits of one solve, when to end."""
+
+    question: Question
+    pool: Pool
+    limits: Limits
+    until: float
+
+    def least(self, question: Question) -> float | None:
+        """The objective of the question's fleet; None where there is none, or no time."""
+        left = self.until - time.monotonic()
+        if left <= 0:
+            return None
+        return find(question, self.pool, replace(self.limits, seconds=left)).solution.objective
+
+    def carries(self, question: Question) -> bool:
+        """Whether some fleet does it."""
+        return self.least(question) is not None
+
+
+def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> MeshwrightError:
+    """Why there is no fleet although there are candidates. Raises KeyboardInterrupt where that ended the
+    search."""
+    if found.solution.status == "interrupted":
+        raise KeyboardInterrupt
+    if found.solution.status == "time_limit":
+        return OutOfTime(
+            "time limit reached before any plan was found", hint="--time-limit with more seconds"
+        )
+    seconds = min(LOOK_S, limits.seconds)
+    look = Look(question, pool, replace(limits, seconds=seconds), time.monotonic() + seconds)
+    if question.traffic.rate_rps is None:
+        return _nothing_runs(look, found.problem)
+    return _too_much(look, question.traffic.rate_rps)
+
+
+def _nothing_runs(look: Look, problem: FleetProblem) -> Infeasible:
+    """No rate was asked, and still there is no fleet."""
+    if not problem.budget:
+        return Infeasible(
+            "no fleet of these nodes keeps the SLO with the whole mix of requests",
+            hint="loosen the SLO, or add nodes",
+        )
+    smallest = min(c.gpus for c in look.pool.candidates)
+    gpus = f"{smallest} GPU{'s' if smallest > 1 else ''}"
+    return Infeasible(
+        f"the budget does not pay for a single replica that keeps the SLO (the smallest takes {gpus})",
+        hint=" or ".join(budget_hints(look, _trickle(problem))) or "a larger budget",
+    )
+
+
+def _trickle(problem: FleetProblem) -> float:
+    """Requests/s that the column with the fewest watts carries without effort, and not so few that a solver
+    takes them for nothing."""
+    rates = [
+        (c.watts, 1 / (u * problem.share[w]))
+        for c in problem.columns.values()
+        for row in c.use.values()
+        for w, u in row.items()
+        if u > 0 and problem.share.get(w, 0) > 0
+    ]
+    return max(LIGHTEST * min(rates)[1], 1e-4 * max(rate for _, rate in rates)) if rates else 1.0
+
+
+def _too_much(look: Look, rate: float) -> Infeasible:
+    """The rate asked for is above what the nodes, or the budget, allow."""
+    q = look.question
+    ceiling = look.least(_at(q, None, "throughput")) or 0.0
+    unlimited = replace(q, budget=Budget())
+    budgeted = bool(_asked(q.budget)) and look.carries(replace(unlimited, objective="gpus"))
+    hints = list(_rate_hints(look, ceiling))
+    hints += budget_hints(look, rate) if budgeted else node_hints(look)
+    held = "within the budget" if budgeted else "by these nodes within the SLO"
+    return Infeasible(
+        f"{rate:g} req/s cannot be served {held}: at most {ceiling:.4g} req/s",
+        hint=" or ".join(hints) or None,
+    )
+
+
+def _at(question: Question, rate: float | None, objective: Objective | None = None) -> Question:
+    """The question at another rate, and for another objective."""
+    traffic = replace(question.traffic, rate_rps=rate)
+    return replace(question, traffic=traffic, objective=objective or question.objective)
+
+
+def _asked(budget: Budget) -> dict[str, float]:
+    return {k: float(v) for k, v in budget.model_dump().items() if v is not None}
+
+
+def _rate_hints(look: Look, ceiling: float) -> Iterator[str]:
+    """The highest rate that a fleet for the same objective carries."""
+    for share in STEPS_DOWN:
+        rate = floor_to(share * ceiling)
+        if float(rate) > 0 and look.carries(_at(look.question, float(rate))):
+            yield f"--rate {rate}"
+            return
+
+
+def budget_hints(look: Look, rate: float) -> list[str]:
+    """The least change of the budget that lets `rate` requests/s through: one limit raised, where that is
+    enough; else as many as it takes, each as little as the ones before it allow."""
+    asked = _asked(look.question.budget)
+    single = []
+    for name in asked:
+        rest = {k: v for k, v in asked.items() if k != name}
+        least = look.least(_spending(look.question, rate, rest, name))
+        if least is not None:
+            single.append(_words({**asked, name: _enough(name, least)}))
+    if single or len(asked) < 2:
+        return single[:2]
+    raised: dict[str, float] = {}
+    for name in asked:
+        least = look.least(_spending(look.question, rate, raised, name))
+        if least is None:
+            return []
+        raised[name] = max(_enough(name, least), asked[name])
+    return [_words(raised)]
+
+
+def _spending(question: Question, rate: float, budget: Mapping[str, float], name: str) -> Question:
+    """The question whose objective is the least of budget `name`, the others held."""
+    limits = {k: int(v) if k == "gpus" else v for k, v in budget.items()}
+    return replace(_at(question, rate, GOALS[name]), budget=Budget.model_validate(limits))
+
+
+def _enough(name: str, least: float) -> float:
+    return float(round(least)) if name == "gpus" else float(ceil_to(least))
+
+
+def _words(budget: Mapping[str, float]) -> str:
+    return "--budget " + ",".join(f"{k}={v:g}" for k, v in budget.items())
+
+
+def node_hints(look: Look) -> list[str]:
+    """For the two classes that need the fewest: how many more nodes carry the load with what is there."""
+    found: list[tuple[int, str]] = []
+    for node in look.question.cluster.classes:
+        more = _more_nodes(look, node)
+        if more is not None:
+            found.append((more, f"{more} more node{'s' if more > 1 else ''} of {node.id}"))
+    return [text for _, text in sorted(found)[:2]]
+
+
+def _more_nodes(look: Look, node: NodeClass) -> int | None:
+    """The fewest by doubling and bisection; None where MOST_NODES are too few."""
+    problem = look.question.state(look.pool, "bound")
+    low, high = 0, 1
+    while not _may_carry(look, problem, node.id, high):
+        low, high = high, 2 * high
+        if high > MOST_NODES:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _may_carry(look, problem, node.id, middle) else (middle, high)
+    for more in (high, high + 1, -(-high * 11 // 10) + 1):  # a fleet at its limit may answer late
+        if look.carries(_with_more(look.question, node, more)):
+            return more
+    return None
+
+
+def _may_carry(look: Look, problem: FleetProblem, g: str, more: int) -> bool:
+    """Whether `more` nodes of class `g` are enough before answers are looked at again; False out of time."""
+    left = look.until - time.monotonic()
+    if left <= 0:
+        return False
+    stock = replace(problem.stocks[g], nodes=problem.stocks[g].nodes + more)
+    larger = replace(problem, stocks={**problem.stocks, g: stock}, objective="gpus")
+    return fleet.solve(larger, replace(look.limits, gap=0.5, seconds=left)).objective is not None
+
+
+def _with_more(question: Question, node: NodeClass, more: int) -> Question:
+    """The question on a cluster with `more` nodes of a class."""
+    runs = node.nodes.runs if isinstance(node.nodes, NodeNames) else ()
+    larger = replace(node, nodes=NodeNames((*runs, NameRun("more", 0, more))))
+    classes = tuple(larger if n.id == node.id else n for n in question.cluster.classes)
+    return replace(question, cluster=replace(question.cluster, classes=classes))

@@ -1,0 +1,90 @@
+"""What stands beside a plan: the next best in order, the plain fleet, the other phases, what it makes use
+of."""
+
+from functools import cache
+
+import pytest
+
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Node
+from planner.beside.alternatives import alternatives
+from planner.beside.cache_worth import lower_cache
+from planner.beside.plain import PLAIN
+from planner.beside.planned import Planned
+from planner.beside.reasons import Fleet, kind
+from planner.search import restricted
+from solvers.linear import Limits
+from tests.beside.solved import on, solved
+
+LIMITS = Limits(gap=0.01, work=1000)
+
+
+@cache
+def beside(gpus="8xH100", model="llama-3.1-70b", **asked):
+    stated, question, found = solved(gpus, model, **asked)
+    return found, alternatives(Planned(stated, question, found, LIMITS))
+
+
+def test_the_next_best_comes_first_and_the_plain_fleet_is_among_them():
+    _, shown = beside()
+    ordered = [a.loss for a in shown if a.objective is not None]
+    first = shown[0]
+
+    assert ordered == sorted(ordered)
+    assert first.loss < 0.1  # one kind of replica changed: not the other way to treat the phases
+    assert not first.what.startswith("no ")
+    assert any(PLAIN in a.what for a in shown)
+    assert any("no prefill/decode split" in a.what for a in shown)
+
+
+def test_no_fleet_without_one_of_the_plans_kinds_is_better_than_the_first():
+    _, question, found = solved()
+    plan = Fleet(found)
+    for banned in plan.kinds:
+        other = restricted(question, found, lambda c, banned=banned: kind(c) != banned, LIMITS)
+        if other is not None and other.solution.objective is not None:
+            assert other.solution.objective <= beside()[1][0].objective * (1 + LIMITS.gap)
+
+
+def test_every_line_has_an_end_of_its_own():
+    _, shown = beside()
+
+    assert {a.status for a in shown} <= {"proven", "within_gap", "infeasible"}
+    assert all((a.objective is None) == (a.status == "infeasible") for a in shown)
+
+
+def test_answers_of_one_token_cannot_be_split():
+    _, shown = beside("2xH100", "llama-3.1-8b", osl=1)
+    split = next(a for a in shown if a.what == "prefill/decode split")
+
+    assert (split.status, split.why) == ("infeasible", "answers of one token need no decode")
+
+
+def test_a_cache_that_gains_nothing_is_not_spoken_of():
+    """Its prefill servers are at their ceiling: no room for cache brings more."""
+    stated, question, found = solved()
+
+    assert lower_cache(Planned(stated, question, found, LIMITS)) == []
+
+
+@pytest.mark.parametrize(
+    ("goal", "rate", "unit"),
+    [
+        ("cost", 12, "a million output tokens, whole nodes paid"),
+        ("energy", 6, "J an output token"),
+        ("gpus", 20, "req/s a GPU"),
+        ("latency", 6, " s "),
+    ],
+)
+def test_with_a_rate_the_terms_are_the_goals(goal, rate, unit):
+    nodes = [
+        Node(device="h100-sxm", gpus_per_node=1, count=2, price_usd_per_hour=3),
+        Node(device="l40s", gpus_per_node=2, count=2, price_usd_per_hour=2),
+    ]
+    stated, question, found = on(resolve(Cluster(nodes=nodes)), "qwen3-8b", rate=rate, objective=goal)
+    shown = alternatives(Planned(stated, question, found, LIMITS))
+    worse = [a for a in shown if a.loss and a.why]
+
+    assert worse
+    assert all(a.why for a in shown if a.loss and a.loss > 1e-3)
+    assert all(unit in a.why for a in worse)

@@ -1,0 +1,93 @@
+"""What more room is worth: a small GPU that the cache fills gains, one with room to spare does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_configs.reading import resolve
+from cluster_configs.schema import Cluster, Node
+from planner.api import plan
+from planner.asked import read
+from planner.beside.cache_worth import FP8, memory_tries
+from planner.beside.planned import Planned
+from planner.candidates.again import anew
+from planner.documents import Document
+from planner.posed import ask_of, pose
+from planner.search import find
+from solvers.linear import Limits
+
+TIGHT = {"isl": 4000, "osl": 500, "ttft_ms": 8000, "tpot_ms": 100}
+
+
+@pytest.fixture(scope="module")
+def tight():
+    return plan(None, "llama-3.1-8b", gpus="1xRTX4090", engine="vllm", **TIGHT)
+
+
+def alternative(made):
+    return next(a for a in made.alternatives if a.what.startswith(FP8))
+
+
+def price(made, limit):
+    return next(p for p in made.prices if p.limit == limit)
+
+
+def test_an_fp8_cache_is_shown_and_not_taken(tight):
+    assert tight.replicas[0].precision.kv == "bf16"
+    assert alternative(tight).objective > 1.2 * tight.proof.objective
+    assert "--kv-precision fp8" in alternative(tight).why
+
+
+def test_the_fp8_cache_shown_is_what_asking_for_it_gives(tight):
+    lower = plan(None, "llama-3.1-8b", gpus="1xRTX4090", engine="vllm", kv_precision="fp8", **TIGHT)
+
+    assert alternative(tight).objective == pytest.approx(lower.proof.objective, rel=0.01)
+    assert not any(a.what.startswith(FP8) for a in lower.alternatives)
+
+
+def test_a_gb_is_worth_what_a_device_with_one_more_serves(tight):
+    node = Node(device="rtx-4090", gpus_per_node=1)
+    more = {"rtx-4090": {"memory_gb": 24 * 1.073741824 + 1}}
+    wider = resolve(Cluster(name="wider", nodes=[node], device_overrides=more), Document(None, "wider"))
+    found = price(tight, "memory rtx-4090")
+
+    again = plan(wider, "llama-3.1-8b", engine="vllm", **TIGHT)
+
+    assert found.one_more == "1 GB on each GPU"
+    assert found.worth == pytest.approx(again.proof.objective - tight.proof.objective, rel=0.05)
+    assert found.worth > 0
+
+
+def test_the_problem_with_a_gb_more_serves_at_least_as_much():
+    asked, pool, question = pose(read(None, "llama-3.1-8b", "1xRTX4090", "chat", TIGHT, {"engine": "vllm"}))
+    found = find(question, pool, Limits())
+
+    ((more, limit, _),) = memory_tries(Planned(asked, question, found, Limits()))
+
+    assert limit == "memory rtx-4090"
+    assert {c.split("|batch")[0] for c in more.columns} >= {
+        c.split("|batch")[0] for c in found.solution.replicas
+    }
+
+
+def test_made_anew_under_the_same_terms_nothing_changes():
+    asked, pool, _ = pose(read(None, "llama-3.1-8b", "2xL4", "chat", {}, {"engine": "vllm"}))
+
+    again = anew(pool, asked.cluster.classes, ask_of(asked))
+
+    assert {c.id for c in again.candidates} == {c.id for c in pool.candidates}
+
+
+def test_a_cache_with_room_to_spare_gains_nothing():
+    made = plan(None, "llama-3.1-8b", gpus="1xH200", engine="vllm", isl=256, osl=32)
+
+    assert price(made, "memory h200-sxm").worth == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_plan_tells_how_its_cache_is_used(tight):
+    r = tight.replicas[0]
+
+    assert r.cache.tokens_per_gpu == r.kv_tokens
+    assert 0.8 < r.cache.used <= 1
+    assert r.cache.block_waste == pytest.approx(7.5 / (4250 + 7.5))
+    assert r.cache.preempted <= r.cache.preempted_limit

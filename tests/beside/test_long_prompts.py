@@ -1,0 +1,87 @@
+"""Ways to compute a long prompt that are shown beside a plan, and cache that replicas would lend."""
+
+import re
+
+import pytest
+
+from model_zoo import catalog
+from planner import plan
+from planner.asked import read
+from planner.beside.lending import message_bytes
+from planner.beside.long_prompts import unlike
+from planner.check import check
+from planner.errors import Infeasible
+from planner.posed import pose
+from planner.search import find
+from solvers.linear import Limits
+
+
+def ways(made):
+    return {w.what.split(":")[0]: w for w in made.long_prompts}
+
+
+def test_a_million_tokens_on_two_nodes_say_way_first_token_and_room():
+    made = plan(None, "llama-4-scout", gpus="16xh100", isl=1_000_000, osl=500, ttft_ms=60_000)
+    found = ways(made)
+
+    assert list(found) == [
+        "the plan",
+        "pipeline or tensor parallel",
+        "context parallel, a ring",
+        "Ulysses",
+    ]
+    assert found["Ulysses"].started_by is None
+    assert all(w.started_by for name, w in found.items() if name != "Ulysses")
+    assert found["Ulysses"].ttft_ms < found["context parallel, a ring"].ttft_ms
+    assert found["pipeline or tensor parallel"].ttft_ms <= found["the plan"].ttft_ms
+    assert found["the plan"].ttft_ms <= made.predicted.ttft_ms.value
+    assert all(w.kv_tokens >= 1_000_000 for w in found.values())
+    assert found["the plan"].kv_tokens == pytest.approx(made.replicas[0].kv_tokens, rel=1e-3)
+
+
+def test_unlike_gpus_take_unlike_shares_that_add_up():
+    load = {"isl": 100_000, "osl": 200, "ttft_ms": 60_000}
+    asked, pool, question = pose(read(None, "llama-3.1-8b", "4xh100,4xl40s", "chat", load, {}))
+    (way,) = unlike(asked, find(question, pool, Limits(gap=0.1)))
+    shares = {c: float(p) for p, c in re.findall(r"(\d+) % on \d+ x tp\d ([\w-]+)", way.what)}
+
+    assert shares["h100-sxm"] > shares["l40s"] > 0
+    assert sum(shares.values()) == pytest.approx(100, abs=1)
+    assert way.started_by is None
+    assert way.kv_tokens > 100_000
+
+
+def test_what_no_engine_starts_is_silent_where_it_is_no_sooner():
+    made = plan(None, "llama-3.1-8b", gpus="4xh100,4xl40s", isl=100_000, osl=200, ttft_ms=60_000)
+    soonest = min(w.ttft_ms for w in made.long_prompts if w.started_by)
+
+    assert all(w.started_by or w.ttft_ms < soonest or "borrowed" in w.what for w in made.long_prompts)
+    assert "context parallel, unlike shares" not in ways(made)  # 1.7 s, a pipeline 1.5 s
+    assert not check(made)
+
+
+def test_parts_of_servers_left_over_hold_another_request():
+    """Two replicas hold 11.6 requests each, 11 whole ones: 23.2 in all."""
+    load = {"isl": 96_000, "osl": 8000, "ttft_ms": 200_000, "tpot_ms": 100, "engine": "vllm"}
+    made = plan(None, "llama-3.1-8b", gpus="8xl40s", **load)
+    way = next(w for w in made.long_prompts if w.what.startswith("cache borrowed"))
+    replica = made.replicas[0]
+    whole = replica.kv_tokens / (100_000 + 7.5)  # blocks of 16 half empty
+
+    gain = whole / int(whole) - 1
+    assert f"{gain:.0%} more requests/s" in way.why
+    assert way.kv_tokens == pytest.approx(replica.count * replica.kv_tokens, rel=1e-3)
+
+
+def test_a_query_and_its_partial_output_by_hand():
+    """Llama-3.1-8B: 32 layers x 32 heads x (2 x 128 + 2) x 2 bytes."""
+    assert message_bytes(catalog.find("llama-3.1-8b")[0]) == 32 * 32 * 258 * 2
+
+
+def test_a_request_that_only_replicas_together_hold_is_told_so():
+    with pytest.raises(Infeasible, match=r"fits with borrowed memory of 2 replicas \(tp2 on a100-sxm \+ tp2"):
+        plan(None, "llama-3.1-70b", gpus="2xh100,2xa100", isl=100_000, osl=500, engine="trtllm")
+
+
+def test_short_prompts_have_no_such_ways():
+    assert plan(None, "llama-3.1-8b", gpus="2xh100").long_prompts == []

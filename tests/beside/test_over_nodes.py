@@ -1,0 +1,33 @@
+"""Tensor parallelism over small machines: shown beside plans over several, and within what memory allows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from planner import api
+from planner.beside.over_nodes import WHAT
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "cluster_configs" / "examples"
+
+
+def test_it_is_shown_beside_a_plan_over_several_nodes_and_reads_no_faster_than_memory():
+    plan = api.plan(
+        EXAMPLES / "four-small-boxes.yaml", "llama-3.1-405b", precision="int4_wo", work_limit=1000
+    )
+    (way,) = [a for a in plan.alternatives if a.what == WHAT]
+    said = re.search(r"TPOT ([\d,]+) ms for a batch of \d+, (\d+)% of it all-reduces; unmeasured", way.why)
+    assert said
+    token_s = float(said[1].replace(",", "")) / 1e3
+    in_memory = sum(part.bytes for part in plan.tiers)
+
+    assert token_s > in_memory / 4 / 80e9
+    assert way.objective > plan.proof.objective  # all memories at once
+    assert "no stock engine" in way.why
+
+
+@pytest.mark.parametrize(("cluster", "model"), [("one-4090-128gb", "gpt-oss-120b"), ("h100-8", "qwen3-8b")])
+def test_it_is_not_shown_else(cluster, model):
+    plan = api.plan(EXAMPLES / f"{cluster}.yaml", model, work_limit=1000)
+
+    assert all(a.what != WHAT for a in plan.alternatives)
