@@ -15,6 +15,7 @@ from typing import Any
 
 from solvers import cbc, fleet, highs
 from solvers.fleet import Column, FleetProblem, Stock
+from solvers.fleet_goals import COST
 from solvers.linear import Limits, Linear
 
 GAP = 0.01
@@ -49,7 +50,7 @@ def problem(classes: int, designs: int, buckets: int, seed: int = 1) -> FleetPro
             busy = {w: r.uniform(0.8, 1.6) / (speed * gpus) for w in share}
             use = {"busy": busy, "kv": {w: u * r.uniform(0.3, 1.3) for w, u in busy.items()}}
             columns[f"c{g}-{i}"] = Column(f"g{g}", gpus, use)
-    return FleetProblem(columns, stocks, share, "cost", demand=400.0 * classes)
+    return FleetProblem(columns, stocks, share, COST, demand=400.0 * classes)
 
 
 def main() -> None:

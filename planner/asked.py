@@ -13,9 +13,10 @@ from model_zoo.schema import ModelCard
 from planner.candidates.ask import Freedom
 from planner.cost.calibration import Calibration, shipped
 from planner.errors import InputError, nearest
-from planner.inputs.options import Objective, Options
+from planner.inputs.options import Options
 from planner.inputs.reading import parse_budget, read_workload
 from planner.inputs.workload import Workload
+from planner.objectives import COST, GPUS, THROUGHPUT, Objective, named
 from planner.plans import schema
 
 LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")
@@ -153,14 +154,15 @@ def goal(options: Options, workload: Workload, cluster: ResolvedCluster, profile
             hint="add price_usd_per_hour",
         )
     if options.objective is not None:
-        if options.objective != "throughput" and workload.rate_rps is None:
+        asked = named(options.objective)
+        if not asked.more and workload.rate_rps is None:
             raise InputError(
                 f"objective {options.objective} needs a rate to serve", where="--objective", hint="add --rate"
             )
-        return options.objective
+        return asked
     if workload.rate_rps is None:
-        return "throughput"
-    return "cost" if priced else "gpus"
+        return THROUGHPUT
+    return COST if priced else GPUS
 
 
 def lowered(options: Options) -> list[schema.PlanWarning]:
@@ -183,7 +185,7 @@ def _unsaid(workload: Workload) -> set[str]:
 def problem_of(asked: Asked) -> schema.Problem:
     """The problem as used."""
     devices = {n.device.name: n.device.model_dump(exclude_none=True) for n in asked.cluster.classes}
-    used = asked.options.model_copy(update={"objective": asked.objective})
+    used = asked.options.model_copy(update={"objective": asked.objective.name})
     return schema.Problem(
         cluster=as_document(asked.cluster),
         devices=devices,

@@ -24,6 +24,7 @@ from planner.cost.memory import Memory, device_bytes, kv_bytes_by_stage, room_by
 from planner.cost.shape import like
 from planner.errors import Infeasible, InputError
 from planner.inputs.options import MEDIAN
+from planner.objectives import THROUGHPUT
 from planner.plans import schema
 from planner.plans.binding import Edges
 from planner.plans.predicted import WATTS_SIGMA, band, chance, each, idle, price
@@ -57,7 +58,7 @@ def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
 def chosen(asked: Asked, seconds: float = SECONDS) -> tuple[Asked, Posed, list[list[Served]], list[Served]]:
     """The question, its SLO perhaps relaxed; its numbers; all plans on the front, each as its replicas; and
     the one that serves most within the SLO. Raises Infeasible, InputError."""
-    if asked.objective != "throughput" or asked.workload.rate_rps is not None:
+    if not asked.objective.more or asked.workload.rate_rps is not None:
         raise InputError(
             "chains are planned for the most throughput",
             "--engine chains",
@@ -83,7 +84,7 @@ def pose(asked: Asked) -> Posed | None:
     o, w = asked.options, asked.workload
     used = precisions(asked.card, o.precision, o.kv_precision)
     promise = Promise.of(w.slo, None)
-    ask = Ask(asked.card, used, (chains.ENGINE,), w, promise, "throughput", calibration=asked.calibration)
+    ask = Ask(asked.card, used, (chains.ENGINE,), w, promise, THROUGHPUT, calibration=asked.calibration)
     return chains.pose(asked.cluster, ask)
 
 

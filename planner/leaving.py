@@ -20,6 +20,7 @@ from planner.cost.calibration import shipped
 from planner.errors import Infeasible, InputError, nearest
 from planner.inputs.options import Options
 from planner.inputs.workload import Workload
+from planner.objectives import THROUGHPUT
 from planner.plans import schema
 from planner.problems.chains import Posed
 from solvers.linear import Limits
@@ -83,7 +84,7 @@ def _asked(plan: schema.Plan) -> Asked:
         ModelCard.model_validate(p.model),
         workload.model_copy(update={"slo": free}),
         options,
-        "throughput",
+        THROUGHPUT,
         list(p.defaulted),
         [],
         shipped(),

@@ -20,15 +20,17 @@ from planner.candidates.dominance import Counts
 from planner.candidates.edges import Edges
 from planner.candidates.generate import Pool
 from planner.candidates.tangents import Line, touching
-from planner.inputs.options import Budget, Objective
+from planner.inputs.options import Budget
 from planner.inputs.workload import Workload
+from planner.objectives import Objective
 from planner.plans.found import SLACK, Found, Group, Late, broken, exact_value, groups, scaled, strain, watts
 from planner.plans.operation import index_of
 from planner.problems import fleet as stated
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
-from solvers.fleet_costs import MINIMISED, highest
+from solvers.fleet_costs import highest
 from solvers.fleet_extract import value as fleet_value
+from solvers.fleet_goals import SPARE
 from solvers.fleet_prices import few
 from solvers.linear import Limits, Status, gap, judge
 
@@ -106,14 +108,14 @@ class Question:
 
     def state(self, pool: Pool, side: stated.Side = "plan") -> FleetProblem:
         """The numbers of the plan's problem, or of the bound's."""
-        problem = stated.state(self.cluster, self.traffic, self.objective, self.budget, side, pool)
+        problem = stated.state(self.cluster, self.traffic, self.objective.goal, self.budget, side, pool)
         problem = replace(problem, most_kinds=self.most_kinds)
         return problem if self.worst is None else at_least(problem, self.worst)
 
     @property
     def sign(self) -> float:
         """Of the objective where less is better."""
-        return -1.0 if self.objective == "throughput" else 1.0
+        return self.objective.sign
 
 
 def find(question: Question, pool: Pool, limits: Limits) -> Found:
@@ -145,7 +147,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
             pool, lines = sharper, lines + 1
             continue
         rounds += 1
-        kept = judged_ is not None and question.objective != "throughput"  # then costs alone differ
+        kept = judged_ is not None and not question.objective.more  # then costs alone differ
         edges = None if s.objective is None or kept else _finer(question, empty)
         late = time.monotonic() + 2 * (time.monotonic() - began) > until
         sound = question.state(fewer)
@@ -196,7 +198,7 @@ def _may_do(question: Question, sound: FleetProblem, bound: float | None, limits
 
 
 def _tighter(question: Question, one: float, other: float) -> float:
-    return min(one, other) if question.objective == "throughput" else max(one, other)
+    return min(one, other) if question.objective.more else max(one, other)
 
 
 def _better(question: Question, one: Found | None, other: Found | None) -> Found | None:
@@ -233,7 +235,7 @@ def carrying(
     if not made:
         return None
     worst = strain(found, made)
-    if question.objective != "throughput":
+    if not question.objective.more:
         return (
             replace(found, solution=replace(s, objective=exact_value(found, made))) if _kept(worst) else None
         )
@@ -279,7 +281,7 @@ def _most(at: Callable[[float], float], worst: float, near: float = SLACK) -> fl
 def _sharper(question: Question, found: Found, pool: Pool) -> Pool | None:
     """`pool` with a line more for each column of the bound's fleet whose cost lies above the lines that it
     has; None where there is none, or nothing that grows with the load counts."""
-    what = Counts.of(question.objective, question.budget.watts is not None).grows
+    what = Counts.of(question.objective.goal, question.budget.watts is not None).grows
     if what is None:
         return None
     more, s = dict[str, Line](), found.solution
@@ -348,7 +350,7 @@ def _heavier(found: Found, made: Sequence[Group]) -> FleetProblem | None:
     """The problem with what the fleet's replicas draw at their load, where a budget of watts counted them at
     rest and is exceeded."""
     problem, most = found.problem, found.problem.budget.get("watts")
-    if most is None or found.objective != "latency" or watts(found, made) <= most * (1 + SLACK):
+    if most is None or found.objective.spends != "latency" or watts(found, made) <= most * (1 + SLACK):
         return None
     drawn = {g.candidate.id: g.operation.watts for g in made}
     if all(problem.columns[c].watts >= own for c, own in drawn.items()):
@@ -443,14 +445,14 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
     hardly two fleets are alike."""
     if s.objective is None or s.rate <= 0 or s.status == "interrupted":
         return s
-    if problem.objective in ("energy", "latency"):
+    if problem.objective.spends in ("watts", "latency"):
         return s
-    worst = s.objective * (1 - TINY if problem.objective == "throughput" else 1 + TINY)
+    worst = s.objective * (1 + problem.objective.sign * TINY)
     own, point = few(problem, s.among) if s.among else problem, s.point
     if len(own.columns) >= MANY:
         there = {problem.kind(c) for c in s.replicas}
         own, point = few(own, [c for c in own.columns if problem.kind(c) in there]), None
-    same = replace(at_least(own, worst), objective="spare", demand=s.rate * (1 - TINY))
+    same = replace(at_least(own, worst), objective=SPARE, demand=s.rate * (1 - TINY))
     quick = replace(limits, gap=max(limits.gap, 0.005))
     best = fleet.solve(same, quick, point)
     if best.status == "interrupted":
@@ -464,9 +466,9 @@ def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolu
 
 def at_least(problem: FleetProblem, worst: float) -> FleetProblem:
     """`problem` with fleets of a worse objective left out."""
-    if problem.objective == "throughput":
+    name = problem.objective.spends
+    if name is None:
         return replace(problem, demand=max(worst, problem.demand or 0.0))
-    name = MINIMISED[problem.objective]
     return replace(problem, budget={**problem.budget, name: min(worst, problem.budget.get(name, worst))})
 
 

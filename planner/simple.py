@@ -57,14 +57,14 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     fewer = _Fewer(best, limits, time.monotonic() + limits.seconds)
     many = kinds(best) if share > 0 and not stopped else 0
     chosen = without_copies(question, best, fewer.near_enough(near, many) or best, share, fewer.left)
-    if chosen is not best and loss(question, value, chosen.solution.objective or value) <= SAME:
+    if chosen is not best and question.objective.loss(value, chosen.solution.objective or value) <= SAME:
         proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
         best = replace(chosen, solution=judged(proven, limits))
         value = best.solution.objective or value
     listed = [(kinds(chosen), chosen.solution.objective or value)]
     few = min(kinds(chosen) - 1, PRICED) if many else 0
     listed = [*fewer.priced(question, few, max(limits.gap, share)), *listed]
-    worse = [x for x in listed if loss(question, value, x[1]) > SAME and x[0] <= kinds(best)]
+    worse = [x for x in listed if question.objective.loss(value, x[1]) > SAME and x[0] <= kinds(best)]
     return Simple(chosen, best, (*worse, (kinds(best), value)))
 
 
@@ -106,7 +106,7 @@ class _Fewer:
             if found is None or found.solution.status == "time_limit":
                 break
             theirs = found.solution.objective
-            if theirs is not None and (not listed or loss(question, listed[-1][1], theirs) < -SAME):
+            if theirs is not None and (not listed or question.objective.loss(listed[-1][1], theirs) < -SAME):
                 listed.append((kinds(found), theirs))
         return listed
 
@@ -152,11 +152,6 @@ def _as_good(near: Question, found: Found) -> bool:
     return objective is not None and near.sign * (objective - near.worst) <= 0
 
 
-def loss(question: Question, best: float, other: float) -> float:
-    """How much worse, as a share of the best; below zero: better."""
-    return question.sign * (other - best) / abs(best) if best else 0.0
-
-
 def without_copies(question: Question, best: Found, chosen: Found, share: float, limits: Limits) -> Found:
     """`chosen`, or one as near to `best` of no more kinds whose replicas have no copies of experts."""
     known, value = chosen.candidates, best.solution.objective
@@ -172,4 +167,4 @@ def without_copies(question: Question, best: Found, chosen: Found, share: float,
     rival = restricted(near, replace(chosen, pool=pool), plain, limits)
     if rival is None or rival.solution.objective is None:
         return chosen
-    return rival if loss(question, value, rival.solution.objective) <= share else chosen
+    return rival if question.objective.loss(value, rival.solution.objective) <= share else chosen

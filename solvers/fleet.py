@@ -25,7 +25,7 @@ minimise   one of    throughput -rate    energy sum(c) watts[c] n[c] + sum(g) id
                      cost sum(g) price[g] y[g] + sum(c) price[c] n[c]    gpus sum(c) gpus[c] n[c]
                      latency (sum(c,w) latency f + sum(P,D,w) latency x) / rate, the mean over requests [s]
                      spare sum(c) gpus[c] (n[c] + sum(w) use[c,1st,w] f[c,w] / 100): fewest GPUs, then least
-                     work on them    kinds, the fewest kinds of replica
+                     work on them    kinds, the fewest kinds of replica (`fleet_goals.py`)
 busy[c,j]  sum(w) use[c,j,w] * f[c,w]            <= n[c]
 run[c,w]   f[c,w] <= most share[w] * n[c] where w takes (next to) nothing of c; most: the demand, or what
            is beyond every rate
@@ -57,14 +57,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers import fleet_costs, fleet_idle, fleet_kinds, fleet_prices, glop, packing
+from solvers import fleet_costs, fleet_goals, fleet_idle, fleet_kinds, fleet_prices, glop, packing
 from solvers.fleet_extract import extract
 from solvers.fleet_types import (
     Built,
     Column,
     FleetProblem,
     FleetSolution,
-    Objective,
+    Goal,
     Pair,
     Stock,
     Transfer,
@@ -76,7 +76,7 @@ __all__ = [
     "Column",
     "FleetProblem",
     "FleetSolution",
-    "Objective",
+    "Goal",
     "Pair",
     "Stock",
     "Transfer",
@@ -121,14 +121,14 @@ def _solve(p: FleetProblem, limits: Limits) -> FleetSolution:
 def relaxed(p: FleetProblem, limits: Limits) -> float | None:
     """The objective with fractional replicas and nodes: what no fleet can beat; None where nothing serves."""
     value = build(p).model.relax(limits).value
-    return None if value is None else (-value if p.objective == "throughput" else value)
+    return None if value is None else p.objective.sign * value
 
 
 def build(p: FleetProblem) -> Built:
     """Write the model: one statement for each line of the docstring, in its order."""
     m, at = Linear("fleet"), reference(p)
     unit = {w: share * at for w, share in p.share.items()}
-    fixed = p.demand is not None and p.objective != "throughput"
+    fixed = p.demand is not None and not p.objective.more
     most = 1.0 if fixed else MOST * len(p.share)  # the largest f there can be
     n_most = {c: p.most(column) for c, column in p.columns.items()}
     n = m.integers("n", p.columns, n_most)
@@ -142,7 +142,7 @@ def build(p: FleetProblem) -> Built:
     e = m.reals("e", scale, {c: n_most[c] + FREE * most * len(unit) for c in scale})
     built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, fleet_kinds.variables(p, m))
 
-    m.minimise(fleet_costs.goal(p, built))
+    m.minimise(p.objective.terms(p, built))
     for c, column in p.columns.items():
         for j, use in column.use.items():
             m.add("busy", (c, j), total(f[c, w] * (u * unit[w]) for w, u in use.items() if w in unit) <= n[c])
@@ -170,7 +170,7 @@ def reference(p: FleetProblem) -> float:
     ones, or prefill ones everywhere and decode ones everywhere, whichever are the slower. By bucket, as there
     are columns of one bucket alone, that may be a tiny part of all work.
     """
-    if p.demand and p.objective != "throughput":
+    if p.demand and not p.objective.more:
         return p.demand
     prefills = {key[0] for key in p.pairs}
     best: dict[tuple[str, str, str], float] = {}
@@ -212,7 +212,7 @@ def _serve(p: FleetProblem, b: Built) -> None:
                 m.add("out" if group in prefills else "in", (group, w), row)
     if p.demand is not None:
         m.lower[b.rate.column] = p.demand / b.reference
-        if p.objective != "throughput":
+        if not p.objective.more:
             m.fix(b.rate, p.demand / b.reference)
 
 
@@ -286,14 +286,14 @@ def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
     Where latency is the objective, or energy that grows with the load, the flows are the answer, and stay.
     """
     bent = fleet_costs.curved(p)
-    if not s.rate or p.objective == "latency" or (p.objective == "energy" and bent):
+    if not s.rate or p.objective.spends == "latency" or (p.objective.spends == "watts" and bent):
         return s
     kept = {c: column for c, column in p.columns.items() if c in s.replicas}
     present = {column.group for column in kept.values()}
     pairs = {key: t for key, t in p.pairs.items() if key[0] in present and key[1] in present}
     budget = {b: x for b, x in p.budget.items() if b == "latency" or (b == "watts" and bent)}
     small = replace(p, columns=kept, pairs=pairs, budget=budget)
-    fixed = replace(small, demand=s.rate, objective="gpus")
+    fixed = replace(small, demand=s.rate, objective=fleet_goals.GPUS)
     b = build(fixed)
     level = b.model.reals("level", ["level"])["level"]
     for c, v in b.n.items():

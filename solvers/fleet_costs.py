@@ -14,33 +14,20 @@ Assumes    costs are convex: a tangent never lies above. The value of a fleet is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
-
 from solvers import fleet_idle
-from solvers.fleet_types import Built, Column, FleetProblem, FleetSolution
+from solvers.fleet_types import Built, Column, FleetProblem, FleetSolution, What
 from solvers.linear import Term, total
-
-What = Literal["usd_per_hour", "gpus", "watts", "latency"]
-
-MINIMISED: Mapping[str, What] = {
-    "cost": "usd_per_hour",
-    "energy": "watts",
-    "gpus": "gpus",
-    "latency": "latency",
-}
-"""By objective what is minimised, as budgets name it."""
 
 
 def curved(p: FleetProblem) -> dict[str, Column]:
     """Columns with tangents, where what these tell is minimised or limited."""
-    counts = p.objective in ("latency", "energy") or not {"latency", "watts"}.isdisjoint(p.budget)
-    return {c: column for c, column in p.columns.items() if counts and column.tangents}
+    bent = p.counts("latency") or p.counts("watts")
+    return {c: column for c, column in p.columns.items() if bent and column.tangents}
 
 
 def tangents_of(p: FleetProblem) -> What:
     """What the problem's tangents tell."""
-    return "latency" if p.objective == "latency" or "latency" in p.budget else "watts"
+    return "latency" if p.counts("latency") else "watts"
 
 
 def add(p: FleetProblem, b: Built) -> None:
@@ -56,19 +43,6 @@ def scale(column: Column, unit: dict[str, float]) -> float:
     sizes = [abs(a) for a, _ in column.tangents]
     sizes += [abs(s) * unit[w] for _, slopes in column.tangents for w, s in slopes.items() if w in unit]
     return max(sizes) or 1.0
-
-
-def goal(p: FleetProblem, b: Built) -> list[Term]:
-    """What is minimised."""
-    if p.objective == "throughput":
-        return [b.rate * -b.reference]
-    if p.objective == "kinds":
-        return [u * 1.0 for u in b.u.values()]
-    if p.objective == "spare":
-        works = {(c, w): k.gpus * u / 100 for c, k in p.columns.items() for w, u in k.first.items()}
-        work = [b.f[key] * (u * b.unit[key[1]]) for key, u in works.items() if key in b.f]
-        return spending(p, b, "gpus") + work
-    return spending(p, b, MINIMISED[p.objective])
 
 
 def spending(p: FleetProblem, b: Built, what: str) -> list[Term]:
@@ -89,19 +63,21 @@ def spending(p: FleetProblem, b: Built, what: str) -> list[Term]:
     return at + [b.x[key] * (pair.latency * p.share[key[2]]) for key, pair in p.pairs.items()]
 
 
-def watts(p: FleetProblem, s: FleetSolution) -> float:
-    """Watts of a fleet, from its counts and flows."""
-    bent = curved(p) if tangents_of(p) == "watts" else {}
-    return sum(highest(bent[c], c, s) if c in bent else k * p.columns[c].watts for c, k in s.replicas.items())
-
-
-def latency(p: FleetProblem, s: FleetSolution) -> float:
-    """Seconds of the mean request, from counts and flows."""
-    bent = curved(p) if tangents_of(p) == "latency" else {}
-    at = sum(highest(bent[c], c, s) for c in s.replicas if c in bent)
-    at += sum(v * p.columns[c].latency.get(w, 0.0) for (c, w), v in s.flows.items() if c not in bent)
+def spent(p: FleetProblem, s: FleetSolution, what: What) -> float:
+    """The same of a fleet, from its counts and flows."""
+    if what == "usd_per_hour":
+        own = sum(k * p.columns[c].price for c, k in s.replicas.items())
+        return own + sum(k * (p.stocks[g].price or 0.0) for g, k in s.nodes.items())
+    if what == "gpus":
+        return float(sum(k * p.columns[c].gpus for c, k in s.replicas.items()))
+    bent = curved(p) if tangents_of(p) == what else {}
+    lifted = sum(highest(bent[c], c, s) for c in s.replicas if c in bent)
+    if what == "watts":
+        flat = sum(k * p.columns[c].watts for c, k in s.replicas.items() if c not in bent)
+        return lifted + flat + fleet_idle.draw_of(p, s.replicas)
+    at = sum(v * p.columns[c].latency.get(w, 0.0) for (c, w), v in s.flows.items() if c not in bent)
     moving = sum(v * p.pairs[key].latency for key, v in s.pair_flows.items())
-    return (at + moving) / s.rate if s.rate else 0.0
+    return (lifted + at + moving) / s.rate if s.rate else 0.0
 
 
 def highest(column: Column, c: str, s: FleetSolution) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from solvers import fleet_costs, fleet_idle, packing
+from solvers import packing
 from solvers.fleet_types import Built, FleetProblem, FleetSolution, Pair
 from solvers.linear import EXACT, Outcome, Status, gap
 
@@ -17,7 +17,7 @@ Flows = Mapping[tuple[str, str], float]
 
 def extract(p: FleetProblem, built: Built, outcome: Outcome) -> FleetSolution:
     """Read the counts and recompute the rest from them: the solver's own figures are not trusted."""
-    sign = -1.0 if p.objective == "throughput" else 1.0
+    sign = p.objective.sign
     bound = None if outcome.bound is None else sign * outcome.bound
     if outcome.values is None:
         return FleetSolution(outcome.status, None, bound, outcome.solver)
@@ -33,28 +33,14 @@ def extract(p: FleetProblem, built: Built, outcome: Outcome) -> FleetSolution:
         outcome.status, None, bound, outcome.solver, replicas, {}, flows, pair_flows, rate, outcome.values
     )
     s = replace(s, nodes=_nodes(p, replicas, outcome.counts(built.y)))
-    if p.objective == "throughput":
+    if p.objective.more:
         s = _scaled(s, 1.0 / max(1.0, fullest(p, s)))
     return _judged(replace(s, objective=value(p, s)), sign)
 
 
 def value(p: FleetProblem, s: FleetSolution) -> float:
     """The objective of `s`, from its counts and flows."""
-    if p.objective == "throughput":
-        return s.rate
-    if p.objective == "cost":
-        own = sum(k * p.columns[c].price for c, k in s.replicas.items())
-        return own + sum(k * (p.stocks[g].price or 0.0) for g, k in s.nodes.items())
-    if p.objective == "gpus":
-        return float(sum(k * p.columns[c].gpus for c, k in s.replicas.items()))
-    if p.objective == "energy":
-        return fleet_costs.watts(p, s) + fleet_idle.draw_of(p, s.replicas)
-    if p.objective == "kinds":
-        return float(len({p.kind(c) for c in s.replicas}))
-    if p.objective == "spare":
-        used = sum(v * p.columns[c].gpus * p.columns[c].first[w] / 100 for (c, w), v in s.flows.items())
-        return used + sum(k * p.columns[c].gpus for c, k in s.replicas.items())
-    return fleet_costs.latency(p, s)
+    return p.objective.value(p, s)
 
 
 def fullest(p: FleetProblem, s: FleetSolution) -> float:

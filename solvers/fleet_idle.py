@@ -17,8 +17,7 @@ from solvers.linear import Expr, Linear, Term, Var
 
 def variables(m: Linear, p: FleetProblem) -> dict[str, Var]:
     """i[g] of the stocks whose idle GPUs count."""
-    counted = p.objective == "energy" or "watts" in p.budget
-    return m.reals("i", [g for g, stock in p.stocks.items() if counted and stock.idle_watts])
+    return m.reals("i", [g for g, stock in p.stocks.items() if p.counts("watts") and stock.idle_watts])
 
 
 def add(p: FleetProblem, b: Built) -> None:

@@ -23,7 +23,7 @@ Standing = tuple[tuple[tuple[str, int], int], ...]
 
 def counted(p: FleetProblem) -> bool:
     """Whether kinds are minimised or limited."""
-    return p.objective == "kinds" or p.most_kinds is not None
+    return p.objective.name == "kinds" or p.most_kinds is not None
 
 
 def variables(p: FleetProblem, m: Linear) -> dict[str, Var]:

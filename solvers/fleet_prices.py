@@ -120,7 +120,7 @@ def few(p: FleetProblem, columns: Collection[str]) -> FleetProblem:
 
 def searched(p: FleetProblem, known: Prices, limits: Limits, solve: Solve) -> FleetSolution:
     """The best fleet by `solve` among few columns, under a bound that holds for all of them."""
-    until, sign = time.monotonic() + limits.seconds, -1.0 if p.objective == "throughput" else 1.0
+    until, sign = time.monotonic() + limits.seconds, p.objective.sign
     distance, best, bound, value = NEAR * abs(known.best), None, known.best, None
     while True:
         others = min((r for r in known.more.values() if r > distance), default=INF)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from solvers.linear import Floats, Linear, Status, Var
+from solvers.linear import Floats, Linear, Status, Term, Var
 
-Objective = Literal["throughput", "cost", "energy", "latency", "gpus", "spare", "kinds"]
+What = Literal["usd_per_hour", "gpus", "watts", "latency"]
+"""Of which a fleet spends, as budgets name it."""
+
 Pair = tuple[str, str, str]
 """(prefill group, decode group, bucket)."""
 
@@ -95,6 +97,23 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Goal:
+    """What a fleet is chosen by: its terms of the model, always minimised, and its value of a fleet; what it
+    spends where that is all; whether `more` of it is better."""
+
+    name: str
+    terms: Callable[[FleetProblem, Built], list[Term]]
+    value: Callable[[FleetProblem, FleetSolution], float]
+    spends: What | None = None
+    more: bool = False
+
+    @property
+    def sign(self) -> float:
+        """Of a value, so that less is better."""
+        return -1.0 if self.more else 1.0
+
+
+@dataclass(frozen=True)
 class FleetProblem:
     """Numbers only, keyed by id; units are in the docstring of `fleet.py`. A column that `kinds` does not
     name is a kind by itself."""
@@ -102,7 +121,7 @@ class FleetProblem:
     columns: Mapping[str, Column]
     stocks: Mapping[str, Stock]
     share: Mapping[str, float]
-    objective: Objective
+    objective: Goal
     demand: float | None = None
     pairs: Mapping[Pair, Transfer] = field(default_factory=dict)
     nic: Mapping[str, float] = field(default_factory=dict)
@@ -113,9 +132,9 @@ class FleetProblem:
 
     def __post_init__(self) -> None:
         """Numbers that would make the answer wrong in silence are mistakes of the caller."""
-        if self.demand is None and self.objective != "throughput":
-            raise ValueError(f"objective {self.objective} needs a demand")
-        if self.objective == "cost" or "usd_per_hour" in self.budget:
+        if self.demand is None and not self.objective.more:
+            raise ValueError(f"objective {self.objective.name} needs a demand")
+        if self.counts("usd_per_hour"):
             used = {g for c in self.columns.values() for g, _ in c.stands}
             unpriced = sorted(g for g in used if self.stocks[g].price is None)
             if unpriced:
@@ -123,6 +142,10 @@ class FleetProblem:
         for c, column in self.columns.items():
             if any(u < 0 for use in column.use.values() for u in use.values()):
                 raise ValueError(f"{c} would be freed by the requests it serves")
+
+    def counts(self, what: What) -> bool:
+        """Whether what a fleet spends of it is minimised or limited."""
+        return self.objective.spends == what or what in self.budget
 
     def kind(self, c: str) -> str:
         """The kind of column `c`."""

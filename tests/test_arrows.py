@@ -18,10 +18,10 @@ LEAVES = {
 }
 """Import nothing of ours but each other; any folder but `solvers/` may import them."""
 
-DATA = {*LEAVES, "planner.inputs", "model_zoo", "cluster_configs"}
+DATA = {*LEAVES, "planner.inputs", "planner.objectives", "model_zoo", "cluster_configs"}
 COST = {*DATA, "planner.cost"}
 RULES = {*COST, "planner.operating", "planner.engine_rules", "planner.device_rules", "planner.pair_rules"}
-CANDIDATES = {*RULES, "planner.candidates", "solvers.pipeline", "solvers.offload"}
+CANDIDATES = {*RULES, "planner.candidates", "solvers.pipeline", "solvers.offload", "solvers.fleet_types"}
 PROBLEMS = {*CANDIDATES, "planner.problems", "solvers"}
 ROWS = {*CANDIDATES, "planner.rows", "planner.loads", "planner.predictions"}
 PROBING = {*ROWS, "planner.calibration", "planner.asked", "planner.why"}
@@ -32,7 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "solvers": set(),
     "model_zoo": LEAVES,
     "cluster_configs": LEAVES,
-    "planner.inputs": LEAVES,
+    "planner.objectives": {"solvers.fleet_goals", "solvers.fleet_types"},
+    "planner.inputs": {*LEAVES, "planner.objectives"},
     "planner.cost": COST,
     "planner.operating": COST,
     "planner.engine_rules": RULES,

@@ -22,7 +22,7 @@ from planner import api
 from planner.asked import read
 from planner.check import check
 from planner.errors import Infeasible
-from planner.inputs.options import Objective
+from planner.inputs.options import ObjectiveName as Objective
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.posed import pose
 from planner.search import find

@@ -17,6 +17,7 @@ from planner.plans.found import Found, Late, groups, watts
 from planner.search import Question
 from solvers import fleet
 from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
+from solvers.fleet_goals import COST, THROUGHPUT
 from solvers.linear import Limits
 from tests.beside.solved import solved
 
@@ -45,7 +46,7 @@ def fleets(question: Question, found: Found) -> Iterator[tuple[str, float]]:
             seconds = at.ttft_s[:, 0] + osl * at.tpot_s[:, 0]
             for i in np.flatnonzero(kept):
                 name = f"{count} x tp{d.tp[i]} pp{d.pp[i]} dp{d.attn_dp[i]} ep{d.ep[i]}"
-                yield name, float((watts if question.objective == "energy" else seconds)[i])
+                yield name, float((watts if question.objective.name == "energy" else seconds)[i])
 
 
 def served(c: str, problem: FleetProblem) -> dict[str, float]:
@@ -55,7 +56,7 @@ def served(c: str, problem: FleetProblem) -> dict[str, float]:
 
 def test_a_late_column_is_charged_more_for_its_traffic_and_in_the_end_does_without_the_bucket():
     own = {c: Column("h100", 1, {"busy": {"0": 0.25, "1": 0.5}}) for c in ("late", "fine", "hopeless")}
-    problem = FleetProblem(own, {"h100": Stock(1, 8)}, {"0": 0.5, "1": 0.5}, "throughput")
+    problem = FleetProblem(own, {"h100": Stock(1, 8)}, {"0": 0.5, "1": 0.5}, THROUGHPUT)
     late = [Late("late", "0", 0.5), Late("late", "1", 0.8), Late("hopeless", "0", search.LIGHTEST / 2)]
     eased = search.eased(problem, late, 0)
     later = search.eased(problem, late[:1], search.EASINGS)
@@ -77,7 +78,7 @@ def test_of_fleets_as_good_the_tidier_one_has_fewer_gpus(many, monkeypatch):
         "other": Column("h100", 1, {"busy": {"0": 0.1}}),
     }
     alike = {"large": "a", "small": "a", "other": "b"}
-    problem = FleetProblem(own, {"h100": Stock(1, 8, 3.0)}, {"0": 1.0}, "cost", demand=3.0, kinds=alike)
+    problem = FleetProblem(own, {"h100": Stock(1, 8, 3.0)}, {"0": 1.0}, COST, demand=3.0, kinds=alike)
     found = fleet.solve(replace(problem, columns={"large": own["large"]}), EXACTLY)
     tidy = search.tidied(problem, found, EXACTLY)
 

@@ -9,7 +9,7 @@ import pytest
 
 from planner import api, search, simple
 from planner.search import find
-from planner.simple import kinds, loss, simplest
+from planner.simple import kinds, simplest
 from solvers.linear import Limits
 from tests.beside.solved import solved
 
@@ -38,12 +38,16 @@ def test_it_has_the_fewest_kinds_that_lose_no_more_than_asked_for(case, share, m
     monkeypatch.setattr(simple, "PRICED", 0)  # what is near enough is not found by looking at all
     question, best, by_kinds = known(case)
     value = best.solution.objective
-    lost = {k: loss(question, value, v) for k, v in by_kinds.items() if v is not None}
+    lost = {k: question.objective.loss(value, v) for k, v in by_kinds.items() if v is not None}
     near = [k for k, x in lost.items() if x <= share]
     made = simplest(question, best, share, LIMITS)
 
     assert kinds(made.chosen) == min(near, default=kinds(best))
-    assert -1e-6 <= loss(question, made.best.solution.objective, made.chosen.solution.objective) <= share
+    assert (
+        -1e-6
+        <= question.objective.loss(made.best.solution.objective, made.chosen.solution.objective)
+        <= share
+    )
     assert made.by_kinds[-1] == (kinds(made.best), made.best.solution.objective)
     assert (kinds(made.chosen), made.chosen.solution.objective) in made.by_kinds
 
@@ -113,7 +117,7 @@ def test_of_many_kinds_the_fewest_of_the_best_fleets_own_are_taken(case, share, 
 
     def near(k):
         theirs = find(replace(question, most_kinds=k), few, LIMITS).solution.objective
-        return theirs is not None and loss(question, best.solution.objective, theirs) <= share
+        return theirs is not None and question.objective.loss(best.solution.objective, theirs) <= share
 
     assert {made.candidates[c].kind for c, _ in made.solution.flows} <= own
     assert kinds(made) == min((k for k in range(1, kinds(best)) if near(k)), default=kinds(best))

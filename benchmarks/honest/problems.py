@@ -16,7 +16,7 @@ import numpy as np
 from cluster_configs import devices
 from model_zoo import catalog
 from model_zoo.derive import weight_bytes
-from planner.inputs.options import Objective
+from planner.inputs.options import ObjectiveName as Objective
 from planner.inputs.workload import Bucket, Percentile, Slo, Workload
 
 Rng = np.random.Generator

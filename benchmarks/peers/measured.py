@@ -8,9 +8,10 @@ from dataclasses import replace
 from benchmarks.peers.answer import Clock
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Device, Node, ResolvedCluster
-from planner.inputs.options import Budget, Objective
+from planner.inputs.options import Budget
 from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Workload
+from planner.objectives import named
 from planner.problems.profile import from_profile
 from solvers import fleet
 from solvers.linear import Limits
@@ -44,13 +45,13 @@ def solve(
     rows: Sequence[ProfileRow],
     cluster: ResolvedCluster,
     workload: Workload,
-    objective: Objective,
+    objective: str,
     budget: Budget,
     seconds: float,
 ) -> tuple[fleet.FleetSolution, float]:
     """The fleet, proven at gap 0 within `seconds`, and the seconds that solving (not stating) took."""
     problem, _ = from_profile(
-        rows, cluster.classes, workload, objective, workload.rate_rps, budget, cluster.links
+        rows, cluster.classes, workload, named(objective), workload.rate_rps, budget, cluster.links
     )
     unbought = {g: replace(stock, idle_watts=0.0) for g, stock in problem.stocks.items()}
     problem = replace(problem, stocks=unbought)  # the cases count what is bought, not what stands idle

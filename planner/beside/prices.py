@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from planner.beside.cache_worth import memory_tries
 from planner.beside.planned import Planned
-from planner.plans.found import UNITS, Found
+from planner.plans.found import Found
 from planner.plans.schema import Price
 from solvers import fleet
 from solvers.fleet import FleetProblem
@@ -64,7 +64,7 @@ def _price(
     """
     s = found.solution
     assert s.objective is not None
-    sign, size = 1.0 if found.objective == "throughput" else -1.0, abs(s.objective)
+    sign, size = -found.objective.sign, abs(s.objective)
     after = fleet.relaxed(more, limits)
     step = 0.0 if before is None or after is None else sign * (after - before)
     worth = max(step, 0.0)
@@ -83,6 +83,6 @@ def _price(
         limit=limit,
         one_more=one,
         worth=worth,
-        unit=UNITS[found.objective],
+        unit=found.objective.unit,
         marginal=None if marginal is None else abs(marginal),
     )

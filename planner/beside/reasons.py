@@ -9,6 +9,7 @@ from functools import cached_property
 
 from planner.beside.limits import binding, label
 from planner.candidates.candidate import Candidate
+from planner.objectives import Figure
 from planner.plans.found import Found, Group, groups, paths
 
 Kind = tuple[str, str, str, str]
@@ -57,8 +58,7 @@ class Fleet:
 
     def gain(self, theirs: float) -> float:
         """How much better another objective is, as a share of this one; below 0: worse."""
-        sign = 1.0 if self.found.objective == "throughput" else -1.0
-        return sign * (theirs - self.objective) / abs(self.objective) if self.objective else 0.0
+        return -self.found.objective.loss(self.objective, theirs)
 
 
 def kind(c: Candidate) -> Kind:
@@ -88,31 +88,27 @@ def why(best: Fleet, rival: Fleet) -> str:
     gained = best.gain(rival.objective)
     if abs(gained) < SAME:
         return ""
-    both = zip(_terms(rival), _terms(best), strict=True)
-    told = [(words, a, b) for (words, a, more), (_, b, _) in both if (a - b) * more * gained > 0]
-    said = [words.format(a, b) for words, a, b in told if words.format(a, a) != words.format(a, b)]
+    terms = best.found.objective.terms
+    both = [(t, t.unit * figure(rival, t.figure), t.unit * figure(best, t.figure)) for t in terms]
+    told = [(t.words, a, b) for t, a, b in both if (a - b) * (1 if t.more else -1) * gained > 0]
+    said = [words.format(a, b) for words, a, b in told if words.format(a, a) != words.format(b, b)]
     held = binding(rival.found, rival.made) if gained < 0 else None
     return "; ".join([*said[:1], *([held] if held else [])])
 
 
-def _terms(fleet: Fleet) -> list[tuple[str, float, int]]:
-    """Figures of a fleet in the terms of a token or a GPU: in words for two fleets, its own, and whether more
-    is better (1) or less (-1)."""
-    goal, w, gpus = fleet.found.objective, fleet.found.workload, sum(fleet.kinds.values())
-    if goal == "throughput":
-        each = "{:.3g} against {:.3g} req/s a GPU in use"
-        return [(each, fleet.rate / gpus, 1), ("{:,.0f} against {:,.0f} GPUs in use", gpus, 1)]
-    if goal == "gpus":
-        return [("{:.3g} against {:.3g} req/s a GPU", fleet.rate / fleet.objective, 1)]
-    if goal == "latency":
-        first_s, further_s = _times_s(fleet)
-        further = "{:.3g} against {:.3g} s a further token"
-        return [("{:.3g} against {:.3g} s to the first token", first_s, -1), (further, further_s, -1)]
-    osl = sum(b.osl * share for b, share in zip(w.buckets, w.shares, strict=True))
-    token = fleet.objective / (fleet.rate * osl)  # of what is minimised, a second of it
-    if goal == "energy":
-        return [("{:.3g} against {:.3g} J an output token", token, -1)]
-    return [("${:.3g} against ${:.3g} a million output tokens, whole nodes paid", 1e6 * token / 3600, -1)]
+def figure(fleet: Fleet, what: Figure) -> float:
+    """A figure of a fleet that an objective speaks in."""
+    gpus, w = sum(fleet.kinds.values()), fleet.found.workload
+    if what == "gpus":
+        return gpus
+    if what == "rate_per_gpu":
+        return fleet.rate / gpus
+    if what == "rate_per_spent":
+        return fleet.rate / fleet.objective
+    if what == "per_token":
+        osl = sum(b.osl * share for b, share in zip(w.buckets, w.shares, strict=True))
+        return fleet.objective / (fleet.rate * osl)
+    return _times_s(fleet)[what == "tpot_s"]
 
 
 def _times_s(fleet: Fleet) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from math import inf, isfinite
 from planner.beside.reasons import Fleet, describe, why
 from planner.candidates.candidate import Candidate
 from planner.candidates.generate import Pool
-from planner.plans.found import UNITS, Found
+from planner.plans.found import Found
 from planner.plans.schema import Alternative, Ended
 from planner.search import LITTLE, Question, close_to, find, restricted
 from solvers.fleet import relaxed
@@ -89,7 +89,7 @@ def _open(rival: Rival) -> str:
     """How far a solve came whose fleet and bound did not meet."""
     if rival.ended != "stopped" or rival.fleet is None:
         return ""
-    unit, bound = UNITS[rival.fleet.found.objective], rival.fleet.bound
+    unit, bound = rival.fleet.found.objective.unit, rival.fleet.bound
     return "not settled" + (f", {bound:,.4g} {unit} at best" if bound is not None and isfinite(bound) else "")
 
 

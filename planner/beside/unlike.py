@@ -36,7 +36,7 @@ def unlike(planned: Planned) -> Iterator[Alternative]:
     gpus = sum(c.gpus for c in asked.cluster.classes)
     if asked.offload or not 2 <= len(asked.cluster.classes) <= MOST_CLASSES or gpus > MOST_GPUS:
         return
-    idle = asked.objective == "throughput" and sum(plan.kinds.values()) < gpus
+    idle = asked.objective.more and sum(plan.kinds.values()) < gpus
     mixed = idle or any(g.candidate.design.stages for g in plan.made)
     engines = tuple(sorted({g.candidate.engine for g in plan.made}))
     free = Freedom(tp=mixed, shares=mixed, apart=True, engines=engines)

@@ -20,6 +20,7 @@ from planner.candidates.points import Promise, Setup
 from planner.cost.precision import precisions
 from planner.inputs.workload import Workload
 from planner.loads import Group, Load, Places
+from planner.objectives import THROUGHPUT
 from planner.rows import Row, parse
 
 CONCURRENCY = tuple(2**i for i in range(9))
@@ -70,7 +71,7 @@ def setups_of(asked: Asked) -> dict[tuple[str, str, int], Setup]:
     o, w = asked.options, asked.workload
     engines = ENGINES if o.engine == "any" else (o.engine,)
     used = precisions(asked.card, o.precision, o.kv_precision)
-    ask = Ask(asked.card, used, engines, w, Promise.of(w.slo, None), "throughput")
+    ask = Ask(asked.card, used, engines, w, Promise.of(w.slo, None), THROUGHPUT)
     found = {
         (n.id, e, 0): setup(n, e, ask, one_more=False) for n in asked.cluster.classes for e in serving(n, ask)
     }

@@ -96,7 +96,7 @@ def worth(classes: Sequence[NodeClass], found: Iterable[Candidate], ask: Ask) ->
     """Of one GPU of each class: $/h where dollars count, else the most requests/s that one of `found` decodes
     on it; 0 where none does, and everywhere 1 where none does on any."""
     prices = {n.id: n.price_usd_per_hour for n in classes}
-    if ask.objective == "cost" and None not in prices.values():
+    if ask.objective.spends == "usd_per_hour" and None not in prices.values():
         return {n.id: (prices[n.id] or 0.0) / n.gpus_per_node for n in classes}
     alone = {n.id: 0.0 for n in classes}
     shares = dict(enumerate(ask.workload.shares))

@@ -30,7 +30,7 @@ def anew(
 ) -> Pool:
     """Candidates in `roles` of one class each on `classes` (in place of those of the same id) for `ask`, at
     these levels of keeping idle cache and without; setups with them. `designs`: of these alone."""
-    counts = Counts.of(ask.objective, ask.watts_limited)
+    counts = Counts.of(ask.objective.goal, ask.watts_limited)
     made: list[Candidate] = []
     setups: dict[tuple[str, str, int], Setup] = {}
     kept: dict[tuple[str, str, int], Setup] = {}

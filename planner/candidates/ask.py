@@ -20,8 +20,8 @@ from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.resting import Resting
 from planner.cost.shape import Designs, Ints, Precisions
 from planner.device_rules import picks_entries, why_unsupported
-from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
+from planner.objectives import Objective
 from planner.operating.room import RESERVING, counted
 
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from planner.candidates.candidate import Candidate
 from planner.candidates.tangents import What
 from planner.cost.shape import Floats, Ints
-from planner.inputs.options import Objective
+from solvers.fleet_types import Goal
 
 AT_ONCE = 16
 """Candidates that are compared with all others in one pass over arrays."""
@@ -48,9 +48,9 @@ class Counts:
     watts: bool
 
     @staticmethod
-    def of(objective: Objective, watts_limited: bool) -> Counts:
-        """Under an objective, with a budget of watts or without."""
-        return Counts(objective == "latency", objective == "energy" or watts_limited)
+    def of(goal: Goal, watts_limited: bool) -> Counts:
+        """Under a goal, with a budget of watts or without."""
+        return Counts(goal.spends == "latency", goal.spends == "watts" or watts_limited)
 
     @property
     def grows(self) -> What | None:

@@ -103,7 +103,7 @@ def generate(
     setups = dict(given.setups) if given else {}
     considered, fitting = (given.considered, given.fitting) if given else (0, 0)
     kept = dict(given.kept) if given else {}
-    counts = Counts.of(ask.objective, ask.watts_limited)
+    counts = Counts.of(ask.objective.goal, ask.watts_limited)
     made = _setups(classes, ask, one_more) if given is None else []
     pairing = given.pairing if given else _pairing(made, ask)
     roles: Sequence[Role] = ("mixed",) if ask.offload else ROLES
@@ -193,7 +193,7 @@ def finer(pool: Pool, classes: Sequence[NodeClass], ask: Ask, edges: Edges) -> P
         tuple(e for e in edges.decode if e not in pool.edges.decode),
     )
     roles: list[Role] = [r for r, own in (("prefill", added.prefill), ("decode", added.decode)) if own]  # type: ignore[misc]
-    nodes, counts = {n.id: n for n in classes}, Counts.of(ask.objective, ask.watts_limited)
+    nodes, counts = {n.id: n for n in classes}, Counts.of(ask.objective.goal, ask.watts_limited)
     found, considered = list[Candidate](), pool.considered
     engines = {c.engine for c in pool.candidates if c.role != "mixed"}
     for (where, engine, chunk), s in [*pool.setups.items(), *pool.kept.items()]:

@@ -22,7 +22,7 @@ from planner.candidates.tangents import Loaded, lighter, tangents
 from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
-from planner.inputs.options import Objective
+from planner.objectives import THROUGHPUT, Objective
 from planner.pair_rules import Side
 
 RESOURCES = ("busy", "kv", "tokens", "idle", "loads", "stores")
@@ -181,7 +181,7 @@ class Offer:
         """Columns by what decides their partners."""
         if self.role == "mixed" or self.pairing is None or self.node is None:
             return [np.arange(len(self))]
-        standing = Standing(self.node, self.engine, "throughput")
+        standing = Standing(self.node, self.engine, THROUGHPUT)
         sides = standing.sides(self.designs, self.setup.model.precisions)
         keys = np.array([self.pairing.keys[self.role, side] for side in sides])
         return [np.flatnonzero(keys == key) for key in dict.fromkeys(keys.tolist())]

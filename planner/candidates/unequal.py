@@ -138,7 +138,7 @@ def pose(
         spread=_spread(mix, engine in RESERVING),
         steps=max(mix.steps, 1.0),
         most_round_s=ask.promise.tpot_s,
-        objective="cost" if ask.objective == "cost" else "throughput",
+        objective="cost" if ask.objective.spends == "usd_per_hour" else "throughput",
         demand=ask.workload.rate_rps,
         even=not may.layers,
         alike=not may.tp,

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from planner.inputs.options import ObjectiveName
+
 Engine = Literal["any", "vllm", "sglang", "trtllm", "llama.cpp"]
-Objective = Literal["throughput", "cost", "energy", "latency", "gpus"]
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 
 ClusterArg = Annotated[
@@ -41,7 +42,7 @@ TpotOpt = Annotated[
 ]
 PercentileOpt = Annotated[Percentile | None, typer.Option("--percentile", help="Where the limits must hold.")]
 ObjectiveOpt = Annotated[
-    Objective | None,
+    ObjectiveName | None,
     typer.Option(
         "--objective", help="Default: throughput; with --rate, cost where all prices are known, else gpus."
     ),

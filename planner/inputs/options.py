@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Objective = Literal["throughput", "cost", "energy", "latency", "gpus"]
+from planner.objectives import OBJECTIVES
+
+if TYPE_CHECKING:
+    ObjectiveName = str
+else:
+    ObjectiveName = Literal[tuple(one.name for one in OBJECTIVES)]
+"""Its name."""
+
 Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
 
 MEDIAN = 0.5
@@ -28,7 +35,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    objective: Objective | None = None
+    objective: ObjectiveName | None = None
     budget: Budget = Budget()
     engine: Engine | Literal["any", "chains"] = "any"  # chains: requests pass nodes with some of the layers
     precision: str | None = None  # None: the checkpoint's

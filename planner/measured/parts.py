@@ -236,7 +236,7 @@ def _why_idle(f: Fleet, node: NodeClass, left: int) -> str:
     sizes = [c.gpus for c in f.stated.candidates if c.node_class == node.id]
     if not sizes:
         return "the table has no design for them that serves this workload"
-    if f.found.objective != "throughput":
+    if not f.found.objective.more:
         return "the load is served without them"
     if f.found.problem.budget:
         return "a budget is spent"

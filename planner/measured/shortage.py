@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
-from planner.inputs.options import Objective
 from planner.plans.found import Found
 from planner.why.rounding import ceil_to, floor_to
 from solvers import fleet
 from solvers.fleet import FleetProblem
+from solvers.fleet_goals import COST, ENERGY, GPUS, THROUGHPUT
 from solvers.linear import Limits
 
-LEAST: dict[str, Objective] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
+LEAST = {str(goal.spends): goal for goal in (COST, ENERGY, GPUS)}
 """The objective whose optimum is the least of each budget."""
 
 MOST_NODES = 4096
@@ -33,8 +33,8 @@ def explain(found: Found, limits: Limits) -> MeshwrightError:
     quick = replace(limits, gap=1e-4, seconds=min(limits.seconds, LOOK_S))
     p, rate = found.problem, found.workload.rate_rps
     free = replace(p, budget={})
-    most = fleet.solve(replace(p, objective="throughput", demand=None), quick).objective or 0.0
-    unbudgeted = fleet.solve(replace(free, objective="throughput", demand=None), quick).objective or 0.0
+    most = fleet.solve(replace(p, objective=THROUGHPUT, demand=None), quick).objective or 0.0
+    unbudgeted = fleet.solve(replace(free, objective=THROUGHPUT, demand=None), quick).objective or 0.0
     if rate is None:
         if not p.budget:
             return Infeasible(
@@ -106,5 +106,5 @@ def _more_nodes(p: FleetProblem, rate: float, limits: Limits) -> Iterator[tuple[
 
 def _carries(p: FleetProblem, g: str, more: int, rate: float, limits: Limits) -> bool:
     stock = replace(p.stocks[g], nodes=p.stocks[g].nodes + more)
-    larger = replace(p, stocks={**p.stocks, g: stock}, objective="throughput", demand=None)
+    larger = replace(p, stocks={**p.stocks, g: stock}, objective=THROUGHPUT, demand=None)
     return (fleet.solve(larger, limits).objective or 0.0) >= rate

@@ -19,7 +19,7 @@ from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
 from planner.operating.room import planned_sequences
 from planner.plans import kept, placement, schema, tiers
-from planner.plans.found import UNITS, Found, Group, paths
+from planner.plans.found import Found, Group, paths
 from planner.plans.operation import admission, index_of
 from planner.plans.predicted import predicted, watts_of
 from solvers import linear
@@ -192,8 +192,8 @@ def proof(
         solver=s.solver,
         seed=seed,
         space=space,
-        sense="max" if best.objective == "throughput" else "min",
-        unit=UNITS[best.objective],
+        sense="max" if best.objective.more else "min",
+        unit=best.objective.unit,
         chosen=own,
         given_up=0.0 if own is None or not objective else abs(own - objective) / abs(objective),
         kinds=[schema.KindCount(kinds=k, objective=value) for k, value in price],
@@ -229,7 +229,7 @@ def _why_idle(found: Found, node: NodeClass, left: int) -> str:
     sizes = [c.gpus_on(node.id) for c in found.pool.candidates if c.gpus_on(node.id)]
     if not sizes:
         return "no replica of this model fits on this class and keeps the SLO"
-    if found.objective != "throughput":
+    if not found.objective.more:
         return "the load is served without them"
     if found.problem.budget:
         return "a budget is spent"

@@ -13,8 +13,8 @@ from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
 from planner.candidates.generate import Pool
 from planner.candidates.points import Setup
-from planner.inputs.options import Objective
 from planner.inputs.workload import Workload
+from planner.objectives import Objective
 from planner.plans.operation import Operation, index_of, operate
 from planner.problems.ways import Way, link_name, route, transfer_s
 from solvers.fleet import FleetProblem, FleetSolution
@@ -22,14 +22,6 @@ from solvers.fleet_idle import draw_of
 
 SLACK = 1e-6
 """Of a limit by which it may be exceeded: rounding."""
-
-UNITS: dict[Objective, str] = {
-    "throughput": "req/s",
-    "cost": "USD/h",
-    "energy": "W",
-    "gpus": "GPUs",
-    "latency": "s",
-}
 
 
 @dataclass(frozen=True)
@@ -272,9 +264,9 @@ def exact_value(found: Found, made: Sequence[Group]) -> float:
     bounds until then."""
     s = found.solution
     assert s.objective is not None
-    if found.objective == "energy":
+    if found.objective.spends == "watts":
         return watts(found, made)
-    if found.objective != "latency":
+    if found.objective.spends != "latency":
         return s.objective
     osl = [b.osl for b in found.workload.buckets]
     ways = paths(found, made)

@@ -34,9 +34,9 @@ from planner.candidates.generate import Pool
 from planner.candidates.pairing import Pairing
 from planner.cost.power import idle_watts
 from planner.cost.transfer import WHOLE, Overlap
-from planner.inputs.options import Budget, Objective
+from planner.inputs.options import Budget
 from planner.problems.ways import Way, find_link, link_name, route
-from solvers.fleet import Column, FleetProblem, Stock, Transfer
+from solvers.fleet import Column, FleetProblem, Goal, Stock, Transfer
 
 HANDOFFS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 """Shares of the TTFT promise that a transfer over a replica's own NICs is rounded to, so that replica sizes
@@ -88,7 +88,7 @@ class _Group:
 def state(
     cluster: ResolvedCluster,
     traffic: Traffic,
-    objective: Objective,
+    goal: Goal,
     budget: Budget,
     side: Side,
     pool: Pool,
@@ -98,15 +98,15 @@ def state(
     candidates = [c for c in pool.candidates if rows(c, side)]
     groups, member_of = _groups(candidates, nodes, traffic, side, pool.edges)
     fast = _fast(candidates, member_of, nodes, traffic)
-    pairs, nic, links = _pairs(groups, cluster, traffic, fast, side, pool.pairing, objective == "latency")
+    pairs, nic, links = _pairs(groups, cluster, traffic, fast, side, pool.pairing, goal.spends == "latency")
     pairs, merged = _merged(pairs)
     member_of = {c: merged.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
     able = [c for c in candidates if c.role == "mixed" or member_of[c.id] in paired]
-    counts = Counts.of(objective, budget.watts is not None)
+    counts = Counts.of(goal, budget.watts is not None)
     sizes = {node.id: node.gpus_per_node for node in cluster.classes}
     columns = {
-        c.id: _column(c, member_of.get(c.id), traffic, objective, cluster, side)
+        c.id: _column(c, member_of.get(c.id), traffic, goal, cluster, side)
         for c in undominated(able, sizes, counts, member_of)
     }
     for a, b in permutations(cluster.classes, 2):
@@ -117,7 +117,7 @@ def state(
         columns=columns,
         stocks={n.id: stock(n) for n in cluster.classes},
         share=traffic.share,
-        objective=objective,
+        objective=goal,
         demand=traffic.rate_rps,
         pairs=pairs,
         nic=nic,
@@ -143,25 +143,25 @@ def _column(
     c: Candidate,
     group: str | None,
     traffic: Traffic,
-    objective: Objective,
+    goal: Goal,
     cluster: ResolvedCluster,
     side: Side,
 ) -> Column:
     late: dict[str, float] = {}
-    if objective == "latency":
+    if goal.spends == "latency":
         for w, ttft in c.ttft_s.items():
             first = ttft if c.role != "decode" else c.tpot_s
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
     blocks = c.blocks if len(c.blocks) > 1 else ()
     sent = _sent(c, cluster) if blocks else {}
     watts = c.watts
-    if objective == "latency":  # whose lines are seconds: watts at next to no load, until a fleet is known
+    if goal.spends == "latency":  # whose lines are seconds: watts at next to no load, until a fleet is known
         nodes = {n.id: n for n in cluster.classes}
         watts = min(watts, sum(k * idle_watts(nodes[g].device.tdp_watts) for g, k in c.blocks))
     own = Column(
         *(c.blocks[0][0], c.gpus, rows(c, side), watts, late, group, c.joined), blocks=blocks, sent=sent
     )
-    lines = c.tangents if objective in ("energy", "latency") or side == "bound" else ()
+    lines = c.tangents if goal.spends in ("watts", "latency") or side == "bound" else ()
     return replace(own, tangents=lines) if lines else own
 
 

@@ -23,9 +23,10 @@ from cluster_configs import devices
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates.candidate import Candidate, Design
 from planner.errors import Infeasible, InputError, squash
-from planner.inputs.options import Budget, Objective
+from planner.inputs.options import Budget
 from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket, Workload
+from planner.objectives import Objective
 from planner.problems.fleet import stock
 from solvers.fleet import Column, FleetProblem, Pair, Stock, Transfer
 
@@ -47,7 +48,7 @@ def from_profile(
     Rows of devices that the cluster lacks are passed over. Raises InputError for a device that nobody knows,
     Infeasible where a bucket of the workload is covered by no design that fits.
     """
-    if objective == "latency":
+    if objective.spends == "latency":
         raise InputError("a --profile table has no latencies to minimise", "--objective", "use cost or gpus")
     candidates = [
         _candidate(design, node, workload) for design in _designs(rows) for node in _homes(design[0], classes)
@@ -61,7 +62,7 @@ def from_profile(
         columns={c.id: _column(c, {n.id: n.zone for n in classes}) for c in candidates},
         stocks={n.id: _stock(n, n.id in priced) for n in classes},
         share={str(w): share for w, share in enumerate(workload.shares)},
-        objective=objective,
+        objective=objective.goal,
         demand=demand,
         pairs=pairs,
         budget={k: float(v) for k, v in budget.model_dump().items() if v is not None},

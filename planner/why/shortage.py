@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from cluster_configs.schema import NameRun, NodeClass, NodeNames
 from planner.candidates.generate import Pool
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
-from planner.inputs.options import Budget, Objective
+from planner.inputs.options import Budget
+from planner.objectives import COST, ENERGY, GPUS, THROUGHPUT, Objective
 from planner.plans.found import Found
 from planner.search import Question, find
 from planner.why.rounding import ceil_to, floor_to
@@ -31,7 +32,7 @@ less."""
 LIGHTEST = 0.01
 """Share of what a replica carries for which a hint is looked for."""
 
-GOALS: Mapping[str, Objective] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
+GOALS: Mapping[str, Objective] = {str(one.spends): one for one in (COST, ENERGY, GPUS)}
 """The objective whose optimum is the least of each budget."""
 
 
@@ -103,9 +104,9 @@ def _trickle(problem: FleetProblem) -> float:
 def _too_much(look: Look, rate: float) -> Infeasible:
     """The rate asked for is above what the nodes, or the budget, allow."""
     q = look.question
-    ceiling = look.least(_at(q, None, "throughput")) or 0.0
+    ceiling = look.least(_at(q, None, THROUGHPUT)) or 0.0
     unlimited = replace(q, budget=Budget())
-    budgeted = bool(_asked(q.budget)) and look.carries(replace(unlimited, objective="gpus"))
+    budgeted = bool(_asked(q.budget)) and look.carries(replace(unlimited, objective=GPUS))
     hints = list(_rate_hints(look, ceiling))
     hints += budget_hints(look, rate) if budgeted else node_hints(look)
     held = "within the budget" if budgeted else "by these nodes within the SLO"
@@ -202,7 +203,7 @@ def _may_carry(look: Look, problem: FleetProblem, g: str, more: int) -> bool:
     if left <= 0:
         return False
     stock = replace(problem.stocks[g], nodes=problem.stocks[g].nodes + more)
-    larger = replace(problem, stocks={**problem.stocks, g: stock}, objective="gpus")
+    larger = replace(problem, stocks={**problem.stocks, g: stock}, objective=GPUS.goal)
     return fleet.solve(larger, replace(look.limits, gap=0.5, seconds=left)).objective is not None
 
 

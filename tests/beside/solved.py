@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from cluster_configs.schema import ResolvedCluster
 from planner.asked import LOADS, Asked, read
 from planner.beside.reasons import Fleet
+from planner.objectives import named
 from planner.plans.found import Found
 from planner.posed import pose
 from planner.search import Question, find
@@ -48,6 +49,6 @@ class Figures(Fleet):
         buckets = SimpleNamespace(buckets=[SimpleNamespace(osl=tokens)], shares=[1.0])
         cluster = SimpleNamespace(classes=[])
         super().__init__(
-            SimpleNamespace(objective=goal, solution=solution, workload=buckets, cluster=cluster)
+            SimpleNamespace(objective=named(goal), solution=solution, workload=buckets, cluster=cluster)
         )
         self.__dict__ |= {"kinds": kinds or {("mixed", "c", "vllm", "tp1"): 8}, "made": []}

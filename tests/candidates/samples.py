@@ -10,6 +10,7 @@ from planner.candidates.generate import setup
 from planner.candidates.points import Promise, Setup
 from planner.cost.precision import precisions
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.objectives import named
 from tests.cost.samples import LLAMA_8B
 
 CHAT = Workload(buckets=[Bucket(isl=1000, osl=200)], slo=Slo(ttft_ms=2000, tpot_ms=50))
@@ -20,7 +21,7 @@ TWO = CHAT.model_copy(
 
 def ask(card=LLAMA_8B, workload=CHAT, objective="throughput", engines=ENGINES, **more) -> Ask:
     promise = Promise.of(workload.slo, workload.rate_rps)
-    return Ask(card, precisions(card), engines, workload, promise, objective, **more)
+    return Ask(card, precisions(card), engines, workload, promise, named(objective), **more)
 
 
 def node(gpus: str = "4xH100"):

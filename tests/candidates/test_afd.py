@@ -19,6 +19,7 @@ from planner.candidates.points import Promise
 from planner.cost.precision import precisions
 from planner.engine_rules import why_not_moe, why_not_tp
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.objectives import COST, THROUGHPUT
 
 TWO = from_gpus("8xh20,8xh100")
 ALIKE = {"h20": 1.0, "h100-sxm": 1.0}
@@ -28,7 +29,7 @@ def ask(model: str, tpot_ms: float | None = 50, osl: int = 256, **more: object) 
     card, _ = catalog.find(model)
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
     load = Workload(buckets=[Bucket(isl=2048, osl=osl)], slo=slo)
-    used = Ask(card, precisions(card), ["vllm"], load, Promise.of(slo, None), "throughput")
+    used = Ask(card, precisions(card), ["vllm"], load, Promise.of(slo, None), THROUGHPUT)
     return replace(used, **more)  # type: ignore[arg-type]
 
 
@@ -143,7 +144,7 @@ def test_gpus_are_worth_what_they_decode_alone_or_cost():
 
     assert afd.worth(TWO.classes, found, ask("llama-3.1-70b")) == {"h20": 0.25, "h100-sxm": 0.0}
     assert afd.worth(TWO.classes, [], ask("llama-3.1-70b")) == ALIKE
-    priced = afd.worth(TWO.classes, found, ask("llama-3.1-70b", objective="cost"))
+    priced = afd.worth(TWO.classes, found, ask("llama-3.1-70b", objective=COST))
     assert priced == {c.id: pytest.approx(c.price_usd_per_hour / 8) for c in TWO.classes}
 
 

@@ -149,9 +149,9 @@ def test_a_replica_over_nodes_of_one_domain_replaces_no_free_one():
 @given(seed=st.integers(0, 100_000))
 def test_dropping_dominated_candidates_never_changes_the_best_fleet(seed):
     problem = crowded(seed)
-    assume(problem.objective != "spare")
-    watts = problem.objective == "energy" or "watts" in problem.budget
-    counts = Counts(latency=problem.objective == "latency", watts=watts)
+    assume(problem.objective.name != "spare")
+    watts = problem.objective.name == "energy" or "watts" in problem.budget
+    counts = Counts(latency=problem.objective.name == "latency", watts=watts)
 
     ids = undominated(
         [as_candidate(c, column) for c, column in problem.columns.items()],

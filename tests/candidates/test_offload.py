@@ -19,6 +19,7 @@ from planner.cost.offload import OffloadModel
 from planner.cost.precision import precisions
 from planner.cost.shape import designs_of
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.objectives import THROUGHPUT
 
 HOST = Host(memory_gb=256, gb_per_s=90, tflops=2, pcie_gb_per_s=32)
 
@@ -32,7 +33,7 @@ def ask(model: str, precision: str | None = None, tpot_ms: float | None = None, 
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
     load = Workload(buckets=[Bucket(isl=1024, osl=256)], slo=slo)
     used = precisions(card, precision)
-    made = Ask(card, used, ["llama.cpp"], load, Promise.of(slo, None), "throughput", offload=True)
+    made = Ask(card, used, ["llama.cpp"], load, Promise.of(slo, None), THROUGHPUT, offload=True)
     return replace(made, **more)  # type: ignore[arg-type]
 
 

@@ -17,6 +17,7 @@ from planner.cost.precision import precisions
 from planner.cost.rpc import RPC_S, RpcModel
 from planner.cost.shape import designs_of
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.objectives import THROUGHPUT
 
 HOST = Host(memory_gb=64, gb_per_s=80, tflops=2, pcie_gb_per_s=25)
 
@@ -32,7 +33,7 @@ def ask(model: str, precision: str | None = None) -> Ask:
     slo = Slo(ttft_ms=None, tpot_ms=None)
     load = Workload(buckets=[Bucket(isl=1024, osl=256)], slo=slo)
     used = precisions(card, precision)
-    return Ask(card, used, ["llama.cpp"], load, Promise.of(slo, None), "throughput", offload=True)
+    return Ask(card, used, ["llama.cpp"], load, Promise.of(slo, None), THROUGHPUT, offload=True)
 
 
 def steps(s: Setup, sequences: int) -> np.ndarray:

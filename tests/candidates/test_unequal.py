@@ -19,6 +19,7 @@ from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
 from planner.cost.shape import Designs
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.objectives import THROUGHPUT
 
 TWO = from_gpus("1xrtx-3090,1xrtx-4090")
 
@@ -27,7 +28,7 @@ def ask(model: str, tpot_ms: float | None = None, isl: int = 1024, osl: int = 25
     card, _ = catalog.find(model)
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
     load = Workload(buckets=[Bucket(isl=isl, osl=osl)], slo=slo)
-    used = Ask(card, precisions(card), ["vllm"], load, Promise.of(slo, None), "throughput")
+    used = Ask(card, precisions(card), ["vllm"], load, Promise.of(slo, None), THROUGHPUT)
     return replace(used, **more)  # type: ignore[arg-type]
 
 

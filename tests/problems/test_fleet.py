@@ -14,6 +14,7 @@ from planner.cost.transfer import Overlap
 from planner.inputs.options import Budget
 from planner.problems.fleet import Traffic, banded, state
 from solvers.fleet import FleetProblem
+from solvers.fleet_goals import THROUGHPUT
 
 GB = 1e9
 TWO = from_gpus("4xh100,4xl40s")
@@ -50,7 +51,7 @@ def traffic(ttft_s: float = 10.0, gb: float = 1.0) -> Traffic:
 def fleet(cluster, candidates, carried=None, side="plan", edges=None) -> FleetProblem:
     pool = Pool(tuple(candidates), {}, len(candidates), len(candidates))
     pool = pool if edges is None else replace(pool, edges=edges)
-    return state(cluster, carried or traffic(), "throughput", Budget(), side, pool)
+    return state(cluster, carried or traffic(), THROUGHPUT, Budget(), side, pool)
 
 
 def ends(cluster, **of_decode: object) -> list[Candidate]:

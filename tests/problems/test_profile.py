@@ -7,9 +7,10 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, ClusterLink, Node, NodeClass
 from planner.errors import Infeasible, InputError
-from planner.inputs.options import Budget, Objective
+from planner.inputs.options import Budget
 from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket, Workload
+from planner.objectives import COST, GPUS, LATENCY, Objective
 from planner.problems.profile import from_profile
 from solvers import fleet
 from solvers.fleet import FleetProblem
@@ -33,7 +34,7 @@ def stated(
     rows: list[ProfileRow],
     workload: Workload = CHAT,
     nodes: tuple[NodeClass, ...] | None = None,
-    objective: Objective = "cost",
+    objective: Objective = COST,
     links: tuple[ClusterLink, ...] = (),
 ) -> FleetProblem:
     there = classes() if nodes is None else nodes
@@ -74,7 +75,7 @@ def test_a_design_runs_on_every_class_of_its_device():
 
 
 def test_candidates_are_the_columns_and_are_marked_as_measured():
-    problem, candidates = from_profile([H100, L4], classes(), CHAT, "cost", 22.0, Budget(gpus=5))
+    problem, candidates = from_profile([H100, L4], classes(), CHAT, COST, 22.0, Budget(gpus=5))
 
     assert [c.id for c in candidates] == list(problem.columns)
     assert all(c.measured and c.design.gpus == c.gpus for c in candidates)
@@ -111,7 +112,7 @@ def test_prefill_and_decode_designs_pair():
         replace(L4, design="p", role="prefill", max_rps=10.0),
         replace(H100, design="d", role="decode", max_rps=20.0),
     ]
-    s = fleet.solve(stated(rows, objective="gpus"), Limits())
+    s = fleet.solve(stated(rows, objective=GPUS), Limits())
 
     assert s.replicas == {"p on l4": 3, "d on h100-sxm": 2}
     assert sum(s.pair_flows.values()) == pytest.approx(22.0)
@@ -127,10 +128,10 @@ def test_pools_of_two_zones_pair_only_over_a_link(linked):
     links = (ClusterLink(("a", "b"), 1e9, 0.0),) if linked else ()
 
     if linked:
-        assert len(stated(rows, nodes=nodes, objective="gpus", links=links).pairs) == 1
+        assert len(stated(rows, nodes=nodes, objective=GPUS, links=links).pairs) == 1
     else:
         with pytest.raises(Infeasible, match="isl 1024 osl 256"):
-            stated(rows, nodes=nodes, objective="gpus", links=links)
+            stated(rows, nodes=nodes, objective=GPUS, links=links)
 
 
 def test_a_bucket_that_no_row_covers_is_named():
@@ -162,4 +163,4 @@ def test_rows_of_devices_that_the_cluster_lacks_are_passed_over():
 
 def test_latency_cannot_be_planned_from_rates():
     with pytest.raises(InputError, match="latencies"):
-        stated([H100], objective="latency")
+        stated([H100], objective=LATENCY)

@@ -14,12 +14,20 @@ from itertools import product
 import numpy as np
 from scipy.optimize import linprog
 
-from solvers.fleet import Column, FleetProblem, Objective, Stock, Transfer
+from solvers import fleet_goals
+from solvers.fleet import Column, FleetProblem, Goal, Stock, Transfer
+from solvers.fleet_goals import THROUGHPUT
 
-OBJECTIVES: tuple[Objective, ...] = ("throughput", "cost", "energy", "gpus", "latency", "spare")
+OBJECTIVES = ("throughput", "cost", "energy", "gpus", "latency", "spare")
 
 
-def random_fleet(seed: int, objective: Objective | None = None) -> FleetProblem:
+def goal(name: str) -> Goal:
+    """Of the solver, by its name."""
+    found: Goal = getattr(fleet_goals, name.upper())
+    return found
+
+
+def random_fleet(seed: int, objective: str | None = None) -> FleetProblem:
     """One to three classes with some replica designs, one to three buckets, perhaps pairs and budgets."""
     r = random.Random(seed)
     for _ in range(1000):
@@ -29,7 +37,7 @@ def random_fleet(seed: int, objective: Objective | None = None) -> FleetProblem:
     raise AssertionError("no fleet small enough was drawn")
 
 
-def _drawn(r: random.Random, objective: Objective) -> FleetProblem | None:
+def _drawn(r: random.Random, objective: str) -> FleetProblem | None:
     buckets = [f"w{i}" for i in range(r.randint(1, 3))]
     weights = [r.uniform(0.2, 1.0) for _ in buckets]
     share = {w: x / sum(weights) for w, x in zip(buckets, weights, strict=True)}
@@ -52,7 +60,7 @@ def _drawn(r: random.Random, objective: Objective) -> FleetProblem | None:
             columns[f"c{i}"] = _over_classes(r, columns[f"c{i}"], stocks)
     pairs = _pairs(r, columns, buckets)
     nic = {g: r.uniform(0.5, 4.0) for key in pairs for g in key[:2]}
-    p = FleetProblem(columns, stocks, share, "throughput", None, pairs, nic, {"k": r.uniform(0.5, 6.0)})
+    p = FleetProblem(columns, stocks, share, THROUGHPUT, None, pairs, nic, {"k": r.uniform(0.5, 6.0)})
     demand = None if objective == "throughput" else r.uniform(0.2, 2.5)
     budget = {
         "usd_per_hour": r.uniform(3, 25),
@@ -60,7 +68,7 @@ def _drawn(r: random.Random, objective: Objective) -> FleetProblem | None:
         "watts": r.uniform(2, 20),
     }
     kept = {b: x for b, x in budget.items() if r.random() < 0.2}
-    return FleetProblem(columns, stocks, share, objective, demand, pairs, nic, p.links, kept)
+    return FleetProblem(columns, stocks, share, goal(objective), demand, pairs, nic, p.links, kept)
 
 
 def _column(r: random.Random, g: str, gpus: int, node: int, role: str, buckets: list[str]) -> Column:
@@ -134,12 +142,12 @@ def most(p: FleetProblem, c: str) -> int:
 def best_by_trying_all(p: FleetProblem) -> float | None:
     """The best objective over all counts that pack and keep the budgets; None: none serves the demand."""
     fitting = [(counts, nodes) for counts in _all_counts(p) if (nodes := _affordable(p, counts)) is not None]
-    if p.objective in ("throughput", "latency"):
+    if p.objective.name in ("throughput", "latency"):
         full = [counts for counts, _ in fitting]
         if not any(k.tangents for k in p.columns.values()):  # more never hurt: only fullest fleets need an LP
             full = [c for c in full if not any(_above(other, c) for other in full)]
         found = [v for counts in full if (v := _by_flows(p, counts)) is not None]
-        return None if not found else (max(found) if p.objective == "throughput" else min(found))
+        return None if not found else (max(found) if p.objective.name == "throughput" else min(found))
     priced = sorted((_price(p, counts, nodes), i) for i, (counts, nodes) in enumerate(fitting))
     best: float | None = None
     for price, i in priced:
@@ -147,7 +155,7 @@ def best_by_trying_all(p: FleetProblem) -> float | None:
             break
         flows = _by_flows(p, fitting[i][0])
         if flows is not None:
-            more = flows if p.objective in ("spare", "energy") else 0.0
+            more = flows if p.objective.name in ("spare", "energy") else 0.0
             best = price + more if best is None else min(price + more, best)
     return best
 
@@ -166,7 +174,7 @@ def _affordable(p: FleetProblem, counts: dict[str, int]) -> dict[str, int] | Non
     nodes = _nodes(p, counts)
     if nodes is None or len(_kinds(p, counts)) > (p.most_kinds or len(counts)):
         return None
-    goals: dict[str, Objective] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
+    goals: dict[str, str] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
     limits = {b: limit for b, limit in p.budget.items() if b != "latency"}
     kept = all(_price(p, counts, nodes, goals[b]) <= limit + 1e-9 for b, limit in limits.items())
     return nodes if kept else None
@@ -178,16 +186,16 @@ def _kinds(p: FleetProblem, counts: dict[str, int]) -> set[str]:
 
 def _bent(p: FleetProblem) -> tuple[str, dict[str, Column]]:
     """What tangents tell, and the columns that have some."""
-    what = "latency" if p.objective == "latency" or "latency" in p.budget else "energy"
-    counts = p.objective == what or {"latency": "latency", "energy": "watts"}[what] in p.budget
+    what = "latency" if p.objective.name == "latency" or "latency" in p.budget else "energy"
+    counts = p.objective.name == what or {"latency": "latency", "energy": "watts"}[what] in p.budget
     return what, {c: k for c, k in p.columns.items() if counts and k.tangents}
 
 
 def _price(
-    p: FleetProblem, counts: dict[str, int], nodes: dict[str, int], objective: Objective | None = None
+    p: FleetProblem, counts: dict[str, int], nodes: dict[str, int], objective: str | None = None
 ) -> float:
     """Without what depends on flows."""
-    goal = objective or p.objective
+    goal = objective or p.objective.name
     if goal == "kinds":
         return float(len(_kinds(p, counts)))
     if goal == "cost":
@@ -293,8 +301,8 @@ def _by_flows(p: FleetProblem, counts: dict[str, int]) -> float | None:
         upper.append((dict.fromkeys(e, 1.0), p.budget["watts"] - _price(p, counts, {}, "energy")))
     if "latency" in p.budget:
         upper.append((_latency(p, at, bent) | {"rate": -p.budget["latency"]}, 0.0))
-    goal = _latency(p, at, bent) if p.objective == "latency" else {}
-    goal |= dict.fromkeys(e, 1.0) if p.objective == "energy" and what == "energy" else {}
+    goal = _latency(p, at, bent) if p.objective.name == "latency" else {}
+    goal |= dict.fromkeys(e, 1.0) if p.objective.name == "energy" and what == "energy" else {}
     return _linear(p, at, upper, equal, goal)
 
 
@@ -325,13 +333,13 @@ def _linear(
         return dense
 
     goal = row(least)
-    if p.objective == "throughput":
+    if p.objective.name == "throughput":
         goal[at["rate"]] = -1.0
     for key, i in at.items():
-        if p.objective == "spare" and isinstance(key, tuple) and len(key) == 2 and key[0] != "e":
+        if p.objective.name == "spare" and isinstance(key, tuple) and len(key) == 2 and key[0] != "e":
             goal[i] = p.columns[key[0]].gpus * p.columns[key[0]].use["busy"][key[1]] / 100
     limits: list[tuple[float, float | None]] = [(0, None)] * (len(at) - 1)
-    limits.append((p.demand or 0.0, p.demand if p.objective != "throughput" else None))
+    limits.append((p.demand or 0.0, p.demand if p.objective.name != "throughput" else None))
     done = linprog(
         goal,
         A_ub=[row(t) for t, _ in upper] or None,
@@ -342,5 +350,5 @@ def _linear(
     )
     if done.status != 0:
         return None
-    scale = {"throughput": -1.0, "latency": 1.0 / (p.demand or 1.0)}.get(p.objective, 1.0)
+    scale = {"throughput": -1.0, "latency": 1.0 / (p.demand or 1.0)}.get(p.objective.name, 1.0)
     return float(done.fun * scale)

@@ -9,6 +9,7 @@ import pytest
 
 from solvers import fleet
 from solvers.fleet import Column, FleetProblem, Stock, Transfer
+from solvers.fleet_goals import THROUGHPUT
 from solvers.linear import Limits
 
 
@@ -33,7 +34,7 @@ def medium(seed: int) -> FleetProblem:
     ends = [(f"prefill {p}", f"decode {d}") for p in stocks for d in stocks]
     pairs = {(p, d, w): Transfer(x, on_nic=p[-1] != d[-1]) for p, d in ends for w, x in work.items()}
     nic = {f"{role} {g}": r.uniform(0.5, 5.0) for role in ("prefill", "decode") for g in stocks}
-    return FleetProblem(columns, stocks, share, "throughput", pairs=pairs, nic=nic)
+    return FleetProblem(columns, stocks, share, THROUGHPUT, pairs=pairs, nic=nic)
 
 
 @pytest.mark.parametrize("seed", range(5))

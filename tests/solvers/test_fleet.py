@@ -9,8 +9,9 @@ import pytest
 from solvers import fleet
 from solvers.fleet import Column, FleetProblem, FleetSolution, Stock, Transfer
 from solvers.fleet_extract import fullest, value
+from solvers.fleet_goals import COST, ENERGY, GPUS, THROUGHPUT
 from solvers.linear import Limits
-from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, random_fleet
+from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, goal, random_fleet
 
 SMALL = FleetProblem(
     columns={
@@ -19,7 +20,7 @@ SMALL = FleetProblem(
     },
     stocks={"h100": Stock(2, 2, 6.0), "l4": Stock(4, 1, 1.0)},
     share={"chat": 1.0},
-    objective="cost",
+    objective=COST,
     demand=22.0,
 )
 ONE_TOKEN = FleetProblem(
@@ -30,7 +31,7 @@ ONE_TOKEN = FleetProblem(
     },
     stocks={"g": Stock(3, 1, 1.0)},
     share={"one": 0.5, "chat": 0.5},
-    objective="throughput",
+    objective=THROUGHPUT,
     pairs={("P", "D", w): Transfer(0.0, on_nic=False) for w in ("one", "chat")},
 )
 SENSE = {"throughput": 1.0, "cost": -1.0, "energy": -1.0, "gpus": -1.0, "latency": -1.0, "spare": -1.0}
@@ -51,7 +52,7 @@ def no_worse(p: FleetProblem, better: FleetSolution, worse: FleetSolution) -> bo
     if better.objective is None:
         return False
     slack = 1e-6 * max(1.0, abs(worse.objective))
-    return SENSE[p.objective] * (better.objective - worse.objective) >= -slack
+    return SENSE[p.objective.name] * (better.objective - worse.objective) >= -slack
 
 
 # by hand
@@ -71,7 +72,7 @@ def test_one_of_each_serves_22_requests_per_second():
 )
 def test_each_objective_has_its_own_answer(objective, expected):
     """Most: 2 * 20 + 4 * 2. Least latency: all on h100, at 1 s a request."""
-    assert solved(replace(SMALL, objective=objective)).objective == pytest.approx(expected)
+    assert solved(replace(SMALL, objective=goal(objective))).objective == pytest.approx(expected)
 
 
 RESTING = {g: replace(stock, idle_watts=50.0) for g, stock in SMALL.stocks.items()}
@@ -79,7 +80,7 @@ RESTING = {g: replace(stock, idle_watts=50.0) for g, stock in SMALL.stocks.items
 
 def test_gpus_in_no_replica_draw_power_in_nodes_that_are_off_the_bill_too():
     """One h100-tp2 of 2 x 2 and one l4-tp1 of 4 are run: 1400 + 70, and 2 + 3 GPUs rest at 50 W."""
-    s = solved(replace(SMALL, objective="energy", stocks=RESTING))
+    s = solved(replace(SMALL, objective=ENERGY, stocks=RESTING))
 
     assert s.replicas == {"h100-tp2": 1, "l4-tp1": 1}
     assert s.objective == pytest.approx(1470.0 + 5 * 50.0) == s.bound
@@ -91,7 +92,7 @@ def test_idle_power_decides_between_many_gpus_and_few():
         "few": Column("g", 1, {"busy": {"chat": 1 / 20}}, watts=300.0),
         "many": Column("g", 4, {"busy": {"chat": 1 / 40}}, watts=650.0),
     }
-    p = replace(SMALL, columns=columns, stocks={"g": Stock(1, 4, 1.0)}, objective="energy", demand=40.0)
+    p = replace(SMALL, columns=columns, stocks={"g": Stock(1, 4, 1.0)}, objective=ENERGY, demand=40.0)
 
     assert solved(p).replicas == {"few": 2}
     resting = solved(replace(p, stocks={"g": Stock(1, 4, 1.0, idle_watts=60.0)}))
@@ -133,7 +134,7 @@ def test_prefill_and_decode_are_paid_for_together():
         },
         stocks={"g": Stock(3, 4, 3.0)},
         share={"w": 1.0},
-        objective="throughput",
+        objective=THROUGHPUT,
         pairs={("P", "D", "w"): Transfer(5.0, links=("k",), on_nic=False)},
         links={"k": 40.0},
     )
@@ -153,7 +154,7 @@ def test_a_pool_without_columns_serves_nothing(gone):
         },
         stocks={"g": Stock(4, 1)},
         share={"w": 1.0},
-        objective="throughput",
+        objective=THROUGHPUT,
         pairs={("P", "D", "w"): Transfer(0.0, on_nic=False)},
     )
 
@@ -170,7 +171,7 @@ def test_a_nic_limits_what_a_pool_sends():
         },
         stocks={"g": Stock(5, 1)},
         share={"w": 1.0},
-        objective="throughput",
+        objective=THROUGHPUT,
         pairs={("P", "D", "w"): Transfer(2.0)},
         nic={"P": 6.0, "D": 100.0},
     )
@@ -180,7 +181,7 @@ def test_a_nic_limits_what_a_pool_sends():
 
 
 def test_unused_nodes_are_neither_counted_nor_paid_for():
-    p = replace(SMALL, objective="throughput", stocks={**SMALL.stocks, "idle": Stock(5, 8, 9.0)})
+    p = replace(SMALL, objective=THROUGHPUT, stocks={**SMALL.stocks, "idle": Stock(5, 8, 9.0)})
 
     assert solved(p).nodes == {"h100": 2, "l4": 4}
 
@@ -225,9 +226,9 @@ def test_a_bound_is_true_however_early_the_search_ends(limits):
         slack = 1e-6 * max(1.0, abs(best))
 
         assert s.bound is not None
-        assert SENSE[p.objective] * (s.bound - best) >= -slack, f"seed {seed}"
+        assert SENSE[p.objective.name] * (s.bound - best) >= -slack, f"seed {seed}"
         if s.objective is not None:
-            assert SENSE[p.objective] * (best - s.objective) >= -slack, f"seed {seed}"
+            assert SENSE[p.objective.name] * (best - s.objective) >= -slack, f"seed {seed}"
             assert (s.status == "optimal") == (s.bound == s.objective), f"seed {seed}"
 
 
@@ -375,7 +376,7 @@ def test_scaling_all_rates_scales_the_answer():
             pairs={key: replace(t, bytes=t.bytes / factor) for key, t in p.pairs.items()},
         )
         expected = solved(p).objective
-        if expected is not None and p.objective == "throughput":
+        if expected is not None and p.objective.name == "throughput":
             expected *= factor
 
         assert same(solved(scaled).objective, expected), f"seed {seed}"
@@ -397,7 +398,7 @@ def large(seed: int) -> FleetProblem:
             columns[f"c{g}-{i}"] = Column(
                 f"g{g}", gpus, {"busy": use, "kv": {w: u * r.random() for w, u in use.items()}}
             )
-    return FleetProblem(columns, stocks, share, "cost", 500.0)
+    return FleetProblem(columns, stocks, share, COST, 500.0)
 
 
 def test_a_large_fleet_is_proven_within_the_gap_asked_for():
@@ -409,7 +410,7 @@ def test_a_large_fleet_is_proven_within_the_gap_asked_for():
 
 
 def test_on_large_fleets_no_bound_of_the_better_is_below_the_worse_answer():
-    p = replace(large(3), objective="throughput", demand=None)
+    p = replace(large(3), objective=THROUGHPUT, demand=None)
     better = replace(p, stocks={g: replace(s, nodes=s.nodes + 1) for g, s in p.stocks.items()})
 
     assert solved(better, gap=0.01).bound >= solved(p, gap=0.01).objective
@@ -420,7 +421,7 @@ def test_on_large_fleets_no_bound_of_the_better_is_below_the_worse_answer():
 
 def test_marginals_are_per_unit_of_each_limit():
     """One more h100 node serves 20/s more; per byte/s of a link that is full, 1/5 request/s."""
-    p = replace(SMALL, objective="throughput", demand=None)
+    p = replace(SMALL, objective=THROUGHPUT, demand=None)
     worth = fleet.marginals(p, Limits())
 
     assert worth["nodes", "h100"] == pytest.approx(20.0)
@@ -429,7 +430,7 @@ def test_marginals_are_per_unit_of_each_limit():
 
 def test_a_node_more_is_worth_less_where_its_gpus_draw_power_at_rest():
     """One l4 more, at 70 W and 2/s, frees a tenth of an h100-tp2: 140 W, of which 10 W stay as idle draw."""
-    p = replace(SMALL, objective="energy", stocks=RESTING)
+    p = replace(SMALL, objective=ENERGY, stocks=RESTING)
     larger = replace(p, stocks={**RESTING, "l4": replace(RESTING["l4"], nodes=5)})
     before, after = (fleet.relaxed(q, Limits()) for q in (p, larger))
 
@@ -445,7 +446,7 @@ def test_a_marginal_of_a_link_is_per_byte_a_second():
         },
         stocks={"g": Stock(4, 1)},
         share={"w": 1.0},
-        objective="throughput",
+        objective=THROUGHPUT,
         pairs={("P", "D", "w"): Transfer(5.0, links=("k",), on_nic=False)},
         links={"k": 40.0},
     )
@@ -454,7 +455,7 @@ def test_a_marginal_of_a_link_is_per_byte_a_second():
 
 
 def test_balanced_traffic_serves_the_same_with_the_fullest_replica_freer():
-    p = replace(SMALL, objective="gpus", demand=24.0, budget={"gpus": 8.0})
+    p = replace(SMALL, objective=GPUS, demand=24.0, budget={"gpus": 8.0})
     s = replace(solved(p), replicas={"h100-tp2": 2, "l4-tp1": 2}, rate=24.0)
 
     spread = fleet.balance(p, s, Limits())
@@ -473,7 +474,7 @@ def test_balancing_never_fills_a_replica_further():
 
 def test_a_solution_starts_a_changed_problem():
     """A little less demand: the old fleet serves it, so the answer is not above it."""
-    p = replace(SMALL, objective="gpus", demand=41.0)
+    p = replace(SMALL, objective=GPUS, demand=41.0)
     first = solved(p)
     again = fleet.solve(replace(p, demand=40.5), Limits(work=1), first.point)
 
@@ -532,7 +533,7 @@ def test_presolve_does_not_lose_the_optimum():
         columns=columns,
         stocks={"g0": Stock(3, 8), "g1": Stock(2, 4)},
         share={"w0": 0.6004997317204048, "w1": 0.3995002682795953},
-        objective="gpus",
+        objective=GPUS,
         demand=2.1376585132224193,
         links={"k": 5.578595587704544},
     )
@@ -546,7 +547,7 @@ def test_a_column_of_one_easy_bucket_alone_does_not_set_the_scale():
         "all": Column("g", 1, {"busy": {"long": 0.5, "short": 0.01}}, watts=1.0, latency={}),
         "short alone": Column("g", 1, {"busy": {"short": 1e-6}}, watts=1.0, latency={}),
     }
-    p = FleetProblem(columns, {"g": Stock(2, 1, 1.0)}, {"long": 0.9, "short": 0.1}, "throughput")
+    p = FleetProblem(columns, {"g": Stock(2, 1, 1.0)}, {"long": 0.9, "short": 0.1}, THROUGHPUT)
 
     assert solved(p).rate == pytest.approx(2 / (0.9 * 0.5 + 0.1 * 0.01), rel=1e-6)
     assert 1 <= fleet.reference(p) / solved(p).rate <= 2
@@ -555,7 +556,7 @@ def test_a_column_of_one_easy_bucket_alone_does_not_set_the_scale():
 def test_a_demand_far_below_what_can_be_served_does_not_hold_throughput_back():
     """A replica that one in 50,000 of its requests/s is asked of still serves them all."""
     columns = {"c": Column("g", 1, {"busy": {"w": 0.02}})}
-    p = FleetProblem(columns, {"g": Stock(8, 1, 1.0)}, {"w": 1.0}, "throughput", demand=0.001)
+    p = FleetProblem(columns, {"g": Stock(8, 1, 1.0)}, {"w": 1.0}, THROUGHPUT, demand=0.001)
 
     assert solved(p).rate == pytest.approx(400.0)
     assert solved(replace(p, demand=400.1)).status == "infeasible"

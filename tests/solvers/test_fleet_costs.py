@@ -7,8 +7,9 @@ import pytest
 from solvers import fleet, fleet_costs
 from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
 from solvers.fleet_extract import value
+from solvers.fleet_goals import COST, ENERGY, GPUS, LATENCY, THROUGHPUT
 from solvers.linear import Limits
-from tests.solvers.fleets import best_by_trying_all, curved, random_fleet
+from tests.solvers.fleets import best_by_trying_all, curved, goal, random_fleet
 from tests.solvers.test_fleet import same
 
 # a replica takes 100 W idle and 40 W for each request/s, above 5/s 80 W for each
@@ -17,7 +18,7 @@ SMALL = FleetProblem(
     columns={"c": Column("g", 1, {"busy": {"w": 0.1}}, watts=900.0, tangents=STEEP)},
     stocks={"g": Stock(4, 1, 1.0)},
     share={"w": 1.0},
-    objective="energy",
+    objective=ENERGY,
     demand=10.0,
 )
 
@@ -41,18 +42,18 @@ def test_a_column_without_tangents_takes_the_same_at_any_load():
 
 
 def test_watts_that_grow_count_in_the_budget():
-    p = replace(SMALL, objective="throughput", demand=None, budget={"watts": 600.0})
+    p = replace(SMALL, objective=THROUGHPUT, demand=None, budget={"watts": 600.0})
 
     assert solved(p).rate == pytest.approx(10.0)
     assert solved(replace(p, budget={"watts": 99.0})).rate == pytest.approx(0.0)
-    assert solved(replace(SMALL, objective="gpus", budget={"watts": 650.0})).objective == 2
-    assert solved(replace(SMALL, objective="gpus", budget={"watts": 700.1})).objective == 1
+    assert solved(replace(SMALL, objective=GPUS, budget={"watts": 650.0})).objective == 2
+    assert solved(replace(SMALL, objective=GPUS, budget={"watts": 700.1})).objective == 1
 
 
 def test_latency_that_grows_is_the_mean_over_requests():
     """Requests in a replica: f, above 4/s 3 f - 8. Over four replicas 10/s are in 1 s, over two in 1.4 s."""
     slow = ((0.0, {"w": 1.0}), (-8.0, {"w": 3.0}))
-    p = replace(SMALL, columns={"c": replace(SMALL.columns["c"], tangents=slow)}, objective="latency")
+    p = replace(SMALL, columns={"c": replace(SMALL.columns["c"], tangents=slow)}, objective=LATENCY)
 
     assert solved(p).objective == pytest.approx(1.0)
     assert solved(replace(p, stocks={"g": Stock(2, 1, 1.0)})).objective == pytest.approx(1.4)
@@ -61,12 +62,12 @@ def test_latency_that_grows_is_the_mean_over_requests():
 def test_the_mean_latency_may_be_a_budget():
     p = replace(SMALL, columns={"c": Column("g", 1, {"busy": {"w": 0.1}}, latency={"w": 1.5})})
     slow = ((0.0, {"w": 1.0}), (-8.0, {"w": 3.0}))
-    bent = replace(p, columns={"c": replace(p.columns["c"], tangents=slow)}, objective="gpus")
+    bent = replace(p, columns={"c": replace(p.columns["c"], tangents=slow)}, objective=GPUS)
 
     assert solved(replace(bent, budget={"latency": 1.4})).objective == 2
     assert solved(replace(bent, budget={"latency": 1.3})).objective == 3
     assert solved(replace(p, budget={"latency": 1.4})).status == "infeasible"
-    fastest = replace(bent, objective="throughput", demand=None, budget={"latency": 1.4})
+    fastest = replace(bent, objective=THROUGHPUT, demand=None, budget={"latency": 1.4})
     assert solved(fastest).rate == pytest.approx(20.0)
 
 
@@ -77,8 +78,8 @@ def test_a_cost_is_never_below_nothing():
 
 
 def test_tangents_are_stated_only_where_they_count():
-    assert "cost" not in {family for family, _ in fleet.build(replace(SMALL, objective="gpus")).model.rows}
-    assert fleet_costs.curved(replace(SMALL, objective="cost")) == {}
+    assert "cost" not in {family for family, _ in fleet.build(replace(SMALL, objective=GPUS)).model.rows}
+    assert fleet_costs.curved(replace(SMALL, objective=COST)) == {}
 
 
 def test_spreading_traffic_leaves_the_least_watts_and_keeps_a_budget():
@@ -87,7 +88,7 @@ def test_spreading_traffic_leaves_the_least_watts_and_keeps_a_budget():
     two = {"c": SMALL.columns["c"], "steady": lone}
     p = replace(SMALL, columns=two, stocks={"g": Stock(2, 1, 1.0)})
     s = solved(replace(p, demand=14.0))
-    dearer = replace(p, objective="gpus", demand=14.0, budget={"watts": s.objective})
+    dearer = replace(p, objective=GPUS, demand=14.0, budget={"watts": s.objective})
 
     assert s.replicas == {"c": 1, "steady": 1}
     assert s.objective == pytest.approx(810.0)
@@ -103,7 +104,7 @@ def test_with_tangents_the_answer_is_that_of_trying_every_fleet(objective):
     bent = 0
     for seed in range(25):
         p = random_fleet(seed, "cost" if objective == "kinds" else objective)
-        p = curved(replace(p, objective=objective), seed)
+        p = curved(replace(p, objective=goal(objective)), seed)
         s = solved(p)
         bent += bool(fleet_costs.curved(p))
 

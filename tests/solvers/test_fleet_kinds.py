@@ -7,6 +7,7 @@ import pytest
 from solvers import fleet
 from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
 from solvers.fleet_extract import fullest
+from solvers.fleet_goals import KINDS, THROUGHPUT
 from solvers.linear import Limits
 from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, kinded, random_fleet
 from tests.solvers.test_fleet import SENSE, same
@@ -19,7 +20,7 @@ SMALL = FleetProblem(
     },
     stocks={"g": Stock(3, 2, 1.0)},
     share={"long": 0.5, "short": 0.5},
-    objective="throughput",
+    objective=THROUGHPUT,
     kinds={"long alone": "big", "long beside short": "big", "short": "small"},
 )
 
@@ -50,7 +51,7 @@ def test_a_second_kind_is_taken_only_where_it_is_allowed():
 
 def test_the_fewest_kinds_that_serve_a_demand_are_one_solve():
     def fewest(demand: float) -> FleetSolution:
-        return solved(replace(SMALL, objective="kinds", demand=demand))
+        return solved(replace(SMALL, objective=KINDS, demand=demand))
 
     assert fewest(6.3).objective == 1
     assert fewest(6.5).objective == 2
@@ -91,7 +92,7 @@ def test_with_few_kinds_the_answer_is_that_of_trying_every_fleet(objective):
 def test_the_fewest_kinds_are_those_of_trying_every_fleet():
     found = set()
     for seed in range(60):
-        p = replace(kinded(random_fleet(seed, "cost"), seed), objective="kinds", most_kinds=None)
+        p = replace(kinded(random_fleet(seed, "cost"), seed), objective=KINDS, most_kinds=None)
         s = solved(p)
         found.add(s.objective)
 
@@ -117,7 +118,7 @@ def test_each_kind_more_is_never_worse_and_the_fewest_reach_the_best(objective):
         limit = {row: best.objective * (1 + 1e-7)} if row else {}
         demand = p.demand or best.rate * (1 - 1e-7)
         budget = {**p.budget, **limit}
-        few = solved(replace(p, objective="kinds", most_kinds=None, demand=demand, budget=budget))
+        few = solved(replace(p, objective=KINDS, most_kinds=None, demand=demand, budget=budget))
         fewest = next(k for k, v in enumerate(values, 1) if v is not None and same(v, best.objective))
         assert few.objective == fewest, f"seed {seed}"
 

@@ -10,6 +10,7 @@ import pytest
 from solvers import fleet, fleet_prices
 from solvers.fleet import Column, FleetProblem, Stock
 from solvers.fleet_extract import extract
+from solvers.fleet_goals import THROUGHPUT
 from solvers.fleet_prices import few, prices
 from solvers.linear import Limits
 from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, random_fleet
@@ -88,7 +89,7 @@ def test_a_bound_is_true_however_early_the_search_ends(limits, priced):
         if best is not None:
             slack = 1e-6 * max(1.0, abs(best))
 
-            assert SENSE[p.objective] * (s.bound - best) >= -slack, f"seed {seed}"
+            assert SENSE[p.objective.name] * (s.bound - best) >= -slack, f"seed {seed}"
 
 
 def test_a_group_without_a_partner_goes():
@@ -103,6 +104,6 @@ def test_a_group_without_a_partner_goes():
 def test_columns_are_left_out_where_they_or_their_nodes_are_many(many, nodes, told):
     own = {f"c{i}": Column("a", 1, {"busy": {"0": 1.0}}) for i in range(many)}
 
-    p = FleetProblem(own, {"a": Stock(nodes, 8, 1.0)}, {"0": 1.0}, "throughput")
+    p = FleetProblem(own, {"a": Stock(nodes, 8, 1.0)}, {"0": 1.0}, THROUGHPUT)
 
     assert fleet_prices.worth(p) == told

@@ -13,7 +13,7 @@ import pytest
 from solvers import fleet, fleet_costs, fleet_kinds
 from solvers.fleet import Built, FleetProblem
 from solvers.linear import Expr
-from tests.solvers.fleets import OBJECTIVES, curved, kinded, random_fleet
+from tests.solvers.fleets import OBJECTIVES, curved, goal, kinded, random_fleet
 
 PACKED = {"fit", "full", "cover"}
 """Rows of `packing.py`, whose own tests restate them."""
@@ -79,7 +79,7 @@ def busy(p, b, key, at):
 
 def run(p, b, key, at):
     c, w = key
-    most = p.demand if p.objective != "throughput" else fleet.MOST * len(p.share) * b.reference
+    most = p.demand if p.objective.name != "throughput" else fleet.MOST * len(p.share) * b.reference
     return most * p.share[w] * at.n[c] - at.f[c, w]
 
 
@@ -278,7 +278,7 @@ def test_what_is_minimised_is_what_the_docstring_says(objective: str) -> None:
     names = {"cost": "usd_per_hour", "energy": "watts", "gpus": "gpus", "latency": "latency"}
     for seed in range(12):
         p = random_fleet(seed, "cost" if objective == "kinds" else objective)
-        p = curved(replace(p, objective=objective), seed)
+        p = curved(replace(p, objective=goal(objective)), seed)
         b = fleet.build(p)
         at = Point.drawn(p, b, random.Random(seed))
         values = at.columns(b)
