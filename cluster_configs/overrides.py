@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from cluster_configs.devices import find
 from cluster_configs.schema import Cluster, Device
-from planner.documents import Document, Loc, validate_part
+from planner.documents import Document, Loc
 from planner.errors import InputError, squash
+from planner.validation import validate_part
 
 FIXED = ("name", "also", "sources")
 """Fields that no override may touch."""

@@ -61,9 +61,9 @@ def load(stem: str) -> ModelCard:
 
 def read_card(file: Path) -> ModelCard:
     """A card of the user's own; what is wrong in it is an `InputError` with its place."""
-    from planner import documents
+    from planner import documents, validation
 
-    return documents.validate(documents.read(file), ModelCard)
+    return validation.validate(documents.read(file), ModelCard)
 
 
 def _is_path(name: str) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.version import __version__
+
 if TYPE_CHECKING:
     from planner.api import plan as plan
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "plan"]
 
 

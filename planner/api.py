@@ -16,7 +16,7 @@ from planner.beside.planned import Line, Planned
 from planner.beside.ways import WAYS
 from planner.calibration import files
 from planner.cost.calibration import Calibration
-from planner.errors import Infeasible, InputError, MeshwrightError
+from planner.errors import Infeasible, InputError
 from planner.inputs.workload import Workload
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
@@ -24,6 +24,7 @@ from planner.plans.experts import experts_of, read_loads
 from planner.plans.found import Found
 from planner.plans.schema import Alternative, LongPrompt, Price
 from planner.plans.space import space_of
+from planner.plans.verified import verified
 from planner.posed import pose
 from planner.problems.balance import Balanced
 from planner.search import LEAST_S, Question, find, left
@@ -160,7 +161,7 @@ def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> sche
     tell("placing layers on nodes")
     limits = Limits(limits.gap, asked.options.time_limit_s, seed=limits.seed)
     made = plan_chains(asked, limits, began)
-    checked(made)
+    verified(made)
     return made
 
 
@@ -211,7 +212,7 @@ def finish(
     seconds, space = time.perf_counter() - began, space_of(asked, simple.best)
     proven = proof(simple.best, found, simple.by_kinds, seconds, extra.seed, space)
     result = assemble(found, problem_of(asked), planned.made, proven, extras)
-    checked(result)
+    verified(result)
     return result
 
 
@@ -233,17 +234,3 @@ def unkept(asked: Asked, found: Found) -> list[schema.PlanWarning]:
 def interrupted(found: Found) -> Found:
     """`found` as it stands: the search was broken off."""
     return replace(found, solution=replace(found.solution, status="interrupted"))
-
-
-def checked(result: schema.Plan) -> None:
-    """Every plan is checked before anyone sees it, by code that shares nothing with what made it."""
-    from planner.check import check
-
-    violations = check(result)
-    if violations:
-        first = violations[0]
-        raise MeshwrightError(
-            f"the plan failed its own check: {first.message}",
-            where=first.where,
-            hint="this is a mistake in the planner, not in your input: please report it",
-        )

@@ -16,7 +16,6 @@ from functools import cached_property
 
 import numpy as np
 
-from planner import __version__
 from planner.asked import Asked, problem_of
 from planner.candidates.ask import Ask
 from planner.candidates.points import Mix, Promise
@@ -30,6 +29,7 @@ from planner.plans.binding import Edges
 from planner.plans.predicted import WATTS_SIGMA, band, chance, each, idle, price
 from planner.problems import chains
 from planner.problems.chains import Posed
+from planner.version import __version__
 from planner.why.rounding import ceil_to
 from solvers import linear, placement_served, placement_served_bound
 from solvers.linear import Limits

@@ -11,9 +11,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
-
-from pydantic import BaseModel
+from typing import Any, NoReturn
 
 from planner.errors import InputError
 from planner.yaml_nodes import Key, Node, YamlError, parse
@@ -21,7 +19,6 @@ from planner.yaml_nodes import Key, Node, YamlError, parse
 MAX_BYTES = 10_000_000
 
 Loc = tuple[Key, ...]
-M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -99,27 +96,6 @@ def read_text(text: str, path: str) -> Document:
     document = Document(root.value, path, text)
     document.__dict__["root"] = root  # what cached_property would compute again
     return document
-
-
-def validate(document: Document, model: type[M]) -> M:
-    """`document` as a `model`, converting nothing: "8" or true never pass for a number. Raises InputError."""
-    return validate_part(document, model, document.data, ())
-
-
-def validate_part(document: Document, model: type[M], data: Any, at: Loc) -> M:
-    """`data`, made from what stands at `at` of the document, as a `model`. Raises InputError."""
-    from pydantic import ValidationError
-
-    if not isinstance(data, dict):
-        raise document.error(f"expected named fields (`key: value`), got {kind_of(data)}", at)
-    try:
-        return model.model_validate_json(json.dumps(data), strict=True)
-    except ValidationError as error:
-        from planner.validation import explain  # only where something is wrong
-
-        raise explain(document, model, error, at) from None
-    except RecursionError:
-        raise document.error("nested too deep", at) from None
 
 
 def kind_of(value: object) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Iterator
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from planner.documents import Document, Loc, dotted_path, kind_of
 from planner.errors import InputError, Misplaced, nearest, squash
 from planner.units import unit_of
+
+M = TypeVar("M", bound=BaseModel)
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -36,6 +39,23 @@ _LIMITS = {
 }
 MOST_LISTED = 5
 """Further errors named after the first."""
+
+
+def validate(document: Document, model: type[M]) -> M:
+    """`document` as a `model`, converting nothing: "8" or true never pass for a number. Raises InputError."""
+    return validate_part(document, model, document.data, ())
+
+
+def validate_part(document: Document, model: type[M], data: Any, at: Loc) -> M:
+    """`data`, made from what stands at `at` of the document, as a `model`. Raises InputError."""
+    if not isinstance(data, dict):
+        raise document.error(f"expected named fields (`key: value`), got {kind_of(data)}", at)
+    try:
+        return model.model_validate_json(json.dumps(data), strict=True)
+    except ValidationError as error:
+        raise explain(document, model, error, at) from None
+    except RecursionError:
+        raise document.error("nested too deep", at) from None
 
 
 def explain(document: Document, model: type[BaseModel], error: ValidationError, at: Loc = ()) -> InputError:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.linear import EXACT, Floats, Limits, Linear, Outcome
+from solvers.program import EXACT, Floats, Limits, Outcome, Program
 
 WORTH_STARTING_S = 1.0
 """Below this much time left, starting a process and reading its files back brings nothing."""
@@ -25,7 +25,7 @@ MOST_ROWS = 4000
 """Larger programs CBC does not solve at gap 0, and looks at the clock no more before their root is done."""
 
 
-def second_opinion(model: Linear, seconds: float, first: Outcome) -> Outcome:
+def second_opinion(model: Program, seconds: float, first: Outcome) -> Outcome:
     """`first` (HiGHS's, unproven), or in its place what CBC proves in `seconds`; Ctrl-C leaves `first`."""
     if seconds < WORTH_STARTING_S or len(model.rows) > MOST_ROWS:
         return first
@@ -39,7 +39,7 @@ def second_opinion(model: Linear, seconds: float, first: Outcome) -> Outcome:
     return checked if checked is not None and _agrees(checked, first) else first
 
 
-def _optimal_integers(model: Linear, seconds: float) -> dict[int, int] | None:
+def _optimal_integers(model: Program, seconds: float) -> dict[int, int] | None:
     """Integer variables of the plan that CBC calls optimal at gap 0, None where it does not."""
     import pulp
 
@@ -59,7 +59,7 @@ def _optimal_integers(model: Linear, seconds: float) -> dict[int, int] | None:
     return {i: round(variables[i].value()) for i, integer in enumerate(model.integer) if integer}
 
 
-def stated(model: Linear) -> tuple[Any, list[Any]]:
+def stated(model: Program) -> tuple[Any, list[Any]]:
     """`model` in PuLP's words; variables are numbered, for PuLP rewrites names and can merge two."""
     import pulp
 
@@ -82,7 +82,7 @@ def stated(model: Linear) -> tuple[Any, list[Any]]:
     return problem, variables
 
 
-def _with_fixed(model: Linear, integers: dict[int, int]) -> Outcome | None:
+def _with_fixed(model: Program, integers: dict[int, int]) -> Outcome | None:
     """The best plan with `integers`, by HiGHS, claimed as proven; None where there is none."""
     from solvers import highs
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.glop import Arrays, completed, program, run
-from solvers.linear import Floats, Limits
+from solvers.program import Floats, Limits
 
 NAME = "CP-SAT and GLOP (OR-tools)"
 

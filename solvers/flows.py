@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 
-from solvers.linear import INF, Expr, Linear, Term
+from solvers.program import INF, Expr, Program, Term
 
 NEARLY_ALL = 0.8
 """Of the real columns: without a fifth of them HiGHS took twice as long as with all."""
@@ -28,11 +28,11 @@ NEARLY_ALL = 0.8
 class Without:
     """`model` without its flows; `kept[i]` is the column of the program that its column i is."""
 
-    model: Linear
+    model: Program
     kept: tuple[int, ...]
 
 
-def without(model: Linear) -> Without | None:
+def without(model: Program) -> Without | None:
     """The program without such flows; None where other real columns are more than a few."""
     most = _most(model)
     if len(most) < NEARLY_ALL * (len(model.integer) - sum(model.integer)) or not most:
@@ -53,7 +53,7 @@ def without(model: Linear) -> Without | None:
     return Without(small, kept)
 
 
-def _most(model: Linear) -> Mapping[int, tuple[int, float]]:
+def _most(model: Program) -> Mapping[int, tuple[int, float]]:
     """Of each such flow the column that limits it, and how much one of that allows."""
     out = {i for i, c in model.goal if c} | {i for i, whole in enumerate(model.integer) if whole}
     out |= {i for i, low in enumerate(model.lower) if low}  # without its upper limit it is relaxed, too
@@ -76,7 +76,7 @@ def _most(model: Linear) -> Mapping[int, tuple[int, float]]:
     return {i: limit for i, limit in most.items() if i in served and i not in out}
 
 
-def _limit(row: Expr, out: set[int], model: Linear) -> tuple[int, int, float] | None:
+def _limit(row: Expr, out: set[int], model: Program) -> tuple[int, int, float] | None:
     """Flow, what limits it, and how much one of that allows, where the row says only that."""
     if len(row.terms) != 2 or row.upper != 0 or row.lower > -INF:
         return None

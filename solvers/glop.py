@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.highs import FEASIBLE, interruptible
-from solvers.linear import EXACT, Floats, Limits, Linear, Outcome
+from solvers.program import EXACT, Floats, Limits, Outcome, Program
 
 ROUNDING = 1e-7
 """Of the largest cost: what a d[j] may be on the wrong side of 0."""
@@ -51,7 +51,7 @@ class Arrays:
     row_upper: Floats
 
     @classmethod
-    def of(cls, model: Linear) -> Arrays:
+    def of(cls, model: Program) -> Arrays:
         """Those of `model`."""
         from scipy.sparse import csr_matrix
 
@@ -90,7 +90,7 @@ class Arrays:
         return float(rows + reduced @ np.where(endless, 0.0, end)), reduced
 
 
-def relax(model: Linear, limits: Limits) -> Outcome | None:
+def relax(model: Program, limits: Limits) -> Outcome | None:
     """The relaxation of `model` with its duals; None where GLOP ends without values and a bound that hold."""
     a = Arrays.of(model)
     solver = relaxed(a, limits.seconds)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.linear import Floats, Limits, Linear, Outcome, Status, judge
+from solvers.program import Floats, Limits, Outcome, Program, Status, judge
 
 FEASIBLE = 1e-8
 """How far a row may be off, in its own unit. Not less: at 1e-9 HiGHS 1.12 lost feasible nodes and stated
@@ -30,7 +30,7 @@ AGGREGATOR = 1 << 12
 5 do (`tests/solvers/test_fleet.py`). Off; it saved no time on fleets."""
 
 
-def solve(model: Linear, limits: Limits, start: Floats | None, relaxed: bool = False) -> Outcome:
+def solve(model: Program, limits: Limits, start: Floats | None, relaxed: bool = False) -> Outcome:
     """Minimise `model`; `start` is a full solution to begin from; `relaxed` drops integers, returns duals."""
     import highspy
 
@@ -74,7 +74,7 @@ def settings(limits: Limits) -> dict[str, object]:
     return options
 
 
-def _program(model: Linear, relaxed: bool) -> Any:
+def _program(model: Program, relaxed: bool) -> Any:
     import highspy
 
     cost, lower, upper, integer = model.columns()
@@ -161,7 +161,7 @@ def _flush() -> None:
         ctypes.CDLL(None).fflush(None)
 
 
-def _outcome(model: Linear, solver: Any, limits: Limits, relaxed: bool, interrupted: bool) -> Outcome:
+def _outcome(model: Program, solver: Any, limits: Limits, relaxed: bool, interrupted: bool) -> Outcome:
     import highspy
 
     status, info = solver.getModelStatus(), solver.getInfo()
@@ -187,7 +187,7 @@ def _outcome(model: Linear, solver: Any, limits: Limits, relaxed: bool, interrup
     return Outcome(judge(value, bound, limits, stopped), value, bound, values, name, duals)
 
 
-def _bound(model: Linear, solver: Any, relaxed: bool, value: float | None) -> float | None:
+def _bound(model: Program, solver: Any, relaxed: bool, value: float | None) -> float | None:
     """What HiGHS has proven: the dual bound of a MIP, the value of a solved LP."""
     import highspy
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers import cpsat, flows, glop
-from solvers.linear import ENDLESS_S, EXACT, Floats, Limits, Linear, Outcome, Status, judge
+from solvers.program import ENDLESS_S, EXACT, Floats, Limits, Outcome, Program, Status, judge
+from solvers.tree_search import searched
 
 SHARE = 0.2
 """Of the time, for CP-SAT."""
@@ -64,7 +65,7 @@ class Known:
         return self.outcome().status != "time_limit"
 
 
-def solve(model: Linear, limits: Limits, start: Floats | None) -> Outcome:
+def solve(model: Program, limits: Limits, start: Floats | None) -> Outcome:
     """Minimise `model`, as `Linear.solve` says."""
     stop = time.perf_counter() + limits.seconds
     known = Known(glop.Arrays.of(model), limits)
@@ -90,7 +91,7 @@ def solve(model: Linear, limits: Limits, start: Floats | None) -> Outcome:
     if known.proven:
         return known.outcome()
     left = replace(limits, seconds=max(0.01, stop - time.perf_counter()))
-    last = model.searched(left, start if known.values is None else known.values)
+    last = searched(model, left, start if known.values is None else known.values)
     if last.values is None and known.values is None and last.status in ("infeasible", "unbounded"):
         return last
     known = known.told(last.solver, last.values, last.bound)
@@ -100,7 +101,7 @@ def solve(model: Linear, limits: Limits, start: Floats | None) -> Outcome:
 def _without_flows(known: Known, smaller: flows.Without) -> Outcome:
     """HiGHS on the program without its flows, and its plan with them again, where it has one."""
     kept = np.array(smaller.kept)
-    first = smaller.model.searched(known.limits, None if known.values is None else known.values[kept])
+    first = searched(smaller.model, known.limits, None if known.values is None else known.values[kept])
     if first.values is None:
         return first
     whole = np.flatnonzero(smaller.model.integer)
@@ -108,13 +109,13 @@ def _without_flows(known: Known, smaller: flows.Without) -> Outcome:
     return replace(first, values=glop.completed(known.a, integers, ENDLESS_S))
 
 
-def _one_flow_each(model: Linear) -> bool:
+def _one_flow_each(model: Program) -> bool:
     """Whether there is about one real column an integer: with several buckets whole ones rarely fit."""
     integers = sum(model.integer)
     return len(model.integer) - integers <= MOST_REALS * integers
 
 
-def _relaxed(known: Known, model: Linear, stop: float) -> Known:
+def _relaxed(known: Known, model: Program, stop: float) -> Known:
     """With GLOP's bound."""
     relaxed = glop.relax(model, replace(known.limits, seconds=stop - time.perf_counter()))
     return known if relaxed is None else known.told(glop.NAME, None, relaxed.bound)

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_configs.schema import Cluster
-from planner.documents import Document, read, read_text, validate
+from planner.documents import Document, read, read_text
 from planner.errors import InputError
 from planner.inputs.workload import Workload
 from planner.studies.schema import Sweep
+from planner.validation import validate
 
 LAB = """\
 name: lab

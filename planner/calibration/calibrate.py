@@ -15,7 +15,6 @@ from pathlib import PurePath
 
 import numpy as np
 
-from planner import __version__
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.fitting import Fit, calibrated
 from planner.calibration.priors import NOISE, SPREAD
@@ -25,6 +24,7 @@ from planner.cost.calibration import Calibration, Traits
 from planner.cost.shape import Floats
 from planner.predictions import looked_up
 from planner.rows import Row, parse
+from planner.version import __version__
 
 FOLDS = 5
 EARLIER = 5

@@ -16,10 +16,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
-from planner import __version__, documents
+from planner import documents, validation
 from planner.cost.calibration import Calibration, Factors, Traits, of_table
 from planner.cost.tuning import Tuning
 from planner.errors import nearest
+from planner.version import __version__
 
 LARGEST = 1000.0
 """No factor and no base value is larger; no factor is smaller than its inverse."""
@@ -82,7 +83,7 @@ class CalibrationFile(Part):
 def read(path: str | Path) -> Calibration:
     """The calibration of a file; `about` has its name, too. Raises InputError: not one, or nonsense in it."""
     document = documents.read(path)
-    documents.validate(document, CalibrationFile)
+    validation.validate(document, CalibrationFile)
     found = of_table(document.data)
     return replace(found, about={"name": Path(path).name, **found.about})
 

@@ -69,6 +69,15 @@ class Case:
     options: Options
     table: Measured
 
+    @property
+    def goal(self) -> str:
+        """The objective asked for; unasked, the contract's default."""
+        if self.options.objective:
+            return self.options.objective
+        if self.workload.rate_rps is None:
+            return "throughput"
+        return "cost" if all(n.price_usd_per_hour is not None for n in self.cluster.classes) else "gpus"
+
     @cached_property
     def classes(self) -> dict[str, NodeClass]:
         """Node classes by id."""

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from cluster_configs.schema import NodeClass
 from planner.check.case import Case
-from planner.check.proof import goal
 from planner.check.violation import Violation
 
 
 def violations(case: Case) -> Iterator[Violation]:
     """Idle GPUs of each class against the `idle_gpus` warnings."""
-    if goal(case) != "throughput":
+    if case.goal != "throughput":
         return
     for node_class in case.cluster.classes:
         idle = node_class.gpus - used(case, node_class)

@@ -104,25 +104,16 @@ def kind(case: Case, r: Replica) -> tuple[object, ...]:
     return (r.role, r.engine, sizes, stages, tuple(beside))
 
 
-def goal(case: Case) -> str:
-    """The objective asked for; unasked, the contract's default."""
-    if case.options.objective:
-        return case.options.objective
-    if case.workload.rate_rps is None:
-        return "throughput"
-    return "cost" if all(n.price_usd_per_hour is not None for n in case.cluster.classes) else "gpus"
-
-
 def sense(case: Case) -> str:
     """As stated; where the plan leaves it out, the goal's."""
     if "sense" in case.plan.proof.model_fields_set:
         return case.plan.proof.sense
-    return "max" if goal(case) == "throughput" else "min"
+    return "max" if case.goal == "throughput" else "min"
 
 
 def _objective(case: Case) -> Iterator[Violation]:
     """Unit and sense are those of the goal, and the value is the figure that the plan predicts."""
-    proof, name = case.plan.proof, goal(case)
+    proof, name = case.plan.proof, case.goal
     if proof.unit not in (UNITS[name], ""):
         yield Violation("objective_wrong", "proof.unit", f"{proof.unit}, {name} is in {UNITS[name]}")
     if sense(case) != ("max" if name == "throughput" else "min"):

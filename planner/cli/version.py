@@ -7,6 +7,6 @@ import typer
 
 def version() -> None:
     """Print the version."""
-    from planner import __version__
+    from planner.version import __version__
 
     typer.echo(f"meshwright {__version__}")

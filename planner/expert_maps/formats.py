@@ -12,11 +12,11 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from planner import __version__
 from planner.errors import InputError
 from planner.expert_maps.schema import ExpertMap
 from planner.inputs.arrays import numbers, read_any
 from planner.inputs.expert_loads import ExpertLoads
+from planner.version import __version__
 from solvers.experts_types import Place
 
 Format = Literal["meshwright", "sglang", "trtllm"]

@@ -12,7 +12,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from planner import __version__, api
 from planner.asked import Asked, problem_of
 from planner.beside.prices import priced
 from planner.candidates.generate import Pool
@@ -26,12 +25,17 @@ from planner.plans.assemble import proof
 from planner.plans.found import Found
 from planner.plans.placement import Placed
 from planner.plans.schema import Alternative, Plan, Price, Space
+from planner.plans.verified import verified
 from planner.search import left, tidied
+from planner.version import __version__
 from solvers import fleet
 from solvers.fleet_extract import value
 from solvers.linear import Limits, judge
 
 __all__ = ["plan_measured"]
+
+EXTRA_SHARE, EXTRA_S = 0.3, 3.0
+"""Of the time limit, and seconds at most, for alternatives and prices together."""
 
 
 def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: float) -> Plan:
@@ -61,7 +65,7 @@ def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: floa
         warnings=[*asked.warnings, *stated.warnings, *parts.warnings(fleet_, str(profile))],
         **extras,
     )
-    api.checked(result)
+    verified(result)
     return result
 
 
@@ -94,7 +98,7 @@ def _explained(found: Found, limits: Limits) -> tuple[Found, dict[str, Any]]:
     """Alternatives and prices, each within its share of the time; none after Ctrl-C, which keeps the plan."""
     extras: dict[str, list[Alternative] | list[Price]] = {}
     if found.solution.status != "interrupted":
-        some = replace(limits, seconds=min(api.EXTRA_SHARE * limits.seconds, api.EXTRA_S[1]) / 2)
+        some = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, EXTRA_S) / 2)
         try:
             extras["alternatives"] = rivals(found, some)
             extras["prices"] = priced(found, some)

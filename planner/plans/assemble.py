@@ -11,7 +11,6 @@ import numpy as np
 
 from cluster_configs.schema import Device, NodeClass
 from model_zoo.schema import MoeFfn
-from planner import __version__
 from planner.candidates.points import Setup
 from planner.cost.admission import PREEMPTED
 from planner.cost.reserve import BLOCK_TOKENS, default_tokens_per_step, device_bytes
@@ -22,6 +21,7 @@ from planner.plans import kept, placement, schema, tiers
 from planner.plans.found import Found, Group, paths
 from planner.plans.operation import admission, index_of
 from planner.plans.predicted import predicted, watts_of
+from planner.version import __version__
 from solvers import linear
 
 

@@ -22,10 +22,10 @@ def read(path: str) -> list[Cell]:
 
     Raises InputError: not a sweep, no model or no GPUs, nothing or too much to vary.
     """
-    from planner import documents
+    from planner import documents, validation
 
     document = documents.read(path)
-    sweep = documents.validate(document, Sweep)
+    sweep = validation.validate(document, Sweep)
     found = cells(sweep, list(document.data.get("vary") or {}))
     _complete(document, found)
     return [_located(cell, Path(path).parent) for cell in found]

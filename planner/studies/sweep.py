@@ -67,7 +67,7 @@ def cores() -> int:
 
 def key(cell: Cell) -> str:
     """What a cell's answer depends on, hashed: its options, content of the files they name, our version."""
-    from planner import __version__
+    from planner.version import __version__
 
     files = {name: _digest(cell[name]) for name in FILE_OPTIONS if name in cell}
     content = json.dumps([__version__, cell, files], sort_keys=True)

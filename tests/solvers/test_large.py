@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from solvers import cpsat, fleet, flows, glop, highs, large, linear
+from solvers.fleet_goals import SPARE
 from solvers.linear import INF, Limits, Linear, Outcome, total
+from solvers.program import Program
 from tests.solvers.fleets import best_by_trying_all, random_fleet
 from tests.solvers.test_bounds_hold import medium
 from tests.solvers.test_linear import SMALL
@@ -47,7 +49,7 @@ def test_within_a_gap_the_plan_is_a_plan_and_the_bound_holds(seed: int) -> None:
     s, best = fleet.solve(p, Limits(gap=0.3, work=10_000)), best_by_trying_all(p)
 
     if best is not None:
-        sign = -1.0 if p.objective == "throughput" else 1.0
+        sign = p.objective.sign
         assert s.status in ("optimal", "within_gap")
         assert s.objective is not None
         assert s.bound is not None
@@ -160,7 +162,7 @@ def test_without_flows_a_fleet_of_one_bucket_is_the_same_problem(seed: int) -> N
 
 
 def test_flows_of_several_buckets_or_with_a_cost_stay() -> None:
-    dear = fleet.build(replace(one_bucket(0), objective="spare", demand=1.0)).model
+    dear = fleet.build(replace(one_bucket(0), objective=SPARE, demand=1.0)).model
 
     assert flows.without(fleet.build(medium(0)).model) is None
     assert flows.without(dear) is None
@@ -168,13 +170,13 @@ def test_flows_of_several_buckets_or_with_a_cost_stay() -> None:
 
 @pytest.mark.usefixtures("all_are_large")
 def test_an_answer_without_flows_is_the_answer_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched, model, plain = list[int](), fleet.build(one_bucket(1)).model, Linear.searched
+    searched, model, plain = list[int](), fleet.build(one_bucket(1)).model, large.searched
 
-    def counted(m: Linear, limits: Limits, start: linear.Floats | None = None) -> Outcome:
+    def counted(m: Program, limits: Limits, start: linear.Floats | None = None) -> Outcome:
         searched.append(len(m.lower))
         return plain(m, limits, start)
 
-    monkeypatch.setattr(Linear, "searched", counted)
+    monkeypatch.setattr(large, "searched", counted)
     outcome = model.solve(Limits())
 
     assert searched == [len(model.lower) - 72]

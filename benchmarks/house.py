@@ -1,0 +1,161 @@
+"""How the code is built: `python -m benchmarks.house [--markdown] [--before CHECKOUT]`.
+
+Lines, modules beyond 300 lines, knots (modules that import each other, lazily too), modules that a request
+rate and a TPOT limit pass under their names, lines of modules that no test imports, tests by source, repeated
+passages of six lines and more; of this checkout, and of another beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from benchmarks.process import rows
+
+SOURCE = ("planner", "solvers", "model_zoo", "cluster_configs")
+LONG = 300
+PASSAGE = 6
+"""Lines of a repeated passage at least."""
+
+ROOMS = ("rate_rps", "tpot_ms")
+
+
+@dataclass(frozen=True)
+class House:
+    """A checkout's modules by dotted name."""
+
+    root: Path
+
+    def modules(self, *tops: str) -> dict[str, Path]:
+        """Those under some folders."""
+        paths = [path for top in tops for path in sorted((self.root / top).rglob("*.py"))]
+        named = {".".join(path.relative_to(self.root).with_suffix("").parts): path for path in paths}
+        return {name.removesuffix(".__init__"): path for name, path in named.items()}
+
+    @cached_property
+    def source(self) -> dict[str, Path]:
+        return self.modules(*SOURCE)
+
+    @cached_property
+    def imports(self) -> dict[str, set[str]]:
+        """What each module of the source imports of it."""
+        return {name: set(imported(path, self.source)) - {name} for name, path in self.source.items()}
+
+    def figures(self) -> dict[str, str]:
+        """All that is told of it, by what it is called."""
+        sizes, tests = lengths(self.source), self.modules("tests")
+        known = {m for path in tests.values() for m in imported(path, self.source)}
+        bare = sum(n for m, n in sizes.items() if m not in known)
+        total, checked = sum(sizes.values()), sum(lengths(tests).values())
+        knots = tangled(self.imports)
+        return {
+            "lines of source": f"{total:,}",
+            "modules": f"{len(sizes):,}",
+            f"modules of more than {LONG} lines": f"{sum(n > LONG for n in sizes.values())}",
+            "modules at planner's root": str(sum(m.split(".")[:-1] == ["planner"] for m in sizes)),
+            "knots": f"{len(knots)} ({', '.join(str(len(knot)) for knot in knots)} modules)",
+            **{f"modules that name {room}": f"{len(named_in(self.source, room))}" for room in ROOMS},
+            "lines that no test imports": f"{bare / total:.1%}",
+            "lines of tests a line of source": f"{checked / total:.2f}",
+            f"repeated passages of {PASSAGE} lines": f"{repeated(self.source)}",
+        }
+
+
+def lengths(modules: Mapping[str, Path]) -> dict[str, int]:
+    return {name: len(path.read_text().splitlines()) for name, path in modules.items()}
+
+
+def imported(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    """Modules of `known` that a file imports, at its top or inside a function."""
+    for node in _walked(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            below = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in known else node.module for name in below]
+        yield from (name for name in names if name in known)
+
+
+def _walked(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those for type checkers alone."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _walked(node)
+
+
+def tangled(imports: Mapping[str, set[str]]) -> list[set[str]]:
+    """Sets of modules that reach each other (Tarjan, SIAM Journal on Computing 1, 1972)."""
+    index, low, stack, knots = dict[str, int](), dict[str, int](), list[str](), list[set[str]]()
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in sorted(imports[name]):
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[name] = min(low[name], low[other])
+        if low[name] == index[name]:
+            at = stack.index(name)
+            if len(stack) - at > 1:
+                knots.append(set(stack[at:]))
+            del stack[at:]
+
+    for name in imports:
+        if name not in index:
+            visit(name)
+    return knots
+
+
+def named_in(modules: Mapping[str, Path], word: str) -> list[str]:
+    """Modules in whose code a name, an attribute, a parameter or a keyword is called so."""
+
+    def called(node: ast.AST) -> str | None:
+        for field in ("id", "attr", "arg"):
+            if isinstance(value := getattr(node, field, None), str):
+                return value
+        return None
+
+    return [
+        m
+        for m, path in modules.items()
+        if any(called(n) == word for n in ast.walk(ast.parse(path.read_text())))
+    ]
+
+
+def repeated(modules: Mapping[str, Path]) -> int:
+    """Passages that stand in more than one place, imports and blank lines left out; overlapping ones once."""
+    seen = Counter[tuple[str, ...]]()
+    for path in modules.values():
+        lines = [line.strip() for line in path.read_text().splitlines()]
+        lines = [line for line in lines if line and not line.startswith(("from ", "import ", "#", '"'))]
+        seen.update(tuple(lines[i : i + PASSAGE]) for i in range(len(lines) - PASSAGE + 1))
+    twice = [passage for passage, n in seen.items() if n > 1]
+    goes_on = {passage[1:] for passage in twice}
+    return sum(passage[:-1] not in goes_on for passage in twice)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.house")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--before", type=Path, help="another checkout, beside this one")
+    options = parser.parse_args(argv)
+    now = House(Path(__file__).resolve().parents[1]).figures()
+    before = House(options.before).figures() if options.before else {}
+    heads = ("", "before", "now") if before else ("", "now")
+    lines = [(name, before[name], told) if before else (name, told) for name, told in now.items()]
+    print(rows([heads, *lines], options.markdown))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
