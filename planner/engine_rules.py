@@ -16,19 +16,17 @@ README. A reason is one plain clause; None means that the engine starts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Literal
 
 import numpy as np
 
 from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import Attention, Gemm, Layer, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
 from planner.cost.precision import MatrixPrecision, precisions
-from planner.cost.reserve import known_engine
 from planner.cost.shape import Designs, Precisions
 from planner.device_rules import supports, supports_cache, why_unsupported
+from planner.engines import ENGINES, named
 
 __all__ = [
     "supports",
@@ -54,28 +52,8 @@ COPIES_A_RANK = 1
 skewed the loads, as sum(e) ceil(w[e] * ep / sum(w)) <= experts + ep."""
 
 
-@dataclass(frozen=True)
-class Offloads:
-    """What an engine may keep in host memory, and how it uses several GPUs of a node then. `layers`: whole
-    layers; `popular`: the same number of experts of every layer stay on the GPU; `streams`: weights of
-    whole layers, which every step copies to the GPU; cache and all compute stay there."""
-
-    split: Literal["tp", "pp"]
-    layers: bool
-    popular: bool
-    streams: bool = False
-
-
-OFFLOADS = {
-    "llama.cpp": Offloads("pp", layers=True, popular=False),
-    "sglang": Offloads("tp", layers=False, popular=True),
-    "vllm": Offloads("tp", layers=True, popular=False, streams=True),
-}
-"""llama.cpp: `--n-cpu-moe`, `--override-tensor`, `--n-gpu-layers`, `--tensor-split`, weights mapped from
-their file. SGLang with KTransformers' kernels: `--kt-num-gpu-experts` of every layer on the GPU, all others
-in host memory (kt-kernel 0.5, with `--kt-method`, `--kt-cpuinfer`, `--kt-weight-path`). vLLM's prefetch
-(0.23 to 0.33): of every `--offload-group-size` layers the last `--offload-num-in-group`, copied
-`--offload-prefetch-step` layers ahead."""
+OFFLOADS = {e.name: e.offloads for e in sorted(ENGINES, key=lambda e: e.name) if e.offloads}
+"""Engines that keep parts of a model in host memory, and how."""
 
 STAGE_GPUS = (*range(1, 9), 10, 12, 16, 20, 24, 32, 36, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144)
 """GPUs of one stage that are tried: all up to a node, then whole nodes and racks."""
@@ -113,7 +91,7 @@ def why_not_depth(card: ModelCard, pp: int) -> str | None:
 
 def why_not_tp(card: ModelCard, engine: str, tp: int, used: Precisions | None = None) -> str | None:
     """Heads, widths, vocabulary and quantisation blocks against tp."""
-    if known_engine(engine) == "llama.cpp":
+    if named(engine).name == "llama.cpp":
         return None if tp == 1 else "llama.cpp splits by layers: use pp"
     padded = -(-card.vocab // VOCAB_PADDING) * VOCAB_PADDING
     if engine in ("vllm", "sglang") and padded % tp:
@@ -136,7 +114,7 @@ def why_not_together(
         if attn_dp > 1:
             return "attention dp is for MoE models: run more replicas"
         return None if ep == 1 and moe_tp in (1, tp, ranks) else "a dense model has no experts to divide"
-    if known_engine(engine) == "llama.cpp":
+    if named(engine).name == "llama.cpp":
         whole = (attn_dp, moe_tp, ep) == (1, 1, 1)
         return None if whole else "llama.cpp divides neither experts nor attention dp"
     if ranks != moe_tp * ep:

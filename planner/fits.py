@@ -25,10 +25,10 @@ from planner.cost.memory import (
     room_by_stage,
 )
 from planner.cost.precision import precisions
-from planner.cost.reserve import ENGINES, known_engine
 from planner.cost.shape import Precisions
 from planner.device_rules import picks_entries, why_unsupported
 from planner.engine_rules import valid_designs
+from planner.engines import NAMES, named
 from planner.errors import Infeasible, InputError
 
 DEFAULT_CONTEXT = 8192
@@ -63,7 +63,7 @@ class Ask:
     @property
     def engines(self) -> tuple[str, ...]:
         """Engines that may serve it, in order of preference."""
-        return ENGINES if self.engine == "any" else (known_engine(self.engine),)
+        return NAMES if self.engine == "any" else (named(self.engine).name,)
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def _changes(ask: Ask, cluster: ResolvedCluster, classes: tuple[ClassFit, ...]) 
     """What would make it fit, gentlest first: engine, cache precision, context, GPUs, checkpoint."""
     also = ""
     if ask.engine != "any":
-        yield from [f"--engine {e}" for e in ENGINES if _any_fits(replace(ask, engine=e), cluster)][:1]
+        yield from [f"--engine {e}" for e in NAMES if _any_fits(replace(ask, engine=e), cluster)][:1]
         if not any(c.rows for c in classes):  # this engine will not do it, whatever else changes
             ask, also = replace(ask, engine="any"), "--engine any and "
     if ask.used.kv == "bf16" and _any_fits(replace(ask, kv="fp8"), cluster):

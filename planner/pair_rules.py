@@ -36,8 +36,8 @@ from typing import Final, Literal
 
 from cluster_configs.schema import Device
 from model_zoo.schema import Attention, LinearAttention, Mamba2, Mla, ModelCard
-from planner.cost.reserve import known_engine
 from planner.cost.shape import Precisions
+from planner.engines import named
 
 Role = Literal["mixed", "prefill", "decode"]
 Kind = Literal["heads", "sinks", "latent", "other"]
@@ -100,7 +100,7 @@ class Side:
     @staticmethod
     def of(engine: str, device: Device, shape: tuple[int, int, int, int], used: Precisions) -> Side:
         """Of a replica on `device`; `shape` = (tp, pp, attn_dp, cp)."""
-        return Side(known_engine(engine), device.vendor, device.generation, *shape, used)
+        return Side(named(engine).name, device.vendor, device.generation, *shape, used)
 
     @property
     def as_partner(self) -> Side:

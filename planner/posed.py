@@ -11,12 +11,13 @@ from functools import partial
 from statistics import NormalDist
 
 from planner.asked import Asked
-from planner.candidates.ask import ENGINES, Ask
+from planner.candidates.ask import Ask
 from planner.candidates.edges import Edges
 from planner.candidates.generate import Pool, finer, generate
 from planner.candidates.points import Mix, Promise
 from planner.cost.precision import precisions
 from planner.cost.resting import resting_of
+from planner.engines import NAMES
 from planner.errors import Infeasible
 from planner.inputs.workload import Slo
 from planner.plans import schema
@@ -83,7 +84,7 @@ def ask_of(asked: Asked) -> Ask:
     return Ask(
         card=asked.card,
         precisions=precisions(asked.card, o.precision, o.kv_precision),
-        engines=ENGINES if o.engine == "any" else (o.engine,),
+        engines=NAMES if o.engine == "any" else (o.engine,),
         workload=w,
         promise=Promise.of(w.slo, w.rate_rps),
         objective=asked.objective,

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES
 from planner.cost.queueing import Percentile, Role
-from planner.cost.reserve import ENGINES
+from planner.engines import NAMES
 from planner.errors import InputError, nearest
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
 
@@ -79,7 +79,7 @@ def parse(cells: Mapping[str, str]) -> Row:
     1.0
     """
     draft = _whole(cells, "draft_tokens", 0, DRAFT)
-    engine = _choice(cells, "engine", (*ENGINES, "any"), "vllm")
+    engine = _choice(cells, "engine", (*NAMES, "any"), "vllm")
     role: Role = _choice(cells, "role", get_args(Role), "mixed")  # type: ignore[assignment]
     start: Start = _choice(cells, "start", get_args(Start), "at_once")  # type: ignore[assignment]
     percentile: Percentile = _choice(cells, "percentile", get_args(Percentile), "mean")  # type: ignore[assignment]

@@ -22,7 +22,7 @@ LEAVES = {
 """Import nothing of ours but each other; any folder but `solvers/` may import them."""
 
 DATA = {*LEAVES, "planner.inputs", "planner.objectives", "model_zoo", "cluster_configs"}
-COST = {*DATA, "planner.cost"}
+COST = {*DATA, "planner.cost", "planner.engines"}
 RULES = {*COST, "planner.operating", "planner.engine_rules", "planner.device_rules", "planner.pair_rules"}
 CANDIDATES = {*RULES, "planner.candidates", "solvers.pipeline", "solvers.offload", "solvers.fleet_types"}
 PROBLEMS = {*CANDIDATES, "planner.problems", "solvers"}
@@ -36,7 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model_zoo": LEAVES,
     "cluster_configs": LEAVES,
     "planner.objectives": {"solvers.fleet_goals", "solvers.fleet_types"},
-    "planner.inputs": {*LEAVES, "planner.objectives"},
+    "planner.inputs": {*LEAVES, "planner.objectives", "planner.engines"},
+    "planner.engines": {*LEAVES, "planner.cost.shape"},
     "planner.cost": COST,
     "planner.operating": COST,
     "planner.engine_rules": RULES,

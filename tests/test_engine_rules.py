@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from cluster_configs.devices import find as find_device
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from model_zoo.schema import ModelCard
-from planner import fits
+from planner import engines, fits
 from planner.candidates.ask import serving
 from planner.cost.memory import device_bytes, kv_capacity, room_by_stage
 from planner.cost.precision import precisions
-from planner.cost.reserve import ENGINES
-from planner.cost.shape import Designs, Precisions
-from planner.device_rules import CACHE, DEVICES, SPARSE, WEIGHTS, balances, picks_entries
+from planner.cost.reserve import reserve_bytes
+from planner.cost.shape import Designs, Precisions, like
+from planner.device_rules import balances, picks_entries
 from planner.engine_rules import (
     redundancies,
     supports,
@@ -31,7 +32,9 @@ from planner.engine_rules import (
     why_invalid,
     why_unsupported,
 )
+from planner.engines import NAMES as ENGINES
 from planner.errors import InputError, MeshwrightError
+from planner.operating.room import unfilled_tokens
 from tests.candidates.samples import ask
 
 RUNS = Path(__file__).resolve().parents[2] / "shared" / "data" / "silicon_train.csv.gz"
@@ -359,7 +362,21 @@ def test_every_device_of_the_catalog_runs_some_engine():
 
 
 def test_precisions_are_only_promised_where_the_engine_runs():
-    for table in (WEIGHTS, CACHE):
-        for engine, by_precision in table.items():
-            assert all(generations <= DEVICES[engine] for generations in by_precision.values())
-    assert all(generations <= DEVICES[engine] for engine, generations in SPARSE.items())
+    for engine in engines.ENGINES:
+        for table in (engine.weights, engine.cache, engine.balanced):
+            assert all(generations <= engine.generations for generations in table.values())
+        assert (engine.sparse or set()) <= engine.generations
+
+
+def test_a_toy_engine_is_a_file_and_a_line(monkeypatch):
+    """As vLLM, on one generation: known to the rules and to its memory, by nothing but its entry."""
+    toy = replace(engines.named("vllm"), name="toy", generations={"hopper"}, block_tokens=64)
+    monkeypatch.setattr(engines, "ENGINES", (*engines.ENGINES, toy))
+    designs, flat = like(8, 1), np.zeros((1, 1))
+
+    assert supports(find_device("h100-sxm"), "toy", "bf16") is None
+    assert "does not run" in str(supports(find_device("a100-sxm"), "toy", "bf16"))
+    assert why_invalid(model("llama-3.1-8b"), "toy", tp=8) is None
+    assert unfilled_tokens("toy") == 31.5
+    reserved = [reserve_bytes(e, 80e9, designs, 8192, flat, flat) for e in ("toy", "vllm")]
+    assert reserved[0] == pytest.approx(reserved[1])

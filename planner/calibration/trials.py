@@ -13,11 +13,12 @@ import numpy as np
 
 from model_zoo.derive import weight_bytes
 from planner.asked import Asked
-from planner.candidates.ask import ENGINES, Ask, serving
+from planner.candidates.ask import Ask, serving
 from planner.candidates.candidate import Design
 from planner.candidates.generate import setup
 from planner.candidates.points import Promise, Setup
 from planner.cost.precision import precisions
+from planner.engines import NAMES
 from planner.inputs.workload import Workload
 from planner.loads import Group, Load, Places
 from planner.objectives import THROUGHPUT
@@ -69,7 +70,7 @@ class Trial:
 def setups_of(asked: Asked) -> dict[tuple[str, str, int], Setup]:
     """Valid designs by class and engine, with the engine's own chunks."""
     o, w = asked.options, asked.workload
-    engines = ENGINES if o.engine == "any" else (o.engine,)
+    engines = NAMES if o.engine == "any" else (o.engine,)
     used = precisions(asked.card, o.precision, o.kv_precision)
     ask = Ask(asked.card, used, engines, w, Promise.of(w.slo, None), THROUGHPUT)
     found = {

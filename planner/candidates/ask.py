@@ -20,11 +20,11 @@ from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.resting import Resting
 from planner.cost.shape import Designs, Ints, Precisions
 from planner.device_rules import picks_entries, why_unsupported
+from planner.engines import named
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
-from planner.operating.room import RESERVING, counted
+from planner.operating.room import counted
 
-ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """What `any` tries on each class, the last only where none of the others serves device and precision."""
 
 CONTEXTS, LONG = (1, 2, 4, 8, 16), 32_768
@@ -109,7 +109,7 @@ class Ask:
         if self.keep is not None and self.keep.place != "hbm":
             own = [p for p in places(classes[0], engine, self.card) if p.name == self.keep.place]
             place = own[0]
-        reserves = engine in RESERVING
+        reserves = named(engine).admits_whole
         return Setup(
             *(model, designs, memory, mix, self.promise, budget, reserves, self.risk_z, self.keep, place),
             busiest=self.busiest,

@@ -21,10 +21,11 @@ from typing import Literal
 import numpy as np
 
 from cluster_configs.schema import NodeClass
-from model_zoo.schema import Attention, Mla, ModelCard
+from model_zoo.schema import Attention, ModelCard
 from planner.cost.host import USABLE, host_of, shared
 from planner.cost.resting import Resting
 from planner.cost.shape import Floats
+from planner.engines import named
 
 Where = Literal["hbm", "host", "nvme", "remote"]
 """Where idle cache lies: GPU memory, and what a node class has beside it."""
@@ -104,12 +105,8 @@ def _copies(engine: str, card: ModelCard) -> bool:
     HiCache and TensorRT-LLM MLA, too; llama.cpp keeps whole prompts, whatever they are of."""
     mixers = {type(layer.mixer) for layer in card.stack}
     windows = any(isinstance(x.mixer, Attention) and x.mixer.window for x in card.stack)
-    plain: dict[str, set[type]] = {
-        "vllm": {Attention},
-        "sglang": {Attention, Mla},
-        "trtllm": {Attention, Mla},
-    }
-    return engine == "llama.cpp" or (engine in plain and mixers <= plain[engine] and not windows)
+    kept = named(engine).keeps_idle
+    return kept is None or ({mixer.__name__ for mixer in mixers} <= kept and not windows)
 
 
 def _host(node: NodeClass) -> Place | None:

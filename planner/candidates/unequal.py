@@ -39,7 +39,7 @@ from planner.cost.queueing import prefill_s
 from planner.cost.reserve import counted_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Ints, Stage, Staging, StepTimes, like
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
-from planner.operating.room import RESERVING
+from planner.engines import named
 from planner.operating.steps import carried
 from solvers import pipeline
 from solvers.pipeline import Kind, Limits, Nodes, Pipeline, PipelineProblem, Point
@@ -135,7 +135,7 @@ def pose(
         free_bytes=np.concatenate([m.free for m in memory]),
         layer_bytes=np.concatenate([m.layer for m in memory]),
         cache_bytes=np.concatenate([m.cache for m in memory]),
-        spread=_spread(mix, engine in RESERVING),
+        spread=_spread(mix, named(engine).admits_whole),
         steps=max(mix.steps, 1.0),
         most_round_s=ask.promise.tpot_s,
         objective="cost" if ask.objective.spends == "usd_per_hour" else "throughput",
@@ -188,7 +188,7 @@ def memory_lines(model: CostModel, tp: Ints, engine: str, budget: int, mix: Mix)
     free[:, pipeline.MIDDLE] = left[0][:, 1] + whole * layer
     free[:, pipeline.LAST] = left[1][:, 2] + quarter * layer
     free[:, pipeline.ALONE] = one + whole * layer
-    tokens = mix.own + (mix.held if engine in RESERVING else mix.osl / 2)
+    tokens = mix.own + (mix.held if named(engine).admits_whole else mix.osl / 2)
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
     held = kv_bytes_per_seq(card, like(len(tp), tp), used, tokens) @ (weight / weight.sum())
     return Bytes(free, layer, held / whole)

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from planner.inputs.options import ObjectiveName
+from planner.inputs.options import EngineName, ObjectiveName, PlannerName
 
-Engine = Literal["any", "vllm", "sglang", "trtllm", "llama.cpp"]
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 
 ClusterArg = Annotated[
@@ -50,9 +49,9 @@ ObjectiveOpt = Annotated[
 BudgetOpt = Annotated[
     str | None, typer.Option("--budget", metavar="LIMITS", help="usd_per_hour=50,gpus=64,watts=20000")
 ]
-EngineOpt = Annotated[Engine, typer.Option("--engine", help="Serving engine.")]
+EngineOpt = Annotated[EngineName, typer.Option("--engine", help="Serving engine.")]
 PlanEngineOpt = Annotated[
-    Literal["any", "vllm", "sglang", "trtllm", "llama.cpp", "chains"],
+    PlannerName,
     typer.Option("--engine", help="Serving engine; chains: nodes with some of the layers each."),
 ]
 PrecisionOpt = Annotated[

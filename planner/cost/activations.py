@@ -14,9 +14,10 @@ import numpy as np
 
 from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import Gemm, Layer, ModelCard, MoeFfn
-from planner.cost.reserve import LOGIT_BYTES, Sequences, known_engine
+from planner.cost.reserve import Sequences
 from planner.cost.shape import Designs, Floats, Ints
 from planner.cost.stages import Stages
+from planner.engines import named
 
 ACTIVATION_BYTES = 2.0
 """Bytes of an activation: 16 bit between kernels, whatever the weights are."""
@@ -39,7 +40,7 @@ def activation_bytes(
 def sampling_bytes(card: ModelCard, engine: str, sequences: Sequences) -> Floats:
     """Bytes of turning hidden states of `sequences` into tokens, on every GPU of the last stage, shape (1,)
     or (n,)."""
-    each = card.vocab * LOGIT_BYTES[known_engine(engine)]
+    each = card.vocab * named(engine).logit_bytes
     return np.atleast_1d(np.asarray(sequences, dtype=np.float64)) * each
 
 

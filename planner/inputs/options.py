@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from planner.engines import NAMES
 from planner.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     ObjectiveName = str
+    EngineName = str
+    PlannerName = str
 else:
     ObjectiveName = Literal[tuple(one.name for one in OBJECTIVES)]
-"""Its name."""
-
-Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
+    EngineName = Literal[("any", *NAMES)]
+    PlannerName = Literal[("any", *NAMES, "chains")]
+"""What the command line and files may say. Chains: requests pass nodes with some of the layers."""
 
 MEDIAN = 0.5
 """The risk at which the median prediction keeps every limit."""
@@ -37,7 +40,7 @@ class Options(BaseModel):
 
     objective: ObjectiveName | None = None
     budget: Budget = Budget()
-    engine: Engine | Literal["any", "chains"] = "any"  # chains: requests pass nodes with some of the layers
+    engine: PlannerName = "any"
     precision: str | None = None  # None: the checkpoint's
     kv_precision: str | None = None
     risk: Annotated[float, Field(gt=0, le=MEDIAN)] = MEDIAN  # above, the median breaks the promise

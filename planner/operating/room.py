@@ -6,12 +6,9 @@ import numpy as np
 
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.reserve import BLOCK_TOKENS, DEFAULT_SEQUENCES
+from planner.cost.reserve import DEFAULT_SEQUENCES
 from planner.cost.shape import Designs, Floats
-
-RESERVING = ("trtllm",)
-"""Engines that hold KV room for a request's longest output from its start (TensorRT-LLM: guaranteed no
-evict)."""
+from planner.engines import named
 
 
 def unfilled_tokens(engine: str) -> float:
@@ -20,7 +17,7 @@ def unfilled_tokens(engine: str) -> float:
     >>> unfilled_tokens("vllm"), unfilled_tokens("sglang")
     (7.5, 0.0)
     """
-    return (BLOCK_TOKENS[engine] - 1) / 2
+    return (named(engine).block_tokens - 1) / 2
 
 
 def held_tokens(engine: str, own: Floats, osl: Floats, longest: Floats | None = None) -> Floats:
@@ -28,7 +25,7 @@ def held_tokens(engine: str, own: Floats, osl: Floats, longest: Floats | None = 
     not), half of its answer, or where the engine reserves the `longest` it may give (its own, unless told),
     and what its last block leaves empty."""
     answer = osl / 2
-    if engine in RESERVING:
+    if named(engine).admits_whole:
         answer = osl if longest is None else longest
     return own + unfilled_tokens(engine) + answer
 

@@ -13,9 +13,10 @@ from cluster_configs.schema import Device, NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.points import Setup
 from planner.cost.admission import PREEMPTED
-from planner.cost.reserve import BLOCK_TOKENS, default_tokens_per_step, device_bytes
+from planner.cost.reserve import default_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
+from planner.engines import named
 from planner.operating.room import planned_sequences
 from planner.plans import kept, placement, schema, tiers
 from planner.plans.found import Found, Group, paths
@@ -140,7 +141,7 @@ def _cache(g: Group, kv_tokens: float) -> schema.Cache | None:
         tokens_per_gpu=kv_tokens / g.candidate.gpus,
         used=min(op.kv_prompts + (op.kv_used - op.kv_prompts) * inside, 1.0),
         sequences=met.inside * d.attn_dp,
-        block_tokens=BLOCK_TOKENS[s.model.engine],
+        block_tokens=named(s.model.engine).block_tokens,
         block_waste=s.unfilled / s.held_tokens,
         delayed=met.delayed,
         preempted=met.preempted,

@@ -14,7 +14,7 @@ import numpy as np
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from model_zoo.schema import ModelCard, MoeFfn
 from planner import fits
-from planner.candidates.ask import ENGINES, Ask
+from planner.candidates.ask import Ask
 from planner.candidates.candidate import stages_in_words
 from planner.candidates.generate import Pool
 from planner.candidates.largest import one_at_a_time
@@ -22,6 +22,7 @@ from planner.candidates.points import Mix, Points, Setup, batched, prefilling
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
 from planner.device_rules import picks_entries, why_unsupported
+from planner.engines import NAMES
 from planner.errors import Infeasible
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
@@ -229,7 +230,7 @@ def _in_prompts(found: fits.Fit, mix: Mix) -> Iterator[str]:
 
 def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) -> Infeasible:
     used = precisions(card, options.precision, options.kv_precision)
-    engines = ENGINES if options.engine == "any" else (options.engine,)
+    engines = NAMES if options.engine == "any" else (options.engine,)
     moe = any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
     told = [(n.device, e, used, moe, picks_entries(card)) for n in cluster.classes for e in engines]
     reasons = {why_unsupported(*each) for each in told} - {None}
@@ -238,7 +239,7 @@ def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) ->
         used.gemm if used.experts == used.gemm or not moe else f"{used.gemm} with experts in {used.experts}"
     )
     ask = fits.Ask(card, None, options.precision, options.kv_precision, options.engine)
-    hints = [f"--engine {e}" for e in ENGINES if fits.fit(replace(ask, engine=e), cluster).fits][:1]
+    hints = [f"--engine {e}" for e in NAMES if fits.fit(replace(ask, engine=e), cluster).fits][:1]
     others = product((None, *OTHER_PRECISIONS), (None, "bf16"))
     runs = (o for o in others if any(o) and fits.fit(replace(ask, weights=o[0], kv=o[1]), cluster).fits)
     for weights, kv in islice(runs, 1):

@@ -11,12 +11,13 @@ from cluster_configs.schema import ClusterLink, Host, NameRun, NodeClass, NodeNa
 from model_zoo.derive import kv_bytes_per_seq
 from planner import fits
 from planner.candidates import offload, rpc
-from planner.candidates.ask import ENGINES, Ask
+from planner.candidates.ask import Ask
 from planner.cost.host import host_of
 from planner.cost.memory import device_bytes, room_by_stage
 from planner.cost.precision import precisions
 from planner.cost.shape import like
 from planner.engine_rules import OFFLOADS
+from planner.engines import NAMES
 from planner.inputs.options import Options
 
 HOST_SIZES_GB = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
@@ -134,7 +135,7 @@ def remedies(look: Look, options: Options) -> Iterator[str]:
 
 
 def _lower(look: Look, options: Options) -> Iterator[str]:
-    every = ENGINES if options.engine == "any" else (options.engine,)
+    every = NAMES if options.engine == "any" else (options.engine,)
     for precision in fits.QUANTISED:
         used = precisions(look.asked.card, precision, options.kv_precision)
         if replace(look, asked=replace(look.asked, engines=every, precisions=used)).fits:

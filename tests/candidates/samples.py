@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster_configs.reading import from_gpus
-from planner.candidates.ask import ENGINES, Ask
+from planner.candidates.ask import Ask
 from planner.candidates.generate import setup
 from planner.candidates.points import Promise, Setup
 from planner.cost.precision import precisions
+from planner.engines import NAMES as ENGINES
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import named
 from tests.cost.samples import LLAMA_8B

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.candidates.ask import ENGINES, serving
+from planner.candidates.ask import serving
 from planner.candidates.generate import generate, setup
 from planner.candidates.points import batched
 from planner.cost.shape import Precisions
+from planner.engines import NAMES as ENGINES
 from tests.candidates.samples import CHAT, TWO, ask, node, one_setup
 from tests.cost.samples import LLAMA_70B, SPARSE_MOE
 

@@ -4,7 +4,7 @@ import pytest
 
 from cluster_configs.devices import find
 from planner.cost.efficiency.reading import HERE, Chip, Efficiency, load, measured_devices
-from planner.cost.reserve import ENGINES
+from planner.engines import NAMES as ENGINES
 
 KERNELS = ("gemm", "moe", "decode", "prefill", "mla_decode", "mla_prefill")
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from model_zoo.schema import DenseFfn
 from planner.cost.calibration import Calibration
-from planner.cost.reserve import ENGINES
 from planner.cost.shape import Precisions
+from planner.engines import NAMES as ENGINES
 from tests.cost.samples import BF16, GQA, KINDS, LLAMA_70B, SPARSE_MOE, card, cost, designs, tensor_parallel
 
 FLOATS = {"batch": st.floats(1, 512), "context": st.floats(16, 60000), "new": st.floats(0, 8192)}

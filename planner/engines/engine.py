@@ -1,0 +1,84 @@
+"""What the planner knows of a serving engine: a frozen description, one file an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from planner.cost.shape import Designs, Floats
+
+GIB: Final = 2.0**30
+MIB: Final = 2.0**20
+
+VISIBLE_SHARE: Final = 0.99
+"""Of the memory on the label, what a process can allocate: vLLM logs 79.2 of 80 GiB on A100 and H100 (pull
+10511)."""
+
+CONTEXT_BYTES: Final = 0.5 * GIB
+"""CUDA or HIP context and loaded kernels of one process."""
+
+Generations = AbstractSet[str]
+
+
+@dataclass(frozen=True)
+class Offloads:
+    """What an engine may keep in host memory, and how it uses several GPUs of a node then. `layers`: whole
+    layers; `popular`: the same number of experts of every layer stay on the GPU; `streams`: weights of
+    whole layers, which every step copies to the GPU; cache and all compute stay there."""
+
+    split: Literal["tp", "pp"]
+    layers: bool
+    popular: bool
+    streams: bool = False
+
+
+@dataclass(frozen=True)
+class Reserving:
+    """What an engine's own rule for its memory looks at: bytes of a device, designs (n,), tokens of a step;
+    weights, activations, graphs and communication buffers in bytes a GPU, each (n, stages) or (n, 1)."""
+
+    device_bytes: float
+    designs: Designs
+    tokens_per_step: int
+    weights: Floats
+    activations: Floats
+    graphs: Floats
+    buffers: Floats
+
+    @property
+    def visible(self) -> float:
+        return VISIBLE_SHARE * self.device_bytes
+
+    @property
+    def used(self) -> Floats:
+        return self.weights + self.activations
+
+
+@dataclass(frozen=True)
+class Engine:
+    """`generations` that it runs on; those by precision of the weights, of the KV cache, and of experts
+    whose copies its balancer keeps (16 bit runs wherever the engine does); those with kernels for attention
+    that picks entries of a latent, None where no page names them.
+
+    `block_tokens` of a block of the paged cache; `logit_bytes` a (sequence, vocabulary entry) of sampling;
+    `tokens_per_step` and `max_sequences` by default, of a device's GiB and name; `reserve_bytes` a GPU that
+    are neither weights, activations nor KV cache, (n, stages). `admits_whole`: a request is let in where the
+    cache has room for its longest answer (TensorRT-LLM: guaranteed no evict). `keeps_idle`: mixers whose
+    cache it keeps in host memory between requests, None for all."""
+
+    name: str
+    generations: Generations
+    weights: Mapping[str, Generations]
+    cache: Mapping[str, Generations]
+    tokens_per_step: Callable[[float, str], int]
+    max_sequences: Callable[[float, str], int]
+    reserve_bytes: Callable[[Reserving], Floats]
+    block_tokens: int
+    logit_bytes: float
+    sparse: Generations | None = None
+    balanced: Mapping[str, Generations] = field(default_factory=dict)
+    offloads: Offloads | None = None
+    admits_whole: bool = False
+    keeps_idle: AbstractSet[str] | None = None

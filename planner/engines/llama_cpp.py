@@ -1,0 +1,49 @@
+"""llama.cpp's server.
+
+Memory: server README (margin of 1024 MiB a device, micro-batch of 512) and server.cpp (slots). In host
+memory: `--n-cpu-moe`, `--override-tensor`, `--n-gpu-layers`, `--tensor-split`, weights mapped from their
+file. Its q8_0 cache is another format than FP8. Idle cache: whole prompts, whatever they are of.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.cost.shape import Floats
+from planner.engines.engine import CONTEXT_BYTES, GIB, Engine, Offloads, Reserving
+from planner.engines.generations import FROM_TURING, MI300
+
+MARGIN_BYTES: Final = 1.0 * GIB
+"""`--fit-target`: left free on every device."""
+
+GENERATIONS: Final = frozenset({"pascal", "volta", "xe2", "rdna3", "cdna2", "apple"}) | FROM_TURING | MI300
+
+
+def _tokens_per_step(gib: float, device: str) -> int:
+    """`--ubatch-size`."""
+    return 512
+
+
+def _max_sequences(gib: float, device: str) -> int:
+    """`--parallel`, where it chooses."""
+    return 4
+
+
+def _reserve_bytes(m: Reserving) -> Floats:
+    return np.full(m.used.shape, m.device_bytes - m.visible + CONTEXT_BYTES + MARGIN_BYTES)
+
+
+LLAMA_CPP: Final = Engine(
+    name="llama.cpp",
+    generations=GENERATIONS,
+    weights=dict.fromkeys(("mxfp4", "int4_wo", "int8"), GENERATIONS),
+    cache={},
+    tokens_per_step=_tokens_per_step,
+    max_sequences=_max_sequences,
+    reserve_bytes=_reserve_bytes,
+    block_tokens=1,  # cells
+    logit_bytes=4.0,  # fp32
+    offloads=Offloads("pp", layers=True, popular=False),
+)

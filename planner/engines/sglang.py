@@ -1,0 +1,82 @@
+"""SGLang.
+
+Memory: 0.5.23 arg_groups/memory_hook.py (share computed from memory, chunk, graphs, GPUs), model_runner
+(requests: 2048 at least, 4096 at most, by its cache). Devices and precisions: server documentation; sparse
+latents: 0.5, basic_usage/deepseek_v32 (H200, B200, MI300, MI350). Where a table names no Blackwell column,
+the kernels that the measured efficiencies cover were taken.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.cost.shape import Floats
+from planner.engines.engine import CONTEXT_BYTES, GIB, MIB, Engine, Offloads, Reserving
+from planner.engines.generations import (
+    BLACKWELL,
+    FROM_ADA,
+    FROM_AMPERE,
+    FROM_HOPPER,
+    FROM_TURING,
+    INT8,
+    MI300,
+)
+
+GENERATIONS: Final = FROM_TURING | MI300
+
+
+def _tokens_per_step(gib: float, device: str) -> int:
+    """`--chunked-prefill-size`."""
+    return 2048 if gib < 20 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
+
+
+def _max_sequences(gib: float, device: str) -> int:
+    """`--max-running-requests`."""
+    return 2048
+
+
+def _share(m: Reserving) -> Floats:
+    """`--mem-fraction-static` when it is unset, shape (n,): total less 512 MiB, 1.5 MiB a chunk token, 2 MiB
+    a sequence of the largest decode graph and 1024 MiB x GPUs / 8; at least 10 GiB kept on devices above 60
+    GiB."""
+    gib, gpus = m.device_bytes / GIB, m.designs.gpus
+    small, large = (8, 8) if gib < 20 else (48, 160) if gib < 60 else (256, 512)
+    graph = np.where(gpus < 4, small, large)
+    kept = MIB * (512 + 1.5 * max(m.tokens_per_step, 2048) + 2 * graph + 1024 * gpus / 8)
+    kept = np.maximum(kept, 10 * GIB) if gib > 60 else kept
+    return 1 - np.minimum(kept / m.device_bytes, 0.9)
+
+
+def _reserve_bytes(m: Reserving) -> Floats:
+    """Activations live outside its pool."""
+    free = m.visible - CONTEXT_BYTES - m.buffers
+    pool = np.minimum(free * _share(m)[:, None], free - m.graphs - m.activations)
+    return m.device_bytes - pool - m.activations
+
+
+SGLANG: Final = Engine(
+    name="sglang",
+    generations=GENERATIONS,
+    weights={
+        "fp8": FROM_AMPERE | MI300,
+        "fp8_block": FROM_ADA | MI300,
+        "nvfp4": BLACKWELL,
+        "mxfp4": FROM_HOPPER | MI300,
+        "int4_wo": FROM_TURING,
+        "int8": INT8,
+    },
+    cache={"fp8": FROM_AMPERE | MI300},
+    sparse=frozenset({"hopper", "blackwell_dc"}) | MI300,
+    balanced=dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), GENERATIONS),
+    tokens_per_step=_tokens_per_step,
+    max_sequences=_max_sequences,
+    reserve_bytes=_reserve_bytes,
+    block_tokens=1,  # --page-size
+    logit_bytes=12.0,  # fp32 logits, probabilities and a copy
+    # with KTransformers' kernels: --kt-num-gpu-experts of every layer on the GPU, all others in host memory
+    # (kt-kernel 0.5, with --kt-method, --kt-cpuinfer, --kt-weight-path)
+    offloads=Offloads("tp", layers=False, popular=True),
+    keeps_idle=frozenset({"Attention", "Mla"}),
+)

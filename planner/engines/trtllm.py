@@ -1,0 +1,64 @@
+"""TensorRT-LLM.
+
+Memory: commands/serve.py (0.9 of what is free after weights and buffers, batch of 2048). Devices and
+precisions: "Supported hardware" and "Quantization: hardware support matrix" (1.0 to 1.3: FP8 in blocks on
+Hopper and sm100/103 alone, W4A16 until Hopper, FP8 caches from Ampere on, no INT8; issue 5581 for sm120),
+where MXFP4 on Hopper is measured though not listed. Copies of experts, 1.2: examples/wide_ep (GB200 and
+GB300 NVL72, H20, RTX 6000D: others of their generations run the same kernels); deployment guide of
+DeepSeek-R1, "MoE backend support matrix": FP8 on GB200 without EPLB.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.cost.shape import Floats
+from planner.engines.engine import CONTEXT_BYTES, Engine, Reserving
+from planner.engines.generations import BLACKWELL, FROM_ADA, FROM_AMPERE, FROM_HOPPER
+
+FREE_SHARE: Final = 0.9
+"""`free_gpu_memory_fraction`: KV cache as a share of what weights and buffers leave."""
+
+
+def _tokens_per_step(gib: float, device: str) -> int:
+    """`--max_num_tokens`."""
+    return 8192
+
+
+def _max_sequences(gib: float, device: str) -> int:
+    """`--max_batch_size`."""
+    return 2048
+
+
+def _reserve_bytes(m: Reserving) -> Floats:
+    left = m.visible - CONTEXT_BYTES - m.buffers - m.graphs - m.used
+    return m.device_bytes - m.used - np.minimum(left, FREE_SHARE * left)
+
+
+TRTLLM: Final = Engine(
+    name="trtllm",
+    generations=FROM_AMPERE,
+    weights={
+        "fp8": FROM_ADA,
+        "fp8_block": frozenset({"hopper", "blackwell_dc"}),
+        "nvfp4": BLACKWELL,
+        "mxfp4": FROM_HOPPER,
+        "int4_wo": frozenset({"ampere", "ada", "hopper"}),
+    },
+    cache={"fp8": FROM_AMPERE, "nvfp4": frozenset({"blackwell_dc"})},
+    balanced={
+        "bf16": FROM_HOPPER,
+        "fp8": FROM_HOPPER,
+        "fp8_block": frozenset({"hopper"}),
+        "nvfp4": BLACKWELL,
+    },
+    tokens_per_step=_tokens_per_step,
+    max_sequences=_max_sequences,
+    reserve_bytes=_reserve_bytes,
+    block_tokens=32,  # tokens_per_block
+    logit_bytes=12.0,  # fp32 logits, probabilities and a copy
+    admits_whole=True,
+    keeps_idle=frozenset({"Attention", "Mla"}),
+)
