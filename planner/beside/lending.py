@@ -5,7 +5,7 @@ No stock engine does that; shown beside the plan where prompts are long and it p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -13,19 +13,39 @@ import numpy as np
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.matrices import v_dim
 from model_zoo.schema import Attention, Mla, ModelCard
+from planner.beside.planned import Planned
+from planner.beside.reasons import describe
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.queueing import work_s
 from planner.plans.found import Found, Group
 from planner.plans.operation import index_of
+from planner.plans.schema import LongPrompt
 from planner.problems.ways import link_name, route
 from solvers import lending
 from solvers.lending import Bucket, Problem, Servers, Solution
+
+WORTH = 0.02
+"""What borrowed cache must bring to be shown."""
 
 PIECE = 16_384.0
 """Tokens of a sequence that are lent together at least."""
 
 ANSWER_S = 20e-6
 """Of a layer for a query to reach another node and its partial output to come back, beside their bytes."""
+
+
+def lent_cache(planned: Planned, own: LongPrompt) -> Iterator[LongPrompt]:
+    """Where replicas lend each other cache, if that serves more."""
+    chosen = planned.made
+    both = borrowed(planned.found, chosen)
+    if both is None or both[1].rate <= (1 + WORTH) * both[0].rate:
+        return
+    alone, lent = both
+    tokens = sum(g.count * g.candidate.design.attn_dp * room_tokens(g) for g in chosen)
+    gain = f"{lent.rate / alone.rate - 1:.0%} more requests/s" if alone.rate else "serves all buckets"
+    why = f"{gain} than each by itself at the same pace; the longest context could be all their cache"
+    what = f"cache borrowed from other replicas: {describe(chosen)}"
+    yield LongPrompt(what=what, ttft_ms=own.ttft_ms, kv_tokens=tokens, started_by=None, why=why)
 
 
 def borrowed(best: Found, chosen: Sequence[Group]) -> tuple[Solution, Solution] | None:

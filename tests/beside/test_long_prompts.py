@@ -8,7 +8,8 @@ from model_zoo import catalog
 from planner import plan
 from planner.asked import read
 from planner.beside.lending import message_bytes
-from planner.beside.long_prompts import unlike
+from planner.beside.planned import Planned
+from planner.beside.unlike_shares import unlike_shares
 from planner.check import check
 from planner.errors import Infeasible
 from planner.posed import pose
@@ -42,7 +43,7 @@ def test_a_million_tokens_on_two_nodes_say_way_first_token_and_room():
 def test_unlike_gpus_take_unlike_shares_that_add_up():
     load = {"isl": 100_000, "osl": 200, "ttft_ms": 60_000}
     asked, pool, question = pose(read(None, "llama-3.1-8b", "4xh100,4xl40s", "chat", load, {}))
-    (way,) = unlike(asked, find(question, pool, Limits(gap=0.1)))
+    (way,) = unlike_shares(Planned(asked, question, find(question, pool, Limits(gap=0.1)), Limits()))
     shares = {c: float(p) for p, c in re.findall(r"(\d+) % on \d+ x tp\d ([\w-]+)", way.what)}
 
     assert shares["h100-sxm"] > shares["l40s"] > 0

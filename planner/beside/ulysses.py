@@ -14,16 +14,43 @@ as it comes; the vLLM plugin Arctic Inference does, without a ring (`--ulysses-s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from model_zoo.derive import kv_elements_per_token, kv_shards
 from model_zoo.matrices import v_dim
 from model_zoo.schema import KV_BYTES, Attention, Mla, ModelCard
+from planner.beside.lone_prompts import line, quickest
+from planner.beside.planned import Planned
 from planner.cost import attention
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.model import CostModel
 from planner.cost.shape import Designs, Floats
+from planner.plans.schema import LongPrompt
+
+
+def traded(planned: Planned) -> Iterator[LongPrompt]:
+    """The quickest with heads traded for tokens."""
+    found = []
+    for (where, engine, _), s in planned.found.pool.setups.items():
+        d, divided = s.designs, np.flatnonzero(s.designs.cp > 1)
+        if engine != "vllm" or s.model.stagings:
+            continue
+        of: dict[int, list[int]] = {}
+        for i in divided.tolist():
+            for u in degrees(s.model.card, int(d.tp[i]), int(d.cp[i])):
+                of.setdefault(u, []).append(i)
+        for u, own in of.items():
+            index = np.array(own, dtype=np.int64)
+            for ring in np.unique(d.cp[index]) // u:
+                words = [f"heads over {u} groups"] + [f"a ring of {ring}"] * bool(ring > 1)
+                same = index[d.cp[index] == ring * u]
+                found += quickest(s, same, where, with_ulysses(s.model, u), tuple(words))
+    if found:
+        why = "a vLLM plugin, Arctic Inference, does, without a ring"
+        yield line("Ulysses", min(found, key=lambda lone: lone.seconds), None, why)
 
 
 class UlyssesLayers(Layers):

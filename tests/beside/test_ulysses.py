@@ -5,11 +5,11 @@ import pytest
 
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
+from planner.beside.ulysses import degrees, with_ulysses
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import Designs
-from planner.cost.ulysses import degrees, with_ulysses
 
 
 def design(tp: int, cp: int) -> Designs:
