@@ -118,9 +118,9 @@ def _bound(s: Setup, layout: Layout) -> tuple[int, str]:
     model, one, ctx = s.model, np.zeros(1, dtype=np.int64), s.mix.context
     assert isinstance(model, AfdModel)
     b = largest.most(s, one, "decode")
-    m = int(model.best_micro_batches(s.designs, b, ctx)[0])
-    step = float(model.step_s(s.designs, b, ctx, 0.0, 0.0)[0])
-    late = float(model.step_s(s.designs, b + 1, ctx, 0.0, 0.0)[0]) > s.promise.tpot_s
+    m = int(model.best_micro_batches(s.designs, Load.of(b, ctx))[0])
+    step = float(model.step_s(s.designs, Load.of(b, ctx))[0])
+    late = float(model.step_s(s.designs, Load.of(b + 1, ctx))[0]) > s.promise.tpot_s
     none = np.zeros(1)
     parts = model.parts(s.designs, Load(b / m, np.array([ctx]), none, none))
     ways = (parts.attention, parts.ffn, np.maximum(parts.dispatch, parts.combine))

@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 from model_zoo import catalog
+from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import Designs
@@ -31,9 +32,9 @@ def main() -> None:
         card = catalog.find(name)[0]
         cost = CostModel(card, usual_node("h100-sxm"), "vllm", precisions(card))
         start = time.process_time()
-        cost.step_s(designs, batch, context, 512.0, context)
+        cost.step_s(designs, Load.of(batch, context, 512.0, context))
         middle = time.process_time()
-        cost.step_times(designs, batch, context, 2048.0)
+        cost.step_times(designs, Load.of(batch, context, 2048.0))
         end = time.process_time()
         print(f"{name:24s} {POINTS / (middle - start):12,.0f} {POINTS / (end - middle):12,.0f}")
 

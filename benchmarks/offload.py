@@ -32,6 +32,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Device, Host, Node, NodeClass
 from model_zoo import catalog
 from model_zoo.schema import ModelCard
+from planner.cost.attention import Load
 from planner.cost.host import HostStage, HostUse, host_use
 from planner.cost.memory import kv_bytes_per_seq, room
 from planner.cost.model import CostModel
@@ -199,10 +200,10 @@ def predict(row: Row, use: HostUse | None = None) -> dict[str, float]:
     else:
         model, designs = CostModel(own, at, row.engine, used), like(1, 1, row.gpus)
     context = row.prompt + row.output / 2 if row.sockets else row.output / 2
-    found = {"decode": float(model.step_s(designs, 1.0, context, 0.0, 0.0)[0])}
+    found = {"decode": float(model.step_s(designs, Load.of(1.0, context))[0])}
     most = max(row.prompt, 1) if row.sockets else default_tokens_per_step("llama.cpp", 1.0)
     chunks, pp = int(np.ceil(row.prompt / most)), int(model.concurrent(designs)[0])
-    each = model.step_s(designs, 0.0, 0.0, pp * row.prompt / chunks, row.prompt / 2)
+    each = model.step_s(designs, Load.of(0.0, 0.0, pp * row.prompt / chunks, row.prompt / 2))
     return found | {"prefill": float((chunks + pp - 1) / pp * each[0])}
 
 

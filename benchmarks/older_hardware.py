@@ -35,7 +35,7 @@ from planner.cost.efficiency.reading import HERE, OLD_ENGINES, load
 from planner.cost.eras import engine_of, engine_of_era
 from planner.cost.shape import Floats
 from planner.cost.tuning import AS_MEASURED
-from planner.loads import Group, Load, Places, operate
+from planner.loads import Group, Places, Rows, operate
 from planner.operating.requests import Requests
 from planner.predictions import usual_node
 
@@ -127,7 +127,7 @@ def seconds(runs: Runs, engine: str, over: Setting = UNCHANGED) -> Floats:
     calibration = Calibration(replace(AS_MEASURED, **own)) if own else None
     isl, osl = runs.isl[:, None], runs.osl[:, None]
     none = np.zeros(len(runs.batch))
-    load = Load(runs.designs, Requests(isl, isl, osl, np.ones_like(osl)), osl, runs.batch, none, none + 1)
+    load = Rows(runs.designs, Requests(isl, isl, osl, np.ones_like(osl)), osl, runs.batch, none, none + 1)
     node = usual_node(DEVICES[runs.hardware])
     group = Group(runs.card, node, engine, "mixed", runs.used, chunk=round(runs.prompt_tokens))
     cost = group.cost(calibration)

@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
 from benchmarks.truth import RUNS, Row, config
+from planner.cost.attention import Load
 from planner.cost.memory import default_tokens_per_step, device_bytes, kv_bytes_per_seq, room
 from planner.cost.model import CostModel
 from planner.cost.shape import Designs
@@ -171,8 +172,8 @@ def predict(run: Run, places: float = np.inf) -> Predicted:
     new, osl, whole = np.array([run.isl]), np.array([run.osl]), np.ones(1)
     sequences = np.array([min(run.concurrency / ranks, held)])
     for _ in range(ROUNDS):
-        step = decode.cost.step_times(decode.designs, sequences, context, 1.0)
-        one_step = float(decode.cost.step_s(decode.designs, sequences, context, 0.0, 0.0)[0])
+        step = decode.cost.step_times(decode.designs, Load.of(sequences, context, 1.0))
+        one_step = float(decode.cost.step_s(decode.designs, Load.of(sequences, context))[0])
         handoff = sent_s + decode.cost.tuning.request_s + one_step
         pool = Pool(step, ranks, held)
         split = closed_split(prefill, pool, new, new, osl, whole, run.concurrency, handoff)
@@ -186,7 +187,7 @@ def _sent_s(run: Run) -> float:
     taken = max(prefill.alone_s(run.isl), run.decode.alone_s(run.isl))
     if prefill.cost.engine not in CHUNKED or run.isl <= prefill.tokens:
         return taken
-    step = prefill.cost.step_times(prefill.designs, 0.0, 0.0, float(prefill.tokens))
+    step = prefill.cost.step_times(prefill.designs, Load.of(0.0, 0.0, float(prefill.tokens)))
     behind = float(hidden_s(step, isl, isl, prefill.tokens)[0, 0])
     last = float(prefill.cost.last_share(isl, isl, prefill.tokens)[0])
     return Overlap(last, behind).seen_s(taken)
@@ -209,7 +210,7 @@ def _prefill_pool(run: Run) -> Pool:
     together = max(1, int(side.tokens // run.isl))
 
     def step_s(designs: Designs, prompts: int) -> float:
-        return float(side.cost.step_s(designs, 0.0, 0.0, prompts * run.isl, run.isl / 2)[0])
+        return float(side.cost.step_s(designs, Load.of(0.0, 0.0, prompts * run.isl, run.isl / 2))[0])
 
     prompts = together * int(side.designs.attn_dp[0])
     lone, full = step_s(replace(side.designs, attn_dp=ones), 1), step_s(side.designs, together)

@@ -36,6 +36,7 @@ from benchmarks.kernel_fits import OPS, Table, read, where
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from model_zoo.schema import WEIGHT_BYTES
+from planner.cost.attention import Load
 from planner.cost.calibration import shipped
 from planner.cost.communication import MEASURED_EXCHANGE_GPUS, Links
 from planner.cost.efficiency.reading import Chip, Efficiency
@@ -143,7 +144,7 @@ def decoding() -> list[list[str]]:
             budget = default_tokens_per_step("sglang", node.device.memory_gb * 1e9)
             kv = cost.memory(designs, budget, CONTEXT).kv_bytes[0] / 1e9
             reach = math.exp(Z80 * cost.sigmas(designs)[1, 0])
-            steps = [1e3 * cost.step_s(designs, b, CONTEXT, 0, 0)[0] for b in BATCHES]
+            steps = [1e3 * cost.step_s(designs, Load.of(b, CONTEXT))[0] for b in BATCHES]
             times = [f"{s:.1f} ({s / reach:.1f}-{s * reach:.1f})" for s in steps]
             rows.append([law, way, str(copies), f"{full:.3f}", f"{kv:.1f}", *times])
     return rows

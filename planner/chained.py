@@ -19,6 +19,7 @@ import numpy as np
 from planner.asked import Asked, problem_of
 from planner.candidates.ask import Ask
 from planner.candidates.points import Mix, Promise
+from planner.cost.attention import Load
 from planner.cost.memory import Memory, device_bytes, kv_bytes_by_stage, room_by_stage
 from planner.cost.shape import like
 from planner.errors import Infeasible, InputError
@@ -280,7 +281,9 @@ class Assembly:
         model, mix = self.posed.models[name], self.mix
         one = like(1, self.posed.tp[name])
         prompts = batch * mix.prompt / max(mix.steps, 1.0)
-        return float(model.watts(one, min(busy, 1.0), float(batch), mix.context, prompts, mix.prompt / 2)[0])
+        return float(
+            model.watts(one, Load.of(float(batch), mix.context, prompts, mix.prompt / 2), min(busy, 1.0))[0]
+        )
 
     def _predicted(self, made: Sequence[schema.Replica]) -> schema.Predicted:
         """Limits speak of the mean over all chains, and so does the chance that they are kept."""

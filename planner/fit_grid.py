@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cluster_configs.schema import NodeClass, ResolvedCluster
+from planner.cost.attention import Load
 from planner.cost.memory import device_bytes, kv_bytes_by_stage, room_by_stage, stage_layers
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
@@ -65,7 +66,7 @@ def grid(ask: Ask, node: NodeClass, part: ClassFit) -> Grid | None:
     model = CostModel(ask.card, node, part.engine, ask.used)
     most = max(row.concurrency / row.gpus for row in fitting)
     near = [row for row in fitting if row.concurrency / row.gpus >= NEARLY * most]
-    alone = model.step_s(_designs(near), 1.0, float(ask.tokens), 0.0, 0.0)
+    alone = model.step_s(_designs(near), Load.of(1.0, float(ask.tokens)))
     best = near[int(alone.argmin())]
     contexts = _contexts(ask.card.max_context)
     points = [(c, u) for c in contexts for u in USERS]
@@ -73,7 +74,7 @@ def grid(ask: Ask, node: NodeClass, part: ClassFit) -> Grid | None:
     designs = _designs([best] * len(points))
     batch = np.ceil(users / best.attn_dp)
     missing = _missing(ask, node, part.engine, designs, context, batch)
-    step = model.step_s(designs, batch, context, 0.0, 0.0)
+    step = model.step_s(designs, Load.of(batch, context))
     limits = _limits(model, designs, batch, context, step)
     cells = [
         Cell(c, u, None if short > 0 else float(s), "memory" if short > 0 else limit, max(0.0, float(short)))
@@ -109,8 +110,8 @@ def _limits(
     model: CostModel, designs: Designs, batch: np.ndarray, context: np.ndarray, step: np.ndarray
 ) -> list[str]:
     """What each step mostly waits for."""
-    compute, memory = model.peaks_s(designs, batch, context, 0.0, 0.0)
-    weights = model.peaks_s(designs, batch, 0.0, 0.0, 0.0)[1]
+    compute, memory = model.peaks_s(designs, Load.of(batch, context))
+    weights = model.peaks_s(designs, Load.of(batch))[1]
     cache, passes = memory - weights, np.clip(batch, 1.0, designs.pp)  # each micro-batch reads the weights
     weights = weights * passes
     overhead = np.where(step > 2 * np.maximum(compute, weights + cache), step, 0.0)

@@ -110,7 +110,7 @@ PLAIN = ("engine", "role", "used", "draft_tokens", "chunk", "loop", "percentile"
 
 
 @dataclass(frozen=True)
-class Load:
+class Rows:
     """Many rows as arrays: designs, and what one server of each has to do. All (n,) but `asked` and `longest`
     (n, w)."""
 
@@ -122,7 +122,7 @@ class Load:
     wave: Floats  # 1 where all requests came at once at the start, 0 in steady state
 
     @classmethod
-    def of(cls, group: Group, rows: Sequence[Row]) -> Load:
+    def of(cls, group: Group, rows: Sequence[Row]) -> Rows:
         """The rows as arrays."""
 
         def ints(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -155,7 +155,7 @@ class Places:
     prompt: Floats
 
     @classmethod
-    def of(cls, cost: CostModel, load: Load, token_budget: int) -> Places:
+    def of(cls, cost: CostModel, load: Rows, token_budget: int) -> Places:
         """Memory of the model's devices under the load's designs."""
         asked = load.asked
         memory = counted(cost, load.designs, token_budget, np.maximum(asked.context, 1.0))
@@ -189,7 +189,7 @@ class Operated:
     batch: Floats
 
 
-def operate(cost: CostModel, load: Load, places: Places, by: Terms) -> Operated:
+def operate(cost: CostModel, load: Rows, places: Places, by: Terms) -> Operated:
     """What comes of each row's load: the step is made linear at the batch that results."""
     if by.loop == "open":
         return _open(cost, load, by)
@@ -205,7 +205,7 @@ def operate(cost: CostModel, load: Load, places: Places, by: Terms) -> Operated:
     return Operated(at, before)
 
 
-def _open(cost: CostModel, load: Load, by: Terms) -> Operated:
+def _open(cost: CostModel, load: Rows, by: Terms) -> Operated:
     """Requests that come at random: as a plan asks at the rate that it gives a replica."""
     batch = 0.0 * load.rate
     if by.role != "prefill":
@@ -215,21 +215,21 @@ def _open(cost: CostModel, load: Load, by: Terms) -> Operated:
     return Operated(arriving(cost, step, load.asked, rate, by), batch)
 
 
-def steps_of(cost: CostModel, load: Load, batch: Floats, by: Terms) -> StepTimes:
+def steps_of(cost: CostModel, load: Rows, batch: Floats, by: Terms) -> StepTimes:
     """Step times (n,) where `batch` sequences decode."""
     if by.role == "prefill":
         return prompt_steps(cost, load.designs, load.asked, by.token_budget)
     return decoding_steps(cost, load.designs, load.asked, batch, by.token_budget)
 
 
-def next_batch(at: Estimate, step: StepTimes, batch: Floats, load: Load, by: Terms) -> Floats:
+def next_batch(at: Estimate, step: StepTimes, batch: Floats, load: Rows, by: Terms) -> Floats:
     """Sequences (n,) that decode at once where that is what comes of steps made linear at `batch`."""
     if by.role == "prefill":
         return batch
     return np.minimum(batch_at(step, load.asked, at.rate, by.role), load.sequences)
 
 
-def looped(step: StepTimes, load: Load, places: Places, by: Terms, host: Host) -> Estimate:
+def looped(step: StepTimes, load: Rows, places: Places, by: Terms, host: Host) -> Estimate:
     """Times of a closed loop at given step times, the host's share and crowds included."""
     capacity = places.capacity
     asked, single = load.asked, load.asked.in_steps

@@ -28,7 +28,7 @@ from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Precisions, Stage, Staging
 from planner.errors import InputError
-from planner.loads import Group, Load, Operated, Pipeline, Places, operate
+from planner.loads import Group, Operated, Pipeline, Places, Rows, operate
 from planner.operating.requests import Terms
 from planner.operating.times import watts
 from planner.rows import Row, expert_split, parse
@@ -91,12 +91,12 @@ def predict_rows(
 def predict_group(group: Group, rows: Sequence[Row], calibration: Calibration | None) -> list[Prediction]:
     """Predictions of rows that differ only in parallelism, lengths and load."""
     cost = group.cost(calibration)
-    load = Load.of(group, rows)
+    load = Rows.of(group, rows)
     places = Places.of(cost, load, group.token_budget)
     return _answers(cost, load, places, operate(cost, load, places, group.terms), group.terms)
 
 
-def _answers(cost: CostModel, load: Load, places: Places, found: Operated, by: Terms) -> list[Prediction]:
+def _answers(cost: CostModel, load: Rows, places: Places, found: Operated, by: Terms) -> list[Prediction]:
     """The estimate in the table's units, one a row; times are means over requests of their buckets'."""
     at, asked, memory = found.estimate, load.asked, places.memory
     capacity = np.floor(places.sequences)

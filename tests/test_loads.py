@@ -7,7 +7,7 @@ import pytest
 
 from planner.cost.calibration import Calibration
 from planner.cost.tuning import Tuning
-from planner.loads import Load, Places, operate
+from planner.loads import Places, Rows, operate
 from planner.predictions import Prediction, looked_up, predict_rows
 from planner.rows import parse
 
@@ -16,7 +16,7 @@ ROW = {"model": "llama-3.1-8b", "device": "h100-sxm", "tp": "1", "isl": "2048", 
 
 def served(tuning: Tuning, concurrency: str = "32", **cells: str):
     group, row = looked_up(parse(ROW | {"concurrency": concurrency} | cells))
-    cost, load = group.cost(Calibration(tuning)), Load.of(group, [row])
+    cost, load = group.cost(Calibration(tuning)), Rows.of(group, [row])
     return operate(cost, load, Places.of(cost, load, group.token_budget), group.terms).estimate
 
 
@@ -50,7 +50,7 @@ def test_one_request_has_no_crowd():
 
 def test_more_room_for_kv_shortens_the_wait_outside():
     group, row = looked_up(parse(ROW | {"concurrency": "1024"}))
-    cost, load = group.cost(), Load.of(group, [row])
+    cost, load = group.cost(), Rows.of(group, [row])
     places = Places.of(cost, load, group.token_budget)
     rooms = [replace(places, sequences=share * places.sequences) for share in (0.8, 1.0, 1.3)]
     waits = [float(operate(cost, load, room, group.terms).estimate.ttft_s[0, 0]) for room in rooms]

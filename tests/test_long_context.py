@@ -11,6 +11,7 @@ from model_zoo import catalog
 from planner import api, plan
 from planner.asked import read
 from planner.check import check
+from planner.cost.attention import Load
 from planner.cost.memory import kv_bytes_per_seq, room
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
@@ -51,7 +52,7 @@ def test_weights_are_repeated_in_every_group_and_activations_divided():
 
 def test_a_prompt_takes_less_on_more_groups_and_its_messages_cost():
     m = model("llama-3.1-8b", "8xh100")
-    took = [m.step_s(design(1, cp), 0.0, 1.0, 8192.0, 4096.0)[0] for cp in (1, 2, 4)]
+    took = [m.step_s(design(1, cp), Load.of(0.0, 1.0, 8192.0, 4096.0))[0] for cp in (1, 2, 4)]
 
     assert took[0] > took[1] > took[2]
     assert took[2] > took[0] / 4  # keys and values pass the groups
@@ -69,8 +70,8 @@ def test_the_ring_is_slower_where_it_leaves_the_node():
 
 def test_decoding_reads_a_part_of_the_cache_on_every_group():
     m = model("llama-3.1-70b")
-    one, two = (m.peaks_s(design(8, cp), 4.0, 500_000.0, 0.0, 0.0)[1][0] for cp in (1, 2))
-    weights = m.peaks_s(design(8, 1), 4.0, 0.0, 0.0, 0.0)[1][0]
+    one, two = (m.peaks_s(design(8, cp), Load.of(4.0, 500_000.0))[1][0] for cp in (1, 2))
+    weights = m.peaks_s(design(8, 1), Load.of(4.0))[1][0]
 
     assert two - weights == pytest.approx((one - weights) / 2, rel=0.02)
 

@@ -69,7 +69,7 @@ def test_tpot_is_the_step_at_the_mean_context_over_the_tokens_it_emits():
     """A decode server of 8 sequences, 1000 + 401/2 tokens each."""
     (answer,) = predict_rows([LLAMA | {"role": "decode", "concurrency": "8"} | drafted(2, 1.5)])
     group, _ = looked_up(parse(LLAMA | {"role": "decode"} | drafted(2, 1.5)))
-    step = group.cost().step_s(tensor_parallel(8), 8, 1200.5, 0, 0)[0]
+    step = group.cost().step_s(tensor_parallel(8), Load.of(8, 1200.5))[0]
 
     assert answer.tpot_ms == pytest.approx(1e3 * step / 2.5, rel=1e-3)
     assert answer.out_tok_per_s == pytest.approx(8 * 401 / (400 * step / 2.5), rel=1e-3)

@@ -15,7 +15,7 @@ from planner.cost.calibration import Calibration, Traits
 from planner.cost.queueing import Role
 from planner.cost.shape import Floats, Ints, StepTimes
 from planner.cost.tuning import Tuning
-from planner.loads import Group, Host, Load, Places, looped, next_batch, steps_of
+from planner.loads import Group, Host, Places, Rows, looped, next_batch, steps_of
 from planner.operating.requests import Terms
 from planner.rows import Row
 
@@ -35,7 +35,7 @@ class Cell:
 
     group: Group
     traits: Traits
-    load: Load
+    load: Rows
     places: Places
     at: Ints
 
@@ -102,7 +102,7 @@ class Bench:
         def each(values: Sequence[float]) -> Floats:
             return np.repeat(np.asarray(values, dtype=np.float64), sizes)
 
-        load: Load = _as_one([cell.load for cell, _ in every])
+        load: Rows = _as_one([cell.load for cell, _ in every])
         places: Places = _as_one([cell.places for cell, _ in every])
         host = Host(*(each([getattr(t, f.name) for _, t in every]) for f in fields(Host)))
         budget = each([cell.group.token_budget for cell, _ in every])
@@ -138,7 +138,7 @@ class Bench:
 
 
 def _cell(group: Group, rows: Sequence[Row], at: Sequence[int]) -> Cell:
-    load = Load.of(group, rows)
+    load = Rows.of(group, rows)
     traits = Traits.of(group.card, group.node_class.device, group.engine, group.used)
     places = Places.of(group.cost(), load, group.token_budget)
     return Cell(group, traits, load, places, np.asarray(at, dtype=np.int64))

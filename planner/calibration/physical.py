@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from planner.calibration.runs import Measurement
+from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.loads import Group, Load
+from planner.loads import Group, Rows
 from planner.predictions import looked_up
 from planner.rows import Row, parse
 
@@ -41,19 +42,19 @@ def impossible(measured: Measurement) -> str | None:
 
 def ttft_floor_ms(group: Group, row: Row) -> float:
     """The roofline of one prompt on an idle server; with attention dp, of its share of the experts' work."""
-    load = Load.of(group, [row])
+    load = Rows.of(group, [row])
     share = load.asked.prompt / load.designs.attn_dp
-    return 1e3 * float(_cost(group).floor_s(load.designs, 0.0, 1.0, share, load.asked.keys)[0])
+    return 1e3 * float(_cost(group).floor_s(load.designs, Load.of(0.0, 1.0, share, load.asked.keys))[0])
 
 
 def tpot_floor_ms(group: Group, row: Row, measured: Measurement) -> float:
     """The roofline of a step of those sequences that the measurement itself says were decoding."""
-    load = Load.of(group, [row])
+    load = Rows.of(group, [row])
     decoding = min(float(load.sequences[0]), 1.0)
     if measured.ttft_ms is not None and measured.tpot_ms is not None:
         busy = (row.osl - 1) * measured.tpot_ms
         decoding = float(load.sequences[0]) * busy / (measured.ttft_ms + busy)
-    step = _cost(group).floor_s(load.designs, decoding, load.asked.context, 0.0, 0.0)
+    step = _cost(group).floor_s(load.designs, Load.of(decoding, load.asked.context))
     return 1e3 * float(step[0]) / (1 + row.accepted_tokens)
 
 

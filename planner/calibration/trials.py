@@ -20,7 +20,7 @@ from planner.candidates.points import Promise, Setup
 from planner.cost.precision import precisions
 from planner.engines import NAMES
 from planner.inputs.workload import Workload
-from planner.loads import Group, Load, Places
+from planner.loads import Group, Places, Rows
 from planner.objectives import THROUGHPUT
 from planner.rows import Row, parse
 
@@ -114,7 +114,7 @@ def trials_of(index: int, server: Server, loads: Sequence[Trial]) -> list[Trial]
     ranks = server.design.attn_dp
     trials = [replace(load, server=index, requests=ranks * c) for load in loads for c in CONCURRENCY]
     group = server.group
-    load = Load.of(group, [row_of(server, trial) for trial in trials])
+    load = Rows.of(group, [row_of(server, trial) for trial in trials])
     fits = load.sequences <= Places.of(group.cost(), load, group.token_budget).sequences
     return [trial for trial, fit in zip(trials, fits.tolist(), strict=True) if fit]
 

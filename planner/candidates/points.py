@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from planner.candidates.cache import ROUNDING, SPREADS, kv_in_use, lengths_of
 from planner.candidates.keep import Keep, Place
 from planner.cost.admission import deviations
+from planner.cost.attention import Load
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, work_s
@@ -381,7 +382,7 @@ def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats
     m, d = model or s.model, s.designs.take(index)
     new, isl = float(s.mix.new.max()), float(s.mix.isl.max())
     chunks, pp = np.ceil(new / s.token_budget), m.concurrent(d)
-    took = m.step_s(d, 0.0, 0.0, pp * new / chunks, isl - new / 2)
+    took = m.step_s(d, Load.of(0.0, 0.0, pp * new / chunks, isl - new / 2))
     seconds = (chunks + pp - 1) / pp * took + m.tuning.request_s
     whole = np.array([isl])
     held = s.model.cache_bytes(s.designs, whole, s.memory.stage)[index, 0]

@@ -50,7 +50,6 @@ from planner.cost.calibration import Calibration
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
-from planner.cost.power import activity_watts
 from planner.cost.reserve import Sequences, taken
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
 
@@ -240,12 +239,9 @@ class AfdModel(CostModel):
         every = [m.sigmas(like(len(designs), 1)) for m in self.attention_of.values()]
         return np.asarray(np.hypot(np.max(every, axis=0), WIDE))
 
-    def best_micro_batches(
-        self, designs: Designs, sequences: Floats | float, context: Floats | float
-    ) -> Ints:
-        """Micro-batches of the shortest step without prompts, (n,)."""
-        b, ctx, none = self._spread(designs, sequences, context, 0.0)
-        best = self._lines_s(designs, b, ctx, none, none).argmin(axis=0)
+    def best_micro_batches(self, designs: Designs, load: Load) -> Ints:
+        """Micro-batches of the shortest step, (n,)."""
+        best = self._lines_s(designs, self._spread(designs, load)).argmin(axis=0)
         return np.asarray(np.array(self.micro_batches, dtype=np.int64)[best])
 
     def parts(self, designs: Designs, load: Load) -> Parts:
@@ -254,32 +250,23 @@ class AfdModel(CostModel):
         attention, ffn, head = np.zeros(shape), np.zeros(shape), np.zeros(len(designs))
         for g, rows in self._classes(self.attends[which]):
             m, at, own = self.attention_of[g], designs.take(rows), load.take(rows)
-            attention[rows], head[rows] = _layers_s(m, own, at), m.layers.head_s(own.decoded, at)
+            attention[rows], head[rows] = m.layers_s(own, at), m.layers.head_s(own.decoded, at)
         whole, on_ffn = _ffn_load(load, designs), _ffn_designs(designs)
         for g, rows in self._classes(self.feeds[which]):
-            ffn[rows] = _layers_s(self.ffn_of[g], whole.take(rows), on_ffn.take(rows))
+            ffn[rows] = self.ffn_of[g].layers_s(whole.take(rows), on_ffn.take(rows))
         dispatch, combine = self._messages_s(designs, load.rows * designs.attn_dp)
         return Parts(attention, ffn, dispatch, combine, head)
 
-    def watts(
-        self,
-        designs: Designs,
-        utilisation: Floats | float,
-        sequences: Floats | float,
-        context: Floats | float,
-        prefill_tokens: Floats | float,
-        prefill_context: Floats | float,
-    ) -> Floats:
+    def watts(self, designs: Designs, load: Load, utilisation: Floats | float) -> Floats:
         """Watts of a replica, shape (n,): each block by its own device."""
-        b, ctx, new, keys = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
-        step = np.maximum(self._round_s(designs, b, ctx, new, keys), 1e-9)
+        load = self._spread(designs, load)
+        step = np.maximum(self._round_s(designs, load), 1e-9)
         busy, which = np.broadcast_to(utilisation, step.shape), _which(designs)
         total = np.zeros(len(designs))
-        for side, gpus, compute, memory in self._sides(designs, Load(b, ctx, new, keys)):
+        for side, gpus, compute, memory in self._sides(designs, load):
             for g, rows in self._classes(side[which]):
                 m, shares = self.attention_of[g], (compute[rows] / step[rows], memory[rows] / step[rows])
-                each = activity_watts(m.fits.power, m.node_class.device.tdp_watts, busy[rows], *shares)
-                total[rows] += gpus[rows] * each
+                total[rows] += gpus[rows] * m.gpu_watts(busy[rows], *shares)
         return total
 
     def memory(
@@ -313,28 +300,23 @@ class AfdModel(CostModel):
         block = np.broadcast_to(np.arange(2, dtype=np.int64), parts[0].shape)
         return Memory(parts[0], parts[1], parts[2], parts[3], parts[4], block)
 
-    def _round_s(self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats) -> Floats:
+    def _round_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of a step with the best number of micro-batches."""
-        line = self._lines_s(designs, b, ctx, new, keys).min(axis=0)
-        factor = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
-        prompts = np.where(new > 0, self.tuning.prompt_layer_s * len(self.card.stack), 0.0)
-        host = self.tuning.step_s + b * self.tuning.sequence_s
-        return np.asarray(line * factor + host + prompts)
+        line = self._lines_s(designs, load).min(axis=0)
+        waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
+        return np.asarray(line * waits + self._engine_s(load.sequences, 1.0) + self._prompts_s(load))
 
-    def _lines_s(self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats) -> Floats:
+    def _lines_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of kernels and messages with each number of micro-batches, (choices, n); infinite with more
         of them than sequences."""
         choices, n = np.array(self.micro_batches), len(designs)
-        m, times = np.repeat(choices, n), len(choices)
-        load = Load(np.tile(b, times) / m, np.tile(ctx, times), np.tile(new, times) / m, np.tile(keys, times))
-        parts = self.parts(designs.take(np.tile(np.arange(n), times)), load)
+        m, each = np.repeat(choices, n), np.tile(np.arange(n), len(choices))
+        parts = self.parts(designs.take(each), load.take(each).divided(m))
         line = line_s(parts, self.card.kinds[1], self.micro_batches)
-        return np.where(choices[:, None] <= np.maximum(np.rint(b), choices[0]), line, np.inf)
+        return np.where(choices[:, None] <= np.maximum(np.rint(load.sequences), choices[0]), line, np.inf)
 
-    def _busy_s(
-        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
-    ) -> tuple[Floats, Floats]:
-        sides = self._sides(designs, Load(b, ctx, new, keys))
+    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
+        sides = self._sides(designs, load)
         return np.maximum(sides[0][2], sides[1][2]), np.maximum(sides[0][3], sides[1][3])
 
     def _sides(self, designs: Designs, load: Load) -> list[tuple[Ints, Ints, Floats, Floats]]:
@@ -409,10 +391,6 @@ def _half(model: CostModel, mixer: bool) -> CostModel:
     """`model` with only the mixers or only the FFNs of its layers."""
     model.kinds = tuple(Layer(k.mixer, None) if mixer else Layer(None, k.ffn) for k in model.kinds)
     return model
-
-
-def _layers_s(model: CostModel, load: Load, designs: Designs) -> Floats:
-    return np.stack([model.layers.layer_s(kind, load, designs) for kind in model.kinds], axis=1)
 
 
 def attention_only(card: ModelCard) -> ModelCard:

@@ -26,15 +26,41 @@ SCAN_CHUNK = 64
 
 @dataclass(frozen=True)
 class Load:
-    """Of one micro-batch on one server: `sequences` decoding at mean `context`, each by so many `queries` at
-    once (more than one where drafted tokens are verified), and `tokens` of prompts that attend to `keys`
-    tokens each on average. Shape (n,) each."""
+    """Of one step, or one micro-batch of it, on one server: `sequences` decoding at mean `context`, each by
+    so many `queries` at once (more than one where drafted tokens are verified), and `tokens` of prompts that
+    attend to `keys` tokens each on average (half of a whole prompt in one step). Shape (n,) each."""
 
     sequences: Floats
     context: Floats
     tokens: Floats
     keys: Floats
     queries: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        sequences: Floats | float = 0.0,
+        context: Floats | float = 0.0,
+        tokens: Floats | float = 0.0,
+        keys: Floats | float = 0.0,
+    ) -> Load:
+        """From arrays (n,) and numbers that are alike for all; of numbers alone, for as many designs as are
+        asked."""
+        parts = (np.asarray(x, dtype=np.float64) for x in (sequences, context, tokens, keys))
+        b, ctx, new, met = np.broadcast_arrays(*parts)
+        return cls(b, ctx, new, met)
+
+    def over(self, n: int, queries: float) -> Load:
+        """Of `n` servers, each sequence with so many queries."""
+        parts = (self.sequences, self.context, self.tokens, self.keys)
+        b, ctx, new, met = (np.broadcast_to(x, (n,)) for x in parts)
+        return Load(b, ctx, new, met, queries)
+
+    def divided(self, micro_batches: Ints | float, groups: Ints | int = 1) -> Load:
+        """Of one of so many micro-batches on one of `groups` context-parallel groups, which share the tokens
+        of prompts and of every cache; all decoding sequences are in each."""
+        tokens, context = self.tokens / (micro_batches * groups), self.context / groups
+        return Load(self.sequences / micro_batches, context, tokens, self.keys, self.queries)
 
     def take(self, index: Ints) -> Load:
         """The micro-batches at `index`."""

@@ -74,35 +74,23 @@ class CostModel:
         self.layers = Layers(card, self.chip, self.fits, self.links, precisions, self.calibration.popularity)
         self.kinds = card.kinds[0]
 
-    def step_s(
-        self,
-        designs: Designs,
-        sequences: Floats | float,
-        context: Floats | float,
-        prefill_tokens: Floats | float,
-        prefill_context: Floats | float,
-    ) -> Floats:
-        """Seconds of a step of a server, shape (n,): `sequences` decoding at mean cached `context`, and
-        `prefill_tokens` prompt tokens that attend to `prefill_context` tokens each on average (half the
-        prompt, for a whole prompt in one step).
+    def step_s(self, designs: Designs, load: Load) -> Floats:
+        """Seconds of a step of a server under `load`, shape (n,).
 
         Error: docs/calibration.md#steps; the median is about 10-20 % where the device was measured.
         """
-        args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
-        return self._round_s(designs, *args)
+        return self._round_s(designs, self._spread(designs, load))
 
-    def step_times(
-        self, designs: Designs, sequences: Floats | float, context: Floats | float, chunk: Floats | float
-    ) -> StepTimes:
-        """The step as a linear function near `sequences` decoding at `context` with prompts in chunks of
-        `chunk` tokens.
+    def step_times(self, designs: Designs, load: Load) -> StepTimes:
+        """The step as a linear function near the sequences and context of `load` with prompts in chunks of
+        its tokens.
 
         Exact at the operating point without prompts, and with one chunk that attends to context/2 tokens;
         slopes are central differences, clipped to be >= 0 with t0 >= 0.
         """
-        b, ctx, new, none = self._spread(designs, sequences, context, chunk, 0.0)
-        b, ctx, new = np.maximum(b, 1e-3), np.maximum(ctx, 1.0), np.maximum(new, 1.0)
-        up, down, keys = 1 + SPREAD, 1 - SPREAD, ctx / 2
+        at = self._spread(designs, load)
+        b, ctx, new = np.maximum(at.sequences, 1e-3), np.maximum(at.context, 1.0), np.maximum(at.tokens, 1.0)
+        up, down, keys, none = 1 + SPREAD, 1 - SPREAD, ctx / 2, np.zeros(len(designs))
         here, longer, shorter, more, fewer, alone, meeting = self._at_once(
             designs,
             [
@@ -126,52 +114,37 @@ class CostModel:
         stages = self.concurrent(designs).astype(np.float64)
         return StepTimes(t0, per_token, per_pair, per_sequence, per_context, stages)
 
-    def floor_s(
-        self,
-        designs: Designs,
-        sequences: Floats | float,
-        context: Floats | float,
-        prefill_tokens: Floats | float,
-        prefill_context: Floats | float,
-    ) -> Floats:
-        """The roofline: no step of this work can take less on this device, shape (n,)."""
-        return np.maximum(*self.peaks_s(designs, sequences, context, prefill_tokens, prefill_context))
+    def floor_s(self, designs: Designs, load: Load) -> Floats:
+        """The roofline: no step under `load` can take less on this device, shape (n,)."""
+        return np.maximum(*self.peaks_s(designs, load))
 
-    def peaks_s(
-        self,
-        designs: Designs,
-        sequences: Floats | float,
-        context: Floats | float,
-        prefill_tokens: Floats | float,
-        prefill_context: Floats | float,
-    ) -> tuple[Floats, Floats]:
+    def peaks_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         """Seconds of the step's FLOPs at peak, and of its bytes at full bandwidth, shape (n,) each."""
-        args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
-        return self._busy_s(designs, *args)
+        return self._busy_s(designs, self._spread(designs, load))
 
-    def watts(
-        self,
-        designs: Designs,
-        utilisation: Floats | float,
-        sequences: Floats | float,
-        context: Floats | float,
-        prefill_tokens: Floats | float,
-        prefill_context: Floats | float,
-    ) -> Floats:
-        """Watts of a replica that is busy a share `utilisation` of the time with such steps, shape (n,).
-        Error: 25 %."""
-        args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
-        compute, memory = self._busy_s(designs, *args)
-        step = np.maximum(self._round_s(designs, *args), 1e-9)
-        device = self.node_class.device
-        busy = np.broadcast_to(utilisation, step.shape)
-        each = activity_watts(self.fits.power, device.tdp_watts, busy, compute / step, memory / step)
-        return np.asarray(each * designs.gpus)
+    def watts(self, designs: Designs, load: Load, utilisation: Floats | float) -> Floats:
+        """Watts of a replica that is busy a share `utilisation` of the time with steps under `load`, each GPU
+        with its part of a step, shape (n,). Error: 25 %."""
+        compute, memory = self.peaks_s(designs, load)
+        each_s = np.maximum(self.step_s(designs, load), 1e-9) * (designs.pp / self.concurrent(designs))
+        busy, total = np.broadcast_to(utilisation, each_s.shape), np.zeros(len(designs))
+        for node, gpus in self.by_class(designs):
+            total += gpus * self.on(node).gpu_watts(busy, compute / each_s, memory / each_s)
+        return total
+
+    def on(self, node: NodeClass) -> CostModel:
+        """The model of one of the classes that designs take."""
+        return self
+
+    def gpu_watts(self, busy: Floats, compute: Floats, memory: Floats) -> Floats:
+        """Watts of one GPU: `activity_watts`."""
+        tdp_watts = self.node_class.device.tdp_watts
+        return activity_watts(self.fits.power, tdp_watts, busy, compute, memory)
 
     def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
         """The engine's own share of a step without prompts, shape (n,)."""
         batches = np.clip(sequences, 1.0, self.concurrent(designs))
-        return np.asarray(batches * self.tuning.step_s + sequences * self.tuning.sequence_s)
+        return self._engine_s(sequences, batches)
 
     def concurrent(self, designs: Designs) -> Ints:
         """Micro-batches that pass the stages of each design at once."""
@@ -279,34 +252,39 @@ class CostModel:
         fitted = self.calibration.sigma("tpot", self.traits)
         return np.asarray(np.hypot(self.sigmas(designs)[1], fitted * np.sqrt(PROMPTS**2 - 1)))
 
-    def _spread(self, designs: Designs, *args: Floats | float) -> tuple[Floats, ...]:
-        """Every argument as an array of shape (n,)."""
-        return tuple(np.broadcast_to(np.asarray(a, dtype=np.float64), (len(designs),)) for a in args)
+    def _spread(self, designs: Designs, load: Load) -> Load:
+        """Of every design, with the tokens that a step verifies."""
+        return load.over(len(designs), 1.0 + self.draft_tokens)
 
     def _at_once(self, designs: Designs, points: Sequence[tuple[Floats, ...]]) -> Floats:
-        """`_round_s` at several `points` of each design, shape (points, n): in one pass, as for few designs
-        the calls cost
-        more than the arithmetic."""
+        """`step_s` at several `points` of each design, shape (points, n): in one pass, as for few designs the
+        calls cost more than the arithmetic."""
         every = designs.take(np.tile(np.arange(len(designs)), len(points)))
-        args = (np.concatenate(parts) for parts in zip(*points, strict=True))
-        return self._round_s(every, *args).reshape(len(points), -1)
+        b, ctx, new, keys = (np.concatenate(parts) for parts in zip(*points, strict=True))
+        return self.step_s(every, Load(b, ctx, new, keys)).reshape(len(points), -1)
 
-    def _round_s(self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats) -> Floats:
+    def _round_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one round: every sequence gets a token, all prompt tokens their turn.
 
         k micro-batches share the work: pp of them, or as many as there are sequences. A round takes k times
-        the fullest stage, and never less than one micro-batch's way through all stages. A rank sees the
-        prompt tokens and the cache of its context-parallel group, and all decoding sequences.
+        the fullest stage, and never less than one micro-batch's way through all stages.
         """
-        k = np.where(new > 0, designs.pp, np.clip(b, 1.0, designs.pp))
-        load = Load(b / k, ctx / designs.cp, new / (k * designs.cp), keys, 1.0 + self.draft_tokens)
-        fullest, all_stages = self._stages_s(designs, load)
-        hop = self._hops_s(designs, load)
+        prompts = load.tokens > 0
+        k = np.where(prompts, designs.pp, np.clip(load.sequences, 1.0, designs.pp))
+        own = load.divided(k, designs.cp)
+        fullest, all_stages = self._stages_s(designs, own)
         kernels = np.maximum(k * fullest, all_stages)
-        factor = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
-        prompts = np.where(new > 0, self.tuning.prompt_layer_s * len(self.card.stack), 0.0)
-        host = k * self.tuning.step_s + b * self.tuning.sequence_s
-        return np.asarray(kernels * factor + hop + host + prompts)
+        waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
+        engine_s = self._engine_s(load.sequences, k)
+        return np.asarray(kernels * waits + self._hops_s(designs, own) + engine_s + self._prompts_s(load))
+
+    def _engine_s(self, sequences: Floats, micro_batches: Floats | float) -> Floats:
+        """Seconds of the engine itself in a round of so many micro-batches without prompts."""
+        return np.asarray(micro_batches * self.tuning.step_s + sequences * self.tuning.sequence_s)
+
+    def _prompts_s(self, load: Load) -> Floats:
+        """What the engine takes more where a step has prompts."""
+        return np.where(load.tokens > 0, self.tuning.prompt_layer_s * len(self.card.stack), 0.0)
 
     def _hops_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one token's way between stages, the sampled token's way back included."""
@@ -320,7 +298,7 @@ class CostModel:
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         """Seconds of one micro-batch on the fullest stage and on all stages, shape (n,): their layers, on the
         last the LM head and drafting."""
-        per_layer = np.stack([self.layers.layer_s(kind, load, designs) for kind in self.kinds], axis=1)
+        per_layer = self.layers_s(load, designs)
         head = self.layers.head_s(load.decoded, designs)
         if self.draft_tokens:
             head = head + self.layers.draft_s(load, self.draft_tokens, designs)
@@ -337,17 +315,18 @@ class CostModel:
             largest[at], total[at] = by_stage.max(axis=1), by_stage.sum(axis=1)
         return largest, total
 
-    def _busy_s(
-        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
-    ) -> tuple[Floats, Floats]:
+    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         """Seconds that FLOPs at peak and bytes at full bandwidth take of a round on the fullest stage.
 
         Weights count once although every micro-batch reads them: a bound, not an estimate.
         """
-        load = Load(b, ctx / designs.cp, new / designs.cp, keys, 1.0 + self.draft_tokens)
-        none = np.zeros(len(designs))
-        compute, memory = (self._over_stages(designs, x, none)[0] for x in self.at_peak_s(load, designs))
+        own, none = load.divided(1, designs.cp), np.zeros(len(designs))
+        compute, memory = (self._over_stages(designs, x, none)[0] for x in self.at_peak_s(own, designs))
         return compute, memory
+
+    def layers_s(self, load: Load, designs: Designs) -> Floats:
+        """Seconds of a layer of each kind, (n, kinds)."""
+        return np.stack([self.layers.layer_s(kind, load, designs) for kind in self.kinds], axis=1)
 
     def at_peak_s(self, load: Load, designs: Designs) -> tuple[Floats, Floats]:
         """Seconds that FLOPs at peak and bytes at full bandwidth take of a layer of each kind, (n, kinds)."""

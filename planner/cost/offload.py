@@ -40,7 +40,6 @@ from planner.cost.host import Host, host_of, host_use
 from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.placements import HostStaging, held_bytes, in_tiers, places
-from planner.cost.power import activity_watts
 from planner.cost.reserve import Sequences
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
 from planner.cost.streaming import streaming_s, streams
@@ -100,23 +99,17 @@ class OffloadModel(CostModel):
         """One: the GPUs of a pipeline work one after the other."""
         return np.ones(len(designs), dtype=np.int64)
 
-    def seconds_by(
-        self, designs: Designs, sequences: Floats | float, context: Floats | float
-    ) -> dict[str, float]:
-        """Seconds of a decode step of the first design, by resource."""
-        b, ctx, none = self._spread(designs, sequences, context, 0.0)
-        found = self._parts_s(designs, Load(b, ctx, none, none))[0]
+    def seconds_by(self, designs: Designs, load: Load) -> dict[str, float]:
+        """Seconds of a step of the first design, by resource."""
+        found = self._parts_s(designs, self._spread(designs, load))[0]
         names = list(self.resources)
         names[PCIE] = self.node_class.device.host_link[0]
         return dict(zip(names, found.tolist(), strict=True))
 
-    def copied(
-        self, designs: Designs, sequences: Floats | float, context: Floats | float
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whether a decode step of the first design copies to a GPU what it needs of experts that lie away,
-        and of layers before the first stage: (kinds,) each."""
-        b, ctx, none = self._spread(designs, sequences, context, 0.0)
-        load, which = Load(b, ctx, none, none), _which(designs)
+    def copied(self, designs: Designs, load: Load) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether a step of the first design copies to a GPU what it needs of experts that lie away, and of
+        layers before the first stage: (kinds,) each."""
+        load, which = self._spread(designs, load), _which(designs)
         found = np.zeros((2, len(self.kinds)), dtype=bool)
         for k, kind in enumerate(self.kinds):
             if self.away[which].sum(axis=1)[0, k]:
@@ -126,24 +119,6 @@ class OffloadModel(CostModel):
                 whole = self.layers.layer_s(kind, load, designs)
                 found[1, k] = self._before_s(k, load, which, whole)[0, PCIE] > 0
         return found[0], found[1]
-
-    def watts(
-        self,
-        designs: Designs,
-        utilisation: Floats | float,
-        sequences: Floats | float,
-        context: Floats | float,
-        prefill_tokens: Floats | float,
-        prefill_context: Floats | float,
-    ) -> Floats:
-        """Watts of the GPUs of a replica, shape (n,): each works for its part of a step."""
-        args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
-        compute, memory = self._busy_s(designs, *args)
-        step = np.maximum(self._round_s(designs, *args), 1e-9) * designs.pp
-        busy = np.broadcast_to(utilisation, step.shape)
-        tdp = self.node_class.device.tdp_watts
-        each = activity_watts(self.fits.power, tdp, busy, compute / step, memory / step)
-        return np.asarray(each * designs.gpus)
 
     def sigmas(self, designs: Designs) -> Floats:
         """The host's figures rest on few machines: wider."""
@@ -223,8 +198,8 @@ class OffloadModel(CostModel):
         experts = next((ffn.experts for ffn in self.ffns if ffn), 1)
         return np.asarray(1 - self.kept[which] / experts)
 
-    def _round_s(self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats) -> Floats:
-        return np.asarray(self._parts_s(designs, Load(b, ctx, new, keys)).sum(axis=1))
+    def _round_s(self, designs: Designs, load: Load) -> Floats:
+        return np.asarray(self._parts_s(designs, load).sum(axis=1))
 
     def _parts_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of a step by resource, (n, RESOURCES)."""
@@ -244,8 +219,7 @@ class OffloadModel(CostModel):
         total[:, GPU] += self._hops_s(designs, load)
         if self.streamed.any():
             self._stream(which, streamed, total)
-        prompts = self.tuning.prompt_layer_s * len(self.card.stack)
-        total[:, ENGINE] = self.engine_s(designs, load.sequences) + np.where(load.tokens > 0, prompts, 0.0)
+        total[:, ENGINE] = self.engine_s(designs, load.sequences) + self._prompts_s(load)
         return total
 
     def _stream(self, which: Ints, streamed: Floats, total: Floats) -> None:
@@ -340,11 +314,9 @@ class OffloadModel(CostModel):
         share = np.where(mapped, self.use.pageable, self.use.pcie)
         return np.maximum(share * self._rate(which, "pcie_bytes_per_s"), 1.0)
 
-    def _busy_s(
-        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
-    ) -> tuple[Floats, Floats]:
+    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         """Of all GPUs, one after the other: what lies on them."""
-        which, load = _which(designs), Load(b, ctx, new, keys)
+        which = _which(designs)
         compute, memory = self.at_peak_s(load, designs)
         away = self.away[which].sum(axis=1)
         counts = self.here[which] + away

@@ -33,7 +33,6 @@ from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.offload import BANDWIDTH, FLOPS, GPU, RESOURCES, OffloadModel
 from planner.cost.placements import HostStaging
-from planner.cost.power import activity_watts
 from planner.cost.reserve import Sequences
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
 
@@ -120,24 +119,8 @@ class RpcModel(OffloadModel):
     def sigmas(self, designs: Designs) -> Floats:
         return np.asarray(np.hypot(super().sigmas(designs), SIGMA))
 
-    def watts(
-        self,
-        designs: Designs,
-        utilisation: Floats | float,
-        sequences: Floats | float,
-        context: Floats | float,
-        prefill_tokens: Floats | float,
-        prefill_context: Floats | float,
-    ) -> Floats:
-        """Watts of the GPUs of a replica, shape (n,): each works for its part of a step."""
-        args = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
-        compute, memory = self._busy_s(designs, *args)
-        step = np.maximum(self._round_s(designs, *args), 1e-9) * designs.pp
-        busy, total = np.broadcast_to(utilisation, step.shape), np.zeros(len(designs))
-        for node, gpus in self.by_class(designs):
-            power, tdp = self.of_class[node.id].fits.power, node.device.tdp_watts
-            total += gpus * activity_watts(power, tdp, busy, compute / step, memory / step)
-        return total
+    def on(self, node: NodeClass) -> CostModel:
+        return self.of_class[node.id]
 
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
@@ -196,11 +179,9 @@ class RpcModel(OffloadModel):
         own = np.array([sum(s.node == 0 for s in staging) for staging in self.placements])[_which(designs)]
         return (own - 1) * self.links.hop_s(self._message(load), np.ones(len(designs), dtype=np.int64))
 
-    def _busy_s(
-        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
-    ) -> tuple[Floats, Floats]:
-        compute, memory = super()._busy_s(designs, b, ctx, new, keys)
-        which, load, one = _which(designs), Load(b, ctx, new, keys), like(len(designs), 1)
+    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
+        compute, memory = super()._busy_s(designs, load)
+        which, one = _which(designs), like(len(designs), 1)
         for g, model in enumerate(self.of_class.values()):
             if self.remote[g][which].any():
                 flops, moved = model.at_peak_s(load, one)

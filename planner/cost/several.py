@@ -30,6 +30,9 @@ class SeveralClasses(CostModel):
         super().__init__(card, slowest.node_class, engine, precisions, calibration)
         self.stagings = tuple(stagings)
 
+    def on(self, node: NodeClass) -> CostModel:
+        return self.of_class[node.id]
+
     @property
     def most_gpus(self) -> int:
         """All stagings stand on the nodes there are."""

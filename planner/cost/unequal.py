@@ -24,7 +24,6 @@ from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
 from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
 from planner.cost.model import CostModel
-from planner.cost.power import activity_watts
 from planner.cost.reserve import Sequences, taken
 from planner.cost.several import SeveralClasses, which
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, Staging, like
@@ -55,19 +54,10 @@ class UnequalModel(SeveralClasses):
         self.bounds, self.counts, self.kind_of = self._shapes()
         self.hop_s, self.hop_s_per_byte, self.slowest_hop_s_per_byte = self._hop_lines(links)
 
-    def watts(
-        self,
-        designs: Designs,
-        utilisation: Floats | float,
-        sequences: Floats | float,
-        context: Floats | float,
-        prefill_tokens: Floats | float,
-        prefill_context: Floats | float,
-    ) -> Floats:
+    def watts(self, designs: Designs, load: Load, utilisation: Floats | float) -> Floats:
         """Watts of a replica, shape (n,): each stage by its own device."""
-        b, ctx, new, keys = self._spread(designs, sequences, context, prefill_tokens, prefill_context)
-        step = np.maximum(self._round_s(designs, b, ctx, new, keys), 1e-9)
-        load = Load(b, ctx, new, keys, 1.0 + self.draft_tokens)
+        load = self._spread(designs, load)
+        step = np.maximum(self._round_s(designs, load), 1e-9)
         busy = np.broadcast_to(utilisation, step.shape)
         compute, memory = (self._by_stage(designs, load, part) for part in (_compute_s, _memory_s))
         total = np.zeros(len(designs))
@@ -75,8 +65,7 @@ class UnequalModel(SeveralClasses):
             m, here = self.of_class[g], self.kind_of[which(designs)] == x
             for j in np.flatnonzero(here.any(axis=0)):
                 shares = (compute[:, j] / step, memory[:, j] / step)
-                each = activity_watts(m.fits.power, m.node_class.device.tdp_watts, busy, *shares)
-                total += np.where(here[:, j], tp * each, 0.0)
+                total += np.where(here[:, j], tp * m.gpu_watts(busy, *shares), 0.0)
         return total
 
     def memory(
@@ -128,7 +117,7 @@ class UnequalModel(SeveralClasses):
         return np.asarray(self.kind_of[which(designs)] >= 0)
 
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
-        seconds = self._by_stage(designs, load, _layers_s, _head_s)
+        seconds = self._by_stage(designs, load, CostModel.layers_s, _head_s)
         sending = self.slowest_hop_s_per_byte[which(designs)] * self._message(load)
         return np.maximum(seconds.max(axis=1), sending), seconds.sum(axis=1)
 
@@ -136,10 +125,7 @@ class UnequalModel(SeveralClasses):
         staging = which(designs)
         return np.asarray(self.hop_s[staging] + self.hop_s_per_byte[staging] * self._message(load))
 
-    def _busy_s(
-        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
-    ) -> tuple[Floats, Floats]:
-        load = Load(b, ctx, new, keys, 1.0 + self.draft_tokens)
+    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         compute, memory = (
             self._by_stage(designs, load, part).max(axis=1) for part in (_compute_s, _memory_s)
         )
@@ -211,10 +197,6 @@ class UnequalModel(SeveralClasses):
 def _over(model: CostModel, message: float, near: bool) -> float:
     size = np.array([1 if near else model.links.domain + 1])
     return float(model.links.hop_s(np.array([message]), size)[0])
-
-
-def _layers_s(model: CostModel, load: Load, designs: Designs) -> Floats:
-    return np.stack([model.layers.layer_s(kind, load, designs) for kind in model.kinds], axis=1)
 
 
 def _head_s(model: CostModel, load: Load, designs: Designs) -> Floats:

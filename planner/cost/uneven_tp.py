@@ -88,21 +88,12 @@ class UnevenModel(SeveralClasses):
         """Wider than its classes': no run shows such a group."""
         return np.asarray(np.hypot(super().sigmas(designs), WIDE))
 
-    def watts(
-        self,
-        designs: Designs,
-        utilisation: Floats | float,
-        sequences: Floats | float,
-        context: Floats | float,
-        prefill_tokens: Floats | float,
-        prefill_context: Floats | float,
-    ) -> Floats:
+    def watts(self, designs: Designs, load: Load, utilisation: Floats | float) -> Floats:
         """Each GPU's as in a group of its own kind."""
-        args = (utilisation, sequences, context, prefill_tokens, prefill_context)
         total = np.zeros(len(designs))
         for g, gpus in self.by_class(designs):
             same = like(len(designs), 1)
-            total += gpus * self.of_class[g.id].watts(same, *args) * (gpus > 0)
+            total += gpus * self.of_class[g.id].watts(same, load, utilisation) * (gpus > 0)
         return total
 
     def memory(
@@ -167,10 +158,7 @@ class UnevenModel(SeveralClasses):
         seconds = seconds + 2 * len(self.card.stack) * self._meet_s(designs, self._message(load))
         return seconds, seconds
 
-    def _busy_s(
-        self, designs: Designs, b: Floats, ctx: Floats, new: Floats, keys: Floats
-    ) -> tuple[Floats, Floats]:
-        load = Load(b, ctx, new, keys, 1.0 + self.draft_tokens)
+    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         return self._slowest(designs, load, _compute_s), self._slowest(designs, load, _memory_s)
 
     def _hops_s(self, designs: Designs, load: Load) -> Floats:
@@ -229,7 +217,7 @@ def _layers_s(model: CostModel, load: Load, tp: int) -> Floats:
     counts = np.bincount(np.asarray(seen), minlength=len(kinds))
     message = ACTIVATION_BYTES * load.rows * model.card.hidden
     messages = 2 * len(model.card.stack) * model.links.all_reduce_s(message, at.tp)
-    layers = np.stack([model.layers.layer_s(kind, load, at) for kind in kinds], axis=1) @ counts
+    layers = model.layers_s(load, at) @ counts
     return np.asarray(np.maximum(layers - messages, 0.0))
 
 

@@ -24,6 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.queueing import Role, work_s
 from planner.cost.shape import Designs, Floats, StepTimes
@@ -51,7 +52,7 @@ def decoding_steps(
     sequences, stages = np.maximum(sequences, 1 / designs.attn_dp), model.concurrent(designs)
     prompts = sequences / np.maximum(asked.decodes, 1.0) / stages
     tokens = stages * carried(asked.prompt, prompts, budget)
-    step = model.step_times(designs, sequences, asked.context, tokens)
+    step = model.step_times(designs, Load.of(sequences, asked.context, tokens))
     beyond = asked.context - asked.in_steps.context
     return replace(step, sequence_s=step.sequence_s + step.context_s_per_token * beyond)
 
@@ -61,8 +62,8 @@ def prompt_steps(model: CostModel, designs: Designs, asked: Requests, budget: Fl
     a token and full ones."""
     stages, keys = model.concurrent(designs).astype(np.float64), asked.keys
     least, most = stages * np.where(asked.prompt < budget, asked.prompt, 1.0), stages * budget
-    lone_s, full_s = (model.step_s(designs, 0.0, 0.0, tokens, keys) for tokens in (least, most))
-    met_s = np.maximum(full_s - model.step_s(designs, 0.0, 0.0, most, 0.0), 0.0)
+    lone_s, full_s = (model.step_s(designs, Load.of(0.0, 0.0, tokens, keys)) for tokens in (least, most))
+    met_s = np.maximum(full_s - model.step_s(designs, Load.of(0.0, 0.0, most)), 0.0)
     steep = np.clip((full_s - lone_s) / np.maximum(most - least, 1.0), 0.0, full_s / most)
     pair_s, none = np.minimum(met_s / most, steep) / np.maximum(keys, 1.0), 0.0 * full_s
     return StepTimes(full_s - steep * most, steep - pair_s * keys, pair_s, none, none, stages)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, estimate
 from planner.cost.shape import Designs, Floats, StepTimes
@@ -33,7 +34,7 @@ def watts(
     stages, none = model.concurrent(designs).astype(np.float64), 0.0 * batch
     if by.role == "prefill":
         chunk = np.minimum(asked.prompt, by.token_budget)
-        return model.watts(designs, busy, none, none, stages * chunk, asked.keys)
+        return model.watts(designs, Load.of(none, none, stages * chunk, asked.keys), busy)
     comes = asked.prompt if by.role == "mixed" else none
     tokens = np.minimum(comes * batch / np.maximum(asked.decodes, 1.0), stages * by.token_budget)
-    return model.watts(designs, 1.0, batch, asked.context, tokens, asked.keys)
+    return model.watts(designs, Load.of(batch, asked.context, tokens, asked.keys), 1.0)

@@ -17,6 +17,7 @@ from planner.candidates.cache import admitted, prompt_byte_s, running_byte_s
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Points, Role, Setup, at_rate, draw
 from planner.cost.admission import Admission
+from planner.cost.attention import Load
 from planner.cost.shape import Floats
 
 
@@ -114,7 +115,7 @@ def alone_s(own: Setup, share: Floats) -> float:
     new, isl = float(own.mix.new @ share), float(own.mix.isl @ share)
     chunks, keys = np.ceil(new / own.token_budget), isl - new + new / 2
     pp = int(own.model.concurrent(own.designs)[0])
-    each = own.model.step_s(own.designs, 0.0, 0.0, pp * new / chunks, keys)
+    each = own.model.step_s(own.designs, Load.of(0.0, 0.0, pp * new / chunks, keys))
     return float((chunks + pp - 1) / pp * each[0])
 
 

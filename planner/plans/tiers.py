@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planner.cost.attention import Load
 from planner.cost.shape import Designs, Floats
 from planner.plans import schema
 from planner.plans.found import Group
@@ -26,7 +27,7 @@ def seconds_by(g: Group) -> dict[str, float]:
         return {}
     designs, context = _design(g), g.setup.mix.context
     sequences = max(g.operation.sequences, 1.0)  # a step that is made has one
-    found = _model(g).seconds_by(designs, sequences, context)
+    found = _model(g).seconds_by(designs, Load.of(sequences, context))
     scale = g.operation.decode_s / max(sum(found.values()), 1e-30)
     return {name: scale * seconds for name, seconds in found.items()}
 
@@ -44,7 +45,7 @@ def _of(g: Group) -> Parts:
     behind = float(model.cxl_bytes[at]) / max(float(model.host_bytes[at]), 1.0)
     many = [ffn.experts if ffn else 0 for ffn in model.ffns]
     first, cached = stages[0].layers[0], float(model.cached[at])
-    away, before = model.copied(_design(g), g.operation.sequences, g.setup.mix.context)
+    away, before = model.copied(_design(g), Load.of(g.operation.sequences, g.setup.mix.context))
     out = 1 - stages[0].kept / max(*many, 1)
     own = [[i for i in range(*stage.layers) if many[kinds[i]]][: stage.away] for stage in stages]
     experts = [(i, away[kinds[i]]) for layers in own for i in layers]

@@ -15,6 +15,7 @@ from cluster_configs.schema import NodeClass, ResolvedCluster
 from model_zoo.derive import kv_elements_per_token, kv_shards
 from model_zoo.schema import KV_BYTES, Attention, Mla
 from planner.cost import attention
+from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.shape import like
 from planner.problems.ways import route
@@ -64,7 +65,7 @@ def _group(d: Divided, node: NodeClass, groups: int) -> Group | None:
     if room <= 0:
         return None
     low, high = share / 2, share * 1.5
-    s = [float(m.step_s(one, 0.0, 0.0, tokens, d.tokens / 2)[0]) for tokens in (low, high)]
+    s = [float(m.step_s(one, Load.of(0.0, 0.0, tokens, d.tokens / 2))[0]) for tokens in (low, high)]
     each = (s[1] - s[0]) / (high - low)
     chunks = d.tokens / d.chunk
     part = np.array([d.tokens / groups])

@@ -45,9 +45,10 @@ def test_heads_bound_the_degree():
 def test_long_contexts_pass_less_than_in_a_ring_and_all_ways_do_the_same_attention():
     m, d = model(), design(1, 8)
     ring, both, heads = (
-        x.step_s(d, 0.0, 0.0, 8192.0, 500_000.0)[0] for x in (m, with_ulysses(m, 4), with_ulysses(m, 8))
+        x.step_s(d, Load.of(0.0, 0.0, 8192.0, 500_000.0))[0]
+        for x in (m, with_ulysses(m, 4), with_ulysses(m, 8))
     )
-    alone = m.step_s(design(1, 1), 0.0, 0.0, 1024.0, 500_000.0)[0]
+    alone = m.step_s(design(1, 1), Load.of(0.0, 0.0, 1024.0, 500_000.0))[0]
 
     assert ring > both > heads > 0.95 * alone
 

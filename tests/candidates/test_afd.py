@@ -16,6 +16,7 @@ from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.largest import most
 from planner.candidates.points import Promise
+from planner.cost.attention import Load
 from planner.cost.precision import precisions
 from planner.engine_rules import why_not_moe, why_not_tp
 from planner.inputs.workload import Bucket, Slo, Workload
@@ -94,7 +95,7 @@ def test_points_keep_tpot_and_room_and_one_more_sequence_would_not():
     index, rate = afd.rates(s)
     tpot_s = s.designs.attn_dp[index] * most(s, index, "decode") / (rate * 255)
     batch = rate * 255 * tpot_s / s.designs.attn_dp[index]
-    more = s.model.step_s(s.designs.take(index), batch + 1, s.mix.context, 0.0, 0.0)
+    more = s.model.step_s(s.designs.take(index), Load.of(batch + 1, s.mix.context))
     full = (batch + 1) * s.held_bytes[index, 0] > 0.8 * s.memory.kv_bytes[index]  # less the room for spread
 
     assert len(index) == len(found.layouts)

@@ -12,6 +12,7 @@ from model_zoo import catalog
 from planner.candidates import rpc
 from planner.candidates.ask import Ask
 from planner.candidates.points import Promise, Setup
+from planner.cost.attention import Load
 from planner.cost.host import HostStage
 from planner.cost.precision import precisions
 from planner.cost.rpc import RPC_S, RpcModel
@@ -42,7 +43,7 @@ def steps(s: Setup, sequences: int) -> np.ndarray:
     tokens = np.array([context])
     held = s.model.cache_bytes(designs, tokens, s.memory.stage)[:, 0]
     fits = s.memory.kv_bytes >= sequences * held * (1 - 1e-9)
-    return np.where(fits, s.model.step_s(designs, float(sequences), context, 0.0, 0.0), np.inf)
+    return np.where(fits, s.model.step_s(designs, Load.of(float(sequences), context)), np.inf)
 
 
 def every_cut(at: NodeClass, a: Ask, experts: bool) -> Setup:
@@ -80,7 +81,7 @@ def made(
 
 
 def parts(model: RpcModel) -> dict[str, float]:
-    return model.seconds_by(designs_of(model.stagings), 1.0, 1000.0)
+    return model.seconds_by(designs_of(model.stagings), Load.of(1.0, 1000.0))
 
 
 def test_a_layer_takes_as_long_on_the_other_nodes_gpu_and_the_network_beside():

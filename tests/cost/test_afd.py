@@ -25,7 +25,11 @@ NEAR_S = 12e-6
 """Start of a message over scale-up links (datasheet.yaml, hop)."""
 FAR_S = 20e-6
 """The same over NICs (network), which reach 0.8 of their bandwidth."""
-POINTS = [(64.0, 1500.0, 0.0, 0.0), (1.0, 9000.0, 0.0, 0.0), (8.0, 300.0, 2048.0, 1024.0)]
+POINTS = [
+    Load.of(64.0, 1500.0, 0.0, 0.0),
+    Load.of(1.0, 9000.0),
+    Load.of(8.0, 300.0, 2048.0, 1024.0),
+]
 
 
 def both(line: str, model: str, *layouts: Layout, **more: object) -> tuple[AfdModel, Designs]:
@@ -68,8 +72,8 @@ def test_blocks_alike_that_take_turns_are_the_cost_model_and_the_start_of_each_m
 
     for point in POINTS:
         starts = factor * 2 * NEAR_S * len(card.stack)
-        assert m.step_s(designs_of(m.layouts), *point) - starts == pytest.approx(
-            known.step_s(d, *point), rel=1e-9
+        assert m.step_s(designs_of(m.layouts), point) - starts == pytest.approx(
+            known.step_s(d, point), rel=1e-9
         )
 
 
@@ -209,7 +213,7 @@ def test_halves_of_a_card_have_only_their_part():
 def test_watts_lie_between_idle_and_full_of_both_devices():
     m, d = both("8xl40s,8xh100", "llama-3.1-70b", Layout("l40s", "h100-sxm", 4, 2, 4, 1))
     full = 8 * 350 + 4 * 700
-    idle, busy = (m.watts(d, u, 64.0, 2000.0, 0.0, 0.0)[0] for u in (0.0, 1.0))
+    idle, busy = (m.watts(d, Load.of(64.0, 2000.0), u)[0] for u in (0.0, 1.0))
 
     assert idle == pytest.approx(0.12 * full)
     assert 2 * idle < busy < full
@@ -231,7 +235,7 @@ def test_a_slow_link_between_zones_is_paid_both_ways():
         cluster = resolve(Cluster(nodes=nodes, links=[link]))
         layout = Layout(cluster.classes[0].id, cluster.classes[1].id, 8, 1, 8, 1)
         m = AfdModel(card, cluster.classes, cluster.links, [layout], "vllm", precisions(card), None, (1,))
-        step[gb_per_s] = m.step_s(designs_of([layout]), 16.0, 500.0, 0.0, 0.0)[0]
+        step[gb_per_s] = m.step_s(designs_of([layout]), Load.of(16.0, 500.0))[0]
     message = 16 * 2 * card.hidden
 
     assert step[100.0] > 80 * 2 * 1e-3
@@ -251,7 +255,7 @@ def test_more_ffn_gpus_in_a_node_are_never_slower(pair, model, ranks, sequences,
     be: each token then goes to several."""
     layouts = [Layout(*pair, *ranks, *((1, n) if model[1] else (n, 1))) for n in (2, 4, 8)]
     m, d = both(f"16x{pair[0]},8x{pair[1]}", model[0], *layouts)
-    step = m.step_s(d, sequences, context, 0.0, 0.0)
+    step = m.step_s(d, Load.of(sequences, context))
 
     assert (step[1:] <= step[:-1] * 1.01).all()
 
@@ -271,7 +275,7 @@ def test_faster_nics_are_never_slower(sizes, sequences, context, gb_per_s, times
         classes = [replace(c, nic_bytes_per_s=1e9 * rate) for c in from_gpus("16xh20,16xh100").classes]
         layout = Layout("h20", "h100-sxm", *sizes)
         m = AfdModel(card, classes, (), [layout], "vllm", precisions(card))
-        step.append(m.step_s(designs_of([layout]), sequences, context, 0.0, 0.0)[0])
+        step.append(m.step_s(designs_of([layout]), Load.of(sequences, context))[0])
 
     assert step[1] <= step[0] * (1 + 1e-12)
 
@@ -282,10 +286,10 @@ def test_the_roofline_is_below_every_step_and_more_micro_batches_only_help():
     turns, _ = both("8xh20,16xh100", "qwen3-235b-a22b-fp8", *layouts, micro_batches=(1,))
 
     for b in (1.0, 30.0, 500.0):
-        point = (b, 3000.0, 0.0, 0.0)
-        assert (m.floor_s(d, *point) <= m.step_s(d, *point)).all()
-        assert (m.step_s(d, *point) <= turns.step_s(d, *point)).all()
-        assert (m.best_micro_batches(d, b, 3000.0) <= min(b, 4)).all()
+        point = Load.of(b, 3000.0, 0.0, 0.0)
+        assert (m.floor_s(d, point) <= m.step_s(d, point)).all()
+        assert (m.step_s(d, point) <= turns.step_s(d, point)).all()
+        assert (m.best_micro_batches(d, Load.of(b, 3000.0)) <= min(b, 4)).all()
 
 
 def test_one_class_in_one_domain_uses_its_links():

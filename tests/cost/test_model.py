@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_zoo.schema import DenseFfn
+from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
 from planner.cost.shape import Precisions
 from planner.engines import NAMES as ENGINES
@@ -22,7 +23,7 @@ def test_llama_8b_decodes_a_token_on_an_h100_in_seven_milliseconds():
     """By hand: 15.0 GB of weights without the input embedding at 3.35 TB/s are 4.5 ms; GEMMs reach 0.86 of
     that rate, and 32 layers of 4 GEMMs, an attention call and 4 small kernels add some 35 us each: 5.2 + 1.2
     + 0.2 ms of engine."""
-    step = cost(by=Calibration()).step_s(tensor_parallel(1), 1, 1000, 0, 0)[0]
+    step = cost(by=Calibration()).step_s(tensor_parallel(1), Load.of(1, 1000))[0]
 
     assert step == pytest.approx(7.0e-3, rel=0.07)
 
@@ -30,7 +31,7 @@ def test_llama_8b_decodes_a_token_on_an_h100_in_seven_milliseconds():
 def test_a_prompt_of_4096_on_llama_8b_takes_its_flops():
     """By hand: 2 * 7.0e9 * 4096 + 4*32*128*32 layers * 4096^2/2 = 61.7 TFLOP; 0.62 of 989 TFLOP/s gives 0.1
     s."""
-    step = cost(by=Calibration()).step_s(tensor_parallel(1), 0, 0, 4096, 2048)[0]
+    step = cost(by=Calibration()).step_s(tensor_parallel(1), Load.of(0, 0, 4096, 2048))[0]
 
     assert step == pytest.approx(0.1, rel=0.15)
 
@@ -41,7 +42,7 @@ def test_a_prompt_of_4096_on_llama_8b_takes_its_flops():
 def test_no_step_beats_the_roofline(name, engine, device):
     model = cost(KINDS[name], device, engine)
     for work in ((1, 100, 0, 0), (256, 8000, 0, 0), (0, 0, 8192, 4096), (64, 2000, 2048, 9000)):
-        floor, step = model.floor_s(DESIGNS, *work), model.step_s(DESIGNS, *work)
+        floor, step = model.floor_s(DESIGNS, Load.of(*work)), model.step_s(DESIGNS, Load.of(*work))
         assert (step >= floor).all()
         assert (floor > 0).all()
 
@@ -51,12 +52,12 @@ def test_no_step_beats_the_roofline(name, engine, device):
 @given(**FLOATS, more=st.floats(1, 3))
 def test_more_sequences_context_or_prompt_never_take_less_time(name, batch, context, new, more):
     model = cost(KINDS[name])
-    here = model.step_s(DESIGNS, batch, context, new, context)
+    here = model.step_s(DESIGNS, Load.of(batch, context, new, context))
 
-    assert (model.step_s(DESIGNS, batch * more, context, new, context) >= here * (1 - 1e-9)).all()
-    assert (model.step_s(DESIGNS, batch, context * more, new, context) >= here * (1 - 1e-9)).all()
-    assert (model.step_s(DESIGNS, batch, context, new * more, context) >= here * (1 - 1e-9)).all()
-    assert (model.step_s(DESIGNS, batch, context, new, context * more) >= here * (1 - 1e-9)).all()
+    assert (model.step_s(DESIGNS, Load.of(batch * more, context, new, context)) >= here * (1 - 1e-9)).all()
+    assert (model.step_s(DESIGNS, Load.of(batch, context * more, new, context)) >= here * (1 - 1e-9)).all()
+    assert (model.step_s(DESIGNS, Load.of(batch, context, new * more, context)) >= here * (1 - 1e-9)).all()
+    assert (model.step_s(DESIGNS, Load.of(batch, context, new, context * more)) >= here * (1 - 1e-9)).all()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -65,8 +66,8 @@ def test_many_points_at_once_are_each_point_alone(name):
     model, pick = cost(KINDS[name]), rng.integers(0, len(DESIGNS), 40)
     many = DESIGNS.take(pick)
     work = [rng.uniform(0, high, 40) for high in (300, 9000, 4096, 9000)]
-    together = model.step_s(many, *work)
-    alone = [model.step_s(many.take(np.array([i])), *(x[i] for x in work))[0] for i in range(40)]
+    together = model.step_s(many, Load.of(*work))
+    alone = [model.step_s(many.take(np.array([i])), Load.of(*(x[i] for x in work)))[0] for i in range(40)]
 
     assert together == pytest.approx(alone)
 
@@ -76,12 +77,14 @@ def test_many_points_at_once_are_each_point_alone(name):
 @given(**FLOATS)
 def test_the_linear_step_is_exact_at_its_point_and_never_negative(name, batch, context, new):
     model, new = cost(KINDS[name]), max(new, 16.0)
-    step = model.step_times(DESIGNS, batch, context, new)
+    step = model.step_times(DESIGNS, Load.of(batch, context, new))
     decode = step.t0_s + batch * (step.sequence_s + context * step.context_s_per_token)
     prompt = new * (step.prefill_s_per_token + context / 2 * step.prefill_s_per_pair)
 
-    assert decode == pytest.approx(model.step_s(DESIGNS, batch, context, 0, 0))
-    assert decode + prompt == pytest.approx(model.step_s(DESIGNS, batch, context, new, context / 2), rel=0.02)
+    assert decode == pytest.approx(model.step_s(DESIGNS, Load.of(batch, context)))
+    assert decode + prompt == pytest.approx(
+        model.step_s(DESIGNS, Load.of(batch, context, new, context / 2)), rel=0.02
+    )
     assert all(
         (getattr(step, field) >= 0).all()
         for field in (
@@ -98,16 +101,16 @@ def test_the_linear_step_holds_nearby():
     """A fifth more or fewer sequences: within 2 % on a dense model."""
     model = cost(LLAMA_70B)
     some = tensor_parallel(2, 4, 8)
-    step = model.step_times(some, 64, 2000, 2048)
+    step = model.step_times(some, Load.of(64, 2000, 2048))
     for batch in (51, 77):
         linear = step.t0_s + batch * (step.sequence_s + 2000 * step.context_s_per_token)
-        assert linear == pytest.approx(model.step_s(some, batch, 2000, 0, 0), rel=0.02)
+        assert linear == pytest.approx(model.step_s(some, Load.of(batch, 2000)), rel=0.02)
 
 
 def test_tensor_parallelism_reads_less_on_each_gpu():
     model = cost(LLAMA_70B)
-    floors = model.floor_s(tensor_parallel(1, 2, 4, 8), 1, 1000, 0, 0)
-    steps = model.step_s(tensor_parallel(1, 2, 4, 8), 1, 1000, 0, 0)
+    floors = model.floor_s(tensor_parallel(1, 2, 4, 8), Load.of(1, 1000))
+    steps = model.step_s(tensor_parallel(1, 2, 4, 8), Load.of(1, 1000))
 
     assert (np.diff(floors) < 0).all()
     assert (np.diff(steps) < 0).all()
@@ -120,22 +123,22 @@ def test_a_full_pipeline_takes_its_fullest_stage_for_every_micro_batch():
     model, two = cost(), designs((1, 2, 1, 1, 1))
     half = cost(card(GQA, DenseFfn(inner=14336), layers=16))
     hops = 2 * model.links.hop_s(np.array([32 * 4096 * 2.0]), two.gpus)[0]
-    stage = half.step_s(tensor_parallel(1), 32, 1000, 0, 0)[0]
+    stage = half.step_s(tensor_parallel(1), Load.of(32, 1000))[0]
 
-    assert model.step_s(two, 64, 1000, 0, 0)[0] == pytest.approx(2 * stage + hops)
+    assert model.step_s(two, Load.of(64, 1000))[0] == pytest.approx(2 * stage + hops)
 
 
 def test_a_lone_sequence_passes_each_stage_once():
     """With one sequence in flight, stages add up to the whole model: depth costs hops only."""
     model = cost()
-    one, deep = model.step_s(designs((1, 1, 1, 1, 1), (1, 4, 1, 1, 1)), 1, 1000, 0, 0)
+    one, deep = model.step_s(designs((1, 1, 1, 1, 1), (1, 4, 1, 1, 1)), Load.of(1, 1000))
 
     assert one < deep < 1.03 * one
 
 
 def test_crossing_nodes_costs_more_than_staying_inside():
-    inside, across = cost(LLAMA_70B).step_s(tensor_parallel(8, 16), 64, 2000, 0, 0)
-    rack = cost(LLAMA_70B, "gb200").step_s(tensor_parallel(8, 16), 64, 2000, 0, 0)
+    inside, across = cost(LLAMA_70B).step_s(tensor_parallel(8, 16), Load.of(64, 2000))
+    rack = cost(LLAMA_70B, "gb200").step_s(tensor_parallel(8, 16), Load.of(64, 2000))
 
     assert rack[1] < rack[0]  # 16 GPUs of an NVL72 share one domain
     assert across / inside > rack[1] / rack[0]
@@ -144,14 +147,14 @@ def test_crossing_nodes_costs_more_than_staying_inside():
 def test_fp8_weights_decode_faster_than_bf16():
     fp8 = replace(BF16, gemm="fp8")
 
-    assert cost(used=fp8).step_s(tensor_parallel(1), 8, 1000, 0, 0) < cost().step_s(
-        tensor_parallel(1), 8, 1000, 0, 0
+    assert cost(used=fp8).step_s(tensor_parallel(1), Load.of(8, 1000)) < cost().step_s(
+        tensor_parallel(1), Load.of(8, 1000)
     )
 
 
 def test_a_window_makes_long_context_free():
     model = cost(KINDS["window"])
-    short, long = (model.step_s(tensor_parallel(1), 8, context, 0, 0)[0] for context in (128, 100_000))
+    short, long = (model.step_s(tensor_parallel(1), Load.of(8, context))[0] for context in (128, 100_000))
 
     assert long == pytest.approx(short)
 
@@ -160,7 +163,7 @@ def test_sparse_attention_pays_for_scoring_but_not_for_reading_long_contexts():
     """Beyond top_k a decoded token reads 2048 latents whatever the context; the scorer's keys still grow."""
     dense, sparse = cost(KINDS["mla"]), cost(KINDS["sparse"])
     one = designs((1, 1, 8, 1, 8))
-    long, short = ([m.step_s(one, 64, ctx, 0, 0)[0] for m in (dense, sparse)] for ctx in (100_000, 4000))
+    long, short = ([m.step_s(one, Load.of(64, ctx))[0] for m in (dense, sparse)] for ctx in (100_000, 4000))
     growth = [a - b for a, b in zip(long, short, strict=True)]
 
     assert 0 < growth[1] < 0.7 * growth[0]
@@ -176,8 +179,8 @@ def test_uneven_attention_dp_ranks_slow_a_step():
     dp = designs((1, 1, 8, 1, 8))
     own = model.engine_s(dp, np.array([8.0]))
 
-    assert model.step_s(dp, 8, 1000, 0, 0) - own == pytest.approx(
-        factor * (plain.step_s(dp, 8, 1000, 0, 0) - own)
+    assert model.step_s(dp, Load.of(8, 1000)) - own == pytest.approx(
+        factor * (plain.step_s(dp, Load.of(8, 1000)) - own)
     )
 
 
@@ -188,8 +191,8 @@ def test_the_kv_cache_of_a_prompt_is_what_crosses_to_the_decoder():
 
 def test_watts_rise_with_use_up_to_the_limit():
     model, one = cost(device="h200-sxm"), tensor_parallel(1, 4)
-    idle, half, busy = (model.watts(one, use, 64, 1000, 0, 0) for use in (0.0, 0.5, 1.0))
-    prompts = model.watts(one, 1.0, 0, 0, 8192, 4096)
+    idle, half, busy = (model.watts(one, Load.of(64, 1000), use) for use in (0.0, 0.5, 1.0))
+    prompts = model.watts(one, Load.of(0, 0, 8192, 4096), 1.0)
 
     assert (idle < half).all()
     assert (half < busy).all()
@@ -211,4 +214,6 @@ def test_every_precision_has_a_time_on_every_kind_of_device(weights, kv):
     used = Precisions(weights, weights, "bf16", kv)
     for device in ("a100-sxm", "b60", "t4", "m2-ultra", "gaudi3"):
         for engine in ("vllm", "llama.cpp"):
-            assert np.isfinite(cost(SPARSE_MOE, device, engine, used).step_s(DESIGNS, 8, 1000, 100, 50)).all()
+            assert np.isfinite(
+                cost(SPARSE_MOE, device, engine, used).step_s(DESIGNS, Load.of(8, 1000, 100, 50))
+            ).all()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, NodeClass, Tier
 from model_zoo import catalog
+from planner.cost.attention import Load
 from planner.cost.host import HostStage, host_use
 from planner.cost.memory import room_by_stage
 from planner.cost.model import CostModel
@@ -50,14 +51,14 @@ ALL_AWAY = (stage(58),)
 
 def seconds(m: OffloadModel, batch: float = 1.0, prompt: float = 0.0) -> np.ndarray:
     designs = designs_of(m.stagings)
-    return m.step_s(designs, batch, 1000.0, prompt, prompt / 2)
+    return m.step_s(designs, Load.of(batch, 1000.0, prompt, prompt / 2))
 
 
 def test_a_token_reads_its_experts_at_the_engines_share_of_host_bandwidth():
     """By hand: 58 layers x 8 experts x 3 matrices of 7168 x 2048, 4.125 bits each."""
     m = model([ALL_AWAY])
     moved = 58 * 8 * 3 * 7168 * 2048 * (0.5 + 2 / 128)
-    by = m.seconds_by(designs_of([ALL_AWAY]), 1.0, 1000.0)
+    by = m.seconds_by(designs_of([ALL_AWAY]), Load.of(1.0, 1000.0))
 
     assert by["host memory bandwidth"] == pytest.approx(moved / (host_use("llama.cpp", 1).memory * 100e9))
     assert by["hand-over"] == pytest.approx(58 * 20e-6)
@@ -73,8 +74,8 @@ def test_with_nothing_away_it_is_the_model_that_lies_on_its_gpus():
     own, like_it = designs_of(m.stagings), like(1, 1)
 
     for batch, prompt in ((1.0, 0.0), (16.0, 0.0), (4.0, 512.0)):
-        args = (batch, 1000.0, prompt, prompt / 2)
-        assert m.step_s(own, *args) == pytest.approx(plain.step_s(like_it, *args))
+        args = Load.of(batch, 1000.0, prompt, prompt / 2)
+        assert m.step_s(own, args) == pytest.approx(plain.step_s(like_it, args))
     assert m.memory(own, 2048, 1000.0).kv_bytes == pytest.approx(plain.memory(like_it, 2048, 1000.0).kv_bytes)
 
 
@@ -111,9 +112,11 @@ def test_weights_lie_somewhere_once(name, staging):
 def test_popular_experts_on_the_gpu_save_more_than_their_share():
     stagings = [(stage(58, kept),) for kept in (0, 32, 64)]
     m = model(stagings, engine="sglang")
-    host = [m.seconds_by(designs_of([s]), 1.0, 1000.0)["host memory bandwidth"] for s in stagings[:1]]
+    host = [
+        m.seconds_by(designs_of([s]), Load.of(1.0, 1000.0))["host memory bandwidth"] for s in stagings[:1]
+    ]
     spared = [
-        model([s], engine="sglang").seconds_by(designs_of([s]), 1.0, 1000.0)["host memory bandwidth"]
+        model([s], engine="sglang").seconds_by(designs_of([s]), Load.of(1.0, 1000.0))["host memory bandwidth"]
         for s in stagings
     ]
 
@@ -140,7 +143,7 @@ def test_two_gpus_on_one_root_copy_no_faster_than_one():
     def prompt_s(on_root: int) -> float:
         host = HOST.model_copy(update={"gpus_per_pcie_root": on_root, "tflops": 0.01})
         return model([staging], engine="sglang", at=node(2, host)).seconds_by(
-            designs_of([staging]), 4000.0, 1.0
+            designs_of([staging]), Load.of(4000.0, 1.0)
         )["PCIe"]
 
     assert prompt_s(2) == pytest.approx(2 * prompt_s(1))
@@ -151,10 +154,10 @@ def test_what_host_memory_lacks_is_read_from_disk():
     half = HOST.model_copy(update={"memory_gb": 256})
     roomy, tight = model([ALL_AWAY]), model([ALL_AWAY], at=node(host=half, disks=(DISK,)))
     designs = designs_of([ALL_AWAY])
-    read = tight.seconds_by(designs, 1.0, 1000.0)["NVMe reads"]
+    read = tight.seconds_by(designs, Load.of(1.0, 1000.0))["NVMe reads"]
     everything = 58 * 8 * roomy.held.expert.max() * (1 - tight.cached[0])
 
-    assert roomy.seconds_by(designs, 1.0, 1000.0)["NVMe reads"] == 0
+    assert roomy.seconds_by(designs, Load.of(1.0, 1000.0))["NVMe reads"] == 0
     assert 0 < read < everything / (0.6 * 7e9)
     assert tight.host_bytes[0] + tight.disk_bytes[0] == pytest.approx(roomy.host_bytes[0])
     assert model([ALL_AWAY], at=node(host=half)).memory(designs, 2048, 1000.0).kv_bytes[0] < 0
@@ -174,7 +177,7 @@ def test_a_dense_model_read_through_a_cache_too_small_is_read_whole():
     staging = (stage(0, layers=(50, 80)),)
     small = HOST.model_copy(update={"memory_gb": 16})
     m = model([staging], "llama-3.1-70b", at=node(host=small, disks=(DISK,)))
-    by = m.seconds_by(designs_of([staging]), 1.0, 1000.0)
+    by = m.seconds_by(designs_of([staging]), Load.of(1.0, 1000.0))
 
     assert by["NVMe reads"] == pytest.approx(50 * m.held.layer[0] / (0.6 * 7e9))
 
@@ -192,7 +195,7 @@ def test_cache_of_layers_on_the_host_lies_there():
 def test_gpus_of_a_pipeline_draw_what_they_work():
     one, two = (stage(58),), (stage(28, layers=(0, 31)), stage(30, layers=(31, 61)))
     watts = [
-        model([s], at=node(len(s))).watts(designs_of([s]), 1.0, 1.0, 1000.0, 0.0, 0.0)[0] for s in (one, two)
+        model([s], at=node(len(s))).watts(designs_of([s]), Load.of(1.0, 1000.0), 1.0)[0] for s in (one, two)
     ]
 
     assert watts[0] < watts[1] < 2 * watts[0]
@@ -203,8 +206,8 @@ def test_the_floor_is_below_the_step():
     m, designs = model(stagings), designs_of(stagings)
 
     for batch, prompt in ((1.0, 0.0), (64.0, 0.0), (1.0, 2048.0)):
-        args = (batch, 1000.0, prompt, prompt / 2)
-        assert (m.floor_s(designs, *args) <= m.step_s(designs, *args)).all()
+        args = Load.of(batch, 1000.0, prompt, prompt / 2)
+        assert (m.floor_s(designs, args) <= m.step_s(designs, args)).all()
 
 
 def test_other_shares_of_the_host_are_wider_bands():
@@ -226,7 +229,7 @@ def superchip(gpus: int = 1, **more: float) -> NodeClass:
 
 def streams(staging: HostStaging, at: NodeClass) -> tuple[OffloadModel, dict[str, float]]:
     m = model([staging], "llama-3.1-405b-fp8", "vllm", None, at)
-    return m, m.seconds_by(designs_of([staging]), 1.0, 1000.0)
+    return m, m.seconds_by(designs_of([staging]), Load.of(1.0, 1000.0))
 
 
 def test_a_step_copies_what_is_streamed_over_the_host_link():
@@ -265,7 +268,9 @@ def test_cache_of_streamed_layers_is_on_the_gpu():
 def test_a_long_prompt_hides_the_copies():
     m, _ = streams(streaming(), superchip())
     designs = designs_of(m.stagings)
-    token, short, long = (float(m.step_s(designs, 0.0, 0.0, n, n / 2)[0]) for n in (1.0, 256.0, 16384.0))
+    token, short, long = (
+        float(m.step_s(designs, Load.of(0.0, 0.0, n, n / 2))[0]) for n in (1.0, 256.0, 16384.0)
+    )
 
     assert short == pytest.approx(token, rel=0.02)
     assert long > 1.5 * token
@@ -318,13 +323,13 @@ def test_pages_of_a_mapped_file_are_copied_at_the_pageable_rate():
         model([ALL_AWAY], at=node(host=HOST.model_copy(update={"memory_gb": gb}), disks=(DISK,)))
         for gb in (512, 250)
     )
-    use, designs, load = pinned.use, designs_of([ALL_AWAY]), (1.0, 1000.0)
+    use, designs, load = pinned.use, designs_of([ALL_AWAY]), Load.of(1.0, 1000.0)
     link = [float(m._copied_bytes_per_s(np.zeros(1, dtype=np.int64))[0]) for m in (pinned, mapped)]
 
     assert mapped.disk_bytes[0] > 0 == pinned.disk_bytes[0]
     assert link == pytest.approx([use.pcie * 32e9, use.pageable * 32e9])
     assert 0 < use.pageable < use.pcie
-    assert mapped.seconds_by(designs, *load)["NVMe reads"] > 0
+    assert mapped.seconds_by(designs, load)["NVMe reads"] > 0
 
 
 CXL = Tier(kind="cxl", gb=256, read_gb_per_s=25, write_gb_per_s=20)
@@ -334,7 +339,9 @@ def test_cxl_memory_adds_its_rate_to_the_hosts():
     """100 and 25 GB/s, all read at once: four fifths of the time."""
     alone, both = model([ALL_AWAY]), model([ALL_AWAY], at=node(disks=(CXL,)))
     designs = designs_of([ALL_AWAY])
-    before, after = (m.seconds_by(designs, 1.0, 1000.0)["host memory bandwidth"] for m in (alone, both))
+    before, after = (
+        m.seconds_by(designs, Load.of(1.0, 1000.0))["host memory bandwidth"] for m in (alone, both)
+    )
 
     assert after == pytest.approx(0.8 * before)
     assert both.cxl_bytes[0] == pytest.approx(0.2 * both.host_bytes[0])
@@ -347,7 +354,7 @@ def test_streamed_layers_come_as_fast_as_both_memories_and_the_link_let_them():
     tier = CXL.model_copy(update={"read_gb_per_s": 5.0})
     at = node(host=HOST.model_copy(update={"gb_per_s": 10.0}), disks=(tier,))
     m = model(staging, "llama-3.1-70b", "vllm", at=at)
-    by = m.seconds_by(designs_of(staging), 1.0, 1000.0)
+    by = m.seconds_by(designs_of(staging), Load.of(1.0, 1000.0))
 
     assert sum(by.values()) == pytest.approx(m.stream_bytes[0] / (0.85 * 15e9), rel=0.05)
     assert by["host memory bandwidth"] > by["PCIe"] == 0

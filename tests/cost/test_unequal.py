@@ -7,13 +7,18 @@ from cluster_configs.reading import from_gpus
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
 from model_zoo import catalog
+from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import Designs, Stage, Staging, designs_of
 from planner.cost.stages import stage_layers
 from planner.cost.unequal import UnequalModel
 
-POINTS = [(64.0, 1500.0, 0.0, 0.0), (8.0, 300.0, 2048.0, 1024.0), (1.0, 9000.0, 0.0, 0.0)]
+POINTS = [
+    Load.of(64.0, 1500.0, 0.0, 0.0),
+    Load.of(8.0, 300.0, 2048.0, 1024.0),
+    Load.of(1.0, 9000.0),
+]
 
 
 def alike(name: str, layers: int, tp: int, pp: int) -> Staging:
@@ -35,8 +40,8 @@ def test_equal_stages_are_what_the_cost_model_says(model, tp, pp):
     d, s = one(tp, pp), designs_of(both).take(np.array([1]))
 
     for point in POINTS:
-        assert staged.step_s(s, *point) == pytest.approx(plain.step_s(d, *point), rel=1e-9)
-        assert staged.watts(s, 0.7, *point) == pytest.approx(plain.watts(d, 0.7, *point), rel=0.25)
+        assert staged.step_s(s, point) == pytest.approx(plain.step_s(d, point), rel=1e-9)
+        assert staged.watts(s, point, 0.7) == pytest.approx(plain.watts(d, point, 0.7), rel=0.25)
     a, b = staged.memory(s, 8192, 2000.0), plain.memory(d, 8192, 2000.0)
     for name in ("weights_bytes", "activation_bytes", "kv_bytes", "stage"):
         assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-9)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from model_zoo.catalog import find
+from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.queueing import work_s
@@ -48,8 +49,8 @@ def test_steps_are_linear_through_none_and_what_all_stages_carry(i):
     pairs = step.prefill_s_per_pair * tokens * (1000 + 200 / 2) / 2
     linear = step.t0_s + 64 * (step.sequence_s + 1100 * step.context_s_per_token)
 
-    none = MODEL.step_s(PIPES, 64.0, 1100.0, 0.0, 0.0)
-    full = MODEL.step_s(PIPES, 64.0, 1100.0, tokens, 1100.0 / 2)
+    none = MODEL.step_s(PIPES, Load.of(64.0, 1100.0))
+    full = MODEL.step_s(PIPES, Load.of(64.0, 1100.0, tokens, 1100.0 / 2))
     assert linear[i] == pytest.approx(none[i])
     assert (linear + step.prefill_s_per_token * tokens + pairs)[i] == pytest.approx(full[i])
 
@@ -58,7 +59,7 @@ def test_prompts_take_what_a_lone_one_does_and_a_full_round():
     """Of four stages a round has a prompt in each, or a budget."""
     step = prompt_steps(MODEL, PIPES, asked(), BUDGET)
     for tokens in (1000.0, BUDGET):
-        true = MODEL.step_s(PIPES, 0.0, 1000.0, PIPES.pp * tokens, 1000.0 / 2)
+        true = MODEL.step_s(PIPES, Load.of(0.0, 1000.0, PIPES.pp * tokens, 1000.0 / 2))
         pairs = step.prefill_s_per_pair * PIPES.pp * tokens * 1000 / 2
         said = step.t0_s + step.prefill_s_per_token * PIPES.pp * tokens + pairs
         assert said == pytest.approx(true, rel=1e-3)
@@ -119,6 +120,6 @@ def test_watts_are_those_of_the_mean_step():
         for role in ("mixed", "prefill", "decode")
     )
 
-    assert mixed == pytest.approx(MODEL.watts(PIPES, 1.0, 64.0, 1100.0, 64 / 199 * 1000, 500.0))
-    assert prefill == pytest.approx(MODEL.watts(PIPES, 0.5, 0.0, 0.0, PIPES.pp * 1000.0, 500.0))
-    assert decode == pytest.approx(MODEL.watts(PIPES, 1.0, 64.0, 1100.0, 0.0, 500.0))
+    assert mixed == pytest.approx(MODEL.watts(PIPES, Load.of(64.0, 1100.0, 64 / 199 * 1000, 500.0), 1.0))
+    assert prefill == pytest.approx(MODEL.watts(PIPES, Load.of(0.0, 0.0, PIPES.pp * 1000.0, 500.0), 0.5))
+    assert decode == pytest.approx(MODEL.watts(PIPES, Load.of(64.0, 1100.0, 0.0, 500.0), 1.0))
