@@ -6,7 +6,7 @@ Field names and meanings: the Cluster YAML contract. GB = 1e9 bytes. `resolving.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -222,7 +222,12 @@ class ClusterLink:
     def joins(self, a: NodeClass, b: NodeClass) -> bool:
         """Whether it lies between two classes: by zone, or by a node's name where all nodes share it."""
         ends = set(self.between)
-        return ends in ({a.zone, b.zone}, {a.id, b.id}, {a.id, b.zone}, {a.zone, b.id})
+        return a.id != b.id and ends in ({a.zone, b.zone}, {a.id, b.id}, {a.id, b.zone}, {a.zone, b.id})
+
+
+def declared_link(links: Iterable[ClusterLink], a: NodeClass, b: NodeClass) -> ClusterLink | None:
+    """The one that joins two classes."""
+    return next((link for link in links if link.joins(a, b)), None)
 
 
 @dataclass(frozen=True)

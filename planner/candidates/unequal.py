@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cluster_configs.schema import ClusterLink, NodeClass
+from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from planner.candidates.ask import Ask, Freedom, usual_sizes
 from planner.candidates.points import Mix
 from planner.cost.attention import Load
@@ -294,7 +294,6 @@ def _hops(posed: Posed, stages: Ints, batch: Ints) -> tuple[Floats, Floats]:
 
 def _between(a: NodeClass, b: NodeClass, links: Sequence[ClusterLink], message: Floats) -> Floats:
     """What a declared link adds to the NICs' own seconds; infinite between zones that none joins."""
-    for link in links:
-        if link.joins(a, b):
-            return link.latency_s + message / link.bytes_per_s
+    if link := declared_link(links, a, b):
+        return link.latency_s + message / link.bytes_per_s
     return np.zeros_like(message) if a.zone == b.zone else np.full_like(message, np.inf)

@@ -42,7 +42,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_configs.schema import ClusterLink, NodeClass
+from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from model_zoo.schema import DenseFfn, Layer, ModelCard, MoeFfn
 from planner.cost.attention import Load
 from planner.cost.bands import WIDE
@@ -52,6 +52,7 @@ from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences, taken
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
+from planner.cost.shape import which as which_of
 
 Bools = NDArray[np.bool_]
 
@@ -196,7 +197,7 @@ class AfdModel(CostModel):
         self.ffn_of = {g: _half(m, mixer=False) for g, m in within.items()}
         self.layouts, self.micro_batches = tuple(layouts), tuple(sorted(micro_batches))
         self.stagings = tuple(blocks(x, self.nodes, len(card.stack)) for x in layouts)
-        self.counts = np.bincount(np.asarray(card.kinds[1]), minlength=len(self.kinds)).astype(np.float64)
+        self.counts = self.layers_by_kind.astype(np.float64)
         self.attends, self.feeds = (
             np.array([self.names.index(getattr(x, side)) for x in layouts], dtype=np.int64)
             for side in ("attention", "ffn")
@@ -213,7 +214,7 @@ class AfdModel(CostModel):
 
     def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
         """GPUs of each class that each design takes."""
-        own = [self.layouts[i] for i in _which(designs)]
+        own = [self.layouts[i] for i in which_of(designs)]
         return [(c, np.array([x.gpus_on(g) for x in own], dtype=np.int64)) for g, c in self.nodes.items()]
 
     def cache_gpus(self, designs: Designs) -> Ints:
@@ -231,7 +232,7 @@ class AfdModel(CostModel):
     def needs_domain(self, designs: Designs) -> Bools:
         """Whether it was timed in one scale-up domain of several nodes, (n,)."""
         whole = np.array([c.gpus_per_node for c in self.nodes.values()])
-        which = _which(designs)
+        which = which_of(designs)
         return np.asarray(self.near[which] & (designs.gpus > whole[self.attends[which]]))
 
     def sigmas(self, designs: Designs) -> Floats:
@@ -246,7 +247,7 @@ class AfdModel(CostModel):
 
     def parts(self, designs: Designs, load: Load) -> Parts:
         """Seconds of a micro-batch; `load` is one attention rank's."""
-        which, shape = _which(designs), (len(designs), len(self.kinds))
+        which, shape = which_of(designs), (len(designs), len(self.kinds))
         attention, ffn, head = np.zeros(shape), np.zeros(shape), np.zeros(len(designs))
         for g, rows in self._classes(self.attends[which]):
             m, at, own = self.attention_of[g], designs.take(rows), load.take(rows)
@@ -261,7 +262,7 @@ class AfdModel(CostModel):
         """Watts of a replica, shape (n,): each block by its own device."""
         load = self._spread(designs, load)
         step = np.maximum(self._round_s(designs, load), 1e-9)
-        busy, which = np.broadcast_to(utilisation, step.shape), _which(designs)
+        busy, which = np.broadcast_to(utilisation, step.shape), which_of(designs)
         total = np.zeros(len(designs))
         for side, gpus, compute, memory in self._sides(designs, load):
             for g, rows in self._classes(side[which]):
@@ -289,16 +290,14 @@ class AfdModel(CostModel):
         parts = np.zeros((5, len(designs), 2))
         halves = (self.attends, attention_only(self.card)), (self.feeds, ffn_only(self.card))
         for j, (side, card) in enumerate(halves):
-            for g, rows in self._classes(side[_which(designs)]):
+            for g, rows in self._classes(side[which_of(designs)]):
                 at, own = designs.take(rows), device_bytes(self.nodes[g].device)
                 at = at if j == 0 else replace(at, tp=at.moe_tp)  # tokens of all attention ranks
                 most = taken(sequences, rows)
                 m = room_by_stage(card, own, at, self.precisions, self.engine, tokens_per_step, most)
-                found = (m.weights_bytes, m.activation_bytes, m.reserve_bytes, m.capacity_bytes, m.kv_bytes)
-                for part, x in zip(parts, found, strict=True):
+                for part, x in zip(parts, m.parts, strict=True):
                     part[rows, j] = x[:, 0]
-        block = np.broadcast_to(np.arange(2, dtype=np.int64), parts[0].shape)
-        return Memory(parts[0], parts[1], parts[2], parts[3], parts[4], block)
+        return Memory.by_stage(parts)
 
     def _round_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of a step with the best number of micro-batches."""
@@ -321,7 +320,7 @@ class AfdModel(CostModel):
 
     def _sides(self, designs: Designs, load: Load) -> list[tuple[Ints, Ints, Floats, Floats]]:
         """Of either block: the class of each layout, GPUs, seconds at peak FLOP/s and at full bandwidth."""
-        found, which = [], _which(designs)
+        found, which = [], which_of(designs)
         gpus = designs.tp * designs.attn_dp
         for side, size, models, at, own in (
             (self.attends, gpus, self.attention_of, designs, load),
@@ -338,7 +337,7 @@ class AfdModel(CostModel):
         """Seconds of dispatch and combine of `tokens` (n,) of all ranks, by kind of layer (n, kinds)."""
         attention_gpus = designs.tp * designs.attn_dp
         ends = ((self.attends, attention_gpus), (self.feeds, designs.gpus - attention_gpus))
-        which = _which(designs)
+        which = which_of(designs)
         t = np.zeros((2, len(designs), len(self.kinds)))
         for k, kind in enumerate(self.kinds):
             if kind.mixer is None or kind.ffn is None:
@@ -353,14 +352,14 @@ class AfdModel(CostModel):
         whole = tokens * ACTIVATION_BYTES * self.card.hidden
         if isinstance(ffn, DenseFfn):
             return whole, whole
-        domains = self.domains[_which(designs)]
+        domains = self.domains[which_of(designs)]
         copies = domains * -np.expm1(ffn.top_k * np.log1p(-1 / np.maximum(domains, 2)))
         whole = whole * np.where(domains > 1, copies, 1.0)
         return np.where(designs.ep > 1, whole / 2, whole), whole
 
     def _end_s(self, designs: Designs, side: Ints, message: Floats) -> Floats:
         """Seconds of `message` bytes through each GPU of the block on the classes `side`, (n,)."""
-        which, t = _which(designs), np.zeros(len(designs))
+        which, t = which_of(designs), np.zeros(len(designs))
         for g, rows in self._classes(side[which]):
             links = self.attention_of[g].links
             t[rows] = links.hop_s(message[rows], np.where(self.near[which[rows]], 1, links.domain + 1))
@@ -375,16 +374,10 @@ class AfdModel(CostModel):
         """Of every layout: latency and seconds a byte of the declared link that its messages cross, or 0."""
         found = np.zeros((2, len(self.layouts)))
         for i, x in enumerate(self.layouts):
-            a, f = self.nodes[x.attention], self.nodes[x.ffn]
-            link = next((link for link in links if a.id != f.id and link.joins(a, f)), None)
+            link = declared_link(links, self.nodes[x.attention], self.nodes[x.ffn])
             if link is not None:
                 found[:, i] = link.latency_s, 1 / link.bytes_per_s
         return found[0], found[1]
-
-
-def _which(designs: Designs) -> Ints:
-    assert isinstance(designs, StagedDesigns)
-    return designs.which
 
 
 def _half(model: CostModel, mixer: bool) -> CostModel:

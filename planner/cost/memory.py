@@ -9,10 +9,10 @@ kind: `model_zoo.derive`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_zoo.derive import (
     growing_elements_per_token,
@@ -69,24 +69,28 @@ class Memory:
     kv_bytes: Floats
     stage: Ints
 
+    @classmethod
+    def by_stage(cls, parts: Sequence[Floats] | Floats) -> Memory:
+        """From the five figures, (n, stages) each."""
+        weights, activation, reserve, capacity, kv = parts
+        stage = np.broadcast_to(np.arange(kv.shape[1], dtype=np.int64), kv.shape)
+        return cls(weights, activation, reserve, capacity, kv, stage)
+
+    @property
+    def parts(self) -> tuple[Floats, ...]:
+        """The five figures: weights, activation, reserve, capacity, kv."""
+        own = self.weights_bytes, self.activation_bytes, self.reserve_bytes, self.capacity_bytes
+        return (*own, self.kv_bytes)
+
     def take(self, index: Ints) -> Memory:
         """Of the designs at `index`."""
         return Memory(*(part[index] for part in vars(self).values()))
 
     def at(self, stage: Ints) -> Memory:
         """Of one stage of each design, `stage` of shape (n,), where self has all: shape (n,)."""
-
-        def pick(part: Floats) -> Floats:
-            return np.take_along_axis(part, stage[:, None], axis=1)[:, 0]
-
-        return Memory(
-            pick(self.weights_bytes),
-            pick(self.activation_bytes),
-            pick(self.reserve_bytes),
-            pick(self.capacity_bytes),
-            pick(self.kv_bytes),
-            stage,
-        )
+        pick = (np.take_along_axis(part, stage[:, None], axis=1)[:, 0] for part in self.parts)
+        weights, activation, reserve, capacity, kv = pick
+        return Memory(weights, activation, reserve, capacity, kv, stage)
 
 
 def room(
@@ -107,16 +111,14 @@ def room(
     )
     stages = stages_of(card, designs, layers)
     tokens = np.asarray(context, dtype=np.float64).reshape(-1, 1)
-    held = _held(card, designs, precisions, tokens, stages)[:, 0]
-    return fullest(by_stage, held, stages.exists)
+    return fullest(by_stage, _held(card, designs, precisions, tokens, stages)[:, 0])
 
 
-def fullest(by_stage: Memory, held: Floats, exists: NDArray[np.bool_]) -> Memory:
+def fullest(by_stage: Memory, held: Floats) -> Memory:
     """Of all stages the one that holds the fewest sequences of `held` bytes each; all (n, stages)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         sequences = np.where(held > 0, by_stage.kv_bytes / held, np.copysign(np.inf, by_stage.kv_bytes))
-    stage = np.argmin(np.where(exists, sequences, np.inf), axis=1)
-    return by_stage.at(np.asarray(stage, dtype=np.int64))
+    return by_stage.at(np.asarray(np.argmin(sequences, axis=1), dtype=np.int64))
 
 
 def room_by_stage(
@@ -146,9 +148,8 @@ def room_by_stage(
     kept = (engine, device_memory_bytes, designs, tokens_per_step, weights, activation, sequences)
     reserve = reserve_bytes(*kept)
     left = np.where(stages.exists, device_memory_bytes - weights - activation - reserve, np.inf)
-    index = np.broadcast_to(np.arange(left.shape[1], dtype=np.int64), left.shape)
     capacity = np.full(left.shape, float(device_memory_bytes))
-    return Memory(weights, activation, reserve, capacity, left, index)
+    return Memory.by_stage((weights, activation, reserve, capacity, left))
 
 
 def kv_bytes_per_seq(

@@ -30,15 +30,15 @@ from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.memory import (
     Memory,
     device_bytes,
+    fullest,
     kv_bytes_by_stage,
     kv_bytes_per_seq,
-    room,
     room_by_stage,
 )
 from planner.cost.power import activity_watts
 from planner.cost.reserve import Sequences
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, StepTimes, like
-from planner.cost.stages import stage_counts
+from planner.cost.stages import Ranges, stage_counts
 
 SHORTEST_STEP_S = 1e-6
 """What every step takes beside its sequences: never nothing."""
@@ -178,25 +178,39 @@ class CostModel:
         context: Floats | float,
         sequences: Sequences | None = None,
     ) -> Memory:
-        """Of the stage that holds the fewest sequences of `context` tokens, (n,) or one for all:
-        `planner.cost.memory.room`.
+        """Of the stage that holds the fewest sequences of `context` tokens, (n,) or one for all.
         `sequences`: in flight on one server, which sampling and graphs take memory for."""
-        own = device_bytes(self.node_class.device)
-        args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step, sequences)
-        return room(*args, context=context)
+        every = self.memory_by_stage(designs, tokens_per_step, sequences)
+        tokens = np.broadcast_to(np.asarray(context, dtype=np.float64), len(designs))
+        return fullest(every, self._held(designs, tokens[:, None])[:, 0])
 
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
         """Of every stage: `planner.cost.memory.room_by_stage`."""
+        return self.room(designs, tokens_per_step, sequences)
+
+    def room(
+        self,
+        designs: Designs,
+        tokens_per_step: int,
+        sequences: Sequences | None = None,
+        layers: Ranges | None = None,
+    ) -> Memory:
+        """The same with layer ranges of the stages in place of even ones."""
         own = device_bytes(self.node_class.device)
         args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step, sequences)
-        return room_by_stage(*args)
+        return room_by_stage(*args, layers=layers)
 
     def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
         """Bytes of cache of one sequence of `tokens`, (w,) or (n, w), on a GPU of `stage` (n,) of each
         design: (n, w)."""
-        return kv_bytes_per_seq(self.card, designs, self.precisions, tokens, stage=stage)
+        held = self._held(designs, np.broadcast_to(tokens, (len(designs), tokens.shape[-1])))
+        return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
+
+    def _held(self, designs: Designs, tokens: Floats) -> Floats:
+        """Bytes of cache of one sequence of `tokens` (n, w) on one GPU of each stage: (n, w, stages)."""
+        return kv_bytes_by_stage(self.card, designs, self.precisions, tokens)
 
     def transfer_bytes(self, isl: Floats) -> Floats:
         """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode
@@ -323,6 +337,11 @@ class CostModel:
         own, none = load.divided(1, designs.cp), np.zeros(len(designs))
         compute, memory = (self._over_stages(designs, x, none)[0] for x in self.at_peak_s(own, designs))
         return compute, memory
+
+    @property
+    def layers_by_kind(self) -> Ints:
+        """How many layers of each kind the model has, (kinds,)."""
+        return np.bincount(np.asarray(self.card.kinds[1]), minlength=len(self.kinds))
 
     def layers_s(self, load: Load, designs: Designs) -> Floats:
         """Seconds of a layer of each kind, (n, kinds)."""

@@ -37,11 +37,12 @@ from planner.cost.calibration import Calibration
 from planner.cost.expert_tiers import missed, rest_chosen, rest_touched
 from planner.cost.experts import expert_work
 from planner.cost.host import Host, host_of, host_use
-from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
+from planner.cost.memory import Memory, kv_bytes_by_stage
 from planner.cost.model import CostModel
 from planner.cost.placements import HostStaging, held_bytes, in_tiers, places
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
+from planner.cost.shape import Designs, Floats, Ints, Precisions, like
+from planner.cost.shape import which as which_of
 from planner.cost.streaming import streaming_s, streams
 
 RESOURCES = ("GPU", "host memory bandwidth", "host FLOP/s", "PCIe", "NVMe reads", "hand-over", "engine")
@@ -109,7 +110,7 @@ class OffloadModel(CostModel):
     def copied(self, designs: Designs, load: Load) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether a step of the first design copies to a GPU what it needs of experts that lie away, and of
         layers before the first stage: (kinds,) each."""
-        load, which = self._spread(designs, load), _which(designs)
+        load, which = self._spread(designs, load), which_of(designs)
         found = np.zeros((2, len(self.kinds)), dtype=bool)
         for k, kind in enumerate(self.kinds):
             if self.away[which].sum(axis=1)[0, k]:
@@ -122,29 +123,15 @@ class OffloadModel(CostModel):
 
     def sigmas(self, designs: Designs) -> Floats:
         """The host's figures rest on few machines: wider."""
-        behind = np.where(self.cxl_bytes[_which(designs)] > 0, CXL_SIGMA, 0.0)
+        behind = np.where(self.cxl_bytes[which_of(designs)] > 0, CXL_SIGMA, 0.0)
         return np.asarray(np.hypot(super().sigmas(designs), np.hypot(self.use.sigma, behind)))
-
-    def memory(
-        self,
-        designs: Designs,
-        tokens_per_step: int,
-        context: Floats | float,
-        sequences: Sequences | None = None,
-    ) -> Memory:
-        """Of the stage, or the host, that holds the fewest sequences."""
-        every = self.memory_by_stage(designs, tokens_per_step, sequences)
-        held = self._held(designs, np.broadcast_to(context, len(designs))[:, None])[:, 0]
-        return fullest(every, held, np.isfinite(every.kv_bytes))
 
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
         """Of a GPU of every stage, and last of the host: shape (n, stages + 1)."""
-        which, at = _which(designs), like(len(designs), designs.tp, designs.pp)
-        own = device_bytes(self.node_class.device)
-        args = (self.card, own, at, self.precisions, self.engine, tokens_per_step, sequences)
-        m = room_by_stage(*args, layers=self.bounds[which, :-1])
+        which, at = which_of(designs), like(len(designs), designs.tp, designs.pp)
+        m = self.room(at, tokens_per_step, sequences, self.bounds[which, :-1])
         out = self.away[which] @ self.held.experts * self._out(which)[:, None] / designs.tp[:, None]
         out, ahead = out + self.stream_bytes[which, None], self.ahead_bytes[which, None]
         room = np.array([host.room_bytes for host in self.hosts])[which]
@@ -161,13 +148,7 @@ class OffloadModel(CostModel):
             m.capacity_bytes,
             m.kv_bytes + out - ahead,
         )
-        both = [np.column_stack([gpu, host]) for gpu, host in zip(parts, last, strict=True)]
-        stage = np.broadcast_to(np.arange(both[0].shape[1], dtype=np.int64), both[0].shape)
-        return Memory(both[0], both[1], both[2], both[3], both[4], stage)
-
-    def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
-        held = self._held(designs, np.broadcast_to(tokens, (len(designs), tokens.shape[-1])))
-        return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
+        return Memory.by_stage([np.column_stack([gpu, host]) for gpu, host in zip(parts, last, strict=True)])
 
     def layer_s(self, load: Load) -> tuple[Floats, Floats, Floats]:
         """Of a layer of each kind, under a load of shape (1,): seconds whole on a GPU; what its experts away
@@ -191,7 +172,7 @@ class OffloadModel(CostModel):
         """Bytes of cache of one sequence of `tokens` (n, w) on a GPU of each stage and on the host: (n, w,
         stages + 1)."""
         at = like(len(designs), designs.tp, designs.pp)
-        return kv_bytes_by_stage(self.card, at, self.precisions, tokens, self.bounds[_which(designs)])
+        return kv_bytes_by_stage(self.card, at, self.precisions, tokens, self.bounds[which_of(designs)])
 
     def _out(self, which: Ints) -> Floats:
         """Share of the experts of a layer whose experts lie away that really does, (n,)."""
@@ -203,7 +184,7 @@ class OffloadModel(CostModel):
 
     def _parts_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of a step by resource, (n, RESOURCES)."""
-        which, total = _which(designs), np.zeros((len(designs), len(self.resources)))
+        which, total = which_of(designs), np.zeros((len(designs), len(self.resources)))
         streamed = np.zeros(len(designs))
         for k, kind in enumerate(self.kinds):
             whole = self.layers.layer_s(kind, load, designs)
@@ -316,7 +297,7 @@ class OffloadModel(CostModel):
 
     def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         """Of all GPUs, one after the other: what lies on them."""
-        which = _which(designs)
+        which = which_of(designs)
         compute, memory = self.at_peak_s(load, designs)
         away = self.away[which].sum(axis=1)
         counts = self.here[which] + away
@@ -339,8 +320,3 @@ def _host(node: NodeClass, staging: HostStaging, engine: str) -> Host:
     assert host is not None
     disks = host_use(engine, host.sockets).nvme and len(mine) == len(staging)
     return host if disks else replace(host, nvme_bytes=0.0)
-
-
-def _which(designs: Designs) -> Ints:
-    assert isinstance(designs, StagedDesigns)
-    return designs.which

@@ -20,21 +20,23 @@ hand; `SIGMA` is a guess.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
-from cluster_configs.schema import ClusterLink, NodeClass
+from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
 from planner.cost.host import Host, HostStage, host_of
-from planner.cost.memory import Memory, device_bytes, room_by_stage
+from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.offload import BANDWIDTH, FLOPS, GPU, RESOURCES, OffloadModel
 from planner.cost.placements import HostStaging
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, like
+from planner.cost.shape import Designs, Floats, Ints, Precisions, like
+from planner.cost.shape import which as which_of
 
 ENGINE = "llama.cpp"
 
@@ -110,7 +112,7 @@ class RpcModel(OffloadModel):
         return sum(m.node_class.gpus for m in self.of_class.values())
 
     def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
-        own = [self.placements[i] for i in _which(designs)]
+        own = [self.placements[i] for i in which_of(designs)]
         return [
             (m.node_class, np.array([sum(s.tp for s in staging if s.node_class == g) for staging in own]))
             for g, m in self.of_class.items()
@@ -126,39 +128,26 @@ class RpcModel(OffloadModel):
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
         """Of a GPU of every stage, and last of the hosts of all nodes: shape (n, stages + nodes)."""
-        which, at = _which(designs), like(len(designs), designs.tp, designs.pp)
+        which, at = which_of(designs), like(len(designs), designs.tp, designs.pp)
         deepest = self.stage_class.shape[1]
-        shape = (len(designs), deepest + self.hosts_at)
-        parts = np.zeros((5, *shape))
+        parts = np.zeros((5, len(designs), deepest + self.hosts_at))
         parts[4] = np.inf
         out = self.away[which] @ self.held.experts
         for g, model in enumerate(self.of_class.values()):
             here = self.stage_class[which] == g
-            own = device_bytes(model.node_class.device)
-            m = room_by_stage(
-                *(self.card, own, at, self.precisions, self.engine, tokens_per_step, sequences),
-                layers=self.bounds[which, :deepest],
-            )
-            found = (
-                m.weights_bytes - out,
-                m.activation_bytes,
-                m.reserve_bytes,
-                m.capacity_bytes,
-                m.kv_bytes + out,
-            )
-            for i, part in enumerate(found):
-                parts[i, :, :deepest] = np.where(here, part, parts[i, :, :deepest])
+            m = model.room(at, tokens_per_step, sequences, self.bounds[which, :deepest])
+            m = replace(m, weights_bytes=m.weights_bytes - out, kv_bytes=m.kv_bytes + out)
+            parts[:, :, :deepest] = np.where(here, m.parts, parts[:, :, :deepest])
         for row, i in enumerate(which.tolist()):
             for j, host in enumerate([self.hosts[i], *self.remote_hosts[i][1:]]):
                 if host is not None:
                     used = self.host_bytes[i] if j == 0 else self.rest[i, j]
                     total, left = host.total_bytes, host.room_bytes
                     parts[:, row, deepest + j] = (used, 0.0, total - left, total, left - used)
-        stage = np.broadcast_to(np.arange(shape[1], dtype=np.int64), shape)
-        return Memory(parts[0], parts[1], parts[2], parts[3], parts[4], stage)
+        return Memory.by_stage(parts)
 
     def _parts_s(self, designs: Designs, load: Load) -> Floats:
-        total, which = super()._parts_s(designs, load), _which(designs)
+        total, which = super()._parts_s(designs, load), which_of(designs)
         one = like(len(designs), 1)
         for g, model in enumerate(self.of_class.values()):
             for k in np.flatnonzero(self.remote[g][which].any(axis=0)):
@@ -176,12 +165,12 @@ class RpcModel(OffloadModel):
 
     def _hops_s(self, designs: Designs, load: Load) -> Floats:
         """Between the first node's own GPUs."""
-        own = np.array([sum(s.node == 0 for s in staging) for staging in self.placements])[_which(designs)]
+        own = np.array([sum(s.node == 0 for s in staging) for staging in self.placements])[which_of(designs)]
         return (own - 1) * self.links.hop_s(self._message(load), np.ones(len(designs), dtype=np.int64))
 
     def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         compute, memory = super()._busy_s(designs, load)
-        which, one = _which(designs), like(len(designs), 1)
+        which, one = which_of(designs), like(len(designs), 1)
         for g, model in enumerate(self.of_class.values()):
             if self.remote[g][which].any():
                 flops, moved = model.at_peak_s(load, one)
@@ -231,10 +220,5 @@ class RpcModel(OffloadModel):
         beyond = [np.array([c.scale_up_gpus + 1]) for c in ends]
         models = (self, self.of_class[other])
         nics = [m.links.hop_s(np.array([message]), size)[0] for m, size in zip(models, beyond, strict=True)]
-        link = next((x for x in links if ends[0].id != ends[1].id and x.joins(*ends)), None)
+        link = declared_link(links, *ends)
         return float(max(nics)) + (link.latency_s + message / link.bytes_per_s if link else 0.0)
-
-
-def _which(designs: Designs) -> Ints:
-    assert isinstance(designs, StagedDesigns)
-    return designs.which

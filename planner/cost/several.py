@@ -10,7 +10,7 @@ from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, like
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, like, which
 
 
 class SeveralClasses(CostModel):
@@ -51,9 +51,3 @@ class SeveralClasses(CostModel):
         """As wide as the least known of its classes."""
         every = [m.sigmas(like(len(designs), 1)) for m in self.of_class.values()]
         return np.asarray(np.max(every, axis=0))
-
-
-def which(designs: Designs) -> Ints:
-    """The staging of each design."""
-    assert isinstance(designs, StagedDesigns)
-    return designs.which

@@ -113,6 +113,12 @@ class StagedDesigns(Designs):
         return StagedDesigns(*(part[index] for part in vars(self).values()))
 
 
+def which(designs: Designs) -> Ints:
+    """The staging of each design."""
+    assert isinstance(designs, StagedDesigns)
+    return designs.which
+
+
 def designs_of(stagings: Sequence[Staging]) -> StagedDesigns:
     """One design a staging."""
     one = np.ones(len(stagings), dtype=np.int64)

@@ -18,15 +18,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_configs.schema import ClusterLink, NodeClass
+from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
-from planner.cost.memory import Memory, device_bytes, fullest, kv_bytes_by_stage, room_by_stage
+from planner.cost.memory import Memory, kv_bytes_by_stage
 from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences, taken
-from planner.cost.several import SeveralClasses, which
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, Staging, like
+from planner.cost.several import SeveralClasses
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, Staging, like, which
 
 PerLayer = Callable[[CostModel, Load, Designs], Floats]
 """Of the layers of one class under a load, by kind: (rows, kinds)."""
@@ -68,40 +68,18 @@ class UnequalModel(SeveralClasses):
                 total += np.where(here[:, j], tp * m.gpu_watts(busy, *shares), 0.0)
         return total
 
-    def memory(
-        self,
-        designs: Designs,
-        tokens_per_step: int,
-        context: Floats | float,
-        sequences: Sequences | None = None,
-    ) -> Memory:
-        every = self.memory_by_stage(designs, tokens_per_step, sequences)
-        tokens = np.broadcast_to(context, len(designs))[:, None]
-        return fullest(every, self._held(designs, tokens)[:, 0], self._exists(designs))
-
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
         """Of every stage, by the device it stands on: shape (n, stages)."""
         staging = which(designs)
-        shape = (len(designs), self.kind_of.shape[1])
-        parts = np.zeros((5, *shape))
+        parts = np.zeros((5, len(designs), self.kind_of.shape[1]))
         parts[4] = np.inf
         for rows, here, (g, tp) in self._kinds(staging):
-            own, bounds = device_bytes(self.of_class[g].node_class.device), self.bounds[staging[rows]]
-            at = like(len(rows), tp, designs.pp[rows])
-            most = taken(sequences, rows)
-            args = (self.card, own, at, self.precisions, self.engine, tokens_per_step, most)
-            m = room_by_stage(*args, layers=bounds)
-            found = (m.weights_bytes, m.activation_bytes, m.reserve_bytes, m.capacity_bytes, m.kv_bytes)
-            for i, part in enumerate(found):
-                parts[i][rows] = np.where(here, part, parts[i][rows])
-        stage = np.broadcast_to(np.arange(shape[1], dtype=np.int64), shape)
-        return Memory(parts[0], parts[1], parts[2], parts[3], parts[4], stage)
-
-    def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
-        held = self._held(designs, np.broadcast_to(tokens, (len(designs), tokens.shape[-1])))
-        return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
+            at, bounds = like(len(rows), tp, designs.pp[rows]), self.bounds[staging[rows]]
+            m = self.of_class[g].room(at, tokens_per_step, taken(sequences, rows), bounds)
+            parts[:, rows] = np.where(here, m.parts, parts[:, rows])
+        return Memory.by_stage(parts)
 
     def _held(self, designs: Designs, tokens: Floats) -> Floats:
         """Bytes of cache of one sequence of `tokens` (n, w) on one GPU of each stage: (n, w, stages)."""
@@ -112,9 +90,6 @@ class UnequalModel(SeveralClasses):
             every = kv_bytes_by_stage(self.card, at, self.precisions, tokens[rows], bounds)
             held[rows] = np.where(here[:, None, :], every, held[rows])
         return held
-
-    def _exists(self, designs: Designs) -> NDArray[np.bool_]:
-        return np.asarray(self.kind_of[which(designs)] >= 0)
 
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         seconds = self._by_stage(designs, load, CostModel.layers_s, _head_s)
@@ -190,7 +165,7 @@ class UnequalModel(SeveralClasses):
             together = size <= one.node_class.gpus_per_node or one.node_class.scale_up_gpus >= size
             return _over(one, message, near=together)
         nics = max(_over(one, message, near=False), _over(two, message, near=False))
-        link = next((x for x in links if x.joins(one.node_class, two.node_class)), None)
+        link = declared_link(links, one.node_class, two.node_class)
         return nics + (0.0 if link is None else link.latency_s + message / link.bytes_per_s)
 
 

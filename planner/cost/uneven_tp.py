@@ -14,7 +14,7 @@ fixed costs are in both ends. Memory the same way. Source: TPI-LLM (arXiv:2410.0
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -28,8 +28,8 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import Memory, kv_bytes_per_seq
 from planner.cost.model import CostModel
 from planner.cost.reserve import COLLECTIVES_BYTES, DEFAULT_SEQUENCES, Sequences
-from planner.cost.several import SeveralClasses, which
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
+from planner.cost.several import SeveralClasses
+from planner.cost.shape import Designs, Floats, Precisions, Stage, StagedDesigns, Staging, like, which
 
 
 @dataclass(frozen=True)
@@ -96,22 +96,6 @@ class UnevenModel(SeveralClasses):
             total += gpus * self.of_class[g.id].watts(same, load, utilisation) * (gpus > 0)
         return total
 
-    def memory(
-        self,
-        designs: Designs,
-        tokens_per_step: int,
-        context: Floats | float,
-        sequences: Sequences | None = None,
-    ) -> Memory:
-        """Of the GPU that holds the fewest sequences of `context` tokens."""
-        every = self.memory_by_stage(designs, tokens_per_step, sequences)
-        tokens = np.array([float(context)])
-        held = np.stack([self.cache_bytes(designs, tokens, at)[:, 0] for at in _shards(designs)], axis=1)
-        exists = np.arange(held.shape[1])[None, :] < designs.gpus[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(held > 0, every.kv_bytes / held, np.copysign(np.inf, every.kv_bytes))
-        return every.at(np.asarray(np.argmin(np.where(exists, room, np.inf), axis=1), dtype=np.int64))
-
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
@@ -121,37 +105,37 @@ class UnevenModel(SeveralClasses):
         rows = []
         for i, each in zip(which(designs), most.tolist(), strict=True):
             parts = [own(shard, each) for shard in self.stagings[i]]
-            rows.append([[getattr(p, f.name)[0, 0] for p in parts] for f in fields(Memory)[:5]])
+            rows.append([[x[0, 0] for x in same] for same in zip(*(p.parts for p in parts), strict=True)])
         deepest = max((len(row[0]) for row in rows), default=1)
         filled = np.zeros((5, len(rows), deepest))
         filled[4] = np.inf
         for i, row in enumerate(rows):
             filled[:, i, : len(row[0])] = row
-        stage = np.broadcast_to(np.arange(deepest, dtype=np.int64), filled.shape[1:])
-        return Memory(filled[0], filled[1], filled[2], filled[3], filled[4], stage)
+        return Memory.by_stage(filled)
 
     def _shard_memory(self, shard: Shard | Stage, tokens_per_step: int, sequences: int) -> Memory:
         model, (low, high, part) = self.of_class[shard.node_class], _between(shard)
         a, b = (model.memory_by_stage(like(1, tp), tokens_per_step, sequences) for tp in (low, high))
         weights, activation, reserve, capacity, kv = (
-            (1 - part) * getattr(a, f.name) + part * getattr(b, f.name) for f in fields(Memory)[:5]
+            (1 - part) * x + part * y for x, y in zip(a.parts, b.parts, strict=True)
         )
         buffers = (1 - part) * COLLECTIVES_BYTES if low == 1 else 0.0  # a single GPU has none
         return Memory(weights, activation, reserve + buffers, capacity, kv - buffers, a.stage)
 
-    def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
-        own = {}
-        for shard, _ in self._shards:
-            low, high, part = _between(shard)
-            a, b = (
-                kv_bytes_per_seq(self.card, like(1, tp), self.precisions, tokens)[0] for tp in (low, high)
-            )
-            own[shard] = (1 - part) * a + part * b
-        rows = []
-        for i, at in zip(which(designs), stage, strict=True):
-            shards = self.stagings[i]
-            rows.append(own[shards[min(int(at), len(shards) - 1)]])
-        return np.array(rows).reshape(len(designs), len(tokens))
+    def _held(self, designs: Designs, tokens: Floats) -> Floats:
+        held = np.zeros((*tokens.shape, int(designs.gpus.max(initial=1))))
+        own = {shard: self._shard_held(shard, tokens) for shard, _ in self._shards}
+        for row, i in enumerate(which(designs)):
+            for at, shard in enumerate(self.stagings[i]):
+                held[row, :, at] = own[shard][row]
+        return held
+
+    def _shard_held(self, shard: Stage, tokens: Floats) -> Floats:
+        """Bytes of cache of one sequence of `tokens` (n, w) on a GPU: (n, w)."""
+        low, high, part = _between(shard)
+        at = (like(len(tokens), tp) for tp in (low, high))
+        a, b = (kv_bytes_per_seq(self.card, designs, self.precisions, tokens) for designs in at)
+        return (1 - part) * a + part * b
 
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         seconds = self._slowest(designs, load, _layers_s) + self._slowest(designs, load, _head_s)
@@ -194,7 +178,7 @@ class UnevenModel(SeveralClasses):
 
     def _ends(self, link: ClusterLink) -> set[str]:
         nodes = [m.node_class for m in self.of_class.values()]
-        return {a.id for a in nodes for b in nodes if a is not b and link.joins(a, b)}
+        return {a.id for a in nodes for b in nodes if link.joins(a, b)}
 
 
 def _between(shard: Stage) -> tuple[int, int, float]:
@@ -206,18 +190,12 @@ def _between(shard: Stage) -> tuple[int, int, float]:
     return low, high, (1 / low - shard.heads / shard.of) / (1 / low - 1 / high)
 
 
-def _shards(designs: Designs) -> list[Ints]:
-    """The first GPU of every design, the second, and so on; the last again where there are no more."""
-    return [np.minimum(i, designs.gpus - 1) for i in range(int(designs.gpus.max(initial=1)))]
-
-
 def _layers_s(model: CostModel, load: Load, tp: int) -> Floats:
     """Seconds of all layers on one GPU, without messages."""
-    at, (kinds, seen) = like(len(load.sequences), tp), model.card.kinds
-    counts = np.bincount(np.asarray(seen), minlength=len(kinds))
+    at = like(len(load.sequences), tp)
     message = ACTIVATION_BYTES * load.rows * model.card.hidden
     messages = 2 * len(model.card.stack) * model.links.all_reduce_s(message, at.tp)
-    layers = model.layers_s(load, at) @ counts
+    layers = model.layers_s(load, at) @ model.layers_by_kind
     return np.asarray(np.maximum(layers - messages, 0.0))
 
 
@@ -234,6 +212,5 @@ def _memory_s(model: CostModel, load: Load, tp: int) -> Floats:
 
 
 def _at_peak_s(model: CostModel, load: Load, tp: int, part: int) -> Floats:
-    kinds, seen = model.card.kinds
     every = model.at_peak_s(load, like(len(load.sequences), tp))[part]
-    return np.asarray(every @ np.bincount(np.asarray(seen), minlength=len(kinds)))
+    return np.asarray(every @ model.layers_by_kind)

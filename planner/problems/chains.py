@@ -1,5 +1,5 @@
 """Nodes that each hold some of the layers, and requests that pass several of them: the numbers for
-`solvers.placement`.
+`solvers.placement_served`.
 
 A unit is `tp` GPUs of one node, the widest tp of the class that the model and a node allow; it holds k
 layers in a row and serves requests that enter at any of them. Of a unit with k layers: `room` requests
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
+from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster, declared_link
 from planner.candidates.ask import Ask
 from planner.candidates.points import Mix
 from planner.candidates.unequal import Bytes, degrees, memory_lines
@@ -348,7 +348,7 @@ def _way(
         return 1e9 / max(float(hop.hop_s(np.array([1e9]), near)[0]) - start, 1e-12), start
     far = [float(m.links.hop_s(np.zeros(1), near + m.links.domain)[0]) for m in (models[a.id], models[b.id])]
     nic = min(a.nic_bytes_per_s, b.nic_bytes_per_s)
-    link = next((x for x in links if x.joins(a, b)), None)
+    link = declared_link(links, a, b)
     if link is not None:
         return min(nic, link.bytes_per_s), link.latency_s + max(far)
     return (nic if a.zone == b.zone else 0.0), max(far)

@@ -26,7 +26,7 @@ from functools import cached_property
 from itertools import pairwise, permutations
 from typing import Literal
 
-from cluster_configs.schema import NodeClass, ResolvedCluster
+from cluster_configs.schema import NodeClass, ResolvedCluster, declared_link
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.edges import Edges
@@ -35,7 +35,7 @@ from planner.candidates.pairing import Pairing
 from planner.cost.power import idle_watts
 from planner.cost.transfer import WHOLE, Overlap
 from planner.inputs.options import Budget
-from planner.problems.ways import Way, find_link, link_name, route
+from planner.problems.ways import Way, link_name, route
 from solvers.fleet import Column, FleetProblem, Goal, Stock, Transfer
 
 HANDOFFS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -110,7 +110,7 @@ def state(
         for c in undominated(able, sizes, counts, member_of)
     }
     for a, b in permutations(cluster.classes, 2):
-        if link := find_link(a, b, cluster):
+        if link := declared_link(cluster.links, a, b):
             links[link_name(link, a, b)] = link.bytes_per_s
     limits = {k: float(v) for k, v in budget.model_dump().items() if v is not None}
     return FleetProblem(
@@ -170,7 +170,7 @@ def _sent(c: Candidate, cluster: ResolvedCluster) -> dict[str, dict[str, float]]
     nodes, sent = {n.id: n for n in cluster.classes}, dict[str, dict[str, float]]()
     for first, second in pairwise(c.design.stages):
         a, b = nodes[first.node_class], nodes[second.node_class]
-        link = find_link(a, b, cluster) if a is not b else None
+        link = declared_link(cluster.links, a, b)
         if link is not None:
             row = sent.setdefault(link_name(link, a, b), dict.fromkeys(c.hop_bytes, 0.0))
             sent[link_name(link, a, b)] = {w: row[w] + moved for w, moved in c.hop_bytes.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster
+from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster, declared_link
 from planner.candidates.candidate import Candidate
 from planner.cost.transfer import WHOLE, shared_s
 
@@ -33,7 +33,7 @@ def route(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> Way | None:
     """None where nothing joins the two classes: zones without a link."""
     if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
         return Way(None, False, a.nic_bytes_per_s / a.intra_bytes_per_s, LATENCY_S)
-    link = find_link(a, b, cluster)
+    link = declared_link(cluster.links, a, b)
     if link is not None:
         return Way(link, True, 1.0, link.latency_s)
     return Way(None, True, 1.0, LATENCY_S) if a.zone == b.zone else None
@@ -46,11 +46,6 @@ def transfer_s(
     the time that the sender's NICs, the receiver's and the link are busy."""
     alone = way.alone_s((a.handoff_s[w], b.handoff_s[w]), kv_bytes * b.copies.get(w, 1.0))
     return way.latency_s + a.overlap.get(w, WHOLE).seen_s(shared_s(zip(alone, used, strict=True)))
-
-
-def find_link(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> ClusterLink | None:
-    """The declared link between two classes."""
-    return next((link for link in cluster.links if link.joins(a, b)), None)
 
 
 def link_name(link: ClusterLink, a: NodeClass, b: NodeClass) -> str:

@@ -27,7 +27,7 @@ from itertools import pairwise
 import numpy as np
 
 from cluster_configs.resolving import resolve
-from cluster_configs.schema import Cluster, ClusterLink, Device, NodeClass, ResolvedCluster
+from cluster_configs.schema import Cluster, ClusterLink, Device, NodeClass, ResolvedCluster, declared_link
 from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
@@ -248,7 +248,7 @@ class _Wires:
 
     def _link(self, a: NodeClass, b: NodeClass) -> ClusterLink | None:
         """The declared link of two classes."""
-        return next((link for link in self.case.cluster.links if link.joins(a, b)), None)
+        return declared_link(self.case.cluster.links, a, b)
 
 
 def _up(a: NodeClass, b: NodeClass) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cluster_configs.schema import declared_link
 from tests.cluster_configs.test_reading import SMALL, cluster, refused
 
 NETWORK = """\
@@ -113,6 +114,13 @@ def test_the_most_particular_link_between_two_classes_counts():
         return next(link.bytes_per_s for link in found.links if link.joins(of[a], of[b]))
 
     assert (speed("h", "l"), speed("h-1", "l"), speed("h-1", "t")) == (1.25e9, 9e9, 5e9)
+
+
+def test_a_link_of_a_class_with_the_rest_of_its_zone_is_none_within_the_class():
+    found = cluster(NETWORK.split("links:")[0] + "links:\n  - {between: [l, west], gb_per_s: 9}\n")
+    low = next(c for c in found.classes if c.id == "l")
+
+    assert declared_link(found.links, low, low) is None
 
 
 def test_a_name_for_an_entry_and_a_node_of_another_cannot_be_linked():
