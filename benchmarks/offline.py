@@ -17,6 +17,7 @@ from dataclasses import asdict, astuple
 import numpy as np
 from scipy.optimize import least_squares
 
+from benchmarks.formulations.tiers_prices import Price, prices
 from benchmarks.offline_runs import FILE, Run, cloud_t4, runs
 from benchmarks.scores.render import table
 from planner.cost.block import Job, Reached, reached
@@ -24,7 +25,6 @@ from planner.cost.block_schedule import tokens_per_s
 from planner.problems.tiers import state, way_of, ways
 from solvers import tiers
 from solvers.linear import Floats, Limits
-from solvers.tiers_prices import Price, prices
 from solvers.tiers_rounding import rounded
 
 PRIOR = Reached(

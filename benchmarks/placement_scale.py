@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers import placement, placement_replan
+from benchmarks.formulations import placement
+from solvers import placement_replan
 from solvers.linear import Limits, gap
 from solvers.placement_types import Network
 

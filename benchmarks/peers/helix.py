@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.formulations import placement
 from benchmarks.peers.answer import Answer, Case, Clock
-from solvers import placement
 from solvers.linear import Limits
 from solvers.placement_service import Service
 from solvers.placement_shares import SINK, SOURCE

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.formulations import workers
+from benchmarks.formulations.workers import Slice, WorkersProblem
 from benchmarks.peers.answer import Answer, Case, Clock
-from solvers import workers
 from solvers.linear import Limits
-from solvers.workers import Slice, WorkersProblem
 
 OBJECTIVES = ("throughput",)
 DEGREES = range(1, 9)

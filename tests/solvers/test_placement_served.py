@@ -9,7 +9,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from solvers import placement, placement_served, placement_served_bound
+from benchmarks.formulations import placement
+from solvers import placement_served, placement_served_bound
 from solvers.linear import Limits
 from solvers.placement_predict import BESIDE, LINKED, TOGETHER, behind, predict, renamed, together
 from solvers.placement_service import Service

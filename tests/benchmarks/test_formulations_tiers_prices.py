@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given, settings
 
+from benchmarks.formulations.tiers_prices import margins, prices, with_more
 from solvers import tiers
 from solvers.linear import Limits
 from solvers.tiers_point import solve_at
-from solvers.tiers_prices import margins, prices, with_more
 from tests.solvers.tier_cases import SMALL, problems
 
 

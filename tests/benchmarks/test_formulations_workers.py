@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import workers
+from benchmarks.formulations import workers
+from benchmarks.formulations.workers import WorkersProblem
 from solvers.linear import Limits
-from solvers.workers import WorkersProblem
 
 SMALL = WorkersProblem(
     rate={"pre": {"a": {1: 10.0}}, "attn": {"a": {1: 3.0, 2: 8.0}}, "ffn": {"a": {1: 4.0, 2: 6.0}}},

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from solvers import placement, placement_patterns
+from benchmarks.formulations import placement
+from benchmarks.formulations.placement_chain import carried
+from solvers import placement_patterns
 from solvers.linear import Limits
-from solvers.placement_chain import carried
 from solvers.placement_types import Network
 
 SMALL = Network(

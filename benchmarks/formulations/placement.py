@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from solvers import placement_maxflow, placement_served, placement_served_bound
+from benchmarks.formulations import placement_maxflow
+from solvers import placement_served, placement_served_bound
 from solvers.linear import Limits, Status, judge
 from solvers.placement_chains import Chain, decomposed
 from solvers.placement_predict import Served

@@ -24,11 +24,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers import placement_blocks, placement_exact, placement_patterns, placement_pooled
+from benchmarks.formulations import placement_exact, placement_pooled
+from benchmarks.formulations.placement_chain import chain
+from benchmarks.formulations.placement_pooled import pooled, staged
+from solvers import placement_blocks, placement_patterns
 from solvers.linear import EXACT, Limits, gap, judge
-from solvers.placement_chain import chain
 from solvers.placement_patterns import Pool
-from solvers.placement_pooled import pooled, staged
 from solvers.placement_routing import flow, seated, settled, slots
 from solvers.placement_types import Flowing, Interval, Network, part
 
