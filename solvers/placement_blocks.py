@@ -12,13 +12,12 @@ slack of the pattern bound, so blocks that lose more are left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from solvers.placement_patterns import cheapest_by_reach
 from solvers.placement_types import Network
 
 Group = tuple[int, str]
@@ -100,7 +99,7 @@ def stages(network: Network, prices: Prices) -> list[Block]:
             able.sort(key=lambda a: -a[2])
             for counts in _minimal(able, prices.flow, k + prices.slack + 1e-7):
                 nodes = tuple((a[1], n) for a, n in zip(able, counts, strict=True) if n)
-                found.append(Block((_lane(network, region, k, 1, nodes, prices.worth),)))
+                found.append(Block((lane_of(network, region, k, 1, nodes, prices.worth),)))
     return found
 
 
@@ -122,7 +121,7 @@ def _minimal(able: list[tuple[float, str, float, int]], flow: float, budget: flo
     return extend(0, flow, budget, [])
 
 
-def _lane(
+def lane_of(
     network: Network,
     region: int,
     step: int,
@@ -133,49 +132,3 @@ def _lane(
     capacities = [network.capacity[kind][step - 1] for kind, n in nodes for _ in range(n)]
     cost = steps * sum(worth[kind] * n for kind, n in nodes)
     return Lane(region, step, steps, nodes, tuple(sorted(capacities, reverse=True)), cost)
-
-
-def lanes(network: Network, prices: Prices) -> list[Lane]:
-    """In each region, by length and step: the node sets that no other beats in both reach and worth."""
-    found = []
-    for region in sorted(set(network.regions)):
-        counts = {kind: len(n) for (r, kind), n in network.groups.items() if r == region}
-        longest = min(network.layers, max(len(network.capacity[kind]) for kind in counts))
-        for step in range(1, longest + 1):
-            kinds = [
-                k for k in counts if step <= len(network.capacity[k]) and network.capacity[k][step - 1] > 0
-            ]
-            if not kinds:
-                continue
-            capacity = np.array([network.capacity[kind][step - 1] for kind in kinds])
-            worth = np.array([prices.worth[kind] for kind in kinds])
-            for chosen in cheapest_by_reach(capacity, worth, prices.flow, step + prices.slack):
-                nodes = tuple(sorted(Counter(kinds[i] for i in chosen).items()))
-                for steps in range(1, longest // step + 1):
-                    if all(n * steps <= counts[kind] for kind, n in nodes):
-                        found.append(_lane(network, region, step, steps, nodes, prices.worth))
-    return found
-
-
-def doubled(network: Network, found: Iterable[Lane], prices: Prices, *, mixed: bool) -> list[Block]:
-    """Pairs of lanes that carry the flow together, in one region or (`mixed`) in two."""
-    by: dict[tuple[int, int], list[Lane]] = {}
-    for lane in found:
-        if lane.reach < prices.flow * ROUND:
-            by.setdefault((lane.region, lane.length), []).append(lane)
-    blocks = []
-    for (region, length), firsts in sorted(by.items()):
-        for (other, long), seconds in sorted(by.items()):
-            if long != length or (other != region) != mixed:
-                continue
-            ranked = sorted(seconds, key=lambda lane: lane.cost)
-            for first in firsts:
-                need = prices.flow * ROUND - first.reach
-                second = next((b for b in ranked if b.reach >= need), None)
-                if second is None or (not mixed and second.step > first.step):
-                    continue
-                block = Block((first, second))
-                enough = all(n <= len(network.groups[g]) for g, n in block.uses.items())
-                if enough and block.cost <= length + prices.slack + 1e-7:
-                    blocks.append(block)
-    return blocks

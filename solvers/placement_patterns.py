@@ -44,15 +44,8 @@ CLOSE = 1e-9
 REFUTED = 1e-7
 """Layers by which a bound must miss L: far above the rounding of the sums it is made of."""
 
-NEARLY = 0.97
-"""Of the work of all nodes: a flow that tells how long patterns are."""
 SUMS, MORE = 5_000_000, 20
 """Sums that a verdict may form, and how many times more on a grid; after that nothing is refuted."""
-GRID = 1000
-"""Parts of the flow that are told apart where many nodes are on a layer."""
-
-FAINT = 1e-6
-"""Of the largest possible flow: below that, bounds are not told apart."""
 
 
 @dataclass(frozen=True)
@@ -74,41 +67,6 @@ class Verdict:
 
     layers: float
     worth: dict[str, float]
-
-
-def refuted(network: Network, flow: float, pool: Pool | None = None) -> bool:
-    """Whether `flow` is proven to be out of reach."""
-    patterns = Pool() if pool is None else pool
-    return verdict(network, flow, patterns, enough=network.layers).layers < network.layers - REFUTED
-
-
-def bound(network: Network, value: float, precision: float = 1e-4, pool: Pool | None = None) -> float:
-    """The least flow above `value` that is refuted, to `precision`; `value` itself where it is optimal."""
-    pool = set() if pool is None else pool
-    low, high = value, network.most
-    just_above = value * (1 + 5e-7)
-    if value == 0 and refuted(without_links(network), min(high, _smallest(network))):
-        return 0.0  # not enough nodes to hold all layers
-    if high <= just_above or (value > 0 and refuted(network, just_above, pool)):
-        return min(high, just_above)
-    step = precision
-    while high > max(low * (1 + precision), network.most * FAINT):
-        near = network.most * (1 - step)  # from above first: refuted flows are quick to refute
-        flow = near if value < near and step < 0.5 and low == value else (low + high) / 2
-        step *= 3
-        layers = verdict(network, flow, pool, enough=network.layers).layers
-        low, high = (low, flow) if layers < network.layers - REFUTED else (flow, high)
-    return high
-
-
-def crowded(network: Network) -> bool:
-    """Whether a layer may be on so many nodes that patterns are slow to price."""
-    return verdict(without_links(network), NEARLY * network.most, set()).layers == math.inf
-
-
-def _smallest(network: Network) -> float:
-    """The least capacity of any node: flows below it are all alike where links do not count."""
-    return min(c for kind in network.kinds for c in network.capacity[kind][: network.layers] if c > 0)
 
 
 def verdict(network: Network, flow: float, pool: Pool, grid: int = 0, enough: float = math.inf) -> Verdict:
@@ -245,35 +203,16 @@ def _cheapest(
     steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     while len(reach):
         formed = len(reach) * len(capacity)
-        reach, paid, before, item = _extended(reach, paid, capacity, cost, flow, limit, rate)
+        reach, paid, before, item = extended(reach, paid, capacity, cost, flow, limit, rate)
         steps.append((before, item))
         done = np.flatnonzero(reach >= flow * (1 - 1e-12))
-        found = _trace(steps, int(done[0])) if len(done) else []
+        found = trace(steps, int(done[0])) if len(done) else []
         yield len(steps), float(paid[done[0]]) if len(done) else math.inf, found, formed
         if len(steps) >= 3 and len(done) == len(reach):
             return
 
 
-def cheapest_by_reach(capacity: Floats, cost: Floats, flow: float, limit: float) -> list[list[int]]:
-    """Multisets of items that no other beats in both capacity (up to `flow`) and cost, below `limit`."""
-    reach, paid = np.zeros(1), np.zeros(1)
-    steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    states: list[tuple[float, float, int, int]] = []
-    while len(reach):
-        reach, paid, before, item = _extended(reach, paid, capacity, cost, flow, limit)
-        steps.append((before, item))
-        states += [(c, r, len(steps), i) for i, (c, r) in enumerate(zip(paid, reach, strict=True))]
-        if len(reach) and reach.min() >= flow:
-            break
-    best, most = [], 0.0
-    for _, reached, count, at in sorted(states, key=lambda s: (s[0], -s[1])):
-        if reached > most:
-            best.append(_trace(steps[:count], at))
-            most = reached
-    return best
-
-
-def _extended(
+def extended(
     reach: Floats, paid: Floats, capacity: Floats, cost: Floats, flow: float, limit: float, rate: float = 0.0
 ) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
     """One item more: reach and cost of the states not beaten in both, where each comes from, and its item.
@@ -289,7 +228,7 @@ def _extended(
     return to[kept], pay[kept], before, item
 
 
-def _trace(steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], at: int) -> list[int]:
+def trace(steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], at: int) -> list[int]:
     """Items of the state `at` of the last step."""
     items = []
     for before, item in reversed(steps):

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from solvers.linear import Floats, Status
+from solvers.linear import Floats
 
 Interval = tuple[int, int]
 REGIONS = 12
@@ -78,16 +78,6 @@ class Network:
         region = np.array(self.regions)
         apart = region[:, None] != region[None, :]
         return float(self.link[apart].max(initial=0.0))
-
-
-@dataclass(frozen=True)
-class Flowing:
-    """Layers [first, end) by node (unused nodes left out), what flows through, and what is proven of it."""
-
-    intervals: Mapping[int, Interval]
-    flow: float
-    bound: float
-    status: Status
 
 
 def part(network: Network, nodes: Sequence[int]) -> Network:

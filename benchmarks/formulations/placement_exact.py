@@ -15,12 +15,25 @@ first[i], last[i]        a[i] <= source * sum(s = 0) x,        b[i] <= sink * su
 
 from __future__ import annotations
 
-from solvers.linear import EXACT, Limits, Linear, total
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from solvers.linear import EXACT, Limits, Linear, Status, total
 from solvers.placement_routing import flow
-from solvers.placement_types import Flowing, Network
+from solvers.placement_types import Interval, Network
 
 SIZE = 64
 """Nodes times layers up to which this takes about a second."""
+
+
+@dataclass(frozen=True)
+class Flowing:
+    """Layers [first, end) by node (unused nodes left out), what flows through, and what is proven of it."""
+
+    intervals: Mapping[int, Interval]
+    flow: float
+    bound: float
+    status: Status
 
 
 def solve(network: Network, limits: Limits) -> Flowing:

@@ -13,7 +13,7 @@ Blocks come in three levels, each tried where the one before found nothing: stag
 side, and these across two regions. Regions that each hold all layers are also tried apart. What is still open
 in a small cluster is solved exactly (`placement_exact`). Where a layer is on so many nodes that patterns are
 slow to price, capacities need not match, only add up: stages that are pooled and then evened
-(`placement_pooled`, `placement_moves`) against the work of all nodes.
+(`placement_pooled`, `placement_evened`) against the work of all nodes.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.formulations import placement_exact, placement_pooled
+from benchmarks.formulations import placement_bound, placement_exact, placement_lanes, placement_pooled
 from benchmarks.formulations.placement_chain import chain
+from benchmarks.formulations.placement_exact import Flowing
 from benchmarks.formulations.placement_pooled import pooled, staged
+from benchmarks.formulations.placement_settled import settled, slots
 from solvers import placement_blocks, placement_patterns
 from solvers.linear import EXACT, Limits, gap, judge
 from solvers.placement_patterns import Pool
-from solvers.placement_routing import flow, seated, settled, slots
-from solvers.placement_types import Flowing, Interval, Network, part
+from solvers.placement_routing import flow, seated
+from solvers.placement_types import Interval, Network, part
 
 Found = tuple[dict[int, Interval], float]
 """Intervals by node, and what flows."""
@@ -55,15 +57,15 @@ def solve(network: Network, limits: Limits) -> Flowing:
     if network.most <= 0:
         return Flowing({}, 0.0, 0.0, "optimal")
     pool = Pool()
-    crowded = placement_patterns.crowded(network)
+    crowded = placement_bound.crowded(network)
     intervals, value = _found(network, crowded, limits, pool)
     if not crowded:
-        bound = placement_patterns.bound(network, value, LAST, pool)
+        bound = placement_bound.bound(network, value, LAST, pool)
     elif gap(value, network.most) <= limits.gap:
         bound = network.most
     else:
         lower = ROUGH * network.most
-        seen = placement_patterns.verdict(network, lower, pool, placement_patterns.GRID).layers
+        seen = placement_patterns.verdict(network, lower, pool, placement_bound.GRID).layers
         bound = lower if seen < network.layers - placement_patterns.REFUTED else network.most
     if _small(network) and gap(value, bound) > EXACT:
         left = max(1.0, deadline - time.perf_counter())
@@ -107,7 +109,7 @@ def apart(network: Network, limits: Limits) -> Found:
         if sum(len(network.capacity[network.kinds[i]]) for i in nodes) >= network.layers:
             share = replace(limits, seconds=limits.seconds / len(set(network.regions)))
             alone = part(network, nodes)
-            best, _ = _found(alone, placement_patterns.crowded(alone), share, Pool())
+            best, _ = _found(alone, placement_bound.crowded(alone), share, Pool())
             intervals |= {nodes[i]: interval for i, interval in best.items()}
     return intervals, flow(network, intervals)
 
@@ -115,10 +117,10 @@ def apart(network: Network, limits: Limits) -> Found:
 def _searched(network: Network, best: Found, pool: Pool, deadline: float) -> Found:
     """Bisection over the flow: what chains reach."""
     (intervals, value), free = best, Pool()
-    high = placement_patterns.bound(network, value, FIRST, pool)
+    high = placement_bound.bound(network, value, FIRST, pool)
     target = high / (1 + 2 * PRECISION)
     while (
-        high > max(value * (1 + PRECISION), network.most * placement_patterns.FAINT)
+        high > max(value * (1 + PRECISION), network.most * placement_bound.FAINT)
         and time.perf_counter() < deadline
     ):
         reached, before = high, value
@@ -130,7 +132,7 @@ def _searched(network: Network, best: Found, pool: Pool, deadline: float) -> Fou
         else:
             reached = target
         high = reached
-        if value > before and placement_patterns.refuted(network, value * (1 + EXACT / 2), pool):
+        if value > before and placement_bound.refuted(network, value * (1 + EXACT / 2), pool):
             break
         target = (value + high) / 2
     return intervals, value
@@ -144,14 +146,14 @@ def _tried(network: Network, target: float, pool: Pool, deadline: float) -> Iter
     prices = placement_blocks.Prices(target, free.worth, free.layers - network.layers)
     blocks = placement_blocks.stages(network, prices)
     across: list[placement_blocks.Block] = []
-    found = placement_blocks.lanes(network, prices)
+    found = placement_lanes.lanes(network, prices)
     levels = ("stages", "unequal", "across") if len(set(network.regions)) > 1 else ("stages", "unequal")
     for level in levels:
         if level == "unequal":
-            more = placement_blocks.doubled(network, found, prices, mixed=False)
+            more = placement_lanes.doubled(network, found, prices, mixed=False)
             blocks = blocks + more
         elif level == "across":
-            across = more = placement_blocks.doubled(network, found, prices, mixed=True)
+            across = more = placement_lanes.doubled(network, found, prices, mixed=True)
         if level != "stages" and not more:
             continue
         for width in _widths(network, target):

@@ -37,8 +37,8 @@ from itertools import permutations
 
 import numpy as np
 
+from benchmarks.formulations.placement_evened import evened
 from solvers.linear import Limits, Linear, total
-from solvers.placement_moves import evened
 from solvers.placement_patterns import without_links
 from solvers.placement_routing import flow, seated
 from solvers.placement_types import Interval, Network

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from solvers.placement_moves import Cover, evened
+from solvers.placement_moves import Cover
 from solvers.placement_replan import replan
 from solvers.placement_types import Network
 
@@ -58,10 +58,3 @@ def test_what_is_short_after_a_move_is_as_priced():
         changed = Cover(NET, PLAN)
         changed.put(move.node, move.interval)
         assert changed.short(target, least) == pytest.approx(move.left)
-
-
-def test_evening_carries_more_on_the_least_carried_layer():
-    """By hand: the fourth node, twice on the first half, is missed on the second."""
-    even = evened(NET, {0: (0, 2), 1: (0, 2), 2: (0, 2), 3: (2, 4)}, deadline=np.inf)
-
-    assert Cover(NET, even).carried.min() >= 40.0
