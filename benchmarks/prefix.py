@@ -65,8 +65,9 @@ class Case:
         return stated.state(self.resting, self.rates, TOKEN_BYTES, lambda depth: 1 + depth / TWICE, [room])
 
     def keep_s(self, blocks: int) -> Floats:
-        """The program's times to live by kind."""
-        return stated.ages_kept(self.resting, keeping.solve(self.problem(blocks), Limits()).kept)
+        """The program's times to live by kind: the ages that what is kept reaches."""
+        kept = keeping.solve(self.problem(blocks), Limits()).kept
+        return (kept.sum(axis=1) * self.resting.widths_s).sum(axis=1)
 
     def dearer_s(self, blocks: int) -> Floats:
         """Time to live by value alone, for each use of a block."""

@@ -53,14 +53,13 @@ class MovesProblem:
 
 @dataclass(frozen=True)
 class MovesSolution:
-    """One entry a layer: `place`, `copies` to GPUs without the expert, the bound of it, `balance`."""
+    """One entry a layer: `place`, `copies` to GPUs without the expert, `balance`."""
 
     status: Status
     objective: float
     bound: float
     place: list[Place]
     copies: Ints
-    copies_bound: Ints
     balance: Floats
 
 
@@ -81,9 +80,7 @@ def solve(p: MovesProblem, limits: Limits | None = None) -> MovesSolution:
         balance.append(reached * p.speed.sum() / load.sum())
     value, proven = float(sum(copies)), float(sum(bound))
     status = judge(value, proven, limits, "time_limit")
-    return MovesSolution(
-        status, value, proven, place, np.array(copies), np.array(bound), np.array(balance, dtype=float)
-    )
+    return MovesSolution(status, value, proven, place, np.array(copies), np.array(balance, dtype=float))
 
 
 def copied(place: Place, held: Place) -> int:

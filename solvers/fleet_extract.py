@@ -12,8 +12,6 @@ from solvers.linear import EXACT, Outcome, Status, gap
 NOTHING = 1e-11
 """Share of a bucket below which a flow is the solver's rounding, not traffic."""
 
-Flows = Mapping[tuple[str, str], float]
-
 
 def extract(p: FleetProblem, built: Built, outcome: Outcome) -> FleetSolution:
     """Read the counts and recompute the rest from them: the solver's own figures are not trusted."""

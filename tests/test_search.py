@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from planner import search
-from planner.candidates.points import Role, at_rate, draw
+from planner.candidates.points import KEPT, Role, at_rate, draw
 from planner.cost.power import idle_watts
 from planner.plans.found import Found, Late, groups, watts
 from planner.search import Question
@@ -40,7 +40,7 @@ def fleets(question: Question, found: Found) -> Iterator[tuple[str, float]]:
         d, osl = s.designs.take(index), s.mix.osl[0]
         for count in range(1, node.gpus + 1):
             at = at_rate(s, index, rate / count / d.attn_dp, role)
-            kept = at.meets[:, 0] & (count * d.gpus <= node.gpus) & (at.utilisation <= 1)
+            kept = (at.excess[:, 0] <= KEPT) & (count * d.gpus <= node.gpus) & (at.utilisation <= 1)
             idle = (node.gpus - count * d.gpus) * idle_watts(node.device.tdp_watts)
             watts = count * draw(s, at, role) + idle
             seconds = at.ttft_s[:, 0] + osl * at.tpot_s[:, 0]

@@ -119,18 +119,14 @@ class Bench:
             for c, batch in zip(chosen, np.split(batches, np.cumsum(sizes)[:-1]), strict=True):
                 self.batches[c] = batch
 
-    def step_of(self, c: int, tuning: Tuning) -> StepTimes:
-        """The linear step of a cell's rows at the batches found last."""
-        return self._found(c, tuning)
-
     def _step(self, c: int, tuning: Tuning, done: dict[tuple[int, Tuning], StepTimes]) -> StepTimes:
         """`done`: what was found, by what it depends on."""
         tuning = replace(tuning, **BESIDE_STEPS)
         if (c, tuning) not in done:
-            done[c, tuning] = self._found(c, tuning)
+            done[c, tuning] = self.step_of(c, tuning)
         return done[c, tuning]
 
-    def _found(self, c: int, tuning: Tuning) -> StepTimes:
+    def step_of(self, c: int, tuning: Tuning) -> StepTimes:
         cell = self.cells[c]
         cost = cell.group.cost(Calibration(tuning))
         step = steps_of(cost, cell.load, self.batches[c], cell.group.terms)

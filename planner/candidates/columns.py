@@ -242,24 +242,3 @@ def _last_alike(high: Floats, low: Floats) -> Floats:
     """The largest load, from above, of those in the level that each of `low` (n, w) begins."""
     near = low[:, None, :] <= low[:, :, None] * ALIKE
     return np.asarray(np.where(near & (low > 0)[:, None, :], high[:, None, :], 0.0).max(axis=2))
-
-
-def joined(parts: Sequence[Columns]) -> Columns:
-    """All as one."""
-    if len(parts) == 1:
-        return parts[0]
-    points = {
-        name: np.concatenate([getattr(c.points, name) for c in parts])
-        for name in vars(parts[0].points)
-        if name != "step"
-    }
-    sizes = [len(c.use) for c in parts]
-    step = {
-        name: np.concatenate(
-            [np.broadcast_to(getattr(c.points.step, name), (k,)) for c, k in zip(parts, sizes, strict=True)]
-        )
-        for name in vars(parts[0].points.step)
-    }
-    whole = Points(step=type(parts[0].points.step)(**step), **points)
-    rest = (np.concatenate([getattr(c, name) for c in parts]) for name in ("use", "least", "within_s"))
-    return Columns(whole, *rest)

@@ -292,11 +292,6 @@ class Points:
         """By how much the worst limit is exceeded, (m, w)."""
         return np.maximum(np.maximum(self.late, self.slow), self.other)
 
-    @property
-    def meets(self) -> NDArray[np.bool_]:
-        """Which buckets keep all limits, (m, w)."""
-        return np.asarray(self.excess <= KEPT)
-
     def take(self, chosen: Ints) -> Points:
         step = StepTimes(*(np.broadcast_to(x, self.rate.shape)[chosen] for x in vars(self.step).values()))
         parts = {k: v[chosen] for k, v in vars(self).items() if k != "step"}

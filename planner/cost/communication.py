@@ -7,8 +7,6 @@ the fastest graph-captured collective; beyond it every GPU drives its own NIC. A
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from cluster_configs.schema import NodeClass
@@ -16,7 +14,6 @@ from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Efficiency, Table
 from planner.cost.shape import Floats, Ints
 
-Step = Callable[[int, Floats], Floats]
 MEASURED_EXCHANGE_GPUS = 8
 
 

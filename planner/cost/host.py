@@ -59,7 +59,6 @@ class Host:
     nvme_write_bytes_per_s: float = 0.0
     cxl_bytes: float = 0.0
     cxl_read_bytes_per_s: float = 0.0
-    cxl_write_bytes_per_s: float = 0.0
 
     @property
     def total_bytes(self) -> float:
@@ -120,7 +119,6 @@ def host_of(node: NodeClass, gpus: int, at_once: int) -> Host | None:
         nvme_write_bytes_per_s=disk.write_bytes_per_s,
         cxl_bytes=cxl.bytes,
         cxl_read_bytes_per_s=cxl.read_bytes_per_s,
-        cxl_write_bytes_per_s=cxl.write_bytes_per_s,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from model_zoo import catalog
 from model_zoo.schema import ModelCard
@@ -18,8 +17,6 @@ from planner.problems.experts import Gpus, groups_of, of_model, read_gpus
 from solvers.experts_robust import Over
 from solvers.experts_types import Aim, Objective, Place
 from solvers.linear import Limits
-
-Robust = Literal["mean", "worst"]
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,6 @@ def find(asked: Ask) -> Found:
     made = ExpertMap(
         model=asked.card.name if asked.card else None,
         layers=asked.loads.layers or tuple(range(len(load))),
-        numbered=asked.loads.layers is not None,
         experts=load.shape[1],
         nodes=tuple(np.bincount(gpus.node).tolist()),
         place=[[list(gpu) for gpu in place] for place in placed.place],

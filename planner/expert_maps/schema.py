@@ -16,11 +16,10 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class ExpertMap:
     """`place`: experts on each GPU, by layer; `layers`: their numbers in the model, or from 0 on where
-    nothing `numbered` them. `balance`, `bound`: hottest GPU over mean, by layer."""
+    nothing numbered them. `balance`, `bound`: hottest GPU over mean, by layer."""
 
     model: str | None
     layers: tuple[int, ...]
-    numbered: bool
     experts: int
     nodes: tuple[int, ...]
     """GPUs of each node."""

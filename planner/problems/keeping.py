@@ -55,9 +55,3 @@ def by_age(resting: Resting, keep_s: Sequence[float]) -> Floats:
     ends = np.stack([resting.within(seconds) for seconds in keep_s])
     each = np.diff(ends, axis=0, prepend=np.zeros((1, ends.shape[1])))
     return np.broadcast_to(each, (len(resting.tokens), *each.shape)).copy()
-
-
-def ages_kept(resting: Resting, kept: Floats) -> Floats:
-    """Time to live of each kind over all tiers [s], (kinds,): the age that what is kept reaches."""
-    share = kept.sum(axis=1)
-    return np.asarray((share * resting.widths_s).sum(axis=1))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.candidates.largest import MOST_SEQUENCES, busiest, closed, largest, most
-from planner.candidates.points import Mix, at_rate, batched, prefilling
+from planner.candidates.points import KEPT, Mix, at_rate, batched, prefilling
 from planner.cost.admission import Lengths, deviations
 from planner.inputs.workload import Bucket
 from tests.candidates.samples import CHAT, TWO, ask, one_setup, promising
@@ -20,7 +20,7 @@ ROLES = ("mixed", "decode")
 
 def keeps(s, index, batch, role):
     """Whether some bucket keeps the promise at each batch."""
-    return batched(s, index, batch.astype(float), role).meets.any(axis=1)
+    return batched(s, index, batch.astype(float), role).excess.min(axis=1) <= KEPT
 
 
 @pytest.mark.parametrize("engine", ["vllm", "trtllm"])

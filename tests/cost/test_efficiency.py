@@ -3,7 +3,7 @@
 import pytest
 
 from cluster_configs.devices import find
-from planner.cost.efficiency.reading import HERE, Chip, Efficiency, load, measured_devices
+from planner.cost.efficiency.reading import HERE, Chip, Efficiency, load
 from planner.engines import NAMES as ENGINES
 
 KERNELS = ("gemm", "moe", "decode", "prefill", "mla_decode", "mla_prefill")
@@ -35,7 +35,7 @@ def test_files_name_their_source():
         assert "Apache-2.0" in text or "BSD-3-Clause" in text or file.stem == "datasheet"
 
 
-@pytest.mark.parametrize("name", measured_devices())
+@pytest.mark.parametrize("name", sorted({path.stem for path in HERE.glob("*.yaml")} - {"datasheet"}))
 def test_a_measured_device_is_in_the_catalog(name):
     assert find(name).name == name
 

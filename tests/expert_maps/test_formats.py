@@ -16,7 +16,7 @@ from planner.expert_maps.schema import ExpertMap
 from planner.inputs.expert_loads import ExpertLoads
 
 PLACE = [[[0, 1, 2], [3, 0, 1]], [[3, 2, 2], [1, 0, 3]]]
-MADE = ExpertMap("some-moe", (1, 2), True, 4, (2,), PLACE, (1.0, 1.1), (1.0, 1.0), model_layers=4)
+MADE = ExpertMap("some-moe", (1, 2), 4, (2,), PLACE, (1.0, 1.1), (1.0, 1.0), model_layers=4)
 LOADS = ExpertLoads(np.ones((1, 2, 4)), (1, 2))
 UNNUMBERED = ExpertLoads(np.ones((1, 2, 4)))
 
@@ -57,7 +57,7 @@ def test_tensorrt_llm_gets_slots_by_layer() -> None:
 
 @pytest.mark.parametrize("form", ["sglang", "trtllm"])
 def test_engines_take_equal_slots_only(form: Any) -> None:
-    uneven = ExpertMap(None, (0,), False, 2, (2,), [[[0, 1], [0]]])
+    uneven = ExpertMap(None, (0,), 2, (2,), [[[0, 1], [0]]])
 
     with pytest.raises(InputError, match="equal slots"):
         written(uneven, form)

@@ -198,8 +198,3 @@ def load(name: str) -> Table:
     path = HERE / f"{name}.yaml"
     table: Table = read_plain(path) if path.is_file() else {}
     return table
-
-
-def measured_devices() -> list[str]:
-    """Names of the devices that have a file of their own."""
-    return sorted(path.stem for path in HERE.glob("*.yaml") if path.stem != "datasheet")
