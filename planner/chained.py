@@ -25,7 +25,7 @@ from planner.cost.shape import like
 from planner.errors import Infeasible, InputError
 from planner.inputs.options import MEDIAN
 from planner.objectives import THROUGHPUT
-from planner.plans import schema
+from planner.plans import parts, schema
 from planner.plans.binding import Edges
 from planner.plans.predicted import WATTS_SIGMA, band, chance, each, idle, price
 from planner.problems import chains
@@ -214,7 +214,6 @@ class Assembly:
             decode += float(model.layers.head_s(np.array([float(batch)]), like(1, tp))[0])
         prefill = (end - start) * service.prompt_s[node.id] + model.tuning.step_s
         memory, at = self._memory(node.id, key[1])
-        used = model.precisions
         held = model.card.kinds and self._held_bytes(node.id, key[1])
         context = max(self.mix.context, 1.0)
         busy = self.rps * share * (self.mix.steps * decode / batch + prefill)
@@ -223,7 +222,7 @@ class Assembly:
             role="chain",
             count=len(members),
             engine="chains",
-            precision=schema.PrecisionUsed(weights=used.gemm, experts=used.experts, kv=used.kv),
+            precision=parts.precision(model.precisions),
             tp=tp,
             pp=1,
             attn_dp=1,
@@ -243,16 +242,7 @@ class Assembly:
             kv_tokens=math.floor(float(memory.kv_bytes[0, at]) / held * context) if held else 1e15,
             utilisation=busy,
             step=schema.Step(decode_s=decode, prefill_s=prefill, engine_s=model.tuning.step_s),
-            memory=[
-                schema.StageMemory(
-                    stage=0,
-                    weights_bytes=float(memory.weights_bytes[0, at]),
-                    kv_bytes=float(memory.kv_bytes[0, at]),
-                    activation_bytes=float(memory.activation_bytes[0, at]),
-                    reserve_bytes=float(memory.reserve_bytes[0, at]),
-                    capacity_bytes=float(memory.capacity_bytes[0, at]),
-                )
-            ],
+            memory=[parts.stage_memory(memory, at, 0)],
             watts=self._watts(node.id, share, batch, busy),
         )
 
@@ -309,7 +299,7 @@ class Assembly:
             tpot_ms=band(1e3 * s.decode_s, tpot),
             utilisation=band(max(r.utilisation for r in made), tpot),
             usd_per_hour=None if usd is None else band(usd, 0.0),
-            usd_per_mtok=None if usd is None else band(usd / (out * 3600 / 1e6), tpot),
+            usd_per_mtok=None if usd is None else band(parts.usd_per_mtok(usd, out), tpot),
             watts=band(watts, WATTS_SIGMA),
             joules_per_tok=each(watts / out, Edges.of(tpot), WATTS_SIGMA),
             chance_ttft=chance(slo.ttft_ms, [(1.0, 1e3 * s.prompt_s, ttft)]),
@@ -347,15 +337,7 @@ class Assembly:
                 none = all(u.node_class != node.id for u in self.posed.units)
                 reason = "chains over them would serve no more"
                 reason = "nodes have left" if lost else "too small for any layer" if none else reason
-                told = f"{left} of {node.gpus} {node.device.name} idle: {reason}"
-                form = {
-                    "code": "idle_gpus",
-                    "message": told,
-                    "class": node.id,
-                    "count": left,
-                    "reason": reason,
-                }
-                found.append(schema.PlanWarning.model_validate(form))
+                found.append(parts.idle_gpus(node, left, reason))
         return found
 
 

@@ -12,7 +12,7 @@ from planner.asked import Asked
 from planner.candidates.candidate import Candidate
 from planner.cost.stages import stage_layers
 from planner.measured.stating import Stated
-from planner.plans import schema
+from planner.plans import parts, schema
 from planner.plans.found import Found
 from planner.plans.placement import Placed
 from planner.plans.predicted import WATTS_SIGMA, band, idle
@@ -66,13 +66,12 @@ def replicas(f: Fleet) -> list[schema.Replica]:
 def _replica(f: Fleet, c: Candidate, count: int) -> schema.Replica:
     node, d = f.nodes[c.node_class], c.design
     layers = stage_layers(len(f.asked.card.stack), d.pp)
-    used = f.stated.precisions
     return schema.Replica(
         id=f.ids[c.id],
         role=c.role,
         count=count,
         engine=c.engine,
-        precision=schema.PrecisionUsed(weights=used.gemm, experts=used.experts, kv=used.kv),
+        precision=parts.precision(f.stated.precisions),
         tp=d.tp,
         pp=d.pp,
         attn_dp=1,
@@ -123,30 +122,15 @@ def _most_in_flight(f: Fleet, c: Candidate, count: int) -> int:
 
 def routing(f: Fleet) -> list[schema.Route]:
     """Shares of each bucket along each way; they add up to one."""
-    ways = sorted(_ways(f), key=lambda way: (int(way[0]), -way[1]))
-    total: dict[str, float] = {}
-    for w, rate, _, _ in ways:
-        total[w] = total.get(w, 0.0) + rate
-    routes = []
-    for w, rate, first, second in ways:
-        share = rate / total[w]
-        if second is None:
-            routes.append(schema.Route(bucket=int(w), share=share, replica=f.ids[first]))
-        else:
-            moved = rate * f.stated.kv_bytes[w] / 1e9
-            pair = schema.Route(
-                bucket=int(w), share=share, prefill=f.ids[first], decode=f.ids[second], kv_gb_per_s=moved
-            )
-            routes.append(pair)
-    return routes
+    return parts.routes(sorted(_ways(f), key=lambda way: (way.bucket, -way.rate)))
 
 
-def _ways(f: Fleet) -> Iterator[tuple[str, float, str, str | None]]:
-    """(bucket, requests/s, candidate, decoding candidate): flows of groups follow their members' own."""
+def _ways(f: Fleet) -> Iterator[parts.Way]:
+    """Flows of groups follow their members' own."""
     s, columns = f.found.solution, f.found.problem.columns
     for (c, w), rate in s.flows.items():
         if columns[c].group is None:
-            yield w, rate, c, None
+            yield parts.Way(int(w), rate, f.ids[c])
     for (prefill, decode, w), rate in s.pair_flows.items():
         ends = [
             {c: flow for (c, v), flow in s.flows.items() if v == w and columns[c].group == group}
@@ -156,7 +140,7 @@ def _ways(f: Fleet) -> Iterator[tuple[str, float, str, str | None]]:
             for d, taken in ends[1].items():
                 part = rate * sent / sum(ends[0].values()) * taken / sum(ends[1].values())
                 if part > 1e-9 * rate:
-                    yield w, part, p, d
+                    yield parts.Way(int(w), part, f.ids[p], f.ids[d], part * f.stated.kv_bytes[w])
 
 
 def predicted(f: Fleet) -> schema.Predicted:
@@ -182,7 +166,7 @@ def predicted(f: Fleet) -> schema.Predicted:
         tpot_ms=schema.Band(value=tpot_ms, low=0.0, high=tpot_ms),
         utilisation=band(max(f.utilisation(c, count) for c, count in f.running), 0.0),
         usd_per_hour=None if usd is None else band(usd, 0.0),
-        usd_per_mtok=None if usd is None else band(usd / (out * 3600 / 1e6), 0.0),
+        usd_per_mtok=None if usd is None else band(parts.usd_per_mtok(usd, out), 0.0),
         watts=band(watts, sigma),
         joules_per_tok=band(watts / out, sigma),
     )
@@ -221,15 +205,7 @@ def _idle(f: Fleet) -> Iterator[schema.PlanWarning]:
         left = node.gpus - sum(count * c.gpus for c, count in f.running if c.node_class == node.id)
         if left > 0:
             reason = _why_idle(f, node, left)
-            message = f"{left} of {node.gpus} {node.device.name} idle: {reason}"
-            about = {
-                "code": "idle_gpus",
-                "message": message,
-                "class": node.id,
-                "count": left,
-                "reason": reason,
-            }
-            yield schema.PlanWarning.model_validate(about)
+            yield parts.idle_gpus(node, left, reason)
 
 
 def _why_idle(f: Fleet, node: NodeClass, left: int) -> str:

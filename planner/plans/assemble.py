@@ -18,8 +18,8 @@ from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
 from planner.engines import named
 from planner.operating.room import planned_sequences
-from planner.plans import kept, placement, schema, tiers
-from planner.plans.found import Found, Group, paths
+from planner.plans import kept, parts, placement, schema, tiers
+from planner.plans.found import Found, Group, Path, paths
 from planner.plans.operation import admission, index_of
 from planner.plans.predicted import predicted, watts_of
 from planner.version import __version__
@@ -79,17 +79,7 @@ def replica(
             engine_s=float(s.model.engine_s(designs, np.array([op.sequences]))[0]),
             by=tiers.seconds_by(g),
         ),
-        memory=[
-            schema.StageMemory(
-                stage=i,
-                weights_bytes=float(memory.weights_bytes[0, i]),
-                kv_bytes=float(memory.kv_bytes[0, i]),
-                activation_bytes=float(memory.activation_bytes[0, i]),
-                reserve_bytes=float(memory.reserve_bytes[0, i]),
-                capacity_bytes=float(memory.capacity_bytes[0, i]),
-            )
-            for i in range(d.pp)
-        ],
+        memory=[parts.stage_memory(memory, i, i) for i in range(d.pp)],
         watts=watts,
     )
 
@@ -103,9 +93,8 @@ def _step_tokens(g: Group, devices: Sequence[Device]) -> int | None:
 
 
 def _precision(s: Setup) -> schema.PrecisionUsed:
-    """As used; where there are no experts, theirs are as the other weights'."""
-    used, moe = s.model.precisions, any(isinstance(ffn, MoeFfn) for ffn in s.model.card.ffns.values())
-    return schema.PrecisionUsed(weights=used.gemm, experts=used.experts if moe else used.gemm, kv=used.kv)
+    moe = any(isinstance(ffn, MoeFfn) for ffn in s.model.card.ffns.values())
+    return parts.precision(s.model.precisions, moe)
 
 
 def _batch(g: Group, mix_osl: np.ndarray) -> int:
@@ -151,23 +140,12 @@ def _cache(g: Group, kv_tokens: float) -> schema.Cache | None:
 
 def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:
     """Shares of each bucket along each way; they add to one."""
-    ways = paths(found, made)
-    total: dict[int, float] = {}
-    for p in ways:
-        total[p.bucket] = total.get(p.bucket, 0.0) + p.rate
-    routes = []
-    for p in ways:
-        share = p.rate / total[p.bucket]
-        if p.second is None:
-            routes.append(schema.Route(bucket=p.bucket, share=share, replica=p.first.id))
-        else:
-            moved = (p.kv_bytes_per_s or 0.0) / 1e9
-            routes.append(
-                schema.Route(
-                    bucket=p.bucket, share=share, prefill=p.first.id, decode=p.second.id, kv_gb_per_s=moved
-                )
-            )
-    return routes
+    return parts.routes([_way(p) for p in paths(found, made)])
+
+
+def _way(p: Path) -> parts.Way:
+    second = p.second.id if p.second else None
+    return parts.Way(p.bucket, p.rate, p.first.id, second, p.kv_bytes_per_s or 0.0)
 
 
 Price = Sequence[tuple[int, float]]
@@ -211,18 +189,7 @@ def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
             reason = _why_idle(found, node, left)
             twins = sum(n.device.name == node.device.name for n in found.cluster.classes) > 1
             name = f"{node.device.name} ({node.id})" if twins else node.device.name
-            message = f"{left} of {node.gpus} {name} idle: {reason}"
-            warnings.append(
-                schema.PlanWarning.model_validate(
-                    {
-                        "code": "idle_gpus",
-                        "message": message,
-                        "class": node.id,
-                        "count": left,
-                        "reason": reason,
-                    }
-                )
-            )
+            warnings.append(parts.idle_gpus(node, left, reason, name))
     return warnings
 
 

@@ -22,6 +22,7 @@ from planner.plans import placement, schema
 from planner.plans.binding import Z80, Edges, rate_edges, rate_sigma
 from planner.plans.found import Found, Group, Path, paths
 from planner.plans.operation import index_of
+from planner.plans.parts import usd_per_mtok
 
 WATTS_SIGMA = 0.2
 """Of the log of measured / predicted watts."""
@@ -49,7 +50,7 @@ def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> 
         tpot_ms=mean_band(others),
         utilisation=band(busiest.operation.utilisation, rate_sigma(busiest) if given else 0.0),
         usd_per_hour=None if usd is None else band(usd, 0.0),
-        usd_per_mtok=None if usd is None else each(usd / (out * 3600 / 1e6), speed),
+        usd_per_mtok=None if usd is None else each(usd_per_mtok(usd, out), speed),
         watts=band(watts, WATTS_SIGMA),
         joules_per_tok=each(watts / out, speed, WATTS_SIGMA),
         chance_ttft=sure[0],
