@@ -30,6 +30,7 @@ from planner.device_rules import picks_entries, why_unsupported
 from planner.engine_rules import valid_designs
 from planner.engines import NAMES, named
 from planner.errors import Infeasible, InputError
+from planner.units import sizes_in_words
 
 DEFAULT_CONTEXT = 8192
 LARGEST_REPLICA = 144
@@ -159,8 +160,7 @@ def infeasible(found: Fit, cluster: str) -> Infeasible:
 
 def layout(row: Row) -> str:
     """Parallelism in a word, as everywhere: "tp4 pp2", "dp8 ep8"; "tp1" for one GPU."""
-    sizes = [("tp", row.tp), ("pp", row.pp), ("dp", row.attn_dp), ("ep", row.ep)]
-    return " ".join(f"{name}{size}" for name, size in sizes if size > 1) or "tp1"
+    return sizes_in_words(tp=row.tp, pp=row.pp, dp=row.attn_dp, ep=row.ep) or "tp1"
 
 
 def _class_fit(ask: Ask, node: NodeClass) -> ClassFit:

@@ -1,4 +1,5 @@
-"""The unit each field of the YAML forms takes, told from its name: for who writes "80GB"."""
+"""Words for fields and sizes: the unit each field of the YAML forms takes, told from its name (for who writes
+"80GB"), and parallelism."""
 
 from __future__ import annotations
 
@@ -29,3 +30,12 @@ def unit_of(field: str) -> str | None:
     ('GB (1e9 bytes)', 'GB/s (1e9 bytes a second, one direction)', None)
     """
     return next((unit for ending, unit in _UNITS.items() if field.endswith(ending)), None)
+
+
+def sizes_in_words(**sizes: int) -> str:
+    """Parallelism, ones left out.
+
+    >>> sizes_in_words(tp=4, pp=1, dp=8), sizes_in_words(tp=1)
+    ('tp4 dp8', '')
+    """
+    return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1)

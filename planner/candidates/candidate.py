@@ -13,6 +13,7 @@ from planner.cost.host import HostStage
 from planner.cost.shape import Precisions, Staging, StepTimes
 from planner.cost.transfer import Overlap
 from planner.pair_rules import Side
+from planner.units import sizes_in_words
 
 Role = Literal["mixed", "prefill", "decode"]
 
@@ -69,20 +70,10 @@ class Design:
         """Only what is not 1: "tp4 pp2", "dp8 ep8"; unlike stages with their layers: "h100 tp2 40+40"."""
         if self.stages:
             return stages_in_words(self.stages)
-        parts = [
-            ("tp", self.tp),
-            ("pp", self.pp),
-            ("dp", self.attn_dp),
-            ("cp", self.cp),
-            ("moe_tp", self.moe_tp),
-            ("ep", self.ep),
-        ]
-        shown = [
-            f"{name}{size}" for name, size in parts if size > 1 and not (name == "moe_tp" and self.ep == 1)
-        ]
-        if self.redundant:
-            shown.append(f"+{self.redundant} experts")
-        return " ".join(shown) or "tp1"
+        moe_tp = self.moe_tp if self.ep > 1 else 1
+        sizes = sizes_in_words(tp=self.tp, pp=self.pp, dp=self.attn_dp, cp=self.cp, moe_tp=moe_tp, ep=self.ep)
+        copies = f"+{self.redundant} experts" if self.redundant else ""
+        return " ".join(filter(None, [sizes, copies])) or "tp1"
 
 
 def stages_in_words(stages: Staging) -> str:

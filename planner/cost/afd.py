@@ -53,6 +53,7 @@ from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences, taken
 from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
 from planner.cost.shape import which as which_of
+from planner.units import sizes_in_words
 
 Bools = NDArray[np.bool_]
 
@@ -93,13 +94,9 @@ class Layout:
         >>> print(Layout("h20", "h100-sxm", 2, 4, 1, 8))
         attention h20 tp2 dp4, FFN h100-sxm ep8
         """
-        sides = {
-            f"attention {self.attention}": (("tp", self.tp), ("dp", self.attn_dp)),
-            f"FFN {self.ffn}": (("tp", self.moe_tp), ("ep", self.ep)),
-        }
-        return ", ".join(
-            " ".join([name, *(f"{x}{n}" for x, n in sizes if n > 1)]) for name, sizes in sides.items()
-        )
+        sizes = sizes_in_words(tp=self.tp, dp=self.attn_dp), sizes_in_words(tp=self.moe_tp, ep=self.ep)
+        sides = zip((f"attention {self.attention}", f"FFN {self.ffn}"), sizes, strict=True)
+        return ", ".join(f"{name} {size}".rstrip() for name, size in sides)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.plans.schema import Band, Plan, Replica
+from planner.units import sizes_in_words
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ def design(replica: Replica) -> str:
 
     Layers are named only where stages have different devices.
     """
-    split = [("tp", replica.tp), ("pp", replica.pp), ("dp", replica.attn_dp), ("cp", replica.cp)]
-    split += [("moe_tp", replica.moe_tp), ("ep", replica.ep)] if replica.ep > 1 else []
-    sizes = " ".join(f"{name}{size}" for name, size in split if size > 1 or name == "tp")
+    r = replica
+    experts = {"moe_tp": r.moe_tp, "ep": r.ep} if r.ep > 1 else {}
+    sizes = f"tp{r.tp} {sizes_in_words(pp=r.pp, dp=r.attn_dp, cp=r.cp, **experts)}".rstrip()
     classes = [stage.node_class for stage in replica.stages]
     if len(set(classes)) == 1:
         place = classes[0]

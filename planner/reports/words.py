@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import floor, log10
 
 from planner.plans.schema import Replica
+from planner.units import sizes_in_words
 
 
 def number(x: float, digits: int = 3) -> str:
@@ -98,8 +99,7 @@ def rate(value: float, unit: str) -> str:
 def layout(r: Replica) -> str:
     """Parallelism of one replica, ones left out: `tp4 pp2`, `tp1 dp8 ep8`; `tp1` alone for a single GPU; of
     stages on several classes their layers, too: `pp2 38+26`."""
-    sizes = [("tp", r.tp), ("pp", r.pp), ("dp", r.attn_dp), ("cp", r.cp), ("ep", r.ep)]
-    words = [f"{word}{size}" for word, size in sizes if size > 1]
+    words = [sizes_in_words(tp=r.tp, pp=r.pp, dp=r.attn_dp, cp=r.cp, ep=r.ep)]
     if r.moe_tp > 1 and r.ep > 1:
         words.append(f"moe-tp{r.moe_tp}")
     if r.redundant_experts:
@@ -108,7 +108,7 @@ def layout(r: Replica) -> str:
         words += [f"layers {stage.layers[0]}:{stage.layers[1]}" for stage in r.stages]
     if len({stage.node_class for stage in r.stages}) > 1:
         words.append("+".join(str(end - start) for start, end in (stage.layers for stage in r.stages)))
-    return " ".join(words) or "tp1"
+    return " ".join(filter(None, words)) or "tp1"
 
 
 def hardware(r: Replica) -> str:
