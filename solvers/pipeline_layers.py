@@ -49,14 +49,6 @@ class Ways:
     def take(self, chosen: Ints) -> Ways:
         return Ways(self.rate[chosen], self.point[chosen], self.first[chosen], self.last[chosen])
 
-    def with_(self, other: Ways) -> Ways:
-        return Ways(
-            np.concatenate([self.rate, other.rate]),
-            np.concatenate([self.point, other.point]),
-            np.concatenate([self.first, other.first]),
-            np.concatenate([self.last, other.last]),
-        )
-
 
 @dataclass(frozen=True)
 class Rows:

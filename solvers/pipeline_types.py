@@ -10,8 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.linear import Status
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Objective = Literal["throughput", "cost"]
@@ -121,7 +119,7 @@ class PipelineProblem:
         """Fewest and most layers of one of `stages`."""
         if not self.even:
             return 1, self.layers
-        return self.layers // stages, -(-self.layers // stages)
+        return max(self.layers // stages, 1), -(-self.layers // stages)
 
 
 @dataclass(frozen=True)
@@ -135,16 +133,3 @@ class Pipeline:
     round_s: float
     rate: float
     count: int = 1
-
-
-@dataclass(frozen=True)
-class PipelineSolution:
-    """`objective` and `bound` in the problem's sense (requests/s, or the nodes' price); `complete`: every
-    pipeline of the space was a column."""
-
-    status: Status
-    objective: float | None
-    bound: float | None
-    pipelines: tuple[Pipeline, ...] = ()
-    columns: int = 0
-    complete: bool = True

@@ -42,7 +42,7 @@ from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 from planner.engines import named
 from planner.operating.steps import carried
 from solvers import pipeline
-from solvers.pipeline import Kind, Limits, Nodes, Pipeline, PipelineProblem, Point
+from solvers.pipeline_types import ALONE, FIRST, LAST, MIDDLE, Kind, Nodes, Pipeline, PipelineProblem, Point
 
 MOST_STAGES = 8
 """Stages of one replica: more add hops and bubbles, and what they gain in memory a wider tp gives too."""
@@ -97,9 +97,9 @@ def shortlist(classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: A
         small = replace(problem, points=points, most_groups=min(most_groups, problem.most_groups))
         if pipeline.every(small, RANKED) is not None:
             break
-    best, ranked = pipeline.shortlist(small, SHORTLIST, Limits())
+    best, ranked = pipeline.shortlist(small, SHORTLIST)
     if not ranked:  # which would be the quickest, and whether the model fits at all, still has to be told
-        best, ranked = pipeline.shortlist(replace(small, most_round_s=np.inf), SHORTLIST, Limits())
+        best, ranked = pipeline.shortlist(replace(small, most_round_s=np.inf), SHORTLIST)
     return Shortlist(posed.classes, tuple(_staging(posed.problem, x) for x in best), ranked)
 
 
@@ -184,10 +184,10 @@ def memory_lines(model: CostModel, tp: Ints, engine: str, budget: int, mix: Mix)
     left = [room_by_stage(card, own, three, used, engine, budget, layers=x).kv_bytes for x in (wide, narrow)]
     layer = (left[1][:, 1] - left[0][:, 1]) / (2 * quarter)
     free = np.empty((len(tp), 4))
-    free[:, pipeline.FIRST] = left[1][:, 0] + quarter * layer
-    free[:, pipeline.MIDDLE] = left[0][:, 1] + whole * layer
-    free[:, pipeline.LAST] = left[1][:, 2] + quarter * layer
-    free[:, pipeline.ALONE] = one + whole * layer
+    free[:, FIRST] = left[1][:, 0] + quarter * layer
+    free[:, MIDDLE] = left[0][:, 1] + whole * layer
+    free[:, LAST] = left[1][:, 2] + quarter * layer
+    free[:, ALONE] = one + whole * layer
     tokens = mix.own + (mix.held if named(engine).admits_whole else mix.osl / 2)
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
     held = kv_bytes_per_seq(card, like(len(tp), tp), used, tokens) @ (weight / weight.sum())
@@ -230,7 +230,7 @@ def _times(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Floats, Fl
     prompts = batch / max(mix.steps, 1.0)
     layer = (step.t0_s.reshape(shape) + prompts * own.reshape(shape)) / stages
     extra = np.zeros((*shape, 4))
-    extra[:, :, [pipeline.LAST, pipeline.ALONE]] = head.reshape(shape)[:, :, None]
+    extra[:, :, [LAST, ALONE]] = head.reshape(shape)[:, :, None]
     lumps = prompts * mix.prompt / _chunk(posed, stages, batch)
     engine = stages * model.tuning.step_s + batch * model.tuning.sequence_s
     engine = engine + lumps * model.tuning.prompt_layer_s * len(model.card.stack)
