@@ -59,22 +59,6 @@ def index_elements_per_token(mixer: object) -> float:
     return indexer.head_dim / (compress or 1)
 
 
-def entries_read(mixer: object, context: float) -> float:
-    """Cached entries that one query at `context` tokens attends to (not counting the scoring of index keys).
-
-    >>> entries_read(Attention(heads=8, kv_heads=8, head_dim=64, window=128), 5000)
-    128.0
-    """
-    if not isinstance(mixer, Attention | Mla):
-        return 0.0
-    inside = min(context, mixer.window) if mixer.window is not None else 0.0
-    compress = mixer.compress if isinstance(mixer, Attention) else None
-    if mixer.window is not None and compress is None:
-        return float(inside)
-    entries = context / (compress or 1)
-    return float(inside + (min(entries, mixer.indexer.top_k) if mixer.indexer else entries))
-
-
 def state_bytes_per_seq(mixer: object) -> int:
     """Recurrent state (fp32) and convolution state (16 bit) of one sequence in one layer."""
     if isinstance(mixer, LinearAttention):

@@ -4,7 +4,6 @@ Sizes are whole-model, before tp and ep. Each name is documented where it is def
 """
 
 from .cache import (
-    entries_read,
     growing_elements_per_token,
     index_bytes_per_token,
     index_elements_per_token,
@@ -23,7 +22,6 @@ from .matrices import (
     expert_params,
     ffn_gemms,
     mixer_gemms,
-    replicated_kv_params,
 )
 from .parameters import (
     active_params,
@@ -40,7 +38,6 @@ from .parameters import (
 )
 from .storage import (
     layer_precisions,
-    layer_weight_bytes,
     mtp_weight_bytes,
     params_by_precision,
     precision_bytes,
@@ -50,7 +47,6 @@ from .storage import (
 __all__ = [
     "active_params",
     "embedding_params",
-    "entries_read",
     "expert_gemms",
     "expert_params",
     "experts",
@@ -66,7 +62,6 @@ __all__ = [
     "layer_active_params",
     "layer_params",
     "layer_precisions",
-    "layer_weight_bytes",
     "lm_head_params",
     "mixer_gemms",
     "mtp_layer",
@@ -75,7 +70,6 @@ __all__ = [
     "params_by_part",
     "params_by_precision",
     "precision_bytes",
-    "replicated_kv_params",
     "state_bytes",
     "state_bytes_per_seq",
     "total_params",

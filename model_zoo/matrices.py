@@ -101,18 +101,6 @@ def _mamba2(mixer: Mamba2, hidden: int) -> list[Gemm]:
     return [Gemm("in", into, hidden, "out"), Gemm("o", hidden, inner, "in")]
 
 
-def replicated_kv_params(mixer: object, hidden: int, tp: int) -> int:
-    """Parameters of K and V that each rank holds beyond its 1/tp share, as a KV head cannot be split.
-
-    >>> replicated_kv_params(Attention(heads=64, kv_heads=4, head_dim=128), 4096, tp=8)
-    524288
-    """
-    if not isinstance(mixer, Attention) or tp <= mixer.kv_heads or mixer.q_lora_rank is not None:
-        return 0
-    head = (mixer.head_dim + (0 if mixer.k_is_v else v_dim(mixer))) * hidden
-    return head - head * mixer.kv_heads // tp
-
-
 def _indexer_gemms(
     indexer: Indexer | None, hidden: int, q_rank: int | None, compress: int | None
 ) -> list[Gemm]:

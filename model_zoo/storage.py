@@ -39,12 +39,6 @@ def _count(
         counts["bf16" if g.name == "router" else own.get(g.name, usual)] += g.params * times
 
 
-def layer_weight_bytes(layer: Layer, hidden: int, weights: Weights) -> float:
-    """Bytes of one layer's weights, scales included."""
-    counts = layer_precisions(layer, hidden, weights)
-    return sum(n * precision_bytes(precision, weights) for precision, n in counts.items())
-
-
 def params_by_precision(card: ModelCard, mtp: bool = False, vision: bool = False) -> dict[str, int]:
     """Parameters by stored precision; with `mtp` / `vision`, those of MTP layers and vision tower too."""
     counts: Counter[str] = Counter({card.weights.embedding: embedding_params(card)})

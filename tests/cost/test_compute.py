@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_zoo.schema import Gemm
+from model_zoo.schema import Attention, Gemm, Indexer
 from planner.cost.attention import (
     Load,
     decode_work,
+    entries,
     prefill_work,
     recurrent_decode_work,
     recurrent_prefill_work,
@@ -110,3 +111,19 @@ def test_a_scan_is_as_long_as_one_prompt_and_as_wide_as_all():
 
     assert one.flops == eight.flops
     assert (one.items[0], eight.items[0]) == (8192, 1024)
+
+
+@pytest.mark.parametrize(
+    ("changes", "context", "expected"),
+    [
+        ({}, 5000, 5000),
+        ({"window": 128}, 5000, 128),
+        ({"window": 128}, 50, 50),
+        ({"indexer": Indexer(heads=1, head_dim=8, top_k=2048)}, 5000, 2048),
+        ({"window": 128, "compress": 100, "shared_kv": True}, 5000, 128 + 50),
+    ],
+)
+def test_a_query_reads_what_its_layer_attends_to(changes, context, expected):
+    mixer = Attention(heads=8, kv_heads=8, head_dim=64, **changes)
+
+    assert entries(mixer, np.array([float(context)])) == expected

@@ -1,11 +1,10 @@
 """KV bytes by hand, for every way of attending."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_zoo import derive
-from model_zoo.schema import Attention, Indexer, Mla
+from model_zoo.schema import Indexer, Mla
 
 from .configs import ALL, COMPRESSED, DEEPSEEK_V3, HYBRID, LLAMA_8B, SLIDING, read
 
@@ -60,22 +59,6 @@ def test_index_keys_are_kept_by_layers_that_score_and_not_by_those_that_share():
     assert derive.index_elements_per_token(mla.model_copy(update={"indexer": own})) == 128
     assert derive.index_elements_per_token(mla.model_copy(update={"indexer": shared})) == 0
     assert derive.index_elements_per_token(mla) == 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "context", "expected"),
-    [
-        ({}, 5000, 5000),
-        ({"window": 128}, 5000, 128),
-        ({"window": 128}, 50, 50),
-        ({"indexer": Indexer(heads=1, head_dim=8, top_k=2048)}, 5000, 2048),
-        ({"window": 128, "compress": 100, "shared_kv": True}, 5000, 128 + 50),
-    ],
-)
-def test_a_query_reads_what_its_layer_attends_to(changes, context, expected):
-    mixer = Attention(heads=8, kv_heads=8, head_dim=64, **changes)
-
-    assert derive.entries_read(mixer, context) == expected
 
 
 @settings(max_examples=60, deadline=None)

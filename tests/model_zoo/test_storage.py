@@ -28,7 +28,8 @@ def test_layers_mtp_and_vision_add_up(tmp_path):
 
     assert sum(derive.weight_bytes(card, vision=True).values()) == text + 2000
     assert sum(derive.weight_bytes(card, mtp=True).values()) == text + derive.mtp_weight_bytes(card)
-    layers = sum(derive.layer_weight_bytes(layer, card.hidden, card.weights) for layer in card.stack)
+    counts = [derive.layer_precisions(layer, card.hidden, card.weights) for layer in card.stack]
+    layers = sum(n * derive.precision_bytes(p, card.weights) for own in counts for p, n in own.items())
     assert text == pytest.approx(layers + 2 * 2 * 129280 * 7168 + 2 * card.extra_params)
 
 
