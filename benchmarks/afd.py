@@ -31,7 +31,7 @@ from planner.candidates import afd, generate, largest
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design
 from planner.candidates.largest import MOST_SEQUENCES
-from planner.candidates.points import Promise, Setup
+from planner.candidates.setup import Promise, Setup
 from planner.cost.afd import AfdModel, Layout
 from planner.cost.attention import Load
 from planner.cost.precision import precisions

@@ -18,7 +18,7 @@ import numpy as np
 
 from planner.asked import Asked, problem_of
 from planner.candidates.ask import Ask
-from planner.candidates.points import Mix, Promise
+from planner.candidates.setup import Mix, Promise
 from planner.cost.attention import Load
 from planner.cost.memory import Memory, device_bytes, kv_bytes_by_stage, room_by_stage
 from planner.cost.shape import like

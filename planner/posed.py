@@ -14,7 +14,7 @@ from planner.asked import Asked
 from planner.candidates.ask import Ask
 from planner.candidates.edges import Edges
 from planner.candidates.generate import Pool, finer, generate
-from planner.candidates.points import Mix, Promise
+from planner.candidates.setup import Mix, Promise
 from planner.cost.precision import precisions
 from planner.cost.resting import resting_of
 from planner.engines import NAMES

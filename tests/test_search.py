@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from planner import search
-from planner.candidates.points import KEPT, Role, at_rate, draw
+from planner.candidates.points import KEPT, at_rate, draw
+from planner.candidates.setup import Role
 from planner.cost.power import idle_watts
 from planner.plans.found import Found, Late, groups, watts
 from planner.search import Question

@@ -17,7 +17,8 @@ from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.api import with_loads
 from planner.asked import read
 from planner.candidates.generate import Pool
-from planner.candidates.points import Setup, at_rate, prefilling
+from planner.candidates.points import at_rate, prefilling
+from planner.candidates.setup import Setup
 from planner.cost.shape import Floats, StepTimes
 from planner.cost.transfer import CHUNKED, WHOLE, Overlap, hidden_s, shared_s
 from planner.pair_rules import Cached, Side, unpaired

@@ -16,7 +16,7 @@ from planner.asked import Asked
 from planner.candidates.ask import Ask, serving
 from planner.candidates.candidate import Design
 from planner.candidates.generate import setup
-from planner.candidates.points import Promise, Setup
+from planner.candidates.setup import Promise, Setup
 from planner.cost.precision import precisions
 from planner.engines import NAMES
 from planner.inputs.workload import Workload

@@ -25,7 +25,8 @@ from model_zoo.schema import MoeFfn
 from planner.candidates.ask import Ask, usual_sizes
 from planner.candidates.candidate import Candidate
 from planner.candidates.largest import most
-from planner.candidates.points import Mix, Setup, batched
+from planner.candidates.points import batched
+from planner.candidates.setup import Mix, Setup
 from planner.cost.afd import AfdModel, Layout, attention_only, designs_of, ffn_only
 from planner.cost.shape import Floats, Ints
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp

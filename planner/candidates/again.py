@@ -14,7 +14,7 @@ from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.generate import KEEPING, ROLES, Pool, keeping, offers
-from planner.candidates.points import Role, Setup
+from planner.candidates.setup import Role, Setup
 from planner.cost.model import CostModel
 from planner.cost.shape import Ints
 from planner.device_rules import supports_cache

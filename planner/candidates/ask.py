@@ -13,7 +13,7 @@ from model_zoo.schema import ModelCard, MoeFfn
 from planner.candidates.keep import Keep, Where, levels, places
 from planner.candidates.offers import Standing
 from planner.candidates.pairing import Pairing
-from planner.candidates.points import BUSIEST, Mix, Promise, Setup
+from planner.candidates.setup import BUSIEST, Mix, Promise, Setup
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step

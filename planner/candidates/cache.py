@@ -17,7 +17,7 @@ from planner.cost.queueing import Estimate, Loop, prefill_s, work_s
 from planner.cost.shape import Floats, Ints, StepTimes
 
 if TYPE_CHECKING:
-    from planner.candidates.points import Role, Setup
+    from planner.candidates.setup import Role, Setup
 
 SPREADS = np.geomspace(1.0, 1e7, 48)
 """Standard deviations [tokens] for which the deviations to leave free are tabulated."""

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from planner.candidates.ask import CHUNKS, LONG, Ask
-from planner.candidates.points import Role, Setup, batched
+from planner.candidates.points import batched
+from planner.candidates.setup import Role, Setup
 from planner.cost.shape import Floats, Ints
 from planner.operating.room import counted
 

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.candidates.largest import Asked, busiest, largest
-from planner.candidates.points import Points, Role, Setup, batched, prefill_parts, prefilled
+from planner.candidates.points import Points, batched, prefilled
+from planner.candidates.setup import Role, Setup, prefill_parts
 from planner.cost.shape import Floats, Ints
 
 ALIKE = 1.02

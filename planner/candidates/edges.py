@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.candidates.points import Promise
+from planner.candidates.setup import Promise
 
 PARTS = (0.5,)
 """Of the TTFT promise: edges of prefill sides to begin with."""

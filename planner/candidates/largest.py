@@ -13,18 +13,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from planner.candidates.points import (
-    KEPT,
-    Points,
-    Role,
-    Setup,
-    batched,
-    beyond,
-    decode_steps,
-    over,
-    prefill_parts,
-    prefilled,
-)
+from planner.candidates.points import KEPT, Points, batched, beyond, decode_steps, over, prefilled
+from planner.candidates.setup import Role, Setup, prefill_parts
 from planner.cost.queueing import work_s
 from planner.cost.shape import Floats, Ints, StepTimes
 

@@ -17,7 +17,8 @@ from planner.candidates.candidate import Candidate, Design
 from planner.candidates.columns import Columns
 from planner.candidates.dominance import Counts, Needs, grown, spared, survivors
 from planner.candidates.pairing import Pairing
-from planner.candidates.points import Points, Role, Setup, draw
+from planner.candidates.points import Points, draw
+from planner.candidates.setup import Role, Setup
 from planner.candidates.tangents import Loaded, lighter, tangents
 from planner.cost.compute import distinct
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, StepTimes

@@ -23,7 +23,7 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.ask import Ask, usual_sizes
-from planner.candidates.points import Mix, Setup
+from planner.candidates.setup import Mix, Setup
 from planner.cost.host import HostStage, host_of
 from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.offload import OffloadModel

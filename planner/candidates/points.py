@@ -6,260 +6,28 @@ A server with B decoding sequences under the workload's mix (shares s_w) makes s
     T = t0 + B * E[work] / E[osl - 1]            E[.] over the mix; t0 and work by the step linearised at B
 
 so it takes rate = B / (E[osl - 1] * T). Larger batches share t0 among more sequences: the rate never falls
-with B, so for one
-bucket the best point is the largest B that keeps the SLO and the KV room; for several, smaller ones may
-matter and a grid of them
-is kept. Shapes: m points x w buckets; all quantities are one server's (one attention-dp rank).
+with B, so for one bucket the best point is the largest B that keeps the SLO and the KV room; for several,
+smaller ones may matter and a grid of them is kept. Shapes: m points x w buckets; all quantities are one
+server's (one attention-dp rank).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from planner.candidates.cache import ROUNDING, SPREADS, kv_in_use, lengths_of
-from planner.candidates.keep import Keep, Place
-from planner.cost.admission import deviations
+from planner.candidates.cache import kv_in_use
+from planner.candidates.setup import Mix as Mix
+from planner.candidates.setup import PrefillParts, predict, prefill_parts
+from planner.candidates.setup import Role as Role
+from planner.candidates.setup import Setup as Setup
 from planner.cost.attention import Load
-from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, work_s
-from planner.cost.shape import Designs, Floats, Ints, StepTimes
-from planner.inputs.workload import Percentile, Slo, Workload
+from planner.cost.queueing import work_s
+from planner.cost.shape import Floats, Ints, StepTimes
 from planner.operating import times
-from planner.operating.requests import Requests, Terms
-from planner.operating.room import held_tokens, unfilled_tokens
-from planner.operating.steps import batch_of, decoding_steps, prompt_steps
-
-Role = Literal["mixed", "prefill", "decode"]
-
-BUSIEST = 0.98
-"""Share of its time that a server which only prefills is busy at most, unless told: a rule of operation."""
-
-
-@dataclass(frozen=True)
-class Mix:
-    """Buckets as arrays (w,): prompt tokens computed and in all, output tokens, share; `held` = output tokens
-    an engine that
-    reserves for the worst case must reserve for; `own` = prompt tokens that a sequence alone has room for."""
-
-    new: Floats
-    isl: Floats
-    osl: Floats
-    share: Floats
-    held: Floats
-    own: Floats
-
-    @staticmethod
-    def of(workload: Workload, keep: Keep | None = None) -> Mix:
-        """Of what a cache finds nobody holds any; of what `keep` finds each its own, but for beginnings."""
-        isl = np.array([b.isl for b in workload.buckets], dtype=float)
-        osl = np.array([b.osl for b in workload.buckets], dtype=float)
-        new = np.maximum(np.round(isl * (1 - workload.prefix_hit)), 1.0)
-        own = new if keep is None else np.maximum(isl - keep.shared, 1.0)
-        new = new if keep is None else np.maximum(np.round(isl - keep.found), 1.0)
-        held = np.maximum(osl, float(workload.max_osl)) if workload.max_osl else osl
-        return Mix(new, isl, osl, np.array(workload.shares), held, own)
-
-    @property
-    def steps(self) -> float:
-        """Mean decode steps a request, E[osl - 1]."""
-        return float(self.share @ (self.osl - 1))
-
-    @property
-    def prompt(self) -> float:
-        """Mean prompt tokens to compute."""
-        return float(self.share @ self.new)
-
-    @property
-    def requests(self) -> Requests:
-        """Of all servers alike."""
-        return Requests(self.new[None], self.isl[None], self.osl[None], self.share[None])
-
-    @property
-    def context(self) -> float:
-        """Mean context of a decoding sequence, length-biased: long outputs are in the batch for longer."""
-        if self.steps == 0:
-            return float(self.share @ self.isl)
-        return float(self.share @ ((self.osl - 1) * (self.isl + self.osl / 2))) / self.steps
-
-
-@dataclass(frozen=True)
-class Promise:
-    """The SLO in seconds as the cautious prediction must keep it, and how load arrives."""
-
-    ttft_s: float
-    tpot_s: float
-    percentile: Percentile
-    loop: Literal["open", "closed"]
-
-    @staticmethod
-    def of(slo: Slo, rate_rps: float | None) -> Promise:
-        """Without a rate: closed loop, means."""
-        ttft, tpot = (np.inf if x is None else x / 1e3 for x in (slo.ttft_ms, slo.tpot_ms))
-        return (
-            Promise(ttft, tpot, slo.percentile, "open") if rate_rps else Promise(ttft, tpot, "mean", "closed")
-        )
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Designs of one engine on one node class under one workload, with the KV room of each (bytes per GPU).
-
-    `risk_z`: the normal quantile of the confidence that --risk asks for, 0 at the median.
-    """
-
-    model: CostModel
-    designs: Designs
-    memory: Memory
-    mix: Mix
-    promise: Promise
-    token_budget: int
-    reserves: bool  # the engine reserves KV for the longest output
-    risk_z: float = 0.0
-    keep: Keep | None = None
-    place: Place | None = None  # beside each GPU, of `keep`
-    left_out: int = 0  # designs that the engine accepts and that are not offered
-    busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
-
-    def only(self, index: Ints, share: Floats | None = None) -> Setup:
-        """The same with the designs of `index` alone, under the mix of `share` (w,) where it is given."""
-        mix = self.mix if share is None else replace(self.mix, share=share)
-        return replace(self, designs=self.designs.take(index), memory=self.memory.take(index), mix=mix)
-
-    def one(self, i: int, share: Floats) -> Setup:
-        """The same with design `i` alone, under the mix of `share` (w,): made once, for all the loads that it
-        is asked for."""
-        key = i, share.tobytes()
-        if key not in self._ones:
-            self._ones[key] = self.only(np.array([i]), share)
-        return self._ones[key]
-
-    @cached_property
-    def _ones(self) -> dict[tuple[int, bytes], Setup]:
-        return {}
-
-    @cached_property
-    def sent_bytes(self) -> Floats:
-        """Of a prompt's cache that goes from prefill to decode, (w,)."""
-        return self.model.transfer_bytes(self.mix.isl)
-
-    @cached_property
-    def prefills(self) -> PrefillParts:
-        """Of all designs, as servers that only prefill."""
-        return prefill_parts(self, np.arange(len(self.designs)))
-
-    def does(self, role: Role) -> Role:
-        """What a server in a role spends its time on: answers of one token leave nothing to decode."""
-        return "prefill" if self.mix.steps == 0 else role
-
-    def terms(self, role: Role) -> Terms:
-        """Those of servers in a role."""
-        return Terms(role, float(self.token_budget), self.promise.percentile, self.promise.loop)
-
-    @cached_property
-    def caution(self) -> Floats:
-        """Factors on predicted TTFT and TPOT of each design, shape (2, n)."""
-        return np.exp(self.risk_z * self.model.sigmas(self.designs))
-
-    @cached_property
-    def prompt_bytes(self) -> Floats:
-        """KV cache of a whole prompt of each bucket on the fullest stage of each design, (n, w)."""
-        return self._cache_bytes(self.mix.own)
-
-    @cached_property
-    def held_bytes(self) -> Floats:
-        """KV cache of a decoding sequence, (n, w): its prompt and half of its output; all it could need where
-        the engine reserves."""
-        return self._cache_bytes(self.held_each)
-
-    @cached_property
-    def grown_bytes(self) -> Floats:
-        """What a sequence holds more at its end than at its start, (n, w); nothing where the engine
-        reserves."""
-        if self.reserves:
-            return np.zeros_like(self.held_bytes)
-        return self._cache_bytes(self.mix.own + self.mix.osl) - self.prompt_bytes
-
-    @cached_property
-    def holds(self) -> dict[Role, NDArray[np.bool_]]:
-        """Whether a design has room for one whole request of each bucket, its shared prefix included, (n, w);
-        for its prompt where it only prefills."""
-        mix, room = self.mix, (self.memory.kv_bytes - self.shared_bytes)[:, None] * (1 + ROUNDING)
-        isl = mix.isl if self.keep is None else mix.own
-        prompt = self._cache_bytes(isl) <= room
-        whole = self._cache_bytes(isl + (mix.held if self.reserves else mix.osl)) <= room
-        return {"prefill": prompt, "mixed": whole, "decode": whole}
-
-    @cached_property
-    def fitting(self) -> Ints:
-        """Designs with room for a prompt of some bucket."""
-        return np.flatnonzero(self.holds["prefill"].any(axis=1)).astype(np.int64)
-
-    @cached_property
-    def held_each(self) -> Floats:
-        """Tokens of `held_bytes`, (w,), with those that the last block leaves empty."""
-        return held_tokens(self.model.engine, self.mix.own, self.mix.osl, self.mix.held)
-
-    @property
-    def unfilled(self) -> float:
-        """Tokens that the last block of a sequence leaves empty on average."""
-        return unfilled_tokens(self.model.engine)
-
-    @cached_property
-    def held_tokens(self) -> float:
-        """Their mean over decoding sequences."""
-        weight = self.mix.share * np.maximum(self.mix.osl - 1, 1e-9)
-        return float(weight @ self.held_each) / float(weight.sum())
-
-    @cached_property
-    def deviations(self) -> Floats:
-        """How many standard deviations of what is held are left free, at each of SPREADS."""
-        return deviations(lengths_of(self), SPREADS, self.promise.loop)
-
-    @cached_property
-    def idle_byte_s(self) -> Floats:
-        """Byte-seconds of idle cache on a GPU that one request leaves, (n, w)."""
-        if self.keep is None:
-            return np.zeros((len(self.designs), len(self.mix.isl)))
-        return self.idle_token_bytes * self.keep.token_s
-
-    @cached_property
-    def idle_token_bytes(self) -> Floats:
-        """Bytes on a GPU of a token of a whole context, (n, w)."""
-        whole = self.mix.isl + self.mix.osl
-        return self._cache_bytes(whole) / whole
-
-    @cached_property
-    def shared_bytes(self) -> Floats:
-        """Shared beginnings on a GPU, (n,)."""
-        if self.keep is None or not self.keep.fixed_tokens:
-            return np.zeros(len(self.designs))
-        return np.asarray(self.keep.fixed_tokens * self.idle_token_bytes.max(axis=1))
-
-    @cached_property
-    def loading_s(self) -> Floats:
-        """Seconds that a prompt waits for what is found of it, (n, w)."""
-        if self.keep is None or self.place is None:
-            return np.zeros((len(self.designs), len(self.mix.isl)))
-        found = self.keep.found - np.minimum(self.keep.found, self.keep.shared)
-        return np.asarray(self.idle_token_bytes * found / self.place.read_bytes_per_s)
-
-    @cached_property
-    def beside(self) -> Floats:
-        """Shares of the place beside a GPU that one request/s fills: of its room, of its reading and of its
-        writing, (3, n, w); none without a place."""
-        if self.keep is None or self.place is None:
-            return np.zeros((0, len(self.designs), len(self.mix.isl)))
-        written = self.idle_token_bytes * (self.mix.new + self.mix.osl) / self.place.write_bytes_per_s
-        return np.stack([self.idle_byte_s / self.place.bytes, self.loading_s, written])
-
-    def _cache_bytes(self, tokens: Floats) -> Floats:
-        return self.model.cache_bytes(self.designs, tokens, self.memory.stage)
+from planner.operating.steps import batch_of, decoding_steps
 
 
 @dataclass(frozen=True)
@@ -309,32 +77,6 @@ def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTime
     step = step or decode_steps(s, index, sequences)
     rate, work = _rate_of(s, step, sequences, role)
     return _points(s, index, sequences, step, rate, work, role)
-
-
-@dataclass(frozen=True)
-class PrefillParts:
-    """What prefill servers of the designs `index` (n,) take at any load: their step, and the time that one
-    request/s of each bucket alone fills, (n, w)."""
-
-    index: Ints
-    step: StepTimes
-    work_s: Floats
-
-    def at(self, which: Ints) -> tuple[StepTimes, Floats]:
-        """Of the designs `which` (m,) of these."""
-        return StepTimes(*(x[which] for x in vars(self.step).values())), self.work_s[which]
-
-
-def prefill_parts(s: Setup, index: Ints) -> PrefillParts:
-    """Of servers that only prefill.
-
-    Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the
-    queueing formula's to say.
-    """
-    step = prompt_steps(s.model, s.designs.take(index), s.mix.requests, s.token_budget)
-    alone = np.eye(len(s.mix.share))
-    works = [predict(s, step, np.tile(one, (len(index), 1)), "prefill").utilisation for one in alone]
-    return PrefillParts(index, step, np.stack(works, axis=1))
 
 
 def prefilling(s: Setup, index: Ints, level: Floats) -> Points:
@@ -415,11 +157,6 @@ def over(seconds: Floats, limit_s: Floats | float) -> Floats:
     """By how much of itself a limit is exceeded; endless times exceed every limit."""
     known = np.isfinite(seconds)
     return np.where(known, np.where(known, seconds, 0.0) / limit_s - 1, np.inf)
-
-
-def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
-    """TTFT and TPOT of servers at `rate` (m, w) requests/s, the engine's own seconds a request included."""
-    return times.arriving(s.model, step, s.mix.requests, rate, s.terms(role))
 
 
 def draw(s: Setup, points: Points, role: Role) -> Floats:

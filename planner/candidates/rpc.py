@@ -17,7 +17,7 @@ import numpy as np
 
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates.ask import Ask
-from planner.candidates.points import Mix, Setup
+from planner.candidates.setup import Mix, Setup
 from planner.cost.attention import Load
 from planner.cost.host import Host, HostStage, host_of
 from planner.cost.layers import ACTIVATION_BYTES

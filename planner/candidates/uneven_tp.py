@@ -13,7 +13,7 @@ from itertools import combinations
 from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import Attention, ModelCard
 from planner.candidates.ask import Ask
-from planner.candidates.points import Setup
+from planner.candidates.setup import Setup
 from planner.cost.shape import Staging
 from planner.cost.uneven_tp import UnevenModel, designs_of, group
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from cluster_configs.schema import Device, NodeClass
 from model_zoo.schema import MoeFfn
-from planner.candidates.points import Setup
+from planner.candidates.setup import Setup
 from planner.cost.admission import PREEMPTED
 from planner.cost.reserve import default_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Stage

@@ -12,7 +12,7 @@ import numpy as np
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
 from planner.candidates.generate import Pool
-from planner.candidates.points import Setup
+from planner.candidates.setup import Setup
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
 from planner.plans.operation import Operation, index_of, operate

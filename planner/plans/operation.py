@@ -15,7 +15,8 @@ import numpy as np
 
 from planner.candidates.cache import admitted, prompt_byte_s, running_byte_s
 from planner.candidates.candidate import Candidate
-from planner.candidates.points import Points, Role, Setup, at_rate, draw
+from planner.candidates.points import Points, at_rate, draw
+from planner.candidates.setup import Role, Setup
 from planner.cost.admission import Admission
 from planner.cost.attention import Load
 from planner.cost.shape import Floats

@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster, declared_link
 from planner.candidates.ask import Ask
-from planner.candidates.points import Mix
+from planner.candidates.setup import Mix
 from planner.candidates.unequal import Bytes, degrees, memory_lines
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES

@@ -7,7 +7,7 @@ import pytest
 
 from planner.beside.limits import binding, limit
 from planner.candidates.largest import MOST_SEQUENCES
-from planner.candidates.points import BUSIEST as CEILING
+from planner.candidates.setup import BUSIEST as CEILING
 from planner.plans.found import groups
 from tests.beside.solved import solved
 

@@ -15,7 +15,7 @@ from planner.candidates import afd
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.largest import most
-from planner.candidates.points import Promise
+from planner.candidates.setup import Promise
 from planner.cost.attention import Load
 from planner.cost.precision import precisions
 from planner.engine_rules import why_not_moe, why_not_tp

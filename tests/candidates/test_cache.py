@@ -7,7 +7,8 @@ import pytest
 
 from planner.candidates.cache import admitted, prompt_byte_s, spare_bytes
 from planner.candidates.largest import most as most_of
-from planner.candidates.points import batched, predict
+from planner.candidates.points import batched
+from planner.candidates.setup import predict
 from planner.cost.admission import DELAYED, PREEMPTED
 from planner.inputs.workload import Bucket, Slo
 from tests.candidates.samples import CHAT, TWO, ask, one_setup

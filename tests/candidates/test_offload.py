@@ -13,7 +13,8 @@ from model_zoo import catalog
 from planner.candidates import offload
 from planner.candidates.ask import Ask
 from planner.candidates.largest import most
-from planner.candidates.points import Promise, Setup, batched
+from planner.candidates.points import batched
+from planner.candidates.setup import Promise, Setup
 from planner.cost.host import HostStage
 from planner.cost.offload import OffloadModel
 from planner.cost.precision import precisions

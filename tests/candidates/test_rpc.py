@@ -11,7 +11,7 @@ from cluster_configs.schema import Cluster, ClusterLink, Host, Node, NodeClass
 from model_zoo import catalog
 from planner.candidates import rpc
 from planner.candidates.ask import Ask
-from planner.candidates.points import Promise, Setup
+from planner.candidates.setup import Promise, Setup
 from planner.cost.attention import Load
 from planner.cost.host import HostStage
 from planner.cost.precision import precisions

@@ -13,7 +13,8 @@ from model_zoo import catalog
 from planner.candidates import unequal
 from planner.candidates.ask import STOCK, Ask, Freedom
 from planner.candidates.generate import UNEQUAL, Pool, generate, setup
-from planner.candidates.points import Promise, batched
+from planner.candidates.points import batched
+from planner.candidates.setup import Promise
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
