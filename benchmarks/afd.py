@@ -32,7 +32,8 @@ from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design
 from planner.candidates.largest import MOST_SEQUENCES
 from planner.candidates.setup import Promise, Setup
-from planner.cost.afd import AfdModel, Layout
+from planner.cost.afd import AfdModel
+from planner.cost.afd_layout import Layout
 from planner.cost.attention import Load
 from planner.cost.precision import precisions
 from planner.inputs.workload import Bucket, Slo, Workload

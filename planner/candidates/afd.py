@@ -27,7 +27,8 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.largest import most
 from planner.candidates.points import batched
 from planner.candidates.setup import Mix, Setup
-from planner.cost.afd import AfdModel, Layout, attention_only, designs_of, ffn_only
+from planner.cost.afd import AfdModel, attention_only, ffn_only
+from planner.cost.afd_layout import Layout, designs_of
 from planner.cost.shape import Floats, Ints
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
 
-from planner.cost.afd import Block, Layout
+from planner.cost.afd_layout import Block, Layout
 from planner.cost.host import HostStage
 from planner.cost.shape import Precisions, Staging, StepTimes
 from planner.cost.transfer import Overlap

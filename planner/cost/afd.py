@@ -36,14 +36,17 @@ such a replica is among our measurements (docs/afd.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from model_zoo.schema import DenseFfn, Layer, ModelCard, MoeFfn
+from planner.cost.afd_layout import Block as Block
+from planner.cost.afd_layout import Layout, blocks, together
+from planner.cost.afd_line import Parts, line_s
 from planner.cost.attention import Load
 from planner.cost.bands import WIDE
 from planner.cost.calibration import Calibration
@@ -51,9 +54,9 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences, taken
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, StagedDesigns, Staging, like
+from planner.cost.several import SeveralClasses
+from planner.cost.shape import Designs, Floats, Ints, Precisions
 from planner.cost.shape import which as which_of
-from planner.units import sizes_in_words
 
 Bools = NDArray[np.bool_]
 
@@ -61,115 +64,8 @@ MICRO_BATCHES = (1, 2, 3, 4)
 """Tried in every step: where A = F, 2 hide no message and 3 those of half that time (MegaScale-Infer)."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """attn_dp ranks of tp GPUs of class `attention`; moe_tp * ep GPUs of class `ffn`."""
-
-    attention: str
-    ffn: str
-    tp: int
-    attn_dp: int
-    moe_tp: int
-    ep: int
-
-    @property
-    def attention_gpus(self) -> int:
-        return self.tp * self.attn_dp
-
-    @property
-    def ffn_gpus(self) -> int:
-        return self.moe_tp * self.ep
-
-    @property
-    def gpus(self) -> int:
-        return self.attention_gpus + self.ffn_gpus
-
-    def gpus_on(self, node_class: str) -> int:
-        """GPUs of a class."""
-        return self.attention_gpus * (node_class == self.attention) + self.ffn_gpus * (node_class == self.ffn)
-
-    def __str__(self) -> str:
-        """Both blocks, each with what is not 1.
-
-        >>> print(Layout("h20", "h100-sxm", 2, 4, 1, 8))
-        attention h20 tp2 dp4, FFN h100-sxm ep8
-        """
-        sizes = sizes_in_words(tp=self.tp, dp=self.attn_dp), sizes_in_words(tp=self.moe_tp, ep=self.ep)
-        sides = zip((f"attention {self.attention}", f"FFN {self.ffn}"), sizes, strict=True)
-        return ", ".join(f"{name} {size}".rstrip() for name, size in sides)
-
-
-@dataclass(frozen=True)
-class Block(Stage):
-    """`tp` GPUs side by side of a replica of `layout`; both its blocks have all layers."""
-
-    layout: Layout
-
-
-def together(layout: Layout, nodes: Mapping[str, NodeClass]) -> bool:
-    """Whether both blocks stand side by side in one scale-up domain: in a node, or on whole nodes of it."""
-    node, gpus = nodes[layout.attention], layout.gpus
-    whole = gpus <= node.gpus_per_node or gpus % node.gpus_per_node == 0
-    return layout.attention == layout.ffn and gpus <= node.scale_up_gpus and whole
-
-
-def blocks(layout: Layout, nodes: Mapping[str, NodeClass], layers: int) -> Staging:
-    """What of a replica stands by itself: all of it where that is together, else each attention rank and the
-    FFN block's share of each node."""
-    every = (0, layers)
-    if together(layout, nodes):
-        return (Block(layout.attention, layout.gpus, every, layout),)
-    ranks = layout.attn_dp * (Block(layout.attention, layout.tp, every, layout),)
-    size = min(layout.ffn_gpus, nodes[layout.ffn].gpus_per_node)
-    return ranks + layout.ffn_gpus // size * (Block(layout.ffn, size, every, layout),)
-
-
-def designs_of(layouts: Sequence[Layout]) -> StagedDesigns:
-    """One design a layout; tp and attn_dp are attention's."""
-    names = ("tp", "attn_dp", "moe_tp", "ep", "gpus")
-    tp, dp, moe_tp, ep, gpus = (np.array([getattr(x, n) for x in layouts], dtype=np.int64) for n in names)
-    one, index = np.ones_like(tp), np.arange(len(tp), dtype=np.int64)
-    return StagedDesigns(tp, one, dp, moe_tp, ep, 0 * one, one, index, gpus)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Seconds of one micro-batch in a layer of each kind, (n, kinds), and of the LM head, (n,)."""
-
-    attention: Floats
-    ffn: Floats
-    dispatch: Floats
-    combine: Floats
-    head: Floats
-
-
-def line_s(parts: Parts, order: Sequence[int], micro_batches: Sequence[int]) -> Floats:
-    """Seconds until the last of m micro-batches is through all layers and the LM head, (choices, n).
-
-    `micro_batches`: m of each choice, ascending; `parts`: of one micro-batch, rows choice by choice; `order`:
-    kind of every layer. A resource that a kind of layer does not need (0 everywhere) is not waited for.
-    """
-    shape = (len(micro_batches), -1)
-    ways = (parts.attention, parts.dispatch, parts.ffn, parts.combine)
-    visits = [
-        [(r, x[:, k].reshape(shape)) for r, x in enumerate(ways) if x[:, k].any()]
-        for k in range(parts.attention.shape[1])
-    ]
-    head = parts.head.reshape(shape)
-    free = [np.zeros_like(head) for _ in ways]
-    first = [sum(m <= k for m in micro_batches) for k in range(micro_batches[-1])]
-    done = [np.zeros_like(head[skip:]) for skip in first]
-    for layer in (*(visits[k] for k in order), [(0, head)]):
-        for skip, at in zip(first, done, strict=True):
-            for r, seconds in layer:
-                np.maximum(free[r][skip:], at, out=at)
-                at += seconds[skip:]
-                free[r][skip:] = at
-    return np.stack([done[m - 1][i - first[m - 1]] for i, m in enumerate(micro_batches)])
-
-
-class AfdModel(CostModel):
-    """What a model takes in each of `layouts` on several node classes; designs come from `designs_of`."""
+class AfdModel(SeveralClasses):
+    """What a model takes in each of `layouts` on several node classes; designs: `afd_layout.designs_of`."""
 
     def __init__(
         self,
@@ -182,18 +78,16 @@ class AfdModel(CostModel):
         calibration: Calibration | None = None,
         micro_batches: Sequence[int] = MICRO_BATCHES,
     ) -> None:
-        every = {c.id: CostModel(card, c, engine, precisions, calibration) for c in classes}
-        slowest = max(every.values(), key=lambda m: m.tuning.step_s)
-        super().__init__(card, slowest.node_class, engine, precisions, calibration)
         self.nodes = {c.id: c for c in classes}
-        self.names = tuple(every)
-        self.attention_of = {g: _half(m, mixer=True) for g, m in every.items()}
+        stagings = [blocks(x, self.nodes, len(card.stack)) for x in layouts]
+        super().__init__(card, classes, stagings, engine, precisions, calibration)
+        self.names = tuple(self.of_class)
+        self.of_class = {g: _half(m, mixer=True) for g, m in self.of_class.items()}
         # as if it stood in one domain: what crosses nodes is in D and C
         wide = [replace(c, scale_up_gpus=max(c.gpus, c.scale_up_gpus)) for c in classes]
         within = {c.id: CostModel(card, c, engine, precisions, calibration) for c in wide}
         self.ffn_of = {g: _half(m, mixer=False) for g, m in within.items()}
         self.layouts, self.micro_batches = tuple(layouts), tuple(sorted(micro_batches))
-        self.stagings = tuple(blocks(x, self.nodes, len(card.stack)) for x in layouts)
         self.counts = self.layers_by_kind.astype(np.float64)
         self.attends, self.feeds = (
             np.array([self.names.index(getattr(x, side)) for x in layouts], dtype=np.int64)
@@ -203,16 +97,6 @@ class AfdModel(CostModel):
         sizes = [-(-x.ffn_gpus // self.nodes[x.ffn].scale_up_gpus) for x in layouts]
         self.domains = np.array(sizes, dtype=np.int64)
         self.link_s, self.link_s_per_byte = self._declared(links)
-
-    @property
-    def most_gpus(self) -> int:
-        """All blocks stand on the nodes there are."""
-        return sum(c.gpus for c in self.nodes.values())
-
-    def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
-        """GPUs of each class that each design takes."""
-        own = [self.layouts[i] for i in which_of(designs)]
-        return [(c, np.array([x.gpus_on(g) for x in own], dtype=np.int64)) for g, c in self.nodes.items()]
 
     def cache_gpus(self, designs: Designs) -> Ints:
         """GPUs that a prompt's cache goes to, (n,)."""
@@ -234,8 +118,7 @@ class AfdModel(CostModel):
 
     def sigmas(self, designs: Designs) -> Floats:
         """As wide as the less known of the classes, and wider: no run of such a replica is known."""
-        every = [m.sigmas(like(len(designs), 1)) for m in self.attention_of.values()]
-        return np.asarray(np.hypot(np.max(every, axis=0), WIDE))
+        return np.asarray(np.hypot(super().sigmas(designs), WIDE))
 
     def best_micro_batches(self, designs: Designs, load: Load) -> Ints:
         """Micro-batches of the shortest step, (n,)."""
@@ -247,7 +130,7 @@ class AfdModel(CostModel):
         which, shape = which_of(designs), (len(designs), len(self.kinds))
         attention, ffn, head = np.zeros(shape), np.zeros(shape), np.zeros(len(designs))
         for g, rows in self._classes(self.attends[which]):
-            m, at, own = self.attention_of[g], designs.take(rows), load.take(rows)
+            m, at, own = self.of_class[g], designs.take(rows), load.take(rows)
             attention[rows], head[rows] = m.layers_s(own, at), m.layers.head_s(own.decoded, at)
         whole, on_ffn = _ffn_load(load, designs), _ffn_designs(designs)
         for g, rows in self._classes(self.feeds[which]):
@@ -263,7 +146,7 @@ class AfdModel(CostModel):
         total = np.zeros(len(designs))
         for side, gpus, compute, memory in self._sides(designs, load):
             for g, rows in self._classes(side[which]):
-                m, shares = self.attention_of[g], (compute[rows] / step[rows], memory[rows] / step[rows])
+                m, shares = self.of_class[g], (compute[rows] / step[rows], memory[rows] / step[rows])
                 total[rows] += gpus[rows] * m.gpu_watts(busy[rows], *shares)
         return total
 
@@ -320,7 +203,7 @@ class AfdModel(CostModel):
         found, which = [], which_of(designs)
         gpus = designs.tp * designs.attn_dp
         for side, size, models, at, own in (
-            (self.attends, gpus, self.attention_of, designs, load),
+            (self.attends, gpus, self.of_class, designs, load),
             (self.feeds, designs.gpus - gpus, self.ffn_of, _ffn_designs(designs), _ffn_load(load, designs)),
         ):
             compute, memory = np.zeros(len(designs)), np.zeros(len(designs))
@@ -358,7 +241,7 @@ class AfdModel(CostModel):
         """Seconds of `message` bytes through each GPU of the block on the classes `side`, (n,)."""
         which, t = which_of(designs), np.zeros(len(designs))
         for g, rows in self._classes(side[which]):
-            links = self.attention_of[g].links
+            links = self.of_class[g].links
             t[rows] = links.hop_s(message[rows], np.where(self.near[which[rows]], 1, links.domain + 1))
         return t
 

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
-from model_zoo.derive import growing_elements_per_token, index_elements_per_token
-from model_zoo.schema import KV_BYTES, ModelCard
+from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.bands import PROMPTS, WIDE, Phase, band_sigma
 from planner.cost.calibration import Calibration, Traits, shipped
@@ -26,19 +25,11 @@ from planner.cost.communication import Links
 from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
+from planner.cost.holding import Holding
 from planner.cost.layers import ACTIVATION_BYTES, Layers
-from planner.cost.memory import (
-    Memory,
-    device_bytes,
-    fullest,
-    kv_bytes_by_stage,
-    kv_bytes_per_seq,
-    room_by_stage,
-)
 from planner.cost.power import activity_watts
-from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, StepTimes, like
-from planner.cost.stages import Ranges, stage_counts
+from planner.cost.shape import Designs, Floats, Ints, Precisions, StepTimes
+from planner.cost.stages import stage_counts
 
 SHORTEST_STEP_S = 1e-6
 """What every step takes beside its sequences: never nothing."""
@@ -47,11 +38,8 @@ SPREAD = 0.05
 """Half-width of the finite differences of `step_times`, relative to the operating point."""
 
 
-class CostModel:
+class CostModel(Holding):
     """What one model takes on one node class, engine and set of precisions."""
-
-    stagings: tuple[Staging, ...] = ()
-    """Where stages differ: those that designs name (`planner/cost/unequal.py`)."""
 
     def __init__(
         self,
@@ -155,10 +143,6 @@ class CostModel:
         """GPUs there are for one replica."""
         return self.node_class.gpus
 
-    def cache_gpus(self, designs: Designs) -> Ints:
-        """GPUs of each design that hold cache."""
-        return designs.gpus
-
     def hop_bytes(self, designs: Designs) -> Floats:
         """Bytes of a token between two stages."""
         return np.full(len(designs), ACTIVATION_BYTES * self.card.hidden)
@@ -170,70 +154,6 @@ class CostModel:
     def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
         """GPUs of each class that each design takes."""
         return [(self.node_class, designs.gpus)]
-
-    def memory(
-        self,
-        designs: Designs,
-        tokens_per_step: int,
-        context: Floats | float,
-        sequences: Sequences | None = None,
-    ) -> Memory:
-        """Of the stage that holds the fewest sequences of `context` tokens, (n,) or one for all.
-        `sequences`: in flight on one server, which sampling and graphs take memory for."""
-        every = self.memory_by_stage(designs, tokens_per_step, sequences)
-        tokens = np.broadcast_to(np.asarray(context, dtype=np.float64), len(designs))
-        return fullest(every, self._held(designs, tokens[:, None])[:, 0])
-
-    def memory_by_stage(
-        self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
-    ) -> Memory:
-        """Of every stage: `planner.cost.memory.room_by_stage`."""
-        return self.room(designs, tokens_per_step, sequences)
-
-    def room(
-        self,
-        designs: Designs,
-        tokens_per_step: int,
-        sequences: Sequences | None = None,
-        layers: Ranges | None = None,
-    ) -> Memory:
-        """The same with layer ranges of the stages in place of even ones."""
-        own = device_bytes(self.node_class.device)
-        args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step, sequences)
-        return room_by_stage(*args, layers=layers)
-
-    def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
-        """Bytes of cache of one sequence of `tokens`, (w,) or (n, w), on a GPU of `stage` (n,) of each
-        design: (n, w)."""
-        held = self._held(designs, np.broadcast_to(tokens, (len(designs), tokens.shape[-1])))
-        return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
-
-    def _held(self, designs: Designs, tokens: Floats) -> Floats:
-        """Bytes of cache of one sequence of `tokens` (n, w) on one GPU of each stage: (n, w, stages)."""
-        return kv_bytes_by_stage(self.card, designs, self.precisions, tokens)
-
-    def transfer_bytes(self, isl: Floats) -> Floats:
-        """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode
-        replica."""
-        return np.asarray(kv_bytes_per_seq(self.card, like(1, 1), self.precisions, isl)[0])
-
-    def handed_bytes(self, designs: Designs, isl: Floats) -> tuple[Floats, Floats]:
-        """Of the cache of prompts of `isl` tokens (w,): bytes that the rank with most of it sends or fetches,
-        and how many copies all ranks of its server keep, (n, w) each."""
-        whole = self.transfer_bytes(isl)
-        if self.stagings:
-            return whole / self.cache_gpus(designs)[:, None], np.ones((len(designs), len(isl)))
-        held = kv_bytes_by_stage(self.card, designs, self.precisions, isl[None, :])
-        kept = held.sum(axis=2) * (designs.tp * designs.cp)[:, None]
-        return held.max(axis=2), np.round(np.maximum(kept / np.maximum(whole, 1.0), 1.0), 3)
-
-    def last_share(self, new: Floats, isl: Floats, chunk: float) -> Floats:
-        """Share of a prompt's cache (w,) that its last chunk of at most `chunk` tokens adds, windows and
-        recurrent states with it; 1 where one chunk is enough."""
-        mixers = [layer.mixer for layer in self.card.stack]
-        growing = sum(growing_elements_per_token(m) + index_elements_per_token(m) for m in mixers)
-        before = KV_BYTES[self.precisions.kv] * growing * (isl - chunk)
-        return np.where(new > chunk, 1 - before / np.maximum(self.transfer_bytes(isl), 1.0), 1.0)
 
     @property
     def sigma_tpot(self) -> float:

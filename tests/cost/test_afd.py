@@ -14,7 +14,9 @@ from cluster_configs.reading import from_gpus
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
 from model_zoo import catalog
-from planner.cost.afd import AfdModel, Layout, Parts, attention_only, designs_of, ffn_only, line_s
+from planner.cost.afd import AfdModel, attention_only, ffn_only
+from planner.cost.afd_layout import Layout, designs_of
+from planner.cost.afd_line import Parts, line_s
 from planner.cost.attention import Load
 from planner.cost.bands import WIDE
 from planner.cost.model import CostModel
@@ -65,8 +67,8 @@ def test_blocks_alike_that_take_turns_are_the_cost_model_and_the_start_of_each_m
     m = AfdModel(
         card, [node], (), [Layout(node.id, node.id, *sizes)], "vllm", precisions(card), micro_batches=(1,)
     )
-    links = m.attention_of[node.id].links
-    m.attention_of[node.id].links = _endless(links)
+    links = m.of_class[node.id].links
+    m.of_class[node.id].links = _endless(links)
     known, d = plain("8xh200", model, *sizes)
     factor = 1.05 if sizes[1] > 1 else 1.0
 
@@ -222,7 +224,7 @@ def test_watts_lie_between_idle_and_full_of_both_devices():
 def test_the_band_is_that_of_the_less_known_class_and_wider():
     m, d = both("8xh20,8xh100", "deepseek-v3", Layout("h20", "h100-sxm", 1, 8, 1, 8))
     one = Designs.plain(*(np.ones(1, dtype=np.int64) for _ in range(5)))
-    each = [x.sigmas(one) for x in m.attention_of.values()]
+    each = [x.sigmas(one) for x in m.of_class.values()]
 
     assert m.sigmas(d) == pytest.approx(np.hypot(np.maximum(*each), WIDE))
 

@@ -10,8 +10,9 @@ import pytest
 from cluster_configs import devices
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
-from planner.cost import afd, unequal, uneven_tp
-from planner.cost.afd import AfdModel, Layout
+from planner.cost import afd_layout, unequal, uneven_tp
+from planner.cost.afd import AfdModel
+from planner.cost.afd_layout import Layout
 from planner.cost.host import HostStage
 from planner.cost.memory import Memory, device_bytes, room, room_by_stage
 from planner.cost.model import CostModel
@@ -114,7 +115,7 @@ def apart() -> tuple[CostModel, Designs]:
     a, b = (c.id for c in cluster.classes)
     layouts = [Layout(a, b, 1, 4, 1, ep) for ep in (2, 4, 8)]
     model = AfdModel(MOE, cluster.classes, (), layouts, "vllm", precisions(MOE))
-    return model, afd.designs_of(layouts)
+    return model, afd_layout.designs_of(layouts)
 
 
 def beside() -> tuple[CostModel, Designs]:
