@@ -18,10 +18,9 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from benchmarks.formulations.tiers_prices import Price, prices
-from benchmarks.offline_runs import FILE, Run, cloud_t4, runs
+from benchmarks.offline_runs import FILE, Run, cloud_t4, runs, tokens_per_s
 from benchmarks.scores.render import table
 from planner.cost.block import Job, Reached, reached
-from planner.cost.block_schedule import tokens_per_s
 from planner.problems.tiers import state, way_of, ways
 from solvers import tiers
 from solvers.linear import Floats, Limits

@@ -14,11 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from benchmarks.truth import DATA
 from cluster_configs.reading import read_cluster
 from model_zoo import catalog
-from planner.cost.block import TIERS, Job, Machine, Way, job_of, machine_of
-from planner.cost.block_schedule import Place
+from planner.cost.block import TIERS, Job, Machine, Reached, Way, job_of, machine_of
+from planner.cost.block_axes import Place, axes
+from planner.cost.block_schedule import block_seconds, times
 
 FILE = DATA / "consumer_offload_bench.csv"
 CASES = DATA.parent / "cases" / "flexgen"
@@ -125,3 +128,18 @@ def _run(engine: str, model: str, isl: int, measured: float) -> Run:
     policy, packed = POLICIES[engine, model, isl], engine.endswith("4bit")
     way = Way(policy.gpu_batch, policy.host_attention, packed and model != CACHE_ONLY, packed)
     return Run(engine, model, isl, way, policy, measured)
+
+
+def tokens_per_s(
+    job: Job, machine: Machine, way: Way, reached: Reached, batches: int, shares: dict[Place, float]
+) -> float:
+    """Generated tokens/s of a block, prompt and generation together, with `shares` of each tensor by tier."""
+    on = axes(machine, way.cpu_weights)
+    x = np.array([*(shares.get(place, 0.0) for place in on.columns), 1.0])
+    rows = block_seconds(job, machine, way, reached, batches).sum(axis=0) @ x
+    phases = {
+        phase: [r for r, (p, _) in zip(rows, on.busy, strict=True) if p == phase] for phase, _ in on.busy
+    }
+    steps = times(job)
+    seconds = sum(steps[phase] * max(of) for phase, of in phases.items())
+    return float(way.gpu_batch * batches * job.osl / seconds)

@@ -29,79 +29,11 @@ Source: the schedule and its policy space, FlexGen, arXiv:2303.06865; seconds an
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 
-from planner.cost.block import LINKS, TIERS, Job, Machine, Reached, Way
+from planner.cost.block import LINKS, Job, Machine, Reached, Way
+from planner.cost.block_axes import ANYWHERE, CPU, PLAIN, Axes, Place, Row, axes
 from planner.cost.shape import Floats
-
-TENSORS = ("weights", "cache", "activations")
-ANYWHERE = ("", "")
-"""What is the same wherever the tensors rest: the last column."""
-CPU = ("weights", "cpu")
-Place = tuple[str, str]
-Row = dict[Place, float]
-
-
-@dataclass(frozen=True)
-class Axes:
-    """Columns, rows and resources of a machine with tiers `beside`; `cpu`: with weights that the CPU computes
-    with."""
-
-    beside: tuple[str, ...] = ()
-    cpu: bool = False
-
-    @cached_property
-    def tiers(self) -> tuple[str, ...]:
-        return (*TIERS, *self.beside)
-
-    @cached_property
-    def columns(self) -> tuple[Place, ...]:
-        own = [(q, t) for q in TENSORS for t in self.tiers if (q, t) != ("activations", "disk")]
-        return (*own, *[CPU] * self.cpu)
-
-    @cached_property
-    def at(self) -> dict[Place, int]:
-        return {place: i for i, place in enumerate([*self.columns, ANYWHERE])}
-
-    @cached_property
-    def more(self) -> tuple[str, ...]:
-        """Rows, and resources of the same names, beside those of every machine."""
-        return (*(f"{name} {way}" for name in self.beside for way in ("read", "write")), *["cpu"] * self.cpu)
-
-    @cached_property
-    def rows(self) -> tuple[str, ...]:
-        return ("to gpu", "from gpu", "disk read", "disk write", "compute", *self.more)
-
-    @cached_property
-    def resources(self) -> tuple[str, ...]:
-        return ("gpu compute", "gpu memory", "pcie", "host memory", "disk read", "disk write", *self.more)
-
-    @cached_property
-    def busy(self) -> tuple[tuple[str, str], ...]:
-        return tuple((phase, what) for phase in ("prefill", "decode") for what in self.rows)
-
-    @cached_property
-    def fits(self) -> tuple[tuple[str, str], ...]:
-        return tuple((tier, phase) for tier in self.tiers for phase in ("prefill", "decode"))
-
-    def away(self, tensor: str, value: float, but: Collection[str] = ()) -> Row:
-        """The same on every tier but the GPU, and those that `but` names."""
-        return {(q, t): value for q, t in self.columns if q == tensor and t not in ("gpu", *but)}
-
-
-PLAIN = Axes()
-COLUMNS, BUSY, FITS, RESOURCES = PLAIN.columns, PLAIN.busy, PLAIN.fits, PLAIN.resources
-"""Of a machine with nothing beside GPU, host memory and disk."""
-
-
-def axes(machine: Machine, cpu: bool = False) -> Axes:
-    """Of a machine."""
-    return Axes(tuple(tier.name for tier in machine.beside), cpu)
-
 
 PACKED = 4.5 / 16
 """Bytes of 4-bit values with a 16-bit scale and zero a group of 64, of 16-bit ones."""
@@ -294,21 +226,6 @@ def block_bytes(job: Job, way: Way, batches: int, on: Axes = PLAIN, unified: boo
         for place, value in rows[moment].items():
             held[i, on.at[place]] = value
     return held
-
-
-def tokens_per_s(
-    job: Job, machine: Machine, way: Way, reached: Reached, batches: int, shares: dict[Place, float]
-) -> float:
-    """Generated tokens/s of a block, prompt and generation together, with `shares` of each tensor by tier."""
-    on = axes(machine, way.cpu_weights)
-    x = np.array([*(shares.get(place, 0.0) for place in on.columns), 1.0])
-    rows = block_seconds(job, machine, way, reached, batches).sum(axis=0) @ x
-    phases = {
-        phase: [r for r, (p, _) in zip(rows, on.busy, strict=True) if p == phase] for phase, _ in on.busy
-    }
-    steps = times(job)
-    seconds = sum(steps[phase] * max(of) for phase, of in phases.items())
-    return float(way.gpu_batch * batches * job.osl / seconds)
 
 
 def times(job: Job) -> dict[str, float]:

@@ -76,12 +76,8 @@ class OffloadModel(CostModel):
         self.hosts = [_host(node, staging, engine) for staging in stagings]
         self.use = host_use(engine, self.hosts[0].sockets)
         placed = places(self, self.placements)
-        self.bounds, self.here, self.away, self.before = (
-            placed.bounds,
-            placed.here,
-            placed.away,
-            placed.before,
-        )
+        self.bounds, self.here = placed.bounds, placed.here
+        self.away, self.before = placed.away, placed.before
         self.kept = np.array([staging[0].kept for staging in stagings], dtype=np.float64)
         firsts, seen = [staging[0] for staging in stagings], np.asarray(self.card.kinds[1])
         moved = streams(seen, len(self.kinds), firsts, lambda tp: held_bytes(self, tp).layer)
@@ -134,21 +130,14 @@ class OffloadModel(CostModel):
         m = self.room(at, tokens_per_step, sequences, self.bounds[which, :-1])
         out = self.away[which] @ self.held.experts * self._out(which)[:, None] / designs.tp[:, None]
         out, ahead = out + self.stream_bytes[which, None], self.ahead_bytes[which, None]
-        room = np.array([host.room_bytes for host in self.hosts])[which]
-        total = np.array([host.total_bytes for host in self.hosts])[which]
+        names = ("room_bytes", "total_bytes", "nvme_bytes")
+        room, total, disk = (self._of_hosts(which, name) for name in names)
         used, spilt = self.host_bytes[which], self.disk_bytes[which]
-        disk = np.array([host.nvme_bytes for host in self.hosts])[which]
         left = np.where((spilt > 0) & (used + spilt > disk), -spilt, room - used)
-        none = np.zeros(len(designs))
-        last = (used, none, total - room, total, left)
-        parts = (
-            m.weights_bytes - out,
-            m.activation_bytes + ahead,
-            m.reserve_bytes,
-            m.capacity_bytes,
-            m.kv_bytes + out - ahead,
-        )
-        return Memory.by_stage([np.column_stack([gpu, host]) for gpu, host in zip(parts, last, strict=True)])
+        last = (used, np.zeros(len(designs)), total - room, total, left)
+        weights, activation, reserve, capacity, kv = m.parts
+        gpus = (weights - out, activation + ahead, reserve, capacity, kv + out - ahead)
+        return Memory.by_stage([np.column_stack(both) for both in zip(gpus, last, strict=True)])
 
     def layer_s(self, load: Load) -> tuple[Floats, Floats, Floats]:
         """Of a layer of each kind, under a load of shape (1,): seconds whole on a GPU; what its experts away
@@ -285,8 +274,9 @@ class OffloadModel(CostModel):
         return found
 
     def _rate(self, which: Ints, name: str) -> Floats:
-        if name == "bytes_per_s":
-            return self.read_bytes_per_s[which]
+        return self.read_bytes_per_s[which] if name == "bytes_per_s" else self._of_hosts(which, name)
+
+    def _of_hosts(self, which: Ints, name: str) -> Floats:
         return np.array([getattr(host, name) for host in self.hosts])[which]
 
     def _copied_bytes_per_s(self, which: Ints) -> Floats:

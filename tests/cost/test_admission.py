@@ -21,10 +21,10 @@ from planner.cost.admission import (
     Stay,
     closed_loop,
     deviations,
-    erfcx,
     open_loop,
     places,
 )
+from planner.cost.normal import erfcx
 
 ALIKE = Lengths(np.array([1000.0]), np.array([200.0]), np.array([1.0]))
 MIXED = Lengths(np.array([300.0, 2000.0]), np.array([400.0, 100.0]), np.array([0.6, 0.4]))

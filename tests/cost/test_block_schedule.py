@@ -5,22 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.offline_runs import tokens_per_s
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
 from model_zoo import catalog
 from planner.cost.block import LINKS, Beside, Job, Machine, Reached, Way, job_of, machine_of, reached
-from planner.cost.block_schedule import (
-    BUSY,
-    COLUMNS,
-    CPU,
-    CPU_COMPUTE,
-    FITS,
-    RESOURCES,
-    axes,
-    block_bytes,
-    block_seconds,
-    tokens_per_s,
-)
+from planner.cost.block_axes import CPU, PLAIN, axes
+from planner.cost.block_schedule import CPU_COMPUTE, block_bytes, block_seconds
 
 JOB = Job(
     isl=100,
@@ -43,9 +34,9 @@ AWAY = {("weights", "host"): 1.0, ("cache", "host"): 1.0, ("activations", "host"
 
 def rows(way, shares, batches=1):
     """Seconds of each busy row."""
-    x = np.array([*(shares.get(place, 0.0) for place in COLUMNS), 1.0])
+    x = np.array([*(shares.get(place, 0.0) for place in PLAIN.columns), 1.0])
     seconds = block_seconds(JOB, MACHINE, way, FULL, batches).sum(axis=0) @ x
-    return dict(zip(BUSY, seconds, strict=True))
+    return dict(zip(PLAIN.busy, seconds, strict=True))
 
 
 def test_on_the_gpu_a_layer_computes_and_reads():
@@ -117,15 +108,15 @@ def test_tokens_per_second_are_of_prompt_and_generation():
 
 def test_bytes_at_rest_and_beside_them():
     """By hand, two batches of 5: all weights, cache of 120 tokens, what one batch works in."""
-    held = dict(zip(FITS, block_bytes(JOB, Way(5), 2), strict=True))
-    gpu = dict(zip(COLUMNS, held["gpu", "decode"], strict=False))
+    held = dict(zip(PLAIN.fits, block_bytes(JOB, Way(5), 2), strict=True))
+    gpu = dict(zip(PLAIN.columns, held["gpu", "decode"], strict=False))
 
     assert gpu["weights", "gpu"] == 20e6
     assert gpu["weights", "host"] == gpu["weights", "disk"] == 4e6
     assert gpu["cache", "gpu"] == 10 * 10 * 120 * 40
     assert gpu["cache", "host"] == 2 * 5 * 120 * 40
     assert held["gpu", "decode"][-1] == 2 * 5 * (6 * 10 + 40 + 2 * 2 * 120)
-    assert held["disk", "decode"][COLUMNS.index(("cache", "disk"))] == 10 * 10 * 120 * 40
+    assert held["disk", "decode"][PLAIN.columns.index(("cache", "disk"))] == 10 * 10 * 120 * 40
 
 
 @pytest.mark.parametrize("way", [Way(3), Way(3, True), Way(200, packed_weights=True, packed_cache=True)])
@@ -135,7 +126,11 @@ def test_rows_are_affine_in_the_number_of_gpu_batches(way):
         lambda k: block_bytes(JOB, way, k),
     ):
         assert np.allclose(rows_of(7) - rows_of(1), 6 * (rows_of(2) - rows_of(1)))
-    assert block_seconds(JOB, MACHINE, way, FULL, 1).shape == (len(RESOURCES), len(BUSY), len(COLUMNS) + 1)
+    assert block_seconds(JOB, MACHINE, way, FULL, 1).shape == (
+        len(PLAIN.resources),
+        len(PLAIN.busy),
+        len(PLAIN.columns) + 1,
+    )
 
 
 def test_a_job_has_the_cards_mean_layer():
@@ -258,8 +253,10 @@ def test_every_tier_holds_what_rests_on_it():
 
 
 def test_one_memory_holds_what_comes_from_disk_on_its_way():
-    own, both = (dict(zip(FITS, block_bytes(JOB, Way(5), 2, unified=u), strict=True)) for u in (False, True))
-    at = COLUMNS.index(("weights", "disk"))
+    own, both = (
+        dict(zip(PLAIN.fits, block_bytes(JOB, Way(5), 2, unified=u), strict=True)) for u in (False, True)
+    )
+    at = PLAIN.columns.index(("weights", "disk"))
 
     assert both["host", "decode"][at] == 0
     assert both["gpu", "decode"][at] == own["gpu", "decode"][at] + own["host", "decode"][at]

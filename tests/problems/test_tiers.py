@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from benchmarks.offline_runs import tokens_per_s
 from model_zoo import catalog
 from planner.cost.block import Beside, Machine, Way, job_of, reached
-from planner.cost.block_schedule import tokens_per_s
 from planner.problems.tiers import GPU_BATCHES, state, ways
 from solvers import tiers
 from solvers.linear import Limits
