@@ -37,6 +37,7 @@ from planner.cost.calibration import Calibration
 from planner.cost.expert_tiers import missed, rest_chosen, rest_touched
 from planner.cost.experts import expert_work
 from planner.cost.host import Host, host_of, host_use
+from planner.cost.host_ways import BANDWIDTH, ENGINE, GPU, PCIE, RESOURCES, Part, Rates
 from planner.cost.memory import Memory, kv_bytes_by_stage
 from planner.cost.model import CostModel
 from planner.cost.placements import HostStaging, held_bytes, in_tiers, places
@@ -44,11 +45,6 @@ from planner.cost.reserve import Sequences
 from planner.cost.shape import Designs, Floats, Ints, Precisions, like
 from planner.cost.shape import which as which_of
 from planner.cost.streaming import streaming_s, streams
-
-RESOURCES = ("GPU", "host memory bandwidth", "host FLOP/s", "PCIe", "NVMe reads", "hand-over", "engine")
-"""What the seconds of a step go to."""
-
-GPU, BANDWIDTH, FLOPS, PCIE, NVME, HANDOVER, ENGINE = range(len(RESOURCES))
 
 CXL_SIGMA = 0.2
 """Spread of log(measured / predicted) where weights lie in CXL memory, too: assumed, no run is at hand."""
@@ -195,10 +191,8 @@ class OffloadModel(CostModel):
     def _stream(self, which: Ints, streamed: Floats, total: Floats) -> None:
         """Add what the copies of a step take beyond the GPU, which computes their layers in `streamed`
         seconds; where they take longer than all of it, they are the step."""
-        link, memory = (
-            np.maximum(share * self._rate(which, name), 1.0)
-            for share, name in ((self.use.pcie, "pcie_bytes_per_s"), (self.use.memory, "bytes_per_s"))
-        )
+        link = np.maximum(self.use.pcie * self._of_hosts(which, "pcie_bytes_per_s"), 1.0)
+        memory = np.maximum(self.use.memory * self.read_bytes_per_s[which], 1.0)
         tp = np.array([staging[0].tp for staging in self.placements])[which]
         run = np.array([staging[0].streamed for staging in self.placements])[which]
         copy, computed = tp * self.stream_bytes[which] / np.minimum(link, memory), total[:, GPU]
@@ -220,7 +214,8 @@ class OffloadModel(CostModel):
         moved = touched * self.held.expert[k]
         off = missed(ffn.experts, ffn.top_k, rows, self.cached[which]) * self.held.expert[k]
         share = touched / np.maximum(met, 1e-12)
-        return self._fastest_s(which, moved, flops, off, (1 - share) * routed, share * routed)
+        part = Part(moved, flops, moved, off, (1 - share) * routed, share * routed)
+        return self._rates(which).fastest_s(part, len(self.resources))
 
     def _before_s(self, k: int, load: Load, which: Ints, whole: Floats) -> Floats:
         """Of one layer that lies in host memory whole, (n, RESOURCES); its cache, which lies there too, is
@@ -238,52 +233,24 @@ class OffloadModel(CostModel):
         mixer, cache = self.kinds[k].mixer, 0.0 * whole
         if isinstance(mixer, Attention | Mla):
             cache = decode_work(mixer, load, one.tp, self.precisions.kv).bytes
-        none = 0.0 * whole
-        return self._fastest_s(which, np.asarray(moved), np.asarray(flops), off, none, whole, weights, cache)
+        part = Part(np.asarray(moved), np.asarray(flops), weights, off, 0.0 * whole, whole, cache)
+        return self._rates(which).fastest_s(part, len(self.resources))
 
-    def _fastest_s(
-        self,
-        which: Ints,
-        moved: Floats,
-        flops: Floats,
-        off: Floats,
-        beside: Floats,
-        fetched: Floats,
-        sent: Floats | None = None,
-        cache: Floats | float = 0.0,
-    ) -> Floats:
-        """On the CPU, or sent over PCIe and computed on the GPU, the faster: (n, RESOURCES). `off`: bytes
-        from disk; `beside`: seconds of what the GPU computes anyway; `fetched`: of what it computes when it
-        was sent; `sent`: bytes (default those that the CPU would move); `cache`: bytes that the CPU reads
-        even so."""
-        found, use = np.zeros((len(which), len(self.resources))), self.use
-        by_bytes = moved / (use.memory * self._rate(which, "bytes_per_s"))
-        by_flops = flops / (use.compute * self._rate(which, "flops_per_s"))
-        copy = (moved if sent is None else sent) / self._copied_bytes_per_s(which)
-        kept = cache / (use.memory * self._rate(which, "bytes_per_s"))
-        cpu = np.maximum(by_bytes, by_flops)
-        gpu_beside = np.maximum(beside - cpu, 0.0) if use.together else beside
-        on_cpu = cpu + gpu_beside <= copy + kept + beside + fetched
-        found[:, BANDWIDTH] = np.where(on_cpu, np.where(by_bytes >= by_flops, by_bytes, 0.0), kept)
-        found[:, FLOPS] = np.where(on_cpu & (by_bytes < by_flops), by_flops, 0.0)
-        found[:, PCIE] = np.where(on_cpu, 0.0, copy)
-        found[:, GPU] = np.where(on_cpu, gpu_beside, beside + fetched)
-        disk = np.maximum(use.nvme * self._rate(which, "nvme_read_bytes_per_s"), 1.0)
-        found[:, NVME] = off / disk
-        found[:, HANDOVER] = use.handover_s
-        return found
-
-    def _rate(self, which: Ints, name: str) -> Floats:
-        return self.read_bytes_per_s[which] if name == "bytes_per_s" else self._of_hosts(which, name)
+    def _rates(self, which: Ints) -> Rates:
+        """To the GPUs: from pinned memory, or where a disk is mapped from pageable memory."""
+        use, mapped = self.use, (self.disk_bytes[which] > 0) & (self.use.pageable > 0)
+        return Rates(
+            use,
+            memory=use.memory * self.read_bytes_per_s[which],
+            flops=use.compute * self._of_hosts(which, "flops_per_s"),
+            copied=np.maximum(
+                np.where(mapped, use.pageable, use.pcie) * self._of_hosts(which, "pcie_bytes_per_s"), 1.0
+            ),
+            disk=np.maximum(use.nvme * self._of_hosts(which, "nvme_read_bytes_per_s"), 1.0),
+        )
 
     def _of_hosts(self, which: Ints, name: str) -> Floats:
         return np.array([getattr(host, name) for host in self.hosts])[which]
-
-    def _copied_bytes_per_s(self, which: Ints) -> Floats:
-        """To the GPUs: from pinned memory, or where a disk is mapped from pageable memory."""
-        mapped = (self.disk_bytes[which] > 0) & (self.use.pageable > 0)
-        share = np.where(mapped, self.use.pageable, self.use.pcie)
-        return np.maximum(share * self._rate(which, "pcie_bytes_per_s"), 1.0)
 
     def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         """Of all GPUs, one after the other: what lies on them."""

@@ -30,9 +30,10 @@ from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
 from planner.cost.host import Host, HostStage, host_of
+from planner.cost.host_ways import BANDWIDTH, FLOPS, GPU, RESOURCES
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.offload import BANDWIDTH, FLOPS, GPU, RESOURCES, OffloadModel
+from planner.cost.offload import OffloadModel
 from planner.cost.placements import HostStaging
 from planner.cost.reserve import Sequences
 from planner.cost.shape import Designs, Floats, Ints, Precisions, like

@@ -13,9 +13,10 @@ from cluster_configs.schema import Cluster, Host, Node, NodeClass, Tier
 from model_zoo import catalog
 from planner.cost.attention import Load
 from planner.cost.host import HostStage, host_use
+from planner.cost.host_ways import RESOURCES
 from planner.cost.memory import room_by_stage
 from planner.cost.model import CostModel
-from planner.cost.offload import RESOURCES, OffloadModel
+from planner.cost.offload import OffloadModel
 from planner.cost.placements import HostStaging
 from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
@@ -324,7 +325,7 @@ def test_pages_of_a_mapped_file_are_copied_at_the_pageable_rate():
         for gb in (512, 250)
     )
     use, designs, load = pinned.use, designs_of([ALL_AWAY]), Load.of(1.0, 1000.0)
-    link = [float(m._copied_bytes_per_s(np.zeros(1, dtype=np.int64))[0]) for m in (pinned, mapped)]
+    link = [float(m._rates(np.zeros(1, dtype=np.int64)).copied[0]) for m in (pinned, mapped)]
 
     assert mapped.disk_bytes[0] > 0 == pinned.disk_bytes[0]
     assert link == pytest.approx([use.pcie * 32e9, use.pageable * 32e9])
