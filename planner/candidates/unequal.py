@@ -250,8 +250,7 @@ def _layer_steps(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Step
 
     def round_s(tokens: Floats, keys: Floats) -> Floats:
         load = Load(b, ctx, tokens / many, keys)
-        every = [model.layers.layer_s(kind, load, designs) for kind in model.kinds]
-        return many * (np.stack(every, axis=1) @ _shares(model))
+        return many * model.mean_layer_s(load, designs)
 
     here, alone, meeting = round_s(none, none), round_s(new, none), round_s(new, ctx / 2)
     per_pair = np.maximum((meeting - alone) / (new * ctx / 2), 0.0)
@@ -265,12 +264,6 @@ def _chunk(posed: Posed, stages: Ints, batch: Ints) -> Floats:
     mix = posed.mix
     prompts = batch / max(mix.steps, 1.0) / stages
     return np.asarray(stages * carried(mix.prompt, prompts, float(posed.token_budget)))
-
-
-def _shares(model: CostModel) -> Floats:
-    """Of all layers, those of each kind."""
-    kinds, seen = model.card.kinds
-    return np.asarray(np.bincount(np.asarray(seen), minlength=len(kinds)) / len(seen))
 
 
 def _hops(posed: Posed, stages: Ints, batch: Ints) -> tuple[Floats, Floats]:

@@ -267,6 +267,11 @@ class CostModel(Holding):
         """Seconds of a layer of each kind, (n, kinds)."""
         return np.stack([self.layers.layer_s(kind, load, designs) for kind in self.kinds], axis=1)
 
+    def mean_layer_s(self, load: Load, designs: Designs) -> Floats:
+        """Seconds of the mean layer, (n,)."""
+        shares = self.layers_by_kind / len(self.card.stack)
+        return np.asarray(self.layers_s(load, designs) @ shares)
+
     def at_peak_s(self, load: Load, designs: Designs) -> tuple[Floats, Floats]:
         """Seconds that FLOPs at peak and bytes at full bandwidth take of a layer of each kind, (n, kinds)."""
         none = np.zeros(len(designs))

@@ -283,23 +283,15 @@ def _room(memory: Bytes, layers: int) -> tuple[float, ...]:
 def _decode(model: CostModel, tp: int, mix: Mix) -> list[tuple[float, float]]:
     """(batch, seconds) of the mean layer where so many sequences get a token."""
     batch = np.array(BATCHES)
-    none = np.zeros(len(batch))
-    load = Load(batch, none + mix.context, none, none)
-    return list(zip(BATCHES, _layer_s(model, tp, load).tolist(), strict=True))
+    load = Load.of(batch, mix.context)
+    return list(zip(BATCHES, model.mean_layer_s(load, like(len(batch), tp)).tolist(), strict=True))
 
 
 def _prompt_s(model: CostModel, tp: int, mix: Mix) -> float:
     """Seconds of the mean prompt in the mean layer."""
     new = mix.new
-    load = Load(0 * new, 0 * new, new, mix.isl - new + new / 2)
-    return float(_layer_s(model, tp, load) @ mix.share)
-
-
-def _layer_s(model: CostModel, tp: int, load: Load) -> Floats:
-    designs = like(len(load.sequences), tp)
-    seconds = np.stack([model.layers.layer_s(kind, load, designs) for kind in model.kinds], axis=1)
-    kinds, seen = model.card.kinds
-    return np.asarray(seconds @ (np.bincount(np.asarray(seen), minlength=len(kinds)) / len(seen)))
+    load = Load.of(0.0, 0.0, new, mix.isl - new + new / 2)
+    return float(model.mean_layer_s(load, like(len(new), tp)) @ mix.share)
 
 
 def _sampling_s(model: CostModel, tp: int) -> float:
