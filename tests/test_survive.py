@@ -75,6 +75,17 @@ def test_every_replica_stands_somewhere_once(two_classes: Plan):
     assert held == {r.id: r.count for r in two_classes.replicas}
 
 
+def test_of_two_lost_nodes_every_pair_is_looked_at():
+    """Whichever two of four nodes are lost, half of the rate is served; each lies on several."""
+    plan = planned("32xL40S", "2:50%", rate=12.0, objective="gpus")
+    told = plan.survives
+
+    assert told is not None
+    assert check(plan) == []
+    assert all(sum(loss.classes.values()) == 2 and loss.rps >= 6.0 * (1 - 1e-6) for loss in told.losses)
+    assert sum(max(part.replicas.values()) for part in told.standing) < sum(r.count for r in plan.replicas)
+
+
 def test_the_price_is_that_of_the_best_plan_that_need_not_survive(priced: Plan):
     told, without = priced.survives, planned("16xL40S", None, simple=0.0)
 
