@@ -17,11 +17,13 @@ from planner.beside.ways import WAYS
 from planner.calibration import files
 from planner.cost.calibration import Calibration
 from planner.errors import Infeasible, InputError
+from planner.inputs.options import Survive
 from planner.inputs.workload import Workload
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
-from planner.plans.found import Found
+from planner.plans.found import SLACK, Found
+from planner.plans.insured import Insured
 from planner.plans.schema import Alternative, LongPrompt, Price
 from planner.plans.space import space_of
 from planner.plans.verified import verified
@@ -95,6 +97,7 @@ def plan(
         asked = with_calibration(asked, calibration)
     asked = with_loads(asked, expert_loads)
     _refuse_reuse(asked, profile)
+    _refuse_loss(asked, profile)
     limits = Limits(asked.options.gap, asked.options.time_limit_s, work_limit, seed=asked.options.seed)
     if profile is not None:
         from planner.measured import plan_measured
@@ -112,6 +115,13 @@ def _refuse_idle(profile: object, calibration: object, expert_loads: object, eng
     if expert_loads is not None and (profile is not None or engine == "chains"):
         what = "a profile" if profile is not None else "a chain of nodes"
         raise InputError(f"{what} divides no experts", "--expert-loads", "leave out one of the two")
+
+
+def _refuse_loss(asked: Asked, profile: object) -> None:
+    """Nodes may be lost where replicas are placed by the fleet program. Raises InputError."""
+    if asked.options.survive is not None and (profile or asked.options.engine == "chains"):
+        what = "a profile's replicas" if profile else "chains of nodes"
+        raise InputError(f"{what} are not planned for lost nodes", "--survive", "leave it out")
 
 
 def _refuse_reuse(asked: Asked, profile: object) -> None:
@@ -167,7 +177,7 @@ def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> sche
 
 def _instead(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan | None:
     """Chains over declared links, where any engine may do and no replica can; None: they can't either."""
-    if asked.options.engine != "any" or not asked.cluster.links:
+    if asked.options.engine != "any" or not asked.cluster.links or asked.options.survive is not None:
         return None
     try:
         return _chained(asked, limits, began, tell)
@@ -198,14 +208,16 @@ def finish(
     """Explain within `extra` each, none begun after `until` (`time.perf_counter`), assemble and check a
     solved fleet. Ctrl-C while explaining ends that: the plan is there already."""
     found, lines = simple.chosen, list[Line]()
-    planned = Planned(asked, question, found, extra)
+    planned, safe = Planned(asked, question, found, extra), None
+    if asked.options.survive is not None:
+        safe = insured(asked.options.survive, question, found, extra, explain=time.perf_counter() <= until)
     try:
         for way in WAYS:
             if found.solution.status != "interrupted" and time.perf_counter() <= until:
                 lines += way(planned)
     except KeyboardInterrupt:
         simple = replace(simple, best=interrupted(simple.best))
-    extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)]}
+    extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)], "insured": safe}
     for name, said in (("alternatives", Alternative), ("long_prompts", LongPrompt), ("prices", Price)):
         extras[name] = [line for line in lines if isinstance(line, said)]
     extras["experts"] = experts_of(planned.made, extra)
@@ -214,6 +226,19 @@ def finish(
     result = assemble(found, problem_of(asked), planned.made, proven, extras)
     verified(result)
     return result
+
+
+def insured(survive: Survive, question: Question, found: Found, extra: Limits, explain: bool) -> Insured:
+    """What is left of a fleet after each loss; where that is to be explained, beside the best that need not
+    survive."""
+    own = Insured.of(found, survive, replace(extra, gap=SLACK))
+    if not explain:
+        return own
+    try:
+        without = find(replace(question, survive=None), found.pool, extra).solution
+    except KeyboardInterrupt:
+        return own
+    return replace(own, without=without)
 
 
 def unkept(asked: Asked, found: Found) -> list[schema.PlanWarning]:

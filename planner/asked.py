@@ -14,7 +14,7 @@ from planner.candidates.ask import Freedom
 from planner.cost.calibration import Calibration, shipped
 from planner.errors import InputError, nearest
 from planner.inputs.options import Options
-from planner.inputs.reading import parse_budget, read_workload
+from planner.inputs.reading import parse_budget, parse_survive, read_workload
 from planner.inputs.workload import Workload
 from planner.objectives import COST, GPUS, THROUGHPUT, Objective, named
 from planner.plans import schema
@@ -73,6 +73,7 @@ def read(
         notes, defaulted = notes + told, [name for name in defaulted if name not in ("isl", "osl")]
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
     chosen = options_of(options)
+    _refuse_loss_of_all(chosen, resolved)
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
     names = ["objective", "engine", "precision", "kv_precision"]
     if not profiled and chosen.engine != "chains":  # the user's own table; chains always go by the median
@@ -128,12 +129,24 @@ def options_of(given: dict[str, Any]) -> Options:
         raise InputError(f"`{name}` is no option of a plan", where=name, hint=f"nearest: {near}")
     if isinstance(values.get("budget"), str):
         values["budget"] = parse_budget(values["budget"])
+    if isinstance(values.get("survive"), str | int):
+        values["survive"] = parse_survive(values["survive"])
     try:
         return Options(**values)
     except ValidationError as e:
         first = e.errors()[0]
         name = "--" + str(first["loc"][0]).removesuffix("_s").replace("_", "-")
         raise InputError(f"{first['msg']}, not `{first['input']}`", where=name) from None
+
+
+def _refuse_loss_of_all(options: Options, cluster: ResolvedCluster) -> None:
+    """Without any node nothing is served. Raises InputError."""
+    nodes = sum(node.node_count for node in cluster.classes)
+    if options.survive is not None and options.survive.nodes >= nodes:
+        there = "there is one" if nodes == 1 else f"there are {nodes:,}"
+        lost = f"{options.survive.nodes:,} lost node{'s' if options.survive.nodes > 1 else ''}"
+        hint = f"--survive {nodes - 1 if nodes > 2 else 'node'}" if nodes > 1 else "a cluster of more nodes"
+        raise InputError(f"nothing is left after {lost}: {there}", "--survive", hint)
 
 
 def goal(options: Options, workload: Workload, cluster: ResolvedCluster, profiled: bool) -> Objective:

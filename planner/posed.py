@@ -117,7 +117,8 @@ def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:
     def split(known: Pool, edges: Edges) -> Pool:
         return finer(known, asked.cluster.classes, ask, edges)
 
-    return pool, Question(asked.cluster, w, traffic, asked.objective, asked.options.budget, split)
+    o = asked.options
+    return pool, Question(asked.cluster, w, traffic, asked.objective, o.budget, split, survive=o.survive)
 
 
 def _relaxed(asked: Asked, near: infeasible.Tightest, carries: infeasible.Carries | None) -> Asked | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, inf, log
+from math import inf
 
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
@@ -20,10 +20,12 @@ from planner.candidates.dominance import Counts
 from planner.candidates.edges import Edges
 from planner.candidates.generate import Pool
 from planner.candidates.tangents import Line, touching
-from planner.inputs.options import Budget
+from planner.inputs.options import Budget, Survive
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
+from planner.plans.carried import as_carried
 from planner.plans.found import SLACK, Found, Group, Late, broken, exact_value, groups, scaled, strain, watts
+from planner.plans.losses import least_left
 from planner.plans.operation import index_of
 from planner.problems import fleet as stated
 from solvers import fleet
@@ -67,20 +69,20 @@ LEAST_S = 1.0
 TIDY_S = 0.5
 """Seconds for a tidier fleet: these, or as long as the first solve took."""
 
+MORE_LEFT = 0.02
+"""Of its share: what the rest is given beyond where it fell short."""
+
+MOST_LEFT = 1.5
+"""Times its share, in one round."""
+
 LIGHTEST = 0.3
 """Share of its traffic below which easing a column is not worth while."""
 
 NARROW = 2e-3
 """Of the TTFT promise: edges nearer to each other than this are not split."""
 
-JUDGED = 12
-"""Times that a fleet's traffic is changed to find the most that it carries."""
-
 JUST = 0.02
 """Of the gap asked for: how near to all that it carries a fleet's traffic is taken."""
-
-MORE = 0.02
-"""Of its traffic: the first step where it carries more."""
 
 LITTLE = 0.1
 """Of the best fleet's objective: what others may lose that are looked for first where candidates are many."""
@@ -88,14 +90,12 @@ LITTLE = 0.1
 FOREMOST = 200
 """Candidates of fleets that prove nothing, where there are many."""
 
-STEEP = 1.0
-"""Logarithm of what is used of a limit, from which on the chord says nothing."""
-
 
 @dataclass(frozen=True)
 class Question:
     """What is solved: cluster, load and goal; the candidates come with each call. `finer`: their pool with
-    columns of pairs at further edges; `most_kinds` of replica, and the worst objective that is of use."""
+    columns of pairs at further edges; `most_kinds` of replica, the worst objective that is of use, and what
+    the rest serves where nodes are lost."""
 
     cluster: ResolvedCluster
     workload: Workload
@@ -105,12 +105,21 @@ class Question:
     finer: Callable[[Pool, Edges], Pool]
     most_kinds: int | None = None
     worst: float | None = None
+    survive: Survive | None = None
 
     def state(self, pool: Pool, side: stated.Side = "plan") -> FleetProblem:
         """The numbers of the plan's problem, or of the bound's."""
         problem = stated.state(self.cluster, self.traffic, self.objective.goal, self.budget, side, pool)
         problem = replace(problem, most_kinds=self.most_kinds)
+        if self.survive is not None:
+            lost = fleet.Survive(self.survive.nodes, self.survive.share, sure=side == "plan")
+            problem = replace(problem, survive=lost)
         return problem if self.worst is None else at_least(problem, self.worst)
+
+    @property
+    def spread(self) -> bool:
+        """Whether replicas may be there for more than the rate needs, and share it then."""
+        return self.traffic.rate_rps is not None or self.survive is not None
 
     @property
     def sign(self) -> float:
@@ -216,7 +225,7 @@ def _realised(question: Question, found: Found, limits: Limits, took_s: float) -
     problem, s = found.problem, found.solution
     try:
         s = tidied(problem, s, replace(limits, seconds=max(TIDY_S, took_s)))
-        if question.traffic.rate_rps is not None and s.objective is not None:
+        if question.spread and s.objective is not None:
             s = fleet.balance(problem, s, limits)
     except KeyboardInterrupt:  # between two solves: what was found stays
         s = replace(s, status="interrupted")
@@ -228,54 +237,39 @@ def _realised(question: Question, found: Found, limits: Limits, took_s: float) -
 def carrying(
     question: Question, found: Found, limits: Limits, made: Sequence[Group] | None = None
 ) -> Found | None:
-    """`found` with the most of its traffic that keeps every limit: where throughput is asked for more or less
-    than it has (of a rate that must be served no less), else just that or nothing. Its objective is what the
-    one model says, less at most a fiftieth of the gap asked for. `made`: its groups, where known."""
+    """`found` with the most of its traffic that keeps every limit, and of which the rest serves its share
+    where nodes may be lost: where throughput is asked for more or less than it has (of a rate that must be
+    served no less), else just that or nothing. Its objective is what the one model says, less at most a
+    fiftieth of the gap asked for. `made`: its groups, where known."""
     made, s = made or groups(found), found.solution
     if not made:
         return None
-    worst = strain(found, made)
     if not question.objective.more:
-        return (
-            replace(found, solution=replace(s, objective=exact_value(found, made))) if _kept(worst) else None
-        )
-    near = max(SLACK, JUST * limits.gap)
-    most = _most(lambda factor: strain(found, made, factor), worst, near)
+        if not _kept(strain(found, made)) or not _kept(_short(question, found, limits)):
+            return None
+        return replace(found, solution=replace(s, objective=exact_value(found, made)))
+    carried = as_carried(found, made, _close(limits))
+    if carried is not None and (short := _short(question, carried, limits)) > 1:
+        carried = scaled(carried, 1 / short) if short < inf else None
     least = (question.traffic.rate_rps or 0.0) * (1 - SLACK)
-    return None if most <= 0 or most * s.rate < least else scaled(found, most)
+    return None if carried is None or carried.solution.rate < least else carried
+
+
+def _short(question: Question, found: Found, limits: Limits) -> float:
+    """What the rest is to serve after the worst loss, over what it can; 0 where no node may be lost."""
+    if question.survive is None:
+        return 0.0
+    least = least_left(found, question.survive, replace(limits, gap=_close(limits)))
+    return question.survive.share * found.solution.rate / least if least > 0 else inf
+
+
+def _close(limits: Limits) -> float:
+    """How near to all that it carries a fleet's traffic is taken."""
+    return max(SLACK, JUST * limits.gap)
 
 
 def _kept(worst: float) -> bool:
     return worst <= 1 + SLACK
-
-
-def _most(at: Callable[[float], float], worst: float, near: float = SLACK) -> float:
-    """The largest share of the traffic at which the worst limit is kept, or one that uses nearly as much of
-    it (less by `near`). `at` a share, and at all of it (`worst`): what is used of that limit.
-
-    By regula falsi (Illinois) in its logarithm; before both ends are near, downwards as if what is used grew
-    with the traffic, then faster, by halves where it is far beyond the limit, or upwards in growing steps.
-    """
-    if 1 - near <= worst <= 1 + SLACK:
-        return 1.0
-    low, f_low, high, f_high = (1.0, log(worst), 4.0, inf) if worst < 1 else (0.0, -inf, 1.0, log(worst))
-    side, step, down = 0, MORE, 1.0
-    for _ in range(JUDGED):
-        close = f_high < STEEP and f_low > -inf
-        share = -f_low / (f_high - f_low) if close else 0.5
-        x = low + min(max(share, 1e-3), 1 - 1e-3) * (high - low)
-        if worst < 1 and not close:
-            x, step = min(x, low * (1 + step)), 2 * step
-        elif low == 0 and f_high < STEEP:
-            x, down = high * max(exp(-down * f_high), 0.5), 2 * down
-        f = log(max(at(x), TINY))
-        if f <= SLACK:
-            low, f_low, f_high, side = x, f, f_high / 2 if side > 0 else f_high, 1
-        else:
-            high, f_high, f_low, side = x, f, f_low / 2 if side < 0 else f_low, -1
-        if -near <= f <= SLACK or high <= low * (1 + near):
-            break
-    return low
 
 
 def _sharper(question: Question, found: Found, pool: Pool) -> Pool | None:
@@ -329,7 +323,7 @@ def _sound(
     for round_ in range(CUTS):
         try:
             solution = tidied(problem, solution, replace(left(limits, until), seconds=quick_s))
-            if solution.objective is not None and question.traffic.rate_rps is not None:
+            if solution.objective is not None and question.spread:
                 solution = fleet.balance(problem, solution, left(limits, until))
         except KeyboardInterrupt:
             solution = replace(solution, status="interrupted")
@@ -340,8 +334,12 @@ def _sound(
         late = broken(found, made) if solution.status != "interrupted" else []
         heavy = _heavier(found, made)
         if not late and heavy is None:
-            return carrying(question, found, limits, made)
-        problem = eased(heavy or problem, late, round_)
+            carried = carrying(question, found, limits, made)
+            if carried is not None or question.survive is None:
+                return carried
+            problem = insured(problem, _short(question, found, limits))
+        else:
+            problem = eased(heavy or problem, late, round_)
         solution = fleet.solve(problem, closer(left(limits, until)))
     return None
 
@@ -500,6 +498,13 @@ def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProb
         else:
             del columns[bad.candidate]
     return replace(problem, columns=columns)
+
+
+def insured(problem: FleetProblem, short: float) -> FleetProblem:
+    """The problem with more left for the rest, whose fleet was `short` times of what it has to serve."""
+    assert problem.survive is not None
+    more = min(max(short * (1 + MORE_LEFT), 1 + MORE_LEFT), MOST_LEFT)
+    return replace(problem, survive=replace(problem.survive, share=more * problem.survive.share))
 
 
 def unserved(problem: FleetProblem) -> list[int]:

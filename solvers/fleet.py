@@ -42,6 +42,8 @@ whole[g]   y[g] == nodes its replicas take, where no two replicas can share a no
 fit, full, cover   the replicas of g pack into its y[g] nodes, and multi-node ones into domains (`packing.py`)
 cost   watts or latency that grow with the load, by their tangents (`fleet_costs.py`)
 kind, kinds   at most so many kinds of replica (`fleet_kinds.py`)
+busy to link  are written in `fleet_flows.py`; again for what is left where nodes may be lost
+              (`fleet_survive.py`)
 
 In the model f and x are fractions of what a bucket asks for at the reference rate, and `rate` one of that
 rate: all coefficients are then near 1, for replicas of a thousandth and of 1e5 requests/s alike.
@@ -55,10 +57,22 @@ Source buckets per GPU type: Melange, arXiv:2404.14527; prefill and decode pools
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from solvers import fleet_costs, fleet_goals, fleet_idle, fleet_kinds, fleet_prices, glop, packing
+from solvers import (
+    fleet_costs,
+    fleet_flows,
+    fleet_goals,
+    fleet_idle,
+    fleet_kinds,
+    fleet_prices,
+    fleet_survive,
+    glop,
+    packing,
+)
 from solvers.fleet_extract import extract
+from solvers.fleet_flows import FREE
 from solvers.fleet_types import (
     Built,
     Column,
@@ -67,6 +81,7 @@ from solvers.fleet_types import (
     Goal,
     Pair,
     Stock,
+    Survive,
     Transfer,
 )
 from solvers.linear import INF, Expr, Floats, Limits, Linear, Term, Var, total
@@ -79,25 +94,16 @@ __all__ = [
     "Goal",
     "Pair",
     "Stock",
+    "Survive",
     "Transfer",
     "balance",
     "build",
+    "carried",
     "extract",
     "marginals",
     "relaxed",
     "solve",
 ]
-
-FREE = 2.0
-"""Flows have upper limits, for without them HiGHS 1.12 states false bounds; so much looser than what follows
-from other rows that they take no duals (docs/decisions/0024-kinds.md)."""
-
-MOST = 4.0
-"""No fleet serves more than this times the reference rate for each bucket: twice where mixed replicas and
-pairs, and twice where replicas that share nodes, each fill what the others leave."""
-
-LIGHT = 1e-4
-"""Replicas that a bucket's whole traffic fills, below which it would pass through one that is not there."""
 
 
 def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> FleetSolution:
@@ -108,6 +114,8 @@ def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> Fleet
             known = fleet_prices.prices(built, limits)
         except KeyboardInterrupt:
             return FleetSolution("interrupted", None, None, glop.NAME)
+        if known is not None and p.survive is not None:  # then a kind may change its load
+            known = fleet_prices.by_kinds(p, known)
         if known is not None:
             return fleet_prices.searched(p, known, limits, _solve)
     return extract(p, built, built.model.solve(limits, start))
@@ -128,8 +136,7 @@ def build(p: FleetProblem) -> Built:
     """Write the model: one statement for each line of the docstring, in its order."""
     m, at = Linear("fleet"), reference(p)
     unit = {w: share * at for w, share in p.share.items()}
-    fixed = p.demand is not None and not p.objective.more
-    most = 1.0 if fixed else MOST * len(p.share)  # the largest f there can be
+    most = fleet_flows.most(p)
     n_most = {c: p.most(column) for c, column in p.columns.items()}
     n = m.integers("n", p.columns, n_most)
     y = m.integers("y", p.stocks)
@@ -140,17 +147,15 @@ def build(p: FleetProblem) -> Built:
     rate = m.reals("rate", ["rate"], FREE * most)["rate"]
     scale = {c: fleet_costs.scale(column, unit) for c, column in fleet_costs.curved(p).items()}
     e = m.reals("e", scale, {c: n_most[c] + FREE * most * len(unit) for c in scale})
-    built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, fleet_kinds.variables(p, m))
+    kinds, held = fleet_kinds.variables(p, m), fleet_survive.variables(p, m)
+    built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, kinds, held)
 
     m.minimise(p.objective.terms(p, built))
-    for c, column in p.columns.items():
-        for j, use in column.use.items():
-            m.add("busy", (c, j), total(f[c, w] * (u * unit[w]) for w, u in use.items() if w in unit) <= n[c])
-        for w in column.buckets:
-            if w in unit and unit[w] * max(use.get(w, 0.0) for use in column.use.values()) < LIGHT:
-                m.add("run", (c, w), total([f[c, w]]) <= n[c] * most)
-    _serve(p, built)
-    _transfers(p, built)
+    fleet_flows.add(p, built)
+    if p.demand is not None:
+        m.lower[rate.column] = p.demand / at
+        if not p.objective.more:
+            m.fix(rate, p.demand / at)
     for g, stock in p.stocks.items():
         m.add("nodes", g, total([y[g]]) <= stock.nodes)
         _pack(p, built, g, stock)
@@ -160,6 +165,7 @@ def build(p: FleetProblem) -> Built:
         m.add("budget", b, total(fleet_costs.spending(p, built, b)) <= most_of_it)
     fleet_costs.add(p, built)
     fleet_kinds.add(p, built)
+    fleet_survive.add(p, built)
     return built
 
 
@@ -186,54 +192,6 @@ def reference(p: FleetProblem) -> float:
     each = {w: max(of["mixed"], min(of["prefill"], of["decode"])) for w, of in rates.items()}
     seconds = sum(p.share[w] / rate for w, rate in each.items() if rate > 0)
     return 1 / seconds if seconds > 0 else 1.0
-
-
-def _serve(p: FleetProblem, b: Built) -> None:
-    """Rows serve, out, in; the rate's limits where a demand is given."""
-    m = b.model
-    served: dict[str, list[Term]] = {w: [b.rate * -1.0] for w in p.share}
-    for (c, w), v in b.f.items():
-        if p.columns[c].group is None:
-            served[w].append(v * 1.0)
-    ends: dict[tuple[str, str], list[Term]] = {}
-    for (prefill, decode, w), v in b.x.items():
-        served[w].append(v * 1.0)
-        ends.setdefault((prefill, w), []).append(v * -1.0)
-        ends.setdefault((decode, w), []).append(v * -1.0)
-    for w, terms in served.items():
-        m.add("serve", w, Expr(terms).equals(0))
-    prefills = {key[0] for key in p.pairs}
-    members = p.groups()
-    for group in {**members, **dict.fromkeys(end for end, _ in ends)}:  # one without columns serves nothing
-        for w in p.share:
-            inside = [b.f[c, w] * 1.0 for c in members.get(group, []) if (c, w) in b.f]
-            if inside or (group, w) in ends:
-                row = Expr(inside + ends.get((group, w), [])).equals(0)
-                m.add("out" if group in prefills else "in", (group, w), row)
-    if p.demand is not None:
-        m.lower[b.rate.column] = p.demand / b.reference
-        if not p.objective.more:
-            m.fix(b.rate, p.demand / b.reference)
-
-
-def _transfers(p: FleetProblem, b: Built) -> None:
-    """Rows send, receive, link."""
-    m, members = b.model, p.groups()
-    moved: dict[tuple[str, str], list[Term]] = {}
-    for (prefill, decode, w), v in b.x.items():
-        pair = p.pairs[prefill, decode, w]
-        carriers = [("send", prefill), ("receive", decode)] if pair.on_nic else []
-        for key in carriers + [("link", k) for k in pair.links]:
-            moved.setdefault(key, []).append(v * (pair.bytes * b.unit[w]))
-    for (c, w), f in b.f.items():
-        for k, each in p.columns[c].sent.items():
-            moved.setdefault(("link", k), []).append(f * (each[w] * b.unit[w]))
-    for (family, end), terms in moved.items():
-        if family == "link":
-            m.add(family, end, total(Term(i, c / p.links[end]) for i, c in terms) <= 1.0)
-        else:
-            room = [b.n[c] * -float(p.columns[c].gpus) for c in members.get(end, [])]
-            m.add(family, end, Expr([Term(i, c / p.nic[end]) for i, c in terms] + room) <= 0)
 
 
 def _pack(p: FleetProblem, b: Built, g: str, stock: Stock) -> None:
@@ -279,6 +237,28 @@ def marginals(p: FleetProblem, limits: Limits) -> dict[tuple[str, str], float]:
     return worth
 
 
+def _only(p: FleetProblem, replicas: Mapping[str, int]) -> FleetProblem:
+    """The problem with the columns of these replicas alone, all of them there: none may be lost."""
+    kept = {c: column for c, column in p.columns.items() if c in replicas}
+    present = {column.group for column in kept.values()}
+    pairs = {key: t for key, t in p.pairs.items() if key[0] in present and key[1] in present}
+    return replace(p, columns=kept, pairs=pairs, survive=None)
+
+
+def carried(
+    p: FleetProblem, replicas: Mapping[str, int], limits: Limits
+) -> tuple[FleetProblem, FleetSolution]:
+    """The most that just these replicas serve, spread as in `balance`, and the problem that says so: without
+    budgets, which are those of the fleet that they are left of."""
+    own = replace(
+        _only(p, replicas), objective=fleet_goals.THROUGHPUT, demand=None, budget={}, most_kinds=None
+    )
+    b = build(own)
+    for c, v in b.n.items():
+        b.model.fix(v, replicas[c])
+    return own, balance(own, extract(own, b, b.model.solve(limits)), limits)
+
+
 def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
     """The same fleet and rate with its traffic spread so that the fullest resource is as free as can be.
 
@@ -288,17 +268,13 @@ def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
     bent = fleet_costs.curved(p)
     if not s.rate or p.objective.spends == "latency" or (p.objective.spends == "watts" and bent):
         return s
-    kept = {c: column for c, column in p.columns.items() if c in s.replicas}
-    present = {column.group for column in kept.values()}
-    pairs = {key: t for key, t in p.pairs.items() if key[0] in present and key[1] in present}
     budget = {b: x for b, x in p.budget.items() if b == "latency" or (b == "watts" and bent)}
-    small = replace(p, columns=kept, pairs=pairs, budget=budget)
-    fixed = replace(small, demand=s.rate, objective=fleet_goals.GPUS)
+    fixed = replace(_only(p, s.replicas), demand=s.rate, objective=fleet_goals.GPUS, budget=budget)
     b = build(fixed)
     level = b.model.reals("level", ["level"])["level"]
     for c, v in b.n.items():
         b.model.fix(v, s.replicas[c])
-        for j, use in kept[c].use.items():
+        for j, use in p.columns[c].use.items():
             row = total(b.f[c, w] * (u * b.unit[w]) for w, u in use.items() if w in b.unit)
             b.model.add("level", (c, j), row <= level * float(s.replicas[c]))
     b.model.minimise([level * 1.0])

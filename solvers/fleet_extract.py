@@ -30,7 +30,7 @@ def extract(p: FleetProblem, built: Built, outcome: Outcome) -> FleetSolution:
     s = FleetSolution(
         outcome.status, None, bound, outcome.solver, replicas, {}, flows, pair_flows, rate, outcome.values
     )
-    s = replace(s, nodes=_nodes(p, replicas, outcome.counts(built.y)))
+    s = replace(s, nodes=_nodes(p, replicas, outcome.counts(built.y)), held=outcome.counts(built.at))
     if p.objective.more:
         s = _scaled(s, 1.0 / max(1.0, fullest(p, s)))
     return _judged(replace(s, objective=value(p, s)), sign)
@@ -68,7 +68,10 @@ def fullest(p: FleetProblem, s: FleetSolution) -> float:
 
 
 def _nodes(p: FleetProblem, replicas: Mapping[str, int], solved: Mapping[str, int]) -> dict[str, int]:
-    """Nodes in use of each class: what the replicas fill, where the solver left more on than that."""
+    """Nodes in use of each class: what the replicas fill, where the solver left more on than that; all that
+    are on where some may be lost, for replicas that stand apart are not lost together."""
+    if p.survive is not None:
+        return dict(solved)
     used: dict[str, int] = {}
     for g, stock in p.stocks.items():
         whole, small = 0, dict[int, int]()

@@ -103,6 +103,14 @@ def prices(built: Built, limits: Limits) -> Prices | None:
     return Prices(best, {c: float(reduced[v.column]) for c, v in built.n.items()})
 
 
+def by_kinds(p: FleetProblem, known: Prices) -> Prices:
+    """What a replica of any column of the same kind adds at least: kinds are left out whole."""
+    least: dict[str, float] = {}
+    for c, r in known.more.items():
+        least[p.kind(c)] = min(least.get(p.kind(c), INF), r)
+    return replace(known, more={c: least[p.kind(c)] for c in known.more})
+
+
 def worth(p: FleetProblem) -> bool:
     """Whether columns are to be left out before integers are searched for."""
     many, nodes = len(p.columns), sum(stock.nodes for stock in p.stocks.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -114,6 +114,16 @@ class Goal:
 
 
 @dataclass(frozen=True)
+class Survive:
+    """When any `nodes` are lost, the rest serves `share` of the rate; `sure`: whichever they are, else in the
+    mean over them. `fleet_survive.py` has both."""
+
+    nodes: int
+    share: float
+    sure: bool = False
+
+
+@dataclass(frozen=True)
 class FleetProblem:
     """Numbers only, keyed by id; units are in the docstring of `fleet.py`. A column that `kinds` does not
     name is a kind by itself."""
@@ -129,6 +139,7 @@ class FleetProblem:
     budget: Mapping[str, float] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     most_kinds: int | None = None
+    survive: Survive | None = None
 
     def __post_init__(self) -> None:
         """Numbers that would make the answer wrong in silence are mistakes of the caller."""
@@ -155,6 +166,13 @@ class FleetProblem:
         """No more replicas of `column` than this fit on all nodes."""
         return min(self.stocks[g].most(gpus) // times for (g, gpus), times in column.stands.items())
 
+    def standings(self) -> dict[Hashable, list[str]]:
+        """Columns of one kind on the same blocks: one design at several loads."""
+        alike: dict[Hashable, list[str]] = {}
+        for c, column in self.columns.items():
+            alike.setdefault((self.kind(c), tuple(sorted(column.stands.items()))), []).append(c)
+        return alike
+
     def groups(self) -> dict[str, list[str]]:
         """Columns of each prefill and decode group."""
         members: dict[str, list[str]] = {}
@@ -168,7 +186,8 @@ class FleetProblem:
 class FleetSolution:
     """`objective` and `bound` in the problem's sense; counts without zeros; `point` to start another from,
     of the columns `among`, where it is not of all; `least`: the best objective that a fleet with each column
-    can have, where that is known."""
+    can have, where that is known; `held`: replicas of a standing on a node of a class, where the program
+    looks at nodes by themselves."""
 
     status: Status
     objective: float | None
@@ -182,6 +201,7 @@ class FleetSolution:
     point: Floats | None = None
     among: Sequence[str] = ()
     least: Mapping[str, float] = field(default_factory=dict)
+    held: Mapping[tuple[str, int, Hashable], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -201,3 +221,4 @@ class Built:
     e: Mapping[str, Var] = field(default_factory=dict)
     scale: Mapping[str, float] = field(default_factory=dict)
     u: Mapping[str, Var] = field(default_factory=dict)
+    at: Mapping[tuple[str, int, Hashable], Var] = field(default_factory=dict)

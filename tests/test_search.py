@@ -14,6 +14,7 @@ from planner import search
 from planner.candidates.points import KEPT, at_rate, draw
 from planner.candidates.setup import Role
 from planner.cost.power import idle_watts
+from planner.plans import carried
 from planner.plans.found import Found, Late, groups, watts
 from planner.search import Question
 from solvers import fleet
@@ -112,7 +113,7 @@ def test_a_status_is_what_value_and_bound_deserve(value, bound):
     ],
 )
 def test_the_most_of_a_fleets_traffic_is_found_from_both_sides(at, most):
-    found = search._most(at, at(1.0))
+    found = carried.most(at, at(1.0))
 
     assert found <= most * (1 + 1e-6)
     assert found == pytest.approx(most, rel=1e-2, abs=1e-3)
@@ -121,7 +122,7 @@ def test_the_most_of_a_fleets_traffic_is_found_from_both_sides(at, most):
 def test_a_limit_that_no_traffic_keeps_leaves_none():
     tried = []
 
-    assert search._most(lambda share: tried.append(share) or 1.2, 1.2) == 0.0
+    assert carried.most(lambda share: tried.append(share) or 1.2, 1.2) == 0.0
     assert min(tried) > 1e-5
 
 

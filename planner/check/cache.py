@@ -16,6 +16,7 @@ from statistics import NormalDist
 from model_zoo.schema import ModelCard
 from planner.check import kept, kv, queueing
 from planner.check.case import Case, Load
+from planner.check.rest import rests
 from planner.check.tiers import cache_rooms
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Cache, Replica, Stage
@@ -59,6 +60,9 @@ def violations(case: Case) -> Iterator[Violation]:
         if replica.kv_tokens < UNLIMITED_TOKENS:
             yield from _chances(case, case.card, replica, cache, rooms, where)
 
+
+ENDLESS_MS = 1e9
+"""Where no limit holds an answer."""
 
 Room = tuple[Sequence[Stage], float, float]
 """Stages whose caches share room; bytes of it in one replica, and the least that they may be."""
@@ -143,10 +147,21 @@ def _most_held(case: Case, card: ModelCard, replica: Replica) -> float:
 
 def _most_inside(case: Case, replica: Replica) -> float:
     """Requests in flight on one replica by the plan's own times, with a burst on top; each rank's own is
-    rounded up."""
-    predicted, load = case.plan.predicted, case.loads[replica.id]
-    first_s = max(predicted.ttft_ms.value / 1e3, replica.step.prefill_s) if replica.role != "decode" else 0.0
-    step_s = max(predicted.tpot_ms.value / 1e3, replica.step.decode_s) if replica.role != "prefill" else 0.0
+    rounded up. Where nodes may be lost, after that, too, when answers may take as long as limits say."""
+    predicted, slo = case.plan.predicted, case.workload.slo
+    inside = [_inside(case, replica, predicted.ttft_ms.value, predicted.tpot_ms.value)]
+    for _, rest in rests(case):
+        if replica.id in rest.groups:
+            limits = slo.ttft_ms or ENDLESS_MS, slo.tpot_ms or ENDLESS_MS
+            inside.append(_inside(rest, rest.groups[replica.id], *limits))
+    return max(inside)
+
+
+def _inside(case: Case, replica: Replica, ttft_ms: float, tpot_ms: float) -> float:
+    """The same at these times, of which the replica's own phases count."""
+    load = case.loads[replica.id]
+    first_s = max(ttft_ms / 1e3, replica.step.prefill_s) if replica.role != "decode" else 0.0
+    step_s = max(tpot_ms / 1e3, replica.step.decode_s) if replica.role != "prefill" else 0.0
     inside = (load.rps * first_s + load.decode_tok_per_s * step_s) / replica.count
     return inside + BURST * sqrt(inside) + replica.attn_dp
 

@@ -32,11 +32,16 @@ def violations(case: Case) -> Iterator[Violation]:
             yield Violation("engine_over_step", f"{where}.step", text)
         if replica.role == "chain":  # a request holds a place on every node of its chain: `chain_nodes`
             continue
-        yield from _batch(replica, case.loads[replica.id], f"{where}.max_batch")
-        if case.card is not None:
-            yield from _cache(case, case.card, replica, where)
+        yield from room(case, replica, where)
     yield from _fleet(case)
     yield from _promises(case)
+
+
+def room(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
+    """What is in flight finds room in the batch and in the cache."""
+    yield from _batch(replica, case.loads[replica.id], f"{where}.max_batch")
+    if case.card is not None:
+        yield from _cache(case, case.card, replica, where)
 
 
 def sequences(replica: Replica, load: Load) -> float:

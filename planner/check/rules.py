@@ -23,6 +23,7 @@ from planner.check import (
     roofline,
     routing,
     structure,
+    survive,
     tiers,
     totals,
     transfer,
@@ -70,6 +71,7 @@ RULES = (
     Rule("roofline", "no step time is below bytes / peak bandwidth or FLOPs / peak", roofline.violations),
     Rule("totals", "tokens, money and energy follow from rates, nodes and watts", totals.violations),
     Rule("budgets", "within the budgets and power caps", budgets.violations),
+    Rule("survive", "whichever nodes are lost, the rest serves its share of the rate", survive.violations),
     Rule("proof", "objective, bound, gap and status agree", proof.violations),
 )
 

@@ -85,6 +85,14 @@ MaxUtilisationOpt = Annotated[
         "--max-utilisation", metavar="U", help="No server that only prefills is planned busier than this."
     ),
 ]
+SurviveOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--survive",
+        metavar="node|N[:S%]",
+        help="After the loss of any node, or N, the rest serves S % of the rate; default all of it.",
+    ),
+]
 GapOpt = Annotated[
     float, typer.Option("--gap", metavar="G", help="How far from the best possible is good enough.")
 ]

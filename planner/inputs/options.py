@@ -33,6 +33,15 @@ class Budget(BaseModel):
     watts: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
+class Survive(BaseModel):
+    """After the loss of any `nodes`, the rest serves `share` of the rate within the limits."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nodes: Annotated[int, Field(ge=1)] = 1
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+
 class Options(BaseModel):
     """`objective` None: throughput without a rate; with one, cost when every node has a price, else gpus."""
 
@@ -46,6 +55,7 @@ class Options(BaseModel):
     risk: Annotated[float, Field(gt=0, le=MEDIAN)] = MEDIAN  # above, the median breaks the promise
     simple: Annotated[float, Field(ge=0, lt=1)] = 0.03  # of the best, given up for fewer kinds of replica
     max_utilisation: Annotated[float, Field(gt=0, lt=1)] = 0.98  # of a server that only prefills, at most
+    survive: Survive | None = None  # None: what a lost node takes with it is lost
     gap: Annotated[float, Field(ge=0, lt=1)] = 0.01
     time_limit_s: Annotated[float, Field(gt=0)] = 60.0
     seed: Annotated[int, Field(ge=0)] = 0

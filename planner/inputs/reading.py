@@ -10,12 +10,13 @@ from typing import Any, get_args
 from planner.documents import Document, read
 from planner.errors import InputError, nearest, squash
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
-from planner.inputs.options import Budget
+from planner.inputs.options import Budget, Survive
 from planner.inputs.presets import PRESETS
 from planner.inputs.workload import Bucket, Percentile, Slo, Workload
 from planner.validation import validate
 
 _RATE = Range(high=1e9, open=True)
+_PERCENT = Range(high=100, open=True)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,24 @@ def parse_budget(text: str | None) -> Budget:
             raise InputError(f"limit `{key}` is given twice", "--budget")
         limits[key] = number(value, key, "--budget", COUNT if key == "gpus" else POSITIVE)
     return Budget.model_validate(limits)
+
+
+def parse_survive(text: str | int) -> Survive:
+    """What is lost, and what the rest still serves: "node", "2", "node:80%", "2:50%". Raises InputError.
+
+    >>> parse_survive("node"), parse_survive("2: 80 %")
+    (Survive(nodes=1, share=1.0), Survive(nodes=2, share=0.8))
+    """
+    lost, colon, share = (piece.strip() for piece in str(text).partition(":"))
+    form = "write --survive node, --survive 2, or --survive node:80% where 80 % of the rate is enough then"
+    if not lost or (colon and not share.endswith("%")):
+        raise InputError(f"`{str(text)[:60]}` is not NODES or NODES:SHARE%", "--survive", form)
+    try:
+        nodes = 1 if lost.lower() == "node" else whole(lost, "nodes lost", "--survive")
+        percent = number(share[:-1].strip(), "share", "--survive", _PERCENT) if colon else 100.0
+    except InputError as error:
+        raise InputError(error.message, "--survive", form) from None
+    return Survive(nodes=nodes, share=percent / 100)
 
 
 def _find(name_or_path: str | Path) -> _Asked:

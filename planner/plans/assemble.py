@@ -19,9 +19,11 @@ from planner.cost.stages import stage_layers
 from planner.engines import named
 from planner.operating.room import planned_sequences
 from planner.plans import kept, parts, placement, schema, tiers
-from planner.plans.found import Found, Group, Path, paths
+from planner.plans.found import Found, Group
+from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of
 from planner.plans.predicted import predicted, watts_of
+from planner.plans.routing import routing
 from planner.version import __version__
 from solvers import linear
 
@@ -33,8 +35,9 @@ def replica(
     mix_osl: Floats,
     watts: float,
     keeps: schema.Kept | None,
+    after: Sequence[Group],
 ) -> schema.Replica:
-    """One group in the Plan's form."""
+    """One group in the Plan's form; `after`: what is left of it after losses, which its batch is for, too."""
     c, d, op, s = g.candidate, g.candidate.design, g.operation, g.setup
     like = [Stage(c.node_class, d.tp, x) for x in stage_layers(len(s.model.card.stack), d.pp)]
     stages, held = d.stages or like, placed.stages[c.id]
@@ -68,7 +71,7 @@ def replica(
             )
             for i, stage in enumerate(stages)
         ],
-        max_batch=_batch(g, mix_osl),
+        max_batch=max(_batch(own, mix_osl) for own in (g, *after)),
         kv_tokens=tokens,
         cache=_cache(g, tokens),
         kept=keeps,
@@ -138,16 +141,6 @@ def _cache(g: Group, kv_tokens: float) -> schema.Cache | None:
     )
 
 
-def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:
-    """Shares of each bucket along each way; they add to one."""
-    return parts.routes([_way(p) for p in paths(found, made)])
-
-
-def _way(p: Path) -> parts.Way:
-    second = p.second.id if p.second else None
-    return parts.Way(p.bucket, p.rate, p.first.id, second, p.kv_bytes_per_s or 0.0)
-
-
 Price = Sequence[tuple[int, float]]
 """Kinds of replica, and the objective of the best fleet found of so many."""
 
@@ -213,16 +206,18 @@ def assemble(
     proven: schema.Proof,
     extras: Mapping[str, Any],
 ) -> schema.Plan:
-    """The Plan; `extras`: prices, warnings, alternatives, experts, long prompts."""
+    """The Plan; `extras`: prices, warnings, alternatives, experts, long prompts, insured."""
+    safe: Insured | None = extras.get("insured")
     counts = {g.candidate.id: g.count for g in made}
     nodes = {n.id: n for n in found.cluster.classes}
-    placed = placement.place(found.cluster.classes, counts, found.candidates)
+    placed = safe.on if safe else placement.place(found.cluster.classes, counts, found.candidates)
     osl = np.array([b.osl for b in found.workload.buckets], dtype=float)
     keeps = {g.id: kept.kept(g, found.workload) for g in made}
+    after = {g.id: safe.after.get(g.candidate.id, []) if safe else [] for g in made}
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
-        replicas=[replica(g, nodes, placed, osl, watts_of(found, g), keeps[g.id]) for g in made],
+        replicas=[replica(g, nodes, placed, osl, watts_of(found, g), keeps[g.id], after[g.id]) for g in made],
         routing=routing(found, made),
         experts=extras.get("experts"),
         tiers=[*tiers.tiers(made), *kept.tiers(made, keeps)],
@@ -232,4 +227,5 @@ def assemble(
         warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made)],
         alternatives=list(extras.get("alternatives", [])),
         long_prompts=list(extras.get("long_prompts", [])),
+        survives=safe.told(found, made, proven.own) if safe else None,
     )

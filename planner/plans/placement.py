@@ -1,5 +1,6 @@
 """Which nodes each replica group stands on: largest replicas first, each in the fullest node that still has
-room.
+room. Where nodes may be lost, each where the fewest of its own stand: one node then takes little of any with
+it.
 
 For sizes that divide one another this uses exactly the nodes the fleet MILP counted (first-fit decreasing is
 optimal for divisible
@@ -9,9 +10,9 @@ domain where they need it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate
@@ -19,28 +20,46 @@ from planner.candidates.candidate import Candidate
 
 @dataclass(frozen=True)
 class Placed:
-    """For each candidate id the node indices of its stages, over all its replicas; and nodes in use of each
-    class."""
+    """For each candidate id the node indices of its stages, over all its replicas; nodes in use of each
+    class; and for each node in use (class, index) how many replicas of each candidate have a part there."""
 
     stages: Mapping[str, Sequence[Sequence[int]]]
     used: Mapping[str, int]
+    standing: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
 
 
 def place(
-    classes: Sequence[NodeClass], counts: Mapping[str, int], candidates: Mapping[str, Candidate]
+    classes: Sequence[NodeClass],
+    counts: Mapping[str, int],
+    candidates: Mapping[str, Candidate],
+    apart: Mapping[str, int] | None = None,
+    contents: Mapping[str, Sequence[Mapping[str, int]]] | None = None,
 ) -> Placed:
-    """Nodes for `counts` replicas of each candidate."""
+    """Nodes for `counts` replicas of each candidate. `apart`: over so many nodes of each class, where they go
+    in one by one so; `contents`: candidates that share nodes, node by node, where that is known."""
     held: dict[str, list[set[int]]] = {c: [set() for _ in range(candidates[c].design.pp)] for c in counts}
     used: dict[str, int] = {}
+    standing: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for node in classes:
         free = _Free(node)
+        if contents:
+            free = _Given(node, contents.get(node.id, ()))
+        elif apart is not None:
+            free = _Apart(node, apart.get(node.id, 0))
         parts = [part for c in counts for part in _parts(candidates[c]) if part.node_class == node.id]
         for part in sorted(parts, key=lambda part: -part.gpus):
-            for _ in range(counts[part.id]):
-                nodes = free.take(part.gpus, part.joined)
+            for replica in range(counts[part.id]):
+                try:
+                    nodes = free.take(part)
+                except LookupError:  # odd sizes leave holes, and several blocks may share a node
+                    return place(classes, counts, candidates, apart if contents else None)
+                for k in nodes:
+                    standing[node.id, k][part.id].add(replica)
                 _spread([held[part.id][i] for i in part.stages], nodes, part.gpus, node.gpus_per_node)
         used[node.id] = free.touched
-    return Placed({c: [sorted(nodes) for nodes in stages] for c, stages in held.items()}, used)
+    stages = {c: [sorted(nodes) for nodes in stages] for c, stages in held.items()}
+    here = {at: {c: len(replicas) for c, replicas in own.items()} for at, own in standing.items()}
+    return Placed(stages, used, here)
 
 
 @dataclass(frozen=True)
@@ -82,11 +101,11 @@ class _Free:
         self.holes: list[int] = []  # whole nodes skipped at the end of a domain
         self.touched = 0
 
-    def take(self, gpus: int, joined: bool) -> Sequence[int]:
+    def take(self, part: _Part) -> Sequence[int]:
         """Nodes of one more replica."""
-        size = self.node.gpus_per_node
+        size, gpus = self.node.gpus_per_node, part.gpus
         if gpus > size:
-            return self._whole(-(-gpus // size), joined)
+            return self._whole(-(-gpus // size), part.joined)
         left = min((room for room, nodes in self.open.items() if room >= gpus and nodes), default=None)
         if left is None:
             left, at = size, self._whole(1, False)[0]
@@ -108,3 +127,57 @@ class _Free:
             return taken
         self.next += count
         return range(self.next - count, self.next)
+
+
+_Held = tuple[tuple[str, int], ...]
+"""What stands on a node: parts and how many of each, in order."""
+
+
+class _Apart(_Free):
+    """Room left on `count` nodes of a class, where parts stand as far apart as they can. Those that are alike
+    are one entry, so that a million nodes take no longer than a few."""
+
+    def __init__(self, node: NodeClass, count: int) -> None:
+        super().__init__(node)
+        self.count = count
+        self.alike: dict[tuple[int, _Held], list[int]] = {}  # (GPUs left, held) -> nodes
+        self.begun = False
+
+    def take(self, part: _Part) -> Sequence[int]:
+        """Nodes of one more replica; the largest come first. Raises LookupError where it finds no room."""
+        size = self.node.gpus_per_node
+        if part.gpus > size:
+            return super().take(part)
+        if not self.begun:
+            self.alike[size, ()] = [*self.holes, *range(self.next, self.count)][::-1]
+            self.begun = True
+        roomy = [key for key, nodes in self.alike.items() if nodes and key[0] >= part.gpus]
+        if not roomy:
+            raise LookupError(part.id)
+        room, held = min(roomy, key=lambda key: (dict(key[1]).get(part.id, 0), -key[0]))
+        at = self.alike[room, held].pop()
+        more = Counter(dict(held)) + Counter([part.id])
+        self.alike.setdefault((room - part.gpus, tuple(sorted(more.items()))), []).append(at)
+        self.touched += not held
+        return [at]
+
+
+class _Given(_Free):
+    """Nodes that are told what to hold of each candidate; those of larger replicas are whole nodes."""
+
+    def __init__(self, node: NodeClass, contents: Sequence[Mapping[str, int]]) -> None:
+        super().__init__(node)
+        self.contents = [dict(own) for own in contents]
+        self.at: dict[int, int] = {}  # content -> node
+
+    def take(self, part: _Part) -> Sequence[int]:
+        """Nodes of one more replica; the largest come first. Raises LookupError where none is to have it."""
+        if part.gpus > self.node.gpus_per_node:
+            return super().take(part)
+        i = next((i for i, own in enumerate(self.contents) if own.get(part.id)), None)
+        if i is None:
+            raise LookupError(part.id)
+        self.contents[i][part.id] -= 1
+        if i not in self.at:
+            self.at[i] = self._whole(1, False)[0]
+        return [self.at[i]]

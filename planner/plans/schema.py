@@ -416,6 +416,39 @@ class LongPrompt(Part):
     why: str = ""
 
 
+class Standing(Part):
+    """Nodes that have as many replicas of each group: `replicas`, on each of them at least a part of each."""
+
+    nodes: list[str]
+    replicas: dict[str, Count]
+
+
+class Loss(Part):
+    """A loss of nodes, `classes` of them by class (empty: it stands for several that are no worse), and of
+    `lost` replicas by group with them. The others serve `rps` at most within the limits; `routing`: how they
+    serve the share of the rate that is promised."""
+
+    classes: dict[str, int]
+    lost: dict[str, Count]
+    rps: NonNegative
+    routing: list[Route]
+
+
+class Survives(Part):
+    """When any `nodes` are lost, the rest serves `share` of the rate. `standing`: all nodes in use; `losses`:
+    those that no other contains. `without`, `bound`: objective of the best fleet found that need not survive,
+    and its bound; None: not solved. `price`: what this plan gives up for surviving, |own - without| /
+    |without|."""
+
+    nodes: Count
+    share: Share
+    standing: list[Standing]
+    losses: list[Loss]
+    without: FiniteFloat | None = None
+    bound: FiniteFloat | None = None
+    price: NonNegative | None = None
+
+
 class Plan(Part):
     meshwright_version: str
     schema_version: Literal[1] = 1
@@ -431,3 +464,10 @@ class Plan(Part):
     warnings: list[PlanWarning] = []
     alternatives: list[Alternative] = []
     long_prompts: list[LongPrompt] = []
+    survives: Survives | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_was_not_asked(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """`survives` is written only where nodes may be lost."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if k != "survives" or v is not None}

@@ -12,6 +12,7 @@ from planner.candidates.largest import MOST_SEQUENCES
 from planner.candidates.unequal import SHORTLIST
 from planner.plans.found import Found
 from planner.plans.schema import Cap, Space
+from solvers import fleet_nodes, fleet_survive
 
 NEAR = 1 - 1e-6
 """Of a cap from which on it holds a server."""
@@ -58,6 +59,10 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         yield Cap(what="sizes of a long prompt's chunks", value=len(CHUNKS) + 1, binds=True)
     if len(asked.workload.buckets) > FEW:
         yield Cap(what="buckets whose servers are looked at almost alone", value=FEW, binds=True)
+    if found.space.survive is not None and not fleet_nodes.apart(found.space):
+        many = len(fleet_survive.ways(found.space))
+        what = "losses of nodes of several classes that the bound looks at"
+        yield Cap(what=what, value=fleet_survive.LOSSES, binds=many > fleet_survive.LOSSES)
     if asked.offload and setups:
         yield Cap(what="placements in host memory: the fewest bytes away for each batch", value=1, binds=True)
 
@@ -80,6 +85,9 @@ def words(asked: Asked, found: Found) -> str:
         tried = sum(min(n, SHORTLIST) for n in found.pool.unequal.values())
         some = "all" if tried == several else f"the {tried} most promising of"
         parts.append(f"and with stages on several classes {some} {several:,} pipelines")
+    if lost := asked.options.survive:
+        nodes = "any node" if lost.nodes == 1 else f"any {lost.nodes:,} nodes"
+        parts.append(f"fleets whose rest serves {100 * lost.share:g} % of the rate after the loss of {nodes}")
     return "; ".join(parts)
 
 

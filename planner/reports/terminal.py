@@ -20,6 +20,7 @@ from planner.reports.defaults import assumed
 from planner.reports.instead import phases, verdict
 from planner.reports.kept import keeping
 from planner.reports.proven import price_list, proof
+from planner.reports.survives import surviving
 
 SHOWN = 6
 """Chains that are listed."""
@@ -40,6 +41,9 @@ def render(plan: Plan, console: Console) -> None:
         section(console, "Traffic", routing(plan))
     if plan.experts and any(e.ep > 1 for e in plan.experts.replicas):
         section(console, "Experts", experts(plan.experts))
+    if plan.survives:
+        words = (Text(line) for line in surviving(plan, plan.survives))
+        section(console, "If nodes are lost", Group(*words))
     if plan.chains:
         section(console, "Chains", chains(plan))
     if plan.long_prompts:

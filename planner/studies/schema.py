@@ -88,6 +88,7 @@ class Options(Strict):
     risk: Finite | None = None
     simple: Finite | None = None
     max_utilisation: Finite | None = None
+    survive: str | int | None = None
     gap: Finite | None = None
     time_limit: Finite | None = None
     seed: int | None = None
@@ -117,6 +118,7 @@ class Vary(Strict):
     risk: Values[Finite] | None = None
     simple: Values[Finite] | None = None
     max_utilisation: Values[Finite] | None = None
+    survive: list[str | int | None] | None = None
     gap: Values[Finite] | None = None
     time_limit: Values[Finite] | None = None
     seed: Values[int] | None = None

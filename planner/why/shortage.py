@@ -75,6 +75,11 @@ def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> Mes
 
 def _nothing_runs(look: Look, problem: FleetProblem) -> Infeasible:
     """No rate was asked, and still there is no fleet."""
+    if look.question.survive is not None and look.carries(replace(look.question, survive=None)):
+        return Infeasible(
+            f"no fleet of these nodes serves anything{_after_loss(look.question)}",
+            hint="add nodes, or leave out --survive",
+        )
     if not problem.budget:
         return Infeasible(
             "no fleet of these nodes keeps the SLO with the whole mix of requests",
@@ -110,10 +115,33 @@ def _too_much(look: Look, rate: float) -> Infeasible:
     hints = list(_rate_hints(look, ceiling))
     hints += budget_hints(look, rate) if budgeted else node_hints(look)
     held = "within the budget" if budgeted else "by these nodes within the SLO"
+    hints += _share_hints(look, rate, ceiling)
     return Infeasible(
-        f"{rate:g} req/s cannot be served {held}: at most {ceiling:.4g} req/s",
+        f"{rate:g} req/s cannot be served {held}{_after_loss(q)}: at most {ceiling:.4g} req/s",
         hint=" or ".join(hints) or None,
     )
+
+
+def _after_loss(question: Question) -> str:
+    """What is to be survived, in words."""
+    lost = question.survive
+    if lost is None:
+        return ""
+    nodes = "any one node" if lost.nodes == 1 else f"any {lost.nodes:,} nodes"
+    share = "" if lost.share == 1 else f"{100 * lost.share:g} % of it "
+    return f" with {share}left after the loss of {nodes}" if share else f" after the loss of {nodes}"
+
+
+def _share_hints(look: Look, rate: float, ceiling: float) -> Iterator[str]:
+    """The largest share of the rate that the rest carries where nodes are lost."""
+    lost = look.question.survive
+    for step in STEPS_DOWN if lost is not None else ():
+        assert lost is not None
+        percent = int(100 * lost.share * min(step * ceiling / rate, 1.0))
+        fewer = lost.model_copy(update={"share": percent / 100})
+        if percent and look.carries(replace(look.question, survive=fewer)):
+            yield f"--survive {'node' if lost.nodes == 1 else lost.nodes}:{percent}%"
+            return
 
 
 def _at(question: Question, rate: float | None, objective: Objective | None = None) -> Question:

@@ -146,14 +146,14 @@ def best_by_trying_all(p: FleetProblem) -> float | None:
         full = [counts for counts, _ in fitting]
         if not any(k.tangents for k in p.columns.values()):  # more never hurt: only fullest fleets need an LP
             full = [c for c in full if not any(_above(other, c) for other in full)]
-        found = [v for counts in full if (v := _by_flows(p, counts)) is not None]
+        found = [v for counts in full if (v := by_flows(p, counts)) is not None]
         return None if not found else (max(found) if p.objective.name == "throughput" else min(found))
     priced = sorted((_price(p, counts, nodes), i) for i, (counts, nodes) in enumerate(fitting))
     best: float | None = None
     for price, i in priced:
         if best is not None and price >= best:
             break
-        flows = _by_flows(p, fitting[i][0])
+        flows = by_flows(p, fitting[i][0])
         if flows is not None:
             more = flows if p.objective.name in ("spare", "energy") else 0.0
             best = price + more if best is None else min(price + more, best)
@@ -266,7 +266,7 @@ def fewest_bins(items: tuple[int, ...], room: int) -> int:
     return next(k for k in range(len(items) + 1) if fits(items, (room,) * k))
 
 
-def _by_flows(p: FleetProblem, counts: dict[str, int]) -> float | None:
+def by_flows(p: FleetProblem, counts: dict[str, int]) -> float | None:
     """The best rate (throughput), mean latency, least work or watts that `counts` can give; None: demand
     unmet."""
     what, bent = _bent(p)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from solvers import fleet, fleet_costs, fleet_kinds
+from solvers import fleet, fleet_costs, fleet_flows, fleet_kinds
 from solvers.fleet import Built, FleetProblem
 from solvers.linear import Expr
 from tests.solvers.fleets import OBJECTIVES, curved, goal, kinded, random_fleet
@@ -79,7 +79,7 @@ def busy(p, b, key, at):
 
 def run(p, b, key, at):
     c, w = key
-    most = p.demand if p.objective.name != "throughput" else fleet.MOST * len(p.share) * b.reference
+    most = p.demand if p.objective.name != "throughput" else fleet_flows.MOST * len(p.share) * b.reference
     return most * p.share[w] * at.n[c] - at.f[c, w]
 
 
@@ -161,7 +161,7 @@ def kind(p, b, key, at):
 
 def light(p, b):
     use = {(c, w): max(u[w] for u in p.columns[c].use.values() if w in u) * b.unit[w] for c, w in b.f}
-    return {key for key, filled in use.items() if filled < fleet.LIGHT}
+    return {key for key, filled in use.items() if filled < fleet_flows.LIGHT}
 
 
 def ends(side):
