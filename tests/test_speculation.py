@@ -96,11 +96,14 @@ def test_a_draft_takes_a_layer_and_the_lm_head():
     head = model.layers.head_s(load[0], one)
 
     drafter = Layers(
-        mtp_card(model.card), model.chip, model.fits, model.links, model.precisions, model.calibration.popularity
+        mtp_card(model.card),
+        model.chip,
+        model.fits,
+        model.links,
+        model.precisions,
+        model.calibration.popularity,
     )
-    assert drafter.draft_s(Load(*load, queries=4.0), 3, one) == pytest.approx(
-        verified + 2 * layer + 3 * head
-    )
+    assert drafter.draft_s(Load(*load, queries=4.0), 3, one) == pytest.approx(verified + 2 * layer + 3 * head)
 
 
 def test_rows_of_other_draft_lengths_are_other_groups():

@@ -146,7 +146,7 @@ def _most_inside(case: Case, replica: Replica) -> float:
     rounded up."""
     predicted, load = case.plan.predicted, case.loads[replica.id]
     first_s = max(predicted.ttft_ms.value / 1e3, replica.step.prefill_s) if replica.role != "decode" else 0.0
-    step_s = max(predicted.tpot_ms.value / 1e3, replica.step.decode_s) if replica.role != "prefill" else 0.0
+    step_s = max(predicted.tpot_ms.value / 1e3, replica.token_s) if replica.role != "prefill" else 0.0
     inside = (load.rps * first_s + load.decode_tok_per_s * step_s) / replica.count
     return inside + BURST * sqrt(inside) + replica.attn_dp
 

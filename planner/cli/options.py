@@ -85,6 +85,20 @@ MaxUtilisationOpt = Annotated[
         "--max-utilisation", metavar="U", help="No server that only prefills is planned busier than this."
     ),
 ]
+SpeculationOpt = Annotated[
+    str,
+    typer.Option(
+        "--speculation", metavar="KIND", help="Drafted tokens: off, auto, mtp, eagle, ngram, draft:MODEL."
+    ),
+]
+AcceptanceOpt = Annotated[
+    float | None,
+    typer.Option("--acceptance", metavar="P", help="Probability that a drafted token is accepted."),
+]
+DraftTokensOpt = Annotated[
+    int | None,
+    typer.Option("--draft-tokens", metavar="K", help="Drafted a step; default: what pays of 1, 3."),
+]
 GapOpt = Annotated[
     float, typer.Option("--gap", metavar="G", help="How far from the best possible is good enough.")
 ]

@@ -125,7 +125,7 @@ class Layers:
         """Seconds of all layers."""
         kinds, index = self.card.kinds
         each = [index.count(i) * self.layer_s(kind, load, designs) for i, kind in enumerate(kinds)]
-        return np.sum(each, axis=0)
+        return np.asarray(np.sum(each, axis=0))
 
     def works(self, layer: Layer, load: Load, designs: Designs) -> list[tuple[float, Work]]:
         """All FLOPs and bytes of a layer with the peak FLOP/s they could run at: what `roofline` adds up."""

@@ -329,7 +329,7 @@ class CostModel:
         return self._over_stages(designs, per_layer, head)
 
     def drafting_s(self, load: Load, designs: Designs) -> Floats | float:
-        """Seconds of drafting the next tokens of every sequence of a micro-batch, shape (n,): none is drafted."""
+        """Seconds of drafting for every sequence of a micro-batch, shape (n,): nothing is drafted."""
         return 0.0
 
     def _over_stages(self, designs: Designs, per_layer: Floats, head: Floats) -> tuple[Floats, Floats]:

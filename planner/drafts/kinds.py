@@ -44,12 +44,13 @@ EAGLE_VOCAB: Final = 32_000
 """Tokens that EAGLE-3 heads choose from, where the model has more (`draft_vocab_size` of
 yuhuili/EAGLE3-LLaMA3.1-Instruct-8B)."""
 
-FLAGS: Final[Mapping[str, Mapping[Kind, str]]] = {
+OPTIONS: Final[Mapping[str, Mapping[Kind, str]]] = {
     "vllm": {
         "mtp": '--speculative-config {{"method":"mtp","num_speculative_tokens":{k}}}',
         "eagle": '--speculative-config {{"method":"eagle3","model":HEAD,"num_speculative_tokens":{k}}}',
         "ngram": '--speculative-config {{"method":"ngram","num_speculative_tokens":{k}}}',
-        "draft": '--speculative-config {{"method":"draft_model","model":"{name}","num_speculative_tokens":{k}}}',
+        "draft": '--speculative-config {{"method":"draft_model","model":"{name}",'
+        '"num_speculative_tokens":{k}}}',
     },
     "sglang": {
         "mtp": "--speculative-algorithm EAGLE --speculative-num-steps {k} --speculative-eagle-topk 1",
@@ -105,9 +106,9 @@ class Draft:
         model = f"{self.card.name} " if self.kind == "draft" and self.card else ""
         return f"{self.kind} {model}{self.tokens}"
 
-    def flag(self, engine: str) -> str:
+    def option(self, engine: str) -> str:
         """What tells the engine to draft so."""
-        return FLAGS[engine][self.kind].format(k=self.tokens, name=self.card.name if self.card else "")
+        return OPTIONS[engine][self.kind].format(k=self.tokens, name=self.card.name if self.card else "")
 
 
 def mtp_card(card: ModelCard) -> ModelCard:
@@ -169,12 +170,16 @@ def _drafter(card: ModelCard, speculation: str) -> tuple[Kind, ModelCard | None]
     if name not in known or name == "off" or bool(model) != (name == "draft"):
         hint = "draft:MODEL names a smaller model" if name == "draft" else f"one of {', '.join(known)}:MODEL"
         near = nearest(name, known, 1)[0]
-        raise InputError(f"no way to draft is called `{speculation}`, nearest `{near}`", "--speculation", hint)
+        raise InputError(
+            f"no way to draft is called `{speculation}`, nearest `{near}`", "--speculation", hint
+        )
     if name == "auto":
         name = "mtp" if card.mtp_layers else "eagle"
     if name == "mtp" and not card.mtp_layers:
         raise InputError(
-            f"{card.name} has no multi-token-prediction layers", "--speculation", "eagle, ngram or draft:MODEL"
+            f"{card.name} has no multi-token-prediction layers",
+            "--speculation",
+            "eagle, ngram or draft:MODEL",
         )
     if name == "eagle" and not any(isinstance(x.mixer, Attention | Mla) for x in card.stack):
         raise InputError(f"{card.name} has no attention for an EAGLE head", "--speculation", "ngram")

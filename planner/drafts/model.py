@@ -12,6 +12,7 @@ Designs have one stage and no context parallelism (planner/candidates/drafts.py)
 from __future__ import annotations
 
 from dataclasses import replace
+
 import numpy as np
 
 from cluster_configs.schema import NodeClass
@@ -31,6 +32,17 @@ from planner.drafts.kinds import Draft
 
 NGRAM_S = 2e-5
 """Seconds in which the host looks up one sequence's last tokens: an assumption, not measured."""
+
+
+def draft_of(model: CostModel) -> Draft | None:
+    """What the servers of a cost model draft with."""
+    return model.draft if isinstance(model, DraftedModel) else None
+
+
+def handed(model: CostModel) -> str:
+    """The drafter whose cache of a prompt goes along from prefill to decode; "": none."""
+    draft = draft_of(model)
+    return draft.kind if draft and draft.card else ""
 
 
 class DraftedModel(CostModel):
@@ -66,7 +78,7 @@ class DraftedModel(CostModel):
         beside = self._beside(designs)
         if self.draft.kind == "mtp":
             return layer_bytes(card.stack[0], card.hidden, beside, MatrixPrecision(card, self.own))
-        return weights_bytes(card, beside, self.own, stages_of(card, beside, None))[:, 0]
+        return np.asarray(weights_bytes(card, beside, self.own, stages_of(card, beside, None))[:, 0])
 
     def drafter_cache_bytes(self, designs: Designs, tokens: Floats) -> Floats:
         """Bytes of the drafter's cache of one sequence of `tokens`, (w,) or (n, w), on one GPU: (n, w)."""
@@ -93,16 +105,17 @@ class DraftedModel(CostModel):
     def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
         """With the drafter's cache, and slots of the tokens that are drafted."""
         held = tokens + self.draft.tokens
-        return super().cache_bytes(designs, held, stage) + self.drafter_cache_bytes(designs, held)
+        own = super().cache_bytes(designs, held, stage)
+        return np.asarray(own + self.drafter_cache_bytes(designs, held))
 
     def transfer_bytes(self, isl: Floats) -> Floats:
         """With the drafter's cache of prompts."""
-        return super().transfer_bytes(isl) + self.drafter_cache_bytes(like(1, 1), isl)[0]
+        return np.asarray(super().transfer_bytes(isl) + self.drafter_cache_bytes(like(1, 1), isl)[0])
 
     def handed_bytes(self, designs: Designs, isl: Floats) -> tuple[Floats, Floats]:
         """With the drafter's cache of prompts."""
         held, copies = super().handed_bytes(designs, isl)
-        return held + self.drafter_cache_bytes(designs, isl), copies
+        return np.asarray(held + self.drafter_cache_bytes(designs, isl)), copies
 
     def _beside(self, designs: Designs) -> Designs:
         """The designs as the drafter sees them: experts of another model are divided over all GPUs."""
