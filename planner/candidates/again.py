@@ -48,23 +48,23 @@ def anew(
             model = CostModel(ask.card, node, engine, ask.precisions, ask.calibration)
             s = setups[where, engine, chunk] = ask.setup(model, old.designs.take(few), [node], told=chunk)
             at = ask.standing(node, engine, pool.pairing, chunk)
-            made += _offered(s, roles, at, pool, counts)
+            made += offered(s, roles, at, pool, counts)
             for own in drafts.of(s, node, engine, ask) if not chunk else ():
                 drafted[where, engine, chunk, drafts.name(own)] = own
-                made += _offered(own, [r for r in roles if r in drafts.roles(own)], at, pool, counts)
+                made += offered(own, [r for r in roles if r in drafts.roles(own)], at, pool, counts)
             for level in ask.keeping(node, engine) if levels and not chunk else ():
                 assert level.keep is not None
                 if level.keep.number not in levels:
                     continue
                 kept[node.id, engine, level.keep.number] = own = keeping(s, node, level)
-                made += _offered(own, [r for r in roles if r in KEEPING], at, pool, counts)
+                made += offered(own, [r for r in roles if r in KEEPING], at, pool, counts)
     left = undominated(made, {node.id: node.gpus_per_node for node in classes}, counts)
     own_setups, own_kept = {**pool.setups, **setups}, {**pool.kept, **kept}
     known = {**pool.drafted, **drafted}
     return replace(pool, candidates=tuple(left), setups=own_setups, kept=own_kept, drafted=known)
 
 
-def _offered(s: Setup, roles: Sequence[Role], at: Standing, pool: Pool, counts: Counts) -> list[Candidate]:
+def offered(s: Setup, roles: Sequence[Role], at: Standing, pool: Pool, counts: Counts) -> list[Candidate]:
     """What all designs of a setup that have room offer in `roles`."""
     offered = offers(s, s.fitting, roles, at, pool.edges)
     return [c for offer in offered for c in offer.candidates(counts)]

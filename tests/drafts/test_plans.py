@@ -1,0 +1,153 @@
+"""Plans with drafted tokens: chosen where they pay, said why, and judged by the one model of a server."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from planner import plan
+from planner.asked import read
+from planner.candidates import drafts
+from planner.candidates.points import batched
+from planner.check import check
+from planner.cli.app import main
+from planner.drafts.model import draft_of
+from planner.posed import ask_of, pooled
+from planner.predictions import predict_rows
+
+LOAD = {"isl": 1000, "osl": 201, "engine": "vllm", "work_limit": 200}
+
+
+def made(gpus="1xh100-sxm", model="mimo-7b", **asked):
+    return plan(None, model, gpus=gpus, **{**LOAD, **asked})
+
+
+def pool_of(gpus="8xh100-sxm", model="mimo-7b", **options):
+    loads = {"isl": 1000, "osl": 201, "rate": options.pop("rate", None)}
+    loads |= dict.fromkeys(("ttft_ms", "tpot_ms", "percentile"))
+    asked = read(None, model, gpus, "chat", loads, {"engine": "vllm", **options})
+    return asked, pooled(asked)[0]
+
+
+def without_seconds(plan_):
+    form = plan_.model_dump(mode="json", by_alias=True)
+    form["proof"].pop("seconds")
+    return json.dumps(form)
+
+
+def test_without_the_option_nothing_changes():
+    none, off = made(explain=False), made(explain=False, speculation="off")
+
+    assert without_seconds(none) == without_seconds(off)
+    assert '"draft"' not in without_seconds(none)
+
+
+def test_drafts_are_chosen_where_they_pay_and_the_plan_says_what_they_bring():
+    """Near the shortest TPOT a batch is bound by the reading of weights, which four tokens share."""
+    off, auto = made(tpot_ms=7), made(tpot_ms=7, speculation="auto")
+    (group,), lines = auto.replicas, {a.what: a for a in auto.alternatives}
+    line = next(a for what, a in lines.items() if what.startswith("no speculative decoding"))
+
+    assert auto.proof.objective > 1.2 * off.proof.objective
+    assert group.draft.kind == "mtp"
+    assert group.draft.accepted == pytest.approx(sum(0.59 ** (i + 1) for i in range(group.draft.tokens)))
+    assert line.objective == pytest.approx(off.proof.objective, rel=1e-3)
+    assert line.status in ("proven", "within_gap")
+    assert check(auto) == []
+
+
+def test_drafts_that_nobody_accepts_are_not_chosen_and_the_plan_says_what_they_cost():
+    off, never = made(tpot_ms=20), made(tpot_ms=20, speculation="auto", acceptance=0.01)
+    line = next(a for a in never.alternatives if a.what.startswith("speculative decoding in every replica"))
+
+    assert never.replicas[0].draft is None
+    assert never.proof.objective == pytest.approx(off.proof.objective, rel=1e-9)
+    assert line.loss > 0.01
+    assert "mtp" in line.why
+
+
+def test_more_acceptance_never_serves_less():
+    found = [
+        made(tpot_ms=7, speculation="mtp", acceptance=p, explain=False).proof.objective
+        for p in (0.05, 0.3, 0.6, 0.9)
+    ]
+
+    assert found == sorted(found)
+    assert found[-1] > found[0]
+
+
+def test_every_candidate_finds_its_setup_again_and_both_servers_of_a_pair_draft_alike():
+    _, pool = pool_of(speculation="auto")
+    some = [c for c in pool.candidates if c.draft]
+    keys = {c.pairs_as: drafts.name(pool.setup(c))[:3] for c in some if c.role != "mixed"}
+
+    assert {c.role for c in some} == {"mixed", "prefill", "decode"}
+    for c in pool.candidates:
+        assert drafts.name(pool.setup(c)) == c.draft
+        assert not c.draft or (c.design.pp, c.design.cp) == (1, 1)
+    bare = {c.pairs_as for c in pool.candidates if c.role != "mixed" and not c.draft}
+    assert not bare & keys.keys()
+
+
+def test_a_lone_sequence_has_its_tokens_of_a_step_in_a_step():
+    """A decode server of one design with 8 sequences: the step at their mean context over what it gives."""
+    _, pool = pool_of(speculation="mtp", draft_tokens=3, acceptance=0.5)
+    ((_, s),) = list(pool.drafted.items())[:1]
+    index = np.array([0])
+    points = batched(s, index, np.array([8.0]), "decode")
+    step = s.model.step_s(s.designs.take(index), 8.0, 1000 + 201 / 2, 0.0, 0.0)[0]
+
+    assert draft_of(s.model).accepted == 0.875
+    assert points.tpot_s[0, 0] == pytest.approx(step / 1.875, rel=2e-3)
+    assert points.rate[0] == pytest.approx(8 / (200 / 1.875 * step), rel=2e-3)
+
+
+def test_predict_answers_for_a_planned_replica_what_the_plan_says():
+    answer = made(rate=4.0, tpot_ms=5, speculation="mtp", draft_tokens=3, explain=False)
+    (group,) = answer.replicas
+    row = {
+        **{"model": "mimo-7b", "device": "h100-sxm", "engine": "vllm", "isl": "1000", "osl": "201"},
+        **{"tp": str(group.tp), "attn_dp": str(group.attn_dp), "rate_rps": str(4.0 / group.count)},
+        **{"draft_tokens": "3", "accepted_tokens": str(group.draft.accepted)},
+    }
+    (predicted,) = predict_rows([row])
+
+    assert group.draft is not None
+    assert predicted.tpot_ms == pytest.approx(answer.predicted.tpot_ms.value, rel=1e-3)
+    assert predicted.ttft_ms == pytest.approx(answer.predicted.ttft_ms.value, rel=1e-3)
+
+
+def test_n_grams_of_sglang_draft_without_attention_dp():
+    asked, _ = pool_of()
+    options = asked.options.model_copy(update={"speculation": "ngram", "acceptance": 0.4, "engine": "sglang"})
+    ask = ask_of(replace(asked, options=options))
+    _, pool = pool_of(model="deepseek-v2-lite", engine="sglang")
+    ((_, engine, _), s) = next(iter(pool.setups.items()))
+    found = list(drafts.of(s, asked.cluster.classes[0], engine, replace(ask, card=s.model.card)))
+
+    assert (s.designs.attn_dp > 1).any()
+    assert len(found) == len(ask.drafts) == 2
+    assert all((own.designs.attn_dp == 1).all() for own in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--speculation", "mtp"), "has no multi-token-prediction layers"),
+        (("--speculation", "ngram"), "--acceptance"),
+        (("--acceptance", "0.5"), "nothing is drafted"),
+        (("--speculation", "eagle", "--acceptance", "1.5"), "--acceptance"),
+        (("--speculation", "eagle", "--draft-tokens", "99"), "--draft-tokens"),
+        (("--speculation", "eagle", "--engine", "chains"), "chains of nodes draft nothing"),
+    ],
+)
+def test_bad_input_says_why_and_exits_with_2(words, reason, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "sys.argv", ["meshwright", "plan", "--gpus", "1xH100", "--model", "llama-3.1-8b", *words]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert ended.value.code == 2
+    assert reason in " ".join(capsys.readouterr().err.split())
