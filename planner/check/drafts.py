@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import ValidationError
-
-from model_zoo.schema import WEIGHT_BYTES, Layer, ModelCard
-from planner.check import weights
+from model_zoo.schema import WEIGHT_BYTES, ModelCard
+from planner.check import drafter, weights
 from planner.check.case import Case
 from planner.check.roofline import GIGA, Floors
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
@@ -62,6 +60,8 @@ def _drafter(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
     assert draft is not None
     if draft.kind == "mtp" and not card.mtp_layers:
         yield Violation("draft_not_started", f"{where}.draft.kind", f"{card.name} has no MTP layers")
+    if draft.kind == "draft" and drafter.model_of(draft) is None:
+        yield Violation("draft_unknown", f"{where}.draft.model", "no card of a model that drafts")
     least = least_bytes(card, replica)
     if not at_most(least, draft.weights_bytes, MODEL):
         text = f"{draft.weights_bytes / GIGA:.3f} GB, its layers weigh at least {least / GIGA:.3f} GB"
@@ -76,30 +76,13 @@ def _drafter(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
         yield Violation("decode_below_drafting", f"{where}.step.decode_s", text)
 
 
-def beside_bytes(replica: Replica) -> float:
-    """Stated bytes of a drafter on a GPU that are not the model's own."""
-    return replica.draft.weights_bytes if replica.draft and replica.draft.kind != "mtp" else 0.0
-
-
 def least_bytes(card: ModelCard, replica: Replica) -> float:
-    """Bytes of the drafter's layers on one GPU at least: of a head one layer's attention like the model's
-    last, of MTP its FFN, too."""
-    draft, stage = replica.draft, replica.stages[-1]
-    if draft is None or draft.kind == "ngram":
-        return 0.0
+    """Bytes of the drafter's layers on one GPU at least."""
+    model, layers = drafter.of(card, replica)
+    stage, least = replica.stages[-1], min(WEIGHT_BYTES[name] for name in _stored(model))
     split = weights.Split(stage.tp, stage.gpus, stage.gpus)
-    if draft.kind == "draft":
-        try:
-            model = ModelCard.model_validate(draft.model)
-        except ValidationError:
-            return float("inf")
-        layers, used = list(model.stack), min(WEIGHT_BYTES[name] for name in _stored(model))
-    else:
-        last = card.layer(card.mtp_layer) if card.mtp_layer else card.stack[-1]
-        layers = [last if draft.kind == "mtp" else Layer(last.mixer, None)]
-        model, used = card, min(WEIGHT_BYTES[name] for name in _stored(card))
     parts = sum((weights.layer_params(layer, model.hidden, split) for layer in layers), weights.Parts())
-    return used * (parts.attention.low + parts.dense.low + parts.experts.low)
+    return least * (parts.attention.low + parts.dense.low + parts.experts.low)
 
 
 def _stored(card: ModelCard) -> tuple[str, ...]:
