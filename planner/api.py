@@ -15,6 +15,7 @@ from planner.asked import Asked, problem_of, read
 from planner.beside.planned import Line, Planned
 from planner.beside.ways import WAYS
 from planner.calibration import files
+from planner.calibration.counters import counted
 from planner.cost.calibration import Calibration
 from planner.errors import Infeasible, InputError
 from planner.inputs.workload import Workload
@@ -90,7 +91,7 @@ def plan(
         "tpot_ms": tpot_ms,
         "percentile": percentile,
     }
-    asked = read(cluster, model, gpus, workload, loads, options, profile is not None, trace)
+    asked = read(cluster, model, gpus, workload, loads, counted(options), profile is not None, trace)
     if calibration is not None:
         asked = with_calibration(asked, calibration)
     asked = with_loads(asked, expert_loads)

@@ -92,8 +92,8 @@ SpeculationOpt = Annotated[
     ),
 ]
 AcceptanceOpt = Annotated[
-    float | None,
-    typer.Option("--acceptance", metavar="P", help="Probability that a drafted token is accepted."),
+    str | None,
+    typer.Option("--acceptance", metavar="P|FILE", help="Of each drafted token; or an engine's results."),
 ]
 DraftTokensOpt = Annotated[
     int | None,

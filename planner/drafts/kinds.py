@@ -111,6 +111,19 @@ class Draft:
         return OPTIONS[engine][self.kind].format(k=self.tokens, name=self.card.name if self.card else "")
 
 
+def acceptance_of(tokens: int, accepted: float) -> float:
+    """The probability at which `accepted` of `tokens` drafted ones are accepted on average, by bisection.
+
+    >>> round(acceptance_of(3, 0.875), 6)
+    0.5
+    """
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if Draft("ngram", tokens, middle).accepted < accepted else (low, middle)
+    return (low + high) / 2
+
+
 def mtp_card(card: ModelCard) -> ModelCard:
     """The checkpoint's own prediction layer as a model of one layer, like the last where the card names none;
     it reads embedding and LM head of the model."""
@@ -157,7 +170,7 @@ def drafts_of(
         raise InputError(
             f"how many drafted tokens of `{speculation}` are accepted is known to you alone",
             "--acceptance",
-            "the share of engines' counters: accepted tokens / drafted tokens at one drafted token a step",
+            "--acceptance takes a number, or the results of `vllm bench serve` with drafts",
         )
     lengths = (draft_tokens,) if draft_tokens is not None else LENGTHS
     return [Draft(kind, k, share, drafter) for k in lengths]

@@ -4,7 +4,8 @@ import pytest
 
 from model_zoo import catalog
 from planner import plan
-from planner.check import check, kv
+from planner.check import check, drafts, kv
+from planner.check.case import open_case
 from planner.check.drafts import least_bytes
 from planner.plans.schema import Plan
 
@@ -53,7 +54,6 @@ def test_plans_with_drafts_are_sound(plans):
         ("mtp", "draft.accepted", lambda x: 1.1 * x, "accepted_wrong"),
         ("mtp", "draft.tokens", lambda x: 4, "draft_not_asked"),
         ("mtp", "/problem.options.speculation", lambda x: None, "draft_not_asked"),
-        ("mtp", "cp", lambda x: 2, "draft_not_started"),
         ("mtp", "/problem.model.mtp_layers", lambda x: 0, "draft_not_started"),
         ("draft", "draft.model", lambda x: {"name": "nothing"}, "draft_unknown"),
         ("draft", "draft.weights_bytes", lambda x: 0.5 * x, "drafter_understated"),
@@ -64,6 +64,14 @@ def test_plans_with_drafts_are_sound(plans):
 )
 def test_every_lie_is_found(plans, kind, path, change, code):
     assert code in lied(plans[kind], path, change)
+
+
+@pytest.mark.parametrize("sizes", [{"pp": 2}, {"cp": 2}])
+def test_no_engine_is_believed_to_draft_in_a_pipeline_or_over_contexts(plans, sizes):
+    replica, case = plans["mtp"].replicas[0].model_copy(update=sizes), open_case(plans["mtp"])
+    found = [v.code for v in drafts._counts(case, replica, replica.draft, "")]
+
+    assert found == ["draft_not_started"]
 
 
 def test_a_pair_whose_prefill_server_has_no_drafter_is_found():
