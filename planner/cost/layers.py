@@ -118,8 +118,8 @@ class Layers:
         layers and the LM head. The first pass takes in all tokens of the step."""
         one = replace(load, tokens=0 * load.tokens, queries=1.0)
         again = self._all_s(one, designs) if tokens > 1 else 0.0
-        more = (tokens - 1) * again + tokens * self.head_s(load.sequences, designs)
-        return self._all_s(load, designs) + np.where(load.sequences > 0, more, 0.0)
+        picked = tokens * self.head_s(load.sequences, designs)
+        return np.asarray(self._all_s(load, designs) + (tokens - 1) * again + picked)
 
     def _all_s(self, load: Load, designs: Designs) -> Floats:
         """Seconds of all layers."""

@@ -5,8 +5,10 @@ import pytest
 from model_zoo import catalog
 from planner import plan
 from planner.check import check, drafts, kv
-from planner.check.case import open_case
+from planner.check.case import Load, open_case
 from planner.check.drafts import least_bytes
+from planner.check.roofline import Floors
+from planner.inputs.workload import Bucket
 from planner.plans.schema import Plan
 
 CARDS = {name: catalog.find(name)[0] for name in ("mimo-7b", "llama-3.1-8b", "llama-3.2-1b")}
@@ -94,3 +96,19 @@ def test_a_drafters_layers_are_counted_by_hand(plans):
 
     assert least_bytes(card, replica) == 2 * 16 * layer
     assert kv.sequence_bytes(card, replica, replica.stages[0], 1.0) == cache
+
+
+def test_a_step_computes_what_it_verifies():
+    """DeepSeek-V2-Lite, three drafted tokens: one sequence meets more experts, a million with next to no
+    context compute four times as much."""
+    load = {"isl": 1000, "osl": 201, "engine": "vllm", "explain": False, "work_limit": 200}
+    asked = {"speculation": "eagle", "draft_tokens": 3, "tpot_ms": 8}
+    made = plan(None, "deepseek-v2-lite", gpus="1xh100-sxm", **asked, **load)
+    (replica,), case = made.replicas, open_case(made)
+    four, one = (
+        Floors(case, case.card, replica.model_copy(update=change), Load(((Bucket(isl=1, osl=2), 1.0),)))
+        for change in ({}, {"draft": None})
+    )
+
+    assert four.step_floor_s(1e6) == pytest.approx(4 * one.step_floor_s(1e6))
+    assert four.step_floor_s(1) > 1.3 * one.step_floor_s(1)

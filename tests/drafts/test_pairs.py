@@ -1,12 +1,21 @@
 """Pairs whose decode servers draft: a step that gives several tokens makes the first of them wait longer."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from planner.asked import read
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.edges import Edges
+from planner.candidates.tangents import _seconds
+from planner.drafts.model import draft_of
+from planner.plans import found
+from planner.posed import pose
 from planner.problems.fleet import Traffic, _groups
+from planner.search import find
+from solvers.linear import Limits
 from tests.drafts.test_plans import pool_of
 
 TRAFFIC = Traffic({"0": 1.0}, {"0": 1e6}, {"0": 201}, 2.0)
@@ -48,3 +57,26 @@ def test_only_sides_that_decode_count_tokens_of_a_step(known):
 
     assert {c.emitted for c in pool.candidates if c.role != "decode"} == {1.0}
     assert {c.emitted for c in pool.candidates if c.role == "decode"} == {1.0, 1.875}
+
+
+def test_a_request_waits_for_a_whole_step_of_the_server_that_decodes(monkeypatch):
+    """Beside its prompt and the transfer, here of no time: as many tokens as come at once, at TPOT each."""
+    monkeypatch.setattr(found, "transfer_s", lambda *_: 0.0)
+    loads = {"isl": 4000, "osl": 201, "rate": None, "ttft_ms": 400, "tpot_ms": 7, "percentile": None}
+    asked = read(None, "mimo-7b", "2xh100-sxm", "chat", loads, {"engine": "vllm", "speculation": "mtp"})
+    asked, pool, question = pose(asked)
+    best = find(question, pool, Limits(0.01, 10.0, 200))
+    (path, *_) = found.paths(best, made := found.groups(best))
+    step_s = path.decoder.operation.tpot_s[0] * (1 + draft_of(path.decoder.setup.model).accepted)
+
+    assert {g.candidate.role for g in made} == {"prefill", "decode"}
+    assert path.ttft_s == pytest.approx(path.first.operation.ttft_s[0] + step_s)
+
+
+def test_latency_of_a_server_that_decodes_begins_with_a_whole_step():
+    """10 ms a token, two tokens a step, 100 tokens: 20 ms to the first, and 100 of 10 ms."""
+    setup = SimpleNamespace(mix=SimpleNamespace(osl=np.array([100.0]), emitted=2.0))
+    columns = SimpleNamespace(setup=setup, role="decode")
+    points = SimpleNamespace(tpot_s=np.array([[0.01]]), ttft_s=np.array([[5.0]]))
+
+    assert _seconds(columns, points)[0, 0] == pytest.approx(1.02)

@@ -1,6 +1,7 @@
 """Plans with drafted tokens: chosen where they pay, said why, and judged by the one model of a server."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,10 @@ from planner.candidates.points import batched
 from planner.check import check
 from planner.cli.app import main
 from planner.drafts.model import draft_of
-from planner.posed import ask_of, pooled
+from planner.errors import Infeasible
+from planner.explain.plain import is_plain
+from planner.plans.operation import index_of, operate
+from planner.posed import ask_of, pooled, pose
 from planner.predictions import predict_rows
 
 LOAD = {"isl": 1000, "osl": 201, "engine": "vllm", "work_limit": 200}
@@ -90,6 +94,24 @@ def test_every_candidate_finds_its_setup_again_and_both_servers_of_a_pair_draft_
     assert not bare & keys.keys()
 
 
+def test_what_cannot_be_met_is_told_of_designs_that_draft_too():
+    best = []
+    for speculation in ("off", "mtp"):
+        with pytest.raises(Infeasible) as error:
+            made(tpot_ms=1, speculation=speculation, rate=1.0)
+        best.append(float(re.search(r"best ([\d.]+) ms", error.value.message).group(1)))
+
+    assert 1 < best[1] < 0.7 * best[0]
+
+
+def test_a_fleet_that_drafts_is_not_the_plain_one():
+    _, pool = pool_of(speculation="auto")
+    simple = [c for c in pool.candidates if is_plain(replace(c, draft=""))]
+
+    assert any(c.draft for c in simple)
+    assert not any(is_plain(c) for c in simple if c.draft)
+
+
 def test_a_lone_sequence_has_its_tokens_of_a_step_in_a_step():
     """A decode server of one design with 8 sequences: the step at their mean context over what it gives."""
     _, pool = pool_of(speculation="mtp", draft_tokens=3, acceptance=0.5)
@@ -101,6 +123,18 @@ def test_a_lone_sequence_has_its_tokens_of_a_step_in_a_step():
     assert draft_of(s.model).accepted == 0.875
     assert points.tpot_s[0, 0] == pytest.approx(step / 1.875, rel=2e-3)
     assert points.rate[0] == pytest.approx(8 / (200 / 1.875 * step), rel=2e-3)
+
+
+def test_a_decode_step_is_timed_at_the_whole_context_of_its_sequences():
+    """Answers of 8,000 tokens in few steps: a mean context of 5,000 tokens, not what so few steps reach."""
+    long = {"isl": 1000, "osl": 8000, "rate": 0.3, "ttft_ms": None, "tpot_ms": None, "percentile": None}
+    asked = read(None, "mimo-7b", "1xh100-sxm", "chat", long, {"engine": "vllm", "speculation": "mtp"})
+    _, pool, _ = pose(asked)
+    c = next(c for c in pool.candidates if c.draft and c.role == "mixed")
+    op = operate(s := pool.setup(c), c, {"0": 0.3}, 1)
+    step = s.model.step_s(s.designs.take(np.array([index_of(s, c)])), op.sequences, 5000.0, 0.0, 0.0)[0]
+
+    assert op.decode_s == pytest.approx(step, rel=0.01)
 
 
 def test_predict_answers_for_a_planned_replica_what_the_plan_says():
