@@ -6,39 +6,44 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from planner.beside.planned import Planned
+from planner.beside.rivals import Rival, told
 from planner.candidates import drafts
 from planner.candidates.again import offered
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
-from planner.explain.rivals import Rival, Rivals
 from planner.plans.found import Found
+from planner.plans.schema import Alternative
+from planner.posed import ask_of
 from planner.search import restricted
 
 WITHOUT, WITH = "no speculative decoding", "speculative decoding in every replica"
 
 
-def drafting(rivals: Rivals, ask: Ask) -> None:
+def speculation(planned: Planned) -> list[Alternative]:
     """Its line, where drafts were asked for. Candidates that draft are made anew: those that others make
     pointless, the plan's have no more."""
-    if not ask.drafts or ask.offload:
-        return
-    if any(g.candidate.draft for g in rivals.best.made):
-        rival = rivals.where(lambda c: not c.draft)
-        return rivals.show(rival, WITHOUT, "no fleet without drafts keeps the limits")
-    best = rivals.best.found
-    pool = replace(best.pool, candidates=tuple(_made(best, ask)))
-    solve = partial(restricted, rivals.question, replace(best, pool=pool), _drafts, rivals.left)
-    rivals.show(Rival.of(solve), WITH, "no fleet of replicas that draft keeps the limits")
+    ask, found = ask_of(planned.asked), planned.found
+    if not ask.drafts or not found.pool.drafted:
+        return []
+    solve = partial(restricted, planned.question, limits=planned.limits)
+    if any(g.candidate.draft for g in planned.made):
+        rival = Rival.of(partial(solve, found, lambda c: not c.draft))
+        return [told(planned.fleet, rival, WITHOUT, "no fleet without drafts keeps the limits")]
+    pool = replace(found.pool, candidates=tuple(_made(found, ask)))
+    rival = Rival.of(partial(solve, replace(found, pool=pool), _drafts))
+    return [told(planned.fleet, rival, WITH, "no fleet of replicas that draft keeps the limits")]
 
 
-def _made(best: Found, ask: Ask) -> list[Candidate]:
+def _made(found: Found, ask: Ask) -> list[Candidate]:
     """Candidates that draft, those undominated among themselves, and what only prefills."""
-    counts, nodes = Counts.of(ask.objective, ask.watts_limited), {n.id: n for n in best.cluster.classes}
-    made = [c for c in best.pool.candidates if c.role == "prefill" and not c.draft]
-    for (where, engine, chunk, _), s in best.pool.drafted.items():
-        at = ask.standing(nodes[where], engine, best.pool.pairing, chunk)
-        made += offered(s, drafts.roles(s), at, best.pool, counts)
+    counts = Counts.of(ask.objective.goal, ask.watts_limited)
+    nodes = {n.id: n for n in found.cluster.classes}
+    made = [c for c in found.pool.candidates if c.role == "prefill" and not c.draft]
+    for (where, engine, chunk, _), s in found.pool.drafted.items():
+        at = ask.standing(nodes[where], engine, found.pool.pairing, chunk)
+        made += offered(s, drafts.roles(s), at, found.pool, counts)
     return undominated(made, {n.id: n.gpus_per_node for n in nodes.values()}, counts)
 
 

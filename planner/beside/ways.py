@@ -16,12 +16,14 @@ from planner.beside.over_nodes import cut_over_nodes
 from planner.beside.planned import Line, Planned
 from planner.beside.prices import prices
 from planner.beside.risk import risk_price
+from planner.beside.speculation import speculation
 from planner.beside.unlike import unlike
 
 Way = Callable[[Planned], Iterable[Line]]
 
 WAYS: tuple[Way, ...] = (
     alternatives,
+    speculation,
     lower_cache,
     other_contexts,
     other_engines,

@@ -9,13 +9,13 @@ import pytest
 
 from planner import plan
 from planner.asked import read
+from planner.beside.plain import is_plain
 from planner.candidates import drafts
 from planner.candidates.points import batched
 from planner.check import check
 from planner.cli.app import main
 from planner.drafts.model import draft_of
 from planner.errors import Infeasible
-from planner.explain.plain import is_plain
 from planner.plans.operation import index_of, operate
 from planner.posed import ask_of, pooled, pose
 from planner.predictions import predict_rows
