@@ -206,7 +206,7 @@ def finish(
                 lines += way(planned)
     except KeyboardInterrupt:
         simple = replace(simple, best=interrupted(simple.best))
-    extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)]}
+    extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found), *undrafted(asked)]}
     for name, said in (("alternatives", Alternative), ("long_prompts", LongPrompt), ("prices", Price)):
         extras[name] = [line for line in lines if isinstance(line, said)]
     extras["experts"] = experts_of(planned.made, extra)
@@ -230,6 +230,14 @@ def unkept(asked: Asked, found: Found) -> list[schema.PlanWarning]:
     )
     message = f"no replica keeps KV cache between requests: {why}"
     return [schema.PlanWarning(code="reuse_unused", message=message)]
+
+
+def undrafted(asked: Asked) -> list[schema.PlanWarning]:
+    """Drafts that were asked for where no replica can have any."""
+    if not (asked.options.speculation and asked.offload):
+        return []
+    message = "no replica drafts: drafts are not planned for weights in host memory"
+    return [schema.PlanWarning(code="drafts_unused", message=message)]
 
 
 def interrupted(found: Found) -> Found:

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from planner.plans.operation import index_of, operate
 from planner.posed import ask_of, pooled, pose
 from planner.predictions import predict_rows
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "cluster_configs" / "examples"
 LOAD = {"isl": 1000, "osl": 201, "engine": "vllm", "work_limit": 200}
 
 
@@ -185,3 +187,10 @@ def test_bad_input_says_why_and_exits_with_2(words, reason, capsys, monkeypatch)
 
     assert ended.value.code == 2
     assert reason in " ".join(capsys.readouterr().err.split())
+
+
+def test_weights_in_host_memory_draft_nothing_and_the_plan_says_so():
+    answer = plan(EXAMPLES / "gh200-480gb.yaml", "llama-3.1-405b-fp8", speculation="eagle", explain=False)
+
+    assert "drafts_unused" in [w.code for w in answer.warnings]
+    assert not any(r.draft for r in answer.replicas)
