@@ -91,11 +91,11 @@ def _stored(card: ModelCard) -> tuple[str, ...]:
 
 
 def _pairs(case: Case) -> Iterator[Violation]:
-    """Both servers of a pair run a drafter with a cache."""
+    """Both servers of a pair are started with the same drafter, where it has a cache."""
     for number, route in enumerate(case.plan.routing):
         ends = [case.groups[name] for name in (route.prefill, route.decode) if name in case.groups]
-        kinds = {end.draft.kind if end.draft and end.draft.kind in HEADS else "" for end in ends}
-        if len(kinds) > 1:
+        told = {end.draft.option if end.draft and end.draft.kind in HEADS else "" for end in ends}
+        if len(told) > 1:
             text = "one server of the pair has a drafter whose cache the other does not know"
             yield Violation("draft_unpaired", f"routing[{number}]", text)
 

@@ -40,9 +40,10 @@ def draft_of(model: CostModel) -> Draft | None:
 
 
 def handed(model: CostModel) -> str:
-    """The drafter whose cache of a prompt goes along from prefill to decode; "": none."""
+    """The drafter whose cache of a prompt goes along from prefill to decode, which both are started with; "":
+    none."""
     draft = draft_of(model)
-    return draft.kind if draft and draft.card else ""
+    return draft.name if draft and draft.card else ""
 
 
 class DraftedModel(CostModel):

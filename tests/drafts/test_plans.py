@@ -85,15 +85,14 @@ def test_more_acceptance_never_serves_less():
 
 def test_every_candidate_finds_its_setup_again_and_both_servers_of_a_pair_draft_alike():
     _, pool = pool_of(speculation="auto")
-    some = [c for c in pool.candidates if c.draft]
-    keys = {c.pairs_as: drafts.name(pool.setup(c))[:3] for c in some if c.role != "mixed"}
+    sides = {(c.role, c.pairs_as, c.draft) for c in pool.candidates if c.role != "mixed"}
 
-    assert {c.role for c in some} == {"mixed", "prefill", "decode"}
+    assert {c.role for c in pool.candidates if c.draft} == {"mixed", "prefill", "decode"}
     for c in pool.candidates:
         assert drafts.name(pool.setup(c)) == c.draft
         assert not c.draft or (c.design.pp, c.design.cp) == (1, 1)
-    bare = {c.pairs_as for c in pool.candidates if c.role != "mixed" and not c.draft}
-    assert not bare & keys.keys()
+    assert {draft for _, _, draft in sides} == {"", "mtp 1", "mtp 3"}
+    assert len(sides) == len({side[:2] for side in sides})
 
 
 def test_what_cannot_be_met_is_told_of_designs_that_draft_too():
