@@ -15,8 +15,9 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask
 from planner.candidates.points import Role, Setup
-from planner.drafts.kinds import OPTIONS, Kind
+from planner.drafts.kinds import Kind
 from planner.drafts.model import DraftedModel, draft_of
+from planner.engines import named
 
 ROLES: Final[Mapping[Kind, Sequence[Role]]] = {
     "mtp": ("mixed", "prefill", "decode"),
@@ -36,7 +37,7 @@ def of(s: Setup, node: NodeClass, engine: str, ask: Ask) -> Iterator[Setup]:
         if engine == "sglang" and draft.kind == "ngram":
             able &= (d.attn_dp == 1) & (node.device.vendor == "nvidia")
         some = np.flatnonzero(able)
-        if draft.kind in OPTIONS[engine] and len(some):
+        if draft.kind in named(engine).drafts and len(some):
             model = DraftedModel(ask.card, node, engine, ask.precisions, draft, ask.calibration)
             yield ask.setup(model, d.take(some), [node])
 

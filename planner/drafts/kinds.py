@@ -20,6 +20,7 @@ from typing import Final, Literal, get_args
 
 from model_zoo import catalog
 from model_zoo.schema import Attention, DenseFfn, Mla, ModelCard, MoeFfn, Run, Weights
+from planner.engines import named
 from planner.errors import InputError, nearest
 
 Kind = Literal["mtp", "eagle", "ngram", "draft"]
@@ -43,42 +44,6 @@ MOST_TOKENS: Final = 16
 EAGLE_VOCAB: Final = 32_000
 """Tokens that EAGLE-3 heads choose from, where the model has more (`draft_vocab_size` of
 yuhuili/EAGLE3-LLaMA3.1-Instruct-8B)."""
-
-OPTIONS: Final[Mapping[str, Mapping[Kind, str]]] = {
-    "vllm": {
-        "mtp": '--speculative-config {{"method":"mtp","num_speculative_tokens":{k}}}',
-        "eagle": '--speculative-config {{"method":"eagle3","model":HEAD,"num_speculative_tokens":{k}}}',
-        "ngram": '--speculative-config {{"method":"ngram","num_speculative_tokens":{k}}}',
-        "draft": '--speculative-config {{"method":"draft_model","model":"{name}",'
-        '"num_speculative_tokens":{k}}}',
-    },
-    "sglang": {
-        "mtp": "--speculative-algorithm EAGLE --speculative-num-steps {k} --speculative-eagle-topk 1",
-        "eagle": "--speculative-algorithm EAGLE3 --speculative-num-steps {k} --speculative-eagle-topk 1",
-        "ngram": "--speculative-algorithm NGRAM --speculative-num-draft-tokens {k}",
-        "draft": "--speculative-algorithm STANDALONE --speculative-draft-model-path {name} "
-        "--speculative-num-steps {k}",
-    },
-    "trtllm": {
-        "mtp": "speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {k}}}",
-        "eagle": "speculative_config: {{decoding_type: Eagle3, max_draft_len: {k}}}",
-        "ngram": "speculative_config: {{decoding_type: NGram, max_draft_len: {k}}}",
-        "draft": "speculative_config: {{decoding_type: DraftTarget, max_draft_len: {k}, "
-        "speculative_model: {name}}}",
-    },
-    "llama.cpp": {
-        "mtp": "--spec-type draft-mtp --draft-max {k}",
-        "eagle": "--spec-type draft-eagle3 --draft-max {k}",
-        "ngram": "--spec-type ngram-simple --draft-max {k}",
-        "draft": "--model-draft {name} --draft-max {k}",
-    },
-}
-"""How each engine is told to draft; what is not here it does not do.
-
-vLLM 0.10 and later, docs/features/spec_decode.md (not with pipelines). SGLang 0.5, advanced_features/
-speculative_decoding (n-grams: CUDA alone, no attention-dp). TensorRT-LLM 1.0 and later, features/
-speculative-decoding (MTP, EAGLE-3, NGram, draft/target). llama.cpp, docs/speculative.md and
-common/speculative.cpp (draft-mtp and draft-eagle3 since 2026)."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +73,7 @@ class Draft:
 
     def option(self, engine: str) -> str:
         """What tells the engine to draft so."""
-        return OPTIONS[engine][self.kind].format(k=self.tokens, name=self.card.name if self.card else "")
+        return named(engine).drafts[self.kind].format(k=self.tokens, name=self.card.name if self.card else "")
 
 
 def acceptance_of(tokens: int, accepted: float) -> float:

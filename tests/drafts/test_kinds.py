@@ -4,7 +4,8 @@ import pytest
 
 from model_zoo import catalog
 from model_zoo.parameters import total_params
-from planner.drafts.kinds import ACCEPTED, KINDS, LENGTHS, OPTIONS, Draft, drafts_of, eagle_card, mtp_card
+from planner.drafts.kinds import ACCEPTED, KINDS, LENGTHS, Draft, drafts_of, eagle_card, mtp_card
+from planner.engines import ENGINES
 from planner.errors import InputError
 
 
@@ -56,12 +57,12 @@ def test_what_is_stated_counts_and_what_is_not_has_its_kinds_default():
 
 def test_every_engine_is_told_how_by_an_option_with_the_length():
     drafter = card("llama-3.2-1b")
-    for engine, ways in OPTIONS.items():
+    for engine in ENGINES:
         for kind in KINDS:
-            option = Draft(kind, 7, 0.5, drafter if kind == "draft" else None).option(engine)
-            assert "7" in option, (engine, kind)
+            option = Draft(kind, 7, 0.5, drafter if kind == "draft" else None).option(engine.name)
+            assert "7" in option, (engine.name, kind)
             assert "{{" not in option
-        assert set(ways) == set(KINDS)
+        assert set(engine.drafts) == set(KINDS)
 
 
 @pytest.mark.parametrize(
