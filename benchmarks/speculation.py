@@ -8,7 +8,9 @@ step, with attention-dp 1; SGLang 2. Accepted: one probability for every drafted
 half of the runs with worker counts are predicted neither too fast nor too slow in the median. Groups of
 (framework, device, precision) stay whole: of their names in order the 1st, 3rd, 5th … give the probability,
 the others are scored. Runs on one server are scored, too, and give nothing. Left out: rows that are marked
-suspect, and AMD's ATOM, an engine that is not modelled.
+suspect, and AMD's ATOM, an engine that is not modelled. All requests of a run are taken to decode: where
+long prompts wait for prefill servers (8k prompts at a concurrency of 2048) fewer do, and TPOT is predicted
+two to four times as long as it was.
 """
 
 from __future__ import annotations

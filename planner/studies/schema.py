@@ -88,6 +88,9 @@ class Options(Strict):
     risk: Finite | None = None
     simple: Finite | None = None
     max_utilisation: Finite | None = None
+    speculation: str | None = None
+    acceptance: Finite | str | None = None
+    draft_tokens: int | None = None
     gap: Finite | None = None
     time_limit: Finite | None = None
     seed: int | None = None
@@ -117,6 +120,9 @@ class Vary(Strict):
     risk: Values[Finite] | None = None
     simple: Values[Finite] | None = None
     max_utilisation: Values[Finite] | None = None
+    speculation: list[str] | None = None
+    acceptance: Values[Finite | str | None] | None = None
+    draft_tokens: Values[int | None] | None = None
     gap: Values[Finite] | None = None
     time_limit: Values[Finite] | None = None
     seed: Values[int] | None = None
