@@ -35,16 +35,12 @@ def pipelined_drafts(planned: Planned) -> list[Alternative]:
     """Its line, where drafts were asked for and every replica is a pipeline that its requests do not fill;
     none that gains little. Of plans for the most requests, and for the least latency."""
     drafts, made = ask_of(planned.asked).drafts, planned.made
-    objective = planned.asked.objective.name
-    if not drafts or not all(_idles(g) for g in made) or objective not in ("throughput", "latency"):
-        return []
-    if objective == "throughput" and not planned.open_ended:
+    soon = planned.asked.objective.spends == "latency"
+    if not drafts or not all(_idles(g) for g in made) or not (soon or planned.open_ended):
         return []
     alone = [(g.count, *_alone(g, drafts[0].acceptance)) for g in made]
     rate = sum(count / seconds for count, seconds, _ in alone)
-    theirs = rate
-    if objective == "latency":
-        theirs = sum(count / seconds * seconds for count, seconds, _ in alone) / rate
+    theirs = sum(count for count, *_ in alone) / rate if soon else rate
     if not gains(planned.fleet, theirs):
         return []
     tpot_ms = 1e3 * max(each for *_, each in alone)
