@@ -44,6 +44,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
+    "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),
     "older": ("Older and other hardware", ["benchmarks.older_hardware"]),
     "offload": ("Small machines, in GPU and in host memory", ["benchmarks.offload"]),
     "offline": ("Offline, with weights and cache off the GPU", ["benchmarks.offline"]),

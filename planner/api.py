@@ -15,6 +15,7 @@ from planner.asked import Asked, problem_of, read
 from planner.beside.planned import Line, Planned
 from planner.beside.ways import WAYS
 from planner.calibration import files
+from planner.calibration.counters import counted
 from planner.cost.calibration import Calibration
 from planner.errors import Infeasible, InputError
 from planner.inputs.options import Survive
@@ -92,7 +93,7 @@ def plan(
         "tpot_ms": tpot_ms,
         "percentile": percentile,
     }
-    asked = read(cluster, model, gpus, workload, loads, options, profile is not None, trace)
+    asked = read(cluster, model, gpus, workload, loads, counted(options), profile is not None, trace)
     if calibration is not None:
         asked = with_calibration(asked, calibration)
     asked = with_loads(asked, expert_loads)
@@ -217,7 +218,8 @@ def finish(
                 lines += way(planned)
     except KeyboardInterrupt:
         simple = replace(simple, best=interrupted(simple.best))
-    extras: dict[str, Any] = {"warnings": [*asked.warnings, *unkept(asked, found)], "insured": safe}
+    warnings = [*asked.warnings, *unkept(asked, found), *undrafted(asked)]
+    extras: dict[str, Any] = {"warnings": warnings, "insured": safe}
     for name, said in (("alternatives", Alternative), ("long_prompts", LongPrompt), ("prices", Price)):
         extras[name] = [line for line in lines if isinstance(line, said)]
     extras["experts"] = experts_of(planned.made, extra)
@@ -254,6 +256,14 @@ def unkept(asked: Asked, found: Found) -> list[schema.PlanWarning]:
     )
     message = f"no replica keeps KV cache between requests: {why}"
     return [schema.PlanWarning(code="reuse_unused", message=message)]
+
+
+def undrafted(asked: Asked) -> list[schema.PlanWarning]:
+    """Drafts that were asked for where no replica can have any."""
+    if not (asked.options.speculation and asked.offload):
+        return []
+    message = "no replica drafts: drafts are not planned for weights in host memory"
+    return [schema.PlanWarning(code="drafts_unused", message=message)]
 
 
 def interrupted(found: Found) -> Found:

@@ -12,6 +12,7 @@ from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.candidates.ask import Freedom
 from planner.cost.calibration import Calibration, shipped
+from planner.drafts.kinds import drafts_of
 from planner.errors import InputError, nearest
 from planner.inputs.options import Options
 from planner.inputs.reading import parse_budget, parse_survive, read_workload
@@ -74,6 +75,7 @@ def read(
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
     chosen = options_of(options)
     _refuse_loss_of_all(chosen, resolved)
+    _refuse_drafts(card, chosen, profiled)
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
     names = ["objective", "engine", "precision", "kv_precision"]
     if not profiled and chosen.engine != "chains":  # the user's own table; chains always go by the median
@@ -89,6 +91,14 @@ def read(
         defaulted,
         warnings + lowered(chosen),
     )
+
+
+def _refuse_drafts(card: ModelCard, chosen: Options, profiled: bool) -> None:
+    """Drafts that the model has not, or that nothing here could make use of. Raises InputError."""
+    asked = drafts_of(card, chosen.speculation, chosen.acceptance, chosen.draft_tokens)
+    if asked and (profiled or chosen.engine == "chains"):
+        what = "a profile's rates have theirs in them" if profiled else "chains of nodes draft nothing"
+        raise InputError(f"speculation has no say: {what}", "--speculation", "leave it out")
 
 
 def _of_trace(

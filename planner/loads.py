@@ -29,6 +29,8 @@ from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop,
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.cost.unequal import UnequalModel
+from planner.drafts.kinds import Draft, mtp_card
+from planner.drafts.model import DraftedModel
 from planner.operating.requests import Requests, Terms
 from planner.operating.room import counted, held_tokens
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
@@ -77,7 +79,10 @@ class Group:
         if p := self.pipeline:
             each = [p.staging]
             return UnequalModel(self.card, p.classes, p.links, each, self.engine, self.used, calibration)
-        return CostModel(self.card, self.node_class, self.engine, self.used, calibration, self.draft_tokens)
+        if self.draft_tokens:
+            draft = Draft("mtp", self.draft_tokens, 0.0, mtp_card(self.card))
+            return DraftedModel(self.card, self.node_class, self.engine, self.used, draft, calibration)
+        return CostModel(self.card, self.node_class, self.engine, self.used, calibration)
 
     @property
     def token_budget(self) -> int:

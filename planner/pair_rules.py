@@ -86,7 +86,7 @@ SINKS: Final = ("gpt-oss",)
 @dataclass(frozen=True)
 class Side:
     """What of a server decides which others it pairs with: designs that differ in experts only are one side.
-    Hashable. `used`: the precisions of its weights and its cache."""
+    Hashable. `used`: the precisions of its weights and its cache; `drafter`: whose cache goes along."""
 
     engine: str
     vendor: str
@@ -96,11 +96,14 @@ class Side:
     attn_dp: int
     cp: int
     used: Precisions
+    drafter: str = ""
 
     @staticmethod
-    def of(engine: str, device: Device, shape: tuple[int, int, int, int], used: Precisions) -> Side:
+    def of(
+        engine: str, device: Device, shape: tuple[int, int, int, int], used: Precisions, drafter: str = ""
+    ) -> Side:
         """Of a replica on `device`; `shape` = (tp, pp, attn_dp, cp)."""
-        return Side(named(engine).name, device.vendor, device.generation, *shape, used)
+        return Side(named(engine).name, device.vendor, device.generation, *shape, used, drafter)
 
     @property
     def as_partner(self) -> Side:
@@ -153,6 +156,8 @@ def unpaired(prefill: Side, decode: Side, model: Cached) -> str | None:
         return reason
     if prefill.used != decode.used:
         return "prefill and decode servers need weights and caches in the same precision"
+    if prefill.drafter != decode.drafter:
+        return "prefill and decode servers need the same drafter, whose cache of a prompt goes along"
     rules = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}
     return rules[prefill.engine](prefill, decode, model)
 

@@ -17,6 +17,7 @@ from planner.candidates.generate import Pool, finer, generate
 from planner.candidates.setup import Mix, Promise
 from planner.cost.precision import precisions
 from planner.cost.resting import resting_of
+from planner.drafts.kinds import drafts_of
 from planner.engines import NAMES
 from planner.errors import Infeasible
 from planner.inputs.workload import Slo
@@ -95,6 +96,7 @@ def ask_of(asked: Asked) -> Ask:
         contexts=asked.contexts,
         offload=asked.offload,
         resting=resting_of(w),
+        drafts=drafts_of(asked.card, o.speculation, o.acceptance, o.draft_tokens),
         busiest=o.max_utilisation,
     )
 

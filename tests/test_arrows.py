@@ -23,7 +23,14 @@ LEAVES = {
 
 DATA = {*LEAVES, "planner.inputs", "planner.objectives", "model_zoo", "cluster_configs"}
 COST = {*DATA, "planner.cost", "planner.engines"}
-RULES = {*COST, "planner.operating", "planner.engine_rules", "planner.device_rules", "planner.pair_rules"}
+RULES = {
+    *COST,
+    "planner.operating",
+    "planner.engine_rules",
+    "planner.device_rules",
+    "planner.pair_rules",
+    "planner.drafts",
+}
 PLACING = {"solvers.pipeline", "solvers.pipeline_types", "solvers.offload", "solvers.fleet_types"}
 CANDIDATES = {*RULES, "planner.candidates", *PLACING}
 PROBLEMS = {*CANDIDATES, "planner.problems", "solvers"}
@@ -44,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.engine_rules": RULES,
     "planner.device_rules": RULES,
     "planner.pair_rules": COST,
+    "planner.drafts": COST,
     "planner.tables": DATA,
     "planner.rows": RULES,
     "planner.loads": {*RULES, "planner.rows"},
@@ -82,7 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports.calibrated": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.api", "planner.reports"},
-    "planner.asked": {*PLAN, "planner.plans", "planner.cost", "planner.candidates.ask"},
+    "planner.asked": {*PLAN, "planner.plans", "planner.cost", "planner.candidates.ask", "planner.drafts"},
     "planner.leaving": {*PROBLEMS, "planner.plans", "planner.asked", "planner.chained"},
     "planner.chained": {*PROBLEMS, "planner.plans", "planner.asked", "planner.why"},
     "planner.posed": POSING,

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from planner.cost.attention import Load, decode_work
+from planner.cost.layers import Layers
+from planner.drafts.kinds import mtp_card
 from planner.errors import InputError
 from planner.predictions import looked_up, predict_rows
 from planner.rows import parse
@@ -93,9 +95,15 @@ def test_a_draft_takes_a_layer_and_the_lm_head():
     verified = model.layers.layer_s(model.card.stack[-1], Load(*load, queries=4.0), one)
     head = model.layers.head_s(load[0], one)
 
-    assert model.layers.draft_s(Load(*load, queries=4.0), 3, one) == pytest.approx(
-        verified + 2 * layer + 3 * head
+    drafter = Layers(
+        mtp_card(model.card),
+        model.chip,
+        model.fits,
+        model.links,
+        model.precisions,
+        model.calibration.popularity,
     )
+    assert drafter.draft_s(Load(*load, queries=4.0), 3, one) == pytest.approx(verified + 2 * layer + 3 * head)
 
 
 def test_rows_of_other_draft_lengths_are_other_groups():

@@ -40,7 +40,7 @@ def shares(g: Group, first_s: float | None = None) -> dict[str, float]:
     if prefills(g):
         return used | {f"the ceiling of {100 * s.busiest:.0f} % of its time": op.busy / s.busiest}
     decoding = [w for w in served if s.mix.osl[w] > 1]
-    tokens = op.rate * (s.mix.osl - 1 + (s.mix.new if role == "mixed" else 0.0))
+    tokens = op.rate * (s.decoded + (s.mix.new if role == "mixed" else 0.0))
     return used | {
         "the TPOT limit": float(op.tpot_s[decoding].max(initial=0.0)) * g.caution[1] / s.promise.tpot_s,
         "its time": op.busy,

@@ -29,13 +29,14 @@ def plain(rivals: Rivals, ask: Ask) -> None:
     ended = []
     for engine in sorted({engine for _, engine, _ in best.pool.setups}):
         own = replace(best.pool, setups={k: s for k, s in best.pool.setups.items() if k[1] == engine})
-        ended.append(rivals.of(anew(own, best.cluster.classes, ask, ("mixed",), levels, designs)))
+        bare = replace(ask, drafts=())
+        ended.append(rivals.of(anew(own, best.cluster.classes, bare, ("mixed",), levels, designs)))
     rivals.show(max(ended, key=lambda r: _rank(rivals, r)), PLAIN, NEVER)
 
 
 def is_plain(c: Candidate) -> bool:
     """Whether a replica is of one class, does both phases and has no parallelism but tp."""
-    return c.role == "mixed" and c.design == Design(tp=c.design.tp, moe_tp=c.design.tp)
+    return c.role == "mixed" and not c.draft and c.design == Design(tp=c.design.tp, moe_tp=c.design.tp)
 
 
 def _rank(rivals: Rivals, ended: Rival) -> tuple[int, float]:

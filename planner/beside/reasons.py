@@ -63,7 +63,7 @@ class Fleet:
 
 def kind(c: Candidate) -> Kind:
     """What a replica is, however it is loaded."""
-    return c.role, c.node_class, c.engine, str(c.design)
+    return c.role, c.node_class, c.engine, c.runs
 
 
 def describe(made: Sequence[Group]) -> str:

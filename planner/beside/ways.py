@@ -13,15 +13,19 @@ from planner.beside.contexts import other_contexts
 from planner.beside.long_prompts import long_prompts
 from planner.beside.other_engines import other_engines
 from planner.beside.over_nodes import cut_over_nodes
+from planner.beside.pipelined_drafts import pipelined_drafts
 from planner.beside.planned import Line, Planned
 from planner.beside.prices import prices
 from planner.beside.risk import risk_price
+from planner.beside.speculation import speculation
 from planner.beside.unlike import unlike
 
 Way = Callable[[Planned], Iterable[Line]]
 
 WAYS: tuple[Way, ...] = (
     alternatives,
+    speculation,
+    pipelined_drafts,
     lower_cache,
     other_contexts,
     other_engines,

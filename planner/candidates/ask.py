@@ -20,6 +20,7 @@ from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.resting import Resting
 from planner.cost.shape import Designs, Ints, Precisions
 from planner.device_rules import picks_entries, why_unsupported
+from planner.drafts.kinds import Draft
 from planner.engines import named
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
@@ -73,6 +74,7 @@ class Ask:
     offload: bool = False  # weights may lie in host memory: then only such replicas
     resting: Resting | None = None  # what returns to the cache, for levels of keeping it
     keep: Keep | None = None  # the level of one setup
+    drafts: Sequence[Draft] = ()  # ways to draft that replicas may have
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
 
     def standing(
@@ -101,7 +103,7 @@ class Ask:
     ) -> Setup:
         """`designs` of `model`, which stand on `classes`, with their memory. `least_tokens` a step can take,
         or just `told`, where the engine is told so."""
-        mix, engine = Mix.of(self.workload, self.keep), model.engine
+        mix, engine = Mix.of(self.workload, self.keep, model.emitted), model.engine
         budget = counted_tokens_per_step(engine, (n.device for n in classes))
         budget = told or max(budget, least_tokens)
         memory = counted(model, designs, budget, max(mix.context, 1.0))

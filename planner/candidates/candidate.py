@@ -111,7 +111,8 @@ class Candidate:
     ttft_s: Mapping[str, float] = field(default_factory=dict)
     precisions: Precisions | None = None
     least: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    late_s: float = 0.0  # its part of a pair's TTFT at most, cautious: the edge at which it stands
+    # its part of a pair's TTFT at most, cautious: the edge at which it stands, of decoding for one token
+    late_s: float = 0.0
     side: Side | None = None  # what decides its partners in a pair, and the key of those with the same ones
     pairs_as: str = ""
     # z >= a n + sum(w) b[w] f[w] for each (a, b): what n replicas with f requests/s cost of what is minimised
@@ -132,6 +133,8 @@ class Candidate:
     label: str = ""
     chunk: int = 0  # prompt tokens of a step that the engine is told; 0: its default
     level: int = 0  # at which idle cache is kept, 0: none
+    draft: str = ""  # what drafts, and how many tokens a step
+    emitted: float = 1.0  # of one that decodes for others: tokens that a step gives a sequence
 
     @property
     def bounds(self) -> Mapping[str, Mapping[str, float]]:
@@ -139,9 +142,14 @@ class Candidate:
         return self.least or self.use
 
     @property
+    def runs(self) -> str:
+        """Its design, and what drafts: "tp8", "tp8 with mtp 3"."""
+        return f"{self.design} with {self.draft}" if self.draft else str(self.design)
+
+    @property
     def kind(self) -> str:
         """What people have to run: a design on a class, with an engine, in a role."""
-        return f"{self.role} {self.design} on {self.node_class} with {self.engine}"
+        return f"{self.role} {self.runs} on {self.node_class} with {self.engine}"
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:

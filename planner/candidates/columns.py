@@ -187,7 +187,7 @@ def _rows(s: Setup, p: Points, role: Role) -> Floats:
         rest = (1 - p.load)[:, None]
         new = s.mix.new if role == "mixed" else 0.0
         budget = s.token_budget * np.reshape(p.step.stages, (-1, 1))
-        tokens = (s.mix.osl - 1 + new) * _step_s(p)[:, None] / budget
+        tokens = (s.decoded + new) * _step_s(p)[:, None] / budget
         rows = [busy, p.work_s + rest * p.kv_share, p.work_s + rest * tokens]
     return np.asarray(np.stack([*rows, *(row[p.index] for row in s.beside)], axis=1))
 

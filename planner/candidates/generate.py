@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import ClusterLink, NodeClass
-from planner.candidates import afd, unequal, uneven_tp
+from planner.candidates import afd, drafts, unequal, uneven_tp
 from planner.candidates.ask import Ask, serving, usual_sizes
 from planner.candidates.candidate import Candidate
 from planner.candidates.chunks import chunked
@@ -71,6 +71,7 @@ class Pool:
     pairing: Pairing | None = None
     unequal: Mapping[str, int] = field(default_factory=dict)  # stagings that were ranked, by engine
     kept: Mapping[tuple[str, str, int], Setup] = field(default_factory=dict)  # by class, engine and level
+    drafted: Mapping[tuple[str, str, int, str], Setup] = field(default_factory=dict)  # and by what drafts
 
     def setup(self, c: Candidate) -> Setup:
         """That `c` is a design of."""
@@ -79,6 +80,8 @@ class Pool:
             return self.setups[OVER_NODES + c.design.stages[-1].node_class, c.engine, 0]
         if c.level:
             return self.kept[c.node_class, c.engine, c.level]
+        if c.draft:
+            return self.drafted[c.node_class, c.engine, c.chunk, c.draft]
         if c.design.offloads:
             return self.setups[c.node_class, c.engine, 0]
         several = UNEVEN if stages and isinstance(stages[0], Shard) else UNEQUAL
@@ -103,9 +106,11 @@ def generate(
     setups = dict(given.setups) if given else {}
     considered, fitting = (given.considered, given.fitting) if given else (0, 0)
     kept = dict(given.kept) if given else {}
+    drafted = dict(given.drafted) if given else {}
     counts = Counts.of(ask.objective.goal, ask.watts_limited)
     made = _setups(classes, ask, one_more) if given is None else []
-    pairing = given.pairing if given else _pairing(made, ask)
+    variants = [(node, engine, own) for node, engine, s in made for own in drafts.of(s, node, engine, ask)]
+    pairing = given.pairing if given else _pairing([*made, *variants], ask)
     roles: Sequence[Role] = ("mixed",) if ask.offload else ROLES
     for node, engine, s in made:
         considered += len(s.designs)
@@ -120,6 +125,13 @@ def generate(
             assert at.keep is not None
             kept[node.id, engine, at.keep.number] = at
             for offer in offers(at, at.fitting, KEEPING, ask.standing(node, engine, pairing), edges):
+                considered += len(offer)
+                found += offer.candidates(counts)
+    for node, engine, s in variants:
+        considered += len(s.designs)
+        for chunk, own, fits, some in chunked(s, engine, ask, drafts.roles(s)):
+            drafted[node.id, engine, chunk, drafts.name(own)] = own
+            for offer in offers(own, fits, some, ask.standing(node, engine, pairing, chunk), edges):
                 considered += len(offer)
                 found += offer.candidates(counts)
     for name, own in over_nodes(classes, links, ask) if ask.offload else ():
@@ -158,7 +170,8 @@ def generate(
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     sizes = {node.id: node.gpus_per_node for node in classes}
-    return Pool(tuple(_left(whole, sizes, counts)), setups, considered, fitting, edges, pairing, ranked, kept)
+    left = tuple(_left(whole, sizes, counts))
+    return Pool(left, setups, considered, fitting, edges, pairing, ranked, kept, drafted)
 
 
 def _setups(classes: Sequence[NodeClass], ask: Ask, one_more: bool) -> list[tuple[NodeClass, str, Setup]]:
@@ -177,11 +190,7 @@ def _pairing(made: Sequence[tuple[NodeClass, str, Setup]], ask: Ask) -> Pairing:
     sides = [
         side
         for node, engine, s in made
-        for side in (
-            ask.standing(node, engine).sides(s.designs.take(s.fitting), ask.precisions)
-            if not ask.offload
-            else ()
-        )
+        for side in (ask.standing(node, engine).sides(s, s.fitting) if not ask.offload else ())
     ]
     return Pairing.of(ask.card, sides)
 
@@ -196,11 +205,12 @@ def finer(pool: Pool, classes: Sequence[NodeClass], ask: Ask, edges: Edges) -> P
     nodes, counts = {n.id: n for n in classes}, Counts.of(ask.objective.goal, ask.watts_limited)
     found, considered = list[Candidate](), pool.considered
     engines = {c.engine for c in pool.candidates if c.role != "mixed"}
-    for (where, engine, chunk), s in [*pool.setups.items(), *pool.kept.items()]:
+    drafted = [(key[:3], s) for key, s in pool.drafted.items()]
+    for (where, engine, chunk), s in [*pool.setups.items(), *pool.kept.items(), *drafted]:
         if where not in nodes or engine not in engines:
             continue
         told = 0 if s.keep else chunk
-        some = [r for r in roles if s.keep is None or r in KEEPING]
+        some = [r for r in roles if (s.keep is None or r in KEEPING) and r in drafts.roles(s)]
         for offer in offers(
             s, s.fitting, some, ask.standing(nodes[where], engine, pool.pairing, told), added
         ):
@@ -212,12 +222,12 @@ def finer(pool: Pool, classes: Sequence[NodeClass], ask: Ask, edges: Edges) -> P
 
 
 def _left(found: Sequence[Candidate], sizes: Mapping[str, int], counts: Counts) -> list[Candidate]:
-    """Those that none makes pointless, and of those that keep no idle cache the ones that none of their own
-    does: what is served without is looked for, too."""
+    """Those that none makes pointless, and of those that keep no idle cache and draft nothing the ones that
+    none of their own does: what is served without is looked for, too."""
     left = undominated(found, sizes, counts)
-    if not any(c.level for c in found):
+    if not any(c.level or c.draft for c in found):
         return left
-    alone = undominated([c for c in found if not c.level], sizes, counts)
+    alone = undominated([c for c in found if not (c.level or c.draft)], sizes, counts)
     chosen = {c.id for c in [*alone, *left]}
     return [c for c in found if c.id in chosen]
 

@@ -21,8 +21,9 @@ from planner.candidates.points import Points, draw
 from planner.candidates.setup import Role, Setup
 from planner.candidates.tangents import Loaded, lighter, tangents
 from planner.cost.compute import distinct
-from planner.cost.shape import Designs, Floats, Ints, Precisions, StagedDesigns, Staging, StepTimes
+from planner.cost.shape import Designs, Floats, Ints, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
+from planner.drafts.model import draft_of, handed
 from planner.objectives import THROUGHPUT, Objective
 from planner.pair_rules import Side
 
@@ -43,19 +44,20 @@ class Standing:
     chunk: int = 0
     pairing: Pairing | None = None
 
-    def sides(self, designs: Designs, used: Precisions) -> list[Side]:
-        """Of each design on the class, what decides its partners in a pair."""
+    def sides(self, s: Setup, index: Ints) -> list[Side]:
+        """Of each design of `index` on the class, what decides its partners in a pair."""
         assert self.node is not None
+        designs, used = s.designs.take(index), s.model.precisions
         shapes = zip(
             *(x.tolist() for x in (designs.tp, designs.pp, designs.attn_dp, designs.cp)), strict=True
         )
-        return [Side.of(self.engine, self.node.device, shape, used) for shape in shapes]
+        return [Side.of(self.engine, self.node.device, shape, used, handed(s.model)) for shape in shapes]
 
     def able(self, role: Role, s: Setup, index: Ints) -> Ints:
         """The designs of `index` that may take `role`."""
         if role == "mixed" or self.pairing is None or self.node is None:
             return index
-        sides = self.sides(s.designs.take(index), s.model.precisions)
+        sides = self.sides(s, index)
         return index[[(role, side) in self.pairing.keys for side in sides]]
 
 
@@ -183,7 +185,7 @@ class Offer:
         if self.role == "mixed" or self.pairing is None or self.node is None:
             return [np.arange(len(self))]
         standing = Standing(self.node, self.engine, THROUGHPUT)
-        sides = standing.sides(self.designs, self.setup.model.precisions)
+        sides = standing.sides(self.setup, self.points.index)
         keys = np.array([self.pairing.keys[self.role, side] for side in sides])
         return [np.flatnonzero(keys == key) for key in dict.fromkeys(keys.tolist())]
 
@@ -220,14 +222,17 @@ class Offer:
         side = None
         if self.role != "mixed" and self.node is not None:
             shape = (tp, pp, attn_dp, cp)
-            side = Side.of(self.engine, self.node.device, shape, self.setup.model.precisions)
+            model = self.setup.model
+            side = Side.of(self.engine, self.node.device, shape, model.precisions, handed(model))
         where = self.node.id if self.node is not None else _blocks(stages)
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
         might = np.flatnonzero(np.isfinite(self.least[i, 0])).tolist()
         sequences = float(self.points.sequences[i])
         keep = self.setup.keep
         tag = ("" if self.focus is None else f" bucket {self.focus}") + (f" keep {keep.name}" if keep else "")
+        draft = draft_of(self.setup.model)
         tag += f" chunks {self.chunk}" if self.chunk else ""
+        tag += f" {draft.name}" if draft else ""
         tag += f" within {1e3 * self.late_s[i]:.6g} ms" if self.late_s[i] else ""
         return Candidate(
             id=f"{where}|{self.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
@@ -254,9 +259,11 @@ class Offer:
             joined=bool(self.joined[i]),
             busy=float(self.points.load[i]) if self.setup.does(self.role) == "prefill" else 0.0,
             sequences=sequences,
-            label=str(design),
+            label=f"{design} with {draft.name}" if draft else str(design),
             chunk=self.chunk,
             level=keep.number if keep else 0,
+            draft=draft.name if draft else "",
+            emitted=self.setup.mix.emitted if self.role == "decode" else 1.0,
         )
 
     def _hop_bytes(self, i: int, served: list[int]) -> dict[str, float]:

@@ -109,7 +109,7 @@ def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
 def _rate_of(s: Setup, step: StepTimes, sequences: Floats, role: Role) -> tuple[Floats, Floats]:
     """Requests/s (m,) of the mix that servers with `sequences` take, and work of a request, (m, w)."""
     mix = s.mix
-    work = work_s(step, mix.new, mix.isl, mix.osl, role)
+    work = work_s(step, mix.new, mix.isl, 1 + mix.decodes, role)
     return sequences / (mix.steps * step.t0_s + sequences * (work @ mix.share)), work
 
 

@@ -35,7 +35,8 @@ BUSIEST = 0.98
 class Mix:
     """Buckets as arrays (w,): prompt tokens computed and in all, output tokens, share; `held` = output tokens
     an engine that
-    reserves for the worst case must reserve for; `own` = prompt tokens that a sequence alone has room for."""
+    reserves for the worst case must reserve for; `own` = prompt tokens that a sequence alone has room for;
+    `emitted` = tokens that a decode step gives a sequence."""
 
     new: Floats
     isl: Floats
@@ -43,9 +44,10 @@ class Mix:
     share: Floats
     held: Floats
     own: Floats
+    emitted: float = 1.0
 
     @staticmethod
-    def of(workload: Workload, keep: Keep | None = None) -> Mix:
+    def of(workload: Workload, keep: Keep | None = None, emitted: float = 1.0) -> Mix:
         """Of what a cache finds nobody holds any; of what `keep` finds each its own, but for beginnings."""
         isl = np.array([b.isl for b in workload.buckets], dtype=float)
         osl = np.array([b.osl for b in workload.buckets], dtype=float)
@@ -53,12 +55,17 @@ class Mix:
         own = new if keep is None else np.maximum(isl - keep.shared, 1.0)
         new = new if keep is None else np.maximum(np.round(isl - keep.found), 1.0)
         held = np.maximum(osl, float(workload.max_osl)) if workload.max_osl else osl
-        return Mix(new, isl, osl, np.array(workload.shares), held, own)
+        return Mix(new, isl, osl, np.array(workload.shares), held, own, emitted)
+
+    @property
+    def decodes(self) -> Floats:
+        """Decode steps of a request, (osl - 1) / emitted."""
+        return (self.osl - 1) / self.emitted
 
     @property
     def steps(self) -> float:
-        """Mean decode steps a request, E[osl - 1]."""
-        return float(self.share @ (self.osl - 1))
+        """Their mean."""
+        return float(self.share @ self.decodes)
 
     @property
     def prompt(self) -> float:
@@ -66,16 +73,22 @@ class Mix:
         return float(self.share @ self.new)
 
     @property
+    def in_steps(self) -> float:
+        """The context at which steps are timed where answers have as many tokens as they take steps
+        (`planner.operating.steps.decoding_steps`)."""
+        return self.context if self.emitted == 1 else float(self.requests.in_steps.context[0])
+
+    @property
     def requests(self) -> Requests:
         """Of all servers alike."""
-        return Requests(self.new[None], self.isl[None], self.osl[None], self.share[None])
+        return Requests(self.new[None], self.isl[None], self.osl[None], self.share[None], self.emitted)
 
     @property
     def context(self) -> float:
         """Mean context of a decoding sequence, length-biased: long outputs are in the batch for longer."""
         if self.steps == 0:
             return float(self.share @ self.isl)
-        return float(self.share @ ((self.osl - 1) * (self.isl + self.osl / 2))) / self.steps
+        return float(self.share @ (self.decodes * (self.isl + self.osl / 2))) / self.steps
 
 
 @dataclass(frozen=True)
@@ -150,6 +163,11 @@ class Setup:
     def terms(self, role: Role) -> Terms:
         """Those of servers in a role."""
         return Terms(role, float(self.token_budget), self.promise.percentile, self.promise.loop)
+
+    @property
+    def decoded(self) -> Floats:
+        """Tokens that the decode steps of a request compute, drafted ones with them, (w,)."""
+        return self.mix.decodes * (1 + self.model.draft_tokens)
 
     @cached_property
     def caution(self) -> Floats:

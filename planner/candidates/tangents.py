@@ -196,7 +196,7 @@ def _seconds(columns: Loaded, p: Points) -> Floats:
     osl = columns.setup.mix.osl
     if columns.role == "prefill":
         return p.ttft_s
-    first = p.tpot_s if columns.role == "decode" else p.ttft_s
+    first = p.tpot_s * columns.setup.mix.emitted if columns.role == "decode" else p.ttft_s
     return np.asarray(first + osl * np.where(osl > 1, p.tpot_s, 0.0))
 
 

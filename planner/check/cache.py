@@ -161,7 +161,7 @@ def _inside(case: Case, replica: Replica, ttft_ms: float, tpot_ms: float) -> flo
     """The same at these times, of which the replica's own phases count."""
     load = case.loads[replica.id]
     first_s = max(ttft_ms / 1e3, replica.step.prefill_s) if replica.role != "decode" else 0.0
-    step_s = max(tpot_ms / 1e3, replica.step.decode_s) if replica.role != "prefill" else 0.0
+    step_s = max(tpot_ms / 1e3, replica.token_s) if replica.role != "prefill" else 0.0
     inside = (load.rps * first_s + load.decode_tok_per_s * step_s) / replica.count
     return inside + BURST * sqrt(inside) + replica.attn_dp
 

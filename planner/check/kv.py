@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from model_zoo.schema import KV_BYTES, Attention, Layer, LinearAttention, Mamba2, Mla, ModelCard
+from planner.check import drafter
 from planner.plans.schema import Replica, Stage
 
 STATE_BYTES = 4.0  # engines keep recurrent states in fp32
@@ -10,8 +11,10 @@ STATE_BYTES = 4.0  # engines keep recurrent states in fp32
 
 def sequence_bytes(card: ModelCard, replica: Replica, stage: Stage, context: float) -> float:
     """Bytes on one GPU of `stage` for one sequence of `context` tokens; KV heads fewer than ranks are
-    copied."""
+    copied. The last stage's drafter has a cache, too."""
     layers = card.stack[stage.layers[0] : stage.layers[1]]
+    if stage.layers[1] == len(card.stack):
+        layers += drafter.of(card, replica)[1]
     element = KV_BYTES[replica.precision.kv]
     return sum(_layer_bytes(layer, context / replica.cp, stage.tp, element) for layer in layers)
 

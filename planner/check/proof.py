@@ -137,7 +137,7 @@ def _soonest(case: Case, own_s: float) -> float:
     predicted = case.plan.predicted
     if len(case.workload.buckets) == 1 or case.workload.slo.percentile == "mean":
         return own_s
-    steps = [r.step.decode_s for r in case.plan.replicas if r.role in ("mixed", "decode")]
+    steps = [r.token_s for r in case.plan.replicas if r.role in ("mixed", "decode")]
     shorter = max(predicted.tpot_ms.value / 1e3 - min(steps, default=0.0), 0.0)
     return own_s - shorter * (own_s - predicted.ttft_ms.value / 1e3) / max(
         predicted.tpot_ms.value / 1e3, 1e-9

@@ -46,7 +46,7 @@ def room(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
 
 def sequences(replica: Replica, load: Load) -> float:
     """Sequences being decoded at once by the whole group: rate x (osl - 1) x step."""
-    return load.decode_tok_per_s * replica.step.decode_s if replica.role != "prefill" else 0.0
+    return load.decode_tok_per_s * replica.token_s if replica.role != "prefill" else 0.0
 
 
 def _batch(replica: Replica, load: Load, where: str) -> Iterator[Violation]:
@@ -70,7 +70,7 @@ def resident_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage, 
             total += rate * replica.step.prefill_s * kv.sequence_bytes(card, replica, stage, own / 2)
         if replica.role != "prefill":
             held = kv.sequence_bytes(card, replica, stage, own + bucket.osl / 2)
-            total += rate * (bucket.osl - 1) * replica.step.decode_s * held
+            total += rate * (bucket.osl - 1) * replica.token_s * held
     return total
 
 
@@ -121,7 +121,7 @@ def _fleet(case: Case) -> Iterator[Violation]:
         times += [(case.chain_load.rps * chain.share, known * chain.ttft_s) for chain in chains]
         lone_s = sum(rps * seconds for rps, seconds in times) / case.rps
         yield from _not_below("ttft_ms", predicted.ttft_ms.value, 1e3 * lone_s, "a mean prompt alone takes")
-    decoding = [(load.decode_rps, g.step.decode_s) for g, load in loads if g.role not in ("prefill", "chain")]
+    decoding = [(load.decode_rps, g.token_s) for g, load in loads if g.role not in ("prefill", "chain")]
     decoding += [(case.chain_load.decode_rps * chain.share, known * chain.tpot_s) for chain in chains]
     rate = sum(rate for rate, _ in decoding)
     if rate and percentile != "p50":

@@ -86,11 +86,12 @@ class Floors:
         ):
             cached = decode_mean(self.load, partial(kv.read_bytes, self.card, replica, stage))
             moved = (
-                weight_read_bytes(self.card, replica, index, batch, self.away)
+                weight_read_bytes(self.card, replica, index, batch * self.verified, self.away)
                 + batch / replica.attn_dp * cached
             )
             token_s = work.mixers_s + work.ffns_s + work.head_s + decode_mean(self.load, work.pairs_s)
-            total += max(moved / (device.memory_gb_per_s * GIGA), batch * token_s / stage.gpus)
+            computed_s = batch * self.verified * token_s / stage.gpus
+            total += max(moved / (device.memory_gb_per_s * GIGA), computed_s)
         return total
 
     def prefill_floor_s(self) -> float:
@@ -122,6 +123,11 @@ class Floors:
         )
 
     @property
+    def verified(self) -> int:
+        """Tokens that a step computes of each sequence: the next one and those that were drafted."""
+        return 1 + (self.replica.draft.tokens if self.replica.draft else 0)
+
+    @property
     def new_prompt(self) -> float:
         """Tokens of the mean prompt that are computed."""
         if self.replica.kept is None:
@@ -136,14 +142,15 @@ class Floors:
             total += new * token_s + work.prompt_pairs_s(isl, new)
         if self.replica.role != "prefill":
             pairs_s = (work.pairs_s(isl) + work.pairs_s(isl + osl)) / 2
-            total += (osl - 1) * (token_s + work.head_s + pairs_s)
+            steps = (osl - 1) / self.replica.emitted
+            total += steps * self.verified * (token_s + work.head_s + pairs_s)
         return total
 
 
 def sequences(case: Case, replica: Replica, load: Load) -> float:
     """Sequences the group decodes at once, by Little's law: at the predicted TPOT where no other group
     shares in it."""
-    tpot_s = replica.step.decode_s
+    tpot_s = replica.token_s
     decoding = [g for name, g in case.groups.items() if g.role != "prefill" and case.loads[name].rps]
     if len(decoding) == 1 and (case.workload.rate_rps is None or case.workload.slo.percentile == "mean"):
         tpot_s = max(tpot_s, case.plan.predicted.tpot_ms.value / 1e3)

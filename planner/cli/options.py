@@ -93,6 +93,20 @@ SurviveOpt = Annotated[
         help="After the loss of any node, or N, the rest serves S % of the rate; default all of it.",
     ),
 ]
+SpeculationOpt = Annotated[
+    str,
+    typer.Option(
+        "--speculation", metavar="KIND", help="Drafted tokens: off, auto, mtp, eagle, ngram, draft:MODEL."
+    ),
+]
+AcceptanceOpt = Annotated[
+    str | None,
+    typer.Option("--acceptance", metavar="P|FILE", help="Of each drafted token; or an engine's results."),
+]
+DraftTokensOpt = Annotated[
+    int | None,
+    typer.Option("--draft-tokens", metavar="K", help="Drafted a step; default: what pays of 1, 3."),
+]
 GapOpt = Annotated[
     float, typer.Option("--gap", metavar="G", help="How far from the best possible is good enough.")
 ]

@@ -114,16 +114,18 @@ class Layers:
         return self._gemms_s([(name, sharded(gemm, designs.tp, self.precision.bytes(name)))], rows)
 
     def draft_s(self, load: Load, tokens: int, designs: Designs) -> Floats:
-        """Seconds of drafting `tokens` for every sequence, one after the other, by a layer like the last and
-        the LM head (a multi-token-prediction module, or an EAGLE head). The first pass takes in all tokens of
-        the step."""
-        layer, one = self.card.stack[-1], replace(load, tokens=0 * load.tokens, queries=1.0)
-        again = self.layer_s(layer, one, designs) if tokens > 1 else 0.0
-        return (
-            self.layer_s(layer, load, designs)
-            + (tokens - 1) * again
-            + tokens * self.head_s(load.sequences, designs)
-        )
+        """Seconds in which this model drafts `tokens` for every sequence, one after the other, by all its
+        layers and the LM head. The first pass takes in all tokens of the step."""
+        one = replace(load, tokens=0 * load.tokens, queries=1.0)
+        again = self._all_s(one, designs) if tokens > 1 else 0.0
+        picked = tokens * self.head_s(load.sequences, designs)
+        return np.asarray(self._all_s(load, designs) + (tokens - 1) * again + picked)
+
+    def _all_s(self, load: Load, designs: Designs) -> Floats:
+        """Seconds of all layers."""
+        kinds, index = self.card.kinds
+        each = [index.count(i) * self.layer_s(kind, load, designs) for i, kind in enumerate(kinds)]
+        return np.asarray(np.sum(each, axis=0))
 
     def works(self, layer: Layer, load: Load, designs: Designs) -> list[tuple[float, Work]]:
         """All FLOPs and bytes of a layer with the peak FLOP/s they could run at: what `roofline` adds up."""

@@ -5,8 +5,8 @@ Every distinct layer is timed once and counted as often as a stage has it; a ste
 With pp stages it is one round of pp micro-batches: pp times the fullest stage, and the hops of one token's
 way.
 
-With speculative decoding a step verifies 1 + `draft_tokens` tokens of every sequence, whose cache it reads
-once, and drafts the next ones; how many of them are accepted is the load's business (planner/loads.py).
+With speculative decoding (planner/drafts) a step verifies 1 + `draft_tokens` tokens of every sequence, whose
+cache it reads once, and drafts the next ones.
 """
 
 from __future__ import annotations
@@ -41,6 +41,12 @@ SPREAD = 0.05
 class CostModel(Holding):
     """What one model takes on one node class, engine and set of precisions."""
 
+    draft_tokens = 0
+    """That a step verifies of each sequence beside the next one."""
+
+    emitted = 1.0
+    """Tokens that a step gives each sequence."""
+
     def __init__(
         self,
         card: ModelCard,
@@ -48,11 +54,9 @@ class CostModel(Holding):
         engine: str,
         precisions: Precisions,
         calibration: Calibration | None = None,
-        draft_tokens: int = 0,
     ) -> None:
         self.card, self.node_class, self.precisions = card, node_class, precisions
         self.engine = engine_of(engine)
-        self.draft_tokens = draft_tokens
         self.chip = Chip.of(node_class.device)
         self.calibration = calibration or shipped()
         self.traits = Traits.of(card, node_class.device, engine, precisions)
@@ -233,10 +237,12 @@ class CostModel(Holding):
         """Seconds of one micro-batch on the fullest stage and on all stages, shape (n,): their layers, on the
         last the LM head and drafting."""
         per_layer = self.layers_s(load, designs)
-        head = self.layers.head_s(load.decoded, designs)
-        if self.draft_tokens:
-            head = head + self.layers.draft_s(load, self.draft_tokens, designs)
+        head = self.layers.head_s(load.decoded, designs) + self.drafting_s(load, designs)
         return self._over_stages(designs, per_layer, head)
+
+    def drafting_s(self, load: Load, designs: Designs) -> Floats | float:
+        """Seconds of drafting for every sequence of a micro-batch, shape (n,): nothing is drafted."""
+        return 0.0
 
     def _over_stages(self, designs: Designs, per_layer: Floats, head: Floats) -> tuple[Floats, Floats]:
         """Largest and sum over each design's stages of a quantity by layer kind (n, kinds), with `head` (n,)

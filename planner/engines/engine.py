@@ -66,7 +66,8 @@ class Engine:
     `tokens_per_step` and `max_sequences` by default, of a device's GiB and name; `reserve_bytes` a GPU that
     are neither weights, activations nor KV cache, (n, stages). `admits_whole`: a request is let in where the
     cache has room for its longest answer (TensorRT-LLM: guaranteed no evict). `keeps_idle`: mixers whose
-    cache it keeps in host memory between requests, None for all."""
+    cache it keeps in host memory between requests, None for all. `drafts`: by kind of drafter
+    (planner/drafts/kinds.py) the option that starts it, of {k} tokens a step, by the model {name}."""
 
     name: str
     generations: Generations
@@ -82,3 +83,4 @@ class Engine:
     offloads: Offloads | None = None
     admits_whole: bool = False
     keeps_idle: AbstractSet[str] | None = None
+    drafts: Mapping[str, str] = field(default_factory=dict)

@@ -46,4 +46,11 @@ LLAMA_CPP: Final = Engine(
     block_tokens=1,  # cells
     logit_bytes=4.0,  # fp32
     offloads=Offloads("pp", layers=True, popular=False),
+    # docs/speculative.md, common/speculative.cpp (draft-mtp and draft-eagle3 since 2026)
+    drafts={
+        "mtp": "--spec-type draft-mtp --draft-max {k}",
+        "eagle": "--spec-type draft-eagle3 --draft-max {k}",
+        "ngram": "--spec-type ngram-simple --draft-max {k}",
+        "draft": "--model-draft {name} --draft-max {k}",
+    },
 )

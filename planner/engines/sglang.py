@@ -79,4 +79,12 @@ SGLANG: Final = Engine(
     # (kt-kernel 0.5, with --kt-method, --kt-cpuinfer, --kt-weight-path)
     offloads=Offloads("tp", layers=False, popular=True),
     keeps_idle=frozenset({"Attention", "Mla"}),
+    # 0.5, advanced_features/speculative_decoding; n-grams: CUDA alone, no attention-dp
+    drafts={
+        "mtp": "--speculative-algorithm EAGLE --speculative-num-steps {k} --speculative-eagle-topk 1",
+        "eagle": "--speculative-algorithm EAGLE3 --speculative-num-steps {k} --speculative-eagle-topk 1",
+        "ngram": "--speculative-algorithm NGRAM --speculative-num-draft-tokens {k}",
+        "draft": "--speculative-algorithm STANDALONE --speculative-draft-model-path {name} "
+        "--speculative-num-steps {k}",
+    },
 )

@@ -61,4 +61,12 @@ TRTLLM: Final = Engine(
     logit_bytes=12.0,  # fp32 logits, probabilities and a copy
     admits_whole=True,
     keeps_idle=frozenset({"Attention", "Mla"}),
+    # 1.0 and later, features/speculative-decoding
+    drafts={
+        "mtp": "speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {k}}}",
+        "eagle": "speculative_config: {{decoding_type: Eagle3, max_draft_len: {k}}}",
+        "ngram": "speculative_config: {{decoding_type: NGram, max_draft_len: {k}}}",
+        "draft": "speculative_config: {{decoding_type: DraftTarget, max_draft_len: {k}, "
+        "speculative_model: {name}}}",
+    },
 )

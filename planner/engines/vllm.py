@@ -72,6 +72,14 @@ VLLM: Final = Engine(
     # --offload-prefetch-step layers ahead
     offloads=Offloads("tp", layers=True, popular=False, streams=True),
     keeps_idle=frozenset({"Attention"}),
+    # docs/features/spec_decode.md, 0.10 and later; not with pipelines
+    drafts={
+        "mtp": '--speculative-config {{"method":"mtp","num_speculative_tokens":{k}}}',
+        "eagle": '--speculative-config {{"method":"eagle3","model":HEAD,"num_speculative_tokens":{k}}}',
+        "ngram": '--speculative-config {{"method":"ngram","num_speculative_tokens":{k}}}',
+        "draft": '--speculative-config {{"method":"draft_model","model":"{name}",'
+        '"num_speculative_tokens":{k}}}',
+    },
 )
 """`logit_bytes`: it profiles top-k and top-p at once, which sorts in fp32 with 64-bit indices: 1.26 GiB at
 256 sequences x 128,256, the same at tp 1 and 2 (pull 10511), and the 6 GiB at 1024 x 151,936 that issue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from planner.engines import NAMES
 from planner.objectives import OBJECTIVES
@@ -56,6 +56,14 @@ class Options(BaseModel):
     simple: Annotated[float, Field(ge=0, lt=1)] = 0.03  # of the best, given up for fewer kinds of replica
     max_utilisation: Annotated[float, Field(gt=0, lt=1)] = 0.98  # of a server that only prefills, at most
     survive: Survive | None = None  # None: what a lost node takes with it is lost
+    speculation: str | None = None  # what drafts: auto, mtp, eagle, ngram, draft:MODEL; None: nothing
+    acceptance: Annotated[float, Field(gt=0, lt=1)] | None = None  # of each drafted token; None: the kind's
+    draft_tokens: Annotated[int, Field(ge=1, le=16)] | None = None  # a step; None: as many as pay
     gap: Annotated[float, Field(ge=0, lt=1)] = 0.01
     time_limit_s: Annotated[float, Field(gt=0)] = 60.0
     seed: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("speculation")
+    @classmethod
+    def _off_is_none(cls, named: str | None) -> str | None:
+        return None if named == "off" else named

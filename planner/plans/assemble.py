@@ -16,6 +16,7 @@ from planner.cost.admission import PREEMPTED
 from planner.cost.reserve import default_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
+from planner.drafts.model import DraftedModel
 from planner.engines import named
 from planner.operating.room import planned_sequences
 from planner.plans import kept, parts, placement, schema, tiers
@@ -75,6 +76,7 @@ def replica(
         kv_tokens=tokens,
         cache=_cache(g, tokens),
         kept=keeps,
+        draft=_draft(g),
         utilisation=op.utilisation,
         step=schema.Step(
             decode_s=op.decode_s,
@@ -93,6 +95,22 @@ def _step_tokens(g: Group, devices: Sequence[Device]) -> int | None:
     c, counted = g.candidate, g.setup.token_budget
     own = min(default_tokens_per_step(c.engine, device_bytes(d), d.name) for d in devices)
     return c.chunk or (counted if c.design.offloads or own != counted else None)
+
+
+def _draft(g: Group) -> schema.Draft | None:
+    """What drafts beside the replicas of a group."""
+    model = g.setup.model
+    if not isinstance(model, DraftedModel):
+        return None
+    draft, index = model.draft, np.array([index_of(g.setup, g.candidate)])
+    return schema.Draft(
+        kind=draft.kind,
+        model=draft.card.model_dump(exclude_none=True) if draft.kind == "draft" and draft.card else None,
+        tokens=draft.tokens,
+        accepted=draft.accepted,
+        weights_bytes=float(model.drafter_bytes(g.setup.designs.take(index))[0]),
+        option=draft.option(g.candidate.engine),
+    )
 
 
 def _precision(s: Setup) -> schema.PrecisionUsed:

@@ -203,7 +203,7 @@ def _pair_path(cluster: ResolvedCluster, pair: Pair, used: Mapping[tuple[str, st
     shares = used.get(("out of", p.id), 0.0), used.get(("into", d.id), 0.0), link
     move_s = transfer_s(p.candidate, d.candidate, way, pair.w, pair.kv_bytes, shares)
     step_s = float(d.operation.tpot_s[i])
-    ttft_s = float(p.operation.ttft_s[i]) + move_s + step_s
+    ttft_s = float(p.operation.ttft_s[i]) + move_s + step_s * d.setup.mix.emitted
     return Path(i, pair.rate, p, d, ttft_s, step_s, pair.bytes_per_s)
 
 

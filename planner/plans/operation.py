@@ -44,11 +44,11 @@ class Operation:
         mix, step, tpot = self.own.mix, self.at.step, self.tpot_s
         if not mix.steps:
             return 0.0
-        context_s = step.sequence_s + step.context_s_per_token * mix.context
+        context_s = step.sequence_s + step.context_s_per_token * mix.in_steps
         with np.errstate(invalid="ignore"):  # no sequences at all, or endlessly many
             decode = float((step.t0_s + self.at.decoding * context_s)[0])
         closed = self.own.promise.loop == "closed"  # then TPOT is a mean, and a step is part of it
-        return min(decode, float(tpot[self.rate > 0].max())) if closed else decode
+        return min(decode, float(tpot[self.rate > 0].max()) * mix.emitted) if closed else decode
 
     @cached_property
     def prefill_s(self) -> float:

@@ -148,6 +148,19 @@ class Kept(Part):
     prices: list[Price] = []
 
 
+class Draft(Part):
+    """What drafts beside each replica: `tokens` a step, of which `accepted` are kept on average. `model`: the
+    card of a draft model. `weights_bytes` on one GPU; of "mtp" the model's own weights hold them. `option`:
+    what tells the engine."""
+
+    kind: Literal["mtp", "eagle", "ngram", "draft"]
+    model: dict[str, Any] | None = None
+    tokens: Count
+    accepted: NonNegative
+    weights_bytes: NonNegative
+    option: str
+
+
 class Replica(Part):
     """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage.
 
@@ -178,6 +191,7 @@ class Replica(Part):
     kv_tokens: NonNegative  # cache room of one replica, in tokens at the workload's mean context
     cache: Cache | None = None
     kept: Kept | None = None
+    draft: Draft | None = None
     utilisation: NonNegative = 0.0  # busy share of one replica's bottleneck at this plan's load
     step: Step
     memory: list[StageMemory]
@@ -185,9 +199,19 @@ class Replica(Part):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_kept(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """`kept` is written only where there is something."""
+        """`kept` and `draft` are written only where there is something."""
         written: dict[str, Any] = form(self)
-        return {k: v for k, v in written.items() if k != "kept" or v is not None}
+        return {k: v for k, v in written.items() if k not in ("kept", "draft") or v is not None}
+
+    @property
+    def emitted(self) -> float:
+        """Tokens that a decode step gives each sequence."""
+        return 1 + self.draft.accepted if self.draft else 1.0
+
+    @property
+    def token_s(self) -> float:
+        """Seconds of a token of a sequence in decode steps without prompts."""
+        return self.step.decode_s / self.emitted
 
 
 class Route(Part):

@@ -55,6 +55,13 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
     if pool.kept:
         many = max(number for _, _, number in pool.kept)
         yield Cap(what="levels of keeping idle KV cache", value=many, binds=True)
+    if pool.drafted:
+        many = len({name for *_, name in pool.drafted})
+        yield Cap(what="ways to draft", value=many, binds=asked.options.draft_tokens is None)
+        left = sum(len(s.designs) for (where, *_), s in pool.setups.items() if where in nodes)
+        some = sum(len(s.designs) for s in pool.drafted.values()) // many
+        what = "designs that draft (one class, one stage, no context parallelism, no cache kept)"
+        yield Cap(what=what, value=some, binds=some < left, considered=left, left_out=max(left - some, 0))
     if asked.workload.longest >= LONG and not asked.offload:
         yield Cap(what="sizes of a long prompt's chunks", value=len(CHUNKS) + 1, binds=True)
     if len(asked.workload.buckets) > FEW:
@@ -81,6 +88,9 @@ def words(asked: Asked, found: Found) -> str:
             f"each of one class without idle KV cache and at up to {many} levels of keeping it, one time to "
             "live for all of it and one place; replicas on several classes keep none"
         )
+    if found.pool.drafted:
+        ways = ", ".join(sorted({name for *_, name in found.pool.drafted}))
+        parts.append(f"each of one class and one stage without drafts and with ({ways})")
     if several := sum(found.pool.unequal.values()):
         tried = sum(min(n, SHORTLIST) for n in found.pool.unequal.values())
         some = "all" if tried == several else f"the {tried} most promising of"

@@ -150,7 +150,7 @@ def _column(
     late: dict[str, float] = {}
     if goal.spends == "latency":
         for w, ttft in c.ttft_s.items():
-            first = ttft if c.role != "decode" else c.tpot_s
+            first = ttft if c.role != "decode" else c.tpot_s * c.emitted
             late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
     blocks = c.blocks if len(c.blocks) > 1 else ()
     sent = _sent(c, cluster) if blocks else {}
@@ -199,7 +199,7 @@ def _groups(
             hidden = [(w, c.overlap[w]) for w in sorted(buckets) if w in c.overlap]
             overlap = tuple((w, replace(o, hidden_s=banded(o.hidden_s, traffic, bounds))) for w, o in hidden)
             copies = tuple((w, c.copies[w]) for w in sorted(buckets) if w in c.copies)
-            late = edges.before(c.late_s, c.role) if bounds else c.late_s
+            late = c.emitted * (edges.before(c.late_s, c.role) if bounds else c.late_s)
             members[c.role, c.home[0], c.engine, c.pairs_as, handoff, late, copies, overlap].append(c)
     groups: dict[str, list[_Group]] = {"prefill": [], "decode": []}
     member_of: dict[str, str] = {}

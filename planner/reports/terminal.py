@@ -128,9 +128,11 @@ def replicas(plan: Plan) -> RenderableType:
         "precision": [say.precision(r) for r in plan.replicas],
         "chunks": [say.chunks(r) for r in plan.replicas],
     }
-    if not any(facts["chunks"]):
-        del facts["chunks"]
-    alike = ("engine", "precision", "chunks")
+    facts["drafts"] = [say.drafted(r) for r in plan.replicas]
+    for name in ("chunks", "drafts"):
+        if not any(facts[name]):
+            del facts[name]
+    alike = ("engine", "precision", "chunks", "drafts")
     common = [name for name in alike if name in facts and len(set(facts[name])) == 1]
     if set(facts["role"]) == {"mixed"}:
         del facts["role"]

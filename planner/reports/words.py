@@ -133,6 +133,18 @@ def chunks(r: Replica) -> str:
     return STEP_TOKENS[r.engine].format(r.max_batched_tokens) if r.max_batched_tokens else ""
 
 
+def drafted(r: Replica) -> str:
+    """What drafts, and what comes of it: `mtp, 1.18 of 3 tokens accepted`; nothing without. A server that
+    only prefills fills the drafter's cache."""
+    if r.draft is None:
+        return ""
+    model = f" {r.draft.model['name']}" if r.draft.model else ""
+    held = f", {r.draft.weights_bytes / 1e9:.2f} GB a GPU" if r.draft.weights_bytes else ""
+    if r.role == "prefill":
+        return f"{r.draft.kind}{model} of those that decode{held}"
+    return f"{r.draft.kind}{model}, {number(r.draft.accepted)} of {r.draft.tokens} tokens accepted{held}"
+
+
 def precision(r: Replica) -> str:
     """Precisions of one replica: `fp8`, `fp8, experts mxfp4, KV bf16`."""
     p = r.precision

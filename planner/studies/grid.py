@@ -14,7 +14,7 @@ from planner.studies.schema import MOST_CELLS, Range, Sweep
 Cell = dict[str, Any]
 """Options of one call of `plan`, by their names on the command line."""
 FILE_OPTIONS = ("cluster", "model", "workload", "profile", "calibration")
-WHOLE = {"isl", "osl", "seed"}
+WHOLE = {"isl", "osl", "seed", "draft_tokens"}
 
 
 def read(path: str) -> list[Cell]:

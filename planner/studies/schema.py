@@ -89,6 +89,9 @@ class Options(Strict):
     simple: Finite | None = None
     max_utilisation: Finite | None = None
     survive: str | int | None = None
+    speculation: str | None = None
+    acceptance: Finite | str | None = None
+    draft_tokens: int | None = None
     gap: Finite | None = None
     time_limit: Finite | None = None
     seed: int | None = None
@@ -119,6 +122,9 @@ class Vary(Strict):
     simple: Values[Finite] | None = None
     max_utilisation: Values[Finite] | None = None
     survive: list[str | int | None] | None = None
+    speculation: list[str] | None = None
+    acceptance: Values[Finite | str | None] | None = None
+    draft_tokens: Values[int | None] | None = None
     gap: Values[Finite] | None = None
     time_limit: Values[Finite] | None = None
     seed: Values[int] | None = None

@@ -60,7 +60,8 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
     Limits named in `asked` ("ttft_ms", "tpot_ms") come first, the others may be relaxed. None: nothing fits.
     """
     best: tuple[tuple[float, float], Tightest] | None = None
-    for (node, engine, _), s in pool.setups.items():
+    drafted = [(key[:3], s) for key, s in pool.drafted.items()]
+    for (node, engine, _), s in [*pool.setups.items(), *drafted]:
         fit = standing(s)
         ttft, tpot = quickest(s, fit, QUIET if "ttft_ms" in asked else MODEST)
         known = np.isfinite(ttft) & np.isfinite(tpot)

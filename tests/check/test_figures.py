@@ -150,7 +150,7 @@ def check_design(card: ModelCard, design: Designs, stated: list[float]) -> None:
 def test_long_answers_may_have_shorter_percentiles_but_no_step_is_skipped():
     """Two buckets under a p95 of 20 ms: no request is sooner than steps of 12 ms."""
     told = SimpleNamespace(ttft_ms=SimpleNamespace(value=200.0), tpot_ms=SimpleNamespace(value=20.0))
-    replica = SimpleNamespace(role="mixed", step=SimpleNamespace(decode_s=0.012))
+    replica = SimpleNamespace(role="mixed", token_s=0.012)
     own_s = 0.2 + 100 * 0.02
 
     def soonest(buckets: int, percentile: str) -> float:
