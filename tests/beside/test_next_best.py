@@ -16,7 +16,7 @@ KINDS = [("mixed", "c", "vllm", f"tp{n}") for n in range(5)]
 
 
 def candidate(kind):
-    return SimpleNamespace(role=kind[0], node_class=kind[1], engine=kind[2], design=kind[3])
+    return SimpleNamespace(role=kind[0], node_class=kind[1], engine=kind[2], runs=kind[3])
 
 
 class Listed:
