@@ -87,16 +87,6 @@ class DraftedModel(CostModel):
             return np.zeros((len(designs), np.shape(tokens)[-1]))
         return kv_bytes_per_seq(self.draft.card, self._beside(designs), self.own, tokens)
 
-    def memory(
-        self,
-        designs: Designs,
-        tokens_per_step: int,
-        context: Floats | float,
-        sequences: Sequences | None = None,
-    ) -> Memory:
-        """With the drafter's weights in place of room for cache."""
-        return self._with_drafter(super().memory(designs, tokens_per_step, context, sequences), designs)
-
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:

@@ -7,6 +7,7 @@ import pytest
 
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
+from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.drafts.kinds import Draft, eagle_card, mtp_card
@@ -27,7 +28,7 @@ def drafted(card, draft):
 
 
 def step_s(model, sequences=16.0):
-    return float(model.step_s(ONE, sequences, 2000.0, 0.0, 0.0)[0])
+    return float(model.step_s(ONE, Load.of(sequences, 2000.0, 0.0, 0.0))[0])
 
 
 def drafts(card=LLAMA):
@@ -91,6 +92,6 @@ def test_the_models_own_prediction_layer_is_counted_once():
 
 def test_prompts_pass_the_drafter_once_and_pick_nothing():
     one, three = (drafted(R1, replace(drafts(R1)[0], tokens=k)) for k in (1, 3))
-    prompt = [float(m.step_s(ONE, 0.0, 0.0, 4096.0, 2048.0)[0]) for m in (plain(R1), one, three)]
+    prompt = [float(m.step_s(ONE, Load.of(0.0, 0.0, 4096.0, 2048.0))[0]) for m in (plain(R1), one, three)]
 
     assert prompt[0] < prompt[1] == prompt[2] < 1.05 * prompt[0]

@@ -15,6 +15,7 @@ from planner.candidates import drafts
 from planner.candidates.points import batched
 from planner.check import check
 from planner.cli.app import main
+from planner.cost.attention import Load
 from planner.drafts.model import draft_of
 from planner.errors import Infeasible
 from planner.plans.operation import index_of, operate
@@ -119,7 +120,7 @@ def test_a_lone_sequence_has_its_tokens_of_a_step_in_a_step():
     ((_, s),) = list(pool.drafted.items())[:1]
     index = np.array([0])
     points = batched(s, index, np.array([8.0]), "decode")
-    step = s.model.step_s(s.designs.take(index), 8.0, 1000 + 201 / 2, 0.0, 0.0)[0]
+    step = s.model.step_s(s.designs.take(index), Load.of(8.0, 1000 + 201 / 2, 0.0, 0.0))[0]
 
     assert draft_of(s.model).accepted == 0.875
     assert points.tpot_s[0, 0] == pytest.approx(step / 1.875, rel=2e-3)
@@ -133,7 +134,9 @@ def test_a_decode_step_is_timed_at_the_whole_context_of_its_sequences():
     _, pool, _ = pose(asked)
     c = next(c for c in pool.candidates if c.draft and c.role == "mixed")
     op = operate(s := pool.setup(c), c, {"0": 0.3}, 1)
-    step = s.model.step_s(s.designs.take(np.array([index_of(s, c)])), op.sequences, 5000.0, 0.0, 0.0)[0]
+    step = s.model.step_s(
+        s.designs.take(np.array([index_of(s, c)])), Load.of(op.sequences, 5000.0, 0.0, 0.0)
+    )[0]
 
     assert op.decode_s == pytest.approx(step, rel=0.01)
 
