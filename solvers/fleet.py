@@ -57,7 +57,7 @@ Source buckets per GPU type: Melange, arXiv:2404.14527; prefill and decode pools
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from solvers import (
@@ -151,22 +151,31 @@ def build(p: FleetProblem) -> Built:
     built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, kinds, held)
 
     m.minimise(p.objective.terms(p, built))
-    fleet_flows.add(p, built)
-    if p.demand is not None:
-        m.lower[rate.column] = p.demand / at
-        if not p.objective.more:
-            m.fix(rate, p.demand / at)
-    for g, stock in p.stocks.items():
-        m.add("nodes", g, total([y[g]]) <= stock.nodes)
-        _pack(p, built, g, stock)
-    fleet_idle.add(p, built)
-    for b, limit in p.budget.items():
-        most_of_it = rate * limit if b == "latency" else limit  # seconds of one request, at any rate
-        m.add("budget", b, total(fleet_costs.spending(p, built, b)) <= most_of_it)
-    fleet_costs.add(p, built)
-    fleet_kinds.add(p, built)
-    fleet_survive.add(p, built)
+    for add in ROWS:
+        add(p, built)
     return built
+
+
+def _demand(p: FleetProblem, b: Built) -> None:
+    """The rate's limits where a demand is given."""
+    if p.demand is not None:
+        b.model.lower[b.rate.column] = p.demand / b.reference
+        if not p.objective.more:
+            b.model.fix(b.rate, p.demand / b.reference)
+
+
+def _nodes(p: FleetProblem, b: Built) -> None:
+    """Rows nodes, and those of packing."""
+    for g, stock in p.stocks.items():
+        b.model.add("nodes", g, total([b.y[g]]) <= stock.nodes)
+        _pack(p, b, g, stock)
+
+
+def _budgets(p: FleetProblem, b: Built) -> None:
+    """Rows budget."""
+    for what, limit in p.budget.items():
+        most_of_it = b.rate * limit if what == "latency" else limit  # seconds of one request, at any rate
+        b.model.add("budget", what, total(fleet_costs.spending(p, b, what)) <= most_of_it)
 
 
 def reference(p: FleetProblem) -> float:
@@ -283,3 +292,16 @@ def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
         return s
     spread = extract(fixed, b, outcome)
     return replace(s, flows=spread.flows, pair_flows=spread.pair_flows)
+
+
+ROWS: tuple[Callable[[FleetProblem, Built], None], ...] = (
+    fleet_flows.add,
+    _demand,
+    _nodes,
+    fleet_idle.add,
+    _budgets,
+    fleet_costs.add,
+    fleet_kinds.add,
+    fleet_survive.add,
+)
+"""What adds the rows of the docstring, in its order."""

@@ -10,7 +10,7 @@ from solvers import fleet
 from solvers.fleet import Column, FleetProblem, FleetSolution, Stock, Transfer
 from solvers.fleet_extract import fullest, value
 from solvers.fleet_goals import COST, ENERGY, GPUS, THROUGHPUT
-from solvers.linear import Limits
+from solvers.linear import Limits, total
 from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, goal, random_fleet
 
 SMALL = FleetProblem(
@@ -570,3 +570,15 @@ def test_traffic_that_takes_nothing_of_a_column_passes_none_that_does_not_run():
         sent = sum(v for key, v in s.pair_flows.items() if key[2] == w)
         assert sum(s.flows.get((c, w), 0.0) for c in ("d small", "d")) == pytest.approx(sent)
         assert sent == pytest.approx(share * s.rate)
+
+
+def test_a_toy_row_is_a_function_and_a_line(monkeypatch):
+    """Without L4s a second H100 serves what they did."""
+
+    def without_l4(p, built):
+        built.model.add("toy", "l4", total([built.n["l4-tp1"]]) <= 0.0)
+
+    assert solved(SMALL).replicas.get("l4-tp1")
+    monkeypatch.setattr(fleet, "ROWS", (*fleet.ROWS, without_l4))
+
+    assert not solved(SMALL).replicas.get("l4-tp1")
