@@ -59,7 +59,7 @@ class House:
             "modules": f"{len(sizes):,}",
             f"modules of more than {LONG} lines": f"{sum(n > LONG for n in sizes.values())}",
             "modules at planner's root": str(sum(m.split(".")[:-1] == ["planner"] for m in sizes)),
-            "knots": f"{len(knots)} ({', '.join(str(len(knot)) for knot in knots)} modules)",
+            "knots, and their modules": " + ".join(str(len(knot)) for knot in knots) or "none",
             **{f"modules that name {room}": f"{len(named_in(self.source, room))}" for room in ROOMS},
             "lines that no test imports": f"{bare / total:.1%}",
             "lines of tests a line of source": f"{checked / total:.2f}",

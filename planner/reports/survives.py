@@ -37,7 +37,7 @@ def _price(plan: Plan, told: Survives) -> str:
     p, own = plan.proof, say.rate(told.without, plan.proof.unit)
     if not told.price:
         return "It costs nothing: no better plan was found that need not keep this promise."
-    said = f"It costs {say.percent(told.price)}: a plan that need not keep this promise has {own}"
+    said = f"It costs {say.percent(told.price)}: without this promise it would be {own}"
     unproven = told.bound is not None and abs(told.bound - told.without) > SAME * abs(told.without)
     best = f" (at best {say.rate(told.bound or 0.0, p.unit)})" if unproven else ""
-    return f"{said}{best}, this one {say.rate(p.own, p.unit)}."
+    return f"{said}{best} in place of {say.rate(p.own, p.unit)}."
