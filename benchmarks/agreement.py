@@ -31,7 +31,7 @@ from planner.errors import Infeasible, OutOfTime
 from planner.plans.found import Group, groups
 from planner.posed import pose
 from planner.predictions import Prediction, predict_rows
-from planner.search import find
+from planner.search.find import find
 from planner.simple import simplest
 from solvers.linear import Limits
 

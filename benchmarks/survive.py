@@ -25,7 +25,8 @@ from planner.inputs.reading import parse_survive
 from planner.objectives import THROUGHPUT
 from planner.plans.losses import least_left
 from planner.posed import pose
-from planner.search import Question, find
+from planner.search.find import find
+from planner.search.question import Question
 from solvers.linear import Limits
 
 

@@ -32,7 +32,7 @@ from planner.errors import Infeasible
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.plans.found import Found, groups
 from planner.posed import pose
-from planner.search import find
+from planner.search.find import find
 from solvers.linear import Limits, gap
 
 HOST_GB_PER_S = 12.0

@@ -30,7 +30,9 @@ from planner.plans.space import space_of
 from planner.plans.verified import verified
 from planner.posed import pose
 from planner.problems.balance import Balanced
-from planner.search import LEAST_S, Question, find, left
+from planner.search.find import find
+from planner.search.limits import LEAST_S, left
+from planner.search.question import Question
 from planner.simple import Simple, kinds, simplest
 from planner.why import shortage
 from solvers.linear import Limits

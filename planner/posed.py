@@ -23,7 +23,9 @@ from planner.errors import Infeasible
 from planner.inputs.workload import Slo
 from planner.plans import schema
 from planner.problems.fleet import Traffic
-from planner.search import Question, find, unserved
+from planner.search.find import find
+from planner.search.question import Question
+from planner.search.shortlists import unserved
 from planner.why import infeasible
 from solvers.linear import Limits
 

@@ -14,7 +14,11 @@ from dataclasses import dataclass, replace
 from planner.candidates.candidate import Candidate
 from planner.candidates.generate import Pool
 from planner.plans.found import Found
-from planner.search import Question, find, foremost, judged, left, nearby, restricted
+from planner.search.changes import judged
+from planner.search.find import find, restricted
+from planner.search.limits import left
+from planner.search.question import Question
+from planner.search.shortlists import foremost, nearby
 from solvers.linear import Limits
 
 MOST = 8

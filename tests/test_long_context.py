@@ -18,7 +18,7 @@ from planner.cost.precision import precisions
 from planner.cost.shape import Designs
 from planner.engine_rules import valid_designs, why_invalid
 from planner.posed import pose
-from planner.search import find
+from planner.search.find import find
 from planner.simple import Simple, kinds
 from solvers.linear import Limits
 

@@ -25,7 +25,7 @@ from planner.errors import Infeasible
 from planner.inputs.options import ObjectiveName as Objective
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.posed import pose
-from planner.search import find
+from planner.search.find import find
 from solvers.linear import EXACT, Limits, gap
 
 MODEL = "llama-3.1-8b"

@@ -18,7 +18,7 @@ from planner.candidates.points import KEPT, batched
 from planner.plans.found import broken, groups
 from planner.plans.schema import Plan
 from planner.posed import ask_of, pose
-from planner.search import find
+from planner.search.find import find
 from solvers.linear import Limits
 from tests.candidates.samples import CHAT, ask, one_setup, promising
 

@@ -10,13 +10,14 @@ from math import inf
 import numpy as np
 import pytest
 
-from planner import search
 from planner.candidates.points import KEPT, at_rate, draw
 from planner.candidates.setup import Role
 from planner.cost.power import idle_watts
 from planner.plans import carried
 from planner.plans.found import Found, Late, groups, watts
-from planner.search import Question
+from planner.search import changes
+from planner.search import find as module
+from planner.search.question import Question
 from solvers import fleet
 from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
 from solvers.fleet_goals import COST, THROUGHPUT
@@ -59,21 +60,21 @@ def served(c: str, problem: FleetProblem) -> dict[str, float]:
 def test_a_late_column_is_charged_more_for_its_traffic_and_in_the_end_does_without_the_bucket():
     own = {c: Column("h100", 1, {"busy": {"0": 0.25, "1": 0.5}}) for c in ("late", "fine", "hopeless")}
     problem = FleetProblem(own, {"h100": Stock(1, 8)}, {"0": 0.5, "1": 0.5}, THROUGHPUT)
-    late = [Late("late", "0", 0.5), Late("late", "1", 0.8), Late("hopeless", "0", search.LIGHTEST / 2)]
-    eased = search.eased(problem, late, 0)
-    later = search.eased(problem, late[:1], search.EASINGS)
+    late = [Late("late", "0", 0.5), Late("late", "1", 0.8), Late("hopeless", "0", changes.LIGHTEST / 2)]
+    eased = changes.eased(problem, late, 0)
+    later = changes.eased(problem, late[:1], changes.EASINGS)
 
     assert served("late", eased) == {"0": 0.5, "1": 1.0}  # once, for the worst
     assert served("fine", eased) == {"0": 0.25, "1": 0.5}
     assert served("hopeless", eased) == {"1": 0.5}
     assert served("late", later) == {"1": 0.5}
-    assert "hopeless" not in search.eased(eased, [Late("hopeless", "1", 0.0)], 0).columns
+    assert "hopeless" not in changes.eased(eased, [Late("hopeless", "1", 0.0)], 0).columns
 
 
 @pytest.mark.parametrize("many", [1, 500])
 def test_of_fleets_as_good_the_tidier_one_has_fewer_gpus(many, monkeypatch):
     """Two GPUs serve as much as one of the same kind: all of a rate of 3 fits on one GPU of either kind."""
-    monkeypatch.setattr(search, "MANY", many)
+    monkeypatch.setattr(changes, "MANY", many)
     own = {
         "large": Column("h100", 2, {"busy": {"0": 0.2}}),
         "small": Column("h100", 1, {"busy": {"0": 0.2}}),
@@ -82,7 +83,7 @@ def test_of_fleets_as_good_the_tidier_one_has_fewer_gpus(many, monkeypatch):
     alike = {"large": "a", "small": "a", "other": "b"}
     problem = FleetProblem(own, {"h100": Stock(1, 8, 3.0)}, {"0": 1.0}, COST, demand=3.0, kinds=alike)
     found = fleet.solve(replace(problem, columns={"large": own["large"]}), EXACTLY)
-    tidy = search.tidied(problem, found, EXACTLY)
+    tidy = changes.tidied(problem, found, EXACTLY)
 
     assert (found.replicas, tidy.objective, tidy.bound) == ({"large": 1}, found.objective, found.bound)
     assert sum(tidy.replicas.values()) == 1
@@ -95,7 +96,7 @@ def test_of_fleets_as_good_the_tidier_one_has_fewer_gpus(many, monkeypatch):
 def test_a_status_is_what_value_and_bound_deserve(value, bound):
     limits = Limits(gap=0.01)
     told = [
-        search.judged(FleetSolution("time_limit", v, bound, "HiGHS"), limits).status
+        changes.judged(FleetSolution("time_limit", v, bound, "HiGHS"), limits).status
         for v in (value, 1.005 * bound, bound)
     ]
 
@@ -168,6 +169,6 @@ def test_a_sound_problem_is_left_out_only_where_its_relaxation_is_too_far_from_t
     relaxed = fleet.relaxed(sound, limits)
     worse = question.sign * relaxed
 
-    assert search._may_do(question, sound, None, limits)
+    assert module._may_do(question, sound, None, limits)
     for share, may in ((-0.5, False), (-0.005, True), (-0.02, False), (0.02, True), (0.5, True)):
-        assert search._may_do(question, sound, relaxed + share * abs(worse) * question.sign, limits) == may
+        assert module._may_do(question, sound, relaxed + share * abs(worse) * question.sign, limits) == may

@@ -7,8 +7,9 @@ from functools import cache
 
 import pytest
 
-from planner import api, search, simple
-from planner.search import find
+from planner import api, simple
+from planner.search import shortlists
+from planner.search.find import find
 from planner.simple import kinds, simplest
 from solvers.linear import Limits
 from tests.beside.solved import solved
@@ -78,14 +79,14 @@ def test_where_only_pairs_keep_the_limits_one_kind_is_none():
 
 
 def test_foremost_are_those_that_the_best_fleets_could_have(monkeypatch):
-    monkeypatch.setattr(search, "FOREMOST", 2)
+    monkeypatch.setattr(shortlists, "FOREMOST", 2)
     question, best, _ = known("throughput")
     a, b, c = best.pool.candidates[:3]
     least = {a.id: 5.0, b.id: 9.0, c.id: 7.0}
 
-    assert search.foremost(best.pool, least, question.sign).candidates == (b, c)  # more is better
-    assert search.foremost(best.pool, least, 1.0).candidates == (a, c)
-    assert search.foremost(best.pool, {}, 1.0) is best.pool
+    assert shortlists.foremost(best.pool, least, question.sign).candidates == (b, c)  # more is better
+    assert shortlists.foremost(best.pool, least, 1.0).candidates == (a, c)
+    assert shortlists.foremost(best.pool, {}, 1.0) is best.pool
 
 
 def test_out_of_time_it_is_looked_for_among_the_kinds_of_the_best(monkeypatch):

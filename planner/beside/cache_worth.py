@@ -15,7 +15,8 @@ from planner.candidates.candidate import Candidate, Design
 from planner.candidates.generate import Pool
 from planner.plans.schema import Alternative
 from planner.posed import ask_of
-from planner.search import Question, find
+from planner.search.find import find
+from planner.search.question import Question
 from solvers.fleet import FleetProblem
 from solvers.linear import Limits
 

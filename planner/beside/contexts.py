@@ -11,7 +11,7 @@ from planner.candidates.ask import CONTEXTS, LONG
 from planner.errors import Infeasible
 from planner.plans.schema import Alternative
 from planner.posed import pose
-from planner.search import find
+from planner.search.find import find
 
 WHY = "every chunk of a prompt makes its keys and values so far pass all groups of ranks"
 

@@ -13,7 +13,7 @@ from planner.engine_rules import OFFLOADS
 from planner.errors import Infeasible
 from planner.plans.schema import Alternative
 from planner.posed import pose
-from planner.search import find
+from planner.search.find import find
 
 
 def other_engines(planned: Planned) -> Iterator[Alternative]:

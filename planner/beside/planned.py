@@ -10,7 +10,7 @@ from planner.asked import Asked
 from planner.beside.reasons import Fleet
 from planner.plans.found import Found, Group
 from planner.plans.schema import Alternative, LongPrompt, Price
-from planner.search import Question
+from planner.search.question import Question
 from solvers.linear import Limits
 
 Line = Alternative | LongPrompt | Price

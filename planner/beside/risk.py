@@ -11,7 +11,8 @@ from planner.plans.found import Found, groups
 from planner.plans.predicted import chances
 from planner.plans.schema import Alternative
 from planner.posed import ask_of, pooled
-from planner.search import find, foremost, unserved
+from planner.search.find import find
+from planner.search.shortlists import foremost, unserved
 from solvers.linear import gap
 
 VAGUE = 0.05

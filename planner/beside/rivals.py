@@ -19,7 +19,9 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.generate import Pool
 from planner.plans.found import Found
 from planner.plans.schema import Alternative, Ended
-from planner.search import LITTLE, Question, close_to, find, restricted
+from planner.search.find import find, restricted
+from planner.search.question import Question
+from planner.search.shortlists import LITTLE, close_to
 from solvers.fleet import relaxed
 from solvers.linear import Limits
 

@@ -16,7 +16,7 @@ from planner.candidates.dominance import Counts, undominated
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from planner.posed import ask_of
-from planner.search import restricted
+from planner.search.find import restricted
 
 WITHOUT, WITH = "no speculative decoding", "speculative decoding in every replica"
 

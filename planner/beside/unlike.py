@@ -20,7 +20,7 @@ from planner.cost.afd import Block
 from planner.cost.uneven_tp import Shard
 from planner.plans.schema import Alternative
 from planner.posed import pooled
-from planner.search import find
+from planner.search.find import find
 
 MOST_GPUS, MOST_CLASSES = 32, 3
 """Larger clusters gain little from unlike GPUs in one replica, and the space takes seconds."""

@@ -26,7 +26,8 @@ from planner.plans.found import Found
 from planner.plans.placement import Placed
 from planner.plans.schema import Alternative, Plan, Price, Space
 from planner.plans.verified import verified
-from planner.search import left, tidied
+from planner.search.changes import tidied
+from planner.search.limits import left
 from planner.version import __version__
 from solvers import fleet
 from solvers.fleet_extract import value

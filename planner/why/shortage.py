@@ -13,7 +13,8 @@ from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.inputs.options import Budget
 from planner.objectives import COST, ENERGY, GPUS, THROUGHPUT, Objective
 from planner.plans.found import Found
-from planner.search import Question, find
+from planner.search.find import find
+from planner.search.question import Question
 from planner.why.rounding import ceil_to, floor_to
 from solvers import fleet
 from solvers.fleet import FleetProblem

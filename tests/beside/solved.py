@@ -10,7 +10,8 @@ from planner.beside.reasons import Fleet
 from planner.objectives import named
 from planner.plans.found import Found
 from planner.posed import pose
-from planner.search import Question, find
+from planner.search.find import find
+from planner.search.question import Question
 from solvers.linear import Limits
 
 

@@ -12,7 +12,7 @@ from planner.beside.cache_worth import lower_cache
 from planner.beside.plain import PLAIN
 from planner.beside.planned import Planned
 from planner.beside.reasons import Fleet, kind
-from planner.search import restricted
+from planner.search.find import restricted
 from solvers.linear import Limits
 from tests.beside.solved import on, solved
 

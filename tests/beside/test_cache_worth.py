@@ -13,7 +13,7 @@ from planner.beside.planned import Planned
 from planner.candidates.again import anew
 from planner.documents import Document
 from planner.posed import ask_of, pose
-from planner.search import find
+from planner.search.find import find
 from solvers.linear import Limits
 
 TIGHT = {"isl": 4000, "osl": 500, "ttft_ms": 8000, "tpot_ms": 100}

@@ -13,7 +13,7 @@ from planner.beside.unlike_shares import unlike_shares
 from planner.check import check
 from planner.errors import Infeasible
 from planner.posed import pose
-from planner.search import find
+from planner.search.find import find
 from solvers.linear import Limits
 
 

@@ -9,7 +9,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
 from planner.beside import reasons
 from planner.beside.reasons import Fleet, describe, lacking, why
-from planner.search import restricted
+from planner.search.find import restricted
 from solvers.linear import Limits
 from tests.beside.solved import Figures, on, solved
 

@@ -14,7 +14,8 @@ from planner.beside.risk import SURER, risk_price
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from planner.posed import pose
-from planner.search import Question, find
+from planner.search.find import find
+from planner.search.question import Question
 from solvers.linear import Limits
 
 LIMITS = Limits(gap=0.0, work=500)

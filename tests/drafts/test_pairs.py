@@ -14,7 +14,7 @@ from planner.drafts.model import draft_of
 from planner.plans import found
 from planner.posed import pose
 from planner.problems.fleet import Traffic, _groups
-from planner.search import find
+from planner.search.find import find
 from solvers.linear import Limits
 from tests.drafts.test_plans import pool_of
 

@@ -14,7 +14,7 @@ from planner.plans.binding import Z80, Edges, growth, phase_sigmas, prompt_share
 from planner.plans.found import Found, Group, Path, groups, paths
 from planner.plans.operation import operate
 from planner.posed import pose
-from planner.search import find
+from planner.search.find import find
 from solvers.linear import Limits
 
 

@@ -1,0 +1,204 @@
+"""From candidates to a solved fleet: two problems, one in the fleet's favour and one sound, and the one
+model of a server to judge what they find.
+
+The bound's problem (`problems/fleet.py`) cannot miss a fleet: its optimum is the bound. Its own fleet is
+judged by the one model, with as much of its traffic as keeps every limit. Where that falls short of the
+bound by more than the gap asked for, the sound problem is solved, too; then columns are split where the two
+differ, and all again. What is left is printed as gap.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
+
+from planner.candidates.candidate import Candidate
+from planner.candidates.dominance import Counts
+from planner.candidates.edges import Edges
+from planner.candidates.generate import Pool
+from planner.candidates.tangents import Line, touching
+from planner.plans.found import SLACK, Found, groups
+from planner.plans.operation import index_of
+from planner.search.changes import judged
+from planner.search.limits import closer, left
+from planner.search.question import Question
+from planner.search.shortlists import LITTLE, ROUNDED, close_to, nearby
+from planner.search.sound import sound_fleet
+from planner.search.traffic import realised
+from solvers import fleet
+from solvers.fleet import FleetProblem
+from solvers.fleet_costs import highest
+from solvers.linear import Limits, gap
+
+ROUNDS = 8
+"""Of splitting columns."""
+
+
+LINES = 12
+"""Rounds of adding lines to what columns cost."""
+
+
+LINE = 1e-3
+"""Of a column's cost: lines that lift it by less are not added."""
+
+
+FIRST = 0.5
+"""Of the time that is left, what the bound's problem gets: the rest is for a plan, where it ends without."""
+
+
+NARROW = 2e-3
+"""Of the TTFT promise: edges nearer to each other than this are not split."""
+
+
+def find(question: Question, pool: Pool, limits: Limits) -> Found:
+    """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where
+    there is none."""
+    until, best, bound = time.monotonic() + limits.seconds, None, None
+    rounds, lines, least = 0, 0, dict[str, float]()
+    while rounds < ROUNDS:
+        began = time.monotonic()
+        near = pool if best is None else nearby(question, pool, least, best.solution.objective)
+        bounding = question.state(near, "bound")
+        s = fleet.solve(bounding, closer(left(limits, until, FIRST)))
+        took_s, least = time.monotonic() - began, {**least, **s.least}
+        empty = Found(question.cluster, question.workload, question.objective, near, bounding, s)
+        bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
+        if s.objective is None and s.status != "time_limit":
+            best = best or replace(empty, solution=replace(s, objective=None))
+            break
+        judged_ = None if s.objective is None else realised(question, empty, left(limits, until), took_s)
+        best = _better(question, best, judged_)
+        if _enough(question, best, bound, limits) or s.status == "interrupted":
+            break
+        if question.most_kinds and s.status == "time_limit":
+            break  # one of so few kinds that is sound, too, is harder to find
+        sharper = _sharper(question, empty, pool) if s.objective is not None and lines < LINES else None
+        fewer = near if best is None else nearby(question, near, least, best.solution.objective)
+        again_s = 2 * (time.monotonic() - began) * len(fewer.candidates) / max(len(near.candidates), 1)
+        if sharper is not None and time.monotonic() + again_s < until:
+            pool, lines = sharper, lines + 1
+            continue
+        rounds += 1
+        kept = judged_ is not None and not question.objective.more  # then costs alone differ
+        edges = None if s.objective is None or kept else _finer(question, empty)
+        late = time.monotonic() + 2 * (time.monotonic() - began) > until
+        sound = question.state(fewer)
+        if edges is None or late or _may_do(question, sound, bound, left(limits, until)):
+            best = _better(question, best, sound_fleet(question, fewer, sound, left(limits, until), took_s))
+        late = time.monotonic() + 2 * (time.monotonic() - began) > until
+        if _enough(question, best, bound, limits) or edges is None or late:
+            break
+        pool = question.finer(pool, edges)
+    if best is None:
+        return replace(empty, solution=replace(s, objective=None))
+    if near is not pool:
+        bounding = question.state(pool, "bound")
+    proven = _proven(question, best, pool, bounding, bound, limits)
+    return replace(proven, solution=replace(proven.solution, least=least))
+
+
+def _proven(
+    question: Question, best: Found, pool: Pool, bounding: FleetProblem, bound: float | None, limits: Limits
+) -> Found:
+    """`best` under the bound, in the pool that the bound speaks of. Where it beats its bound by more than
+    rounding, the bound is false, and `check` says so."""
+    known = {c.id for c in pool.candidates}
+    more = tuple(c for c in best.pool.candidates if c.id not in known and c.id in best.solution.replicas)
+    s = best.solution
+    if s.objective is not None and bound is not None:
+        beaten = question.sign * (bound - s.objective)
+        rounded = 0 < beaten <= ROUNDED * abs(bound)
+        s = judged(replace(s, bound=s.objective if rounded else bound), limits)
+    whole = replace(pool, candidates=(*pool.candidates, *more))
+    return replace(best, pool=whole, bounding=bounding, solution=s)
+
+
+def _enough(question: Question, best: Found | None, bound: float | None, limits: Limits) -> bool:
+    """Whether `best` is proven as well as was asked."""
+    value = None if best is None else best.solution.objective
+    return value is not None and bound is not None and _near(question, value, bound, limits)
+
+
+def _near(question: Question, value: float, bound: float, limits: Limits) -> bool:
+    return question.sign * (value - bound) <= 0 or gap(value, bound) <= max(limits.gap, SLACK)
+
+
+def _may_do(question: Question, sound: FleetProblem, bound: float | None, limits: Limits) -> bool:
+    """Whether fleets of the sound problem may be as near to the bound as is asked for, by its relaxation."""
+    value = None if bound is None else fleet.relaxed(sound, limits)
+    return value is None or bound is None or _near(question, value, bound, limits)
+
+
+def _tighter(question: Question, one: float, other: float) -> float:
+    return min(one, other) if question.objective.more else max(one, other)
+
+
+def _better(question: Question, one: Found | None, other: Found | None) -> Found | None:
+    """The one with the better objective; the first of equals."""
+    if one is None or other is None or other.solution.objective is None:
+        return one or other
+    if one.solution.objective is None:
+        return other
+    return other if question.sign * (other.solution.objective - one.solution.objective) < 0 else one
+
+
+def _sharper(question: Question, found: Found, pool: Pool) -> Pool | None:
+    """`pool` with a line more for each column of the bound's fleet whose cost lies above the lines that it
+    has; None where there is none, or nothing that grows with the load counts."""
+    what = Counts.of(question.objective.goal, question.budget.watts is not None).grows
+    if what is None:
+        return None
+    more, s = dict[str, Line](), found.solution
+    for g in groups(found):
+        c, column = g.candidate, found.problem.columns[g.candidate.id]
+        if not column.tangents or not s.replicas.get(c.id):
+            continue
+        rate = sum(g.served.values())
+        line = touching(c, g.setup, index_of(g.setup, c), rate / g.count, what)
+        lifted = highest(replace(column, tangents=[line]), c.id, s)
+        if lifted > highest(column, c.id, s) + LINE * abs(lifted):
+            more[c.id] = line
+    if not more:
+        return None
+    longer = (replace(c, tangents=(*c.tangents, more[c.id])) if c.id in more else c for c in pool.candidates)
+    return replace(pool, candidates=tuple(longer))
+
+
+def _finer(question: Question, found: Found) -> Edges | None:
+    """Edges between those at which the bound's fleet stands and the ones before; None where they are as near
+    as matters."""
+    edges, promise = found.pool.edges, question.traffic.ttft_s
+    if promise == inf:
+        return None
+    more: dict[str, set[float]] = {"prefill": set(), "decode": set()}
+    for c in found.solution.replicas:
+        own = found.candidates[c]
+        if own.role != "mixed" and own.late_s:
+            before = edges.before(own.late_s, own.role)
+            if own.late_s - before > NARROW * promise:
+                more[own.role].add((own.late_s + before) / 2)
+    return edges.finer(more["prefill"], more["decode"]) if more["prefill"] or more["decode"] else None
+
+
+def restricted(
+    question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits
+) -> Found | None:
+    """The best fleet of some of the candidates; None where that leaves none. First of those of which fleets
+    may lose little against `best`: where one is found that does, no other candidate is in a better one."""
+
+    def kept(pool: Pool) -> Pool:
+        return replace(pool, candidates=tuple(c for c in pool.candidates if keep(c)))
+
+    def finer(pool: Pool, edges: Edges) -> Pool:
+        return kept(question.finer(pool, edges))
+
+    pool, asked, value = kept(best.pool), replace(question, finer=finer), best.solution.objective
+    near, until = kept(close_to(question, best)), time.monotonic() + limits.seconds
+    if value is not None and 0 < len(near.candidates) < len(pool.candidates):
+        found = find(asked, near, left(limits, until))
+        theirs = found.solution.objective
+        if theirs is not None and question.sign * (theirs - value) <= LITTLE * abs(value):
+            return found
+    return find(asked, pool, left(limits, until)) if pool.candidates else None

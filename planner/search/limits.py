@@ -1,0 +1,22 @@
+"""Limits of the solves inside a search."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from solvers.linear import Limits
+
+LEAST_S = 1.0
+"""Seconds that every solve gets."""
+
+
+def left(limits: Limits, until: float, share: float = 1.0) -> Limits:
+    """`limits` with a `share` of the time that is left until `until` (monotonic clock): never nothing,
+    so that a started answer is finished."""
+    return replace(limits, seconds=max(share * (until - time.monotonic()), LEAST_S))
+
+
+def closer(limits: Limits) -> Limits:
+    """`limits` with a quarter of the gap: the rest is for what easing costs."""
+    return replace(limits, gap=limits.gap / 4)
