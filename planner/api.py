@@ -13,6 +13,7 @@ from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.asked import Asked, problem_of, read
 from planner.beside.planned import Line, Planned
+from planner.beside.rivals import told_once
 from planner.beside.ways import WAYS
 from planner.calibration import files
 from planner.calibration.counters import counted
@@ -224,6 +225,7 @@ def finish(
     extras: dict[str, Any] = {"warnings": warnings, "insured": safe}
     for name, said in (("alternatives", Alternative), ("long_prompts", LongPrompt), ("prices", Price)):
         extras[name] = [line for line in lines if isinstance(line, said)]
+    extras["alternatives"] = told_once(extras["alternatives"])
     extras["experts"] = experts_of(planned.made, extra)
     seconds, space = time.perf_counter() - began, space_of(asked, simple.best)
     proven = proof(simple.best, found, simple.by_kinds, seconds, extra.seed, space)

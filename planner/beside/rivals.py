@@ -9,7 +9,7 @@ then the verdict is what the bound proves it to lose at least.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, isfinite
@@ -85,6 +85,12 @@ def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str
         status=rival.ended,
         bound=bound if bound is not None and isfinite(bound) else None,
     )
+
+
+def told_once(lines: Sequence[Alternative]) -> list[Alternative]:
+    """Without fleets that have a line of their own and stand in one that is named for what they lack, too."""
+    inside = {(line.why.partition(";")[0], line.objective) for line in lines}
+    return [line for line in lines if (line.what, line.objective) not in inside]
 
 
 def _open(rival: Rival) -> str:

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from planner.beside.reasons import Fleet, kind
-from planner.beside.rivals import Rival, Rivals, estimated, gains, lost, told
+from planner.beside.rivals import Rival, Rivals, estimated, gains, lost, told, told_once
 from planner.plans.found import groups
 from solvers.linear import Limits
 from tests.beside.solved import Figures, ended, solved
@@ -184,3 +184,13 @@ def test_no_fleet_of_some_candidates_loses_less_than_their_relaxation_says():
         assert rival.fleet is None or -rivals.best.gain(rival.fleet.objective) >= least - 1e-9
 
     assert told
+
+
+def test_a_fleet_that_is_named_for_what_it_lacks_has_no_second_line(best):
+    runner_up, second = told(best, rival(best, "optimal", 0.9)), told(best, rival(best, "optimal", 0.8))
+    named = told(best, rival(best, "optimal", 0.9), "no drafts")
+    other = second.model_copy(update={"what": "another fleet"})
+
+    assert told_once([runner_up, other, named]) == [other, named]
+    assert told_once([runner_up, other]) == [runner_up, other]
+    assert told_once([runner_up, told(best, rival(best, "optimal", 0.8), "fp8")])[0] == runner_up
