@@ -27,6 +27,12 @@ def verdict(plan: Plan, a: Alternative) -> str:
     return "not settled" if a.status == "stopped" and gain < 0 else "equal"
 
 
+def in_order(plan: Plan) -> list[Alternative]:
+    """The best alternatives first, those that are none last."""
+    sign = -1 if plan.proof.sense == "max" else 1
+    return sorted(plan.alternatives, key=lambda a: (a.objective is None, sign * (a.objective or 0.0)))
+
+
 def own(plan: Plan) -> float:
     """The plan's own objective, which alternatives are measured against."""
     return plan.proof.own

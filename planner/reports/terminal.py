@@ -17,7 +17,7 @@ from planner.reports import bars
 from planner.reports import words as say
 from planner.reports.beside import beside, weights
 from planner.reports.defaults import assumed
-from planner.reports.instead import phases, verdict
+from planner.reports.instead import in_order, phases, verdict
 from planner.reports.kept import keeping
 from planner.reports.proven import price_list, proof
 from planner.reports.survives import surviving
@@ -249,7 +249,7 @@ def long_prompts(plan: Plan) -> Table:
 def alternatives(plan: Plan) -> Table:
     """The runners-up, each with what it loses and why it lost."""
     table = grid(">", ">", "")
-    for a in plan.alternatives:
+    for a in in_order(plan):
         amount = "" if a.objective is None else say.rate(a.objective, plan.proof.unit)
         words = Text.assemble(a.what, "\n" if a.why else "", (a.why, "dim"))
         table.add_row(verdict(plan, a), amount, words)

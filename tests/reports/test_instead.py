@@ -1,9 +1,11 @@
 """Verdicts on alternatives say no more than was proven."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from planner.plans.schema import Alternative
-from planner.reports.instead import phases, verdict
+from planner.reports.instead import in_order, phases, verdict
 from tests.reports.samples import ONE_NODE
 
 OURS = ONE_NODE.proof.objective
@@ -62,3 +64,14 @@ def test_splitting_the_phases_is_judged_as_far_as_it_is_known(what, status, shar
 
 def test_of_other_alternatives_nothing_is_said_about_phases():
     assert phases(ONE_NODE) is None
+
+
+@pytest.mark.parametrize(("sense", "first"), [("max", 12.0), ("min", 3.0)])
+def test_the_best_stand_first_and_those_that_are_none_last(sense, first):
+    lines = [
+        Alternative(what=str(x), objective=x, loss=0.0 if x else None, why="") for x in (9.0, None, 3.0, 12.0)
+    ]
+    shown = in_order(SimpleNamespace(alternatives=lines, proof=SimpleNamespace(sense=sense)))
+
+    assert shown[0].objective == first
+    assert shown[-1].objective is None
