@@ -15,7 +15,6 @@ from planner.asked import Asked, problem_of, read
 from planner.beside.planned import Line, Planned
 from planner.beside.rivals import told_once
 from planner.beside.ways import WAYS
-from planner.calibration import files
 from planner.calibration.counters import counted
 from planner.cost.calibration import Calibration
 from planner.errors import Infeasible, InputError
@@ -192,6 +191,8 @@ def _instead(asked: Asked, limits: Limits, began: float, tell: Progress) -> sche
 def with_calibration(asked: Asked, calibration: str | Path | Calibration) -> Asked:
     """Predictions by a calibration, or by a file of one; one of another version is warned of. Raises
     InputError."""
+    from planner.calibration import files  # only here: its forms take 30 ms to set up
+
     used = calibration if isinstance(calibration, Calibration) else files.read(calibration)
     old = files.outdated(used)
     notes = [schema.PlanWarning(code="calibration", message=old)] if old else []

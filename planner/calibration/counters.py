@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from planner.calibration import formats
-from planner.calibration.measurements import MAX_BYTES
 from planner.documents import decoded, read_bytes
 from planner.drafts.kinds import acceptance_of
 from planner.errors import InputError
@@ -24,6 +22,9 @@ def counted(options: Mapping[str, Any]) -> dict[str, Any]:
 def acceptance(path: str) -> float:
     """Probability that a drafted token was accepted, of the first run of a file that counted. Raises
     InputError: no such file, or none did."""
+    from planner.calibration import formats  # only here: the forms take 30 ms to set up
+    from planner.calibration.measurements import MAX_BYTES
+
     text = decoded(read_bytes(Path(path), MAX_BYTES), path)
     for _, run in formats.runs(text, path):
         if not isinstance(run, InputError) and "draft_tokens" in run.told:
