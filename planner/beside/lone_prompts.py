@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.candidates.points import Setup, alone
+from planner.candidates.points import alone
+from planner.candidates.setup import Setup
 from planner.cost.model import CostModel
 from planner.cost.shape import Ints
 from planner.plans.schema import LongPrompt

@@ -16,7 +16,7 @@ from planner.beside.planned import Planned
 from planner.beside.rivals import Rival, gains, told
 from planner.candidates.ask import Freedom
 from planner.candidates.candidate import Candidate
-from planner.cost.afd import Block
+from planner.cost.afd_layout import Block
 from planner.cost.uneven_tp import Shard
 from planner.plans.schema import Alternative
 from planner.posed import pooled

@@ -14,7 +14,7 @@ import numpy as np
 
 from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask
-from planner.candidates.points import Role, Setup
+from planner.candidates.setup import Role, Setup
 from planner.drafts.kinds import Kind
 from planner.drafts.model import DraftedModel, draft_of
 from planner.engines import named

@@ -35,7 +35,7 @@ from planner.candidates.dominance import Counts, undominated
 from planner.candidates.edges import NO_EDGES, Edges
 from planner.candidates.offers import Offer, Standing
 from planner.candidates.pairing import Pairing
-from planner.candidates.points import Mix, Role, Setup
+from planner.candidates.setup import Mix, Role, Setup
 from planner.candidates.unequal import Shortlist
 from planner.cost.model import CostModel
 from planner.cost.shape import Designs, Ints, designs_of

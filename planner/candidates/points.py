@@ -18,10 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.candidates.cache import kv_in_use
-from planner.candidates.setup import Mix as Mix
-from planner.candidates.setup import PrefillParts, predict, prefill_parts
-from planner.candidates.setup import Role as Role
-from planner.candidates.setup import Setup as Setup
+from planner.candidates.setup import PrefillParts, Role, Setup, predict, prefill_parts
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.queueing import work_s

@@ -44,7 +44,6 @@ from numpy.typing import NDArray
 
 from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from model_zoo.schema import DenseFfn, Layer, ModelCard, MoeFfn
-from planner.cost.afd_layout import Block as Block
 from planner.cost.afd_layout import Layout, blocks, together
 from planner.cost.afd_line import Parts, line_s
 from planner.cost.attention import Load

@@ -17,7 +17,6 @@ from solvers.linear import Limits, Status, judge
 TINY = 5e-10
 """How much worse a tidier fleet may be: rounding."""
 
-
 MANY = 100
 """Columns from which on a tidier fleet is looked for among the kinds of the first alone."""
 
@@ -58,7 +57,6 @@ def judged(s: FleetSolution, limits: Limits) -> FleetSolution:
 LIGHTEST = 0.3
 """Share of its traffic below which easing a column is not worth while."""
 
-
 EASINGS = 8
 """Rounds in which a late column is loaded less before it is cut off from what it answers late."""
 
@@ -87,7 +85,6 @@ def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProb
 
 MORE_LEFT = 0.02
 """Of its share: what the rest is given beyond where it fell short."""
-
 
 MOST_LEFT = 1.5
 """Times its share, in one round."""

@@ -35,18 +35,14 @@ from solvers.linear import Limits, gap
 ROUNDS = 8
 """Of splitting columns."""
 
-
 LINES = 12
 """Rounds of adding lines to what columns cost."""
-
 
 LINE = 1e-3
 """Of a column's cost: lines that lift it by less are not added."""
 
-
 FIRST = 0.5
 """Of the time that is left, what the bound's problem gets: the rest is for a plan, where it ends without."""
-
 
 NARROW = 2e-3
 """Of the TTFT promise: edges nearer to each other than this are not split."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from planner.candidates.generate import Pool
 from planner.plans.found import SLACK, Found, Group, broken, groups, watts
-from planner.search.changes import eased, insured, tidied
+from planner.search.changes import eased, insured
 from planner.search.limits import closer, left
 from planner.search.question import Question
-from planner.search.traffic import TIDY_S, carrying, short_of
+from planner.search.traffic import carrying, settled, short_of
 from solvers import fleet
 from solvers.fleet import FleetProblem, FleetSolution
 from solvers.linear import Limits
@@ -27,16 +27,10 @@ def sound_fleet(
     promise, solve again."""
     until = time.monotonic() + limits.seconds
     solution = fleet.solve(problem, closer(limits))
-    quick_s = max(TIDY_S, quick_s)
     if solution.objective is None and solution.status == "time_limit":
         problem, solution = _plainer(problem, solution, pool, left(limits, until))
     for round_ in range(CUTS):
-        try:
-            solution = tidied(problem, solution, replace(left(limits, until), seconds=quick_s))
-            if solution.objective is not None and question.spread:
-                solution = fleet.balance(problem, solution, left(limits, until))
-        except KeyboardInterrupt:
-            solution = replace(solution, status="interrupted")
+        solution = settled(question, problem, solution, left(limits, until), quick_s)
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
         if solution.objective is None or solution.rate <= 0:
             return None

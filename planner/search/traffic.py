@@ -12,11 +12,11 @@ from planner.plans.losses import least_left
 from planner.search.changes import tidied
 from planner.search.question import Question
 from solvers import fleet
+from solvers.fleet import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
 TIDY_S = 0.5
 """Seconds for a tidier fleet: these, or as long as the first solve took."""
-
 
 JUST = 0.02
 """Of the gap asked for: how near to all that it carries a fleet's traffic is taken."""
@@ -25,16 +25,22 @@ JUST = 0.02
 def realised(question: Question, found: Found, limits: Limits, took_s: float) -> Found | None:
     """The bound's fleet as the one model judges it, with as much of its traffic as keeps every limit; None
     where it does not carry a rate that was asked for."""
-    problem, s = found.problem, found.solution
-    try:
-        s = tidied(problem, s, replace(limits, seconds=max(TIDY_S, took_s)))
-        if question.spread and s.objective is not None:
-            s = fleet.balance(problem, s, limits)
-    except KeyboardInterrupt:  # between two solves: what was found stays
-        s = replace(s, status="interrupted")
+    s = settled(question, found.problem, found.solution, limits, took_s)
     if s.objective is None or s.rate <= 0:
         return None
     return carrying(question, replace(found, solution=s), limits)
+
+
+def settled(
+    question: Question, problem: FleetProblem, s: FleetSolution, limits: Limits, took_s: float
+) -> FleetSolution:
+    """A tidier fleet that is as good, looked for as long as the solve took, its traffic spread where it may
+    be. Where Ctrl-C ends that, between two solves, what was found stays."""
+    try:
+        s = tidied(problem, s, replace(limits, seconds=max(TIDY_S, took_s)))
+        return fleet.balance(problem, s, limits) if question.spread and s.objective is not None else s
+    except KeyboardInterrupt:
+        return replace(s, status="interrupted")
 
 
 def carrying(

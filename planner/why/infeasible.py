@@ -18,7 +18,8 @@ from planner.candidates.ask import Ask
 from planner.candidates.candidate import stages_in_words
 from planner.candidates.generate import Pool
 from planner.candidates.largest import one_at_a_time
-from planner.candidates.points import Mix, Points, Setup, batched, prefilling
+from planner.candidates.points import Points, batched, prefilling
+from planner.candidates.setup import Mix, Setup
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
 from planner.device_rules import picks_entries, why_unsupported
