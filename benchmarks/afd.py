@@ -27,7 +27,7 @@ import numpy as np
 from cluster_configs.reading import from_gpus
 from cluster_configs.schema import NodeClass
 from model_zoo import catalog
-from planner.candidates import afd, generate, largest
+from planner.candidates import largest
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design
 from planner.candidates.largest import MOST_SEQUENCES
@@ -37,6 +37,7 @@ from planner.cost.afd_layout import Layout
 from planner.cost.attention import Load
 from planner.cost.precision import precisions
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.replicas import alike, attention_apart
 
 OSL = 1024
 ENGINE = "vllm"
@@ -79,14 +80,14 @@ def ask(model: str, isl: int, tpot_ms: float) -> Ask:
 def _line(gpus: str, asked: Ask) -> str:
     classes = from_gpus(gpus).classes
     alone = {c.id: _alone(c, asked) for c in classes}
-    found = afd.shortlist(classes, (), asked, ENGINE, {g: x.rate for g, x in alone.items()})
+    found = attention_apart.shortlist(classes, (), asked, ENGINE, {g: x.rate for g, x in alone.items()})
     plain = "; ".join(f"{g} {x.rate:.0f} ({x.layout})" for g, x in alone.items())
     first = f"| {gpus} | {asked.card.name} | {1e3 * asked.promise.tpot_s:.0f} | {plain}"
     if not found.layouts:
         return f"{first} | none | | | | | | |"
     best = found.layouts[0]
-    s = afd.setup(classes, [best], (), ENGINE, asked)
-    tokens = float(afd.rates(s)[1][0]) * (OSL - 1)
+    s = attention_apart.setup(classes, [best], (), ENGINE, asked)
+    tokens = float(attention_apart.rates(s)[1][0]) * (OSL - 1)
     apart = sum(best.gpus_on(g) * x.rate for g, x in alone.items())
     m, bound = _bound(s, best)
     dollars = {c.id: (c.price_usd_per_hour or np.nan) / c.gpus_per_node for c in classes}
@@ -99,9 +100,9 @@ def _line(gpus: str, asked: Ask) -> str:
 
 
 def _alone(node: NodeClass, asked: Ask) -> Alone:
-    s = generate.setup(node, ENGINE, asked, one_more=False)
+    s = alike.setup(node, ENGINE, asked, one_more=False)
     assert s is not None
-    index, rate = afd.rates(s)
+    index, rate = attention_apart.rates(s)
     if not len(index):
         return Alone(0.0, "does not fit or keep TPOT", 0.0)
     d = s.designs.take(index)

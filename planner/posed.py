@@ -13,7 +13,6 @@ from statistics import NormalDist
 from planner.asked import Asked
 from planner.candidates.ask import Ask
 from planner.candidates.edges import Edges
-from planner.candidates.generate import Pool, finer, generate
 from planner.candidates.setup import Mix, Promise
 from planner.cost.precision import precisions
 from planner.cost.resting import resting_of
@@ -23,6 +22,8 @@ from planner.errors import Infeasible
 from planner.inputs.workload import Slo
 from planner.plans import schema
 from planner.problems.fleet import Traffic
+from planner.replicas.generate import finer, generate
+from planner.replicas.pool import Pool
 from planner.search.find import find
 from planner.search.question import Question
 from planner.search.shortlists import unserved
@@ -108,8 +109,8 @@ def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:
     w, ask = asked.workload, ask_of(asked)
     pool = generate(asked.cluster.classes, ask, links=asked.cluster.links, given=given)
     mix = Mix.of(w)
-    setups = list(pool.setups.values())
-    sent = setups[0].sent_bytes if setups else mix.isl * 0.0
+    first = next(iter(pool.made.values()), None)
+    sent = first.setup.sent_bytes if first else mix.isl * 0.0
     traffic = Traffic(
         share={str(i): float(s) for i, s in enumerate(mix.share)},
         kv_bytes={str(i): float(b) for i, b in enumerate(sent)},
@@ -119,7 +120,7 @@ def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:
     )
 
     def split(known: Pool, edges: Edges) -> Pool:
-        return finer(known, asked.cluster.classes, ask, edges)
+        return finer(known, ask, edges)
 
     o = asked.options
     return pool, Question(asked.cluster, w, traffic, asked.objective, o.budget, split, survive=o.survive)

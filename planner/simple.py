@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass, replace
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.generate import Pool
 from planner.plans.found import Found
+from planner.replicas.pool import Pool
 from planner.search.changes import judged
 from planner.search.find import find, restricted
 from planner.search.limits import left

@@ -33,9 +33,10 @@ RULES = {
 }
 PLACING = {"solvers.pipeline", "solvers.pipeline_types", "solvers.offload", "solvers.fleet_types"}
 CANDIDATES = {*RULES, "planner.candidates", *PLACING}
-PROBLEMS = {*CANDIDATES, "planner.problems", "solvers"}
+REPLICAS = {*CANDIDATES, "planner.variants", "planner.replicas"}
+PROBLEMS = {*REPLICAS, "planner.problems", "solvers"}
 ROWS = {*CANDIDATES, "planner.rows", "planner.loads", "planner.predictions"}
-PROBING = {*ROWS, "planner.calibration", "planner.asked", "planner.why"}
+PROBING = {*ROWS, "planner.replicas", "planner.calibration", "planner.asked", "planner.why"}
 PLAN = {*DATA, "planner.plans.schema"}
 POSING = {*PROBLEMS, "planner.plans", "planner.search", "planner.fits", "planner.why", "planner.asked"}
 
@@ -63,6 +64,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.fits": RULES,
     "planner.fit_grid": {*RULES, "planner.fits"},
     "planner.candidates": CANDIDATES,
+    "planner.variants": CANDIDATES,
+    "planner.replicas": REPLICAS,
     "planner.problems": PROBLEMS,
     "planner.expert_maps": {*PROBLEMS, "planner.expert_maps"},
     "planner.plans": {*PROBLEMS, "planner.plans"},  # `assemble` and its parts

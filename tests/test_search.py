@@ -38,7 +38,7 @@ def fleets(question: Question, found: Found) -> Iterator[tuple[str, float]]:
     (node,) = question.cluster.classes
     rate = question.traffic.rate_rps
     role: Role = "mixed"
-    for s in found.pool.setups.values():
+    for s in (made.setup for made in found.pool.plain):
         index = s.fitting
         d, osl = s.designs.take(index), s.mix.osl[0]
         for count in range(1, node.gpus + 1):

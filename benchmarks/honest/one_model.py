@@ -16,7 +16,6 @@ from benchmarks.honest.problems import Problem
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.api import with_loads
 from planner.asked import read
-from planner.candidates.generate import Pool
 from planner.candidates.points import at_rate, prefilling
 from planner.candidates.setup import Setup
 from planner.cost.shape import Floats, StepTimes
@@ -25,6 +24,7 @@ from planner.pair_rules import Cached, Side, unpaired
 from planner.plans.schema import Replica
 from planner.posed import pooled
 from planner.problems.ways import route
+from planner.replicas.pool import Pool
 
 Role = Literal["mixed", "prefill", "decode"]
 
@@ -115,8 +115,9 @@ class PoolModel:
     def _where(self) -> dict[Design, tuple[Setup, int]]:
         """Setup and index of every design that stands on one class and has room for the prompts."""
         found = {}
-        for (name, engine, chunk), s in self.pool.setups.items():
-            if name not in self.classes:
+        for key, made in self.pool.made.items():
+            s, name, engine, chunk = made.setup, key.where, key.engine, key.chunk
+            if made.node is None or key.level or key.draft:
                 continue
             for i in s.fitting.tolist():
                 gpus = int(s.designs.gpus[i])

@@ -1,5 +1,5 @@
 """What more room for the KV cache would bring: a GB more on each GPU, for the plan's designs, and a cache in
-fp8. Solved again over designs that matter (`planner.candidates.again`), so at least that much.
+fp8. Solved again over designs that matter (`planner.replicas.again`), so at least that much.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from functools import partial
 
 from planner.beside.planned import Planned
 from planner.beside.rivals import Rival, gains, told
-from planner.candidates.again import anew
 from planner.candidates.candidate import Candidate, Design
-from planner.candidates.generate import Pool
 from planner.plans.schema import Alternative
 from planner.posed import ask_of
+from planner.replicas.again import anew
+from planner.replicas.pool import Pool
 from planner.search.find import find
 from planner.search.question import Question
 from solvers.fleet import FleetProblem
@@ -82,7 +82,7 @@ def _with_cache(question: Question, pool: Pool, limits: Limits) -> Rival:
 def _own(pool: Pool, used: Sequence[Candidate]) -> Pool:
     """The pool with the setups of the classes and engines in use alone."""
     blocks = {(name, c.engine) for c in used for name, _ in c.blocks}
-    return replace(pool, setups={k: s for k, s in pool.setups.items() if k[:2] in blocks})
+    return replace(pool, made={k: m for k, m in pool.made.items() if (k.where, k.engine) in blocks})
 
 
 def _designs(used: Sequence[Candidate]) -> list[Design]:

@@ -64,9 +64,10 @@ def _stock(best: Found) -> Iterator[LongPrompt]:
     """The quickest with whole prompts on every rank, and with their tokens divided."""
     for what, divided in (("pipeline or tensor parallel", False), ("context parallel, a ring", True)):
         found = []
-        for (where, _, _), s in best.pool.setups.items():
+        for made in best.pool.bare:
+            s = made.setup
             index = np.flatnonzero((s.designs.cp > 1) == divided).astype(np.int64)
-            found += quickest(s, index, where)
+            found += quickest(s, index, made.key.where)
         if found:
             lone = min(found, key=lambda lone: lone.seconds)
             yield line(what, lone, lone.engine)

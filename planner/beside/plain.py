@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.beside.rivals import Rival, Rivals
-from planner.candidates.again import anew
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate, Design
+from planner.replicas.again import anew
 
 PLAIN = "the plain fleet (one engine, tp alone)"
 
@@ -23,12 +23,12 @@ def plain(rivals: Rivals, ask: Ask) -> None:
     best, used = rivals.best.found, [g.candidate for g in rivals.best.made]
     if len({c.engine for c in used}) == 1 and all(is_plain(c) for c in used):
         return
-    tps = {int(tp) for s in best.pool.setups.values() for tp in s.designs.tp}
+    tps = {int(tp) for made in best.pool.plain for tp in made.setup.designs.tp}
     designs = [Design(tp=tp, moe_tp=tp) for tp in sorted(tps)]
     levels = {c.level for c in used} - {0}
     ended = []
-    for engine in sorted({engine for _, engine, _ in best.pool.setups}):
-        own = replace(best.pool, setups={k: s for k, s in best.pool.setups.items() if k[1] == engine})
+    for engine in sorted({key.engine for key in best.pool.made}):
+        own = replace(best.pool, made={k: m for k, m in best.pool.made.items() if k.engine == engine})
         bare = replace(ask, drafts=())
         ended.append(rivals.of(anew(own, best.cluster.classes, bare, ("mixed",), levels, designs)))
     rivals.show(max(ended, key=lambda r: _rank(rivals, r)), PLAIN, NEVER)

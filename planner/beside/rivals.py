@@ -16,9 +16,9 @@ from math import inf, isfinite
 
 from planner.beside.reasons import Fleet, describe, why
 from planner.candidates.candidate import Candidate
-from planner.candidates.generate import Pool
 from planner.plans.found import Found
 from planner.plans.schema import Alternative, Ended
+from planner.replicas.pool import Pool
 from planner.search.find import find, restricted
 from planner.search.question import Question
 from planner.search.shortlists import LITTLE, close_to

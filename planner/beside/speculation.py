@@ -8,14 +8,13 @@ from functools import partial
 
 from planner.beside.planned import Planned
 from planner.beside.rivals import Rival, told
-from planner.candidates import drafts
-from planner.candidates.again import offered
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
-from planner.candidates.dominance import Counts, undominated
+from planner.candidates.dominance import undominated
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from planner.posed import ask_of
+from planner.replicas.generate import offered
 from planner.search.find import restricted
 
 WITHOUT, WITH = "no speculative decoding", "speculative decoding in every replica"
@@ -25,7 +24,7 @@ def speculation(planned: Planned) -> list[Alternative]:
     """Its line, where drafts were asked for. Candidates that draft are made anew: those that others make
     pointless, the plan's have no more."""
     ask, found = ask_of(planned.asked), planned.found
-    if not ask.drafts or not found.pool.drafted:
+    if not ask.drafts or not found.pool.drafts:
         return []
     solve = partial(restricted, planned.question, limits=planned.limits)
     if any(g.candidate.draft for g in planned.made):
@@ -38,13 +37,11 @@ def speculation(planned: Planned) -> list[Alternative]:
 
 def _made(found: Found, ask: Ask) -> list[Candidate]:
     """Candidates that draft, those undominated among themselves, and what only prefills."""
-    counts = Counts.of(ask.objective.goal, ask.watts_limited)
-    nodes = {n.id: n for n in found.cluster.classes}
-    made = [c for c in found.pool.candidates if c.role == "prefill" and not c.draft]
-    for (where, engine, chunk, _), s in found.pool.drafted.items():
-        at = ask.standing(nodes[where], engine, found.pool.pairing, chunk)
-        made += offered(s, drafts.roles(s), at, found.pool, counts)
-    return undominated(made, {n.id: n.gpus_per_node for n in nodes.values()}, counts)
+    pool, sizes = found.pool, {n.id: n.gpus_per_node for n in found.cluster.classes}
+    prefilling = [c for c in pool.candidates if c.role == "prefill" and not c.draft]
+    drafting = (made for key, made in pool.made.items() if key.draft)
+    own, _ = offered(drafting, ask, pool.pairing, pool.edges)
+    return undominated([*prefilling, *own], sizes, ask.counts)
 
 
 def _drafts(c: Candidate) -> bool:

@@ -34,9 +34,10 @@ from planner.plans.schema import LongPrompt
 def traded(planned: Planned) -> Iterator[LongPrompt]:
     """The quickest with heads traded for tokens."""
     found = []
-    for (where, engine, _), s in planned.found.pool.setups.items():
+    for made in planned.found.pool.bare:
+        s, where = made.setup, made.key.where
         d, divided = s.designs, np.flatnonzero(s.designs.cp > 1)
-        if engine != "vllm" or s.model.stagings:
+        if made.key.engine != "vllm" or s.model.stagings:
             continue
         of: dict[int, list[int]] = {}
         for i in divided.tolist():

@@ -10,6 +10,7 @@ from model_zoo.schema import Attention, Mla
 from planner.beside.lone_prompts import Lone, line
 from planner.beside.planned import Planned
 from planner.candidates.ask import CHUNKS
+from planner.candidates.candidate import Key
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import like
@@ -30,7 +31,7 @@ def unlike_shares(planned: Planned) -> Iterator[LongPrompt]:
     asked, best = planned.asked, planned.found
     classes, card = asked.cluster.classes, asked.card
     kept = all(isinstance(mixer, Attention | Mla) for mixer in card.mixers.values())
-    served = all((c.id, "vllm", 0) in best.pool.setups for c in classes)
+    served = all(Key(c.id, "vllm") in best.pool.made for c in classes)
     if not 2 <= len(classes) <= MOST_CLASSES or not kept or not served:
         return
     used = precisions(card, asked.options.precision, asked.options.kv_precision)

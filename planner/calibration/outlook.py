@@ -26,13 +26,13 @@ from planner.calibration.trials import (
     setups_of,
     trials_of,
 )
-from planner.candidates.generate import Pool
 from planner.cost.bands import Z80
 from planner.cost.calibration import shipped
 from planner.cost.shape import Floats, Ints
 from planner.inputs.workload import Slo
 from planner.loads import Group
 from planner.predictions import predict_group
+from planner.replicas.pool import Pool
 from planner.why.infeasible import does_not_fit
 
 FAVOURITES = 6
@@ -100,7 +100,7 @@ def look(asked: Asked, spread: Spread, noise: Noise) -> Outlook:
         t for i, s in enumerate(servers) for t in trials_of(i, s, [load for load in loads if load.share])
     ]
     if not matter:
-        raise does_not_fit(asked.cluster, asked.card, asked.options, Pool((), setups, 0, 0))
+        raise does_not_fit(asked.cluster, asked.card, asked.options, Pool((), setups))
     bench = _bench(servers, matter)
     tunings = bench.tunings(shipped())
     weight = _weights(servers, matter, bench.log_times(tunings), _sigma(servers, matter), asked.workload.slo)

@@ -13,15 +13,17 @@ import numpy as np
 
 from model_zoo.derive import weight_bytes
 from planner.asked import Asked
-from planner.candidates.ask import Ask, serving
-from planner.candidates.candidate import Design
-from planner.candidates.generate import setup
-from planner.candidates.setup import Promise, Setup
+from planner.candidates.ask import Ask
+from planner.candidates.candidate import Design, Key
+from planner.candidates.made import Made
+from planner.candidates.setup import Promise
 from planner.cost.precision import precisions
 from planner.engines import NAMES
 from planner.inputs.workload import Workload
 from planner.loads import Group, Places, Rows
 from planner.objectives import THROUGHPUT
+from planner.replicas import alike
+from planner.replicas.kind import Space
 from planner.rows import Row, parse
 
 CONCURRENCY = tuple(2**i for i in range(9))
@@ -67,22 +69,20 @@ class Trial:
     requests: int
 
 
-def setups_of(asked: Asked) -> dict[tuple[str, str, int], Setup]:
+def setups_of(asked: Asked) -> dict[Key, Made]:
     """Valid designs by class and engine, with the engine's own chunks."""
     o, w = asked.options, asked.workload
     engines = NAMES if o.engine == "any" else (o.engine,)
     used = precisions(asked.card, o.precision, o.kv_precision)
     ask = Ask(asked.card, used, engines, w, Promise.of(w.slo, None), THROUGHPUT)
-    found = {
-        (n.id, e, 0): setup(n, e, ask, one_more=False) for n in asked.cluster.classes for e in serving(n, ask)
-    }
-    return {key: s for key, s in found.items() if s is not None}
+    space = Space(asked.cluster.classes, asked.cluster.links, ask, one_more=False)
+    return {made.key: made for made in alike.made(Key().kind, space)}
 
 
-def servers_of(setups: Iterable[Setup]) -> list[Server]:
+def servers_of(setups: Iterable[Made]) -> list[Server]:
     """Those whose weights fit, on as few nodes as any needs."""
     found = []
-    for s in setups:
+    for s in (made.setup for made in setups):
         m, d = s.model, s.designs
         group = Group(m.card, m.node_class, m.engine, "mixed", m.precisions)
         start = (START_S + sum(weight_bytes(m.card).values()) / LOAD_BYTES_PER_S) / 60

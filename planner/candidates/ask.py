@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
+from planner.candidates.dominance import Counts
 from planner.candidates.keep import Keep, Where, levels, places
+from planner.candidates.made import Made
 from planner.candidates.offers import Standing
 from planner.candidates.pairing import Pairing
 from planner.candidates.setup import BUSIEST, Mix, Promise, Setup
@@ -25,8 +27,6 @@ from planner.engines import named
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
 from planner.operating.room import counted
-
-"""What `any` tries on each class, the last only where none of the others serves device and precision."""
 
 CONTEXTS, LONG = (1, 2, 4, 8, 16), 32_768
 """Values of cp that are offered where prompts are so long, in tokens."""
@@ -77,11 +77,14 @@ class Ask:
     drafts: Sequence[Draft] = ()  # ways to draft that replicas may have
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
 
-    def standing(
-        self, node: NodeClass | None, engine: str, pairing: Pairing | None = None, chunk: int = 0
-    ) -> Standing:
-        """Where columns are offered."""
-        return Standing(node, engine, self.objective, self.watts_limited, chunk, pairing)
+    def standing(self, made: Made, pairing: Pairing | None = None) -> Standing:
+        """Where columns of a setup are offered."""
+        return Standing(made.node, made.key, self.objective, self.watts_limited, pairing)
+
+    @property
+    def counts(self) -> Counts:
+        """What the objective and the budget make count beside resources."""
+        return Counts.of(self.objective.goal, self.watts_limited)
 
     @property
     def mixing(self) -> Sequence[str]:

@@ -85,6 +85,21 @@ def stages_in_words(stages: Staging) -> str:
 
 
 @dataclass(frozen=True)
+class Key:
+    """Names the setup that a candidate is a design of: `where` (a class of nodes; "" where the stages of a
+    replica stand on several), the engine, the kind of replica (`planner/replicas`), and what its variants
+    (`planner/variants`) say: tokens of a step that the engine is told (0: its default), the level at which
+    idle cache is kept (0: none), and what drafts how many tokens a step ("": nothing)."""
+
+    where: str = ""
+    engine: str = ""
+    kind: str = "alike"
+    chunk: int = 0
+    level: int = 0
+    draft: str = ""
+
+
+@dataclass(frozen=True)
 class Candidate:
     """`use[j][w]`: share of one replica's resource j (busy, kv) that one request/s of bucket w fills, in
     seconds; `least` the same in the fleet's favour, for the bound (`columns.py`).
@@ -131,10 +146,23 @@ class Candidate:
     busy: float = 0.0  # of a server that only prefills: share of its time
     sequences: float = 0.0  # that one server decodes at once
     label: str = ""
-    chunk: int = 0  # prompt tokens of a step that the engine is told; 0: its default
-    level: int = 0  # at which idle cache is kept, 0: none
-    draft: str = ""  # what drafts, and how many tokens a step
+    key: Key = Key()  # of its setup
     emitted: float = 1.0  # of one that decodes for others: tokens that a step gives a sequence
+
+    @property
+    def chunk(self) -> int:
+        """Prompt tokens of a step that the engine is told; 0: its default."""
+        return self.key.chunk
+
+    @property
+    def level(self) -> int:
+        """The level at which idle cache is kept, 0: none."""
+        return self.key.level
+
+    @property
+    def draft(self) -> str:
+        """What drafts, and how many tokens a step: "mtp 3"."""
+        return self.key.draft
 
     @property
     def bounds(self) -> Mapping[str, Mapping[str, float]]:

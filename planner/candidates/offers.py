@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
-from planner.candidates.candidate import Candidate, Design
+from planner.candidates.candidate import Candidate, Design, Key
 from planner.candidates.columns import Columns
 from planner.candidates.dominance import Counts, Needs, grown, spared, survivors
 from planner.candidates.pairing import Pairing
@@ -34,15 +34,18 @@ beside the GPUs, of the room there and of the rates at which it is loaded and st
 
 @dataclass(frozen=True)
 class Standing:
-    """Where columns are offered: class (None: stages on several), engine and the tokens of a step that it is
-    told (0: its default), what is minimised."""
+    """Where columns are offered: class (None: stages on several), the key of their setup, what is
+    minimised, and the partners of each side of a pair."""
 
     node: NodeClass | None
-    engine: str
+    key: Key
     objective: Objective
     watts_limited: bool = False
-    chunk: int = 0
     pairing: Pairing | None = None
+
+    @property
+    def engine(self) -> str:
+        return self.key.engine
 
     def sides(self, s: Setup, index: Ints) -> list[Side]:
         """Of each design of `index` on the class, what decides its partners in a pair."""
@@ -101,7 +104,7 @@ class Offer:
 
     setup: Setup
     node: NodeClass | None  # None: stages on several classes
-    engine: str
+    key: Key
     role: Role
     focus: int | None
     points: Points
@@ -111,7 +114,6 @@ class Offer:
     watts: Floats
     late_s: Floats
     handed: Handed
-    chunk: int = 0
     pairing: Pairing | None = None
 
     @staticmethod
@@ -129,8 +131,8 @@ class Offer:
         late = np.where(np.isfinite(columns.within_s), columns.within_s, 0.0)
         handed = Handed.of(s, designs, points, at.engine, role, min(n.nic_bytes_per_s for n in homes))
         return Offer(
-            *(s, at.node, at.engine, role, focus, points, designs),
-            *(columns.use / ranks, columns.least / ranks, watts, late, handed, at.chunk, at.pairing),
+            *(s, at.node, at.key, role, focus, points, designs),
+            *(columns.use / ranks, columns.least / ranks, watts, late, handed, at.pairing),
         )
 
     def loaded(self, chosen: Ints) -> Loaded:
@@ -184,7 +186,7 @@ class Offer:
         """Columns by what decides their partners."""
         if self.role == "mixed" or self.pairing is None or self.node is None:
             return [np.arange(len(self))]
-        standing = Standing(self.node, self.engine, THROUGHPUT)
+        standing = Standing(self.node, self.key, THROUGHPUT)
         sides = standing.sides(self.setup, self.points.index)
         keys = np.array([self.pairing.keys[self.role, side] for side in sides])
         return [np.flatnonzero(keys == key) for key in dict.fromkeys(keys.tolist())]
@@ -223,7 +225,7 @@ class Offer:
         if self.role != "mixed" and self.node is not None:
             shape = (tp, pp, attn_dp, cp)
             model = self.setup.model
-            side = Side.of(self.engine, self.node.device, shape, model.precisions, handed(model))
+            side = Side.of(self.key.engine, self.node.device, shape, model.precisions, handed(model))
         where = self.node.id if self.node is not None else _blocks(stages)
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
         might = np.flatnonzero(np.isfinite(self.least[i, 0])).tolist()
@@ -231,14 +233,14 @@ class Offer:
         keep = self.setup.keep
         tag = ("" if self.focus is None else f" bucket {self.focus}") + (f" keep {keep.name}" if keep else "")
         draft = draft_of(self.setup.model)
-        tag += f" chunks {self.chunk}" if self.chunk else ""
+        tag += f" chunks {self.key.chunk}" if self.key.chunk else ""
         tag += f" {draft.name}" if draft else ""
         tag += f" within {1e3 * self.late_s[i]:.6g} ms" if self.late_s[i] else ""
         return Candidate(
-            id=f"{where}|{self.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
+            id=f"{where}|{self.key.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
             role=self.role,
             node_class=where,
-            engine=self.engine,
+            engine=self.key.engine,
             design=design,
             gpus=gpus,
             use=_named(self.use[i], served),
@@ -260,9 +262,7 @@ class Offer:
             busy=float(self.points.load[i]) if self.setup.does(self.role) == "prefill" else 0.0,
             sequences=sequences,
             label=f"{design} with {draft.name}" if draft else str(design),
-            chunk=self.chunk,
-            level=keep.number if keep else 0,
-            draft=draft.name if draft else "",
+            key=self.key,
             emitted=self.setup.mix.emitted if self.role == "decode" else 1.0,
         )
 

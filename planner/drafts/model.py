@@ -6,7 +6,7 @@ weights lie on the same GPUs, split by tp and repeated on attention-dp ranks (MT
 `planner.cost.weights` counts them already), its cache grows with the model's. A sequence holds a slot for
 every drafted token. n-grams take time of the host alone.
 
-Designs have one stage and no context parallelism (planner/candidates/drafts.py).
+Designs have one stage and no context parallelism (planner/variants/drafts.py).
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from typing import Any
 
 from planner.asked import Asked, problem_of
 from planner.beside.prices import priced
-from planner.candidates.generate import Pool
 from planner.inputs.profile import read_profile
 from planner.measured import parts
 from planner.measured.placing import place
@@ -26,6 +25,7 @@ from planner.plans.found import Found
 from planner.plans.placement import Placed
 from planner.plans.schema import Alternative, Plan, Price, Space
 from planner.plans.verified import verified
+from planner.replicas.pool import Pool
 from planner.search.changes import tidied
 from planner.search.limits import left
 from planner.version import __version__
@@ -73,7 +73,7 @@ def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: floa
 def solved(asked: Asked, stated: Stated, limits: Limits) -> Found:
     """The best fleet of the table's designs, its traffic spread evenly; `objective` None: there is none."""
     until = time.monotonic() + limits.seconds
-    pool = Pool(tuple(stated.candidates), {}, len(stated.candidates), len(stated.candidates))
+    pool = Pool(tuple(stated.candidates), {}, len(stated.candidates))
     s = tidied(stated.problem, fleet.solve(stated.problem, limits), limits)
     if s.objective is not None and asked.workload.rate_rps is not None:
         s = fleet.balance(stated.problem, s, left(limits, until))

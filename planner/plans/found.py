@@ -11,12 +11,12 @@ import numpy as np
 
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
-from planner.candidates.generate import Pool
 from planner.candidates.setup import Setup
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
 from planner.plans.operation import Operation, index_of, operate
 from planner.problems.ways import Way, link_name, route, transfer_s
+from planner.replicas.pool import Pool
 from solvers.fleet import FleetProblem, FleetSolution
 from solvers.fleet_idle import draw_of
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from planner.asked import Asked
 from planner.candidates.ask import CHUNKS, LONG
 from planner.candidates.columns import FEW
-from planner.candidates.generate import MOST_GPUS, OVER_NODES
 from planner.candidates.largest import MOST_SEQUENCES
-from planner.candidates.unequal import SHORTLIST
 from planner.plans.found import Found
 from planner.plans.schema import Cap, Space
+from planner.replicas.alike import MOST_GPUS
+from planner.replicas.pool import Pool
+from planner.replicas.several_hosts import MOST_NODES, SEQUENCES
+from planner.replicas.unlike_stages import SHORTLIST
 from solvers import fleet_nodes, fleet_survive
 
 NEAR = 1 - 1e-6
@@ -34,11 +36,10 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
     """Every cap in force, those of kinds of replica that there are."""
     pool, nodes = found.pool, {node.id: node for node in found.cluster.classes}
     gpus = max(node.gpus for node in nodes.values())
-    setups = [*pool.setups.values(), *pool.kept.values()]
-    sizes = sum(s.left_out for s in pool.setups.values())
+    own = [made.setup for made in pool.plain if made.node is not None]
+    usual, sizes = sum(len(s.designs) for s in own), sum(s.left_out for s in own)
     if not asked.offload:
         yield Cap(what="GPUs of a replica", value=MOST_GPUS, binds=gpus > MOST_GPUS)
-        usual = sum(len(s.designs) for (where, _, _), s in pool.setups.items() if where in nodes)
         what = "designs of usual sizes (whole nodes; inside a node of 2, 4, 8 … GPUs powers of two)"
         yield Cap(what=what, value=usual, binds=sizes > 0, considered=usual + sizes, left_out=sizes)
     full = any(c.batch >= MOST_SEQUENCES * c.design.attn_dp * NEAR for c in pool.candidates)
@@ -47,21 +48,19 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         most = asked.options.max_utilisation
         busy = any(c.busy >= most * NEAR for c in pool.candidates)
         yield Cap(what="utilisation of servers that only prefill", value=most, binds=busy)
-    if several := sum(pool.unequal.values()):
-        tried = sum(min(n, SHORTLIST) for n in pool.unequal.values())
+    several, tried = _pipelines(pool)
+    if several:
         what = "pipelines over several classes, the most promising"
         left = several - tried
         yield Cap(what=what, value=tried, binds=left > 0, considered=several, left_out=left)
-    if pool.kept:
-        many = max(number for _, _, number in pool.kept)
-        yield Cap(what="levels of keeping idle KV cache", value=many, binds=True)
-    if pool.drafted:
-        many = len({name for *_, name in pool.drafted})
+    if pool.levels:
+        yield Cap(what="levels of keeping idle KV cache", value=pool.levels, binds=True)
+    if many := len(pool.drafts):
         yield Cap(what="ways to draft", value=many, binds=asked.options.draft_tokens is None)
-        left = sum(len(s.designs) for (where, *_), s in pool.setups.items() if where in nodes)
-        some = sum(len(s.designs) for s in pool.drafted.values()) // many
+        some = sum(made.considered for key, made in pool.made.items() if key.draft) // many
         what = "designs that draft (one class, one stage, no context parallelism, no cache kept)"
-        yield Cap(what=what, value=some, binds=some < left, considered=left, left_out=max(left - some, 0))
+        left = max(usual - some, 0)
+        yield Cap(what=what, value=some, binds=left > 0, considered=usual, left_out=left)
     if asked.workload.longest >= LONG and not asked.offload:
         yield Cap(what="sizes of a long prompt's chunks", value=len(CHUNKS) + 1, binds=True)
     if len(asked.workload.buckets) > FEW:
@@ -70,7 +69,7 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         many = len(fleet_survive.ways(found.space))
         what = "losses of nodes of several classes that the bound looks at"
         yield Cap(what=what, value=fleet_survive.LOSSES, binds=many > fleet_survive.LOSSES)
-    if asked.offload and setups:
+    if asked.offload and pool.made:
         yield Cap(what="placements in host memory: the fewest bytes away for each batch", value=1, binds=True)
 
 
@@ -82,23 +81,27 @@ def words(asked: Asked, found: Found) -> str:
     engines = "all engines'" if engine == "any" else f"all {engine}-valid"
     designs = f"{engines} tp x pp x attention-dp x ep designs of usual sizes up to {MOST_GPUS} GPUs"
     parts = [f"{designs}, one device class a replica, mixed and prefill/decode, at any load"]
-    if found.pool.kept:
-        many = max(number for _, _, number in found.pool.kept)
+    if found.pool.levels:
         parts.append(
-            f"each of one class without idle KV cache and at up to {many} levels of keeping it, one time to "
-            "live for all of it and one place; replicas on several classes keep none"
+            f"each of one class without idle KV cache and at up to {found.pool.levels} levels of keeping it, "
+            "one time to live for all of it and one place; replicas on several classes keep none"
         )
-    if found.pool.drafted:
-        ways = ", ".join(sorted({name for *_, name in found.pool.drafted}))
+    if ways := ", ".join(found.pool.drafts):
         parts.append(f"each of one class and one stage without drafts and with ({ways})")
-    if several := sum(found.pool.unequal.values()):
-        tried = sum(min(n, SHORTLIST) for n in found.pool.unequal.values())
+    several, tried = _pipelines(found.pool)
+    if several:
         some = "all" if tried == several else f"the {tried} most promising of"
         parts.append(f"and with stages on several classes {some} {several:,} pipelines")
     if lost := asked.options.survive:
         nodes = "any node" if lost.nodes == 1 else f"any {lost.nodes:,} nodes"
         parts.append(f"fleets whose rest serves {100 * lost.share:g} % of the rate after the loss of {nodes}")
     return "; ".join(parts)
+
+
+def _pipelines(pool: Pool) -> tuple[int, int]:
+    """With unlike stages: those that were ranked, and those that became designs."""
+    ranked = [made.considered for key, made in pool.made.items() if key.kind == "unlike stages"]
+    return sum(ranked), sum(min(n, SHORTLIST) for n in ranked)
 
 
 def _offloaded(engine: str, found: Found) -> str:
@@ -110,9 +113,7 @@ def _offloaded(engine: str, found: Found) -> str:
     )
     streamed = "vllm: every number of layers whose weights each step copies to the GPUs; "
     ways = {"any": least + streamed, "vllm": streamed}.get(engine, least)
-    from planner.candidates.rpc import MOST_NODES, SEQUENCES  # here, not above: few plans need it
-
-    over = sum(len(s.designs) for name, s in found.pool.setups.items() if name[0].startswith(OVER_NODES))
+    over = any(key.kind == "several hosts" for key in found.pool.made)
     more = (
         f"up to {MOST_NODES} nodes with llama.cpp's RPC: for {len(SEQUENCES)} numbers of sequences the "
         "layers over GPUs and host memories that decode fastest, fewest nodes first; "

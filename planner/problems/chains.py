@@ -27,12 +27,12 @@ from scipy.sparse.csgraph import connected_components
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster, declared_link
 from planner.candidates.ask import Ask
 from planner.candidates.setup import Mix
-from planner.candidates.unequal import Bytes, degrees, memory_lines
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.shape import Floats, like
+from planner.replicas.unlike_stages import Bytes, degrees, memory_lines
 from solvers.placement_chains import Chain, decomposed
 from solvers.placement_predict import Served, predict, renamed, together
 from solvers.placement_service import Service

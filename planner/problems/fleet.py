@@ -30,12 +30,12 @@ from cluster_configs.schema import NodeClass, ResolvedCluster, declared_link
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.edges import Edges
-from planner.candidates.generate import Pool
 from planner.candidates.pairing import Pairing
 from planner.cost.power import idle_watts
 from planner.cost.transfer import WHOLE, Overlap
 from planner.inputs.options import Budget
 from planner.problems.ways import Way, link_name, route
+from planner.replicas.pool import Pool
 from solvers.fleet import Column, FleetProblem, Goal, Stock, Transfer
 
 HANDOFFS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)

@@ -17,10 +17,10 @@ from math import inf
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Counts
 from planner.candidates.edges import Edges
-from planner.candidates.generate import Pool
 from planner.candidates.tangents import Line, touching
 from planner.plans.found import SLACK, Found, groups
 from planner.plans.operation import index_of
+from planner.replicas.pool import Pool
 from planner.search.changes import judged
 from planner.search.limits import closer, left
 from planner.search.question import Question

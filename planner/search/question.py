@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.edges import Edges
-from planner.candidates.generate import Pool
 from planner.inputs.options import Budget, Survive
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
 from planner.problems import fleet as stated
+from planner.replicas.pool import Pool
 from solvers import fleet
 from solvers.fleet import FleetProblem
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.generate import Pool
 from planner.plans.found import Found
+from planner.replicas.pool import Pool
 from planner.search.question import Question
 from solvers.fleet import FleetProblem
 

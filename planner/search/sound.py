@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.candidates.generate import Pool
 from planner.plans.found import SLACK, Found, Group, broken, groups, watts
+from planner.replicas.pool import Pool
 from planner.search.changes import eased, insured
 from planner.search.limits import closer, left
 from planner.search.question import Question

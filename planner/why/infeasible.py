@@ -15,8 +15,7 @@ from cluster_configs.schema import NodeClass, ResolvedCluster
 from model_zoo.schema import ModelCard, MoeFfn
 from planner import fits
 from planner.candidates.ask import Ask
-from planner.candidates.candidate import stages_in_words
-from planner.candidates.generate import Pool
+from planner.candidates.candidate import Key, stages_in_words
 from planner.candidates.largest import one_at_a_time
 from planner.candidates.points import Points, batched, prefilling
 from planner.candidates.setup import Mix, Setup
@@ -28,6 +27,7 @@ from planner.errors import Infeasible
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
 from planner.problems.ways import route
+from planner.replicas.pool import Pool
 from planner.why.rounding import ceil_to
 
 QUIET = 0.1
@@ -61,8 +61,10 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
     Limits named in `asked` ("ttft_ms", "tpot_ms") come first, the others may be relaxed. None: nothing fits.
     """
     best: tuple[tuple[float, float], Tightest] | None = None
-    drafted = [(key[:3], s) for key, s in pool.drafted.items()]
-    for (node, engine, _), s in [*pool.setups.items(), *drafted]:
+    for key, made in pool.made.items():
+        if key.level:
+            continue
+        s = made.setup
         fit = standing(s)
         ttft, tpot = quickest(s, fit, QUIET if "ttft_ms" in asked else MODEST)
         known = np.isfinite(ttft) & np.isfinite(tpot)
@@ -77,7 +79,9 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
         far = np.maximum(*over.values()) + 1e-9 * (ttft + tpot)
         i = min(range(len(fit)), key=lambda k: (firm[k], far[k]))
         if best is None or (firm[i], far[i]) < best[0]:
-            found = Tightest(float(ttft[i]), float(tpot[i]), f"{layout(s, fit[i], node)} with {engine}")
+            found = Tightest(
+                float(ttft[i]), float(tpot[i]), f"{layout(s, fit[i], key.where)} with {key.engine}"
+            )
             best = (float(firm[i]), float(far[i])), found
     return best[1] if best else None
 
@@ -155,9 +159,9 @@ def does_not_fit(
 ) -> Infeasible:
     """No engine runs the model here, or weights and the cache of one request find no room. With `asked` host
     memory is looked at, too."""
-    if not pool.setups:
+    if not pool.made:
         return _unsupported(cluster, card, options)
-    mix = next(s.mix for s in pool.setups.values())
+    mix = next(made.setup.mix for made in pool.made.values())
     tokens = min(int((mix.isl + mix.osl).max()), card.max_context)
     ask = fits.Ask(card, tokens, options.precision, options.kv_precision, options.engine)
     found = fits.fit(ask, cluster)
@@ -181,13 +185,13 @@ def _lent(cluster: ResolvedCluster, pool: Pool) -> str:
     """The fewest replicas of one engine, all with the model's weights, whose cache together holds the longest
     request, in words; nothing where none do. No engine puts one request's cache into several replicas."""
     best: tuple[int, str] | None = None
-    for engine in {e for _, e, _ in pool.setups}:
+    for engine in sorted({key.engine for key in pool.made}):
         rooms = [
             room
             for node in cluster.classes
-            if (s := pool.setups.get((node.id, engine, 0)))
+            if (made := pool.made.get(Key(node.id, engine)))
             and all(_joined(node, b, cluster) for b in cluster.classes)
-            for room in _rooms(s, node)
+            for room in _rooms(made.setup, node)
         ]
         need, held, said = 1.0, 0.0, list[str]()
         for share, words in sorted(rooms, reverse=True):

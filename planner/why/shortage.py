@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cluster_configs.schema import NameRun, NodeClass, NodeNames
-from planner.candidates.generate import Pool
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.inputs.options import Budget
 from planner.objectives import COST, ENERGY, GPUS, THROUGHPUT, Objective
 from planner.plans.found import Found
+from planner.replicas.pool import Pool
 from planner.search.find import find
 from planner.search.question import Question
 from planner.why.rounding import ceil_to, floor_to

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from cluster_configs.schema import ClusterLink, Host, NameRun, NodeClass, NodeNames, Tier
 from model_zoo.derive import kv_bytes_per_seq
 from planner import fits
-from planner.candidates import offload, rpc
 from planner.candidates.ask import Ask
 from planner.cost.host import host_of
 from planner.cost.memory import device_bytes, room_by_stage
@@ -19,6 +18,7 @@ from planner.cost.shape import like
 from planner.engine_rules import OFFLOADS
 from planner.engines import NAMES
 from planner.inputs.options import Options
+from planner.replicas import host_memory, several_hosts
 
 HOST_SIZES_GB = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 """Host memory as it is sold."""
@@ -47,8 +47,8 @@ class Look:
     @property
     def fits(self) -> bool:
         """Whether some replica with weights in host memory has room for one request."""
-        alone = ((n, e) for n in self.classes for e in offload.engines(n, self.asked))
-        return any(offload.holds(n, e, self.asked) for n, e in alone) or rpc.holds(
+        alone = ((n, e) for n in self.classes for e in host_memory.engines(n, self.asked))
+        return any(host_memory.holds(n, e, self.asked) for n, e in alone) or several_hosts.holds(
             self.classes, self.links, self.asked
         )
 
@@ -91,7 +91,7 @@ class _Held:
             return None
         card = asked.card.model_copy(update={"mtp_layers": 0})
         own, one = device_bytes(node.device), like(1, 1)
-        m = room_by_stage(card, own, one, asked.precisions, "llama.cpp", offload.TOKENS_PER_STEP)
+        m = room_by_stage(card, own, one, asked.precisions, "llama.cpp", host_memory.TOKENS_PER_STEP)
         free = own - float(m.activation_bytes[0, 0] + m.reserve_bytes[0, 0])
         tokens = max(b.isl + b.osl for b in asked.workload.buckets)
         gpus = nodes * node.gpus_per_node
@@ -109,13 +109,13 @@ class _Held:
 
 def _nodes(asked: Ask, node: NodeClass) -> list[int]:
     """Of one replica: one node, or as many as llama.cpp joins."""
-    many = min(node.node_count, rpc.MOST_NODES)
+    many = min(node.node_count, several_hosts.MOST_NODES)
     return [1, many] if many > 1 and _llama_cpp(asked, node) else [1]
 
 
 def _llama_cpp(asked: Ask, node: NodeClass) -> bool:
     """Whether it may serve the model: it alone reads disks, and joins nodes."""
-    return "llama.cpp" in offload.engines(node, asked)
+    return "llama.cpp" in host_memory.engines(node, asked)
 
 
 def remedies(look: Look, options: Options) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _more_nodes(look: Look, node: NodeClass) -> Iterator[str]:
     """As many as llama.cpp joins."""
     if host_of(node, node.gpus_per_node, 1) is None or not isinstance(node.nodes, NodeNames):
         return
-    most = min(MOST_MORE, rpc.MOST_NODES - node.node_count)
+    most = min(MOST_MORE, several_hosts.MOST_NODES - node.node_count)
     runs = node.nodes.runs
     more = [look.swapped(node, nodes=NodeNames((*runs, NameRun("more", 0, k)))) for k in range(1, most + 1)]
     at = bisect_left(more, True, key=lambda larger: larger.fits)

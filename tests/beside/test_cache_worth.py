@@ -10,9 +10,9 @@ from planner.api import plan
 from planner.asked import read
 from planner.beside.cache_worth import FP8, memory_tries
 from planner.beside.planned import Planned
-from planner.candidates.again import anew
 from planner.documents import Document
 from planner.posed import ask_of, pose
+from planner.replicas.again import anew
 from planner.search.find import find
 from solvers.linear import Limits
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from cluster_configs.reading import from_gpus
 from planner.candidates.ask import Ask
-from planner.candidates.generate import setup
 from planner.candidates.setup import Promise, Setup
 from planner.cost.precision import precisions
 from planner.engines import NAMES as ENGINES
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import named
+from planner.replicas.alike import setup
 from tests.cost.samples import LLAMA_8B
 
 CHAT = Workload(buckets=[Bucket(isl=1000, osl=200)], slo=Slo(ttft_ms=2000, tpot_ms=50))

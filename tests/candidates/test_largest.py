@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.asked import read
+from planner.candidates.candidate import Key
 from planner.candidates.largest import largest
 from planner.candidates.points import batched
 from planner.posed import pooled
@@ -15,7 +16,7 @@ def test_a_percentile_of_tpot_may_be_kept_only_by_more_load():
     load = {"isl": 360, "osl": 490, "ttft_ms": "none", "tpot_ms": 11.24, "percentile": "p99", "rate": 0.1}
     asked = read(None, "deepseek-v3", "16xmi300x", "chat", load, {"engine": "vllm"})
     pool, _ = pooled(asked)
-    s = pool.setups["mi300x", "vllm", 0]
+    s = pool.made[Key("mi300x", "vllm")].setup
     d = s.designs
     plain = (d.attn_dp == 1) & (d.ep == 1) & (d.redundant == 0) & (d.cp == 1)
     one = np.flatnonzero((d.tp == 8) & (d.pp == 2) & plain)[:1]

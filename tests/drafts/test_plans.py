@@ -11,7 +11,6 @@ import pytest
 from planner import plan
 from planner.asked import read
 from planner.beside.plain import is_plain
-from planner.candidates import drafts
 from planner.candidates.points import batched
 from planner.check import check
 from planner.cli.app import main
@@ -21,6 +20,7 @@ from planner.errors import Infeasible
 from planner.plans.operation import index_of, operate
 from planner.posed import ask_of, pooled, pose
 from planner.predictions import predict_rows
+from planner.variants.drafts import drafted
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "cluster_configs" / "examples"
 LOAD = {"isl": 1000, "osl": 201, "engine": "vllm", "work_limit": 200}
@@ -90,7 +90,7 @@ def test_every_candidate_finds_its_setup_again_and_both_servers_of_a_pair_draft_
 
     assert {c.role for c in pool.candidates if c.draft} == {"mixed", "prefill", "decode"}
     for c in pool.candidates:
-        assert drafts.name(pool.setup(c)) == c.draft
+        assert (draft.name if (draft := draft_of(pool.setup(c).model)) else "") == c.draft
         assert not c.draft or (c.design.pp, c.design.cp) == (1, 1)
     assert {draft for _, _, draft in sides} == {"", "mtp 1", "mtp 3"}
     assert len(sides) == len({side[:2] for side in sides})
@@ -108,7 +108,7 @@ def test_what_cannot_be_met_is_told_of_designs_that_draft_too():
 
 def test_a_fleet_that_drafts_is_not_the_plain_one():
     _, pool = pool_of(speculation="auto")
-    simple = [c for c in pool.candidates if is_plain(replace(c, draft=""))]
+    simple = [c for c in pool.candidates if is_plain(replace(c, key=replace(c.key, draft="")))]
 
     assert any(c.draft for c in simple)
     assert not any(is_plain(c) for c in simple if c.draft)
@@ -117,7 +117,7 @@ def test_a_fleet_that_drafts_is_not_the_plain_one():
 def test_a_lone_sequence_has_its_tokens_of_a_step_in_a_step():
     """A decode server of one design with 8 sequences: the step at their mean context over what it gives."""
     _, pool = pool_of(speculation="mtp", draft_tokens=3, acceptance=0.5)
-    ((_, s),) = list(pool.drafted.items())[:1]
+    s = next(made.setup for key, made in pool.made.items() if key.draft)
     index = np.array([0])
     points = batched(s, index, np.array([8.0]), "decode")
     step = s.model.step_s(s.designs.take(index), Load.of(8.0, 1000 + 201 / 2, 0.0, 0.0))[0]
@@ -161,8 +161,9 @@ def test_n_grams_of_sglang_draft_without_attention_dp():
     options = asked.options.model_copy(update={"speculation": "ngram", "acceptance": 0.4, "engine": "sglang"})
     ask = ask_of(replace(asked, options=options))
     _, pool = pool_of(model="deepseek-v2-lite", engine="sglang")
-    ((_, engine, _), s) = next(iter(pool.setups.items()))
-    found = list(drafts.of(s, asked.cluster.classes[0], engine, replace(ask, card=s.model.card)))
+    own = next(made for made in pool.made.values() if made.setup.designs.attn_dp.max() > 1)
+    s = own.setup
+    found = [made.setup for made in drafted(own, replace(ask, card=s.model.card)) if made.key.draft]
 
     assert (s.designs.attn_dp > 1).any()
     assert len(found) == len(ask.drafts) == 2

@@ -9,10 +9,10 @@ import pytest
 from cluster_configs.reading import from_gpus, read_cluster
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.edges import Edges
-from planner.candidates.generate import Pool
 from planner.cost.transfer import Overlap
 from planner.inputs.options import Budget
 from planner.problems.fleet import Traffic, banded, state
+from planner.replicas.pool import Pool
 from solvers.fleet import FleetProblem
 from solvers.fleet_goals import THROUGHPUT
 
@@ -49,7 +49,7 @@ def traffic(ttft_s: float = 10.0, gb: float = 1.0) -> Traffic:
 
 
 def fleet(cluster, candidates, carried=None, side="plan", edges=None) -> FleetProblem:
-    pool = Pool(tuple(candidates), {}, len(candidates), len(candidates))
+    pool = Pool(tuple(candidates), {})
     pool = pool if edges is None else replace(pool, edges=edges)
     return state(cluster, carried or traffic(), THROUGHPUT, Budget(), side, pool)
 

@@ -8,11 +8,11 @@ from cluster_configs.reading import from_gpus, read_cluster
 from planner import plan
 from planner.asked import read
 from planner.candidates.candidate import Candidate, Design
-from planner.candidates.generate import generate
 from planner.check import check
 from planner.cost.transfer import Overlap
 from planner.posed import ask_of
 from planner.problems.ways import LATENCY_S, route, transfer_s
+from planner.replicas.generate import generate
 
 ALONE = (0.0, 0.0, 0.0)
 LINKED = """

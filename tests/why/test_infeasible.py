@@ -91,7 +91,7 @@ def test_what_finds_no_room_says_how_much_is_missing_and_what_has_room():
 def test_what_no_engine_runs_says_why():
     card, _ = catalog.find("llama-3.1-8b-fp8")
     pool = posed("1xH100")
-    none = type(pool)(candidates=(), setups={}, considered=0, fitting=0)
+    none = type(pool)(candidates=(), made={})
     error = infeasible.does_not_fit(from_gpus("1xM3-Ultra"), card, Options(), none)
 
     assert "no engine serves llama-3.1-8b-fp8 in fp8" in error.message

@@ -10,7 +10,6 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, NodeClass
 from model_zoo import catalog
-from planner.candidates import offload
 from planner.candidates.ask import Ask
 from planner.candidates.largest import most
 from planner.candidates.points import batched
@@ -21,6 +20,7 @@ from planner.cost.precision import precisions
 from planner.cost.shape import designs_of
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import THROUGHPUT
+from planner.replicas import host_memory
 
 HOST = Host(memory_gb=256, gb_per_s=90, tflops=2, pcie_gb_per_s=32)
 
@@ -51,7 +51,7 @@ def every_count(at: NodeClass, a: Ask) -> Setup:
     moe = sum(getattr(layer.ffn, "kind", "") == "moe" for layer in a.card.stack)
     stagings = [(HostStage(at.id, 1, (0, layers), away),) for away in range(moe + 1)]
     model = OffloadModel(a.card, at, stagings, "llama.cpp", a.precisions)
-    return a.setup(model, designs_of(stagings), [at], offload.TOKENS_PER_STEP)
+    return a.setup(model, designs_of(stagings), [at], host_memory.TOKENS_PER_STEP)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def every_count(at: NodeClass, a: Ask) -> Setup:
 def test_no_count_of_layers_does_better_than_those_offered(model, precision, tpot_ms):
     a = ask(model, precision, tpot_ms)
     roomy = HOST.model_copy(update={"memory_gb": 1024, "gb_per_s": 300})
-    offered, every = offload.setup(node(host=roomy), "llama.cpp", a), every_count(node(host=roomy), a)
+    offered, every = host_memory.setup(node(host=roomy), "llama.cpp", a), every_count(node(host=roomy), a)
 
     assert offered is not None
     assert best_rate(offered) >= best_rate(every) * (1 - 1e-9)
@@ -80,8 +80,8 @@ def test_no_split_over_two_gpus_does_better_than_those_offered(tpot_ms):
         for y in range(24 - cut + 1)
     ]
     model = OffloadModel(a.card, at, stagings, "llama.cpp", a.precisions)
-    every = a.setup(model, designs_of(stagings), [at], offload.TOKENS_PER_STEP)
-    offered = offload.setup(at, "llama.cpp", a)
+    every = a.setup(model, designs_of(stagings), [at], host_memory.TOKENS_PER_STEP)
+    offered = host_memory.setup(at, "llama.cpp", a)
 
     assert offered is not None
     assert best_rate(offered) >= best_rate(every) * (1 - 1e-9) > 0
@@ -94,7 +94,7 @@ def test_no_split_over_two_gpus_does_better_than_those_offered(tpot_ms):
 )
 def test_what_is_offered_holds_a_sequence_and_stands_in_one_node(model, precision, gpus):
     a, at = ask(model, precision), node(gpus)
-    s = offload.setup(at, "llama.cpp", a)
+    s = host_memory.setup(at, "llama.cpp", a)
 
     assert s is not None
     assert (s.memory.kv_bytes > 0).any()
@@ -105,7 +105,7 @@ def test_what_is_offered_holds_a_sequence_and_stands_in_one_node(model, precisio
 
 
 def least_away(gpus: int) -> int:
-    s = offload.setup(node(gpus), "llama.cpp", ask("gpt-oss-120b"))
+    s = host_memory.setup(node(gpus), "llama.cpp", ask("gpt-oss-120b"))
     assert s is not None
     stagings: list[tuple[HostStage, ...]] = list(s.model.stagings)  # type: ignore[arg-type]
     return min(sum(stage.away for stage in staging) for staging in stagings)
@@ -118,7 +118,7 @@ def test_two_gpus_share_the_layers_so_that_fewer_experts_leave():
 def test_whole_layers_leave_only_where_experts_are_not_enough():
     """8 GB hold gpt-oss-120b's attention and the cache of one sequence, not that of 200."""
     small = node().device.model_copy(update={"memory_gb": 8.0})
-    placed = offload.Placements(replace(node(), device=small), "llama.cpp", ask("gpt-oss-120b"), 1)
+    placed = host_memory.Placements(replace(node(), device=small), "llama.cpp", ask("gpt-oss-120b"), 1)
     one, many = placed.least(1), placed.least(100)
 
     assert one is not None
@@ -128,7 +128,7 @@ def test_whole_layers_leave_only_where_experts_are_not_enough():
 
 
 def test_dense_models_leave_by_layers():
-    s = offload.setup(node(), "llama.cpp", ask("llama-3.1-70b", "int4_wo"))
+    s = host_memory.setup(node(), "llama.cpp", ask("llama-3.1-70b", "int4_wo"))
 
     assert s is not None
     assert all(staging[0].layers[0] > 0 and staging[0].away == 0 for staging in s.model.stagings)
@@ -136,7 +136,7 @@ def test_dense_models_leave_by_layers():
 
 def test_kernels_for_experts_keep_the_most_popular_on_the_gpu():
     a = ask("qwen3-235b-a22b", "int4_wo", engines=["sglang"])
-    s = offload.setup(node(), "sglang", a)
+    s = host_memory.setup(node(), "sglang", a)
 
     assert s is not None
     kept = [staging[0].kept for staging in s.model.stagings]
@@ -148,25 +148,28 @@ def test_kernels_for_experts_keep_the_most_popular_on_the_gpu():
 def test_engines_offload_what_they_can():
     both = ["vllm", "sglang", "trtllm", "llama.cpp"]
 
-    assert offload.engines(node(), ask("qwen3-235b-a22b", "int4_wo", engines=both)) == [
+    assert host_memory.engines(node(), ask("qwen3-235b-a22b", "int4_wo", engines=both)) == [
         "vllm",
         "sglang",
         "llama.cpp",
     ]
-    assert offload.engines(node(), ask("llama-3.1-70b", "int4_wo", engines=both)) == ["vllm", "llama.cpp"]
-    assert offload.engines(node(), ask("gpt-oss-120b", engines=both)) == ["vllm", "llama.cpp"]  # mxfp4 on Ada
-    assert offload.engines(node(host=None), ask("gpt-oss-120b", engines=both)) == []
+    assert host_memory.engines(node(), ask("llama-3.1-70b", "int4_wo", engines=both)) == ["vllm", "llama.cpp"]
+    assert host_memory.engines(node(), ask("gpt-oss-120b", engines=both)) == [
+        "vllm",
+        "llama.cpp",
+    ]  # mxfp4 on Ada
+    assert host_memory.engines(node(host=None), ask("gpt-oss-120b", engines=both)) == []
     apart = node(host=HOST.model_copy(update={"pcie_gb_per_s": None}))
     unknown = replace(apart, device=apart.device.model_copy(update={"pcie_gb_per_s": None}))
-    assert "vllm" in offload.engines(apart, ask("llama-3.1-70b", "int4_wo", engines=both))
-    assert offload.engines(unknown, ask("llama-3.1-70b", "int4_wo", engines=both)) == ["llama.cpp"]
+    assert "vllm" in host_memory.engines(apart, ask("llama-3.1-70b", "int4_wo", engines=both))
+    assert host_memory.engines(unknown, ask("llama-3.1-70b", "int4_wo", engines=both)) == ["llama.cpp"]
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-70b", "deepseek-v3"])
 def test_every_number_of_streamed_bytes_is_offered_with_the_shortest_run(model):
     """Against all groups."""
     a = ask(model, "int4_wo", engines=["vllm"])
-    s = offload.setup(node(), "vllm", a)
+    s = host_memory.setup(node(), "vllm", a)
     assert s is not None
     m = s.model
     assert isinstance(m, OffloadModel)
@@ -193,8 +196,8 @@ def test_no_group_of_streamed_layers_does_better_than_those_offered():
         for g in range(n, 81, 3)
     ]
     model = OffloadModel(a.card, node(), stagings, "vllm", a.precisions)
-    every = a.setup(model, designs_of(stagings), [node()], offload.TOKENS_PER_STEP)
-    offered = offload.setup(node(), "vllm", a)
+    every = a.setup(model, designs_of(stagings), [node()], host_memory.TOKENS_PER_STEP)
+    offered = host_memory.setup(node(), "vllm", a)
 
     assert offered is not None
     assert best_rate(offered) >= best_rate(every) * (1 - 1e-9) > 0

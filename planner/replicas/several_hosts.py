@@ -17,6 +17,8 @@ import numpy as np
 
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates.ask import Ask
+from planner.candidates.candidate import Key
+from planner.candidates.made import Made
 from planner.candidates.setup import Mix, Setup
 from planner.cost.attention import Load
 from planner.cost.host import Host, HostStage, host_of
@@ -27,6 +29,7 @@ from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.rpc import ENGINE, RPC_S, RpcModel
 from planner.cost.shape import Floats, designs_of, like
 from planner.device_rules import why_unsupported
+from planner.replicas.kind import Space
 from solvers import offload
 from solvers.offload import OffloadProblem
 
@@ -35,6 +38,12 @@ SEQUENCES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 MOST_NODES, MOST_CHOICES = 8, 48
 
 TOKENS_PER_STEP = 2048
+
+
+def made(kind: str, space: Space) -> Iterator[Made]:
+    """A setup for each class of the first node, where weights may lie in host memory."""
+    for name, s in setups(space.classes, space.links, space.ask) if space.ask.offload else ():
+        yield Made.of(Key(name, ENGINE, kind), s, None, ("mixed",))
 
 
 def setups(

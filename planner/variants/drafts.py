@@ -8,15 +8,16 @@ only where one server does both phases, as no engine hands its cache over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask
-from planner.candidates.setup import Role, Setup
+from planner.candidates.made import Made
+from planner.candidates.setup import Role
 from planner.drafts.kinds import Kind
-from planner.drafts.model import DraftedModel, draft_of
+from planner.drafts.model import DraftedModel
 from planner.engines import named
 
 ROLES: Final[Mapping[Kind, Sequence[Role]]] = {
@@ -27,9 +28,11 @@ ROLES: Final[Mapping[Kind, Sequence[Role]]] = {
 }
 
 
-def of(s: Setup, node: NodeClass, engine: str, ask: Ask) -> Iterator[Setup]:
-    """The setup with each of the drafts that are asked for and that the engine has."""
-    if ask.offload or s.mix.steps == 0:
+def drafted(made: Made, ask: Ask) -> Iterator[Made]:
+    """The setup without drafts, and with each of those that are asked for and that the engine has."""
+    yield made
+    s, node, engine = made.setup, made.node, made.key.engine
+    if node is None or not made.plain or s.model.stagings or s.mix.steps == 0:
         return
     for draft in ask.drafts:
         d = s.designs
@@ -39,16 +42,5 @@ def of(s: Setup, node: NodeClass, engine: str, ask: Ask) -> Iterator[Setup]:
         some = np.flatnonzero(able)
         if draft.kind in named(engine).drafts and len(some):
             model = DraftedModel(ask.card, node, engine, ask.precisions, draft, ask.calibration)
-            yield ask.setup(model, d.take(some), [node])
-
-
-def name(s: Setup) -> str:
-    """Of its draft, "" without."""
-    draft = draft_of(s.model)
-    return draft.name if draft else ""
-
-
-def roles(s: Setup) -> Sequence[Role]:
-    """That servers of the setup may have."""
-    draft = draft_of(s.model)
-    return ROLES[draft.kind] if draft else ("mixed", "prefill", "decode")
+            own, key = ask.setup(model, d.take(some), [node]), replace(made.key, draft=draft.name)
+            yield Made.of(key, own, node, ROLES[draft.kind]).only(made.roles)

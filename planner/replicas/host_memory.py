@@ -23,6 +23,8 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.ask import Ask, usual_sizes
+from planner.candidates.candidate import Key
+from planner.candidates.made import Made
 from planner.candidates.setup import Mix, Setup
 from planner.cost.host import HostStage, host_of
 from planner.cost.memory import kv_bytes_by_stage
@@ -32,6 +34,7 @@ from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.shape import Floats, designs_of, like
 from planner.device_rules import why_unsupported
 from planner.engine_rules import OFFLOADS, why_not_moe, why_not_tp
+from planner.replicas.kind import Space
 from solvers import offload
 from solvers.offload import OffloadProblem, OffloadSolution
 
@@ -44,6 +47,15 @@ MOST_SEQUENCES = 256
 
 STREAMED = ("nvidia", "amd")
 """Vendors whose GPUs copy weights while they compute, in streams of their own."""
+
+
+def made(kind: str, space: Space) -> Iterator[Made]:
+    """A setup for each class and engine that has placements, where weights may lie in host memory."""
+    for node in space.classes if space.ask.offload else ():
+        for engine in engines(node, space.ask):
+            s = setup(node, engine, space.ask)
+            if s is not None:
+                yield Made.of(Key(node.id, engine, kind), s, node, ("mixed",))
 
 
 def engines(node: NodeClass, ask: Ask) -> list[str]:

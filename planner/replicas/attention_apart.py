@@ -15,7 +15,7 @@ pair of block sizes stays, and of these the SHORTLIST first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -23,14 +23,16 @@ import numpy as np
 from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.ask import Ask, usual_sizes
-from planner.candidates.candidate import Candidate
+from planner.candidates.candidate import Candidate, Key
 from planner.candidates.largest import most
+from planner.candidates.made import Made
 from planner.candidates.points import batched
 from planner.candidates.setup import Mix, Setup
 from planner.cost.afd import AfdModel, attention_only, ffn_only
 from planner.cost.afd_layout import Layout, designs_of
 from planner.cost.shape import Floats, Ints
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
+from planner.replicas.kind import Space
 
 MOST_GPUS = 64
 """Of one block: larger ones add nothing that several replicas do not."""
@@ -48,6 +50,18 @@ class Shortlist:
     layouts: tuple[Layout, ...]
     gains: tuple[float, ...]
     ranked: int
+
+
+def made(kind: str, space: Space) -> Iterator[Made]:
+    """A setup for each engine with its shortlist, where attention and FFNs may stand apart; what GPUs are
+    worth is read off the candidates before."""
+    ask = space.ask
+    for engine in ask.mixing if ask.freedom and ask.freedom.apart else ():
+        able = space.able(engine)
+        best = shortlist(able, space.links, ask, engine, worth(able, space.found, ask))
+        if best.layouts:
+            s, key = setup(able, best.layouts, space.links, engine, ask), Key("", engine, kind)
+            yield replace(Made.of(key, s, None, ("decode",)), considered=best.ranked)
 
 
 def shortlist(

@@ -23,13 +23,15 @@ layers they hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from planner.candidates.ask import Ask, Freedom, usual_sizes
+from planner.candidates.candidate import Key
+from planner.candidates.made import Made
 from planner.candidates.setup import Mix
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
@@ -37,10 +39,12 @@ from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.queueing import prefill_s
 from planner.cost.reserve import counted_tokens_per_step, device_bytes
-from planner.cost.shape import Floats, Ints, Stage, Staging, StepTimes, like
+from planner.cost.shape import Floats, Ints, Stage, Staging, StepTimes, designs_of, like
+from planner.cost.unequal import UnequalModel
 from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 from planner.engines import named
 from planner.operating.steps import carried
+from planner.replicas.kind import Space
 from solvers import pipeline
 from solvers.pipeline_types import ALONE, FIRST, LAST, MIDDLE, Kind, Nodes, Pipeline, PipelineProblem, Point
 
@@ -83,6 +87,19 @@ class Posed:
     @property
     def mix(self) -> Mix:
         return Mix.of(self.ask.workload)
+
+
+def made(kind: str, space: Space) -> Iterator[Made]:
+    """A setup for each engine whose replicas may stand on several of the classes, of its shortlist."""
+    ask, links = space.ask, space.links
+    for engine in ask.mixing if len(space.classes) > 1 and not ask.offload else ():
+        few = shortlist(space.able(engine), links, ask, engine)
+        if few.stagings:
+            used = ask.precisions
+            model = UnequalModel(ask.card, few.classes, links, few.stagings, engine, used, ask.calibration)
+            s = ask.setup(model, designs_of(few.stagings), few.classes)
+            key = Key("", engine, kind)
+            yield replace(Made.of(key, s, None, ("mixed",)), considered=few.ranked)
 
 
 def shortlist(classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: Ask, engine: str) -> Shortlist:

@@ -11,7 +11,6 @@ from cluster_configs.reading import from_gpus
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
 from model_zoo import catalog
-from planner.candidates import afd
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.largest import most
@@ -21,6 +20,7 @@ from planner.cost.precision import precisions
 from planner.engine_rules import why_not_moe, why_not_tp
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import COST, THROUGHPUT
+from planner.replicas import attention_apart
 
 TWO = from_gpus("8xh20,8xh100")
 ALIKE = {"h20": 1.0, "h100-sxm": 1.0}
@@ -37,7 +37,7 @@ def ask(model: str, tpot_ms: float | None = 50, osl: int = 256, **more: object) 
 @pytest.mark.parametrize(("engine", "model"), [("vllm", "gpt-oss-120b"), ("sglang", "qwen3-235b-a22b-fp8")])
 def test_experts_are_divided_as_the_engine_divides_them(engine, model):
     a = ask(model)
-    found = list(afd.space(TWO.classes, (), a, engine))
+    found = list(attention_apart.space(TWO.classes, (), a, engine))
     ways = {(x.moe_tp > 1, x.ep > 1) for x in found}
 
     assert all(why_not_tp(a.card, engine, x.tp, a.precisions) is None for x in found)
@@ -48,7 +48,7 @@ def test_experts_are_divided_as_the_engine_divides_them(engine, model):
 
 
 def test_dense_ffns_are_divided_by_tp_inside_a_node():
-    found = list(afd.space(from_gpus("16xh20,16xh100").classes, (), ask("llama-3.1-70b"), "vllm"))
+    found = list(attention_apart.space(from_gpus("16xh20,16xh100").classes, (), ask("llama-3.1-70b"), "vllm"))
 
     assert {x.ep for x in found} == {1}
     assert {x.ffn_gpus for x in found} == {1, 2, 4, 8}
@@ -58,8 +58,8 @@ def test_dense_ffns_are_divided_by_tp_inside_a_node():
 def test_blocks_stand_inside_nodes_and_within_the_stock():
     classes = {c.id: c for c in from_gpus("16xh20,24xh100").classes}
     a = ask("deepseek-v3")
-    every = list(afd.space(list(classes.values()), (), a, "vllm"))
-    s = afd.setup(list(classes.values()), every, (), "vllm", a)
+    every = list(attention_apart.space(list(classes.values()), (), a, "vllm"))
+    s = attention_apart.setup(list(classes.values()), every, (), "vllm", a)
 
     for x, blocks in zip(every, s.model.stagings, strict=True):
         assert sum(b.tp for b in blocks) == x.gpus
@@ -71,28 +71,28 @@ def test_blocks_stand_inside_nodes_and_within_the_stock():
 def test_the_rank_is_that_of_trying_each_by_itself():
     """Requests/s of the largest batch within TPOT and KV room, over what the GPUs are worth."""
     a, worth = ask("qwen3-30b-a3b"), {"h20": 0.7, "h100-sxm": 1.3}
-    found = afd.shortlist(TWO.classes, (), a, "vllm", worth)
-    every = list(afd.space(TWO.classes, (), a, "vllm"))
+    found = attention_apart.shortlist(TWO.classes, (), a, "vllm", worth)
+    every = list(attention_apart.space(TWO.classes, (), a, "vllm"))
     tried = {}
     for x in every[:: max(1, len(every) // 12)] + list(found.layouts[:4]):
-        s = afd.setup(TWO.classes, [x], (), "vllm", a)
-        index, rate = afd.rates(s)
+        s = attention_apart.setup(TWO.classes, [x], (), "vllm", a)
+        index, rate = attention_apart.rates(s)
         value = sum(x.gpus_on(g) * w for g, w in worth.items())
         tried[x] = float(rate[0]) / value if len(index) else 0.0
 
     assert found.ranked == len(every)
     assert max(tried.values()) == pytest.approx(found.gains[0]) == pytest.approx(tried[found.layouts[0]])
     assert list(found.gains) == sorted(found.gains, reverse=True)
-    assert len(found.layouts) <= afd.SHORTLIST
+    assert len(found.layouts) <= attention_apart.SHORTLIST
     sizes = [(x.attention, x.attention_gpus, x.ffn, x.ffn_gpus) for x in found.layouts]
     assert len(set(sizes)) == len(sizes)
 
 
 def test_points_keep_tpot_and_room_and_one_more_sequence_would_not():
     a = ask("llama-3.1-70b", tpot_ms=40)
-    found = afd.shortlist(TWO.classes, (), a, "vllm", ALIKE)
-    s = afd.setup(TWO.classes, found.layouts, (), "vllm", a)
-    index, rate = afd.rates(s)
+    found = attention_apart.shortlist(TWO.classes, (), a, "vllm", ALIKE)
+    s = attention_apart.setup(TWO.classes, found.layouts, (), "vllm", a)
+    index, rate = attention_apart.rates(s)
     tpot_s = s.designs.attn_dp[index] * most(s, index, "decode") / (rate * 255)
     batch = rate * 255 * tpot_s / s.designs.attn_dp[index]
     more = s.model.step_s(s.designs.take(index), Load.of(batch + 1, s.mix.context))
@@ -107,7 +107,7 @@ def test_points_keep_tpot_and_room_and_one_more_sequence_would_not():
 def test_more_gpus_never_rank_worse():
     a = ask("qwen3-235b-a22b-fp8")
     gains = [
-        afd.shortlist(from_gpus(line).classes, (), a, "vllm", ALIKE).gains[0]
+        attention_apart.shortlist(from_gpus(line).classes, (), a, "vllm", ALIKE).gains[0]
         for line in ("8xh20,8xh100", "16xh20,8xh100", "16xh20,32xh100")
     ]
 
@@ -119,7 +119,7 @@ def test_zones_without_a_link_do_not_share_a_replica(joined):
     nodes = [Node(device="h20", zone="a"), Node(device="h100-sxm", zone="b")]
     links = [Link(between=("a", "b"), gb_per_s=50, latency_ms=0.02)] if joined else []
     cluster = resolve(Cluster(nodes=nodes, links=links))
-    found = afd.space(cluster.classes, cluster.links, ask("llama-3.1-70b"), "vllm")
+    found = attention_apart.space(cluster.classes, cluster.links, ask("llama-3.1-70b"), "vllm")
 
     assert any(x.attention != x.ffn for x in found) == joined
 
@@ -127,8 +127,8 @@ def test_zones_without_a_link_do_not_share_a_replica(joined):
 def test_nothing_where_nothing_decodes_apart():
     single = ask("llama-3.1-70b", osl=1)
 
-    assert afd.shortlist(TWO.classes, (), single, "vllm", ALIKE).layouts == ()
-    assert afd.shortlist(TWO.classes, (), ask("llama-3.1-70b"), "llama.cpp", ALIKE).ranked == 0
+    assert attention_apart.shortlist(TWO.classes, (), single, "vllm", ALIKE).layouts == ()
+    assert attention_apart.shortlist(TWO.classes, (), ask("llama-3.1-70b"), "llama.cpp", ALIKE).ranked == 0
 
 
 def candidate(node: str, role: str, gpus: int, busy: float) -> Candidate:
@@ -143,17 +143,17 @@ def test_gpus_are_worth_what_they_decode_alone_or_cost():
         candidate("h20", "prefill", 1, 0.001),
     ]
 
-    assert afd.worth(TWO.classes, found, ask("llama-3.1-70b")) == {"h20": 0.25, "h100-sxm": 0.0}
-    assert afd.worth(TWO.classes, [], ask("llama-3.1-70b")) == ALIKE
-    priced = afd.worth(TWO.classes, found, ask("llama-3.1-70b", objective=COST))
+    assert attention_apart.worth(TWO.classes, found, ask("llama-3.1-70b")) == {"h20": 0.25, "h100-sxm": 0.0}
+    assert attention_apart.worth(TWO.classes, [], ask("llama-3.1-70b")) == ALIKE
+    priced = attention_apart.worth(TWO.classes, found, ask("llama-3.1-70b", objective=COST))
     assert priced == {c.id: pytest.approx(c.price_usd_per_hour / 8) for c in TWO.classes}
 
 
 def test_a_gain_is_over_the_same_gpus_apart():
     a, worth = ask("llama-3.1-70b"), {"h20": 2.0, "h100-sxm": 3.0}
-    found = afd.shortlist(TWO.classes, (), a, "vllm", worth)
-    s = afd.setup(TWO.classes, found.layouts, (), "vllm", a)
-    index, rate = afd.rates(s)
+    found = attention_apart.shortlist(TWO.classes, (), a, "vllm", worth)
+    s = attention_apart.setup(TWO.classes, found.layouts, (), "vllm", a)
+    index, rate = attention_apart.rates(s)
     apart = np.array([sum(x.gpus_on(g) * w for g, w in worth.items()) for x in found.layouts])
 
     assert np.array(found.gains)[index] == pytest.approx(rate / apart[index])

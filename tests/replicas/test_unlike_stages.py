@@ -10,9 +10,8 @@ from cluster_configs.reading import from_gpus
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node, ResolvedCluster
 from model_zoo import catalog
-from planner.candidates import unequal
 from planner.candidates.ask import STOCK, Ask, Freedom
-from planner.candidates.generate import UNEQUAL, Pool, generate, setup
+from planner.candidates.candidate import Key
 from planner.candidates.points import batched
 from planner.candidates.setup import Promise
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
@@ -21,6 +20,10 @@ from planner.cost.reserve import device_bytes
 from planner.cost.shape import Designs
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import THROUGHPUT
+from planner.replicas import unlike_stages
+from planner.replicas.alike import setup
+from planner.replicas.generate import generate
+from planner.replicas.pool import Pool
 
 TWO = from_gpus("1xrtx-3090,1xrtx-4090")
 
@@ -50,10 +53,10 @@ def design(tp: int, pp: int) -> Designs:
 def test_pipelines_are_ranked_by_what_the_cost_model_says_of_equal_stages(model, tp, pp):
     """Apart from hops, of which the cost model counts the last stage's, too."""
     cluster, batch = from_gpus("8xh100,1xl4"), 64
-    posed = unequal.pose(cluster.classes, (), ask(model), "vllm", Freedom())
-    p = replace(posed.problem, points=unequal.points(posed, [(pp, batch)]), even=True)
+    posed = unlike_stages.pose(cluster.classes, (), ask(model), "vllm", Freedom())
+    p = replace(posed.problem, points=unlike_stages.points(posed, [(pp, batch)]), even=True)
     use = np.array([[pp * (k.gpus == tp and k.group == "h100-sxm") for k in p.kinds]])
-    rate = unequal.pipeline.best_ways(p, use).rate[0]
+    rate = unlike_stages.pipeline.best_ways(p, use).rate[0]
 
     s = setup(cluster.classes[0], "vllm", ask(model), one_more=False)
     d = s.designs
@@ -129,13 +132,13 @@ def test_zones_without_a_link_do_not_share_a_replica(joined):
     pool = made(resolve(Cluster(nodes=nodes, links=links)), ask("qwen3-14b"))
 
     assert bool(over_several(pool)) == joined
-    assert ((UNEQUAL, "vllm", 0) in pool.setups) == joined
+    assert (Key("", "vllm", "unlike stages") in pool.made) == joined
 
 
 def test_the_rank_is_by_what_a_replica_loses_against_what_its_gpus_are_worth():
     """The first of the list is in an optimum of the relaxation: it loses nothing."""
     cluster = from_gpus("2xrtx-3090,1xrtx-a6000")
-    found = unequal.shortlist(cluster.classes, (), ask("qwen3-32b"), "vllm")
+    found = unlike_stages.shortlist(cluster.classes, (), ask("qwen3-32b"), "vllm")
 
     assert 0 < len(found.stagings) <= found.ranked
     assert len(set(found.stagings)) == len(found.stagings)

@@ -9,7 +9,6 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, ClusterLink, Host, Node, NodeClass
 from model_zoo import catalog
-from planner.candidates import rpc
 from planner.candidates.ask import Ask
 from planner.candidates.setup import Promise, Setup
 from planner.cost.attention import Load
@@ -19,6 +18,7 @@ from planner.cost.rpc import RPC_S, RpcModel
 from planner.cost.shape import designs_of
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import THROUGHPUT
+from planner.replicas import several_hosts
 
 HOST = Host(memory_gb=64, gb_per_s=80, tflops=2, pcie_gb_per_s=25)
 
@@ -58,7 +58,7 @@ def every_cut(at: NodeClass, a: Ask, experts: bool) -> Setup:
             far = HostStage(at.id, 1, (x, y), before=x, node=1, after=z - y)
             found.append((far, HostStage(at.id, 1, (z, end), away)))
     model = RpcModel(a.card, at, [at], [], found, a.precisions)
-    return a.setup(model, designs_of(found), [at], rpc.TOKENS_PER_STEP)
+    return a.setup(model, designs_of(found), [at], several_hosts.TOKENS_PER_STEP)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def every_cut(at: NodeClass, a: Ask, experts: bool) -> Setup:
 def test_no_placement_decodes_faster_than_those_offered(model, memory_gb, experts):
     at, a = box(memory_gb), ask(model)
     every = every_cut(at, a, experts)
-    ((_, offered),) = rpc.setups([at], [], a)
+    ((_, offered),) = several_hosts.setups([at], [], a)
 
     for sequences in (1, 4, 32):
         assert steps(offered, sequences).min() <= steps(every, sequences).min() * (1 + 1e-9) < np.inf
@@ -120,9 +120,9 @@ def test_a_declared_link_slows_the_way_to_another_zone():
     )
 
     assert parts(model)["network"] > 2 * 0.004
-    assert [name for name, _ in rpc.setups([a, b], [], ask("llama-3.1-8b"))] == [a.id, b.id]
-    assert all(n == a for n in rpc.choices(a, [a])[0])
-    assert {n.id for c in rpc.choices(a, [a, b]) for n in c} == {a.id, "far"}
+    assert [name for name, _ in several_hosts.setups([a, b], [], ask("llama-3.1-8b"))] == [a.id, b.id]
+    assert all(n == a for n in several_hosts.choices(a, [a])[0])
+    assert {n.id for c in several_hosts.choices(a, [a, b]) for n in c} == {a.id, "far"}
 
 
 def test_each_hosts_memory_holds_what_lies_there():
@@ -139,7 +139,7 @@ def test_each_hosts_memory_holds_what_lies_there():
 
 
 def test_choices_take_the_fewest_nodes_first():
-    many = [len(c) for c in rpc.choices(box(count=5), [box(count=5)])]
+    many = [len(c) for c in several_hosts.choices(box(count=5), [box(count=5)])]
 
     assert many == [1, 2, 3, 4]
-    assert rpc.choices(box(count=1), [box(count=1)]) == []
+    assert several_hosts.choices(box(count=1), [box(count=1)]) == []

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from planner.candidates.ask import serving
-from planner.candidates.generate import generate, setup
 from planner.candidates.points import batched
 from planner.cost.shape import Precisions
 from planner.engines import NAMES as ENGINES
+from planner.replicas.alike import setup
+from planner.replicas.generate import generate
 from tests.candidates.samples import CHAT, TWO, ask, node, one_setup
 from tests.cost.samples import LLAMA_70B, SPARSE_MOE
 
@@ -86,7 +87,7 @@ def test_more_is_considered_than_kept_and_fewer_designs_fit_than_there_are():
     made = pool("8xH100", card=LLAMA_70B)
 
     assert made.considered > len(made.candidates)
-    assert 0 < made.fitting < sum(len(s.designs) for s in made.setups.values())
+    assert 0 < made.fitting < sum(len(m.setup.designs) for m in made.made.values())
 
 
 def test_prefill_and_decode_come_together_or_not_at_all():
@@ -108,4 +109,4 @@ def test_precisions_that_no_engine_serves_leave_nothing():
     wanted = ask()
     odd = type(wanted)(**{**vars(wanted), "precisions": Precisions("nvfp4", "nvfp4", "bf16", "nvfp4")})
 
-    assert generate([node("1xL40S")], odd).setups == {} or not generate([node("1xA100")], odd).candidates
+    assert generate([node("1xL40S")], odd).made == {} or not generate([node("1xA100")], odd).candidates

@@ -13,12 +13,25 @@ from itertools import combinations
 from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import Attention, ModelCard
 from planner.candidates.ask import Ask
+from planner.candidates.candidate import Key
+from planner.candidates.made import Made
 from planner.candidates.setup import Setup
 from planner.cost.shape import Staging
 from planner.cost.uneven_tp import UnevenModel, designs_of, group
+from planner.replicas.kind import Space
 
 MOST = 8
 """GPUs of a group."""
+
+
+def made(kind: str, space: Space) -> Iterator[Made]:
+    """A setup for each engine with its groups, where tensor-parallel groups may stand on two classes."""
+    ask = space.ask
+    wanted = ask.freedom and ask.freedom.shares and len(space.classes) > 1 and not ask.offload
+    for engine in ask.mixing if wanted else ():
+        s = setup(space.able(engine), space.links, engine, ask)
+        if s is not None:
+            yield Made.of(Key("", engine, kind), s, None, ("mixed",))
 
 
 def setup(classes: Sequence[NodeClass], links: Sequence[ClusterLink], engine: str, ask: Ask) -> Setup | None:

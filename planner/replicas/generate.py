@@ -1,0 +1,155 @@
+"""All replica designs worth a column: every kind of replica (`KINDS`) and its variants (`VARIANTS`), at their
+operating points, dominated ones dropped.
+
+Loads are continuous: a column stands at the largest load that keeps the SLO (`columns.py`), a side of a
+prefill/decode pair at one for each edge of the TTFT promise (`edges.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cluster_configs.schema import ClusterLink, NodeClass
+from planner.candidates.ask import Ask
+from planner.candidates.candidate import Candidate
+from planner.candidates.columns import Columns, alone, decoding, prefilling
+from planner.candidates.dominance import undominated
+from planner.candidates.edges import Edges
+from planner.candidates.made import Made
+from planner.candidates.offers import Offer, Standing
+from planner.candidates.pairing import Pairing
+from planner.candidates.setup import Mix, Role, Setup
+from planner.cost.shape import Ints
+from planner.replicas import KINDS
+from planner.replicas.kind import Space
+from planner.replicas.pool import Pool
+from planner.variants import VARIANTS, Variant
+
+
+def generate(
+    classes: Sequence[NodeClass],
+    ask: Ask,
+    one_more: bool = True,
+    links: Sequence[ClusterLink] = (),
+    given: Pool | None = None,
+    edges: Edges | None = None,
+) -> Pool:
+    """All candidates for all classes; their ids are unique and say what they are. `given`: a pool for the
+    same `ask` with less freedom, whose candidates on one class stay, and those of engines that gain none.
+    `edges`: of prefill/decode pairs, those to begin with unless told."""
+    edges = edges or (given.edges if given else Edges.of(ask.promise))
+    space = Space(classes, links, ask, one_more)
+    if given is None:
+        first = [
+            made for kind in KINDS if not kind.several for made in varied(kind.made(space), ask, VARIANTS)
+        ]
+        pairing: Pairing | None = _pairing(first, ask)
+        found, columns = offered(first, ask, pairing, edges)
+    else:
+        first, pairing, columns = list(given.made.values()), given.pairing, given.columns
+        found = [c for c in given.candidates if c.engine not in ask.mixing or not c.design.stages]
+    made = {own.key: own for own in first}
+    for kind in (kind for kind in KINDS if kind.several):
+        own = list(varied(kind.made(replace(space, found=found)), ask, VARIANTS))
+        more, looked = offered(own, ask, pairing, edges)
+        made, found, columns = made | {m.key: m for m in own}, found + more, columns + looked
+    phases = {(c.role, c.engine) for c in found}
+    whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
+    return Pool(tuple(_left(whole, classes, ask)), made, columns, edges, pairing)
+
+
+def varied(made: Iterable[Made], ask: Ask, variants: Collection[Variant]) -> Iterator[Made]:
+    """Setups, and what each of the variants makes of them."""
+    for own in made:
+        every = [own]
+        for variant in variants:
+            every = [further for one in every for further in variant(one, ask)]
+        yield from every
+
+
+def offered(
+    made: Iterable[Made], ask: Ask, pairing: Pairing | None, edges: Edges
+) -> tuple[list[Candidate], int]:
+    """The candidates of setups, and how many operating points were looked at."""
+    found, looked = list[Candidate](), 0
+    for own in made:
+        for index, roles in own.parts:
+            for offer in _offers(own.setup, index, roles, ask.standing(own, pairing), edges):
+                looked += len(offer)
+                found += offer.candidates(ask.counts)
+    return found, looked
+
+
+def finer(pool: Pool, ask: Ask, edges: Edges) -> Pool:
+    """The pool with columns of pairs at further `edges` too."""
+    added = Edges(
+        tuple(e for e in edges.prefill if e not in pool.edges.prefill),
+        tuple(e for e in edges.decode if e not in pool.edges.decode),
+    )
+    roles: list[Role] = [r for r, own in (("prefill", added.prefill), ("decode", added.decode)) if own]  # type: ignore[misc]
+    engines = {c.engine for c in pool.candidates if c.role != "mixed"}
+    able = [m for m in pool.made.values() if m.node is not None and m.key.engine in engines]
+    found, looked = offered((m.only(roles) for m in able), ask, pool.pairing, added)
+    classes = list({m.node.id: m.node for m in able if m.node}.values())
+    left = _left([*pool.candidates, *found], classes, ask)
+    return replace(pool, candidates=tuple(left), columns=pool.columns + looked, edges=edges)
+
+
+def _left(found: Sequence[Candidate], classes: Sequence[NodeClass], ask: Ask) -> list[Candidate]:
+    """Those that none makes pointless, and of those that keep no idle cache and draft nothing the ones that
+    none of their own does: what is served without is looked for, too."""
+    sizes, counts = {node.id: node.gpus_per_node for node in classes}, ask.counts
+    left = undominated(found, sizes, counts)
+    if not any(c.level or c.draft for c in found):
+        return left
+    alone = undominated([c for c in found if not (c.level or c.draft)], sizes, counts)
+    chosen = {c.id for c in [*alone, *left]}
+    return [c for c in found if c.id in chosen]
+
+
+def _pairing(made: Sequence[Made], ask: Ask) -> Pairing:
+    """Of all designs that have room in one class, with what drafts beside them."""
+    own = [m for m in made if m.node is not None and not (m.key.chunk or m.key.level)]
+    return Pairing.of(
+        ask.card, (side for m in own for side in ask.standing(m).sides(m.setup, m.setup.fitting))
+    )
+
+
+def _offers(s: Setup, fits: Ints, roles: Sequence[Role], at: Standing, edges: Edges) -> Iterator[Offer]:
+    """Columns of the designs `fits` in every role: under the workload's mix, and for single buckets alone
+    where there are several."""
+    for focus in (None, *alone(s)) if len(fits) else ():
+        own = s if focus is None else replace(s, mix=_only(s.mix, focus))
+        for role, columns in _columns(own, fits, roles, at, edges):
+            if focus is None or role != "decode":
+                yield Offer.of(columns, own, at, role, focus)
+
+
+def _only(mix: Mix, w: int) -> Mix:
+    share = np.zeros_like(mix.share)
+    share[w] = 1.0
+    return replace(mix, share=share)
+
+
+def _columns(
+    s: Setup, fits: Ints, roles: Sequence[Role], at: Standing, edges: Edges
+) -> Iterator[tuple[Role, Columns]]:
+    """Columns in every role that there is."""
+    if s.mix.steps == 0:
+        if "mixed" in roles:
+            yield "mixed", prefilling(s, fits, np.array([s.promise.ttft_s]))
+        return
+    whole: list[tuple[Role, float]] = [("mixed", s.promise.tpot_s)] if "mixed" in roles else []
+    steps: list[tuple[Role, float]] = [("decode", min(e, s.promise.tpot_s)) for e in edges.decode]
+    steps = steps if "decode" in roles else []
+    some = at.able("decode", s, fits)
+    apart = [(fits, whole), (some, steps)]
+    for index, asked in [(fits, whole + steps)] if len(some) == len(fits) else apart:
+        if len(index) and asked:
+            yield from decoding(s, index, asked)
+    first = at.able("prefill", s, fits)
+    if "prefill" in roles and edges.prefill and len(first):
+        yield "prefill", prefilling(s, first, np.array(edges.prefill))

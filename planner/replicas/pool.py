@@ -1,0 +1,58 @@
+"""All candidates of a cluster, and the setups that they are designs of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planner.candidates.candidate import Candidate, Key
+from planner.candidates.edges import NO_EDGES, Edges
+from planner.candidates.made import Made
+from planner.candidates.pairing import Pairing
+from planner.candidates.setup import Setup
+
+
+@dataclass(frozen=True)
+class Pool:
+    """`columns`: operating points of designs that were looked at; `edges` of prefill/decode pairs at which
+    those stand."""
+
+    candidates: tuple[Candidate, ...]
+    made: Mapping[Key, Made]
+    columns: int = 0
+    edges: Edges = NO_EDGES
+    pairing: Pairing | None = None
+
+    def setup(self, c: Candidate) -> Setup:
+        """That `c` is a design of."""
+        return self.made[c.key].setup
+
+    @property
+    def plain(self) -> list[Made]:
+        """Kinds of replica without variants."""
+        return [made for made in self.made.values() if made.plain]
+
+    @property
+    def bare(self) -> list[Made]:
+        """Setups that keep no idle cache and draft nothing."""
+        return [made for key, made in self.made.items() if not (key.level or key.draft)]
+
+    @property
+    def considered(self) -> int:
+        """Designs and operating points that were looked at."""
+        return sum(made.considered for made in self.made.values()) + self.columns
+
+    @property
+    def fitting(self) -> int:
+        """Designs whose weights and one prompt find room."""
+        return sum(len(made.setup.fitting) for made in self.plain)
+
+    @property
+    def levels(self) -> int:
+        """At which idle cache is kept."""
+        return max((key.level for key in self.made), default=0)
+
+    @property
+    def drafts(self) -> list[str]:
+        """Ways to draft."""
+        return sorted({key.draft for key in self.made if key.draft})
