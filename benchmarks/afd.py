@@ -74,7 +74,7 @@ def ask(model: str, isl: int, tpot_ms: float) -> Ask:
     card, _ = catalog.find(model)
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
     load = Workload(buckets=[Bucket(isl=isl, osl=OSL)], slo=slo)
-    return Ask(card, precisions(card), [ENGINE], load, Promise.of(slo, None), "throughput")
+    return Ask(card, precisions(card), [ENGINE], load, Promise.of(slo, "closed"), "throughput")
 
 
 def _line(gpus: str, asked: Ask) -> str:

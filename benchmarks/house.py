@@ -24,6 +24,11 @@ PASSAGE = 6
 """Lines of a repeated passage at least."""
 
 ROOMS = ("rate_rps", "tpot_ms")
+WAY = (
+    *("cli.plan", "api", "asked", "posed", "inputs.workload", "inputs.reading", "inputs.presets"),
+    *("candidates", "replicas", "variants", "problems", "search", "simple", "plans", "why"),
+)
+"""Modules and folders that a plan's figures pass on their way from the option to the program and back."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,14 @@ class House:
     @cached_property
     def source(self) -> dict[str, Path]:
         return self.modules(*SOURCE)
+
+    @property
+    def way(self) -> dict[str, Path]:
+        """Modules that a plan's figures pass."""
+        ends = tuple(f"planner.{part}" for part in WAY)
+        return {
+            m: path for m, path in self.source.items() if f"{m}.".startswith(tuple(f"{e}." for e in ends))
+        }
 
     @cached_property
     def imports(self) -> dict[str, set[str]]:
@@ -61,6 +74,7 @@ class House:
             "modules at planner's root": str(sum(m.split(".")[:-1] == ["planner"] for m in sizes)),
             "knots, and their modules": " + ".join(str(len(knot)) for knot in knots) or "none",
             **{f"modules that name {room}": f"{len(named_in(self.source, room))}" for room in ROOMS},
+            **{f"of these on a plan's way, {room}": f"{len(named_in(self.way, room))}" for room in ROOMS},
             "lines that no test imports": f"{bare / total:.1%}",
             "lines of tests a line of source": f"{checked / total:.2f}",
             f"repeated passages of {PASSAGE} lines": f"{repeated(self.source)}",

@@ -34,6 +34,7 @@ from planner.search.find import find
 from planner.search.limits import LEAST_S, left
 from planner.search.question import Question
 from planner.simple import Simple, kinds, simplest
+from planner.unheard import refuse
 from planner.why import shortage
 from solvers.linear import Limits
 
@@ -86,7 +87,6 @@ def plan(
     """
     began = time.perf_counter()
     tell = on_progress or (lambda text: None)
-    _refuse_idle(profile, calibration, expert_loads, options.get("engine"))
     loads = {
         "isl": isl,
         "osl": osl,
@@ -96,11 +96,18 @@ def plan(
         "percentile": percentile,
     }
     asked = read(cluster, model, gpus, workload, loads, counted(options), profile is not None, trace)
+    heard = {
+        "--calibration": calibration,
+        "--expert-loads": expert_loads,
+        "--workload": asked.workload.reuse,
+        "--trace": asked.workload.idle,
+        "--speculation": asked.options.speculation,
+        "--survive": asked.options.survive,
+    }
+    refuse(heard, profile is not None, asked.options.engine)
     if calibration is not None:
         asked = with_calibration(asked, calibration)
     asked = with_loads(asked, expert_loads)
-    _refuse_reuse(asked, profile)
-    _refuse_loss(asked, profile)
     limits = Limits(asked.options.gap, asked.options.time_limit_s, work_limit, seed=asked.options.seed)
     if profile is not None:
         from planner.measured import plan_measured
@@ -109,30 +116,6 @@ def plan(
     if asked.options.engine == "chains":
         return _chained(asked, limits, began, tell)
     return _replicated(asked, limits, began, tell, explain)
-
-
-def _refuse_idle(profile: object, calibration: object, expert_loads: object, engine: object) -> None:
-    """Inputs that another one leaves nothing to say. Raises InputError."""
-    if calibration is not None and profile is not None:
-        raise InputError("a profile leaves nothing to calibrate", "--calibration", "leave out one of the two")
-    if expert_loads is not None and (profile is not None or engine == "chains"):
-        what = "a profile" if profile is not None else "a chain of nodes"
-        raise InputError(f"{what} divides no experts", "--expert-loads", "leave out one of the two")
-
-
-def _refuse_loss(asked: Asked, profile: object) -> None:
-    """Nodes may be lost where replicas are placed by the fleet program. Raises InputError."""
-    if asked.options.survive is not None and (profile or asked.options.engine == "chains"):
-        what = "a profile's replicas" if profile else "chains of nodes"
-        raise InputError(f"{what} are not planned for lost nodes", "--survive", "leave it out")
-
-
-def _refuse_reuse(asked: Asked, profile: object) -> None:
-    """What is met again is of no use to a table of measured rates, nor to chains. Raises InputError."""
-    if (asked.workload.reuse or asked.workload.idle) and (profile or asked.options.engine == "chains"):
-        what = "a profile's rates have theirs in them" if profile else "chains keep no cache between requests"
-        where = "--workload" if asked.workload.reuse else "--trace"
-        raise InputError(f"what is found again in the cache has no say: {what}", where, "leave it out")
 
 
 def _replicated(

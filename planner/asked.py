@@ -75,7 +75,7 @@ def read(
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
     chosen = options_of(options)
     _refuse_loss_of_all(chosen, resolved)
-    _refuse_drafts(card, chosen, profiled)
+    drafts_of(card, chosen.speculation, chosen.acceptance, chosen.draft_tokens)  # which the model must have
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
     names = ["objective", "engine", "precision", "kv_precision"]
     if not profiled and chosen.engine != "chains":  # the user's own table; chains always go by the median
@@ -91,14 +91,6 @@ def read(
         defaulted,
         warnings + lowered(chosen),
     )
-
-
-def _refuse_drafts(card: ModelCard, chosen: Options, profiled: bool) -> None:
-    """Drafts that the model has not, or that nothing here could make use of. Raises InputError."""
-    asked = drafts_of(card, chosen.speculation, chosen.acceptance, chosen.draft_tokens)
-    if asked and (profiled or chosen.engine == "chains"):
-        what = "a profile's rates have theirs in them" if profiled else "chains of nodes draft nothing"
-        raise InputError(f"speculation has no say: {what}", "--speculation", "leave it out")
 
 
 def _of_trace(
@@ -178,12 +170,12 @@ def goal(options: Options, workload: Workload, cluster: ResolvedCluster, profile
         )
     if options.objective is not None:
         asked = named(options.objective)
-        if not asked.more and workload.rate_rps is None:
+        if not asked.more and workload.loop == "closed":
             raise InputError(
                 f"objective {options.objective} needs a rate to serve", where="--objective", hint="add --rate"
             )
         return asked
-    if workload.rate_rps is None:
+    if workload.loop == "closed":
         return THROUGHPUT
     return COST if priced else GPUS
 

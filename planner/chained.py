@@ -59,7 +59,7 @@ def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
 def chosen(asked: Asked, seconds: float = SECONDS) -> tuple[Asked, Posed, list[list[Served]], list[Served]]:
     """The question, its SLO perhaps relaxed; its numbers; all plans on the front, each as its replicas; and
     the one that serves most within the SLO. Raises Infeasible, InputError."""
-    if not asked.objective.more or asked.workload.rate_rps is not None:
+    if not asked.objective.more or asked.workload.loop == "open":
         raise InputError(
             "chains are planned for the most throughput",
             "--engine chains",
@@ -84,7 +84,7 @@ def pose(asked: Asked) -> Posed | None:
 
     o, w = asked.options, asked.workload
     used = precisions(asked.card, o.precision, o.kv_precision)
-    promise = Promise.of(w.slo, None)
+    promise = Promise.of(w.slo, "closed")
     ask = Ask(asked.card, used, (chains.ENGINE,), w, promise, THROUGHPUT, calibration=asked.calibration)
     return chains.pose(asked.cluster, ask)
 

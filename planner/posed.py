@@ -10,16 +10,18 @@ from dataclasses import replace
 from functools import partial
 from statistics import NormalDist
 
+import numpy as np
+
 from planner.asked import Asked
 from planner.candidates.ask import Ask
 from planner.candidates.edges import Edges
-from planner.candidates.setup import Mix, Promise
+from planner.candidates.setup import Promise
 from planner.cost.precision import precisions
 from planner.cost.resting import resting_of
 from planner.drafts.kinds import drafts_of
 from planner.engines import NAMES
 from planner.errors import Infeasible
-from planner.inputs.workload import Slo
+from planner.inputs.workload import LIMITS, Slo
 from planner.plans import schema
 from planner.problems.fleet import Traffic
 from planner.replicas.generate import finer, generate
@@ -42,13 +44,13 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     served = not unserved(question.state(pool, "bound"))
     if served and not _seldom(pool):
         return asked, pool, question
-    fixed = [f for f in ("ttft_ms", "tpot_ms") if f"slo.{f}" not in asked.defaulted]
+    fixed = [f for f in LIMITS if f"slo.{f}" not in asked.defaulted]
     near = infeasible.tightest(pool, asked.workload.slo, fixed) if pool.fitting else None
     if near is None and not served:
         if not asked.offload:
             return _offloaded(asked, pool)
         raise NoRoom(f"{asked.card.name} does not fit, not even with weights in host memory")
-    carries = partial(_carries, asked) if asked.workload.rate_rps else None
+    carries = partial(_carries, asked) if asked.workload.loop == "open" else None
     relaxed = _relaxed(asked, near, carries) if near else None
     if relaxed is None and served:
         return asked, pool, question
@@ -90,7 +92,7 @@ def ask_of(asked: Asked) -> Ask:
         precisions=precisions(asked.card, o.precision, o.kv_precision),
         engines=NAMES if o.engine == "any" else (o.engine,),
         workload=w,
-        promise=Promise.of(w.slo, w.rate_rps),
+        promise=Promise.of(w.slo, w.loop),
         objective=asked.objective,
         risk_z=NormalDist().inv_cdf(1 - o.risk),
         watts_limited=o.budget.watts is not None,
@@ -108,16 +110,9 @@ def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:
     """Candidates, and what is asked of them; `given` as in `generate`."""
     w, ask = asked.workload, ask_of(asked)
     pool = generate(asked.cluster.classes, ask, links=asked.cluster.links, given=given)
-    mix = Mix.of(w)
     first = next(iter(pool.made.values()), None)
-    sent = first.setup.sent_bytes if first else mix.isl * 0.0
-    traffic = Traffic(
-        share={str(i): float(s) for i, s in enumerate(mix.share)},
-        kv_bytes={str(i): float(b) for i, b in enumerate(sent)},
-        osl={str(i): b.osl for i, b in enumerate(w.buckets)},
-        ttft_s=ask.promise.ttft_s,
-        rate_rps=w.rate_rps,
-    )
+    sent = first.setup.sent_bytes if first else np.zeros(len(w.buckets))
+    traffic = Traffic.of(w, sent, ask.promise.ttft_s)
 
     def split(known: Pool, edges: Edges) -> Pool:
         return finer(known, ask, edges)
@@ -133,7 +128,7 @@ def _relaxed(asked: Asked, near: infeasible.Tightest, carries: infeasible.Carrie
     least = infeasible.loosened(near, slo)
     if least is None or least == slo:
         return None
-    changed = [f for f in ("ttft_ms", "tpot_ms") if getattr(least, f) != getattr(slo, f)]
+    changed = [f for f in LIMITS if getattr(least, f) != getattr(slo, f)]
     if any(f"slo.{f}" not in asked.defaulted for f in changed):
         return None
     loose = infeasible.loosened(near, slo, carries) or least

@@ -93,6 +93,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports.calibrated": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.api", "planner.reports"},
+    "planner.unheard": LEAVES,
     "planner.asked": {*PLAN, "planner.plans", "planner.cost", "planner.candidates.ask", "planner.drafts"},
     "planner.leaving": {*PROBLEMS, "planner.plans", "planner.asked", "planner.chained"},
     "planner.chained": {*PROBLEMS, "planner.plans", "planner.asked", "planner.why"},

@@ -38,4 +38,4 @@ class Planned:
     @property
     def open_ended(self) -> bool:
         """Whether the most throughput is asked for, and no rate."""
-        return self.asked.objective.more and self.asked.workload.rate_rps is None
+        return self.asked.objective.more and self.asked.workload.loop == "closed"

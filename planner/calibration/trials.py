@@ -74,7 +74,7 @@ def setups_of(asked: Asked) -> dict[Key, Made]:
     o, w = asked.options, asked.workload
     engines = NAMES if o.engine == "any" else (o.engine,)
     used = precisions(asked.card, o.precision, o.kv_precision)
-    ask = Ask(asked.card, used, engines, w, Promise.of(w.slo, None), THROUGHPUT)
+    ask = Ask(asked.card, used, engines, w, Promise.of(w.slo, "closed"), THROUGHPUT)
     space = Space(asked.cluster.classes, asked.cluster.links, ask, one_more=False)
     return {made.key: made for made in alike.made(Key().kind, space)}
 

@@ -101,12 +101,10 @@ class Promise:
     loop: Literal["open", "closed"]
 
     @staticmethod
-    def of(slo: Slo, rate_rps: float | None) -> Promise:
-        """Without a rate: closed loop, means."""
+    def of(slo: Slo, loop: Literal["open", "closed"]) -> Promise:
+        """In a closed loop limits are on the means."""
         ttft, tpot = (np.inf if x is None else x / 1e3 for x in (slo.ttft_ms, slo.tpot_ms))
-        return (
-            Promise(ttft, tpot, slo.percentile, "open") if rate_rps else Promise(ttft, tpot, "mean", "closed")
-        )
+        return Promise(ttft, tpot, slo.percentile if loop == "open" else "mean", loop)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Case:
         """The objective asked for; unasked, the contract's default."""
         if self.options.objective:
             return self.options.objective
-        if self.workload.rate_rps is None:
+        if self.workload.loop == "closed":
             return "throughput"
         return "cost" if all(n.price_usd_per_hour is not None for n in self.cluster.classes) else "gpus"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -10,6 +10,8 @@ from planner.errors import Misplaced
 from planner.inputs.reuse import Idle, Reuse
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
+LIMITS: Final = ("ttft_ms", "tpot_ms")
+"""Fields of an SLO that are limits."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
 
@@ -50,6 +52,11 @@ class Workload(Strict):
     max_osl: Tokens | None = None
     reuse: list[Reuse] = []
     idle: Idle | None = None
+
+    @property
+    def loop(self) -> Literal["open", "closed"]:
+        """How load arrives: open, at its rate; closed, as much as is served."""
+        return "closed" if self.rate_rps is None else "open"
 
     @property
     def decodes(self) -> bool:

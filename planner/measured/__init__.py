@@ -75,7 +75,7 @@ def solved(asked: Asked, stated: Stated, limits: Limits) -> Found:
     until = time.monotonic() + limits.seconds
     pool = Pool(tuple(stated.candidates), {}, len(stated.candidates))
     s = tidied(stated.problem, fleet.solve(stated.problem, limits), limits)
-    if s.objective is not None and asked.workload.rate_rps is not None:
+    if s.objective is not None and asked.workload.loop == "open":
         s = fleet.balance(stated.problem, s, left(limits, until))
     if s.rate <= 0:
         s = replace(s, objective=None)

@@ -37,7 +37,7 @@ def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> 
     (firsts, others), sure = times_ms(found, ways), kept(found, ways)
     usd = price(found.cluster.classes, placed.used)
     busiest = max(made, key=lambda g: g.operation.utilisation)
-    given = w.rate_rps is not None and not found.objective.more  # an asked rate is served
+    given = w.loop == "open" and not found.objective.more  # an asked rate is served
     picked = max(g.setup.model.calibration.picked for g in made)
     speed = Edges() if given else rate_edges(made, ways).flattered(picked)
     used = {n.id: sum(g.count * g.candidate.gpus_on(n.id) for g in made) for n in found.cluster.classes}

@@ -32,8 +32,10 @@ from planner.candidates.dominance import Counts, undominated
 from planner.candidates.edges import Edges
 from planner.candidates.pairing import Pairing
 from planner.cost.power import idle_watts
+from planner.cost.shape import Floats
 from planner.cost.transfer import WHOLE, Overlap
 from planner.inputs.options import Budget
+from planner.inputs.workload import Workload
 from planner.problems.ways import Way, link_name, route
 from planner.replicas.pool import Pool
 from solvers.fleet import Column, FleetProblem, Goal, Stock, Transfer
@@ -64,6 +66,17 @@ class Traffic:
     osl: Mapping[str, int]
     ttft_s: float
     rate_rps: float | None = None
+
+    @staticmethod
+    def of(workload: Workload, sent_bytes: Floats, ttft_s: float) -> Traffic:
+        """That of a workload, of whose prompts `sent_bytes` (w,) go from prefill to decode."""
+        return Traffic(
+            share={str(i): share for i, share in enumerate(workload.shares)},
+            kv_bytes={str(i): float(sent) for i, sent in enumerate(sent_bytes)},
+            osl={str(i): b.osl for i, b in enumerate(workload.buckets)},
+            ttft_s=ttft_s,
+            rate_rps=workload.rate_rps,
+        )
 
 
 @dataclass(frozen=True)

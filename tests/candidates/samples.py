@@ -21,7 +21,7 @@ TWO = CHAT.model_copy(
 
 
 def ask(card=LLAMA_8B, workload=CHAT, objective="throughput", engines=ENGINES, **more) -> Ask:
-    promise = Promise.of(workload.slo, workload.rate_rps)
+    promise = Promise.of(workload.slo, workload.loop)
     return Ask(card, precisions(card), engines, workload, promise, named(objective), **more)
 
 

@@ -30,7 +30,7 @@ def ask(model: str, tpot_ms: float | None = 50, osl: int = 256, **more: object) 
     card, _ = catalog.find(model)
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
     load = Workload(buckets=[Bucket(isl=2048, osl=osl)], slo=slo)
-    used = Ask(card, precisions(card), ["vllm"], load, Promise.of(slo, None), THROUGHPUT)
+    used = Ask(card, precisions(card), ["vllm"], load, Promise.of(slo, "closed"), THROUGHPUT)
     return replace(used, **more)  # type: ignore[arg-type]
 
 

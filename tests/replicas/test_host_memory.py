@@ -34,7 +34,7 @@ def ask(model: str, precision: str | None = None, tpot_ms: float | None = None, 
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
     load = Workload(buckets=[Bucket(isl=1024, osl=256)], slo=slo)
     used = precisions(card, precision)
-    made = Ask(card, used, ["llama.cpp"], load, Promise.of(slo, None), THROUGHPUT, offload=True)
+    made = Ask(card, used, ["llama.cpp"], load, Promise.of(slo, "closed"), THROUGHPUT, offload=True)
     return replace(made, **more)  # type: ignore[arg-type]
 
 

@@ -34,7 +34,7 @@ def ask(model: str, precision: str | None = None) -> Ask:
     slo = Slo(ttft_ms=None, tpot_ms=None)
     load = Workload(buckets=[Bucket(isl=1024, osl=256)], slo=slo)
     used = precisions(card, precision)
-    return Ask(card, used, ["llama.cpp"], load, Promise.of(slo, None), THROUGHPUT, offload=True)
+    return Ask(card, used, ["llama.cpp"], load, Promise.of(slo, "closed"), THROUGHPUT, offload=True)
 
 
 def steps(s: Setup, sequences: int) -> np.ndarray:

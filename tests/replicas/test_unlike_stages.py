@@ -32,7 +32,7 @@ def ask(model: str, tpot_ms: float | None = None, isl: int = 1024, osl: int = 25
     card, _ = catalog.find(model)
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
     load = Workload(buckets=[Bucket(isl=isl, osl=osl)], slo=slo)
-    used = Ask(card, precisions(card), ["vllm"], load, Promise.of(slo, None), THROUGHPUT)
+    used = Ask(card, precisions(card), ["vllm"], load, Promise.of(slo, "closed"), THROUGHPUT)
     return replace(used, **more)  # type: ignore[arg-type]
 
 
