@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from cluster_configs.schema import NodeClass
 from planner.asked import Asked, problem_of
 from planner.candidates.ask import Ask
 from planner.candidates.setup import Mix, Promise
@@ -26,8 +28,8 @@ from planner.errors import Infeasible, InputError
 from planner.inputs.options import MEDIAN
 from planner.objectives import THROUGHPUT
 from planner.plans import parts, schema
-from planner.plans.binding import Edges
-from planner.plans.predicted import WATTS_SIGMA, band, chance, each, idle, price
+from planner.plans.bands import Edges, Totals, band, chance
+from planner.plans.predicted import idle, price
 from planner.problems import chains
 from planner.problems.chains import Posed
 from planner.version import __version__
@@ -132,6 +134,12 @@ class Assembly:
         return together(self.replicas)
 
     @property
+    def busy(self) -> Counter[str]:
+        """GPUs that hold layers, by class."""
+        held = [self.posed.units[i] for i in self.served.intervals]
+        return sum((Counter({u.node_class: u.tp}) for u in held), Counter())
+
+    @property
     def mix(self) -> Mix:
         return Mix.of(self.asked.workload)
 
@@ -228,16 +236,7 @@ class Assembly:
             attn_dp=1,
             moe_tp=tp,
             ep=1,
-            stages=[
-                schema.Stage(
-                    device=node.device.name,
-                    node_class=node.id,
-                    nodes=sorted({node.nodes[self.posed.units[i].node] for i in members}),
-                    gpus=tp,
-                    tp=tp,
-                    layers=key[1],
-                )
-            ],
+            stages=[parts.stage(node, sorted({self.posed.units[i].node for i in members}), tp, key[1])],
             max_batch=batch,
             kv_tokens=math.floor(float(memory.kv_bytes[0, at]) / held * context) if held else 1e15,
             utilisation=busy,
@@ -282,28 +281,19 @@ class Assembly:
         one = like(1, 1)
         known = [m.sigmas(one)[:, 0] for m in self.posed.models.values()]
         ttft, tpot = (float(np.hypot(x, CLOSED_FORM)) for x in np.max(known, axis=0))
-        used: dict[str, set[int]] = {}
-        gpus: dict[str, int] = {}
-        for i in s.intervals:
-            unit = self.posed.units[i]
-            used.setdefault(unit.node_class, set()).add(unit.node)
-            gpus[unit.node_class] = gpus.get(unit.node_class, 0) + unit.tp
+        units = {(self.posed.units[i].node_class, self.posed.units[i].node) for i in s.intervals}
         classes, slo = self.asked.cluster.classes, self.asked.workload.slo
-        watts = sum(r.count * r.watts for r in made) + idle(classes, gpus)
-        usd = price(classes, {g: len(n) for g, n in used.items()})
-        return schema.Predicted(
-            out_tok_per_s=band(out, tpot),
-            total_tok_per_s=band(tokens, tpot),
-            rps=band(self.rps, tpot),
-            ttft_ms=band(1e3 * s.prompt_s, ttft),
-            tpot_ms=band(1e3 * s.decode_s, tpot),
-            utilisation=band(max(r.utilisation for r in made), tpot),
-            usd_per_hour=None if usd is None else band(usd, 0.0),
-            usd_per_mtok=None if usd is None else band(parts.usd_per_mtok(usd, out), tpot),
-            watts=band(watts, WATTS_SIGMA),
-            joules_per_tok=each(watts / out, Edges.of(tpot), WATTS_SIGMA),
-            chance_ttft=chance(slo.ttft_ms, [(1.0, 1e3 * s.prompt_s, ttft)]),
-            chance_tpot=chance(slo.tpot_ms, [(1.0, 1e3 * s.decode_s, tpot)]),
+        watts = sum(r.count * r.watts for r in made) + idle(classes, self.busy)
+        usd = price(classes, Counter(g for g, _ in units))
+        first_ms, each_ms = 1e3 * s.prompt_s, 1e3 * s.decode_s
+        return Totals(self.rps, out, tokens, usd, watts, Edges.of(tpot)).predicted(
+            band(first_ms, ttft),
+            band(each_ms, tpot),
+            band(max(r.utilisation for r in made), tpot),
+            (
+                chance(slo.ttft_ms, [(1.0, first_ms, ttft)]),
+                chance(slo.tpot_ms, [(1.0, each_ms, tpot)]),
+            ),
         )
 
     def _proof(self, bound: float, limits: Limits, began: float) -> schema.Proof:
@@ -325,20 +315,16 @@ class Assembly:
 
     def _idle(self) -> list[schema.PlanWarning]:
         """GPUs that hold no layers."""
-        found = []
-        for node in self.asked.cluster.classes:
-            busy = sum(
-                u.tp
-                for i, u in enumerate(self.posed.units)
-                if u.node_class == node.id and i in self.served.intervals
-            )
-            if left := node.gpus - busy:
-                lost = any(self.posed.units[i].node_class == node.id for i in self.gone)
-                none = all(u.node_class != node.id for u in self.posed.units)
-                reason = "chains over them would serve no more"
-                reason = "nodes have left" if lost else "too small for any layer" if none else reason
-                found.append(parts.idle_gpus(node, left, reason))
-        return found
+        units = self.posed.units
+
+        def why(node: NodeClass, left: int) -> str:
+            if any(units[i].node_class == node.id for i in self.gone):
+                return "nodes have left"
+            if all(u.node_class != node.id for u in units):
+                return "too small for any layer"
+            return "chains over them would serve no more"
+
+        return parts.idle(self.asked.cluster.classes, self.busy, why)
 
 
 _RUNTIME = schema.PlanWarning(

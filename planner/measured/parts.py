@@ -13,9 +13,11 @@ from planner.candidates.candidate import Candidate
 from planner.cost.stages import stage_layers
 from planner.measured.stating import Stated
 from planner.plans import parts, schema
+from planner.plans.assemble import why_idle
+from planner.plans.bands import WATTS_SIGMA, Totals, band
 from planner.plans.found import Found
 from planner.plans.placement import Placed
-from planner.plans.predicted import WATTS_SIGMA, band, idle
+from planner.plans.predicted import idle
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Fleet:
         of = self.found.candidates
         pairs = [(of[c], k) for c, k in self.found.solution.replicas.items()]
         return sorted(pairs, key=lambda pair: -pair[1] * pair[0].gpus)
+
+    @property
+    def used(self) -> dict[str, int]:
+        """GPUs in replicas, by class."""
+        return {g: sum(k * c.gpus for c, k in self.running if c.node_class == g) for g in self.nodes}
 
     @cached_property
     def ids(self) -> dict[str, str]:
@@ -77,17 +84,7 @@ def _replica(f: Fleet, c: Candidate, count: int) -> schema.Replica:
         attn_dp=1,
         moe_tp=d.tp,
         ep=1,
-        stages=[
-            schema.Stage(
-                device=node.device.name,
-                node_class=node.id,
-                nodes=[node.nodes[k] for k in held],
-                gpus=d.tp,
-                tp=d.tp,
-                layers=layers[i],
-            )
-            for i, held in enumerate(f.placed.stages[c.id])
-        ],
+        stages=[parts.stage(node, held, d.tp, layers[i]) for i, held in enumerate(f.placed.stages[c.id])],
         max_batch=_most_in_flight(f, c, count),
         kv_tokens=0.0,
         utilisation=f.utilisation(c, count),
@@ -152,24 +149,13 @@ def predicted(f: Fleet) -> schema.Predicted:
     w, rate = f.asked.workload, f.found.solution.rate
     out = rate * sum(share * b.osl for share, b in zip(w.shares, w.buckets, strict=True))
     prompts = rate * sum(share * b.isl for share, b in zip(w.shares, w.buckets, strict=True))
-    used = {g: sum(k * c.gpus for c, k in f.running if c.node_class == g) for g in f.nodes}
-    watts = sum(count * c.watts for c, count in f.running) + idle(f.asked.cluster.classes, used)
+    watts = sum(count * c.watts for c, count in f.running) + idle(f.asked.cluster.classes, f.used)
     named = all(f.stated.watts_named(c.label) for c, _ in f.running)
     sigma = 0.0 if named else WATTS_SIGMA
-    usd = usd_per_hour(f)
-    ttft_ms, tpot_ms = (1e3 * limit for limit in f.limits_s)
-    return schema.Predicted(
-        out_tok_per_s=band(out, 0.0),
-        total_tok_per_s=band(out + prompts, 0.0),
-        rps=band(rate, 0.0),
-        ttft_ms=schema.Band(value=ttft_ms, low=0.0, high=ttft_ms),
-        tpot_ms=schema.Band(value=tpot_ms, low=0.0, high=tpot_ms),
-        utilisation=band(max(f.utilisation(c, count) for c, count in f.running), 0.0),
-        usd_per_hour=None if usd is None else band(usd, 0.0),
-        usd_per_mtok=None if usd is None else band(parts.usd_per_mtok(usd, out), 0.0),
-        watts=band(watts, sigma),
-        joules_per_tok=band(watts / out, sigma),
-    )
+    ttft, tpot = (schema.Band(value=x, low=0.0, high=x) for x in (1e3 * limit for limit in f.limits_s))
+    used_share = band(max(f.utilisation(c, count) for c, count in f.running), 0.0)
+    totals = Totals(rate, out, out + prompts, usd_per_hour(f), watts, watts_sigma=sigma)
+    return totals.predicted(ttft, tpot, used_share)
 
 
 def usd_per_hour(f: Fleet) -> float | None:
@@ -200,22 +186,11 @@ def warnings(f: Fleet, path: str) -> list[schema.PlanWarning]:
     return [schema.PlanWarning(code="measured_profile", message=text), *_idle(f)]
 
 
-def _idle(f: Fleet) -> Iterator[schema.PlanWarning]:
-    for node in f.asked.cluster.classes:
-        left = node.gpus - sum(count * c.gpus for c, count in f.running if c.node_class == node.id)
-        if left > 0:
-            reason = _why_idle(f, node, left)
-            yield parts.idle_gpus(node, left, reason)
+def _idle(f: Fleet) -> list[schema.PlanWarning]:
+    def why(node: NodeClass, left: int) -> str:
+        sizes = [c.gpus for c in f.stated.candidates if c.node_class == node.id]
+        if not sizes:
+            return "the table has no design for them that serves this workload"
+        return why_idle(f.found, left, min(sizes), "replica of the table")
 
-
-def _why_idle(f: Fleet, node: NodeClass, left: int) -> str:
-    sizes = [c.gpus for c in f.stated.candidates if c.node_class == node.id]
-    if not sizes:
-        return "the table has no design for them that serves this workload"
-    if not f.found.objective.more:
-        return "the load is served without them"
-    if f.found.problem.budget:
-        return "a budget is spent"
-    if min(sizes) > left:
-        return f"the smallest replica of the table takes {min(sizes)}"
-    return "they would add nothing to what the others serve"
+    return parts.idle(f.asked.cluster.classes, f.used, why)

@@ -62,15 +62,8 @@ def replica(
         redundant_experts=d.redundant,
         max_batched_tokens=_step_tokens(g, [nodes[stage.node_class].device for stage in stages]),
         stages=[
-            schema.Stage(
-                device=nodes[stage.node_class].device.name,
-                node_class=stage.node_class,
-                nodes=[nodes[stage.node_class].nodes[k] for k in held[i]],
-                gpus=stage.tp * d.attn_dp * d.cp,
-                tp=stage.tp,
-                layers=stage.layers,
-            )
-            for i, stage in enumerate(stages)
+            parts.stage(nodes[x.node_class], held[i], x.tp, x.layers, x.tp * d.attn_dp * d.cp)
+            for i, x in enumerate(stages)
         ],
         max_batch=max(_batch(own, mix_osl) for own in (g, *after)),
         kv_tokens=tokens,
@@ -192,28 +185,26 @@ def proof(
 
 def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
     """GPUs that no replica uses, with the reason."""
-    warnings = []
-    for node in found.cluster.classes:
-        busy = sum(g.count * g.candidate.gpus_on(node.id) for g in made)
-        left = node.gpus - busy
-        if left > 0:
-            reason = _why_idle(found, node, left)
-            twins = sum(n.device.name == node.device.name for n in found.cluster.classes) > 1
-            name = f"{node.device.name} ({node.id})" if twins else node.device.name
-            warnings.append(parts.idle_gpus(node, left, reason, name))
-    return warnings
+    classes = found.cluster.classes
+    busy = {node.id: sum(g.count * g.candidate.gpus_on(node.id) for g in made) for node in classes}
+
+    def why(node: NodeClass, left: int) -> str:
+        sizes = [gpus for c in found.pool.candidates if (gpus := c.gpus_on(node.id))]
+        if not sizes:
+            return "no replica of this model fits on this class and keeps the SLO"
+        return why_idle(found, left, min(sizes), "replica that keeps the SLO")
+
+    return parts.idle(classes, busy, why)
 
 
-def _why_idle(found: Found, node: NodeClass, left: int) -> str:
-    sizes = [c.gpus_on(node.id) for c in found.pool.candidates if c.gpus_on(node.id)]
-    if not sizes:
-        return "no replica of this model fits on this class and keeps the SLO"
+def why_idle(found: Found, left: int, smallest: int, what: str) -> str:
+    """Why so many GPUs are left where the smallest `what` would take `smallest`."""
     if not found.objective.more:
         return "the load is served without them"
     if found.problem.budget:
         return "a budget is spent"
-    if min(sizes) > left:
-        return f"the smallest replica that keeps the SLO takes {min(sizes)}"
+    if smallest > left:
+        return f"the smallest {what} takes {smallest}"
     return "they would add nothing to what the others serve"
 
 

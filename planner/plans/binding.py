@@ -23,19 +23,14 @@ time. How much the load may grow is asked of the model that says how the group r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, log
-from statistics import NormalDist
 
 import numpy as np
 
 from planner.cost.queueing import prefill_s
+from planner.plans.bands import NORMAL, Edges
 from planner.plans.found import Group, Path
 from planner.plans.operation import index_of, operate
-
-NORMAL = NormalDist()
-Z80 = NORMAL.inv_cdf(0.9)
-"""Standard deviations that the central 80 % of a Gaussian reach either way."""
 
 MOST, GROWN = 4.0, 7
 """Growth beyond which a phase never binds, and halvings until it is known to one per cent."""
@@ -45,25 +40,6 @@ HALVINGS = 50
 
 FAR = 10.0
 """Deviations beyond which nothing lies."""
-
-
-@dataclass(frozen=True)
-class Edges:
-    """Ends of the central 80 % of a figure, over the figure: low <= 1 <= high."""
-
-    low: float = 1.0
-    high: float = 1.0
-
-    @staticmethod
-    def of(sigma: float) -> Edges:
-        """Of a figure whose log is off by `sigma`."""
-        return Edges(exp(-Z80 * sigma), exp(Z80 * sigma))
-
-    def flattered(self, by: float) -> Edges:
-        """Lower, where choosing the best of many predictions has flattered the figure by so much (of its
-        logarithm); 1 stays inside."""
-        shift = min(by, log(self.high))
-        return Edges(self.low * exp(-shift), self.high * exp(-shift))
 
 
 def rate_edges(made: Sequence[Group], ways: Sequence[Path]) -> Edges:

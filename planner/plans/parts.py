@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster_configs.schema import NodeClass
@@ -58,13 +58,38 @@ def _route(way: Way, share: float) -> schema.Route:
     )
 
 
-def idle_gpus(node: NodeClass, left: int, reason: str, name: str = "") -> schema.PlanWarning:
-    """The warning that `left` GPUs of a class, or called `name`, have nothing to do."""
-    message = f"{left} of {node.gpus} {name or node.device.name} idle: {reason}"
-    about = {"code": "idle_gpus", "message": message, "class": node.id, "count": left, "reason": reason}
-    return schema.PlanWarning.model_validate(about)
+def stage(
+    node: NodeClass, held: Iterable[int], tp: int, layers: tuple[int, int], gpus: int = 0
+) -> schema.Stage:
+    """A stage of `gpus` GPUs (tp unless told) on the nodes `held` of a class, by their indices."""
+    return schema.Stage(
+        device=node.device.name,
+        node_class=node.id,
+        nodes=[node.nodes[k] for k in held],
+        gpus=gpus or tp,
+        tp=tp,
+        layers=layers,
+    )
 
 
-def usd_per_mtok(usd_per_hour: float, out_tok_per_s: float) -> float:
-    """US dollars for a million output tokens."""
-    return usd_per_hour / (out_tok_per_s * 3600 / 1e6)
+def idle(
+    classes: Sequence[NodeClass], busy: Mapping[str, int], why: Callable[[NodeClass, int], str]
+) -> list[schema.PlanWarning]:
+    """A warning for each class with GPUs that nothing runs on; `busy` by class, `why` of a class and how many
+    are left."""
+    devices, found = [node.device.name for node in classes], list[schema.PlanWarning]()
+    for node in classes:
+        left = node.gpus - busy.get(node.id, 0)
+        if left > 0:
+            reason, device = why(node, left), node.device.name
+            name = f"{device} ({node.id})" if devices.count(device) > 1 else device
+            message = f"{left} of {node.gpus} {name} idle: {reason}"
+            about = {
+                "code": "idle_gpus",
+                "message": message,
+                "class": node.id,
+                "count": left,
+                "reason": reason,
+            }
+            found.append(schema.PlanWarning.model_validate(about))
+    return found

@@ -13,8 +13,8 @@ import pytest
 from planner import plan
 from planner.check import check
 from planner.inputs.workload import Bucket, Slo, Workload
-from planner.plans import predicted
-from planner.plans.binding import Z80
+from planner.plans import bands, predicted
+from planner.plans.bands import Z80
 from planner.plans.found import Path
 from planner.plans.schema import Plan
 
@@ -71,7 +71,7 @@ def test_without_a_limit_there_is_no_chance():
 
 
 def test_bands_of_several_ways_are_the_mean_of_theirs():
-    band = predicted.mean_band([(3.0, 10.0, 0.1), (1.0, 50.0, 0.3)])
+    band = bands.mean_band([(3.0, 10.0, 0.1), (1.0, 50.0, 0.3)])
 
     assert band.value == pytest.approx(20.0)
     assert band.low == pytest.approx((30 * exp(-0.1 * Z80) + 50 * exp(-0.3 * Z80)) / 4)
