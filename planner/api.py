@@ -42,13 +42,13 @@ SIMPLE_S = 2.0
 """At least, else half as long as the search took: seconds for fleets of fewer kinds of replica."""
 
 EXTRA_SHARE = 0.3
-"""Of the time limit, for alternatives and prices together."""
+"""Share of the time limit for alternatives and prices together."""
 
 LEAST_EXTRA_S = 0.2
 """Where the limit is spent: a plan without any explanation would be a riddle."""
 
 EXTRA_NODES = 20
-"""Of the nodes that limit the search, explanations have one in so many."""
+"""Explanations have one in so many of the nodes that limit the search."""
 
 EXTRA_S = (1.0, 3.0)
 """At least and at most, else as long as the search took: they explain the plan, they don't make it better."""

@@ -193,7 +193,7 @@ def lowered(options: Options) -> list[schema.PlanWarning]:
 
 
 def _unsaid(workload: Workload) -> set[str]:
-    """Of a workload without reuse what would say so."""
+    """Fields of a workload that say nothing where nothing is found again."""
     return {name for name in ("reuse", "idle") if not getattr(workload, name)}
 
 

@@ -92,7 +92,7 @@ def pose(asked: Asked) -> Posed | None:
 
 
 def _within(asked: Asked, front: Sequence[list[Served]]) -> tuple[Asked, list[Served]]:
-    """Of the front what serves most within the SLO; a default limit that nothing keeps is relaxed."""
+    """What serves most of the front within the SLO; a default limit that nothing keeps is relaxed."""
     slo = asked.workload.slo
     limits = {"ttft_ms": slo.ttft_ms or math.inf, "tpot_ms": slo.tpot_ms or math.inf}
     sums = [together(replicas) for replicas in front]
@@ -174,7 +174,8 @@ class Assembly:
         return {key: f"c{n}" for n, key in enumerate(found, start=1)}, found
 
     def _chains(self, replica: Served, names: Mapping[Held, str]) -> Iterator[schema.Chain]:
-        """Of one replica; a chain's times are the replica's, longer or shorter as its own way is."""
+        """The chains of one replica; a chain's times are the replica's, longer or shorter as its own way
+        is."""
         part = replica.tokens_per_s / self.served.tokens_per_s
         nodes = {c.id: c for c in self.asked.cluster.classes}
         for chain, ttft_s, tpot_s in self.posed.ways(replica):
@@ -246,7 +247,7 @@ class Assembly:
         )
 
     def _memory(self, name: str, layers: tuple[int, int]) -> tuple[Memory, int]:
-        """Of a unit as one stage of the whole model, and which stage that is."""
+        """Memory of a unit as one stage of the whole model, and which stage that is."""
         model, ranges = self.posed.models[name], self._ranges(layers)
         designs, own = like(1, self.posed.tp[name], len(ranges)), device_bytes(model.node_class.device)
         budget = self.posed.token_budget[name]

@@ -31,7 +31,7 @@ SAME = 1e-5
 """Loss below which two fleets are as good: the one of fewer kinds is the best then."""
 
 EACH = 0.25
-"""Of the time that is left, what each number of kinds gets at most."""
+"""Share of the time left that each number of kinds gets at most."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ EVEN = 0.02
 """What takes this much less than the longest still holds the block."""
 
 GAP, NODES = 1e-3, 200
-"""Of an integer program, so that the clock decides nothing: they take some hundredths of a second."""
+"""Gap and branch-and-bound nodes of an integer program, so that the clock decides nothing: they take some
+hundredths of a second."""
 
 Block = tuple[TiersProblem, Rounded]
 """The problem and its answer in whole layers and requests."""
@@ -130,7 +131,7 @@ def _time(seconds: float) -> str:
 
 
 def phase_seconds(problem: TiersProblem, whole: Rounded) -> tuple[float, float]:
-    """Of all layers: the block's prompts, and one token of each of its requests."""
+    """Seconds in all layers of the block's prompts, and of one token of each of its requests."""
     rows, layers = _seconds(problem, whole).sum(axis=0), problem.times["prefill"]
     prefill, decode = (layers * float(rows[of].max()) for of in problem.of_phase)
     return prefill, decode
@@ -149,7 +150,7 @@ def held_by(problem: TiersProblem, whole: Rounded) -> str:
 
 
 def _seconds(problem: TiersProblem, whole: Rounded) -> Floats:
-    """Of a layer: (resources, busy rows)."""
+    """Seconds of a layer, (resources, busy rows)."""
     assert whole.point is not None
     x = [share_of(whole, place) for place in problem.columns]
     found: Floats = whole.point.seconds @ [*x, 1.0]
@@ -157,6 +158,6 @@ def _seconds(problem: TiersProblem, whole: Rounded) -> Floats:
 
 
 def _percent(pieces: Mapping[Place, int], tensor: str) -> str:
-    """Of one tensor by tier: `20 % gpu 80 % host`."""
+    """Where one tensor lies, by tier: `20 % gpu 80 % host`."""
     held = {tier: n for (q, tier), n in pieces.items() if q == tensor}
     return " ".join(f"{n / sum(held.values()):.0%} {tier}" for tier, n in held.items())

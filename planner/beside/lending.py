@@ -31,7 +31,8 @@ PIECE = 16_384.0
 """Tokens of a sequence that are lent together at least."""
 
 ANSWER_S = 20e-6
-"""Of a layer for a query to reach another node and its partial output to come back, beside their bytes."""
+"""Seconds of a layer for a query to reach another node and its partial output to come back, beside their
+bytes."""
 
 
 def lent_cache(planned: Planned, own: LongPrompt) -> Iterator[LongPrompt]:
@@ -85,8 +86,8 @@ def state(best: Found, chosen: Sequence[Group]) -> Problem:
 
 
 def message_bytes(card: ModelCard) -> float:
-    """Of a decode step of one sequence a piece of whose cache is away: a query there and a partial output
-    with its two sums back, in every layer of attention.
+    """Bytes sent in a decode step for one sequence a piece of whose cache is away: a query there and a
+    partial output with its two sums back, in every layer of attention.
 
     Llama-3.1-8B: 32 layers x 32 heads x (2 x 128 + 2) x 2 bytes = 528,384.
     """

@@ -44,7 +44,7 @@ def long_prompts(planned: Planned) -> Iterator[LongPrompt]:
 
 
 def _planned(chosen: Sequence[Group]) -> list[LongPrompt]:
-    """Of the plan's groups that compute prompts, the quickest that holds the longest."""
+    """The quickest of the plan's groups that compute prompts and hold the longest."""
     found = []
     for g in chosen:
         if g.candidate.role == "decode":

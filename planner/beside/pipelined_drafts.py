@@ -32,8 +32,9 @@ def token_s(step_s: float, stages: int, acceptance: float) -> float:
 
 
 def pipelined_drafts(planned: Planned) -> list[Alternative]:
-    """Its line, where drafts were asked for and every replica is a pipeline that its requests do not fill;
-    none that gains little. Of plans for the most requests, and for the least latency."""
+    """What drafts in the stages of a pipeline would bring, where drafts were asked for and every replica is a
+    pipeline that its requests do not fill; none that gains little. For plans of the most requests, and of the
+    least latency."""
     drafts, made = ask_of(planned.asked).drafts, planned.made
     soon = planned.asked.objective.spends == "latency"
     if not drafts or not all(_idles(g) for g in made) or not (soon or planned.open_ended):

@@ -19,7 +19,7 @@ NEVER = "no replica of tensor parallelism alone keeps the limits"
 
 
 def plain(rivals: Rivals, ask: Ask) -> None:
-    """Its line: the best that one engine gives. None where the plan is such a fleet itself."""
+    """The line of the best plain fleet that one engine gives. None where the plan is such a fleet itself."""
     best, used = rivals.best.found, [g.candidate for g in rivals.best.made]
     if len({c.engine for c in used}) == 1 and all(is_plain(c) for c in used):
         return
@@ -40,8 +40,8 @@ def is_plain(c: Candidate) -> bool:
 
 
 def _rank(rivals: Rivals, ended: Rival) -> tuple[int, float]:
-    """Of solves of one engine each: the best fleet; without any, that none was found in time, or none can
-    be."""
+    """How good a solve of one engine is: the best fleet first; without any, that none was found in time
+    before that none can be."""
     if ended.fleet is None:
         return ended.ended == "none_found", ended.seconds
     return 2, rivals.best.gain(ended.fleet.objective)

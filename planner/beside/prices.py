@@ -25,7 +25,7 @@ def prices(planned: Planned) -> list[Price]:
 
 
 def priced(found: Found, limits: Limits, more: Iterable[tuple[FleetProblem, str, str]] = ()) -> list[Price]:
-    """Of nodes, of budgets, and of what `more` states as problems, limits and steps."""
+    """Prices of nodes, of budgets, and of what `more` states as problems, limits and steps."""
     marginal = fleet.marginals(found.space, limits)
     tries: list[tuple[FleetProblem, str, str, float | None]] = []
     for node in found.cluster.classes:

@@ -21,8 +21,8 @@ WITHOUT, WITH = "no speculative decoding", "speculative decoding in every replic
 
 
 def speculation(planned: Planned) -> list[Alternative]:
-    """Its line, where drafts were asked for. Candidates that draft are made anew: those that others make
-    pointless, the plan's have no more."""
+    """What drafting brings or costs, where drafts were asked for. Candidates that draft are made anew: those
+    that others make pointless, the plan's have no more."""
     ask, found = ask_of(planned.asked), planned.found
     if not ask.drafts or not found.pool.drafts:
         return []

@@ -26,7 +26,7 @@ MOST_GPUS, MOST_CLASSES = 32, 3
 """Larger clusters gain little from unlike GPUs in one replica, and the space takes seconds."""
 
 NODES = 200
-"""Of branch and bound, so that the clock decides nothing and no way takes longer than the plan."""
+"""Branch-and-bound nodes, so that the clock decides nothing and no way takes longer than the plan."""
 
 
 def unlike(planned: Planned) -> Iterator[Alternative]:
@@ -65,7 +65,7 @@ def _apart(c: Candidate) -> bool:
 
 
 Form = tuple[str, str, Callable[[Candidate], bool]]
-"""Its name, why it is not the plan, and whether a candidate is one."""
+"""A name, why it is not the plan, and whether a candidate is one."""
 
 FORMS: tuple[Form, ...] = (
     ("different tp in one replica", "no engine starts stages with different tp as it comes", _sizes),

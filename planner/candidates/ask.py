@@ -121,7 +121,7 @@ class Ask:
         )
 
     def keeping(self, node: NodeClass, engine: str) -> list[Ask]:
-        """The same at each level at which idle cache may be kept on a class."""
+        """Asks for each level at which idle cache may be kept on a class."""
         if self.resting is None or self.offload:
             return []
         share = np.array(self.workload.shares)

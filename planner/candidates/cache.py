@@ -23,13 +23,13 @@ SPREADS = np.geomspace(1.0, 1e7, 48)
 """Standard deviations [tokens] for which the deviations to leave free are tabulated."""
 
 ROUNDING = 1e-6
-"""Of the room: what fits exactly fits."""
+"""Share of the room by which a cache may exceed it: what fits exactly fits."""
 
 LEAST_GROWTH = 1e-3
 """Tokens that an answer adds to a sequence at least: windows that are full take none."""
 
 MOST_FREE = 0.5
-"""Of the room, at most this much is left free."""
+"""Share of the room that is left free at most."""
 
 
 def lengths_of(s: Setup) -> Lengths:

@@ -52,8 +52,9 @@ class Design:
 
     @property
     def on_nodes(self) -> list[list[int]]:
-        """Of replicas with weights in the memory of several nodes: stages by node, which they take whole; the
-        first node, which is the server, last as in the layers' order. Else none."""
+        """Indices of the stages on each node, where weights lie in the memory of several nodes, which a
+        replica takes whole; the first node, which is the server, comes last, as in the layers' order. Empty
+        for all other designs."""
         found: dict[int, list[int]] = {}
         for i, stage in enumerate(self.stages):
             if isinstance(stage, HostStage):
@@ -166,12 +167,12 @@ class Candidate:
 
     @property
     def bounds(self) -> Mapping[str, Mapping[str, float]]:
-        """Its rows in the bound's problem."""
+        """Shares of a replica that one request/s fills, as the bound's problem has them."""
         return self.least or self.use
 
     @property
     def runs(self) -> str:
-        """Its design, and what drafts: "tp8", "tp8 with mtp 3"."""
+        """The design with what drafts: "tp8", "tp8 with mtp 3"."""
         return f"{self.design} with {self.draft}" if self.draft else str(self.design)
 
     @property

@@ -52,8 +52,8 @@ class Columns:
 
 
 def decoding(s: Setup, index: Ints, asked: Asked) -> Iterator[tuple[Role, Columns]]:
-    """Of servers that decode, by role: mixed within the promise, or decode with a step within each of the
-    seconds `asked`."""
+    """Columns of servers that decode, by role: mixed within the promise, or decode with a step within each of
+    the seconds `asked`."""
     own = [s, *(_company(s, w) for w in alone(s))]
     batches = [largest(one, index, asked) for one in own]
     for role in dict.fromkeys(role for role, _ in asked):
@@ -68,7 +68,8 @@ def decoding(s: Setup, index: Ints, asked: Asked) -> Iterator[tuple[Role, Column
 
 
 def prefilling(s: Setup, index: Ints, within_s: Floats) -> Columns:
-    """Of servers that only prefill, with their own TTFT within each of `within_s` (k,) cautious seconds."""
+    """Columns of servers that only prefill, with their own TTFT within each of `within_s` (k,) cautious
+    seconds."""
     parts, several = prefill_parts(s, index), _several(s)
     low, high = busiest(s, index, within_s)
     looked = alone(s) if several else []
@@ -225,7 +226,8 @@ RARE = 1e-6
 
 
 def _first_alike(low: Floats) -> NDArray[np.bool_]:
-    """Of each row's loads (…, w) one of each level, the smallest of those that are nearly the same."""
+    """Picks from each row's loads (…, w) one of each level, the smallest of those that are nearly the
+    same."""
     order = np.argsort(low, axis=-1)
     sorted_ = np.take_along_axis(low, order, -1)
     chosen, last = np.zeros(low.shape, dtype=bool), np.zeros(low.shape[:-1])

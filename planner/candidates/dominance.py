@@ -198,7 +198,7 @@ class _Rest:
         many = np.maximum(times, 1)[:, None]
 
         def of(rows: Floats) -> Floats:
-            """Of the first ones, (first, rows, 1)."""
+            """The rows of the first candidates, (first, rows, 1)."""
             return np.ascontiguousarray(rows[:, :first].T)[:, :, None]
 
         carries = (of(self.peak) / many <= self.use[:, None] * slack).all(axis=2).any(axis=0)

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from planner.candidates.setup import Promise
 
 PARTS = (0.5,)
-"""Of the TTFT promise: edges of prefill sides to begin with."""
+"""Shares of the TTFT promise at which sides that prefill have edges to begin with."""
 
 WIDE = 0.06
-"""Of the TTFT promise: a decode step that takes less of it has no edges to begin with."""
+"""A decode step that takes less than this share of the TTFT promise has no edges to begin with."""
 
 STEPS = (0.5,)
-"""Of the longest decode step, where that takes more."""
+"""Shares of the longest decode step at which sides that decode have edges to begin with."""
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,4 @@ class Edges:
 
 
 NO_EDGES = Edges((), ())
-"""Of pools without pairs."""
+"""Pools without pairs have these."""

@@ -34,7 +34,7 @@ MOST_LEVELS = 12
 """In all places together: each costs as much as all candidates without."""
 
 NEARLY = 0.98
-"""Of all that ever returns, what the longest time to live finds: the last returns are years away."""
+"""Share of all that ever returns that the longest time to live finds: the last returns are years away."""
 
 COPIED = 0.8
 """Share of a link's rate that copies of cache reach, as those of weights do (docs/offload.md)."""

@@ -38,13 +38,13 @@ MOSTLY = 0.5
 """Share of a lone request's time from which on it counts as always there."""
 
 SELDOM = 0.03
-"""Of that load: the lightest that is tried where requests come at random."""
+"""The lightest load that is tried where requests come at random, as a share of that load."""
 
 QUIETEST = 1e-3
 """Share of its time that a prefill server is busy where its TTFT is a lone prompt's."""
 
 Excess = Callable[[Ints, Floats], Floats]
-"""Of rows (m,) at loads (m,): by how much the worst limit is exceeded, (m,)."""
+"""By how much the worst limit is exceeded, (m,), for rows (m,) at loads (m,)."""
 
 
 Asked = Sequence[tuple[Role, float]]

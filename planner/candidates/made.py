@@ -29,7 +29,7 @@ class Made:
         return Made(key, s, node, ((s.fitting, roles),), len(s.designs))
 
     def only(self, roles: Sequence[Role]) -> Made:
-        """The same in those of its roles that are among `roles`."""
+        """This setup with its parts in those roles alone that are among `roles`."""
         left = ((index, [r for r in own if r in roles]) for index, own in self.parts)
         return replace(self, parts=tuple((index, own) for index, own in left if own))
 

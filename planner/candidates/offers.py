@@ -48,7 +48,7 @@ class Standing:
         return self.key.engine
 
     def sides(self, s: Setup, index: Ints) -> list[Side]:
-        """Of each design of `index` on the class, what decides its partners in a pair."""
+        """What decides the partners in a pair of each design of `index` on the class."""
         assert self.node is not None
         designs, used = s.designs.take(index), s.model.precisions
         shapes = zip(
@@ -77,7 +77,7 @@ class Handed:
 
     @staticmethod
     def of(s: Setup, designs: Designs, points: Points, engine: str, role: Role, nic: float) -> Handed:
-        """Of points in one role; nothing of those that do both phases."""
+        """What becomes of the cache of points in one role; nothing where they do both phases."""
         none = np.zeros((len(designs), len(s.mix.isl)))
         if role == "mixed":
             return Handed(none, none + 1, none, np.ones(len(s.mix.isl)))
@@ -88,7 +88,7 @@ class Handed:
         return Handed(sent / nic, copies, hidden, s.model.last_share(s.mix.new, s.mix.isl, s.token_budget))
 
     def overlaps(self, i: int, served: list[int]) -> dict[str, Overlap]:
-        """Of point `i` the buckets of which something is sent before the prompt is done."""
+        """Buckets of which point `i` sends something before the prompt is done, and how much."""
         last = self.last
         return {str(w): Overlap(float(last[w]), float(self.hidden_s[i, w])) for w in served if last[w] < 1}
 
@@ -155,8 +155,8 @@ class Offer:
         return np.asarray((gpus > self.node.gpus_per_node) & (gpus <= self.node.scale_up_gpus))
 
     def candidates(self, counts: Counts) -> list[Candidate]:
-        """Those that no other point of the offer makes pointless, with the lines of what grows with their
-        load."""
+        """Candidates that no other point of the offer makes pointless, with the lines of what grows with
+        their load."""
         if counts.grows is None or not len(self):
             return [self._candidate(i) for i in self._kept(self._needs(counts, None))]
         light = lighter(self.loaded(np.arange(len(self))), counts.grows)
@@ -177,7 +177,7 @@ class Offer:
         return sorted(kept)
 
     def _spared(self, needs: Needs, own: Ints) -> list[int]:
-        """Those of `own` that none of them makes pointless."""
+        """Members of `own` that none of the others makes pointless."""
         assert self.node is not None
         copied = self.designs.redundant[own] > 0
         return [int(own[i]) for i in spared(needs.take(own), self.node.gpus_per_node, copied)]
@@ -211,7 +211,7 @@ class Offer:
         )
 
     def _tpot_s(self) -> Floats:
-        """Of the slowest bucket, (m,)."""
+        """TPOT of the slowest bucket, (m,)."""
         return self.points.tpot_s.max(axis=1) if self.role != "prefill" else np.zeros(len(self))
 
     def _candidate(self, i: int) -> Candidate:

@@ -26,7 +26,7 @@ class Pairing:
 
     @staticmethod
     def of(card: ModelCard, sides: Iterable[Side]) -> Pairing:
-        """Of all sides that there are."""
+        """The keys and pairs of all sides that there are."""
         model, every = Cached.of(card), list(dict.fromkeys(sides))
         first, second = ([s for s in every if no_role(role, s, model) is None] for role in PHASES)
         there = _joined(first, second, model)

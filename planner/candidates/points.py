@@ -89,7 +89,7 @@ def prefilled(s: Setup, parts: PrefillParts, which: Ints, level: Floats) -> Poin
 
 
 KEPT = 1e-9
-"""Of a limit by which it may be exceeded: rounding."""
+"""Share of a limit by which it may be exceeded: rounding."""
 
 
 def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:

@@ -48,7 +48,8 @@ class Mix:
 
     @staticmethod
     def of(workload: Workload, keep: Keep | None = None, emitted: float = 1.0) -> Mix:
-        """Of what a cache finds nobody holds any; of what `keep` finds each its own, but for beginnings."""
+        """The mix of a workload. What a prefix cache finds counts for nobody; what `keep` finds each replica
+        holds by itself, but for beginnings that are shared."""
         isl = np.array([b.isl for b in workload.buckets], dtype=float)
         osl = np.array([b.osl for b in workload.buckets], dtype=float)
         new = np.maximum(np.round(isl * (1 - workload.prefix_hit)), 1.0)
@@ -64,7 +65,7 @@ class Mix:
 
     @property
     def steps(self) -> float:
-        """Their mean."""
+        """Mean decode steps of a request."""
         return float(self.share @ self.decodes)
 
     @property
@@ -80,7 +81,7 @@ class Mix:
 
     @property
     def requests(self) -> Requests:
-        """Of all servers alike."""
+        """One row of requests, as all servers get the same mix."""
         return Requests(self.new[None], self.isl[None], self.osl[None], self.share[None], self.emitted)
 
     @property
@@ -128,13 +129,13 @@ class Setup:
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
 
     def only(self, index: Ints, share: Floats | None = None) -> Setup:
-        """The same with the designs of `index` alone, under the mix of `share` (w,) where it is given."""
+        """This setup with the designs of `index` alone, under the mix of `share` (w,) where it is given."""
         mix = self.mix if share is None else replace(self.mix, share=share)
         return replace(self, designs=self.designs.take(index), memory=self.memory.take(index), mix=mix)
 
     def one(self, i: int, share: Floats) -> Setup:
-        """The same with design `i` alone, under the mix of `share` (w,): made once, for all the loads that it
-        is asked for."""
+        """This setup with design `i` alone, under the mix of `share` (w,): made once, for all the loads that
+        it is asked for."""
         key = i, share.tobytes()
         if key not in self._ones:
             self._ones[key] = self.only(np.array([i]), share)
@@ -146,12 +147,12 @@ class Setup:
 
     @cached_property
     def sent_bytes(self) -> Floats:
-        """Of a prompt's cache that goes from prefill to decode, (w,)."""
+        """Bytes of a prompt's cache that go from prefill to decode, (w,)."""
         return self.model.transfer_bytes(self.mix.isl)
 
     @cached_property
     def prefills(self) -> PrefillParts:
-        """Of all designs, as servers that only prefill."""
+        """Steps and work of all designs as servers that only prefill."""
         return prefill_parts(self, np.arange(len(self.designs)))
 
     def does(self, role: Role) -> Role:
@@ -159,7 +160,7 @@ class Setup:
         return "prefill" if self.mix.steps == 0 else role
 
     def terms(self, role: Role) -> Terms:
-        """Those of servers in a role."""
+        """How servers in a role are asked for their times."""
         return Terms(role, float(self.token_budget), self.promise.percentile, self.promise.loop)
 
     @property
@@ -218,7 +219,7 @@ class Setup:
 
     @cached_property
     def held_tokens(self) -> float:
-        """Their mean over decoding sequences."""
+        """Mean tokens of cache that a decoding sequence holds."""
         weight = self.mix.share * np.maximum(self.mix.osl - 1, 1e-9)
         return float(weight @ self.held_each) / float(weight.sum())
 
@@ -278,12 +279,12 @@ class PrefillParts:
     work_s: Floats
 
     def at(self, which: Ints) -> tuple[StepTimes, Floats]:
-        """Of the designs `which` (m,) of these."""
+        """Steps and work of the designs `which` (m,) among these."""
         return StepTimes(*(x[which] for x in vars(self.step).values())), self.work_s[which]
 
 
 def prefill_parts(s: Setup, index: Ints) -> PrefillParts:
-    """Of servers that only prefill.
+    """Steps and work of servers that only prefill.
 
     Long prompts take several steps of the token budget: what a request/s of each bucket alone fills is the
     queueing formula's to say.

@@ -26,19 +26,19 @@ from planner.candidates.setup import Role, Setup, prefill_parts
 from planner.cost.shape import Floats, Ints
 
 SHARES = np.array([1e-5, 1e-3, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.97, 1.0])
-"""Of a column's load at which it is asked; at the first requests never meet."""
+"""Shares of a column's load at which it is asked; at the first requests never meet."""
 
 DENSE = np.unique(np.concatenate([SHARES[:2], np.geomspace(0.01, 0.4, 16), np.linspace(0.45, 1.0, 23)]))
-"""The same for latency: the nearer they are, the less a line must be lowered to be sure."""
+"""Shares of the load for latency: the nearer they are, the less a line must be lowered to be sure."""
 
 LINES = 12
-"""Of those through DENSE: so many that they lie nowhere far below all of them."""
+"""How many of the lines through DENSE stay, so that they lie nowhere far below all of them."""
 
 LIGHTER = np.array([1e-5, 0.35])
-"""Of a column's load at which columns are compared before any is dropped, beside the whole of it."""
+"""Shares of a column's load at which columns are compared before any is dropped, beside the whole of it."""
 
 NEARBY = 0.02
-"""Of a load: how far to each side its slope is taken."""
+"""Share of a load by which it is moved to each side to find its slope."""
 
 What = Literal["watts", "latency"]
 
@@ -47,7 +47,8 @@ Line = tuple[float, dict[str, float]]
 
 
 FEW = [0, 4, 7, -1]
-"""Of SHARES, those whose lines of watts a column begins with; the search adds more where they matter."""
+"""Indices into SHARES of the lines of watts that a column begins with; the search adds more where they
+matter."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Tangents:
     b: Floats
 
     def named(self, i: int, buckets: list[int]) -> tuple[Line, ...]:
-        """Those of column `i`, by bucket."""
+        """Lines of column `i`, by bucket."""
         return tuple(
             (float(a), {str(w): float(b[w]) for w in buckets})
             for a, b in zip(self.a[i], self.b[i], strict=True)
@@ -103,7 +104,7 @@ class Loaded:
 
     @property
     def share(self) -> Floats:
-        """Of each bucket among the requests that a column serves, (m, w)."""
+        """Share of each bucket among the requests that a column serves, (m, w)."""
         served = np.where(self.use > 0, self.setup.mix.share, 0.0)
         return np.asarray(served / np.maximum(served.sum(axis=1, keepdims=True), 1e-30))
 

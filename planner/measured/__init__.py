@@ -36,7 +36,7 @@ from solvers.linear import Limits, judge
 __all__ = ["plan_measured"]
 
 EXTRA_SHARE, EXTRA_S = 0.3, 3.0
-"""Of the time limit, and seconds at most, for alternatives and prices together."""
+"""Share of the time limit, and seconds at most, for alternatives and prices together."""
 
 
 def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: float) -> Plan:

@@ -14,7 +14,7 @@ Z80 = NORMAL.inv_cdf(0.9)
 """Standard deviations that the central 80 % of a Gaussian reach either way."""
 
 WATTS_SIGMA = 0.2
-"""Of the log of measured / predicted watts."""
+"""Deviation of the log of measured over predicted watts."""
 
 
 Way = tuple[float, float, float]
@@ -30,7 +30,7 @@ class Edges:
 
     @staticmethod
     def of(sigma: float) -> Edges:
-        """Of a figure whose log is off by `sigma`."""
+        """Edges of a figure whose log is off by `sigma`."""
         return Edges(exp(-Z80 * sigma), exp(Z80 * sigma))
 
     def flattered(self, by: float) -> Edges:

@@ -43,7 +43,7 @@ FAR = 10.0
 
 
 def rate_edges(made: Sequence[Group], ways: Sequence[Path]) -> Edges:
-    """Of the requests/s of a whole fleet with as many requests in flight as it has now."""
+    """Edges of the requests/s of a whole fleet with as many requests in flight as it has now."""
     all_rate = sum(way.rate for way in ways)
     parts: list[tuple[float, Edges]] = []
     for g in made:
@@ -82,7 +82,7 @@ def prompt_share(g: Group) -> float:
 
 
 def _pair_edges(pairs: Sequence[Path]) -> Edges:
-    """Of what passes prefill and decode, by (1)."""
+    """Edges of what passes prefill and decode, by (1)."""
     room = _pooled([(way.first, way.rate) for way in pairs], pairs, phase=0)
     other = _pooled([(way.decoder, way.rate) for way in pairs], pairs, phase=1)
     least = min(room[0], other[0])

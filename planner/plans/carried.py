@@ -11,13 +11,13 @@ JUDGED = 12
 """Times that a fleet's traffic is changed to find the most that it carries."""
 
 MORE = 0.02
-"""Of its traffic: the first step where it carries more."""
+"""Share of its traffic that a fleet is given more in the first step, where it carries more."""
 
 STEEP = 1.0
 """Logarithm of what is used of a limit, from which on the chord says nothing."""
 
 TINY = 5e-10
-"""Of a limit: what is not used at all."""
+"""Share of a limit below which it is not used at all."""
 
 
 def as_carried(found: Found, made: Sequence[Group], near: float = SLACK) -> Found | None:

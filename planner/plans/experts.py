@@ -60,7 +60,7 @@ def experts_of(made: Sequence[Group], limits: Limits) -> schema.Experts | None:
 def _entry(
     g: Group, loads: Popularity, experts: int, ranks_per_node: int, limits: Limits
 ) -> schema.ExpertMap:
-    """Of the group's design."""
+    """The expert map of a group's design."""
     d, recorded = g.candidate.design, loads.tokens
     slots = -(-(experts + d.redundant) // d.ep)
     entry = schema.ExpertMap(

@@ -21,7 +21,7 @@ from solvers.fleet import FleetProblem, FleetSolution
 from solvers.fleet_idle import draw_of
 
 SLACK = 1e-6
-"""Of a limit by which it may be exceeded: rounding."""
+"""Share of a limit by which it may be exceeded: rounding."""
 
 
 @dataclass(frozen=True)
@@ -154,12 +154,12 @@ class Pair:
 
     @property
     def kv_bytes(self) -> float:
-        """Of a prompt's cache."""
+        """Bytes of a prompt's cache."""
         return float(self.first.setup.sent_bytes[int(self.w)])
 
     @property
     def bytes_per_s(self) -> float:
-        """That cross: every copy that the receiver keeps."""
+        """Bytes/s that cross: every copy that the receiver keeps."""
         return self.rate * self.kv_bytes * self.second.candidate.copies.get(self.w, 1.0)
 
 
@@ -238,7 +238,7 @@ def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
 
 
 def scaled(found: Found, factor: float) -> Found:
-    """The same fleet with `factor` of its traffic."""
+    """This fleet with `factor` of its traffic."""
     s = found.solution
     flows = {key: factor * v for key, v in s.flows.items()}
     pairs = {key: factor * v for key, v in s.pair_flows.items()}
@@ -254,7 +254,7 @@ def fullness(g: Group) -> float:
 
 
 def watts(found: Found, made: Sequence[Group]) -> float:
-    """Of all GPUs: replicas at their real load, and those that idle."""
+    """Watts of all GPUs: replicas at their real load, and those that idle."""
     used = {g.candidate.id: g.count for g in made}
     return sum(g.count * g.operation.watts for g in made) + draw_of(found.problem, used)
 

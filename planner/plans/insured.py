@@ -29,7 +29,7 @@ class Insured:
 
     @staticmethod
     def of(found: Found, survive: Survive, limits: Limits) -> Insured:
-        """Of a solved fleet."""
+        """What is left of a solved fleet after each loss."""
         left = list(rests(found, survive, limits))
         return Insured(survive, placed(found, survive), left, found.solution.rate)
 
@@ -41,7 +41,7 @@ class Insured:
 
     @property
     def after(self) -> Mapping[str, list[Group]]:
-        """Of each candidate what becomes of its replicas after each loss."""
+        """What becomes of each candidate's replicas after each loss."""
         each: dict[str, list[Group]] = {}
         for g in (g for _, _, made in self.serving for g in made):
             each.setdefault(g.candidate.id, []).append(g)

@@ -49,7 +49,7 @@ class Rest:
     fleet: Found | None
 
     def serving(self, rps: float) -> tuple[Found, list[Group]] | None:
-        """Its fleet and groups at a rate that it can serve."""
+        """The fleet that is left and its groups, at a rate that it can serve."""
         if self.fleet is None:
             return None
         found = scaled(self.fleet, rps / self.fleet.solution.rate)
@@ -69,7 +69,7 @@ def placed(found: Found, survive: Survive | None) -> placement.Placed:
 
 
 def _contents(found: Found, counts: Mapping[str, int]) -> dict[str, list[dict[str, int]]]:
-    """Of each class's nodes what the program puts there of each candidate, where it says so."""
+    """How many of each candidate the program puts on each class's nodes, where it says so."""
     of, left = found.problem.standings(), dict(counts)
     contents: dict[str, dict[int, dict[str, int]]] = {}
     for (g, i, standing), many in sorted(found.solution.held.items(), key=lambda item: item[0][:2]):
@@ -120,7 +120,7 @@ def _sum(held: Sequence[tuple[Mapping[str, int], int]], counts: Mapping[str, int
 
 
 def _worst(kinds: Sequence[Alike], counts: Mapping[str, int], nodes: int) -> Lost:
-    """Of each candidate as many as any `nodes` nodes have."""
+    """The loss that takes of each candidate as many as any `nodes` nodes have."""
     gone: dict[str, int] = {}
     for c in sorted({c for kind in kinds for c in kind.held}):
         fullest = sorted(((kind.held.get(c, 0), len(kind.nodes)) for kind in kinds), reverse=True)

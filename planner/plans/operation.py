@@ -61,7 +61,7 @@ class Operation:
 
     @cached_property
     def watts(self) -> float:
-        """Of one replica; beyond what it can carry 0: it is eased before watts count."""
+        """Watts of one replica; 0 beyond what it can carry: it is eased before watts count."""
         return float(draw(self.own, self.at, self.role)[0]) if np.isfinite(self.sequences) else 0.0
 
     @cached_property

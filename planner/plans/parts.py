@@ -12,12 +12,12 @@ from planner.plans import schema
 
 
 def precision(used: Precisions, experts: bool = True) -> schema.PrecisionUsed:
-    """As used; where there are no `experts`, theirs are as the other weights'."""
+    """Precisions as used; without `experts` theirs are as the other weights'."""
     return schema.PrecisionUsed(weights=used.gemm, experts=used.experts if experts else used.gemm, kv=used.kv)
 
 
 def stage_memory(memory: Memory, at: int, stage: int) -> schema.StageMemory:
-    """Of `stage`, which stands at `at` among the stages (1, stages) of one design."""
+    """Memory of `stage`, which stands at `at` among the stages (1, stages) of one design."""
     weights, activation, reserve, capacity, kv = (float(part[0, at]) for part in memory.parts)
     return schema.StageMemory(
         stage=stage,

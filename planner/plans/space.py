@@ -17,7 +17,7 @@ from planner.replicas.unlike_stages import SHORTLIST
 from solvers import fleet_nodes, fleet_survive
 
 NEAR = 1 - 1e-6
-"""Of a cap from which on it holds a server."""
+"""Share of a cap from which on it holds a server."""
 
 
 def space_of(asked: Asked, found: Found) -> Space:

@@ -22,7 +22,7 @@ NEAR = 5e-3
 """How close to the bound a quick placement is good enough to price a design by."""
 
 DRAWS = 256
-"""Of a layer's loads: the assumed ones are the means of their ranks."""
+"""Samples of a layer's loads: the assumed ones are the means of their ranks."""
 
 
 class Balanced(Popularity):
@@ -43,7 +43,8 @@ class Balanced(Popularity):
         return self._known[key]
 
     def in_order(self, experts: int, ep: int) -> float:
-        """Of the recorded loads, where there are any."""
+        """How full the fullest rank is with the experts in order, by the recorded loads, where there are
+        any."""
         if self.tokens is None or ep == 1:
             return super().in_order(experts, ep)
         slots = np.array_split(np.arange(experts), ep)

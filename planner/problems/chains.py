@@ -43,7 +43,7 @@ ENGINE = "vllm"
 """Whose kernels and memory a unit is taken to have."""
 
 KEPT = 0.8
-"""Of the cache that is filled: Helix's own setting (arXiv:2406.01566)."""
+"""Share of the cache that is filled: Helix's own setting (arXiv:2406.01566)."""
 
 MOST_UNITS = 64
 """Larger clusters are left out: a sweep takes minutes."""
@@ -51,16 +51,16 @@ MOST_UNITS = 64
 BATCHES = tuple(float(2**i) for i in range(11))
 
 BUSIEST = 0.95
-"""Of the time of a unit that layers take at most: the engine's own seconds and the LM head come on top."""
+"""Share of a unit's time that layers take at most: the engine's own seconds and the LM head come on top."""
 
 FULLEST = 0.95
-"""Of the cache, what requests in flight may fill where some chains keep them longer than the mean."""
+"""Share of the cache that requests in flight may fill where some chains keep them longer than the mean."""
 
 SAMPLED = 16.0
 """Sequences in a step of the last unit: the LM head's seconds hardly depend on them."""
 
 TOKEN_BYTES = 4.0
-"""Of a token's id, which is all that source and sink send."""
+"""Bytes of a token's id, which is all that source and sink send."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Posed:
         return prompt, token
 
     def held_load(self, replica: Served) -> float:
-        """Of the fullest unit, requests that its chains keep on it over those that fit."""
+        """Requests that chains keep on the fullest unit, over those that fit."""
         service, held = self.service, dict.fromkeys(replica.intervals, 0.0)
         rate = replica.tokens_per_s / service.output
         for chain, prompt, token in self.ways(replica):

@@ -53,7 +53,7 @@ def state(cluster: ResolvedCluster, d: Divided) -> Problem | None:
 
 
 def name(node: NodeClass, i: int) -> str:
-    """Of the i-th group of a class."""
+    """The name of the i-th group of a class."""
     return f"{node.id}-{i}"
 
 
@@ -89,7 +89,7 @@ def passed_bytes(m: CostModel, tp: int, d: Divided) -> float:
 def _bytes_per_s(
     cluster: ResolvedCluster, d: Divided, ring: Sequence[tuple[NodeClass, int]], here: int
 ) -> float | None:
-    """Of one rank of a group to its like in the next; None where nothing joins them."""
+    """Rate of one rank of a group to its like in the next; None where nothing joins them."""
     (a, i), (b, j) = ring[here], ring[(here + 1) % len(ring)]
     links = d.models[a.id].links
     reach = max(a.scale_up_gpus, 1) // d.tp[a.id]

@@ -48,7 +48,7 @@ SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
 """Shares of the time that a pair may let NICs and links be busy: the next below the one it bears."""
 
 ROUNDING = 1e-9
-"""Of a transfer: edges of both sides add up to the promise but for this."""
+"""Share of a transfer: edges of both sides add up to the promise but for this."""
 
 Side = Literal["plan", "bound"]
 
@@ -69,7 +69,7 @@ class Traffic:
 
     @staticmethod
     def of(workload: Workload, sent_bytes: Floats, ttft_s: float) -> Traffic:
-        """That of a workload, of whose prompts `sent_bytes` (w,) go from prefill to decode."""
+        """The traffic of a workload, of whose prompts `sent_bytes` (w,) go from prefill to decode."""
         return Traffic(
             share={str(i): share for i, share in enumerate(workload.shares)},
             kv_bytes={str(i): float(sent) for i, sent in enumerate(sent_bytes)},
@@ -316,7 +316,7 @@ def _pairs(
 def _partners(
     p: _Group, decode: Sequence[_Group], cluster: ResolvedCluster, pairing: Pairing | None
 ) -> list[tuple[_Group, Way]]:
-    """Of the `decode` groups those that an engine joins with groups of `p`'s kind, and the way to them."""
+    """The `decode` groups that an engine joins with groups of `p`'s kind, and the way to them."""
     kinds = {d.kind: d for d in decode}
     ways = {
         kind: route(p.node, d.node, cluster)

@@ -64,7 +64,7 @@ def way_of(point: Point) -> Way:
 
 
 def rates(machine: Machine, on: Axes = PLAIN) -> tuple[float, ...]:
-    """Of each resource, in the order of `Axes.resources`: FLOP/s and bytes/s."""
+    """Rate of each resource, in the order of `Axes.resources`: FLOP/s and bytes/s."""
     return (
         machine.gpu_flops_per_s,
         machine.gpu_bytes_per_s,

@@ -35,7 +35,7 @@ from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 from planner.replicas.kind import Space
 
 MOST_GPUS = 64
-"""Of one block: larger ones add nothing that several replicas do not."""
+"""Largest block of GPUs: larger ones add nothing that several replicas do not."""
 
 SHORTLIST = 32
 """Layouts that become designs."""
@@ -71,7 +71,7 @@ def shortlist(
     engine: str,
     worth: Mapping[str, float],
 ) -> Shortlist:
-    """Of all layouts on `classes` the most promising."""
+    """The most promising of all layouts on `classes`."""
     every = list(space(classes, links, ask, engine))
     if not every or Mix.of(ask.workload).steps == 0:
         return Shortlist(tuple(classes), (), (), len(every))
@@ -109,8 +109,8 @@ def rates(s: Setup) -> tuple[Ints, Floats]:
 
 
 def worth(classes: Sequence[NodeClass], found: Iterable[Candidate], ask: Ask) -> dict[str, float]:
-    """Of one GPU of each class: $/h where dollars count, else the most requests/s that one of `found` decodes
-    on it; 0 where none does, and everywhere 1 where none does on any."""
+    """What one GPU of each class is worth: $/h where dollars count, else the most requests/s that one of
+    `found` decodes on it; 0 where none does, and everywhere 1 where none does on any."""
     prices = {n.id: n.price_usd_per_hour for n in classes}
     if ask.objective.spends == "usd_per_hour" and None not in prices.values():
         return {n.id: (prices[n.id] or 0.0) / n.gpus_per_node for n in classes}

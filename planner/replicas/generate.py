@@ -99,8 +99,8 @@ def finer(pool: Pool, ask: Ask, edges: Edges) -> Pool:
 
 
 def _left(found: Sequence[Candidate], classes: Sequence[NodeClass], ask: Ask) -> list[Candidate]:
-    """Those that none makes pointless, and of those that keep no idle cache and draft nothing the ones that
-    none of their own does: what is served without is looked for, too."""
+    """Candidates that none makes pointless, and beside them the best without idle cache and without drafts:
+    what is served without is looked for, too."""
     sizes, counts = {node.id: node.gpus_per_node for node in classes}, ask.counts
     left = undominated(found, sizes, counts)
     if not any(c.level or c.draft for c in found):
@@ -111,7 +111,7 @@ def _left(found: Sequence[Candidate], classes: Sequence[NodeClass], ask: Ask) ->
 
 
 def _pairing(made: Sequence[Made], ask: Ask) -> Pairing:
-    """Of all designs that have room in one class, with what drafts beside them."""
+    """Which designs on one class that have room may be a pair, drafts included."""
     own = [m for m in made if m.node is not None and not (m.key.chunk or m.key.level)]
     return Pairing.of(
         ask.card, (side for m in own for side in ask.standing(m).sides(m.setup, m.setup.fitting))

@@ -39,11 +39,12 @@ from solvers import offload
 from solvers.offload import OffloadProblem, OffloadSolution
 
 TOKENS_PER_STEP = 2048
-"""Of a step at least: experts that are copied over PCIe for a prompt are copied once a step (`--ubatch-size`,
-`--chunked-prefill-size`)."""
+"""Tokens of a step at least: experts that are copied over PCIe for a prompt are copied once a step
+(`--ubatch-size`, `--chunked-prefill-size`)."""
 
 MOST_SEQUENCES = 256
-"""That placements are made for: beyond, cache is what counts and everything else has left."""
+"""Sequences for which placements are made at most: beyond, cache is what counts and everything else has
+left."""
 
 STREAMED = ("nvidia", "amd")
 """Vendors whose GPUs copy weights while they compute, in streams of their own."""
@@ -59,7 +60,7 @@ def made(kind: str, space: Space) -> Iterator[Made]:
 
 
 def engines(node: NodeClass, ask: Ask) -> list[str]:
-    """Those that serve the model on the class with a part of it in host memory."""
+    """Engines that serve the model on the class with a part of it in host memory."""
     host = host_of(node, 1, 1)
     if host is None:
         return []
@@ -105,7 +106,7 @@ def _sizes(node: NodeClass, engine: str, ask: Ask) -> list[int]:
 
 
 class Placements:
-    """Of one engine on `gpus` GPUs of a node."""
+    """Where the layers of a model may lie, for one engine on `gpus` GPUs of a node."""
 
     def __init__(self, node: NodeClass, engine: str, ask: Ask, gpus: int) -> None:
         self.node, self.engine, self.ask, self.gpus = node, engine, ask, gpus
@@ -136,8 +137,8 @@ class Placements:
         return [found] if found else []
 
     def steps(self) -> Iterator[HostStaging]:
-        """Of all numbers of sequences the placements that differ in what is away, each for the most
-        sequences. What is away never falls with the sequences: between two numbers alike all are."""
+        """Placements that differ in what is away, each for the most sequences that it has room for. What is
+        away never falls with the sequences: between two numbers alike all are."""
         found = dict[int, tuple[float, HostStaging | None]]()
         spans = [(1, MOST_SEQUENCES)]
         while spans:
@@ -168,7 +169,7 @@ class Placements:
         return bytes_out, self._staging(s, out, all_experts=True)
 
     def popular(self, sequences: int) -> HostStaging | None:
-        """As many experts of every layer on the GPU as leave cache for `sequences`."""
+        """The placement with as many experts of every layer on the GPU as leave cache for `sequences`."""
         experts = float(self.held.experts[self.kind].sum()) / self.tp
         left = float(self.room[0]) + experts - sequences * float(self.cache[self.kind].sum())
         many = [k.ffn.experts if isinstance(k.ffn, MoeFfn) else 0 for k in self.model.kinds]
@@ -245,7 +246,7 @@ class Placements:
 
 
 def _alike(a: float, b: float) -> bool:
-    """The same bytes away."""
+    """Whether as many bytes are away."""
     return a == b or abs(a - b) <= 1e-12 * min(a, b)
 
 

@@ -37,5 +37,5 @@ class Kind:
     several: bool = False
 
     def made(self, space: Space) -> Iterator[Made]:
-        """Its setups in a space."""
+        """The setups of this kind in a space."""
         return self.makes(self.name, space)

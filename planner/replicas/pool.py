@@ -24,7 +24,7 @@ class Pool:
     pairing: Pairing | None = None
 
     def setup(self, c: Candidate) -> Setup:
-        """That `c` is a design of."""
+        """The setup that `c` is a design of."""
         return self.made[c.key].setup
 
     @property

@@ -109,7 +109,7 @@ class Spread:
         self.whole = max(b.isl + b.osl for b in ask.workload.buckets) / self.context
 
     def all(self, sequences: Sequence[int]) -> list[HostStaging]:
-        """Of every number of sequences the fastest placements; none where there are none."""
+        """The fastest placements of every number of sequences; none where there are none."""
         if len(self.kind) < self.gpus:
             return []
         self.model = RpcModel(
@@ -171,8 +171,8 @@ class Spread:
         return found + [Device(0, self.main, None)] * self.main.gpus_per_node
 
     def _opened_s(self, device: Device, sequences: int) -> float:
-        """Of a device once it has a layer: there and back. (Between the GPUs of one server nothing is sent:
-        every count of their layers is charged alike.)"""
+        """Seconds that a device adds once it has a layer: there and back. (Between the GPUs of one server
+        nothing is sent: every count of their layers is charged alike.)"""
         if not device.node:
             return 0.0
         message = 2 * ACTIVATION_BYTES * sequences * self.ask.card.hidden

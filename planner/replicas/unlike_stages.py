@@ -103,7 +103,7 @@ def made(kind: str, space: Space) -> Iterator[Made]:
 
 
 def shortlist(classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: Ask, engine: str) -> Shortlist:
-    """Of all replicas that `engine` could run over several of `classes`, the most promising."""
+    """The most promising of all replicas that `engine` could run over several of `classes`."""
     may = ask.may(engine)
     posed = None if may is None or len(classes) < 2 else pose(classes, links, ask, engine, may)
     if posed is None:
@@ -121,7 +121,7 @@ def shortlist(classes: Sequence[NodeClass], links: Sequence[ClusterLink], ask: A
 
 
 def _staging(p: PipelineProblem, found: Pipeline) -> Staging:
-    """Its stages in the domain's words."""
+    """The stages of a pipeline in the domain's words."""
     start, stages = 0, []
     for k, n in found.stages:
         stages.append(Stage(p.kinds[k].group, p.kinds[k].gpus, (start, start + n)))
@@ -183,7 +183,8 @@ def degrees(node: NodeClass, ask: Ask, engine: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Bytes:
-    """Of one GPU: `free` (kinds, roles) for layers and their cache, `layer` and `cache` (kinds,) of one."""
+    """Bytes of one GPU: `free` (kinds, roles) for layers and their cache, `layer` and `cache` (kinds,) of
+    one."""
 
     free: Floats
     layer: Floats
@@ -239,7 +240,8 @@ def points(posed: Posed, grid: Sequence[tuple[int, int]]) -> list[Point]:
 
 
 def _times(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Floats, Floats, Floats]:
-    """Of class `at`: layer_s (kinds, points), extra_s (kinds, points, roles), round_s (kinds, points)."""
+    """Seconds on class `at`: layer_s (kinds, points), extra_s (kinds, points, roles), round_s (kinds,
+    points)."""
     step, head = _layer_steps(posed, at, stages, batch)
     model, mix = posed.models[at], posed.mix
     own = prefill_s(step, mix.new[None, :], mix.isl[None, :]) @ mix.share
@@ -255,8 +257,8 @@ def _times(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Floats, Fl
 
 
 def _layer_steps(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[StepTimes, Floats]:
-    """Of a mean layer on class `at`, (kinds * points,): a round's seconds without prompts as `t0_s` and what
-    prompts add; and the LM head's seconds a micro-batch."""
+    """Steps of a mean layer on class `at`, (kinds * points,): a round's seconds without prompts as `t0_s` and
+    what prompts add; and the LM head's seconds a micro-batch."""
     model, mix = posed.models[at], posed.mix
     tp = np.array([k.gpus for k in posed.problem.kinds if k.group == posed.classes[at].id])
     many = np.tile(stages, len(tp))

@@ -22,9 +22,9 @@ MANY = 100
 
 
 def tidied(problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
-    """Of the fleets exactly as good as `s`, one with fewer GPUs and less work on them: a second solve with
-    the first's answer as a row, of many columns among those of its kinds. Where watts or latency are the goal
-    hardly two fleets are alike."""
+    """A fleet exactly as good as `s`, with fewer GPUs and less work on them: a second solve with the first's
+    answer as a row, of many columns among those of its kinds. Where watts or latency are the goal hardly two
+    fleets are alike."""
     if s.objective is None or s.rate <= 0 or s.status == "interrupted":
         return s
     if problem.objective.spends in ("watts", "latency"):
@@ -84,7 +84,7 @@ def eased(problem: FleetProblem, late: Sequence[Late], rounds: int) -> FleetProb
 
 
 MORE_LEFT = 0.02
-"""Of its share: what the rest is given beyond where it fell short."""
+"""What the rest of a lost fleet is given beyond where it fell short, as a share of that."""
 
 MOST_LEFT = 1.5
 """Times its share, in one round."""

@@ -33,19 +33,19 @@ from solvers.fleet_costs import highest
 from solvers.linear import Limits, gap
 
 ROUNDS = 8
-"""Of splitting columns."""
+"""Rounds of splitting columns at most."""
 
 LINES = 12
 """Rounds of adding lines to what columns cost."""
 
 LINE = 1e-3
-"""Of a column's cost: lines that lift it by less are not added."""
+"""Lines that lift a column's cost by less than this share are not added."""
 
 FIRST = 0.5
-"""Of the time that is left, what the bound's problem gets: the rest is for a plan, where it ends without."""
+"""Share of the time left that the bound's problem gets: the rest is for a plan, where it ends without."""
 
 NARROW = 2e-3
-"""Of the TTFT promise: edges nearer to each other than this are not split."""
+"""Edges nearer to each other than this share of the TTFT promise are not split."""
 
 
 def find(question: Question, pool: Pool, limits: Limits) -> Found:

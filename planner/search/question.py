@@ -48,7 +48,7 @@ class Question:
 
     @property
     def sign(self) -> float:
-        """Of the objective where less is better."""
+        """1 where less of the objective is better, else -1."""
         return self.objective.sign
 
 

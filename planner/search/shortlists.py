@@ -15,7 +15,8 @@ ROUNDED = 1e-5
 """How much better than its bound a plan may be: its limits may be exceeded by SLACK."""
 
 LITTLE = 0.1
-"""Of the best fleet's objective: what others may lose that are looked for first where candidates are many."""
+"""Share of the best fleet's objective that others may lose which are looked for first where candidates are
+many."""
 
 FOREMOST = 200
 """Candidates of fleets that prove nothing, where there are many."""

@@ -19,7 +19,7 @@ TIDY_S = 0.5
 """Seconds for a tidier fleet: these, or as long as the first solve took."""
 
 JUST = 0.02
-"""Of the gap asked for: how near to all that it carries a fleet's traffic is taken."""
+"""How near to all that it carries a fleet's traffic is taken, as a share of the gap asked for."""
 
 
 def realised(question: Question, found: Found, limits: Limits, took_s: float) -> Found | None:

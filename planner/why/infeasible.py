@@ -56,7 +56,7 @@ class Tightest:
 
 
 def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | None:
-    """Of all designs that stand here and hold one request of every bucket: the one nearest to the SLO.
+    """The design nearest to the SLO, of all that stand here and hold one request of every bucket.
 
     Limits named in `asked` ("ttft_ms", "tpot_ms") come first, the others may be relaxed. None: nothing fits.
     """

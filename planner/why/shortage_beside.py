@@ -33,7 +33,7 @@ SHORTER = (0.5, 0.25, 0.125, 0.0625)
 """Shares of the prompt that are tried."""
 
 USUAL_GB_PER_S = 60.0
-"""Of a host that states no bandwidth: what is asked here does not depend on it."""
+"""Bandwidth of a host that states none: what is asked here does not depend on it."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _Held:
 
 
 def _nodes(asked: Ask, node: NodeClass) -> list[int]:
-    """Of one replica: one node, or as many as llama.cpp joins."""
+    """Nodes of one replica: one, or as many as llama.cpp joins."""
     many = min(node.node_count, several_hosts.MOST_NODES)
     return [1, many] if many > 1 and _llama_cpp(asked, node) else [1]
 
@@ -188,7 +188,7 @@ def _memory(look: Look, node: NodeClass) -> Iterator[str]:
 
 
 def _more_nodes(look: Look, node: NodeClass) -> Iterator[str]:
-    """As many as llama.cpp joins."""
+    """The fewest more nodes of a class that would do, up to as many as llama.cpp joins."""
     if host_of(node, node.gpus_per_node, 1) is None or not isinstance(node.nodes, NodeNames):
         return
     most = min(MOST_MORE, several_hosts.MOST_NODES - node.node_count)
