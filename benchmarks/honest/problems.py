@@ -88,6 +88,8 @@ class Problem:
     risk: float = 0.5
     prefix_hit: float = 0.0
     share: float = 0.5
+    survive: str = ""
+    acceptance: float = 0.0  # of tokens that a head drafts; 0: none are drafted
 
     @property
     def gpus(self) -> str:
@@ -115,7 +117,10 @@ class Problem:
         """For `planner.plan`, beside limits of gap, time and work."""
         budget = None if self.most_gpus is None else {"gpus": self.most_gpus}
         named = {"gpus": self.gpus, "workload": self.workload, "objective": self.objective}
-        return {**named, "engine": self.engine, "risk": self.risk, "budget": budget}
+        more: dict[str, Any] = {"survive": self.survive} if self.survive else {}
+        if self.acceptance:
+            more |= {"speculation": "eagle", "acceptance": self.acceptance}
+        return {**named, "engine": self.engine, "risk": self.risk, "budget": budget, **more}
 
     @property
     def command(self) -> str:
@@ -131,6 +136,9 @@ class Problem:
             "--engine": self.engine,
             "--budget": f"gpus={self.most_gpus}" if self.most_gpus else "",
             "--risk": f"{self.risk:g}",
+            "--survive": self.survive,
+            "--speculation": "eagle" if self.acceptance else "",
+            "--acceptance": f"{self.acceptance:g}" if self.acceptance else "",
             "--gap": "0",
         }
         first = ""

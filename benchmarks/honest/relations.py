@@ -8,6 +8,7 @@ from dataclasses import replace
 from benchmarks.honest.answers import Answer, Comparison, Effort, ask, figure
 from benchmarks.honest.problems import LIGHT_RPS, Problem, Rng
 from cluster_configs import devices
+from cluster_configs.reading import from_gpus
 
 OWN = "a plan's own figure against its own bound"
 FEWER = "a part of the cluster"
@@ -16,6 +17,10 @@ BUDGET = "a budget of GPUs"
 TRAFFIC = "more traffic"
 RATE = "0.98 of the largest rate under random arrivals"
 LARGEST = "a rate that is served, against the bound on the largest"
+SURVIVES = "a fleet that survives lost nodes, against one that need not"
+SURVIVES_MORE = "a fleet whose rest serves all after a loss, against half"
+DRAFTS = "a fleet without drafts, against one that may draft"
+ACCEPTED = "drafts of which fewer are accepted"
 
 AT = 0.98
 """Of the largest rate, what must be served, too."""
@@ -23,6 +28,9 @@ AT = 0.98
 ENGINES = ("vllm", "sglang", "trtllm")
 MORE = (1.02, 1.6)
 """Times the traffic."""
+
+ACCEPTANCE = (0.8, 0.4)
+"""Shares of drafted tokens that are accepted."""
 
 Harder = tuple[str, Problem] | None
 """How a problem is harder than another, and the problem; None where that way is not open."""
@@ -84,6 +92,24 @@ def _traffic(problem: Problem, rng: Rng) -> Harder:
     if problem.rate is None or problem.objective == "throughput" or problem.slo.percentile != "mean":
         return None
     return TRAFFIC, replace(problem, rate=problem.rate * float(rng.uniform(*MORE)))
+
+
+def insured(easy: Answer, effort: Effort) -> Iterator[Comparison]:
+    """The answer, and that to half the traffic after any lost node, against a fleet whose rest serves all."""
+    if sum(node.node_count for node in from_gpus(easy.problem.gpus).classes) < 2:
+        return
+    half, whole = (ask(replace(easy.problem, survive=text), effort) for text in ("node:50%", "node"))
+    for kind, claim, found in ((SURVIVES, easy, half), (SURVIVES_MORE, half, whole)):
+        if found.value is not None and not _beyond_space(claim, found):
+            yield from Comparison.of(kind, claim, found.value, found.problem.command)
+
+
+def drafted(easy: Answer, effort: Effort) -> Iterator[Comparison]:
+    """The answers with drafts of which many, and fewer, are accepted, against the fleet without any."""
+    many, few = (ask(replace(easy.problem, acceptance=p), effort) for p in ACCEPTANCE)
+    for kind, claim, found in ((DRAFTS, few, easy), (ACCEPTED, many, few)):
+        if found.value is not None and not _beyond_space(claim, found):
+            yield from Comparison.of(kind, claim, found.value, found.problem.command)
 
 
 def largest(problem: Problem, effort: Effort) -> Answer:

@@ -22,6 +22,9 @@ RUNGS, FEWEST = 5, 3
 """Limits of a ladder: as many less as the problem has kinds of GPU and of request and engines beyond one
 each, but no fewer than these."""
 
+FURTHER = 0.3
+"""Chance that a problem is asked with lost nodes, and as much that it is asked with drafts."""
+
 LOOSER = (*np.arange(1.01, 1.52, 0.04), 1.6, 2.0, 3.0, 10.0)
 """Times the limit of a fixed problem, those that are tried, too."""
 
@@ -56,9 +59,19 @@ def tried(seed: int, number: int, effort: Effort, fleets: int) -> tuple[list[Com
     made += (c for answer in rungs for c in relations.own(answer))
     if number >= 0 and rungs[0].outcome != "no answer":
         made += relations.harder(rungs[int(rng.integers(len(rungs)))], effort, rng, 1)
+        made += _further(rungs[0], effort, np.random.default_rng([seed, number, 2]))
     if any(answer.plan is not None for answer in rungs):
         made += _by_the_one_model(rungs, rng, fleets)
     return made, _mistakes(answers)
+
+
+def _further(easy: Answer, effort: Effort, rng: Rng) -> Iterator[Comparison]:
+    """Survival of some problems, drafts of others."""
+    way = rng.random()
+    if way < FURTHER:
+        yield from relations.insured(easy, effort)
+    elif way < 2 * FURTHER:
+        yield from relations.drafted(easy, effort)
 
 
 def _rungs(problem: Problem) -> int:
