@@ -115,11 +115,11 @@ def plan(
         return plan_measured(asked, profile, limits, began)
     if asked.options.engine == "chains":
         return _chained(asked, limits, began, tell)
-    return _replicated(asked, limits, began, tell, explain)
+    return planned(asked, limits, began, tell, explain)
 
 
-def _replicated(
-    asked: Asked, limits: Limits, began: float, tell: Progress, explain: bool = True
+def planned(
+    asked: Asked, limits: Limits, began: float, tell: Progress = lambda text: None, explain: bool = True
 ) -> schema.Plan:
     """Replicas with all layers each: candidates, the fleet of them, and why this one."""
     tell("generating candidates")

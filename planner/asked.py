@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,9 @@ from planner.inputs.reading import parse_budget, parse_survive, read_workload
 from planner.inputs.workload import Workload
 from planner.objectives import COST, GPUS, THROUGHPUT, Objective, named
 from planner.plans import schema
+
+Only = Callable[[Any, Any, ResolvedCluster], Any]
+"""From a pool, what is asked of it and the cluster to a pool of some of its designs (`planner/imports`)."""
 
 LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")
 """Arguments that state a load."""
@@ -39,6 +42,7 @@ class Asked:
     freedom: Freedom | None = None  # of stages in one replica; None: what engines start as they come
     contexts: Sequence[int] = ()  # values of cp that are offered; empty: by the length of prompts
     offload: bool = False  # weights may lie in host memory
+    only: Only | None = None  # what is kept of all candidates; None: all
 
 
 def read(

@@ -110,6 +110,8 @@ def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:
     """Candidates, and what is asked of them; `given` as in `generate`."""
     w, ask = asked.workload, ask_of(asked)
     pool = generate(asked.cluster.classes, ask, links=asked.cluster.links, given=given)
+    if asked.only is not None:
+        pool = asked.only(pool, ask, asked.cluster)
     first = next(iter(pool.made.values()), None)
     sent = first.setup.sent_bytes if first else np.zeros(len(w.buckets))
     traffic = Traffic.of(w, sent, ask.promise.ttft_s)

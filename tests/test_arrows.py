@@ -88,6 +88,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.why": {*PROBLEMS, "planner.plans", "planner.search", "planner.fits"},
     "planner.beside": {*POSING, "planner.posed", "planner.chained"},
     "planner.exporters": PLAN,
+    "planner.imports": LEAVES,
+    "planner.imports.plan": OURS,
     "planner.reports": PLAN,
     "planner.reports.experts": {*PLAN, "planner.reports", "planner.expert_maps"},
     "planner.reports.calibrated": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},

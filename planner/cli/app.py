@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,7 @@ COMMANDS = {
     "predict": "Predict latency and throughput of each row of a table.",
     "calibrate": "Refine predictions by your own measurements.",
     "probe": "List the benchmarks that would make predictions surer.",
+    "import": "Read a launch command or manifest, and say how good it is.",
     "check": "Check a plan from its own figures alone.",
     "replan": "Repair a plan of chains after nodes have left.",
     "diff": "Show what differs between two plans.",
@@ -51,8 +53,14 @@ class LazyGroup(TyperGroup):
 def load(name: str) -> Any:
     """The command `name` from its own file, as typer makes it from the function's signature."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name)(getattr(import_module(f"planner.cli.{name}"), name))
+    app.command(name)(function_of(name))
     return typer.main.get_command(app)
+
+
+def function_of(name: str) -> Any:
+    """A command's function, in a file of the same name; with a `_` behind where the word is Python's."""
+    own = f"{name}_" if iskeyword(name) else name
+    return getattr(import_module(f"planner.cli.{own}"), own)
 
 
 app = typer.Typer(

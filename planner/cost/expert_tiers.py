@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import gammainc, gammaincinv
 
 from planner.cost.experts import POPULARITY
 from planner.cost.shape import Floats
@@ -28,6 +27,8 @@ def rest_touched(experts: int, top_k: int, tokens: Floats, held: Floats) -> Floa
     >>> rest_touched(4, 1, np.array([1.0, 1.0, 1.0]), np.array([0, 2, 4])).round(2)
     array([1.  , 0.19, 0.  ])
     """
+    from scipy.special import gammainc  # here, not above: most plans need none of it
+
     scale = _scale(experts, top_k)
     share, edge = _below(experts, held)
     untouched = (1 + tokens * scale) ** -SHAPE * gammainc(SHAPE, edge * (1 + tokens * scale))
@@ -41,6 +42,8 @@ def rest_chosen(experts: int, held: Floats) -> Floats:
     >>> rest_chosen(128, np.array([0, 32, 128])).round(3)
     array([1.   , 0.403, 0.   ])
     """
+    from scipy.special import gammainc  # here, not above: most plans need none of it
+
     return np.asarray(gammainc(SHAPE + 1, _below(experts, held)[1]))
 
 
@@ -68,5 +71,7 @@ def _scale(experts: int, top_k: int) -> float:
 
 def _below(experts: int, held: Floats) -> tuple[Floats, Floats]:
     """Share of the experts that are not held, and their highest λ / scale."""
+    from scipy.special import gammaincinv  # here, not above: most plans need none of it
+
     share = np.clip(1 - np.asarray(held, dtype=np.float64) / experts, 0.0, 1.0)
     return share, np.asarray(gammaincinv(SHAPE, share))

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -73,7 +72,7 @@ def test_without_a_command_the_help_is_printed(capsys: pytest.CaptureFixture[str
 def test_every_command_has_a_file_a_function_of_its_name_and_a_help(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert getattr(import_module(f"planner.cli.{name}"), name).__doc__
+    assert app.function_of(name).__doc__
 
     assert app.run([name, "--help"]) == 0
     assert f"Usage: meshwright {name}" in capsys.readouterr().out

@@ -1,0 +1,249 @@
+"""A deployment that was read → the Plan it is, its designs on their own GPUs timed by the one model, and how
+far it is from the best plan of the same question."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from cluster_configs.reading import from_gpus, resolve
+from cluster_configs.schema import Cluster, Node, ResolvedCluster
+from model_zoo import catalog
+from model_zoo.schema import ModelCard, MoeFfn
+from planner import api
+from planner.asked import read
+from planner.candidates.ask import Ask
+from planner.candidates.candidate import Design
+from planner.errors import Infeasible, InputError
+from planner.imports.deployment import Deployment, Group
+from planner.imports.servers import Role, Server
+from planner.plans.schema import Plan
+from planner.replicas.again import anew
+from planner.replicas.alike import ROLES
+from planner.replicas.pool import Pool
+from solvers.linear import Limits
+
+FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "vllm": {
+        "tp": "--tensor-parallel-size",
+        "pp": "--pipeline-parallel-size",
+        "dp": "--data-parallel-size",
+        "ep": "--enable-expert-parallel",
+    },
+    "sglang": {"tp": "--tp-size", "pp": "--pp-size", "dp": "--attn-dp-size", "ep": "--ep-size"},
+    "trtllm": {
+        "tp": "--tp_size",
+        "pp": "--pp_size",
+        "dp": "--enable_attention_dp",
+        "ep": "--ep_size",
+    },
+    "llama.cpp": {"pp": "-ts"},
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Equal replicas of a deployment: how many, and what each is."""
+
+    role: Role
+    engine: str
+    design: Design
+    count: int
+
+
+def parts(deployment: Deployment, card: ModelCard) -> list[Part]:
+    """Its replicas as the planner counts them: servers of a dense model side by side are so many replicas."""
+    return [
+        Part(g.server.role, g.server.engine, design, g.replicas * count)
+        for g in deployment.groups
+        for design, count in [design_of(g.server, card)]
+    ]
+
+
+def design_of(s: Server, card: ModelCard) -> tuple[Design, int]:
+    """The design of one replica, and how many of them a server is."""
+    f, moe = s.facts, any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
+    tp, pp, dp, ep, cp = (int(f.get(name) or 1) for name in ("tp", "pp", "dp", "ep", "cp"))
+    if s.engine == "llama.cpp":
+        return Design(pp=s.gpus), 1
+    if s.engine == "vllm":
+        if not moe:
+            return Design(tp=tp, pp=pp, moe_tp=tp * cp, cp=cp), dp
+        ranks = tp * dp * cp
+        return Design(tp, pp, dp, 1 if ep > 1 else ranks, ranks if ep > 1 else 1, cp=cp), 1
+    attn = int(f.get("attn_dp") or 1)
+    replicas = dp if s.engine == "sglang" and not f.get("attn_dp") else 1
+    return Design(tp // attn, pp, attn, tp // ep, ep, cp=cp), replicas
+
+
+def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> ResolvedCluster:
+    """A cluster of just the GPUs that the deployment takes, a class of nodes for each of its groups, so that
+    each has its own. Raises InputError where the cluster has too few."""
+    nodes, free = list[Node](), {n.id: n.gpus for n in cluster.classes}
+    for i, g in enumerate(deployment.groups, 1):
+        need = g.replicas * g.each
+        home = next((n for n in cluster.classes if free[n.id] >= need), None)
+        if home is None:
+            there = ", ".join(f"{free[n.id]} {n.device.name}" for n in cluster.classes)
+            raise InputError(f"the deployment takes {need} GPUs of one class, there are {there}", "--gpus")
+        free[home.id] -= need
+        size = home.gpus_per_node
+        for count, gpus in ((need // size, size), (1, need % size)):
+            if count and gpus:
+                price = home.price_usd_per_hour
+                paid = price * gpus / size if price is not None else None
+                name = f"{g.server.role}-{i}" + ("-rest" if gpus < size and need > size else "")
+                node = Node(name=name, count=count, device=home.device.name, gpus_per_node=gpus)
+                nodes.append(node.model_copy(update={"price_usd_per_hour": paid}))
+    return resolve(Cluster(name="imported", nodes=nodes))
+
+
+@dataclass(frozen=True)
+class Only:
+    """Keeps of a pool the designs of a deployment alone."""
+
+    parts: tuple[Part, ...]
+
+    def __call__(self, pool: Pool, ask: Ask, cluster: ResolvedCluster) -> Pool:
+        engines = {p.engine for p in self.parts}
+        own = replace(pool, made={k: m for k, m in pool.made.items() if k.engine in engines and m.plain})
+        found = anew(own, cluster.classes, ask, ROLES, designs=[p.design for p in self.parts])
+        left = tuple(c for c in found.candidates if any(_is(c, p, i) for i, p in enumerate(self.parts, 1)))
+        keys = {c.key for c in left}
+        return replace(found, candidates=left, made={k: m for k, m in found.made.items() if k in keys})
+
+
+def _is(c: Any, p: Part, i: int) -> bool:
+    home = c.node_class.rsplit("-rest", 1)[0] == f"{p.role}-{i}"
+    return bool(home and (c.role, c.engine, c.design) == (p.role, p.engine, p.design))
+
+
+@dataclass(frozen=True)
+class OneKind:
+    """Keeps of a pool what one engine's servers of one kind may be: both phases, nothing kept or drafted."""
+
+    engine: str
+
+    def __call__(self, pool: Pool, ask: Ask, cluster: ResolvedCluster) -> Pool:
+        left = (c for c in pool.candidates if (c.role, c.engine) == ("mixed", self.engine))
+        return replace(pool, candidates=tuple(c for c in left if not c.design.stages))
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A deployment as a Plan, the best plan for the same GPUs and question, the best `near` it (one kind of
+    server, with its engine), and what is to be told."""
+
+    deployment: Deployment
+    plan: Plan
+    best: Plan
+    near: Plan | None
+    notes: tuple[str, ...]
+
+    def gain(self, other: Plan) -> float:
+        """By what share of the deployment's objective another plan is better; 0 where it is not."""
+        own, theirs = self.plan.proof.own, other.proof.own
+        more = theirs / own - 1 if other.proof.sense == "max" else 1 - theirs / own
+        return max(more, 0.0)
+
+    @property
+    def loss(self) -> float:
+        """The share of the best plan's objective that the deployment gives away; 0 where it is as good."""
+        own, best = self.plan.proof.own, self.best.proof.own
+        lost = (best - own) / best if self.best.proof.sense == "max" else (own - best) / best
+        return max(lost, 0.0)
+
+    @property
+    def changes(self) -> list[str]:
+        """Flags that make the deployment's one kind of server the best near it."""
+        if self.near is None or len(self.near.replicas) != 1 or len(self.plan.replicas) != 1:
+            return []
+        own, best = self.plan.replicas[0], self.near.replicas[0]
+        names = FLAGS[own.engine]
+        now, then = ({"tp": r.tp, "pp": r.pp, "dp": r.attn_dp, "ep": r.ep} for r in (own, best))
+        said = [f"{names[k]} {now[k]} -> {then[k]}" for k in now if k in names and now[k] != then[k]]
+        return said + ([f"servers {own.count} -> {best.count}"] if own.count != best.count else [])
+
+
+def imported(
+    deployment: Deployment,
+    cluster: ResolvedCluster | None,
+    gpus: str | None,
+    model: str | None,
+    question: Mapping[str, Any],
+) -> Imported:
+    """The Plan of a deployment on the GPUs of `cluster` or `gpus`, and the best one there. Raises InputError,
+    Infeasible."""
+    began = time.perf_counter()
+    name = model or str(deployment.groups[0].server.facts["model"])
+    card, notes = catalog.find(name)
+    there = cluster or from_gpus(gpus or _usual(deployment))
+    own = tuple(parts(deployment, card))
+    engines = {p.engine for p in own}
+    engine = engines.pop() if len(engines) == 1 else "any"
+    options = {**_told(deployment), **{k: v for k, v in question.items() if v is not None}}
+    loads = {k: options.pop(k, None) for k in ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")}
+    workload = options.pop("workload", "chat")
+    limits = Limits(gap=float(options.get("gap", 0.01)), seconds=float(options.get("time_limit_s", 60.0)))
+    asked = partial(read, model=card, gpus=None, workload=workload, loads=loads)
+    ours = asked(devices_of(deployment, there), options={**options, "engine": engine, "simple": 0.0})
+    try:
+        plan = api.planned(replace(ours, only=Only(own)), limits, began, explain=False)
+    except Infeasible as error:
+        raise Infeasible(f"as deployed: {error.message}", hint=error.hint) from None
+    near = None
+    if len(own) == 1 and own[0].role == "mixed":
+        alike = asked(there, options={**options, "engine": engine, "simple": 0.99})
+        near = api.planned(replace(alike, only=OneKind(engine)), limits, time.perf_counter(), explain=False)
+    best = api.plan(there, card, workload=workload, explain=False, **loads, **options)
+    return Imported(deployment, plan, best, near, (*notes, *_caps(deployment, plan)))
+
+
+def _usual(deployment: Deployment) -> str:
+    """GPUs by the device that the deployment names. Raises InputError where it names none."""
+    kind = next(
+        (g.server.facts["accelerator"] for g in deployment.groups if "accelerator" in g.server.facts), None
+    )
+    if kind is None:
+        hint = f"--gpus {deployment.gpus}xH100"
+        raise InputError(
+            f"which {deployment.gpus} GPUs does it run on? The command does not say", "--gpus", hint
+        )
+    return f"{deployment.gpus}x{kind}"
+
+
+def _told(deployment: Deployment) -> dict[str, Any]:
+    """Precisions that the command sets itself."""
+    facts, found = deployment.groups[0].server.facts, dict[str, Any]()
+    if str(facts.get("kv_cache_dtype", "")).startswith("fp8"):
+        found["kv_precision"] = "fp8"
+    if facts.get("quantization") == "fp8":
+        found["precision"] = "fp8"
+    return found
+
+
+def _caps(deployment: Deployment, plan: Plan) -> list[str]:
+    """Limits of the command that lie below what the plan's figures count on."""
+    said = []
+    for g, r in zip(deployment.groups, plan.replicas, strict=False):
+        for name in ("max_num_seqs", "max_running_requests", "max_batch_size"):
+            most = g.server.facts.get(name)
+            if (
+                isinstance(most, int)
+                and most * (r.attn_dp if name != "max_running_requests" else 1) < r.max_batch
+            ):
+                said.append(
+                    f"{name} {most} is less than the {r.max_batch} sequences that these figures count on"
+                )
+    return said
+
+
+def group_words(g: Group) -> str:
+    """A group in a line."""
+    f = g.server.facts
+    sizes = [f"{k} {f[k]}" for k in ("tp", "pp", "dp", "attn_dp", "ep", "cp") if f.get(k) not in (None, 1)]
+    own = f"{g.replicas} x {g.server.role} {', '.join(sizes) or 'one GPU'}"
+    return f"{own} with {g.server.engine}, {g.each} GPUs each"

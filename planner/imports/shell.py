@@ -1,0 +1,134 @@
+"""Shell text as commands: words with their environment, variables filled in where the text itself sets them.
+
+Nothing is run. Read are comments, continued lines, quotes, `export`, assignments before a command and alone,
+arrays, `${X:-default}`, here-documents that a command writes to a file, and operators between commands.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+ASSIGNED = re.compile(r"^([A-Za-z_]\w*)=(.*)$", re.DOTALL)
+VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(?:\[@\])?(?::?-([^}]*))?\}|([A-Za-z_]\w*))")
+HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+ARRAY = re.compile(r"^\s*([A-Za-z_]\w*)=\(((?:[^()'\"]|'[^']*'|\"[^\"]*\")*)\)", re.MULTILINE)
+OPERATORS = {"&&", "||", ";", "|", "&", ";;", "(", ")"}
+KEYWORDS = {"{", "}", "then", "do", "done", "fi", "else", "exec", "sudo"}
+REDIRECTS = {">", ">>", "<", "2>", "&>", ">&", "2>&1", "<<<"}
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: its words, and what its environment is told."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Script:
+    """All commands of a text in order, files that here-documents write, by name, and its comments."""
+
+    commands: tuple[Command, ...]
+    files: dict[str, str]
+    comments: str
+
+
+def script(text: str) -> Script:
+    """The commands of shell text. Text that is none gives words all the same."""
+    files: dict[str, str] = {}
+    arrays: dict[str, str] = {}
+    text = text.replace("\r\n", "\n")
+
+    def keep(m: re.Match[str]) -> str:
+        arrays[m[1]] = " ".join(m[2].split("\n"))
+        return ""
+
+    text = ARRAY.sub(keep, text)
+    variables, made, comments = dict(arrays), list[Command](), list[str]()
+    lines = iter(text.split("\n"))
+    for line in lines:
+        while line.rstrip().endswith("\\") and (more := next(lines, None)) is not None:
+            line = line.rstrip()[:-1] + " " + more
+        if line.lstrip().startswith("#"):
+            comments.append(line.strip("# "))
+            continue
+        words = _words(line)
+        while words is None and (more := next(lines, None)) is not None:
+            line += "\n" + more
+            words = _words(line)
+        if heredoc := HEREDOC.search(line):
+            body = []
+            for row in lines:
+                if row.strip() == heredoc[2]:
+                    break
+                body.append(row)
+            target = re.search(r">\s*([^\s<>]+)", line.replace(heredoc[0], ""))
+            files[target[1] if target else ""] = "\n".join(body) + "\n"
+            continue
+        made += _commands(words or [], variables)
+    return Script(tuple(made), files, "\n".join(comments))
+
+
+def _words(line: str) -> list[str] | None:
+    """Words and operators of a line; None where a quote is still open."""
+    reader = shlex.shlex(line, posix=True, punctuation_chars=";&|<>()")
+    reader.whitespace_split = True
+    reader.commenters = ""
+    found = []
+    try:
+        for word in reader:
+            if word.startswith("#"):
+                break
+            found.append(word)
+    except ValueError:
+        return None
+    return found
+
+
+def _commands(words: list[str], variables: dict[str, str]) -> Iterator[Command]:
+    """Commands between operators; assignments alone and `export` fill `variables`."""
+    every: list[list[str]] = [[]]
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in REDIRECTS:
+            skip = word != "2>&1"
+            if every[-1] and every[-1][-1].isdigit():
+                every[-1].pop()
+        elif word in OPERATORS:
+            every.append([])
+        else:
+            every[-1].append(word)
+    for command in every:
+        own: dict[str, str] = {}
+        left = [w for word in command for w in filled(word, variables)]
+        while left and left[0] in {"export", *KEYWORDS}:
+            left = left[1:]
+        while left and (found := ASSIGNED.match(left[0])):
+            own[found[1]] = found[2]
+            left.pop(0)
+        if left:
+            exported = {k: v for k, v in variables.items() if k.isupper()}
+            yield Command(tuple(left), {**exported, **own})
+        else:
+            variables |= own
+
+
+def filled(word: str, variables: dict[str, str]) -> list[str]:
+    """A word with the variables that are known; one that is nothing but a variable may be several words."""
+    whole = VARIABLE.fullmatch(word)
+    if whole and (name := whole[1] or whole[3]) in variables:
+        try:
+            return shlex.split(variables[name])
+        except ValueError:
+            return [variables[name]]
+
+    def value(m: re.Match[str]) -> str:
+        return variables.get(m[1] or m[3], m[2] if m[2] is not None else m[0])
+
+    return [VARIABLE.sub(value, word)]

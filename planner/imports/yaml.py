@@ -1,0 +1,27 @@
+"""YAML that people wrote for other programs: all documents of a text as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.errors import InputError
+
+
+def load_all(text: str, name: str = "") -> list[Any]:
+    """The documents in `text`. Raises InputError with the line where it is no YAML."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        return [x for x in YAML(typ="safe", pure=True).load_all(text) if x is not None]
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        raise InputError(f"no YAML: {error.problem}", where) from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"no YAML: {str(error).splitlines()[0]}", name) from None
+
+
+def load(text: str, name: str = "") -> Any:
+    """The first document, None where there is none."""
+    return next(iter(load_all(text, name)), None)

@@ -1,0 +1,83 @@
+"""A deployment as a Plan: the design that was read, judged by the one model, and what would be better."""
+
+from __future__ import annotations
+
+import pytest
+
+from model_zoo import catalog
+from planner import plan
+from planner.check import check
+from planner.cli.app import main
+from planner.errors import InputError
+from planner.imports.plan import design_of, imported
+from planner.imports.read import read
+
+TP8 = "vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 8 --max-num-seqs 4"
+
+
+def test_the_plan_runs_the_design_that_was_read_and_passes_its_check():
+    made = imported(read(TP8), None, "8xH100", None, {})
+    (replica,) = made.plan.replicas
+
+    assert (replica.tp, replica.pp, replica.count, replica.engine) == (8, 1, 1, "vllm")
+    assert check(made.plan) == []
+    assert 0.2 < made.loss < 0.8
+    assert made.best.proof.objective >= made.near.proof.own >= made.plan.proof.own
+    assert made.changes == ["--tensor-parallel-size 8 -> 4", "servers 1 -> 2"]
+    assert any("max_num_seqs 4" in note for note in made.notes)
+
+
+def test_its_own_best_plan_leaves_nothing_on_the_table():
+    best = plan(None, "qwen3-32b", gpus="2xh100", engine="vllm", explain=False)
+    (r,) = best.replicas
+    text = f"vllm serve Qwen/Qwen3-32B -tp {r.tp} -pp {r.pp}\n" * r.count
+    made = imported(read(text), None, "2xh100", None, {})
+
+    assert made.plan.proof.own == pytest.approx(best.proof.own, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "sizes", "count"),
+    [
+        ("llama-3.1-8b", "vllm serve m -dp 4", (1, 1, 1, 1, 1), 4),
+        ("qwen3-30b-a3b", "vllm serve m -dp 4 --enable-expert-parallel", (1, 1, 4, 1, 4), 1),
+        ("qwen3-30b-a3b", "vllm serve m -tp 2 -dp 2", (2, 1, 2, 4, 1), 1),
+        (
+            "deepseek-v3",
+            "sglang serve --model-path m --tp-size 16 --attn-dp-size 8 --ep-size 16",
+            (2, 1, 8, 1, 16),
+            1,
+        ),
+        ("deepseek-v3", "sglang serve --model-path m --tp-size 8 --dp-size 2", (8, 1, 1, 8, 1), 2),
+        ("deepseek-v3", "trtllm-serve m --tp_size 8 --ep_size 4 --enable_attention_dp", (1, 1, 8, 2, 4), 1),
+        ("llama-3.1-8b", "llama-server -m m -ts 1,1", (1, 2, 1, 1, 1), 1),
+    ],
+)
+def test_degrees_are_the_planners_own_whatever_the_engine_calls_them(model, text, sizes, count):
+    design, replicas = design_of(read(text).groups[0].server, catalog.find(model)[0])
+
+    assert tuple(design.sizes.values()) == sizes
+    assert replicas == count
+
+
+def test_a_command_says_its_device_or_asks_for_it():
+    with pytest.raises(InputError, match="which 8 GPUs"):
+        imported(read(TP8), None, None, None, {})
+
+
+def test_too_few_gpus_are_refused():
+    with pytest.raises(InputError, match="takes 8 GPUs"):
+        imported(read(TP8), None, "4xH100", None, {})
+
+
+def test_the_command_prints_what_it_read_and_exits_2_for_what_no_engine_starts(tmp_path, capsys, monkeypatch):
+    script = tmp_path / "a.sh"
+    script.write_text("sglang serve --model-path m --tp-size 14 --nnodes 4\n")
+    monkeypatch.setattr("sys.argv", ["meshwright", "import", str(script), "--facts"])
+    with pytest.raises(SystemExit) as code:
+        main()
+    out, err = capsys.readouterr()
+
+    assert code.value.code == 2
+    assert '"tp": 14' in out
+    assert "--nnodes 4" in err
