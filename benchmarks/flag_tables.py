@@ -2,7 +2,7 @@
 
 FOLDER holds what the engines' own parsers say (`vllm_flags.json`, `sglang_flags.json`, `llamacpp_flags.json`,
 `schemas/tensorrt_llm_serve.json`, `dynamo_worker_flags.json`), as they were read from vllm 0.11.2, 0.23.0 and
-0.33.0, sglang 0.5.5, 0.5.13 and 0.5.23, llama.cpp 4227c9be and 0c1e5709, TensorRT-LLM of 2026 and Dynamo 1.6.1.
+0.33.0, sglang 0.5.5, 0.5.13, 0.5.23, llama.cpp 4227c9be, 0c1e5709, TensorRT-LLM of 2026 and Dynamo 1.6.1.
 Written are names, aliases, what follows a flag, in which versions it is, and what took its place.
 """
 
