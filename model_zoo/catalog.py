@@ -49,6 +49,30 @@ def find(name: str) -> tuple[ModelCard, list[str]]:
     )
 
 
+def asked_id(name: str, card: ModelCard) -> str:
+    """The id under which an engine loads what was asked for as `name`: a Hugging Face id as it was given, the
+    folder of a config file, or that of the card's ids which is the name's own. An alias never replaces it.
+
+    >>> asked_id("llama-3.3-70b", find("llama-3.3-70b")[0])
+    'meta-llama/Llama-3.3-70B-Instruct'
+    >>> asked_id("llama-3.1-70b", find("llama-3.1-70b")[0]), asked_id("org/m", find("llama-3.1-8b")[0])
+    ('meta-llama/Meta-Llama-3.1-70B', 'org/m')
+    """
+    path = Path(name).expanduser()
+    if _is_path(name) or path.exists():
+        return str(path.parent if path.suffix in (".json", ".yaml", ".yml") else path)
+    if "/" in name.strip():
+        return name.strip()
+    wanted = squash(name)
+    if wanted != squash(card.name):
+        own = [known for known in _ids(card.name) if "/" in known]
+        short = sorted(own, key=lambda known: len(known))
+        for known in short:
+            if squash(known.rpartition("/")[2]).startswith(wanted):
+                return known
+    return card.hf_id or name
+
+
 @cache
 def load(stem: str) -> ModelCard:
     """The shipped card in `cards/STEM.yaml`."""

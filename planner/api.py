@@ -20,6 +20,7 @@ from planner.cost.calibration import Calibration
 from planner.errors import Infeasible, InputError
 from planner.inputs.options import Survive
 from planner.inputs.workload import Workload
+from planner.launch import launched
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
@@ -156,7 +157,7 @@ def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> sche
 
     tell("placing layers on nodes")
     limits = Limits(limits.gap, asked.options.time_limit_s, seed=limits.seed)
-    made = plan_chains(asked, limits, began)
+    made = launched(plan_chains(asked, limits, began))
     verified(made)
     return made
 
@@ -214,6 +215,7 @@ def finish(
     seconds, space = time.perf_counter() - began, space_of(asked, simple.best)
     proven = proof(simple.best, found, simple.by_kinds, seconds, extra.seed, space)
     result = assemble(found, problem_of(asked), planned.made, proven, extras)
+    result = launched(result)
     verified(result)
     return result
 

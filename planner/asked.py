@@ -42,6 +42,7 @@ class Asked:
     freedom: Freedom | None = None  # of stages in one replica; None: what engines start as they come
     contexts: Sequence[int] = ()  # values of cp that are offered; empty: by the length of prompts
     offload: bool = False  # weights may lie in host memory
+    model_id: str = ""  # under which engines load the model: as it was asked for
     only: Only | None = None  # what is kept of all candidates; None: all
 
 
@@ -65,10 +66,11 @@ def read(
     else:
         resolved = cluster if isinstance(cluster, ResolvedCluster) else read_cluster(str(cluster))
     notes = list(resolved.warnings)
-    card = model
+    card, model_id = model, ""
     if not isinstance(card, ModelCard):
+        model_id = str(card)
         card, more = catalog.find(card)
-        notes += more
+        model_id, notes = catalog.asked_id(model_id, card), notes + more
     if isinstance(workload, Workload):
         load, defaulted = workload, list[str]()
     else:
@@ -94,6 +96,7 @@ def read(
         goal(chosen, load, resolved, profiled),
         defaulted,
         warnings + lowered(chosen),
+        model_id=model_id,
     )
 
 
@@ -209,6 +212,7 @@ def problem_of(asked: Asked) -> schema.Problem:
         cluster=as_document(asked.cluster),
         devices=devices,
         model=asked.card.model_dump(exclude_none=True),
+        model_id=asked.model_id,
         workload=asked.workload.model_dump(exclude=_unsaid(asked.workload)),
         options=used.model_dump(exclude_none=True),
         defaulted=[*asked.defaulted, *asked.cluster.defaulted],

@@ -25,6 +25,7 @@ COMMANDS = {
     "predict": "Predict latency and throughput of each row of a table.",
     "calibrate": "Refine predictions by your own measurements.",
     "probe": "List the benchmarks that would make predictions surer.",
+    "export": "Write the files that start a plan: scripts or manifests.",
     "import": "Read a launch command or manifest, and say how good it is.",
     "check": "Check a plan from its own figures alone.",
     "replan": "Repair a plan of chains after nodes have left.",

@@ -15,6 +15,7 @@ from typing import Any
 from planner.asked import Asked, problem_of
 from planner.beside.prices import priced
 from planner.inputs.profile import read_profile
+from planner.launch import launched
 from planner.measured import parts
 from planner.measured.placing import place
 from planner.measured.rivals import rivals
@@ -66,6 +67,7 @@ def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: floa
         warnings=[*asked.warnings, *stated.warnings, *parts.warnings(fleet_, str(profile))],
         **extras,
     )
+    result = launched(result)
     verified(result)
     return result
 

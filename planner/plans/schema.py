@@ -37,6 +37,7 @@ class Problem(Part):
     cluster: dict[str, Any]  # the Cluster YAML form
     devices: dict[str, dict[str, Any]]  # by device name, overrides applied; the device YAML form
     model: dict[str, Any]  # the model card form
+    model_id: str = ""  # under which engines load it: as it was asked for
     workload: dict[str, Any]  # the Workload YAML form
     options: dict[str, Any]
     defaulted: list[str] = []
@@ -161,6 +162,20 @@ class Draft(Part):
     option: str
 
 
+class Launch(Part):
+    """How one replica is started: `argv` under the model id that was asked for, `env` beside it, versions of
+    the engine in which every flag was looked up. `ranks`: the commands of further nodes, where a replica
+    stands on several. `files`: what the command reads, by name. No `argv` where no engine starts it as it
+    comes; `notes` say why, and what else is to be known. Said, not checked."""
+
+    argv: list[str]
+    env: dict[str, str] = {}
+    engine_versions: str = ""
+    notes: list[str] = []
+    ranks: list[list[str]] = []
+    files: dict[str, str] = {}
+
+
 class Replica(Part):
     """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage.
 
@@ -196,12 +211,13 @@ class Replica(Part):
     step: Step
     memory: list[StageMemory]
     watts: NonNegative = 0.0  # one replica
+    launch: Launch | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_kept(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """`kept` and `draft` are written only where there is something."""
+        """`kept`, `draft` and `launch` are written only where there is something."""
         written: dict[str, Any] = form(self)
-        return {k: v for k, v in written.items() if k not in ("kept", "draft") or v is not None}
+        return {k: v for k, v in written.items() if k not in ("kept", "draft", "launch") or v is not None}
 
     @property
     def emitted(self) -> float:

@@ -20,6 +20,7 @@ from planner.reports.defaults import assumed
 from planner.reports.instead import in_order, phases, verdict
 from planner.reports.kept import keeping
 from planner.reports.proven import price_list, proof
+from planner.reports.started import show
 from planner.reports.survives import surviving
 
 SHOWN = 6
@@ -55,6 +56,7 @@ def render(plan: Plan, console: Console) -> None:
         section(console, "Bottleneck", Group(*(Text(line) for line in worth(plan))))
     if len(plan.proof.kinds) > 1:
         section(console, "Kinds of replica", price_list(plan))
+    show(plan, console)
     section(console, "Proof", proof(plan))
     if plan.problem.defaulted:
         section(console, "Not asked for, so assumed", Text(", ".join(assumed(plan.problem))))

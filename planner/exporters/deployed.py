@@ -1,0 +1,161 @@
+"""A plan as it is deployed: its servers on their GPUs, and the page that says how to start them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from planner.errors import InputError
+from planner.launch.instances import Instance, instances
+from planner.launch.server import node_sizes
+from planner.plans.schema import Plan, Replica
+
+IMAGES = {
+    "vllm": "vllm/vllm-openai:v0.33.0",
+    "sglang": "lmsysorg/sglang:v0.5.23",
+    "trtllm": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0",
+    "llama.cpp": "ghcr.io/ggml-org/llama.cpp:server-cuda",
+}
+"""Containers in which every flag that is written was looked up; llama.cpp's is the newest."""
+
+GPU_KEYS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}
+
+Files = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """`to`: what it is exported for; `assumed`: what is to be known beside the plan."""
+
+    plan: Plan
+    to: str
+    assumed: list[str] = field(default_factory=list)
+
+    @cached_property
+    def instances(self) -> list[Instance]:
+        return instances(self.plan)
+
+    @cached_property
+    def node_sizes(self) -> dict[str, int]:
+        """GPUs of a node by class."""
+        return node_sizes(self.plan)
+
+    def of(self, r: Replica) -> list[Instance]:
+        """The servers of a group."""
+        return [i for i in self.instances if i.replica.id == r.id]
+
+    def gpus(self, r: Replica) -> int:
+        """GPUs of one replica."""
+        return sum(stage.gpus for stage in r.stages)
+
+    def nodes(self, r: Replica) -> int:
+        """Nodes of one replica."""
+        return max(len(i.gpus) for i in self.of(r))
+
+    def gpu_key(self, r: Replica) -> str:
+        """What Kubernetes calls the GPUs."""
+        return GPU_KEYS.get(self.vendor(r), "nvidia.com/gpu")
+
+    def vendor(self, r: Replica) -> str:
+        return str(self.plan.problem.devices[r.stages[0].device].get("vendor", "nvidia"))
+
+    @property
+    def name(self) -> str:
+        """A name that Kubernetes takes: small letters, digits and hyphens, at most 30."""
+        said = "".join(c if c.isalnum() else "-" for c in str(self.plan.problem.model["name"]).lower())
+        return said.strip("-")[:30].strip("-")
+
+    def words(self, r: Replica, rank: int = 0) -> list[str]:
+        """The command of a group's server, or of its further node `rank`."""
+        assert r.launch is not None
+        return [r.launch.argv, *r.launch.ranks][rank]
+
+    def alike(self, *engines: str) -> None:
+        """Refuses plans with servers of other engines. Raises InputError."""
+        other = next((r for r in self.plan.replicas if r.engine not in engines), None)
+        if other is not None:
+            said = " or ".join(engines)
+            raise InputError(
+                f"{self.to} starts {said}, {other.id} runs on {other.engine}", "--to", "another target"
+            )
+
+    def one_device(self, r: Replica) -> None:
+        """Refuses replicas over several classes, which one kind of pod cannot say. Raises InputError."""
+        if len({stage.node_class for stage in r.stages}) > 1:
+            raise InputError(f"{r.id} stands on several classes of nodes: {self.to} cannot say that", "--to")
+
+    def readme(self, files: Mapping[str, str]) -> str:
+        """How to start it, and what was assumed."""
+        p, plan = self.plan.predicted, self.plan
+        lines = [f"# {plan.problem.model['name']} for {self.to}", ""]
+        lines += [
+            f"{p.rps.value:.4g} requests/s, {p.out_tok_per_s.value:,.0f} output tokens/s predicted.",
+            "",
+        ]
+        lines += ["## What runs", ""]
+        lines += [
+            f"- {r.count} x {r.id}: {r.role}, {r.engine} {r.launch.engine_versions if r.launch else ''}, "
+            f"{self.gpus(r)} x {r.stages[0].device} each"
+            for r in plan.replicas
+        ]
+        lines += ["", "## How to start it", "", *(f"1. {text}" for text in START[self.to])]
+        shares = [_way(route.model_dump(exclude_none=True)) for route in plan.routing]
+        lines += ["", "## Traffic", "", *(f"- {text}" for text in shares)]
+        notes = dict.fromkeys(
+            [*self.assumed, *(n for r in plan.replicas for n in (r.launch.notes if r.launch else []))]
+        )
+        lines += ["", "## Assumed", "", *(f"- {note}" for note in notes)]
+        lines += ["", "## Files", "", *(f"- `{name}`" for name in files), ""]
+        return "\n".join(lines)
+
+
+START = {
+    **dict.fromkeys(
+        ("vllm", "sglang", "tensorrt-llm", "llama.cpp"),
+        (
+            "Copy the folder to every node.",
+            "Run the script that is named for each server on the node it names.",
+            "Then the router, if there is one.",
+        ),
+    ),
+    "slurm": (
+        "Fill in partition and account.",
+        "`sbatch` every file that ends in `.sbatch`.",
+        "Then the router, if there is one.",
+    ),
+    "compose": (
+        "On each node, `docker compose -f compose-NODE.yaml up -d`.",
+        "Then the router, if there is one.",
+    ),
+    "k8s": ("`kubectl apply -f` every file.", "Several nodes a server need the LeaderWorkerSet controller."),
+    "dynamo": ("`kubectl apply -f deployment.yaml`, with the Dynamo operator installed.",),
+    "llm-d": ("`helm install` the ModelService chart 0.4.12 with each values file.",),
+    "kserve": ("`kubectl apply -f` every file, with KServe's LLMInferenceService installed.",),
+    "ray-serve": ("`serve deploy serve.yaml` on a Ray cluster with these GPUs.",),
+}
+
+
+def _way(route: Mapping[str, Any]) -> str:
+    """Where a share of a bucket's requests goes."""
+    to = (
+        f"{route['prefill']} then {route['decode']}"
+        if "prefill" in route
+        else str(route.get("replica", "the chains"))
+    )
+    return f"requests of bucket {route['bucket']}: {100 * route['share']:.4g} % to {to}"
+
+
+def yaml(*documents: object) -> str:
+    """YAML documents; mappings in their order."""
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    writer, out = YAML(), StringIO()
+    writer.indent(mapping=2, sequence=4, offset=2)
+    writer.width = 10_000
+    writer.dump_all([json.loads(json.dumps(x)) for x in documents], out)
+    return out.getvalue()

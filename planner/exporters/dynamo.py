@@ -1,0 +1,98 @@
+"""NVIDIA Dynamo: a DynamoGraphDeployment v1beta1, whose `spec.components` is a list (operator types). Its
+GPUs are replicas x nodeCount x the limit of the main container; attention dp is in the command alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.errors import InputError
+from planner.exporters.deployed import Deployed, Files, yaml
+from planner.exporters.kubernetes import container
+from planner.plans.schema import Replica
+
+WORKERS = {"vllm": "dynamo.vllm", "sglang": "dynamo.sglang", "trtllm": "dynamo.trtllm"}
+RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
+IMAGES = {engine: f"nvcr.io/nvidia/ai-dynamo/{name}-runtime:1.6.1" for engine, name in RUNTIMES.items()}
+DROPPED = ("--port", "--kv-transfer-config")
+"""What Dynamo sets by itself."""
+
+
+def files(d: Deployed) -> Files:
+    """One deployment. Raises InputError for engines that Dynamo has no workers of."""
+    d.alike(*WORKERS)
+    engines = {r.engine for r in d.plan.replicas}
+    if len(engines) > 1:
+        raise InputError("Dynamo routes to workers of one engine, the plan has several", "--to")
+    components = [_frontend(d.plan.replicas[0]), *(_worker(d, r) for r in d.plan.replicas)]
+    spec: dict[str, Any] = {"components": components}
+    head = {"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {"name": d.name}}
+    found = {"deployment.yaml": yaml({**head, "spec": spec})}
+    for r in d.plan.replicas:
+        if r.launch and r.launch.files:
+            config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{d.name}-{r.id}"}}
+            found[f"{r.id}-config.yaml"] = yaml({**config, "data": dict(r.launch.files)})
+    return found
+
+
+def _frontend(r: Replica) -> dict[str, Any]:
+    own = {
+        "name": "main",
+        "image": IMAGES[r.engine],
+        "command": ["python3"],
+        "args": ["-m", "dynamo.frontend"],
+    }
+    return {
+        "name": "Frontend",
+        "type": "frontend",
+        "replicas": 1,
+        "podTemplate": {"spec": {"containers": [own]}},
+    }
+
+
+def _worker(d: Deployed, r: Replica) -> dict[str, Any]:
+    d.one_device(r)
+    own = container(d, r)
+    own |= {
+        "image": IMAGES[r.engine],
+        "command": ["python3", "-m", WORKERS[r.engine]],
+        "args": _arguments(d, r),
+    }
+    volumes: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+    if r.launch and r.launch.files:
+        volumes.append({"name": "config", "configMap": {"name": f"{d.name}-{r.id}"}})
+    part: dict[str, Any] = {"name": f"{r.role}-{r.id}", "type": r.role if r.role != "mixed" else "worker"}
+    part |= {"replicas": r.count}
+    if d.nodes(r) > 1:
+        part["multinode"] = {"nodeCount": d.nodes(r)}
+    return {**part, "podTemplate": {"spec": {"containers": [own], "volumes": volumes}}}
+
+
+def _arguments(d: Deployed, r: Replica) -> list[str]:
+    """The engine's own arguments, without what Dynamo sets: the model by name, ranks of nodes, and roles."""
+    words = d.words(r)
+    start = (
+        words.index("serve") + 1
+        if r.engine == "vllm"
+        else words.index(next(w for w in words if w.startswith("-") and w != "-m"))
+    )
+    own = words[start:]
+    if r.engine == "vllm":
+        own = ["--model", *own]
+    if r.engine == "trtllm":
+        own = ["--model", d.plan.problem.model_id or str(d.plan.problem.model["name"]), *own]
+        own = ["--extra-engine-args" if w == "--config" else w for w in own]
+    for flag in (
+        *DROPPED,
+        "--nnodes",
+        "--node-rank",
+        "--master-addr",
+        "--dist-init-addr",
+        "--data-parallel-address",
+        "--data-parallel-rpc-port",
+    ):
+        if flag in own:
+            at = own.index(flag)
+            own = own[:at] + own[at + 2 :]
+    if r.role != "mixed" and "--disaggregation-mode" not in own:
+        own += ["--disaggregation-mode", r.role]
+    return own

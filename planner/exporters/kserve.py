@@ -1,0 +1,78 @@
+"""KServe: LLMInferenceService v1alpha2. `spec.parallelism` has tensor, pipeline, data, dataLocal and expert
+(a switch); a pair's prefill side is `spec.prefill`; all other flags go through VLLM_ADDITIONAL_ARGS."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from planner.errors import InputError
+from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
+from planner.plans.schema import Replica
+
+SIZES = (
+    "--port",
+    "--tensor-parallel-size",
+    "--pipeline-parallel-size",
+    "--data-parallel-size",
+    "--data-parallel-size-local",
+)
+
+
+def files(d: Deployed) -> Files:
+    """A service for mixed servers each, or one for a pair. Raises InputError where it cannot be said."""
+    d.alike("vllm")
+    mixed = [r for r in d.plan.replicas if r.role == "mixed"]
+    found = {f"{r.id}.yaml": yaml(_service(d, r, None)) for r in mixed}
+    firsts, seconds = ([r for r in d.plan.replicas if r.role == role] for role in ("prefill", "decode"))
+    if len(firsts) > 1 or len(seconds) > 1:
+        raise InputError(
+            "a KServe service has one kind of server a role, the plan has several", "--to", "k8s or dynamo"
+        )
+    if firsts and seconds:
+        found["pair.yaml"] = yaml(_service(d, seconds[0], firsts[0]))
+    return found
+
+
+def _service(d: Deployed, r: Replica, prefill: Replica | None) -> dict[str, Any]:
+    model = d.plan.problem.model_id or str(d.plan.problem.model["name"])
+    spec: dict[str, Any] = {"model": {"uri": f"hf://{model}", "name": model}, **_part(d, r)}
+    spec["router"] = {"route": {}, "gateway": {}, "scheduler": {}}
+    if prefill is not None:
+        spec["prefill"] = _part(d, prefill)
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "metadata": {"name": f"{d.name}-{r.id}"},
+        "spec": spec,
+    }
+
+
+def _part(d: Deployed, r: Replica) -> dict[str, Any]:
+    d.one_device(r)
+    launch = r.launch
+    assert launch is not None
+    words = launch.argv[3:]
+    for flag in SIZES:
+        if flag in words:
+            at = words.index(flag)
+            words = words[:at] + words[at + 2 :]
+    words = [w for w in words if w not in ("--enable-expert-parallel", "--no-enable-expert-parallel")]
+    sizes: dict[str, Any] = {"tensor": r.tp, "pipeline": r.pp, "data": r.attn_dp}
+    if r.attn_dp > 1 and d.nodes(r) > 1:
+        sizes["dataLocal"] = r.attn_dp // d.nodes(r)
+    if r.ep > 1:
+        sizes["expert"] = True
+    env: list[dict[str, Any]] = [
+        {"name": k, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+        if v == "$HOST_ADDR"
+        else {"name": k, "value": v}
+        for k, v in launch.env.items()
+    ]
+    env.append({"name": "VLLM_ADDITIONAL_ARGS", "value": shlex.join(words)})
+    limit = {"limits": {d.gpu_key(r): str(d.gpus(r) // d.nodes(r))}}
+    main = {"name": "main", "image": IMAGES["vllm"], "env": env, "resources": limit}
+    part: dict[str, Any] = {"replicas": r.count, "parallelism": sizes, "template": {"containers": [main]}}
+    if d.nodes(r) > 1:
+        part["worker"] = {"containers": [main]}
+    return part

@@ -1,0 +1,105 @@
+"""Plain Kubernetes: a Deployment and Service a group, a LeaderWorkerSet where a server stands on several
+nodes (lws.x-k8s.io v1, whose leader is reached by LWS_LEADER_ADDRESS)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
+from planner.plans.schema import Replica
+
+HEAD = "$(LWS_LEADER_ADDRESS)"
+
+
+def files(d: Deployed) -> Files:
+    """One file a group."""
+    found: Files = {}
+    for r in d.plan.replicas:
+        d.one_device(r)
+        found[f"{r.id}.yaml"] = yaml(
+            *([_several(d, r)] if d.nodes(r) > 1 else [_deployment(d, r), _service(d, r)])
+        )
+        if r.launch and r.launch.files:
+            config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{d.name}-{r.id}"}}
+            found[f"{r.id}-config.yaml"] = yaml({**config, "data": dict(r.launch.files)})
+    return found
+
+
+def container(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[str, Any]:
+    """The server's container on one node."""
+    launch = r.launch
+    assert launch is not None
+    gpus = d.gpus(r) // d.nodes(r)
+    args = [w.replace("$HEAD_ADDR", head) for w in d.words(r, min(rank, len(launch.ranks)))]
+    env: list[dict[str, Any]] = []
+    for name, value in launch.env.items():
+        if value == "$HOST_ADDR":
+            env.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
+        else:
+            env.append({"name": name, "value": value})
+    files_ = [{"name": "config", "mountPath": f"/app/{n}", "subPath": n} for n in launch.files]
+    return {
+        "name": "main",
+        "image": IMAGES[r.engine],
+        "command": args[:1],
+        "args": args[1:],
+        **({"env": env} if env else {}),
+        **({"workingDir": "/app"} if files_ else {}),
+        "resources": {"limits": {d.gpu_key(r): str(gpus)}},
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}, *files_],
+    }
+
+
+def pod(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[str, Any]:
+    """The pod of one node."""
+    volumes: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+    if r.launch and r.launch.files:
+        volumes.append({"name": "config", "configMap": {"name": f"{d.name}-{r.id}"}})
+    return {"containers": [container(d, r, rank, head)], "volumes": volumes}
+
+
+def labels(d: Deployed, r: Replica) -> dict[str, str]:
+    return {"app": d.name, "group": r.id, "role": r.role}
+
+
+def _deployment(d: Deployed, r: Replica) -> dict[str, Any]:
+    own = labels(d, r)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"{d.name}-{r.id}", "labels": own},
+        "spec": {
+            "replicas": r.count,
+            "selector": {"matchLabels": own},
+            "template": {"metadata": {"labels": own}, "spec": pod(d, r)},
+        },
+    }
+
+
+def _service(d: Deployed, r: Replica) -> dict[str, Any]:
+    words = d.words(r)
+    port = int(words[words.index("--port") + 1])
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": f"{d.name}-{r.id}"},
+        "spec": {"selector": labels(d, r), "ports": [{"port": port, "targetPort": port}]},
+    }
+
+
+def _several(d: Deployed, r: Replica) -> dict[str, Any]:
+    """A leader and its workers; each starts by its own rank."""
+    own, nodes = labels(d, r), d.nodes(r)
+    template: dict[str, Any] = {
+        "size": nodes,
+        "leaderTemplate": {"metadata": {"labels": own}, "spec": pod(d, r)},
+    }
+    template["workerTemplate"] = {"spec": pod(d, r, 1)}
+    if nodes > 2:
+        d.assumed.append(f"{r.id}: workers beyond the first take their rank from LWS_WORKER_INDEX")
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": f"{d.name}-{r.id}", "labels": own},
+        "spec": {"replicas": r.count, "leaderWorkerTemplate": template},
+    }

@@ -1,0 +1,82 @@
+"""llm-d: values of the ModelService chart 0.4.12. GPUs of a pod are tensor x dataLocal; the chart has no
+field for pipelines, and experts are in the arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.errors import InputError
+from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
+from planner.plans.schema import Replica
+
+
+def files(d: Deployed) -> Files:
+    """One values file for mixed servers, or for one pair. Raises InputError where the chart cannot say it."""
+    d.alike("vllm")
+    roles: dict[str, list[Replica]] = {}
+    for r in d.plan.replicas:
+        d.one_device(r)
+        if r.pp > 1:
+            raise InputError(f"{r.id} has a pipeline: the chart has no field for it", "--to", "k8s or dynamo")
+        roles.setdefault("prefill" if r.role == "prefill" else "decode", []).append(r)
+    if any(len(own) > 1 for own in roles.values()) and len(roles) > 1:
+        raise InputError(
+            "llm-d's chart has one kind of server a role, the plan has several", "--to", "k8s or dynamo"
+        )
+    if len(roles) == 1:
+        return {f"values-{r.id}.yaml": yaml(_values(d, {"decode": r})) for r in roles.get("decode", [])}
+    return {"values.yaml": yaml(_values(d, {role: own[0] for role, own in roles.items()}))}
+
+
+def _values(d: Deployed, roles: dict[str, Replica]) -> dict[str, Any]:
+    model = d.plan.problem.model_id or str(d.plan.problem.model["name"])
+    first = next(iter(roles.values()))
+    return {
+        "multinode": any(d.nodes(r) > 1 for r in roles.values()),
+        "accelerator": {"type": d.vendor(first)},
+        "modelArtifacts": {"name": model, "uri": f"hf://{model}", "size": _size(d, first)},
+        "routing": {"servicePort": 8000, "proxy": {"secure": False}},
+        **{
+            role: _role(d, roles[role]) if role in roles else {"create": False}
+            for role in ("decode", "prefill")
+        },
+    }
+
+
+def _size(d: Deployed, r: Replica) -> str:
+    """Room for the weights, a quarter more, in Gi."""
+    held = sum(m.weights_bytes * s.gpus for m, s in zip(r.memory, r.stages, strict=False)) / r.attn_dp
+    return f"{max(round(1.25 * held / 2**30), 1)}Gi"
+
+
+def _role(d: Deployed, r: Replica) -> dict[str, Any]:
+    launch = r.launch
+    assert launch is not None
+    words = launch.argv[3:]
+    for flag in ("--port", "--tensor-parallel-size", "--data-parallel-size", "--data-parallel-size-local"):
+        if flag in words:
+            at = words.index(flag)
+            words = words[:at] + words[at + 2 :]
+    nodes = d.nodes(r)
+    local = r.attn_dp // nodes if r.attn_dp % nodes == 0 else r.attn_dp
+    env: list[dict[str, Any]] = [
+        {"name": k, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+        if v == "$HOST_ADDR"
+        else {"name": k, "value": v}
+        for k, v in launch.env.items()
+    ]
+    return {
+        "create": True,
+        "replicas": r.count,
+        "parallelism": {"tensor": r.tp, "data": r.attn_dp, "dataLocal": local, "workers": nodes},
+        "containers": [
+            {
+                "name": "vllm",
+                "image": IMAGES["vllm"],
+                "modelCommand": "vllmServe",
+                "args": words,
+                **({"env": env} if env else {}),
+                "mountModelVolume": True,
+            }
+        ],
+    }

@@ -1,0 +1,51 @@
+"""Slurm: a batch file a server, a task a node (TensorRT-LLM: a task a GPU), and the router's command."""
+
+from __future__ import annotations
+
+from planner.exporters.deployed import Deployed, Files
+from planner.exporters.scripts import script
+from planner.launch.instances import Instance
+from planner.launch.words import assigned, quoted, router, with_ports
+
+
+def files(d: Deployed) -> Files:
+    """One batch file a server."""
+    found = {f"{i.name}.sbatch": _batch(d, i) for i in d.instances}
+    for r in d.plan.replicas:
+        found |= r.launch.files if r.launch else {}
+    words = router(
+        d.plan, d.instances, {i.name: f"${{NODE_{i.name.upper().replace('-', '_')}}}" for i in d.instances}
+    )
+    if len(d.instances) > 1 and words:
+        found["router.sh"] = script(
+            " ".join(f'"{w}"' if "$" in w else quoted([w]) for w in words), "the router"
+        )
+        d.assumed.append("NODE_… of the router's script is the node that the server of that name runs on")
+    return found
+
+
+def _batch(d: Deployed, i: Instance) -> str:
+    r, nodes = i.replica, len(i.gpus)
+    assert r.launch is not None
+    each = max(len(gpus) for _, gpus in i.gpus)
+    ranks = r.engine == "trtllm"
+    lines = [
+        "#!/usr/bin/env bash",
+        f"#SBATCH --job-name={i.name}",
+        f"#SBATCH --nodes={nodes}",
+        f"#SBATCH --ntasks-per-node={each if ranks else 1}",
+        f"#SBATCH --gpus-per-node={each}",
+        "#SBATCH --exclusive" if each == d.node_sizes[r.stages[0].node_class] else "#SBATCH --oversubscribe",
+        "set -euo pipefail",
+        'HEAD_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"',
+        "export HEAD_ADDR",
+    ]
+    env = assigned({k: v for k, v in r.launch.env.items() if "$HOST" not in v})
+    if ranks or nodes == 1:
+        kind = " --mpi=pmix" if ranks else ""
+        return "\n".join(
+            [*lines, f"srun{kind} env {env}{quoted(with_ports(r.launch.argv, i))}".replace("env  ", ""), ""]
+        )
+    for k, words in enumerate([r.launch.argv, *r.launch.ranks]):
+        lines.append(f"srun --nodes=1 --ntasks=1 --relative={k} env {env}{quoted(with_ports(words, i))} &")
+    return "\n".join([*lines, "wait", ""])

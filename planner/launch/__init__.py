@@ -1,0 +1,33 @@
+"""How every replica of a plan is started: the engine's own command line, from the plan alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from planner.launch import llama_cpp, sglang, trtllm, vllm
+from planner.launch.server import Server
+from planner.plans.schema import Launch, Plan
+
+LINES: Final[Mapping[str, Callable[[Server], Launch]]] = {
+    "vllm": vllm.line,
+    "sglang": sglang.line,
+    "trtllm": trtllm.line,
+    "llama.cpp": llama_cpp.line,
+}
+"""A new engine's command line is a file here and its entry."""
+
+
+def launched(plan: Plan) -> Plan:
+    """The plan with the commands that start its replicas; without any where no engine starts one as it
+    comes."""
+    made = [r.model_copy(update={"launch": launch(Server(plan, r))}) for r in plan.replicas]
+    return plan.model_copy(update={"replicas": made})
+
+
+def launch(s: Server) -> Launch:
+    """The command of one replica, or why there is none."""
+    why = s.why_not()
+    if why is None and s.replica.engine not in LINES:
+        why = f"how {s.replica.engine} is started is not known"
+    return Launch(argv=[], notes=[why]) if why else LINES[s.replica.engine](s)

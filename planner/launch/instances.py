@@ -1,0 +1,72 @@
+"""Every server of a plan by itself: on which GPUs of which nodes it stands, and at which port it listens."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+
+from planner.errors import InputError
+from planner.launch.server import Server, node_sizes
+from planner.plans.schema import Plan, Replica
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One replica of a group: GPUs by number on each node that it stands on, in the order of its stages, and
+    a port that no other on its first node has."""
+
+    replica: Replica
+    number: int
+    gpus: tuple[tuple[str, tuple[int, ...]], ...]
+    port: int
+
+    @property
+    def name(self) -> str:
+        """ "r1-0", the first of group r1."""
+        return f"{self.replica.id}-{self.number}"
+
+    @property
+    def head(self) -> str:
+        """The node that it answers on."""
+        return self.gpus[0][0]
+
+
+def instances(plan: Plan, ports: int = 0) -> list[Instance]:
+    """All of a plan, largest first into the first of their nodes with room. `ports`: from which on servers of
+    a node listen (0: from the engine's own on). Raises InputError where they find no room so."""
+    sizes, taken = node_sizes(plan), defaultdict[str, int](int)
+    used, found = defaultdict[str, int](int), list[Instance]()
+    for r in sorted(plan.replicas, key=lambda r: -Server(plan, r).gpus):
+        argv = (r.launch.argv if r.launch else None) or []
+        first = ports or next((int(b) for a, b in pairwise(argv) if a == "--port"), 8000)
+        for number in range(r.count):
+            places: dict[str, list[int]] = {}
+            for stage in r.stages:
+                left, size = stage.gpus, sizes[stage.node_class]
+                for node in _by_room(stage.nodes, taken, size, left, r):
+                    here = min(left, size - taken[node])
+                    places.setdefault(node, []).extend(range(taken[node], taken[node] + here))
+                    taken[node] += here
+                    left -= here
+                    if not left:
+                        break
+                if left:
+                    raise InputError(
+                        f"{r.id}: {left} GPUs of a stage find no room on {', '.join(stage.nodes)}"
+                    )
+            head = next(iter(places))
+            found.append(
+                Instance(r, number, tuple((n, tuple(g)) for n, g in places.items()), first + used[head])
+            )
+            used[head] += 1
+    return sorted(found, key=lambda i: ([r.id for r in plan.replicas].index(i.replica.id), i.number))
+
+
+def _by_room(nodes: list[str], taken: dict[str, int], size: int, need: int, r: Replica) -> list[str]:
+    """Nodes that a stage may take: one that holds all of it, with no more room than others; else whole free
+    ones."""
+    whole = [n for n in nodes if size - taken[n] >= need]
+    if whole:
+        return sorted(whole, key=lambda n: size - taken[n])[:1]
+    return sorted((n for n in nodes if taken[n] < size), key=lambda n: taken[n])

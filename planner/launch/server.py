@@ -1,0 +1,132 @@
+"""One replica of a plan as what is started: the sizes and limits that every engine's command line says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from planner.plans.schema import Plan, Replica, Tiered
+
+ROOM = 2
+"""Times the workload's longest request that a server admits at most: real lengths spread."""
+
+BLOCK = 1024
+"""Tokens to a multiple of which that length is rounded up."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A group's replica, with the plan that it is of."""
+
+    plan: Plan
+    replica: Replica
+
+    @property
+    def model(self) -> str:
+        """The id that was asked for."""
+        problem = self.plan.problem
+        return problem.model_id or str(problem.model.get("hf_id") or problem.model["name"])
+
+    @cached_property
+    def gpus(self) -> int:
+        """GPUs of one replica."""
+        return sum(stage.gpus for stage in self.replica.stages)
+
+    @cached_property
+    def node_gpus(self) -> int:
+        """GPUs of a node of the first stage's class."""
+        stage = self.replica.stages[0]
+        return node_sizes(self.plan)[stage.node_class]
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that one replica stands on."""
+        return math.ceil(self.gpus / self.node_gpus)
+
+    @property
+    def layers(self) -> list[int]:
+        """Layers of each stage."""
+        return [b - a for a, b in (stage.layers for stage in self.replica.stages)]
+
+    @cached_property
+    def max_len(self) -> int:
+        """Tokens of a request that the server admits: `ROOM` times the longest of the workload, at most what
+        the model takes, and what one rank's cache holds."""
+        w, card = self.plan.problem.workload, self.plan.problem.model
+        longest = max(b["isl"] + max(b["osl"], w.get("max_osl") or 0) for b in w["buckets"])
+        wanted = math.ceil(ROOM * longest / BLOCK) * BLOCK
+        held = self.replica.kv_tokens / self.replica.attn_dp
+        most, least = min(wanted, card["max_context"]), min(longest, card["max_context"])
+        return int(max(min(most, held) if held > 0 else most, least))
+
+    @property
+    def sequences(self) -> int:
+        """In flight on one attention-dp rank."""
+        return math.ceil(self.replica.max_batch / self.replica.attn_dp)
+
+    @property
+    def pool_share(self) -> float:
+        """Weights and cache as a share of a GPU's memory, on the fullest stage."""
+        parts = [m for m in self.replica.memory if m.capacity_bytes]
+        return max(((m.weights_bytes + m.kv_bytes) / m.capacity_bytes for m in parts), default=0.0)
+
+    @property
+    def prefix_cache(self) -> bool:
+        """Whether prompts that begin alike are looked for: where the workload says that there are any."""
+        w = self.plan.problem.workload
+        return bool(w.get("prefix_hit") or w.get("reuse") or w.get("idle") or self.replica.kept)
+
+    @property
+    def kv(self) -> str:
+        return self.replica.precision.kv
+
+    @property
+    def lowered(self) -> str | None:
+        """A precision of weights that was asked for and is not the checkpoint's own."""
+        return self.plan.problem.options.get("precision")
+
+    @cached_property
+    def beside(self) -> list[Tiered]:
+        """Its weights that lie beside the GPUs."""
+        return [t for t in self.plan.tiers if t.replica == self.replica.id and t.what != "cache"]
+
+    @cached_property
+    def peers(self) -> list[Replica]:
+        """Groups on the other side of its prefill/decode pairs."""
+        routes = [r for r in self.plan.routing if self.replica.id in (r.prefill, r.decode)]
+        names = {x for r in routes for x in (r.prefill, r.decode)} - {self.replica.id}
+        return [r for r in self.plan.replicas if r.id in names]
+
+    @property
+    def piped_prefill(self) -> bool:
+        """Whether either side of its pairs prefills in a pipeline."""
+        return any(r.role == "prefill" and r.pp > 1 for r in [self.replica, *self.peers])
+
+    @property
+    def moe(self) -> bool:
+        return any("experts" in ffn for ffn in self.plan.problem.model["ffns"].values())
+
+    def why_not(self) -> str | None:
+        """Why no engine starts it as it comes; None where one does."""
+        r = self.replica
+        if r.role == "chain":
+            return "no stock engine routes requests over nodes with some of the layers: Helix and Petals do"
+        if r.role in ("attention", "ffn") or any(s.layers == (0, 0) for s in r.stages):
+            return "no stock engine runs attention and FFNs on different GPUs"
+        if len({s.tp for s in r.stages}) > 1:
+            return "no stock engine has stages of unlike tp"
+        if self.plan.problem.calibration.get("profile"):
+            return "a design of your own table: how it is started is not in it"
+        return None
+
+
+def node_sizes(plan: Plan) -> dict[str, int]:
+    """GPUs of a node by class."""
+    devices: dict[str, dict[str, Any]] = plan.problem.devices
+    found = {}
+    for node in plan.problem.cluster["nodes"]:
+        name, device = node.get("name") or node["device"], node["device"]
+        found[name] = int(node.get("gpus_per_node") or devices.get(device, {}).get("gpus_per_node", 1))
+    return found

@@ -1,0 +1,81 @@
+"""SGLang's command line for a replica. Flags and their meaning: sglang 0.5.13 to 0.5.23 (server_args.py,
+arg_groups/parallel_hook.py, memory_hook.py, fields/disagg.py, distributed/utils.py)."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+from planner.launch.server import Server
+from planner.plans.schema import Launch
+
+PORT: Final = 30000
+HEAD: Final = "$HEAD_ADDR"
+BOOTSTRAP: Final = 8998
+"""At which a prefill server is asked for its cache."""
+
+CACHE: Final = {"bf16": "auto", "fp8": "fp8_e4m3"}
+ATTENTION_DP: Final = ">=0.5.23,<0.6"
+"""`--attn-dp-size`: attention dp inside tp. `--dp-size` with `--enable-dp-attention` said the same before."""
+
+
+def line(s: Server) -> Launch:
+    """`--tp-size` is all GPUs of a stage: attention dp lies inside it and adds none; the running requests are
+    those of all its ranks together."""
+    r = s.replica
+    tp = r.tp * r.attn_dp * r.cp
+    words = ["python", "-m", "sglang.launch_server", "--model-path", s.model, "--port", str(PORT)]
+    words += ["--tp-size", str(tp), "--pp-size", str(r.pp)]
+    if r.attn_dp > 1:
+        words += ["--attn-dp-size", str(r.attn_dp)]
+    if s.moe:
+        words += ["--ep-size", str(r.ep)]
+    if r.cp > 1:
+        words += ["--enable-prefill-cp", "--cp-strategy", "zigzag", "--attn-cp-size", str(r.cp)]
+    if r.redundant_experts:
+        words += ["--ep-num-redundant-experts", str(r.redundant_experts), "--enable-eplb"]
+    words += ["--context-length", str(s.max_len), "--max-running-requests", str(max(r.max_batch, r.attn_dp))]
+    words += ["--chunked-prefill-size", str(_tokens(s))]
+    words += ["--mem-fraction-static", f"{min(s.pool_share, 0.97):.2f}"]
+    words += ["--kv-cache-dtype", CACHE.get(s.kv, s.kv)]
+    if not s.prefix_cache:
+        words += ["--disable-radix-cache"]
+    if s.lowered:
+        words += ["--quantization", s.lowered]
+    if r.draft:
+        words += shlex.split(r.draft.option)
+    if r.role != "mixed":
+        words += ["--disaggregation-mode", r.role, "--disaggregation-transfer-backend", "nixl"]
+        words += ["--disaggregation-bootstrap-port", str(BOOTSTRAP)] * (r.role == "prefill")
+    notes = ["--mem-fraction-static is weights and cache as a share of all memory of a GPU"]
+    if s.beside:
+        experts = max(ffn.get("experts", 0) for ffn in s.plan.problem.model["ffns"].values())
+        kept = round(experts * (1 - sum(part.share for part in s.beside if part.what == "experts")))
+        words += [
+            "--kt-num-gpu-experts",
+            str(kept),
+            "--kt-weight-path",
+            "$KT_WEIGHTS",
+            "--kt-method",
+            "$KT_METHOD",
+        ]
+        notes.append(
+            "with kt-kernel: KT_WEIGHTS and KT_METHOD are the experts for its CPU kernels, and which"
+        )
+    env = {"SGLANG_PP_LAYER_PARTITION": ",".join(map(str, s.layers))} if r.pp > 1 else {}
+    ranks = [words]
+    if s.nodes > 1:
+        join = ["--dist-init-addr", f"{HEAD}:5000", "--nnodes", str(s.nodes), "--node-rank"]
+        ranks = [[*words, *join, str(i)] for i in range(s.nodes)]
+        notes.append(f"one command on each of {s.nodes} nodes; HEAD_ADDR is the address of the first")
+    versions = ATTENTION_DP if r.attn_dp > 1 or r.cp > 1 else ">=0.5.13,<0.6"
+    return Launch(argv=ranks[0], env=env, engine_versions=versions, notes=notes, ranks=ranks[1:])
+
+
+def _tokens(s: Server) -> int:
+    """Prompt tokens of a step, of all attention-dp ranks together: SGLang divides them (parallel_hook.py)."""
+    from planner.engines import named
+
+    device = s.plan.problem.devices[s.replica.stages[0].device]
+    default = named("sglang").tokens_per_step(device["memory_gb"] * 1e9 / 2**30, device["name"])
+    return (s.replica.max_batched_tokens or default) * s.replica.attn_dp

@@ -1,0 +1,102 @@
+"""vLLM's command line for a replica. Flags and their meaning: vllm 0.23.0 to 0.33.0 (engine/arg_utils.py,
+config/parallel.py, config/cache.py, config/kv_transfer.py, distributed/utils.py)."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from planner.engines.vllm import SHARE
+from planner.launch.server import Server
+from planner.plans.schema import Launch
+
+VERSIONS: Final = ">=0.23,<0.34"
+PORT: Final = 8000
+HEAD: Final = "$HEAD_ADDR"
+"""The first node of a replica that stands on several: the shell fills it in."""
+
+CACHE: Final = {"bf16": "auto", "fp8": "fp8"}
+
+
+def line(s: Server) -> Launch:
+    """One command for one node; of several nodes the same with its rank on each, or data-parallel ranks."""
+    r = s.replica
+    words = ["vllm", "serve", s.model, "--port", str(PORT)]
+    words += ["--tensor-parallel-size", str(r.tp), "--pipeline-parallel-size", str(r.pp)]
+    words += ["--data-parallel-size", str(r.attn_dp)]
+    if r.cp > 1:
+        words += ["--prefill-context-parallel-size", str(r.cp)]
+    if s.moe:
+        words += ["--enable-expert-parallel" if r.ep > 1 else "--no-enable-expert-parallel"]
+    if r.redundant_experts:
+        told = json.dumps({"num_redundant_experts": r.redundant_experts}, separators=(",", ":"))
+        words += ["--enable-eplb", "--eplb-config", told]
+    words += ["--max-model-len", str(s.max_len), "--max-num-seqs", str(s.sequences)]
+    words += ["--max-num-batched-tokens", str(_tokens(s)), "--gpu-memory-utilization", str(SHARE)]
+    words += ["--kv-cache-dtype", CACHE.get(s.kv, s.kv)]
+    words += ["--enable-prefix-caching" if s.prefix_cache else "--no-enable-prefix-caching"]
+    if s.lowered:
+        words += ["--quantization", s.lowered]
+    if r.draft:
+        words += r.draft.option.replace("HEAD", "$DRAFT_HEAD").split(" ", 1)
+    if r.role != "mixed":
+        words += ["--kv-transfer-config", _transfer(s)]
+    for part in s.beside[:1]:  # of every `group` layers the last ones
+        start, group = part.layers[0]
+        words += ["--offload-group-size", str(group), "--offload-num-in-group", str(group - start)]
+        words += ["--offload-prefetch-step", "2"]
+    env, notes = dict[str, str](), _notes(s)
+    if r.pp > 1:
+        env["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, s.layers))
+    if r.role != "mixed":
+        env |= {"VLLM_NIXL_SIDE_CHANNEL_HOST": "$HOST_ADDR", "VLLM_NIXL_SIDE_CHANNEL_PORT": "5600"}
+    first, *ranks = _over_nodes(words, s)
+    return Launch(argv=first, env=env, engine_versions=VERSIONS, notes=notes, ranks=ranks)
+
+
+def _tokens(s: Server) -> int:
+    """Tokens of a step: as the plan tells the engine, or what was counted, its default for the device."""
+    from planner.engines import named
+
+    device = s.plan.problem.devices[s.replica.stages[0].device]
+    default = named("vllm").tokens_per_step(device["memory_gb"] * 1e9 / 2**30, device["name"])
+    tokens = s.replica.max_batched_tokens or default
+    return max(tokens, s.sequences)
+
+
+def _transfer(s: Server) -> str:
+    """Prefill gives its cache through NIXL; a pipeline pushes it (pulls 45880, 50494)."""
+    role = {"prefill": "kv_producer", "decode": "kv_consumer"}[s.replica.role]
+    name = "NixlPushConnector" if s.piped_prefill else "NixlConnector"
+    return json.dumps({"kv_connector": name, "kv_role": role}, separators=(",", ":"))
+
+
+def _over_nodes(words: list[str], s: Server) -> list[list[str]]:
+    """A command a node: ranks of one engine by `--nnodes`, data-parallel ones by their start rank."""
+    if s.nodes == 1:
+        return [words]
+    r, nodes = s.replica, s.nodes
+    if r.attn_dp > 1 and r.attn_dp % nodes == 0:
+        local = r.attn_dp // nodes
+        own = ["--data-parallel-size-local", str(local), "--data-parallel-address", HEAD]
+        return [
+            [*words, *own, "--data-parallel-rpc-port", "13345"]
+            + (["--headless", "--data-parallel-start-rank", str(i * local)] if i else [])
+            for i in range(nodes)
+        ]
+    join = ["--nnodes", str(nodes), "--master-addr", HEAD, "--node-rank"]
+    return [[*words, *join, str(i), *["--headless"] * bool(i)] for i in range(nodes)]
+
+
+def _notes(s: Server) -> list[str]:
+    notes = []
+    if s.nodes > 1:
+        notes.append(f"one command on each of {s.nodes} nodes; HEAD_ADDR is the address of the first")
+    if s.piped_prefill and s.replica.role != "mixed":
+        notes.append("a pipelined prefill hands its cache over by NixlPushConnector: newer than 0.23")
+    if s.replica.draft and "HEAD" in s.replica.draft.option:
+        notes.append("DRAFT_HEAD is the checkpoint of the EAGLE head that was trained for the model")
+    if s.replica.role != "mixed":
+        notes.append("HOST_ADDR is the address of the node itself")
+    notes.append("--gpu-memory-utilization is a share of all memory of a GPU: weights, cache and activations")
+    return notes

@@ -1,0 +1,103 @@
+"""Launch lines as people paste them: one command a line, quoted, `$NAMES` left for the shell to fill in."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from planner.launch.instances import Instance, instances
+from planner.launch.sglang import BOOTSTRAP
+from planner.plans.schema import Plan
+
+FILLED = re.compile(r"\$[A-Z_]+")
+KEPT = re.compile(r"[\"`\\]")
+VISIBLE = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
+PORTS = ("--disaggregation-bootstrap-port",)
+"""Further ports of a server, apart by as much as its own from the engine's."""
+
+APART = 64
+"""Between the side channels of two servers of a node: each data-parallel rank takes one."""
+
+
+def quoted(words: Sequence[str]) -> str:
+    """A command for a shell; variables stay variables."""
+    return " ".join(
+        f'"{w}"' if FILLED.search(w) and not re.search(r"[\"`\\]", w) else shlex.quote(w) for w in words
+    )
+
+
+def assigned(env: Mapping[str, str]) -> str:
+    """Assignments before a command."""
+    return "".join(f"{name}={quoted([value])} " for name, value in env.items())
+
+
+def command(plan: Plan, i: Instance, rank: int = 0) -> str:
+    """The command of one server on its node `rank`: GPUs, environment, port."""
+    launch = i.replica.launch
+    assert launch is not None
+    vendor = plan.problem.devices[i.replica.stages[0].device].get("vendor", "nvidia")
+    gpus = i.gpus[min(rank, len(i.gpus) - 1)][1]
+    visible = {VISIBLE[vendor]: ",".join(map(str, gpus))} if vendor in VISIBLE else {}
+    words = [launch.argv, *launch.ranks][rank]
+    own = {k: str(int(v) + APART * shift(i)) if k.endswith("_PORT") else v for k, v in launch.env.items()}
+    return assigned({**visible, **own}) + quoted(with_ports(words, i))
+
+
+def shift(i: Instance) -> int:
+    """How many servers of its node have ports before it."""
+    words = i.replica.launch.argv if i.replica.launch else []
+    return i.port - int(words[words.index("--port") + 1]) if "--port" in words else 0
+
+
+def with_ports(words: Sequence[str], i: Instance) -> list[str]:
+    """The command with ports that no other server of its node has."""
+    found = list(words)
+    for k, word in enumerate(words):
+        if word == "--port" or word in PORTS:
+            found[k + 1] = str(int(words[k + 1]) + shift(i))
+    return found
+
+
+def commands(plan: Plan) -> Iterator[tuple[str, str]]:
+    """(node, command) of every server, then of the router; nothing of what no engine starts."""
+    started = [i for i in instances(plan) if i.replica.launch and i.replica.launch.argv]
+    for i in started:
+        for rank in range(1 + len(i.replica.launch.ranks if i.replica.launch else [])):
+            yield i.gpus[min(rank, len(i.gpus) - 1)][0], command(plan, i, rank)
+    if len(started) > 1 and (words := router(plan, started)):
+        yield "router", quoted(words)
+
+
+def router(plan: Plan, started: Sequence[Instance], hosts: Mapping[str, str] | None = None) -> list[str]:
+    """What spreads requests over the servers, or sends them from prefill to decode; nothing where servers are
+    of several engines or their engine has none."""
+    engines, roles = {i.replica.engine for i in started}, {i.replica.role for i in started}
+
+    def at(i: Instance) -> str:
+        return f"http://{(hosts or {}).get(i.name, i.head)}:{i.port}"
+
+    pairs = roles == {"prefill", "decode"}
+    if engines == {"sglang"}:
+        words = ["python", "-m", "sglang_router.launch_router", "--port", "8080"]
+        if not pairs:
+            return [*words, "--worker-urls", *(at(i) for i in started)]
+        words += ["--pd-disaggregation"]
+        for i in started:
+            words += [
+                f"--{i.replica.role}",
+                at(i),
+                *([str(BOOTSTRAP)] if i.replica.role == "prefill" else []),
+            ]
+        return words
+    if engines == {"vllm"}:
+        words = ["vllm-router", "--port", "8080"]
+        if not pairs:
+            return [*words, "--worker-urls", *(at(i) for i in started)]
+        words += ["--vllm-pd-disaggregation"]
+        for i in started:
+            words += [f"--{i.replica.role}", at(i)]
+        return words
+    if engines == {"trtllm"} and pairs:
+        return ["trtllm-serve", "disaggregated", "--config", "disaggregated.yaml"]
+    return []

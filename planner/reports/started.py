@@ -1,0 +1,40 @@
+"""How a plan's servers are started: one command a line, whole however narrow the screen is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from planner.errors import InputError
+from planner.launch.words import commands
+from planner.plans.schema import Plan
+
+
+def starting(plan: Plan) -> Iterator[str]:
+    """Commands by node, those of equal servers once; then what is to be known."""
+    try:
+        told = list(commands(plan))
+    except InputError as error:
+        told = []
+        yield f"not written: {error.message}"
+    for node, words in told:
+        yield f"# {node}"
+        yield words
+    notes = dict.fromkeys(n for r in plan.replicas if r.launch for n in r.launch.notes)
+    for note in notes:
+        yield f"# {note}"
+    for name, text in {n: t for r in plan.replicas if r.launch for n, t in r.launch.files.items()}.items():
+        yield f"# {name}:"
+        yield from text.splitlines()
+
+
+def show(plan: Plan, console: Console) -> None:
+    """Print it under a heading; nothing where the plan has no commands."""
+    if not any(r.launch for r in plan.replicas):
+        return
+    console.print()
+    console.print(Text("Start", style="bold cyan"))
+    for line in starting(plan):
+        console.print(Text(line, style="dim" if line.startswith("#") else ""), soft_wrap=True)
