@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent / "devices"
 
 _NOISE = {
     "nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "intel", "habana", "google", "cloud", "apple",
-    "generation", "blackwell", "edition",
+    "generation", "blackwell", "edition", "oam", "accelerator", "graphics", "gpu",
 }  # fmt: skip
 _MEMORY = re.compile(r"(\d{1,4})gi?b?")
 _MEMORY_KIND = re.compile(r"hbm\d?e?|gddr\dx?")
@@ -62,6 +62,22 @@ def find(name: str, where: str | None = None) -> Device:
         if _has_memory(load(form), memory):
             return load(form)
     raise _wrong_memory(name, memory, core, where)
+
+
+def alike(name: str) -> list[str]:
+    """All devices that a spelling may mean: forms of one family, and memories where it names none.
+
+    >>> alike("H100"), alike("A100 80GB")
+    (['h100-nvl', 'h100-pcie', 'h100-sxm'], ['a100-pcie', 'a100-sxm'])
+    """
+    core, memory = _split(name)
+    if not _forms(core) and memory is None:
+        core, memory = _split_glued(core)
+    cores = {form.format(core) for form in (*_FAMILY_FORMS, "{}pcie", "{}nvl")} | {
+        _split(n)[0] for n in _forms(core)
+    }
+    found = [n for c in cores for n in _by_core().get(c, [])]
+    return sorted(n for n in {*found} if memory is None or _has_memory(load(n), memory))
 
 
 def _wrong_memory(name: str, memory: int, core: str, where: str | None) -> InputError:

@@ -28,6 +28,7 @@ COMMANDS = {
     "replan": "Repair a plan of chains after nodes have left.",
     "diff": "Show what differs between two plans.",
     "sweep": "Plan every cell of a grid; resumes where it was stopped.",
+    "cluster": "Make a cluster file: from other tools' output, or one line.",
     "devices": "List the GPUs known, or show one with its sources.",
     "models": "List the models known, or show one.",
     "schema": "Print a JSON Schema: cluster, workload, plan or sweep.",
@@ -49,9 +50,13 @@ class LazyGroup(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The command `name` from its own file, as typer makes it from the function's signature."""
+    """The command `name` from its own file, as typer makes it from the function's signature; a group of
+    commands is the file's `app`."""
+    module = import_module(f"planner.cli.{name}")
+    if not hasattr(module, name):
+        return typer.main.get_command(module.app)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name)(getattr(import_module(f"planner.cli.{name}"), name))
+    app.command(name)(getattr(module, name))
     return typer.main.get_command(app)
 
 
