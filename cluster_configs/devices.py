@@ -20,11 +20,12 @@ FOLDER = Path(__file__).parent / "devices"
 
 _NOISE = {
     "nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "intel", "habana", "google", "cloud", "apple",
-    "generation", "blackwell", "edition", "oam", "accelerator", "graphics", "gpu",
+    "generation", "blackwell", "edition", "oam", "accelerator",
+    "graphics", "gpu", "radeon", "r", "tm",
 }  # fmt: skip
 _MEMORY = re.compile(r"(\d{1,4})gi?b?")
 _MEMORY_KIND = re.compile(r"hbm\d?e?|gddr\dx?")
-_FAMILY_FORMS = ("{}", "{}sxm", "rtx{}", "tpu{}", "{}server")
+_FAMILY_FORMS = ("{}", "{}sxm", "rtx{}", "gtx{}", "rx{}", "arc{}", "tpu{}", "{}server")
 """How the spelling asked for may stand in the catalog: h100 → h100-sxm, 4090 → rtx-4090, v5e → tpu-v5e."""
 
 
@@ -127,7 +128,7 @@ def _split_glued(core: str) -> tuple[str, int | None]:
     (('rtx4090', 24), ('a100sxm', 40), ('gaudi9', None))
     """
     for length in (3, 2):
-        cut = re.fullmatch(rf"(.+)(\d{{{length}}})(?:gi?b?)?", core)
+        cut = re.fullmatch(rf"(.+)([1-9]\d{{{length - 1}}})(?:gi?b?)?", core)
         if cut and _forms(cut[1]):
             return cut[1], int(cut[2])
     return core, None

@@ -20,7 +20,7 @@ Count = Annotated[int, Field(ge=1)]
 NicKind = Literal["infiniband", "roce", "ethernet"]
 Generation = Literal[
     "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell_dc", "blackwell_rtx",
-    "xe2", "rdna3", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3", "tpu", "apple",
+    "xe", "xe2", "rdna3", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3", "tpu", "apple",
 ]  # fmt: skip
 
 

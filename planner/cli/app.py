@@ -51,12 +51,12 @@ class LazyGroup(TyperGroup):
 
 def load(name: str) -> Any:
     """The command `name` from its own file, as typer makes it from the function's signature; a group of
-    commands is the file's `app`."""
-    module = import_module(f"planner.cli.{name}")
-    if not hasattr(module, name):
-        return typer.main.get_command(module.app)
+    commands is a Typer of that name."""
+    command = getattr(import_module(f"planner.cli.{name}"), name)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_command(command)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name)(getattr(module, name))
+    app.command(name)(command)
     return typer.main.get_command(app)
 
 

@@ -12,7 +12,7 @@ import typer
 from planner.clusters.sources import SOURCES, Source
 from planner.errors import InputError
 
-app = typer.Typer(
+cluster = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
     no_args_is_help=True,
@@ -92,4 +92,4 @@ def _text(name: str) -> str:
 
 
 for _source in SOURCES:
-    app.command(f"from-{_source.name}")(reader(_source))
+    cluster.command(f"from-{_source.name}")(reader(_source))
