@@ -24,6 +24,10 @@ Generation = Literal[
 ]  # fmt: skip
 
 
+Vendor = Literal["nvidia", "amd", "intel", "google", "apple"]
+Precision = Literal["bf16", "fp16", "fp8", "fp4", "int8", "fp32"]
+
+
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,12 +36,12 @@ class Device(Strict):
     """One accelerator as sold: dense peaks, one-direction bandwidths; an absent precision is not native."""
 
     name: str
-    vendor: Literal["nvidia", "amd", "intel", "google", "apple"]
+    vendor: Vendor
     generation: Generation
     also: list[str] = []
     memory_gb: Positive
     memory_gb_per_s: Positive
-    tflops: dict[Literal["bf16", "fp16", "fp8", "fp4", "int8", "fp32"], Positive]
+    tflops: dict[Precision, Positive]
     intra_gb_per_s: Positive  # to peers in the scale-up domain, per GPU
     intra_link: str  # nvlink | pcie | xgmi | …
     nic_gb_per_s: Positive  # per GPU, out of the domain
@@ -64,6 +68,43 @@ class Device(Strict):
         if "c2c" in self.intra_link:
             return "NVLink-C2C", self.intra_gb_per_s
         return "PCIe", self.pcie_gb_per_s or 0.0
+
+
+class OwnDevice(Strict):
+    """A GPU that the catalog does not know: memory, bandwidth, dense FLOP rates; the rest by generation.
+
+    `tflops` as one number is its 16-bit rate.
+    """
+
+    generation: Generation
+    memory_gb: Positive
+    memory_gb_per_s: Positive
+    tflops: dict[Precision, Positive]
+    vendor: Vendor | None = None
+    tdp_watts: Positive | None = None
+    pcie_gb_per_s: Positive | None = None
+    intra_gb_per_s: Positive | None = None
+    intra_link: str | None = None
+    nic_gb_per_s: Positive | None = None
+    nic: NicKind | None = None
+    gpus_per_node: Count | None = None
+    scale_up_gpus: Count | None = None
+    compute_capability: str | None = None
+    unified_memory: bool | None = None
+    price_usd_per_gpu_hour: Positive | None = None
+    notes: str | None = None
+
+    @field_validator("tflops", mode="before")
+    @classmethod
+    def _of_16_bit(cls, value: object) -> object:
+        return {"fp16": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+    @field_validator("tflops")
+    @classmethod
+    def _has_16_bit(cls, value: dict[Precision, float]) -> dict[Precision, float]:
+        if not {"bf16", "fp16"} & {*value}:
+            raise ValueError("`tflops` needs the 16-bit rate: `{bf16: …}` or `{fp16: …}`")
+        return value
 
 
 class Host(Strict):
@@ -136,6 +177,7 @@ class Cluster(Strict):
     nodes: Annotated[list[Node], Field(min_length=1)]
     links: list[Link] = []
     device_overrides: dict[str, dict[str, object]] = {}
+    devices: dict[str, OwnDevice] | None = None  # GPUs of one's own, by name
 
 
 class NameRun(NamedTuple):

@@ -75,7 +75,7 @@ def remarks_of(t: Topology | None) -> Iterator[str]:
     if t.nics:
         names = f" ({', '.join(t.nic_names[:8])})" if t.nic_names else ""
         yield (
-            f"{len(t.nics)} NICs{names}: the matrix does not say how fast; nic_gb_per_s is the"
+            f"{len(t.nics)} NICs{names}: the matrix does not say how fast; nic_gb_per_s is the "
             "device's usual figure"
         )
 

@@ -210,6 +210,14 @@ def test_skypilot_reads_both_spellings_of_what_is_free():
     assert found.facts["free"] == {"L4": 3}
 
 
+def test_a_device_that_nobody_knows_is_left_to_fill_in_and_refused_until_then():
+    written = write(read("nvidia-smi", "GPU 0: NVIDIA GeForce FX 5200 (UUID: x)\n"), "nvidia-smi")
+
+    assert "fx-5200:\n    generation: null" in written.text
+    with pytest.raises(InputError, match="`generation` must be"):
+        from_document(read_text(written.text, "cluster.yaml"))
+
+
 @pytest.mark.parametrize("source", [s.name for s in SOURCES])
 @pytest.mark.parametrize("text", ["", "hello\n", "{}", "[1, 2]", "<nvidia_smi_log>", "a b c\n1 2 3\n"])
 def test_other_text_is_refused_with_what_to_run(source: str, text: str):
