@@ -136,12 +136,20 @@ class Tier(Strict):
     shared_by: Literal["node", "cluster", "gpu"] = "node"
 
 
+class GpuCount(Strict):
+    """So many GPUs of one kind in a node."""
+
+    device: str
+    count: Count = 1
+
+
 class Node(Strict):
-    """`count` identical nodes."""
+    """`count` identical nodes, of one kind of GPU (`device`, `gpus_per_node`) or of several (`gpus`)."""
 
     name: str | None = None
     count: Count = 1
-    device: str
+    device: str | None = None
+    gpus: Annotated[list[GpuCount], Field(min_length=1)] | None = None
     gpus_per_node: Count | None = None
     price_usd_per_hour: NonNegative | None = None  # the whole node
     power_cap_watts: Positive | None = None  # the whole node
@@ -154,6 +162,14 @@ class Node(Strict):
     availability: Annotated[float, Field(gt=0, le=1)] = 1.0
     host: Host | None = None
     tiers: list[Tier] = []
+
+    @model_validator(mode="after")
+    def _says_its_gpus_once(self) -> Node:
+        if self.gpus is None and self.device is None:
+            raise ValueError("`device` is missing: which GPU? (or `gpus:` where a node has several kinds)")
+        if self.gpus is not None and (self.device is not None or self.gpus_per_node is not None):
+            raise ValueError("`gpus` names all GPUs of the node: leave out `device` and `gpus_per_node`")
+        return self
 
 
 class Link(Strict):
@@ -243,6 +259,7 @@ class NodeClass:
     availability: float
     host: Host | None
     tiers: tuple[Tier, ...]
+    box: str | None = None  # the node with unlike GPUs that it is a part of
 
     @property
     def node_count(self) -> int:

@@ -225,3 +225,11 @@ def test_other_text_is_refused_with_what_to_run(source: str, text: str):
         read(source, text)
 
     assert caught.value.hint
+
+
+def test_unlike_cards_of_one_node_stay_one_node():
+    cards = "GPU 0: NVIDIA GeForce RTX 4090 (UUID: a)\nGPU 1: NVIDIA GeForce RTX 3090 (UUID: b)\n"
+    found = read("nvidia-smi", cards)
+
+    assert "gpus: [{device: rtx-4090, count: 1}, {device: rtx-3090, count: 1}]" in write(found, "it").text
+    assert {c.box for c in cluster(found).classes} == {"node"}
