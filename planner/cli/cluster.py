@@ -51,7 +51,7 @@ def reader(source: Source) -> Callable[..., None]:
         device: DeviceOpt = None,
         gpus_per_node: PerNodeOpt = None,
     ) -> None:
-        from planner.cli.output import note, whole_file
+        from planner.cli.output import note
         from planner.clusters.found import Input
         from planner.clusters.sources import completed
         from planner.clusters.writing import write
@@ -66,12 +66,7 @@ def reader(source: Source) -> Callable[..., None]:
         written = write(found, source.tool)
         for warning in written.warnings:
             note(f"warning: {warning}")
-        if output is None:
-            print(written.text, end="")
-            return
-        with whole_file(output) as file:
-            file.write(written.text)
-        note(f"written to {output}: meshwright plan {output} --model MODEL")
+        _deliver(written.text, output)
 
     command.__doc__ = (
         f"A cluster file from {source.tool}.\n\nReads the output of {source.run}.\n\n"
@@ -89,6 +84,34 @@ def _text(name: str) -> str:
     if sys.stdin.isatty():
         raise InputError("nothing to read: name a file, or pipe the tool's output in", "the command line")
     return decoded(sys.stdin.buffer.read(), "standard input")
+
+
+@cluster.command("init")
+def init(
+    gpus: Annotated[
+        str, typer.Option("--gpus", metavar="N x GPU,…", help="The GPUs in a line: 8xH100,4xL40S.")
+    ],
+    output: OutputOpt = None,
+) -> None:
+    """A commented cluster file from a line of GPUs, with every figure that planning takes.
+
+    Example: meshwright cluster init --gpus 8xH100,4xL40S -o cluster.yaml
+    """
+    from planner.clusters.init import init as text_of
+
+    _deliver(text_of(gpus), output)
+
+
+def _deliver(text: str, output: str | None) -> None:
+    """The cluster file on stdout, or in a file that is named."""
+    from planner.cli.output import note, whole_file
+
+    if output is None:
+        print(text, end="")
+        return
+    with whole_file(output) as file:
+        file.write(text)
+    note(f"written to {output}: meshwright plan {output} --model MODEL")
 
 
 for _source in SOURCES:

@@ -97,8 +97,10 @@ def _lacking(told: bool) -> str:
 def gres_of(text: str | None) -> _Gres:
     """GPUs of a GRES field.
 
-    >>> gres_of("gpu:h100:8(S:0-1)").whole, gres_of("gpu:1g.10gb:7,gpu:h100:3").slices,
-    gres_of("(null)").whole ((('h100', 8),), (('1g.10gb', 7),), ())
+    >>> gres_of("gpu:h100:8(S:0-1)").whole, gres_of("gpu:1g.10gb:7,gpu:h100:3").slices
+    ((('h100', 8),), (('1g.10gb', 7),))
+    >>> gres_of("(null)").whole
+    ()
     """
     whole: dict[str, int] = {}
     slices: dict[str, int] = {}

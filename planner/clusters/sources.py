@@ -32,17 +32,20 @@ SOURCES: Final[tuple[Source, ...]] = (
 
 
 def completed(found: Found, device: str | None, gpus_per_node: int | None) -> Found:
-    """What was found with what the user adds: the device of GPUs that have no name; GPUs of nodes for
-    which the input shows none. Raises InputError for an unknown device."""
-    if device is not None:
-        device = find(device, "--device").name
-    if gpus_per_node is not None and not found.machines:
-        if device is None:
+    """What was found with what the user adds: the device of GPUs that have no name; GPUs of nodes for which
+    the input shows none. Raises InputError for an unknown device."""
+    if device is None:
+        if gpus_per_node is not None and not found.machines:
             raise InputError("--gpus-per-node needs --device: which GPUs are they?", "--gpus-per-node")
-        bare = found.bare
-        machines = tuple(Machine(name, (Gpus(device, gpus_per_node),)) for name in bare)
-        return replace(found, machines=machines, lacking=None)
-    named = tuple(
-        replace(m, gpus=tuple(replace(g, model=g.model or device) for g in m.gpus)) for m in found.machines
-    )
-    return replace(found, machines=named)
+        return found
+    card = find(device, "--device")
+    named = Gpus(card.name, gpus_per_node or 0, card.memory_gb * 1e9 / 2**20)
+    if gpus_per_node is not None and not found.machines:
+        return replace(found, machines=tuple(Machine(name, (named,)) for name in found.bare), lacking=None)
+    return replace(found, machines=tuple(_named(machine, named) for machine in found.machines))
+
+
+def _named(machine: Machine, card: Gpus) -> Machine:
+    """The node with its GPUs called by the card's name, where the input gives them none."""
+    gpus = (g if g.model else replace(card, count=g.count) for g in machine.gpus)
+    return replace(machine, gpus=tuple(gpus))

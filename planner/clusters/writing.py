@@ -83,7 +83,7 @@ def _entry(machine: Machine, alike: Sequence[Machine]) -> Iterator[str]:
         fields.append(("gpus", f"[{listed}]"))
     if machine.zone:
         fields.append(("zone", _plain(machine.zone)))
-    fields += [(name, _value(value)) for name, value in machine.fields]
+    fields += [(name, value_text(value)) for name, value in machine.fields]
     for i, (name, value) in enumerate(fields):
         yield f"  {'- ' if i == 0 else '  '}{name}: {value}"
 
@@ -111,8 +111,9 @@ def _comment(kind: Gpus) -> str:
     device, further = known_device(kind), others(kind)
     if kind.model is None:
         return "  # not said: one of `meshwright devices`"
-    said = "" if device is not None and squash(kind.model) == squash(device.name) else f"  # {kind.model!r}"
-    return said + (f", or {', '.join(further)}?" if further else "")
+    said = [] if device is not None and squash(kind.model) == squash(device.name) else [repr(kind.model)]
+    said += [f"or {', '.join(further)}?"] if further else []
+    return f"  # {', '.join(said)}" if said else ""
 
 
 def _doubts(kind: Gpus) -> Iterator[str]:
@@ -163,13 +164,14 @@ def _own(kinds: Sequence[Gpus]) -> Iterator[str]:
         yield f"    memory_gb: {known}"
         yield "    memory_gb_per_s: null"
         yield "    tflops: {fp16: null}  # dense; also bf16, fp8, fp4, int8 where it has them"
-        yield from (f"    {name}: {_value(value)}" for name, value in told.items())
+        yield from (f"    {name}: {value_text(value)}" for name, value in told.items())
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """A value as YAML reads it back exactly."""
     if isinstance(value, float):
-        return f"{value:.10g}"
-    return value if isinstance(value, str) else json.dumps(value)
+        return f"{value:.12g}"
+    return _plain(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _plain(name: str) -> str:

@@ -175,6 +175,7 @@ def test_a_cordoned_node_of_a_table_is_left_out():
     ("text", "expected"),
     [
         ("n[1-2]|idle|gpu:a40:4\nn3|down*|gpu:a40:4\n", [("a40", 2, 4)]),
+        ("NODELIST STATE GRES\nn1 idle gpu:a100-sxm:2\n", [("a100-sxm", 1, 2)]),
         ("NODELIST STATE GRES\nn[01-02] idle gpu:l40s:2(S:0)\nn03 mix gpu:l4:1\n", [("l40s", 2, 2), ("l4",
         1, 1)]),
         ("NodeName=a State=IDLE Gres=gpu:a40:2 CfgTRES=x\nNodeName=b State=DOWN+DRAIN Gres=gpu:a40:2\n",
