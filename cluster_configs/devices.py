@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent / "devices"
 _NOISE = {
     "nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "intel", "habana", "google", "cloud", "apple",
     "generation", "blackwell", "edition", "oam", "accelerator",
-    "graphics", "gpu", "radeon", "r", "tm",
+    "graphics", "gpu", "radeon", "r", "tm", "mega",
 }  # fmt: skip
 _MEMORY = re.compile(r"(\d{1,4})gi?b?")
 _MEMORY_KIND = re.compile(r"hbm\d?e?|gddr\dx?")

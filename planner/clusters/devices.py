@@ -48,11 +48,11 @@ def differs(device: Device, memory_mib: float) -> bool:
 
 
 def _with_memory(gpus: Gpus) -> list[str]:
-    """The spelling with the memory that the source tells; names that a table cut are completed by it."""
+    """The spelling with the memory that the source tells, in place of the one in the name: a table may cut
+    the name, and in "NVIDIA GH200 480GB" it is the CPU's."""
     if gpus.memory_mib is None or gpus.model is None:
         return []
     gib = gpus.memory_mib / 1024
-    model = gpus.model.rstrip(".")
-    return [
-        f"{model} {size}GB" for size in dict.fromkeys((round(gib), round(gib / 8) * 8, round(gib * 1.0737)))
-    ]
+    model = re.sub(r"[ _-]\d+ ?GB\b", "", gpus.model.rstrip("."), flags=re.IGNORECASE)
+    sizes = dict.fromkeys((round(gib), round(gib / 8) * 8, round(gib * 1.0737)))
+    return [f"{model} {size}GB" for size in sizes]

@@ -161,8 +161,11 @@ def _labelled(node: _Node) -> int:
 
 
 def _slices(node: _Node) -> dict[str, str]:
-    """MIG parts that can be allocated, by resource."""
-    return {k: v for k, v in (node.allocatable or {}).items() if "/mig-" in k and _whole(v)}
+    """MIG parts that can be allocated, by resource; by their labels where quantities are not told."""
+    told = node.allocatable
+    if told is None:
+        told = {k.removesuffix(".count"): v for k, v in node.labels.items() if k.endswith(".count")}
+    return {k: v for k, v in told.items() if "/mig-" in k and _whole(v)}
 
 
 def _whole(text: str | None) -> int:

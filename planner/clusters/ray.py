@@ -1,7 +1,8 @@
 """A cluster from `ray status`: how many nodes and GPUs there are in all.
 
 It does not say which node has which GPU: `accelerator_type` counts nodes, not GPUs, and only where Ray
-knows the type. GPUs a node are those of all, divided evenly, which is said in the file.
+knows the type. GPUs a node are those of all, divided evenly, which is said in the file. `ray list nodes
+--detail` tells each node's.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import re
 from typing import Any
 
 from planner.clusters.found import Found, Gpus, Input, Machine, counted, limited, unreadable
+from planner.documents import read_text
 
-RUN = "`ray status`"
+RUN = "`ray status`, or `ray list nodes --detail`"
 _USAGE = re.compile(r"^\s*([\d.]+)\s*/\s*([\d.]+)\s+(\S+)\s*$", re.MULTILINE)
 _TYPE = re.compile(r"accelerator_?type:(.+)", re.IGNORECASE)
 _SECTION = re.compile(r"^(?:Active|Healthy|Idle):\s*\n((?:[ \t]+.*\n?)*)", re.MULTILINE)
@@ -19,7 +21,9 @@ _SECTION = re.compile(r"^(?:Active|Healthy|Idle):\s*\n((?:[ \t]+.*\n?)*)", re.MU
 
 def read(inputs: tuple[Input, ...]) -> Found:
     """The nodes with GPUs. Raises InputError where an input is nothing of `ray status`."""
-    text = "\n".join(each.text for each in inputs)
+    if listed_nodes := [node for each in inputs for node in _listed(each)]:
+        return _of_nodes(listed_nodes)
+    text = re.split(r"^Node: ", "\n".join(each.text for each in inputs), flags=re.MULTILINE)[0]
     sections = _SECTION.findall(text)
     if not sections:
         raise unreadable(inputs, "ray status", RUN)
@@ -48,6 +52,39 @@ def read(inputs: tuple[Input, ...]) -> Found:
     }
     lacking = None if machines else "Ray counts no GPU here: start it where the GPUs are, or with --num-gpus"
     return Found(tuple(machines), tuple(warnings), tuple(assumed), {}, facts, lacking)
+
+
+def _listed(each: Input) -> list[dict[str, Any]]:
+    """Nodes of `ray list nodes --detail` (YAML) or `--format json`; [] where the text is none of these."""
+    if not re.search(r"node_id[\"']?:", each.text):
+        return []
+    data = read_text(each.text.replace("\n---", "\n").removeprefix("---"), each.name).data
+    rows = data if isinstance(data, list) else [data]
+    return [r for r in rows if isinstance(r, dict) and isinstance(r.get("resources_total"), dict)]
+
+
+def _of_nodes(rows: list[dict[str, Any]]) -> Found:
+    """What `ray list nodes` tells node by node."""
+    machines, left_out = [], {}
+    for row in rows:
+        resources = row["resources_total"]
+        gpus = int(float(resources.get("GPU") or 0))
+        kind = next((m[1] for name in resources if (m := _TYPE.fullmatch(str(name)))), None)
+        name = str(row.get("node_name") or row.get("node_ip") or row.get("node_id"))
+        if gpus and row.get("state", "ALIVE") != "ALIVE":
+            left_out[name] = str(row["state"]).lower()
+        elif gpus:
+            machines.append(Machine(name, (Gpus(kind, gpus),)))
+    kinds = list(dict.fromkeys(g.model for m in machines for g in m.gpus))
+    facts = {
+        "nodes": len(rows),
+        "gpu_nodes": len(machines),
+        "gpus": sum(g.count for m in machines for g in m.gpus),
+        "device": kinds[0] if len(kinds) == 1 else kinds,
+        "gpus_per_node": sorted({g.count for m in machines for g in m.gpus}),
+    }
+    warnings = [f"{name}: left out: {why}" for name, why in left_out.items()]
+    return Found(tuple(machines), tuple(warnings), (), left_out, facts, "Ray counts no GPU here")
 
 
 def _machines(nodes: int, gpus: int, types: dict[str, int]) -> tuple[list[Machine], list[str]]:

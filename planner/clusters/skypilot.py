@@ -19,7 +19,7 @@ Row = Mapping[str, str]
 def read(inputs: tuple[Input, ...]) -> Found:
     """The nodes with GPUs. Raises InputError where an input is no such table, or one of clouds' offers."""
     text = "\n".join(each.text for each in inputs)
-    totals = {row["GPU"]: row for row in _rows(text, "GPU", "QTY_PER_NODE")}
+    totals = _in_all(_rows(text, "GPU", "QTY_PER_NODE"))
     nodes = [row for row in _rows(text, "NODE", "GPU") if _free(row)[1]]
     if not totals and not nodes:
         raise unreadable(
@@ -43,6 +43,20 @@ def read(inputs: tuple[Input, ...]) -> Found:
     ]
     warnings += [f"{name}: left out: {why}" for name, why in left_out.items()]
     return Found(tuple(machines), tuple(warnings), tuple(assumed), left_out, facts, "this table has no GPU")
+
+
+def _in_all(rows: list[Row]) -> dict[str, Row]:
+    """A row a type of GPU: of several contexts the sum, which may stand above them already."""
+    found: dict[str, Row] = {}
+    for name in dict.fromkeys(row["GPU"] for row in rows):
+        own = [row for row in rows if row["GPU"] == name]
+        counts = [_free(row) for row in own]
+        if len(own) > 1 and counts[0][1] == sum(total for _, total in counts[1:]):
+            own, counts = own[:1], counts[:1]
+        sums = {"FREE_GPUS": str(sum(f for f, _ in counts)), "TOTAL_GPUS": str(sum(t for _, t in counts))}
+        sizes = ", ".join(row["QTY_PER_NODE"] for row in own)
+        found[name] = {"GPU": name, "QTY_PER_NODE": sizes, **sums}
+    return found
 
 
 def _rows(text: str, *columns: str) -> list[Row]:

@@ -19,7 +19,7 @@ RUN = "`sinfo -N -o '%N %t %G'` or `scontrol show node`"
 _GONE = (
     "down", "drain", "drained", "draining", "drng", "fail", "failing", "failg", "maint", "unk", "unknown",
     "inval",
-    "power_down", "powering_down", "powered_down", "pow_dn", "boot", "reboot", "future", "futr", "no_respond",
+    "boot", "reboot", "future", "futr", "no_respond",
     "not_responding", "perfctrs", "npc", "blocked", "other",
 )  # fmt: skip
 """States of `sinfo` and `scontrol` in which nothing new starts, short and long."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from planner.clusters.found import MOST_NODES, Input, limited
+from planner.documents import read_text
 from planner.errors import InputError
 
 _HEADS = {
@@ -43,7 +45,9 @@ class Line:
 
 
 def read_scontrol(each: Input) -> list[Line]:
-    """Blocks of `scontrol show node`, also with `-o` (one line each)."""
+    """Blocks of `scontrol show node`, also with `-o` (one line each) and `--json`."""
+    if each.text.lstrip().startswith("{"):
+        return list(_of_json(read_text(each.text, each.name).data))
     found = []
     for block in re.split(r"(?=^NodeName=)", each.text, flags=re.MULTILINE)[1:]:
         told = dict(re.findall(r"(\w+)=((?:(?!\s+\w+=).)*)", block.replace("\n", " ")))
@@ -59,6 +63,21 @@ def read_scontrol(each: Input) -> list[Line]:
     return found
 
 
+def _of_json(data: Any) -> Iterator[Line]:
+    """Nodes of `scontrol show nodes --json`."""
+    nodes = data.get("nodes") if isinstance(data, dict) else None
+    for node in nodes if isinstance(nodes, list) else []:
+        if isinstance(node, dict) and node.get("name"):
+            state, partitions = node.get("state") or [], node.get("partitions") or []
+            yield Line(
+                (str(node["name"]),),
+                "+".join(state) if isinstance(state, list) else str(state),
+                str(node.get("gres") or "(null)"),
+                str(node.get("gres_used") or ""),
+                tuple(map(str, partitions)) if isinstance(partitions, list) else (),
+            )
+
+
 def _allocated(tres: str) -> str | None:
     """AllocTRES=cpu=8,gres/gpu=2 as a GRES field."""
     match = re.search(r"gres/gpu=(\d+)", tres)
@@ -68,6 +87,8 @@ def _allocated(tres: str) -> str | None:
 def read_sinfo(each: Input) -> list[Line]:
     """Lines of `sinfo`. Raises InputError where a list of nodes cannot be read."""
     lines = [line for line in each.text.split("\n") if line.strip()]
+    start = (i for i, line in enumerate(lines) if len({*line.upper().split()} & {*_HEADS}) > 1)
+    lines = lines[next(start, 0) :]  # `sinfo -l` begins with the date
     if not lines:
         return []
     mark = next((m for m in ("\x1f", "|", "\t") if sum(m in line for line in lines) > len(lines) / 2), None)

@@ -162,8 +162,8 @@ def _home(tail: str, header: str) -> str | None:
         words = words[:-1]
     if not words:
         return None
-    told = words[-1] if "NUMA Affinity" in header and len(words) > 1 else words[0]
-    return None if told == "N/A" else told
+    told = [words[-1], words[0]] if "NUMA Affinity" in header and len(words) > 1 else words[:1]
+    return next((home for home in told if home != "N/A"), None)
 
 
 def _joined(names: list[Name], pairs: list[tuple[Name, Name]]) -> list[list[Name]]:

@@ -234,3 +234,74 @@ def test_unlike_cards_of_one_node_stay_one_node():
 
     assert "gpus: [{device: rtx-4090, count: 1}, {device: rtx-3090, count: 1}]" in write(found, "it").text
     assert {c.box for c in cluster(found).classes} == {"node"}
+
+
+def test_ray_tells_each_nodes_gpus_where_nodes_are_listed():
+    text = """\
+---
+-   node_id: aa
+    node_name: head
+    state: ALIVE
+    resources_total:
+        CPU: 8.0
+-   node_id: bb
+    node_name: big
+    state: ALIVE
+    resources_total:
+        GPU: 8.0
+        accelerator_type:H200: 1.0
+-   node_id: cc
+    node_name: gone
+    state: DEAD
+    resources_total:
+        GPU: 8.0
+"""
+    found = read("ray", text)
+
+    assert shape(found) == [("h200-sxm", 1, 8)]
+    assert (found.facts["nodes"], found.facts["gpus"], found.left_out) == (3, 8, {"gone": "dead"})
+
+
+def test_totals_of_ray_are_not_those_of_the_last_node_listed_below_them():
+    text = "Active:\n 2 w\n\nTotal Usage:\n 0.0/16.0 GPU\n\nNode: w\n Usage:\n  0.0/8.0 GPU\n"
+
+    assert read("ray", text).facts["gpus"] == 16
+
+
+def test_contexts_of_skypilot_add_up_and_their_sum_is_not_added_again():
+    one = "GPU  REQUESTABLE_QTY_PER_NODE  UTILIZATION\nL4   1, 2, 4  {} of {} free\n\n"
+
+    assert read("skypilot", one.format(3, 8) + one.format(1, 4)).facts["gpus"] == {"L4": 12}
+    both = one.format(4, 12) + one.format(3, 8) + one.format(1, 4)
+    assert read("skypilot", both).facts["gpus"] == {"L4": 12}
+
+
+def test_slurm_is_read_as_json_and_below_a_date():
+    node = '{"name": "a", "state": ["IDLE"], "gres": "gpu:a40:4", "gres_used": "gpu:a40:1(IDX:0)"}'
+    found = read("slurm", f'{{"nodes": [{node}]}}')
+    dated = "Mon Nov 23 13:00:00 2026\nNODELIST NODES PARTITION STATE GRES\na 1 p idle gpu:a40:4\n"
+
+    assert shape(found) == shape(read("slurm", dated)) == [("a40", 1, 4)]
+    assert found.warnings == ("a: 1 of 4 GPUs are in use now; a plan takes all of them",)
+
+
+def test_memory_in_a_name_may_be_the_cpus():
+    row = "name, memory.total [MiB]\nNVIDIA GH200 480GB, 97871 MiB\n"
+
+    assert shape(read("nvidia-smi", row)) == [("gh200-96gb", 1, 1)]
+
+
+def test_cpus_tell_sockets_apart_where_numa_nodes_are_not_said():
+    head = "GPU0 GPU1 CPU Affinity NUMA Affinity GPU NUMA ID\n"
+    text = f"{head}GPU0 X SYS 0-15 N/A N/A\nGPU1 SYS X 16-31 N/A N/A\n"
+
+    assert read("nvidia-smi", text).facts["numa_groups"] == [[0], [1]]
+
+
+def test_slices_are_known_by_labels_where_quantities_are_not_told():
+    labels = (
+        "nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB,nvidia.com/gpu.count=1,nvidia.com/mig-1g.5gb.count=7"
+    )
+    found = read("k8s", f"NAME STATUS ROLES AGE VERSION LABELS\na Ready x 1d v1 {labels}\n")
+
+    assert "split by MIG" in found.left_out["a"]
