@@ -3,8 +3,9 @@ PCIe.
 
 Parts are entries of one node each, in a zone of their own, where what lies between them is PCIe: so
 `nic_gb_per_s` of a part is the node's PCIe rate per GPU, and the node's own NIC is a link from that zone
-to what else stands in the zone that the file names. Approximations, each on the careful side but the last:
+to what else stands in the zone that the file names. What is shared, each on the careful side but the last:
 
+- the price of each part is the whole node's, which is paid once if any of them is in use: that is exact;
 - a part has a share of host memory, disks and power cap: of memory by its GPUs, of power by their watts;
 - between two kinds of GPU the slower slot counts, for all GPUs of both, once more than a NIC's start-up time;
 - several such nodes share their NICs by pairs, so one that talks to two others is counted twice as fast.
@@ -24,11 +25,6 @@ MOST_BOXES = 4
 """Nodes with unlike GPUs in one cluster: each kind in each of them is a class of its own, which planning
 takes longer for."""
 ZONE = "default"
-PRICE = (
-    "it is paid once for all its GPUs, which are planned kind by kind: leave it out, or write an entry "
-    "with a price "
-    "for each kind"
-)
 Find = Callable[[str, Loc], Device]
 
 
@@ -96,8 +92,6 @@ def _kinds(node: Node, find: Find, at: Loc) -> list[tuple[Device, int]]:
 def _refuse(cluster: Cluster, node: Node, i: int, document: Document) -> None:
     """What cannot be said truly of a node that is planned kind by kind."""
     at: Loc = ("nodes", i)
-    if node.price_usd_per_hour is not None:
-        raise document.error("a node with unlike GPUs has no price here", (*at, "price_usd_per_hour"), PRICE)
     if node.scale_up_gpus is not None:
         raise document.error(
             "`scale_up_gpus` is of GPUs of one kind, this node has several",
@@ -187,5 +181,5 @@ def _told(boxes: list[_Box]) -> Iterator[str]:
         dealt = f", {' and '.join(shared)} dealt to the kinds" if shared else ""
         yield (
             f"`{box.name}` is one node with {kinds}, planned kind by kind: PCIe at "
-            f"{box.parts[0].nic_gb_per_s:g} GB/s a GPU lies between them{dealt}; no price counts"
+            f"{box.parts[0].nic_gb_per_s:g} GB/s a GPU lies between them{dealt}"
         )

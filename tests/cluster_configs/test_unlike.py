@@ -105,7 +105,6 @@ def test_the_form_keeps_the_one_node_and_reads_back_to_the_same_parts():
 @pytest.mark.parametrize(
     ("added", "message", "where"),
     [
-        ("    price_usd_per_hour: 2\n", "has no price here", "lab.yaml:4:25"),
         ("    scale_up_gpus: 4\n", "`scale_up_gpus` is of GPUs of one kind", "lab.yaml:4:20"),
         ("    device: l4\n", "`gpus` names all GPUs of the node", "lab.yaml:2:5"),
         ("    count: 5\n", "at most 4 of them are planned", "lab.yaml:3:11"),
@@ -137,6 +136,19 @@ def test_a_plan_on_unlike_gpus_of_one_node_is_found_and_checked(tmp_path):
     assert {stage.node_class for r in plan.replicas for stage in r.stages} == {"pc/rtx-4090", "pc/rtx-3090"}
     assert check(plan) == []
     assert json.loads(plan.model_dump_json())["problem"]["cluster"]["nodes"][0]["name"] == "pc"
+
+
+def test_the_whole_node_is_paid_once_however_many_of_its_kinds_are_in_use(tmp_path):
+    path = tmp_path / "pc.yaml"
+    path.write_text(PC + "    price_usd_per_hour: 2\n")
+    few, many = (api.plan(str(path), "llama-3.1-8b", rate=rate, explain=False) for rate in (0.5, 12.0))
+
+    assert [len({s.node_class for r in plan.replicas for s in r.stages}) for plan in (few, many)] == [1, 2]
+    assert [plan.predicted.usd_per_hour.value for plan in (few, many) if plan.predicted.usd_per_hour] == [
+        2,
+        2,
+    ]
+    assert check(few) == check(many) == []
 
 
 def test_lost_nodes_are_not_planned_beside_such_a_node(tmp_path):
