@@ -170,16 +170,10 @@ def _links(boxes: list[_Box], zones: set[str]) -> Iterator[Link]:
 def _told(boxes: list[_Box]) -> Iterator[str]:
     for box in boxes:
         kinds = " and ".join(f"{part.gpus_per_node} {part.device}" for part in box.parts)
-        shared = [
-            words
-            for words, there in (
-                ("host memory and disks by their number", box.parts[0].host or box.parts[0].tiers),
-                ("the power cap by their watts", box.parts[0].power_cap_watts),
-            )
-            if there
-        ]
-        dealt = f", {' and '.join(shared)} dealt to the kinds" if shared else ""
+        first = box.parts[0]
+        dealt = "; host memory and disks are dealt by number of GPUs" if first.host or first.tiers else ""
+        dealt += "; the power cap is dealt by watts" if first.power_cap_watts else ""
         yield (
             f"`{box.name}` is one node with {kinds}, planned kind by kind: PCIe at "
-            f"{box.parts[0].nic_gb_per_s:g} GB/s a GPU lies between them{dealt}"
+            f"{first.nic_gb_per_s:g} GB/s a GPU lies between them{dealt}"
         )

@@ -54,11 +54,17 @@ def reader(source: Source) -> Callable[..., None]:
         from planner.cli.output import note
         from planner.clusters.found import Input
         from planner.clusters.sources import completed
-        from planner.clusters.writing import write
+        from planner.clusters.writing import doubts, write
 
         found = source.read(tuple(Input.of(name, _text(name)) for name in files or ["-"]))
         if facts:
-            print(json.dumps({**found.facts, "warnings": found.warnings}, indent=2, ensure_ascii=False))
+            said = [
+                *found.warnings,
+                *found.assumed,
+                *doubts(found),
+                *([found.lacking] if found.lacking else []),
+            ]
+            print(json.dumps({**found.facts, "warnings": list(dict.fromkeys(said))}, indent=2))
             return
         found = completed(found, device, gpus_per_node)
         for warning in found.warnings if not found.machines else ():

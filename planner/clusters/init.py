@@ -50,7 +50,7 @@ def _entry(node: NodeClass) -> Iterator[str]:
 def _fields(node: NodeClass) -> Iterator[tuple[str, str]]:
     d, gib = node.device, node.device.memory_gb * 1e9 / 2**30
     rate = d.tflops.get("bf16") or d.tflops["fp16"]
-    yield f"name: {node.id}", "nodes are called " + f"{node.id}-0, {node.id}-1, …"
+    yield f"name: {node.id}", "nodes are called " + f"{node.id}-0, {node.id}-1, ..."
     yield f"count: {node.node_count}", "identical nodes"
     yield (
         f"device: {d.name}",

@@ -84,7 +84,9 @@ def _of_nodes(rows: list[dict[str, Any]]) -> Found:
         "gpus_per_node": sorted({g.count for m in machines for g in m.gpus}),
     }
     warnings = [f"{name}: left out: {why}" for name, why in left_out.items()]
-    return Found(tuple(machines), tuple(warnings), (), left_out, facts, "Ray counts no GPU here")
+    return Found(
+        tuple(machines), tuple(warnings), (), left_out, facts, None if machines else "Ray counts no GPU here"
+    )
 
 
 def _machines(nodes: int, gpus: int, types: dict[str, int]) -> tuple[list[Machine], list[str]]:

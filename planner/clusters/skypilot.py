@@ -42,7 +42,14 @@ def read(inputs: tuple[Input, ...]) -> Found:
         if free[name] < gpus[name]
     ]
     warnings += [f"{name}: left out: {why}" for name, why in left_out.items()]
-    return Found(tuple(machines), tuple(warnings), tuple(assumed), left_out, facts, "this table has no GPU")
+    return Found(
+        tuple(machines),
+        tuple(warnings),
+        tuple(assumed),
+        left_out,
+        facts,
+        None if machines else "this table has no GPU",
+    )
 
 
 def _in_all(rows: list[Row]) -> dict[str, Row]:

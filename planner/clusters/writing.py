@@ -37,8 +37,7 @@ def write(found: Found, source: str) -> Written:
         )
     groups = _alike(found.machines)
     entries = [(machine, alike) for machine, *alike in groups]
-    kinds = list(dict.fromkeys(g for machine, _ in entries for g in machine.gpus))
-    warnings = [*found.warnings, *(text for kind in kinds for text in _doubts(kind))]
+    kinds = _kinds(found)
     lines = [f"# A cluster as {source} tells it. GB = 1e9 bytes; rates in one direction, per GPU."]
     lines += [f"# {line}" for line in found.assumed]
     lines += [f"# Left out: {name}: {why}." for name, why in found.left_out.items()]
@@ -57,7 +56,17 @@ def write(found: Found, source: str) -> Written:
         ]
     lines += _overrides(kinds)
     lines += _own(kinds)
-    return Written("\n".join(lines) + "\n", tuple(dict.fromkeys(warnings)))
+    return Written("\n".join(lines) + "\n", tuple(dict.fromkeys([*found.warnings, *doubts(found)])))
+
+
+def doubts(found: Found) -> list[str]:
+    """What a reader must know of the devices that names were taken for."""
+    return [text for kind in _kinds(found) for text in _doubts(kind)]
+
+
+def _kinds(found: Found) -> list[Gpus]:
+    """Kinds of GPU, the first found first."""
+    return list(dict.fromkeys(kind for machine in found.machines for kind in machine.gpus))
 
 
 def _alike(machines: Sequence[Machine]) -> list[list[Machine]]:
