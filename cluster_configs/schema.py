@@ -97,14 +97,9 @@ class OwnDevice(Strict):
     @field_validator("tflops", mode="before")
     @classmethod
     def _of_16_bit(cls, value: object) -> object:
-        return {"fp16": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-    @field_validator("tflops")
-    @classmethod
-    def _has_16_bit(cls, value: dict[Precision, float]) -> dict[Precision, float]:
-        if not {"bf16", "fp16"} & {*value}:
+        if isinstance(value, dict) and not {"bf16", "fp16"} & {*value}:
             raise ValueError("`tflops` needs the 16-bit rate: `{bf16: …}` or `{fp16: …}`")
-        return value
+        return {"fp16": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 class Host(Strict):

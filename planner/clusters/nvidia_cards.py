@@ -28,6 +28,7 @@ class Card:
     limit_watts: float | None = None
     default_watts: float | None = None
     mig: str | None = None
+    slices: int = 0
     mig_memory_mib: tuple[float, ...] = ()
     fabric: str | None = None
     architecture: str | None = None
@@ -117,6 +118,7 @@ def _described(gpu: Element) -> Card:
         ),
         default_watts=_number(_first(gpu, *(f"{p}/default_power_limit" for p in power))),
         mig=_first(gpu, "mig_mode/current_mig", "mig_mode/current"),
+        slices=len(slices),
         mig_memory_mib=tuple(size for size in slices if size is not None),
         fabric=_first(gpu, "fabric/state"),
         architecture=_first(gpu, "product_architecture"),
@@ -176,7 +178,8 @@ def _table(text: str, where: str) -> Cards | None:
             used_mib=float(usage[1]) if usage else None,
             limit_watts=float(cap[1]) if cap else None,
             mig=mode[1] if mode else None,
-            mig_memory_mib=tuple(float(s[2]) for s in _SLICE.finditer(text) if s[1] == row[1]),
+            slices=len(sizes := tuple(float(s[2]) for s in _SLICE.finditer(text) if s[1] == row[1])),
+            mig_memory_mib=sizes,
         )
     return Cards(tuple(found.values()), len(found), "nvidia-smi") if found else None
 
@@ -187,9 +190,8 @@ def _list(text: str, where: str) -> Cards | None:
     for line in text.splitlines():
         if gpu := re.match(r"\s*GPU \d+: (.+?)(?:\s*\(UUID:.*)?$", line):
             found.append(Card(gpu[1]))
-        elif found and (part := re.match(r"\s+MIG \d+[gc]\.\S*?(\d+)gb", line)):
-            slices = (*found[-1].mig_memory_mib, 1024.0 * float(part[1]))
-            found[-1] = replace(found[-1], mig="Enabled", mig_memory_mib=slices)
+        elif found and re.match(r"\s+MIG \d+[gc]\.", line):
+            found[-1] = replace(found[-1], mig="Enabled", slices=found[-1].slices + 1)
     return Cards(tuple(found), len(found), "nvidia-smi -L") if found else None
 
 

@@ -108,7 +108,7 @@ def _machine(node: _Node) -> Machine:
 
 
 def _sliced(card: Card) -> bool:
-    return card.mig == "Enabled" or bool(card.mig_memory_mib)
+    return card.mig == "Enabled" or card.slices > 0
 
 
 def _kinds(cards: Sequence[Card]) -> Iterator[Gpus]:
@@ -145,8 +145,7 @@ def _warnings(node: _Node) -> Iterator[str]:
         )
     for i, card in enumerate(cards):
         if _sliced(card):
-            sizes = card.mig_memory_mib
-            slices = f" into {counted(len(sizes), 'slice')}" if sizes else ""
+            slices = f" into {counted(card.slices, 'slice')}" if card.slices else ""
             yield (
                 f"{node.name}: GPU {i} ({card.name}) is split by MIG{slices}: a plan cannot use slices, "
                 "so this "
@@ -183,7 +182,7 @@ def _facts(node: _Node) -> dict[str, Any]:
         "default_power_limit_w": _plain([card.default_watts for card in cards], whole=False),
         "power_limit_w": _plain([card.limit_watts for card in cards], whole=False),
         "mig": _plain([card.mig for card in cards]),
-        "mig_devices": sum(len(card.mig_memory_mib) for card in cards),
+        "mig_devices": sum(card.slices for card in cards),
         "mig_memory_mib": _plain([m for card in cards for m in card.mig_memory_mib]),
         "fabric_state": first.fabric,
         "pcie_gen_max": first.pcie_gen_max,
