@@ -19,6 +19,9 @@ cluster = typer.Typer(
     help="Make a cluster file: from what other tools print, or from one line.",
 )
 
+MOST_BYTES = 200_000_000
+"""Of one input: `kubectl get nodes -o json` takes 20 to 60 KB a node."""
+
 FilesArg = Annotated[
     list[str] | None,
     typer.Argument(
@@ -86,7 +89,7 @@ def _text(name: str) -> str:
     from planner.documents import decoded, read_bytes
 
     if name != "-":
-        return decoded(read_bytes(name), name)
+        return decoded(read_bytes(name, MOST_BYTES), name)
     if sys.stdin.isatty():
         raise InputError("nothing to read: name a file, or pipe the tool's output in", "the command line")
     return decoded(sys.stdin.buffer.read(), "standard input")

@@ -6,13 +6,14 @@ A GPU keeps the name that its source gives it; `writing.py` looks it up and says
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from planner.errors import InputError
 
 MOST_NODES = 1_000_000
+MOST_NAMED = 6
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]")
 
 
@@ -93,6 +94,28 @@ def squeezed(row: str) -> list[str]:
     ['V100', '1, 2', '4']
     """
     return re.split(r"\s{2,}|\t", row.strip())
+
+
+def grouped(told: Iterable[tuple[str, str]], words: str = "{names}: {said}") -> list[str]:
+    """A line for all nodes of which the same is said.
+
+    >>> grouped([("a", "down"), ("b", "drain"), ("c", "down")])
+    ['a, c: down', 'b: drain']
+    """
+    names: dict[str, list[str]] = {}
+    for name, said in told:
+        names.setdefault(said, []).append(name)
+    return [words.format(names=shortened(own), said=said) for said, own in names.items()]
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The first few names.
+
+    >>> shortened([f"n{i}" for i in range(9)])
+    'n0, n1, n2, n3, n4, n5 and 3 more'
+    """
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

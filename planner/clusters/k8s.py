@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.clusters.devices import known_device
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, unreadable
 from planner.documents import read_text
 from planner.errors import InputError
 
@@ -71,9 +71,8 @@ def read(inputs: tuple[Input, ...]) -> Found:
             warnings.append(
                 f"{node.name}: {taken} of {counted(gpus.count, 'GPU')} are requested by pods that run now"
             )
-    warnings += [
-        f"{name}: left out: {why}" for name, why in left_out.items() if why != "no GPU" or len(nodes) == 1
-    ]
+    told = ((name, why) for name, why in left_out.items() if why != "no GPU" or len(nodes) == 1)
+    warnings += grouped(told, "{names}: left out: {said}")
     facts = _facts(nodes, usable, left_out, machines)
     lacking = None if machines else "GPU nodes need the device plugin; what it shows: kubectl describe nodes"
     return Found(tuple(machines), tuple(warnings), (), left_out, facts, lacking)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, limited, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, limited, unreadable
 from planner.documents import read_text
 
 RUN = "`ray status`, or `ray list nodes --detail`"
@@ -83,7 +83,7 @@ def _of_nodes(rows: list[dict[str, Any]]) -> Found:
         "device": kinds[0] if len(kinds) == 1 else kinds,
         "gpus_per_node": sorted({g.count for m in machines for g in m.gpus}),
     }
-    warnings = [f"{name}: left out: {why}" for name, why in left_out.items()]
+    warnings = grouped(left_out.items(), "{names}: left out: {said}")
     return Found(
         tuple(machines), tuple(warnings), (), left_out, facts, None if machines else "Ray counts no GPU here"
     )

@@ -10,7 +10,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, limited, squeezed, unreadable
+from planner.clusters.found import (
+    Found,
+    Gpus,
+    Input,
+    Machine,
+    counted,
+    grouped,
+    limited,
+    squeezed,
+    unreadable,
+)
 
 RUN = "`sky show-gpus --infra k8s`"
 Row = Mapping[str, str]
@@ -41,7 +51,7 @@ def read(inputs: tuple[Input, ...]) -> Found:
         for name in gpus
         if free[name] < gpus[name]
     ]
-    warnings += [f"{name}: left out: {why}" for name, why in left_out.items()]
+    warnings += grouped(left_out.items(), "{names}: left out: {said}")
     return Found(
         tuple(machines),
         tuple(warnings),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, unreadable
 from planner.clusters.slurm_text import Line, read_scontrol, read_sinfo
 
 RUN = "`sinfo -N -o '%N %t %G'` or `scontrol show node`"
@@ -57,15 +57,17 @@ def read(inputs: tuple[Input, ...]) -> Found:
     if not lines:
         raise unreadable(inputs, "sinfo or scontrol", RUN)
     nodes = _once([node for line in lines for node in _nodes(line)])
-    machines, left_out, warnings = [], {}, []
+    machines, left_out = [], {}
+    taken: list[tuple[str, str]] = []
     for at, node in enumerate(nodes):
         name = node.name or f"{'/'.join(node.partitions)}-{at}"
         why = _why_not(node)
         if why is None and _count(node):
             machines.append(_machine(node))
-            warnings += [w for w in (_taken(name, node),) if w]
+            taken += [(name, said) for said in (_taken(node),) if said]
         elif why is not None and (_count(node) or node.gres.slices):
             left_out[name] = why
+    warnings = grouped(taken)
     silent = [n for n in nodes if not _count(n) and not n.gres.slices]
     told = any(line.gres is not None for line in lines)
     if silent and any(line.gres in ("(null)", "N/A") for line in lines) and not machines:
@@ -74,7 +76,7 @@ def read(inputs: tuple[Input, ...]) -> Found:
             "stands in the "
             "machines is not known: apply gres.conf, or run nvidia-smi there"
         )
-    warnings += [f"{name}: left out: {why}" for name, why in left_out.items()]
+    warnings += grouped(left_out.items(), "{names}: left out: {said}")
     lacking = None if machines else _lacking(told)
     facts = _facts(lines, nodes, told)
     return Found(tuple(machines), tuple(warnings), (), left_out, facts, lacking, _bare(nodes))
@@ -191,16 +193,15 @@ def _machine(node: _Node) -> Machine:
     return Machine(name, tuple(Gpus(kind or None, count) for kind, count in node.gres.whole))
 
 
-def _taken(name: str, node: _Node) -> str | None:
+def _taken(node: _Node) -> str | None:
+    """What of a node is in use."""
     if node.used:
-        return (
-            f"{name}: {node.used} of {counted(_count(node), 'GPU')} are in use now; a plan takes all of them"
-        )
+        return f"{node.used} of {counted(_count(node), 'GPU')} are in use now; a plan takes all of them"
     busy = [s for s in node.states if s in _TAKEN]
     if not busy:
         return None
     part = "part of it is taken" if busy[0].startswith("mix") else "it is taken"
-    return f"{name} is in use ({busy[0]}): {part} now; a plan takes the whole node"
+    return f"in use ({busy[0]}): {part} now; a plan takes the whole node"
 
 
 def _facts(lines: Sequence[Line], nodes: Sequence[_Node], told: bool) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from typing import Any
 
 from cluster_configs.devices import names
 from planner.clusters.devices import differs, known_device, others
-from planner.clusters.found import Found, Gpus, Machine
+from planner.clusters.found import MOST_NAMED, Found, Gpus, Machine, grouped, shortened
 from planner.errors import InputError, nearest, squash
 
-MOST_NAMED = 6
 FILL_IN = "fill-in"
 
 
@@ -31,7 +30,7 @@ class Written:
 def write(found: Found, source: str) -> Written:
     """The cluster file. Raises InputError where there is no whole GPU to plan with."""
     if not found.machines:
-        why = "; ".join(f"{name}: {reason}" for name, reason in [*found.left_out.items()][:MOST_NAMED])
+        why = "; ".join(grouped(found.left_out.items())[:MOST_NAMED])
         raise InputError(
             f"{source} names no GPU that a plan could use" + (f" ({why})" if why else ""), None, found.lacking
         )
@@ -40,7 +39,7 @@ def write(found: Found, source: str) -> Written:
     kinds = _kinds(found)
     lines = [f"# A cluster as {source} tells it. GB = 1e9 bytes; rates in one direction, per GPU."]
     lines += [f"# {line}" for line in found.assumed]
-    lines += [f"# Left out: {name}: {why}." for name, why in found.left_out.items()]
+    lines += grouped(found.left_out.items(), "# Left out: {names}: {said}.")
     lines += ["nodes:"]
     for machine, alike in entries:
         lines += _entry(machine, alike)
@@ -80,8 +79,7 @@ def _entry(machine: Machine, alike: Sequence[Machine]) -> Iterator[str]:
     """Lines of one entry: identical nodes together."""
     called = [m.name for m in (machine, *alike) if m.name != "node"]
     if called:
-        more = f" and {len(called) - MOST_NAMED} more" if len(called) > MOST_NAMED else ""
-        yield f"  # {', '.join(called[:MOST_NAMED])}{more}"
+        yield f"  # {shortened(called)}"
     yield from (f"  # {remark}" for remark in machine.remarks)
     fields: list[tuple[str, str]] = [("count", f"{1 + len(alike)}")]
     if len(machine.gpus) == 1:
