@@ -305,3 +305,24 @@ def test_slices_are_known_by_labels_where_quantities_are_not_told():
     found = read("k8s", f"NAME STATUS ROLES AGE VERSION LABELS\na Ready x 1d v1 {labels}\n")
 
     assert "split by MIG" in found.left_out["a"]
+
+
+def test_an_empty_cell_does_not_shift_the_others():
+    text = "GRES      NODES STATE NODELIST\ngpu:l4:2      1 idle  g1\n              3 idle  c[1-3]\n"
+    found = read("slurm", text)
+
+    assert shape(found) == [("l4", 1, 2)]
+    assert found.facts["node_names"] == ["g1", "c1", "c2", "c3"]
+
+
+def test_shared_gpus_are_known_by_their_replicas_too():
+    labels = "nvidia.com/gpu.product=NVIDIA-L4,nvidia.com/gpu.count=2,nvidia.com/gpu.replicas=4"
+    found = read("k8s", f"NAME STATUS ROLES AGE VERSION LABELS\na Ready x 1d v1 {labels}\n")
+
+    assert found.left_out["a"].startswith("time-sliced")
+
+
+def test_ray_counts_gpus_on_the_nodes_that_have_a_type():
+    text = "Active:\n 20 cpu\n 2 gpu\n\nTotal Usage:\n 0.0/16.0 GPU\n 0.0/2.0 accelerator_type:H200\n"
+
+    assert shape(read("ray", text)) == [("h200-sxm", 2, 8)]
