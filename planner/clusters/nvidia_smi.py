@@ -7,6 +7,7 @@ width that the card has now is what it carries under load.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,9 @@ from planner.clusters.devices import known_device
 from planner.clusters.found import Found, Gpus, Input, Machine, counted, unreadable
 from planner.clusters.nvidia_cards import Card, Cards, read_cards
 from planner.clusters.topology import Topology, read_topology
-from planner.clusters.wires import intra_fields, pcie_gb_per_s, remarks_of
+from planner.clusters.wires import intra_fields, nic_fields, pcie_gb_per_s, remarks_of
 
-RUN = "`nvidia-smi -q` or `nvidia-smi -q -x`, and `nvidia-smi topo -m` for how the GPUs are joined"
+RUN = "`nvidia-smi -q`, with `nvidia-smi topo -m` and `ibstat` for what joins GPUs and nodes"
 IN_USE = 0.05
 """A GPU of whose memory more than this share is taken serves something already (a desktop takes 1 to 4 %)."""
 _ARCHITECTURES = {
@@ -35,6 +36,7 @@ class _Node:
     name: str
     cards: Cards | None
     topology: Topology | None
+    ports: str = ""
 
 
 def read(inputs: tuple[Input, ...]) -> Found:
@@ -64,12 +66,14 @@ def _nodes(inputs: tuple[Input, ...]) -> list[_Node]:
         by_form.setdefault(found.form, []).append((name, found))
     fullest = max(by_form.values(), key=len, default=[])
     count = max(len(fullest), len(matrices))
+    ports = [i.text for i in inputs if re.search(r"^CA '", i.text, re.MULTILINE)]  # of `ibstat`
     named = fullest if len(fullest) == count else matrices
     return [
         _Node(
             "node" if count == 1 else Path(named[i][0]).stem,
             fullest[i][1] if i < len(fullest) else None,
             _of_node(matrices, i, count, fullest),
+            ports[min(i, len(ports) - 1)] if ports else "",
         )
         for i in range(count)
     ]
@@ -99,12 +103,13 @@ def _machine(node: _Node) -> Machine:
     if len(gpus) == 1:
         device = known_device(gpus[0])
         fields |= intra_fields(topology, device, gpus[0].count, _slowest_pcie(whole))
+    fields |= nic_fields(node.ports, sum(kind.count for kind in gpus))
     capped = [
         c for c in whole if c.limit_watts and c.default_watts and c.limit_watts < 0.99 * c.default_watts
     ]
     if capped and all(card.limit_watts for card in whole):
         fields["power_cap_watts"] = sum(card.limit_watts or 0.0 for card in whole)
-    return Machine(node.name, gpus, None, tuple(fields.items()), tuple(remarks_of(topology)))
+    return Machine(node.name, gpus, None, tuple(fields.items()), tuple(remarks_of(topology, "nic" in fields)))
 
 
 def _sliced(card: Card) -> bool:

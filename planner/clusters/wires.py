@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,23 +60,41 @@ def intra_fields(
     return {"intra_gb_per_s": told}
 
 
-def remarks_of(t: Topology | None) -> Iterator[str]:
+def nic_fields(text: str, gpus: int) -> dict[str, Any]:
+    """Of `ibstat`: what the active ports carry, per GPU; InfiniBand's where there are any, else RoCE's.
+
+    >>> port = "CA 'mlx5_{}'\\n Port 1:\\n  State: Active\\n  Rate: 400\\n  Link layer: InfiniBand\\n"
+    >>> nic_fields(port.format(0) + port.format(1), gpus=8)
+    {'nic_gb_per_s': 12.5, 'nic': 'infiniband'}
+    """
+    rates: dict[str, float] = {}
+    for port in re.split(r"^\s*Port \d+:", text, flags=re.MULTILINE)[1:]:
+        told = dict(re.findall(r"^\s*([\w ]+): *(\S.*?)\s*$", port.split("\nCA '")[0], re.MULTILINE))
+        if told.get("State") == "Active" and told.get("Rate", "").isdigit():
+            layer = told.get("Link layer", "InfiniBand")
+            rates[layer] = rates.get(layer, 0.0) + float(told["Rate"])
+    if not rates or not gpus:
+        return {}
+    layer = "InfiniBand" if "InfiniBand" in rates else next(iter(rates))
+    return {"nic_gb_per_s": rates[layer] / 8 / gpus, "nic": "infiniband" if layer == "InfiniBand" else "roce"}
+
+
+def remarks_of(t: Topology | None, told_nics: bool = False) -> Iterator[str]:
     """What a matrix says that the cluster file has no field for."""
     if t is None:
         return
     islands = [i for i in t.islands if len(i) > 1]
     if len(t.islands) > 1 and islands:
         yield (
-            f"NVLink joins {_groups(islands)} only; one rate counts for all GPUs of a node here, so "
-            "that of PCIe is "
-            "taken. To plan for replicas inside a group: scale_up_gpus and intra_gb_per_s of the group"
+            f"NVLink joins {_groups(islands)} only. One rate counts for all GPUs of a node here, so that of "
+            "PCIe is taken; for replicas inside a group write its scale_up_gpus and intra_gb_per_s"
         )
     if t.sockets is not None and len(t.sockets) > 1 and not islands:
         yield _advice(t, t.sockets)
-    if t.nics:
+    if t.nics and not told_nics:
         names = f" ({', '.join(t.nic_names[:8])})" if t.nic_names else ""
         yield (
-            f"{len(t.nics)} NICs{names}: the matrix does not say how fast; nic_gb_per_s is the "
+            f"{len(t.nics)} NICs{names}: the matrix does not say how fast (`ibstat` does); nic_gb_per_s is the "
             "device's usual figure"
         )
 

@@ -131,6 +131,14 @@ def test_a_board_behind_a_switch_counts_no_more_links_than_it_has():
     assert board.intra_bytes_per_s == 300e9
 
 
+def test_ports_of_ibstat_give_the_rate_of_the_nics():
+    port = "CA 'mlx5_{}'\n\tPort 1:\n\t\tState: {}\n\t\tRate: {}\n\t\tLink layer: {}\n"
+    ports = port.format(0, "Active", 400, "InfiniBand") + port.format(1, "Down", 400, "InfiniBand")
+    (node,) = cluster(read("nvidia-smi", L40S, ports + port.format(2, "Active", 25, "Ethernet"))).classes
+
+    assert (node.nic_bytes_per_s, node.nic) == (25e9, "infiniband")  # 400 Gbit/s for two GPUs
+
+
 def test_memory_that_the_driver_tells_otherwise_is_written():
     found = read("nvidia-smi", "name, memory.total [MiB]\nTesla T4, 15360 MiB\n")
 
