@@ -1,5 +1,4 @@
-"""A node with unlike GPUs (`gpus:`) as the planner sees it: one part a kind of GPU, joined by the node's
-PCIe.
+"""A node with unlike GPUs (`gpus:`) as the planner sees it: one part a kind, joined by the node's PCIe.
 
 Parts are entries of one node each, in a zone of their own, where what lies between them is PCIe: so
 `nic_gb_per_s` of a part is the node's PCIe rate per GPU, and the node's own NIC is a link from that zone
@@ -7,8 +6,9 @@ to what else stands in the zone that the file names. What is shared, each on the
 
 - the price of each part is the whole node's, which is paid once if any of them is in use: that is exact;
 - a part has a share of host memory, disks and power cap: of memory by its GPUs, of power by their watts;
-- between two kinds of GPU the slower slot counts, for all GPUs of both, once more than a NIC's start-up time;
-- several such nodes share their NICs by pairs, so one that talks to two others is counted twice as fast.
+- between two kinds of GPU the slower slot counts for all GPUs of both, with the start-up time of a NIC;
+- several such nodes share their NICs by pairs, so that of a node that talks to two others at once
+  is counted twice.
 """
 
 from __future__ import annotations

@@ -15,9 +15,16 @@ from planner.errors import InputError
 cluster = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
-    no_args_is_help=True,
-    help="Make a cluster file: from what other tools print, or from one line.",
+    invoke_without_command=True,
 )
+
+
+@cluster.callback()
+def group(ctx: typer.Context) -> None:
+    """Make a cluster file: from what other tools print, or from one line."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
 
 MOST_BYTES = 200_000_000
 """Of one input: `kubectl get nodes -o json` takes 20 to 60 KB a node."""
@@ -102,7 +109,7 @@ def init(
     ],
     output: OutputOpt = None,
 ) -> None:
-    """A commented cluster file from a line of GPUs, with every figure that planning takes.
+    """A commented cluster file from a line of GPUs.
 
     Example: meshwright cluster init --gpus 8xH100,4xL40S -o cluster.yaml
     """

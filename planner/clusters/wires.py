@@ -94,8 +94,8 @@ def remarks_of(t: Topology | None, told_nics: bool = False) -> Iterator[str]:
     if t.nics and not told_nics:
         names = f" ({', '.join(t.nic_names[:8])})" if t.nic_names else ""
         yield (
-            f"{len(t.nics)} NICs{names}: the matrix does not say how fast (`ibstat` does); nic_gb_per_s is the "
-            "device's usual figure"
+            f"{len(t.nics)} NICs{names}: the matrix does not say how fast (`ibstat` does); nic_gb_per_s "
+            "is the device's usual figure"
         )
 
 
