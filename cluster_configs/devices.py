@@ -20,11 +20,12 @@ FOLDER = Path(__file__).parent / "devices"
 
 _NOISE = {
     "nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "intel", "habana", "google", "cloud", "apple",
-    "generation", "blackwell", "edition",
+    "generation", "blackwell", "edition", "oam", "accelerator",
+    "graphics", "gpu", "radeon", "r", "tm", "mega",
 }  # fmt: skip
 _MEMORY = re.compile(r"(\d{1,4})gi?b?")
 _MEMORY_KIND = re.compile(r"hbm\d?e?|gddr\dx?")
-_FAMILY_FORMS = ("{}", "{}sxm", "rtx{}", "tpu{}", "{}server")
+_FAMILY_FORMS = ("{}", "{}sxm", "rtx{}", "gtx{}", "rx{}", "arc{}", "tpu{}", "{}server")
 """How the spelling asked for may stand in the catalog: h100 → h100-sxm, 4090 → rtx-4090, v5e → tpu-v5e."""
 
 
@@ -62,6 +63,22 @@ def find(name: str, where: str | None = None) -> Device:
         if _has_memory(load(form), memory):
             return load(form)
     raise _wrong_memory(name, memory, core, where)
+
+
+def alike(name: str) -> list[str]:
+    """All devices that a spelling may mean: forms of one family, and memories where it names none.
+
+    >>> alike("H100"), alike("A100 80GB")
+    (['h100-nvl', 'h100-pcie', 'h100-sxm'], ['a100-pcie', 'a100-sxm'])
+    """
+    core, memory = _split(name)
+    if not _forms(core) and memory is None:
+        core, memory = _split_glued(core)
+    cores = {form.format(core) for form in (*_FAMILY_FORMS, "{}pcie", "{}nvl")} | {
+        _split(n)[0] for n in _forms(core)
+    }
+    found = [n for c in cores for n in _by_core().get(c, [])]
+    return sorted(n for n in {*found} if memory is None or _has_memory(load(n), memory))
 
 
 def _wrong_memory(name: str, memory: int, core: str, where: str | None) -> InputError:
@@ -111,7 +128,7 @@ def _split_glued(core: str) -> tuple[str, int | None]:
     (('rtx4090', 24), ('a100sxm', 40), ('gaudi9', None))
     """
     for length in (3, 2):
-        cut = re.fullmatch(rf"(.+)(\d{{{length}}})(?:gi?b?)?", core)
+        cut = re.fullmatch(rf"(.+)([1-9]\d{{{length - 1}}})(?:gi?b?)?", core)
         if cut and _forms(cut[1]):
             return cut[1], int(cut[2])
     return core, None

@@ -1,10 +1,12 @@
-"""Devices of a cluster: the catalog's, with the cluster's own figures (`device_overrides`) put over them."""
+"""Devices of a cluster: the catalog's, with the cluster's own figures (`device_overrides`) put over them, and
+those that the cluster file describes itself (`devices`), which stand before the catalog's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from cluster_configs.devices import find
+from cluster_configs.own import own_device, taken_over
 from cluster_configs.schema import Cluster, Device
 from planner.documents import Document, Loc
 from planner.errors import InputError, squash
@@ -24,6 +26,9 @@ class Catalog:
         self._given = None if devices is None else {squash(d.name): d for d in devices.values()}
         self._overridden: dict[str, Device] = {}
         self._used: set[str] = set()
+        own = cluster.devices or {} if self._given is None else {}
+        self._own = {squash(name): own_device(name, form) for name, form in own.items()}
+        self._taken_over = {name: said for name, form in own.items() if (said := taken_over(name, form))}
         if self._given is None:
             for name in cluster.device_overrides:
                 self._override(name, cluster.device_overrides[name])
@@ -39,11 +44,21 @@ class Catalog:
         return self._overridden.get(device.name, device)
 
     def warnings(self) -> list[str]:
-        """Overrides of devices that no node has."""
+        """Overrides of devices that no node has; what was taken for devices of one's own."""
         unused = [name for name in self._overridden if name not in self._used]
-        return [f"device_overrides names {name}, but no node has this device" for name in unused]
+        return [
+            *(f"device_overrides names {name}, but no node has this device" for name in unused),
+            *(
+                f"devices names {d.name}, but no node has it"
+                for d in self._own.values()
+                if d.name not in self._used
+            ),
+            *(said for name, said in self._taken_over.items() if name in self._used),
+        ]
 
     def _of_catalog(self, name: str, at: Loc, of_key: bool = False) -> Device:
+        if own := self._own.get(squash(name)):
+            return own
         try:
             return find(name)
         except InputError as error:

@@ -12,6 +12,7 @@ from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.overrides import Catalog
 from cluster_configs.schema import Cluster, Device, NameRun, Node, NodeClass, NodeNames, ResolvedCluster
 from cluster_configs.tiers import check_memory, doubts
+from cluster_configs.unlike import Expanded, expand
 from planner.documents import Document, Loc
 
 ZONE = "default"
@@ -30,18 +31,23 @@ def resolve(
     """
     document = document or Document(None, cluster.name)
     catalog = Catalog(cluster, document, devices)
-    filled = _Filler(catalog, document).fill(cluster)
+    whole = expand(cluster, catalog.find, document)
+    filled = _Filler(catalog, document, whole).fill(cluster)
     entries = {n.name: Entry(n.name, n.count, n.zone) for n in filled.nodes}
-    links, repeats = resolve_links(cluster.links, Ends(entries), document)
+    links, repeats = resolve_links(whole.cluster.links, Ends(entries), document)
     linked = {end for link in links for end in link.between} - {n.zone for n in filled.nodes}
-    form = cluster.model_copy(update={"nodes": [n.form for n in filled.nodes]})
+    forms = {
+        i: n.form if n.box is None else cluster.nodes[i]
+        for i, n in zip(whole.origin, filled.nodes, strict=True)
+    }
+    form = cluster.model_copy(update={"nodes": [*forms.values()]})
     classes = _merge(filled.nodes, linked)
     return ResolvedCluster(
         name=cluster.name,
         classes=tuple(classes),
         links=links,
         source=form,
-        warnings=(*catalog.warnings(), *filled.warnings, *repeats),
+        warnings=(*catalog.warnings(), *whole.warnings, *filled.warnings, *repeats),
         defaulted=tuple(filled.defaulted),
     )
 
@@ -55,6 +61,7 @@ class _FilledNode:
     name: str
     count: int
     zone: str
+    box: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,20 +74,22 @@ class _Filled:
 class _Filler:
     """Fills in what entries leave to the device, and refuses what cannot be."""
 
-    def __init__(self, catalog: Catalog, document: Document) -> None:
-        self.catalog, self.document = catalog, document
+    def __init__(self, catalog: Catalog, document: Document, whole: Expanded) -> None:
+        self.catalog, self.document, self.whole = catalog, document, whole
         self.warnings: list[str] = []
         self.defaulted: dict[str, None] = {}  # an ordered set
 
     def fill(self, cluster: Cluster) -> _Filled:
+        entries, origin = self.whole.cluster.nodes, self.whole.origin
         devices = [
-            self.catalog.find(node.device, ("nodes", i, "device")) for i, node in enumerate(cluster.nodes)
+            self.catalog.find(node.device or "", ("nodes", i, "device"))
+            for i, node in zip(origin, entries, strict=True)
         ]
         names = self._names(cluster, devices)
         self._check_total(cluster)
         nodes = [
-            self._entry(node, device, name, i)
-            for i, (node, device, name) in enumerate(zip(cluster.nodes, devices, names, strict=True))
+            self._entry(node, device, name, at)
+            for at, (node, device, name) in enumerate(zip(entries, devices, names, strict=True))
         ]
         return _Filled(nodes, self.warnings, list(self.defaulted))
 
@@ -101,7 +110,7 @@ class _Filler:
             taken[node.name] = i
         return [
             node.name or _free_name(device.name, taken)
-            for node, device in zip(cluster.nodes, devices, strict=True)
+            for node, device in zip(self.whole.cluster.nodes, devices, strict=True)
         ]
 
     def _check_total(self, cluster: Cluster) -> None:
@@ -111,7 +120,8 @@ class _Filler:
             if total > MAX_NODES:
                 raise self.document.error(f"more than {MAX_NODES:,} nodes", ("nodes", i, "count"))
 
-    def _entry(self, node: Node, device: Device, name: str, i: int) -> _FilledNode:
+    def _entry(self, node: Node, device: Device, name: str, at: int) -> _FilledNode:
+        i, box = self.whole.origin[at], self.whole.box[at]
         gpus = node.gpus_per_node or device.gpus_per_node
         if gpus > MAX_GPUS_PER_NODE:
             message = f"`gpus_per_node` must be at most {MAX_GPUS_PER_NODE}, got {gpus}"
@@ -128,6 +138,8 @@ class _Filler:
             "nic_gb_per_s": device.nic_gb_per_s,
             "nic": device.nic,
         }
+        if box is not None:
+            del defaults["price_usd_per_hour"]
         missing = {k: v for k, v in defaults.items() if getattr(node, k) is None and v is not None}
         self.defaulted |= {f"cluster.nodes.{key}": None for key in missing}
         form = node.model_copy(update={"name": name, "device": device.name, **missing})
@@ -136,7 +148,7 @@ class _Filler:
         self._check_links_of(form, gpus, ("nodes", i))
         check_memory(form, device, self.document, ("nodes", i))
         self.warnings += doubts(form)
-        return _FilledNode(form, device, name, node.count, form.zone or ZONE)
+        return _FilledNode(form, device, name, node.count, form.zone or ZONE, box)
 
     def _check_links_of(self, node: Node, gpus: int, at: Loc) -> None:
         """The scale-up domain is part of a node or whole nodes; a NIC is no faster than any on sale."""
@@ -234,4 +246,5 @@ def _class(id: str, node: _FilledNode, runs: tuple[NameRun, ...]) -> NodeClass:
         availability=form.availability,
         host=form.host,
         tiers=tuple(form.tiers),
+        box=node.box,
     )

@@ -20,8 +20,12 @@ Count = Annotated[int, Field(ge=1)]
 NicKind = Literal["infiniband", "roce", "ethernet"]
 Generation = Literal[
     "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell_dc", "blackwell_rtx",
-    "xe2", "rdna3", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3", "tpu", "apple",
+    "xe", "xe2", "rdna3", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3", "tpu", "apple",
 ]  # fmt: skip
+
+
+Vendor = Literal["nvidia", "amd", "intel", "google", "apple"]
+Precision = Literal["bf16", "fp16", "fp8", "fp4", "int8", "fp32"]
 
 
 class Strict(BaseModel):
@@ -32,12 +36,12 @@ class Device(Strict):
     """One accelerator as sold: dense peaks, one-direction bandwidths; an absent precision is not native."""
 
     name: str
-    vendor: Literal["nvidia", "amd", "intel", "google", "apple"]
+    vendor: Vendor
     generation: Generation
     also: list[str] = []
     memory_gb: Positive
     memory_gb_per_s: Positive
-    tflops: dict[Literal["bf16", "fp16", "fp8", "fp4", "int8", "fp32"], Positive]
+    tflops: dict[Precision, Positive]
     intra_gb_per_s: Positive  # to peers in the scale-up domain, per GPU
     intra_link: str  # nvlink | pcie | xgmi | …
     nic_gb_per_s: Positive  # per GPU, out of the domain
@@ -64,6 +68,38 @@ class Device(Strict):
         if "c2c" in self.intra_link:
             return "NVLink-C2C", self.intra_gb_per_s
         return "PCIe", self.pcie_gb_per_s or 0.0
+
+
+class OwnDevice(Strict):
+    """A GPU that the catalog does not know: memory, bandwidth, dense FLOP rates; the rest by generation.
+
+    `tflops` as one number is its 16-bit rate.
+    """
+
+    generation: Generation
+    memory_gb: Positive
+    memory_gb_per_s: Positive
+    tflops: dict[Precision, Positive]
+    vendor: Vendor | None = None
+    tdp_watts: Positive | None = None
+    pcie_gb_per_s: Positive | None = None
+    intra_gb_per_s: Positive | None = None
+    intra_link: str | None = None
+    nic_gb_per_s: Positive | None = None
+    nic: NicKind | None = None
+    gpus_per_node: Count | None = None
+    scale_up_gpus: Count | None = None
+    compute_capability: str | None = None
+    unified_memory: bool | None = None
+    price_usd_per_gpu_hour: Positive | None = None
+    notes: str | None = None
+
+    @field_validator("tflops", mode="before")
+    @classmethod
+    def _of_16_bit(cls, value: object) -> object:
+        if isinstance(value, dict) and not {"bf16", "fp16"} & {*value}:
+            raise ValueError("`tflops` needs the 16-bit rate: `{bf16: …}` or `{fp16: …}`")
+        return {"fp16": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 class Host(Strict):
@@ -95,12 +131,20 @@ class Tier(Strict):
     shared_by: Literal["node", "cluster", "gpu"] = "node"
 
 
+class GpuCount(Strict):
+    """So many GPUs of one kind in a node."""
+
+    device: str
+    count: Count = 1
+
+
 class Node(Strict):
-    """`count` identical nodes."""
+    """`count` identical nodes, of one kind of GPU (`device`, `gpus_per_node`) or of several (`gpus`)."""
 
     name: str | None = None
     count: Count = 1
-    device: str
+    device: str | None = None
+    gpus: Annotated[list[GpuCount], Field(min_length=1)] | None = None
     gpus_per_node: Count | None = None
     price_usd_per_hour: NonNegative | None = None  # the whole node
     power_cap_watts: Positive | None = None  # the whole node
@@ -113,6 +157,14 @@ class Node(Strict):
     availability: Annotated[float, Field(gt=0, le=1)] = 1.0
     host: Host | None = None
     tiers: list[Tier] = []
+
+    @model_validator(mode="after")
+    def _says_its_gpus_once(self) -> Node:
+        if self.gpus is None and self.device is None:
+            raise ValueError("`device` is missing: which GPU? (or `gpus:` where a node has several kinds)")
+        if self.gpus is not None and (self.device is not None or self.gpus_per_node is not None):
+            raise ValueError("`gpus` names all GPUs of the node: leave out `device` and `gpus_per_node`")
+        return self
 
 
 class Link(Strict):
@@ -136,6 +188,7 @@ class Cluster(Strict):
     nodes: Annotated[list[Node], Field(min_length=1)]
     links: list[Link] = []
     device_overrides: dict[str, dict[str, object]] = {}
+    devices: dict[str, OwnDevice] | None = None  # GPUs of one's own, by name
 
 
 class NameRun(NamedTuple):
@@ -201,6 +254,7 @@ class NodeClass:
     availability: float
     host: Host | None
     tiers: tuple[Tier, ...]
+    box: str | None = None  # the node with unlike GPUs that it is a part of
 
     @property
     def node_count(self) -> int:

@@ -149,7 +149,13 @@ def options_of(given: dict[str, Any]) -> Options:
 
 
 def _refuse_loss_of_all(options: Options, cluster: ResolvedCluster) -> None:
-    """Without any node nothing is served. Raises InputError."""
+    """Without any node nothing is served; parts of one node are lost together, which no row says. Raises
+    InputError."""
+    box = next((node.box for node in cluster.classes if node.box), None)
+    if options.survive is not None and box:
+        raise InputError(
+            f"lost nodes are not planned beside `{box}`, a node with unlike GPUs", "--survive", "leave it out"
+        )
     nodes = sum(node.node_count for node in cluster.classes)
     if options.survive is not None and options.survive.nodes >= nodes:
         there = "there is one" if nodes == 1 else f"there are {nodes:,}"

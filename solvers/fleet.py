@@ -41,6 +41,7 @@ budget[b]  what the fleet takes of b             <= budget[b]
 whole[g]   y[g] == nodes its replicas take, where no two replicas can share a node; otherwise
 fit, full, cover   the replicas of g pack into its y[g] nodes, and multi-node ones into domains (`packing.py`)
 cost   watts or latency that grow with the load, by their tangents (`fleet_costs.py`)
+paid   nodes whose parts are several stocks are paid once (`fleet_boxes.py`)
 kind, kinds   at most so many kinds of replica (`fleet_kinds.py`)
 busy to link  are written in `fleet_flows.py`; again for what is left where nodes may be lost
               (`fleet_survive.py`)
@@ -61,6 +62,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from solvers import (
+    fleet_boxes,
     fleet_costs,
     fleet_flows,
     fleet_goals,
@@ -148,7 +150,8 @@ def build(p: FleetProblem) -> Built:
     scale = {c: fleet_costs.scale(column, unit) for c, column in fleet_costs.curved(p).items()}
     e = m.reals("e", scale, {c: n_most[c] + FREE * most * len(unit) for c in scale})
     kinds, held = fleet_kinds.variables(p, m), fleet_survive.variables(p, m)
-    built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, kinds, held)
+    paid = fleet_boxes.variables(m, p)
+    built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, kinds, held, paid)
 
     m.minimise(p.objective.terms(p, built))
     for add in ROWS:
@@ -302,6 +305,7 @@ ROWS: tuple[Callable[[FleetProblem, Built], None], ...] = (
     _budgets,
     fleet_costs.add,
     fleet_kinds.add,
+    fleet_boxes.add,
     fleet_survive.add,
 )
 """What adds the rows of the docstring, in its order."""

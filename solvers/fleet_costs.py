@@ -14,7 +14,7 @@ Assumes    costs are convex: a tangent never lies above. The value of a fleet is
 
 from __future__ import annotations
 
-from solvers import fleet_idle
+from solvers import fleet_boxes, fleet_idle
 from solvers.fleet_types import Built, Column, FleetProblem, FleetSolution, What
 from solvers.linear import Term, total
 
@@ -50,7 +50,7 @@ def spending(p: FleetProblem, b: Built, what: str) -> list[Term]:
     rate."""
     if what == "usd_per_hour":
         own = [b.n[c] * column.price for c, column in p.columns.items() if column.price]
-        return own + [b.y[g] * stock.price for g, stock in p.stocks.items() if stock.price]
+        return own + fleet_boxes.dollars(p, b)
     if what == "gpus":
         return [b.n[c] * column.gpus for c, column in p.columns.items()]
     bent = b.e if tangents_of(p) == what else {}
@@ -67,7 +67,7 @@ def spent(p: FleetProblem, s: FleetSolution, what: What) -> float:
     """The same of a fleet, from its counts and flows."""
     if what == "usd_per_hour":
         own = sum(k * p.columns[c].price for c, k in s.replicas.items())
-        return own + sum(k * (p.stocks[g].price or 0.0) for g, k in s.nodes.items())
+        return own + fleet_boxes.dollars_of(p, s.nodes)
     if what == "gpus":
         return float(sum(k * p.columns[c].gpus for c, k in s.replicas.items()))
     bent = curved(p) if tangents_of(p) == what else {}

@@ -66,6 +66,7 @@ class Stock:
     price: float | None = None
     domain_nodes: int = 1
     idle_watts: float = 0.0  # of a GPU in no replica
+    box: str | None = None  # stocks of one box are parts of the same nodes, whose price each of them has
 
     @property
     def gpus(self) -> int:
@@ -222,3 +223,4 @@ class Built:
     scale: Mapping[str, float] = field(default_factory=dict)
     u: Mapping[str, Var] = field(default_factory=dict)
     at: Mapping[tuple[str, int, Hashable], Var] = field(default_factory=dict)
+    paid: Mapping[str, Var] = field(default_factory=dict)

@@ -54,6 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.pair_rules": COST,
     "planner.drafts": COST,
     "planner.tables": DATA,
+    "planner.clusters": {*LEAVES, "cluster_configs"},
     "planner.rows": RULES,
     "planner.loads": {*RULES, "planner.rows"},
     "planner.predictions": {*RULES, "planner.rows", "planner.loads"},

@@ -33,7 +33,8 @@ def priced(found: Found, limits: Limits, more: Iterable[tuple[FleetProblem, str,
         larger = replace(
             found.space, stocks={**found.space.stocks, node.id: replace(stock, nodes=stock.nodes + 1)}
         )
-        one = f"{node.gpus_per_node} GPUs (a node)" if node.gpus_per_node > 1 else "1 GPU (a node)"
+        unit = f"of this kind in a node as {node.box}" if node.box else "a node"
+        one = f"{node.gpus_per_node} GPUs ({unit})" if node.gpus_per_node > 1 else f"1 GPU ({unit})"
         tries.append((larger, f"nodes {node.id}", one, marginal.get(("nodes", node.id))))
     for name, value in found.space.budget.items():
         larger = replace(found.space, budget={**found.space.budget, name: value * (1 + BUDGET_STEP)})

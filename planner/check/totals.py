@@ -52,11 +52,12 @@ def _tokens(case: Case) -> Iterator[Violation]:
 
 
 def least_usd_per_hour(case: Case) -> float | None:
-    """Price of the nodes that the plan needs at least; None where one of them has none.
+    """Price of the nodes that the plan needs at least, of parts of one node once; None where one has none.
 
     Replicas of a class that the user's table prices are paid one by one.
     """
     total = 0.0
+    boxes: dict[str, float] = {}
     for node_class in case.cluster.classes:
         if (own := measured.usd_per_hour(case, node_class)) is not None:
             total += own
@@ -64,8 +65,12 @@ def least_usd_per_hour(case: Case) -> float | None:
         nodes = packing.nodes_used(case, node_class)
         if nodes and node_class.price_usd_per_hour is None:
             return None
-        total += nodes * (node_class.price_usd_per_hour or 0.0)
-    return total
+        price = nodes * (node_class.price_usd_per_hour or 0.0)
+        if node_class.box is None:
+            total += price
+        else:
+            boxes[node_class.box] = max(boxes.get(node_class.box, 0.0), price)
+    return total + sum(boxes.values())
 
 
 def _money(case: Case) -> Iterator[Violation]:

@@ -31,6 +31,7 @@ COMMANDS = {
     "replan": "Repair a plan of chains after nodes have left.",
     "diff": "Show what differs between two plans.",
     "sweep": "Plan every cell of a grid; resumes where it was stopped.",
+    "cluster": "Make a cluster file: from other tools' output, or one line.",
     "devices": "List the GPUs known, or show one with its sources.",
     "models": "List the models known, or show one.",
     "schema": "Print a JSON Schema: cluster, workload, plan or sweep.",
@@ -52,14 +53,18 @@ class LazyGroup(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The command `name` from its own file, as typer makes it from the function's signature."""
+    """The command `name` from its own file, as typer makes it from the function's signature; a group of
+    commands is a Typer of that name."""
+    command = function_of(name)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_command(command)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name)(function_of(name))
+    app.command(name)(command)
     return typer.main.get_command(app)
 
 
 def function_of(name: str) -> Any:
-    """A command's function, in a file of the same name; with a `_` behind where the word is Python's."""
+    """A command's function or group, in a file of the same name; with a `_` behind where the word is Python's."""
     own = f"{name}_" if iskeyword(name) else name
     return getattr(import_module(f"planner.cli.{own}"), own)
 

@@ -2,7 +2,8 @@
 
 Memory: server README (margin of 1024 MiB a device, micro-batch of 512) and server.cpp (slots). In host
 memory: `--n-cpu-moe`, `--override-tensor`, `--n-gpu-layers`, `--tensor-split`, weights mapped from their
-file. Its q8_0 cache is another format than FP8. Idle cache: whole prompts, whatever they are of.
+file. Devices: CUDA (Pascal's fp16 is computed in fp32), HIP, SYCL and Metal of docs/build.md. Its q8_0 cache
+is another format than FP8. Idle cache: whole prompts, whatever they are of.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from planner.engines.generations import FROM_TURING, MI300
 MARGIN_BYTES: Final = 1.0 * GIB
 """`--fit-target`: left free on every device."""
 
-GENERATIONS: Final = frozenset({"pascal", "volta", "xe2", "rdna3", "cdna2", "apple"}) | FROM_TURING | MI300
+GENERATIONS: Final = (
+    frozenset({"pascal", "volta", "xe", "xe2", "rdna3", "cdna2", "apple"}) | FROM_TURING | MI300
+)
 
 
 def _tokens_per_step(gib: float, device: str) -> int:

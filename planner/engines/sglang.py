@@ -2,7 +2,8 @@
 
 Memory: 0.5.23 arg_groups/memory_hook.py (share computed from memory, chunk, graphs, GPUs), model_runner
 (requests: 2048 at least, 4096 at most, by its cache). Devices and precisions: server documentation; sparse
-latents: 0.5, basic_usage/deepseek_v32 (H200, B200, MI300, MI350). Where a table names no Blackwell column,
+latents: 0.5, basic_usage/deepseek_v32 (H200, B200, MI300, MI350). On AMD its kernels build for gfx942 and
+gfx950 alone (issues 27519 and 30599, pull 26867 closed). Where a table names no Blackwell column,
 the kernels that the measured efficiencies cover were taken.
 """
 

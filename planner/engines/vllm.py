@@ -3,10 +3,11 @@
 Memory: 0.33 config/cache.py and v1/worker/utils.py (share of total memory, default 0.92),
 engine/arg_utils.py (tokens a step, sequences). Devices and precisions: "Quantization: supported hardware"
 and "FP8 W8A8" (0.32: weight-only FP8 and FP4 by Marlin from Turing on; W8A8 from Ada on, AMD from MI300 on;
-AWQ and GPTQ not on AMD), "Installation: GPU" (compute capability 7.0 and higher, gfx90a, gfx942, gfx950,
-Intel GPUs, plugins for Gaudi and TPU). Sparse latents: 0.33 `FLASHMLA_SPARSE` and `FLASHINFER_MLA_SPARSE`
-from Hopper on (sm120 by pull 43477), ROCm, XPU, vllm-gaudi's deepseek_sparse_hpu; issues 31480 and 43172
-(L40), 40851 (A800). Its balancer refuses mxfp4, and says nothing of int4.
+AWQ, GPTQ and INT8 not on AMD), "Installation: GPU" (compute capability 7.0 and higher, gfx90a, gfx942,
+gfx950, RX 7900 and Ryzen AI Max (gfx11: 16 bit alone), Intel GPUs but Alchemist since 0.10 (issue 24817,
+vllm-xpu-kernels issue 92), plugins for Gaudi and TPU). Sparse latents: 0.33 `FLASHMLA_SPARSE` and
+`FLASHINFER_MLA_SPARSE` from Hopper on (sm120 by pull 43477), ROCm, XPU, vllm-gaudi's deepseek_sparse_hpu;
+issues 31480 and 43172 (L40), 40851 (A800). Its balancer refuses mxfp4, and says nothing of int4.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SHARE: Final = 0.92
 SMALL_STEPS: Final = ("a100", "gb10")
 """Devices with 70 GiB and more to which it gives the defaults of smaller ones, by a part of their names."""
 
-GENERATIONS: Final = frozenset({"volta", "xe2", "cdna2", "tpu"}) | FROM_TURING | MI300 | GAUDI
+GENERATIONS: Final = frozenset({"volta", "xe2", "cdna2", "rdna3", "tpu"}) | FROM_TURING | MI300 | GAUDI
 
 
 def _small(gib: float, device: str) -> bool:

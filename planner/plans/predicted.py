@@ -69,8 +69,14 @@ def sigma_of(g: Group, kind: int) -> float:
 
 def price(classes: Sequence[NodeClass], used: Mapping[str, int]) -> float | None:
     """US$/h of the whole nodes in use; None where one of them has no price."""
-    paid = [(n.price_usd_per_hour, used.get(n.id, 0)) for n in classes if used.get(n.id, 0)]
-    return None if any(p is None for p, _ in paid) else float(sum((p or 0.0) * k for p, k in paid))
+    here = [n for n in classes if used.get(n.id, 0)]
+    if any(n.price_usd_per_hour is None for n in here):
+        return None
+    paid: dict[tuple[str, str], float] = {}  # parts of one node are paid once
+    for n in here:
+        key = ("box", n.box) if n.box else ("class", n.id)
+        paid[key] = max(paid.get(key, 0.0), (n.price_usd_per_hour or 0.0) * used[n.id])
+    return float(sum(paid.values()))
 
 
 def idle(classes: Iterable[NodeClass], used: Mapping[str, int]) -> float:

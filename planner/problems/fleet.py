@@ -144,7 +144,7 @@ def stock(node: NodeClass) -> Stock:
     """A class as bins: domains of several nodes where links join them (NVL72)."""
     span = max(1, node.scale_up_gpus // node.gpus_per_node)
     rest = idle_watts(node.device.tdp_watts)
-    return Stock(node.node_count, node.gpus_per_node, node.price_usd_per_hour, span, rest)
+    return Stock(node.node_count, node.gpus_per_node, node.price_usd_per_hour, span, rest, node.box)
 
 
 def rows(c: Candidate, side: Side) -> Mapping[str, Mapping[str, float]]:

@@ -101,6 +101,8 @@ def headline(plan: Plan) -> Text:
 
 def gpus_of(node: dict[str, Any], devices: dict[str, dict[str, Any]]) -> int:
     """GPUs of a `nodes:` entry of the cluster."""
+    if node.get("gpus"):
+        return int(node.get("count") or 1) * sum(int(kind.get("count") or 1) for kind in node["gpus"])
     usual = devices.get(node["device"], {}).get("gpus_per_node", 1)
     return int(node.get("count") or 1) * int(node.get("gpus_per_node") or usual)
 

@@ -9,6 +9,8 @@ import pytest
 
 from cluster_configs import devices
 from cluster_configs.devices import find, load, names
+from planner.device_rules import supports
+from planner.engines import ENGINES
 from planner.errors import InputError
 
 FACTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "devices.csv"
@@ -54,7 +56,12 @@ def test_every_device_of_the_table_is_shipped_with_its_figures():
         ("NVIDIA GeForce RTX 3090", "rtx-3090"), ("NVIDIA H100 NVL", "h100-nvl"),
         ("a100_sxm_40", "a100-sxm-40gb"),
         ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-server"),
-        ("A6000", "rtx-a6000"),
+        ("A6000", "rtx-a6000"), ("rtx4070ti super", "rtx-4070-ti-super"), ("4060 Ti", "rtx-4060-ti"),
+        ("NVIDIA GeForce RTX 4060 Ti 16GB", "rtx-4060-ti-16gb"), ("A100-80", "a100-sxm"),
+        ("A100 80GB", "a100-sxm"), ("H100 80GB HBM3", "h100-sxm"), ("NVIDIA L40S", "l40s"),
+        ("GTX 1080 Ti", "gtx-1080-ti"), ("1080", "gtx-1080"), ("AMD Radeon RX 7900 XTX", "rx-7900-xtx"),
+        ("7900-xtx", "rx-7900-xtx"), ("Intel(R) Arc(TM) A770 Graphics", "arc-a770"), ("b580", "arc-b580"),
+        ("AMD_Instinct_MI300X_OAM", "mi300x"), ("5070ti", "rtx-5070-ti"), ("RTX 5080", "rtx-5080"),
     ],
 )  # fmt: skip
 def test_spelling_that_does_not_matter_does_not_matter(spelling: str, name: str):
@@ -113,6 +120,36 @@ def test_figures_known_by_heart():
     assert (h100.memory_gb_per_s, h100.tdp_watts, h100.tflops["fp8"]) == (3350, 700, 1978)
     assert (find("a100").tdp_watts, find("rtx-3090").gpus_per_node) == (400, 2)
     assert (gb200.gpus_per_node, gb200.scale_up_gpus) == (4, 72)
+
+
+def test_figures_of_desktop_cards_known_by_heart():
+    """RTX 4080 97.5 and RTX 5080 112.6 TFLOP/s (fp16, fp32 accumulate): the vendor's whitepapers."""
+    cards = {name: find(name) for name in ("rtx-4080", "rtx-5080", "gtx-1080-ti", "rx-7900-xtx", "rtx-3060")}
+
+    assert cards["rtx-4080"].tflops["bf16"] == pytest.approx(97.5, abs=0.1)
+    assert cards["rtx-5080"].tflops["bf16"] == pytest.approx(112.6, abs=0.1)
+    assert cards["rtx-5080"].tflops["fp4"] == pytest.approx(900.4, abs=1)
+    assert [c.memory_gb_per_s for c in cards.values()] == [716.8, 960, 484, 960, 360]
+    assert "bf16" not in cards["gtx-1080-ti"].tflops
+
+
+@pytest.mark.parametrize(
+    ("name", "engines"),
+    [
+        ("gtx-1080", {"llama.cpp"}),
+        ("rx-7900-xtx", {"vllm", "llama.cpp"}),
+        ("arc-a770", {"llama.cpp"}),
+        ("arc-b580", {"vllm", "llama.cpp"}),
+        ("t4", {"vllm", "sglang", "llama.cpp"}),
+        ("rtx-5080", {"vllm", "sglang", "trtllm", "llama.cpp"}),
+    ],
+)
+def test_each_generation_runs_the_engines_that_say_so(name: str, engines: set[str]):
+    assert {e.name for e in ENGINES if supports(find(name), e.name, "bf16") is None} == engines
+
+
+def test_vllm_serves_radeon_cards_in_16_bit_alone():
+    assert all(supports(find("7900 xtx"), "vllm", p) for p in ("fp8", "int4_wo", "int8", "mxfp4"))
 
 
 @pytest.mark.parametrize(

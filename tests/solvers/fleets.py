@@ -115,6 +115,16 @@ def kinded(p: FleetProblem, seed: int) -> FleetProblem:
     return replace(p, kinds=kinds, most_kinds=r.choice([1, 1, 2]))
 
 
+def boxed(p: FleetProblem) -> FleetProblem:
+    """`p` with all its stocks parts of the same nodes, as many and as dear as the first."""
+    first = next(iter(p.stocks.values()))
+    parts = {
+        g: replace(s, nodes=first.nodes, price=first.price, box="b", domain_nodes=1)
+        for g, s in p.stocks.items()
+    }
+    return replace(p, stocks=parts)
+
+
 def curved(p: FleetProblem, seed: int) -> FleetProblem:
     """`p` with most columns' watts growing with the load; latency, where that is the goal or now a budget."""
     r = random.Random(seed + 30_000)
@@ -200,7 +210,9 @@ def _price(
         return float(len(_kinds(p, counts)))
     if goal == "cost":
         own = sum(k * p.columns[c].price for c, k in counts.items())
-        return own + sum((p.stocks[g].price or 0.0) * k for g, k in nodes.items())
+        each = [(p.stocks[g].price or 0.0) * k for g, k in nodes.items() if p.stocks[g].box is None]
+        parts = [(p.stocks[g].price or 0.0) * k for g, k in nodes.items() if p.stocks[g].box is not None]
+        return own + sum(each) + max(parts, default=0.0)
     if goal == "energy":
         what, bent = _bent(p)
         own = sum(k * p.columns[c].watts for c, k in counts.items() if what != goal or c not in bent)

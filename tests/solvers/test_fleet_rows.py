@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from solvers import fleet, fleet_costs, fleet_flows, fleet_kinds
+from solvers import fleet, fleet_boxes, fleet_costs, fleet_flows, fleet_kinds
 from solvers.fleet import Built, FleetProblem
 from solvers.linear import Expr
-from tests.solvers.fleets import OBJECTIVES, curved, goal, kinded, random_fleet
+from tests.solvers.fleets import OBJECTIVES, boxed, curved, goal, kinded, random_fleet
 
 PACKED = {"fit", "full", "cover"}
 """Rows of `packing.py`, whose own tests restate them."""
@@ -31,6 +31,7 @@ class Point:
     e: dict[str, float]
     u: dict[str, float]
     i: dict[str, float]
+    q: dict[str, float]
 
     @staticmethod
     def drawn(p: FleetProblem, b: Built, r: random.Random) -> "Point":
@@ -38,13 +39,21 @@ class Point:
             return {key: r.uniform(0, 5) for key in keys}
 
         return Point(
-            some(b.n), some(b.y), some(b.f), some(b.x), r.uniform(1, 9), some(b.e), some(b.u), some(b.idle)
+            some(b.n),
+            some(b.y),
+            some(b.f),
+            some(b.x),
+            r.uniform(1, 9),
+            some(b.e),
+            some(b.u),
+            some(b.idle),
+            some(b.paid),
         )
 
     def columns(self, b: Built) -> list[float]:
         """As columns of the model."""
         values = [0.0] * len(b.model.lower)
-        for family, own in ((b.n, self.n), (b.y, self.y), (b.u, self.u), (b.idle, self.i)):
+        for family, own in ((b.n, self.n), (b.y, self.y), (b.u, self.u), (b.idle, self.i), (b.paid, self.q)):
             for key, v in family.items():
                 values[v.column] = own[key]
         for family, own in ((b.f, self.f), (b.x, self.x)):
@@ -124,7 +133,10 @@ def whole(p, b, g, at):
 
 def spent(p, b, what, at):
     if what == "usd_per_hour":
-        nodes = sum((p.stocks[g].price or 0.0) * y for g, y in at.y.items())
+        nodes = sum((p.stocks[g].price or 0.0) * y for g, y in at.y.items() if p.stocks[g].box is None)
+        nodes += sum(
+            q * next(s.price or 0.0 for s in p.stocks.values() if s.box == b) for b, q in at.q.items()
+        )
         return nodes + sum(p.columns[c].price * n for c, n in at.n.items())
     if what == "gpus":
         return sum(p.columns[c].gpus * n for c, n in at.n.items())
@@ -211,12 +223,17 @@ ROWS: dict[str, Says] = {
     "whole": (alone, whole),
     "idle": (lambda p, b: set(b.idle), idle),
     "cost": (bent, cost),
+    "paid": (
+        lambda p, b: {g for g, s in p.stocks.items() if s.box} if p.counts("usd_per_hour") else set(),
+        lambda p, b, g, at: at.q[p.stocks[g].box] - at.y[g],
+    ),
     "kind": (alike, kind),
     "kinds": (
         lambda p, b: set() if p.most_kinds is None else {"all"},
         lambda p, b, _, at: p.most_kinds - sum(at.u.values()),
     ),
 }
+MODULES = (fleet, fleet_boxes, fleet_costs, fleet_kinds)
 EQUAL = {"serve", "out", "in", "whole", "idle"}
 
 
@@ -227,6 +244,7 @@ def problems() -> list[FleetProblem]:
     for seed in range(48):
         p = random_fleet(seed, OBJECTIVES[seed % len(OBJECTIVES)])
         p = kinded(p, seed) if seed % 3 == 0 else p
+        p = boxed(p) if seed % 5 == 0 else p
         drawn.append(curved(p, seed) if seed % 2 else p)
     idle = {"busy": {"w0": 0.2, "w1": 1e-7}}
     p = next(p for p in drawn if {"w0", "w1"} <= set(p.share))
@@ -265,7 +283,7 @@ def test_every_family_has_a_row_for_each_of_its_keys() -> None:
 
 
 def test_every_row_stands_in_a_docstring() -> None:
-    text = "\n".join(doc for doc in (fleet.__doc__, fleet_costs.__doc__, fleet_kinds.__doc__) if doc)
+    text = "\n".join(doc for doc in (m.__doc__ for m in MODULES) if doc)
     stated = {
         line.split("[")[0] for line in text.splitlines() if line[:1].isalpha() and "[" in line.split()[0]
     }

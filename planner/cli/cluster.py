@@ -1,0 +1,134 @@
+"""`meshwright cluster`: cluster files from what other tools print, and from one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from planner.clusters.sources import SOURCES, Source
+from planner.errors import InputError
+
+cluster = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    invoke_without_command=True,
+)
+
+
+@cluster.callback()
+def group(ctx: typer.Context) -> None:
+    """Make a cluster file: from what other tools print, or from one line."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+MOST_BYTES = 200_000_000
+"""Of one input: `kubectl get nodes -o json` takes 20 to 60 KB a node."""
+
+FilesArg = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE…|-]", help="What the tool printed; - or none: standard input.", show_default=False
+    ),
+]
+OutputOpt = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the cluster file here.")
+]
+FactsOpt = Annotated[bool, typer.Option("--facts", help="Print what was found as JSON, not a cluster file.")]
+DeviceOpt = Annotated[
+    str | None,
+    typer.Option("--device", metavar="NAME", help="Which GPUs they are, where the input names none."),
+]
+PerNodeOpt = Annotated[
+    int | None,
+    typer.Option(
+        "--gpus-per-node", metavar="N", min=1, help="GPUs of each node, where the input shows none."
+    ),
+]
+
+
+def reader(source: Source) -> Callable[..., None]:
+    """The command of one source."""
+
+    def command(
+        files: FilesArg = None,
+        output: OutputOpt = None,
+        facts: FactsOpt = False,
+        device: DeviceOpt = None,
+        gpus_per_node: PerNodeOpt = None,
+    ) -> None:
+        from planner.cli.output import note
+        from planner.clusters.found import Input
+        from planner.clusters.sources import completed
+        from planner.clusters.writing import doubts, write
+
+        found = source.read(tuple(Input.of(name, _text(name)) for name in files or ["-"]))
+        if facts:
+            said = [
+                *found.warnings,
+                *found.assumed,
+                *doubts(found),
+                *([found.lacking] if found.lacking else []),
+            ]
+            print(json.dumps({**found.facts, "warnings": list(dict.fromkeys(said))}, indent=2))
+            return
+        found = completed(found, device, gpus_per_node)
+        for warning in found.warnings if not found.machines else ():
+            note(f"warning: {warning}")
+        written = write(found, source.tool)
+        for warning in written.warnings:
+            note(f"warning: {warning}")
+        _deliver(written.text, output)
+
+    command.__doc__ = (
+        f"A cluster file from {source.tool}.\n\nReads the output of {source.run}.\n\n"
+        f"Example: meshwright cluster from-{source.name} nodes.txt -o cluster.yaml"
+    )
+    return command
+
+
+def _text(name: str) -> str:
+    """A file's text, or standard input's."""
+    from planner.documents import decoded, read_bytes
+
+    if name != "-":
+        return decoded(read_bytes(name, MOST_BYTES), name)
+    if sys.stdin.isatty():
+        raise InputError("nothing to read: name a file, or pipe the tool's output in", "the command line")
+    return decoded(sys.stdin.buffer.read(), "standard input")
+
+
+@cluster.command("init")
+def init(
+    gpus: Annotated[
+        str, typer.Option("--gpus", metavar="N x GPU,…", help="The GPUs in a line: 8xH100,4xL40S.")
+    ],
+    output: OutputOpt = None,
+) -> None:
+    """A commented cluster file from a line of GPUs.
+
+    Example: meshwright cluster init --gpus 8xH100,4xL40S -o cluster.yaml
+    """
+    from planner.clusters.init import init as text_of
+
+    _deliver(text_of(gpus), output)
+
+
+def _deliver(text: str, output: str | None) -> None:
+    """The cluster file on stdout, or in a file that is named."""
+    from planner.cli.output import note, whole_file
+
+    if output is None:
+        print(text, end="")
+        return
+    with whole_file(output) as file:
+        file.write(text)
+    note(f"written to {output}: meshwright plan {output} --model MODEL")
+
+
+for _source in SOURCES:
+    cluster.command(f"from-{_source.name}")(reader(_source))

@@ -1,0 +1,127 @@
+"""What a tool's output says of nodes and their GPUs, in one form for all sources: nothing is filled in here.
+
+A GPU keeps the name that its source gives it; `writing.py` looks it up and says what was assumed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.errors import InputError
+
+MOST_NODES = 1_000_000
+MOST_NAMED = 6
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]")
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """So many GPUs of one kind in a node. `model` as the source spells it, None where it says nothing;
+    `known`: fields of a Device that the source tells (a driver knows watts and generation)."""
+
+    model: str | None
+    count: int
+    memory_mib: float | None = None
+    known: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One node. `fields`: of its entry in the cluster file, beside the GPUs; `remarks`: comments there."""
+
+    name: str
+    gpus: tuple[Gpus, ...]
+    zone: str | None = None
+    fields: tuple[tuple[str, Any], ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that an input tells: nodes that can be planned with, what a reader must know of the others.
+
+    `left_out`: name of a node and why no plan may use it; `facts`: what `--facts` prints; `lacking`: what to
+    run instead where no GPU is named at all; `bare`: nodes that can be used and show no GPU."""
+
+    machines: tuple[Machine, ...]
+    warnings: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    lacking: str | None = None
+    bare: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Input:
+    """Text of a file, or of standard input, without the escape codes of a terminal."""
+
+    name: str
+    text: str
+
+    @classmethod
+    def of(cls, name: str, text: str) -> Input:
+        """The text as it would look on paper.
+
+        >>> Input.of("-", "\\x1b[4mGPU0\\x1b[0m\\r\\n").text
+        'GPU0\\n'
+        """
+        return cls(name, _ANSI.sub("", text).replace("\r\n", "\n").lstrip("\ufeff"))
+
+
+def unreadable(inputs: tuple[Input, ...], what: str, run: str) -> InputError:
+    """The error for an input in which a reader finds nothing of what it reads."""
+    names = ", ".join("standard input" if i.name == "-" else i.name for i in inputs)
+    if not any(i.text.strip() for i in inputs):
+        return InputError("the input is empty", names, f"run {run}")
+    return InputError(f"this is no output of {what}", names, f"run {run}")
+
+
+def limited(nodes: int) -> int:
+    """A number of nodes that a line counts. Raises InputError where no cluster has so many."""
+    if nodes > MOST_NODES:
+        raise InputError(f"more than {MOST_NODES:,} nodes: {str(nodes)[:20]}")
+    return nodes
+
+
+def squeezed(row: str) -> list[str]:
+    """Cells of a row whose columns are two blanks or more apart.
+
+    >>> squeezed("V100  1, 2          4")
+    ['V100', '1, 2', '4']
+    """
+    return re.split(r"\s{2,}|\t", row.strip())
+
+
+def grouped(told: Iterable[tuple[str, str]], words: str = "{names}: {said}") -> list[str]:
+    """A line for all nodes of which the same is said.
+
+    >>> grouped([("a", "down"), ("b", "drain"), ("c", "down")])
+    ['a, c: down', 'b: drain']
+    """
+    names: dict[str, list[str]] = {}
+    for name, said in told:
+        names.setdefault(said, []).append(name)
+    return [words.format(names=shortened(own), said=said) for said, own in names.items()]
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The first few names.
+
+    >>> shortened([f"n{i}" for i in range(9)])
+    'n0, n1, n2, n3, n4, n5 and 3 more'
+    """
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "GPU"), counted(2, "GPU")
+    ('1 GPU', '2 GPUs')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
