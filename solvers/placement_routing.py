@@ -13,9 +13,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from solvers.linear import Floats
-from solvers.placement_blocks import Group
 from solvers.placement_shares import SINK, SOURCE, Route
-from solvers.placement_types import Interval, Network
+from solvers.placement_types import Group, Interval, Network
 
 Slot = tuple[Group, Interval]
 UNITS = 1e9

@@ -15,6 +15,9 @@ from scipy.sparse.csgraph import connected_components
 
 from solvers.linear import Floats
 
+Group = tuple[int, str]
+"""A region, and a kind of node in it."""
+
 Interval = tuple[int, int]
 REGIONS = 12
 """Parts of a cluster that a search tells apart."""
@@ -65,9 +68,9 @@ class Network:
         return tuple(order[r] for r in region)
 
     @cached_property
-    def groups(self) -> dict[tuple[int, str], list[int]]:
+    def groups(self) -> dict[Group, list[int]]:
         """(region, kind) → its nodes."""
-        found: dict[tuple[int, str], list[int]] = {}
+        found: dict[Group, list[int]] = {}
         for i, key in enumerate(zip(self.regions, self.kinds, strict=True)):
             found.setdefault(key, []).append(i)
         return found
@@ -85,3 +88,9 @@ def part(network: Network, nodes: Sequence[int]) -> Network:
     link = network.link[np.ix_(nodes, nodes)]
     kinds = [network.kinds[i] for i in nodes]
     return replace(network, kinds=kinds, link=link, source=network.source[nodes], sink=network.sink[nodes])
+
+
+def without_links(network: Network) -> Network:
+    """The same nodes in one region."""
+    n = len(network.kinds)
+    return replace(network, link=np.full((n, n), np.inf), source=np.full(n, np.inf), sink=np.full(n, np.inf))
