@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.experts_types import Floats, Ints
+from solvers.experts_types import Floats, Ints, counts
 
 CHEAP = 0.05
 """A move without a new copy counts as this part of one."""
@@ -93,9 +93,7 @@ class Search:
         return state.expert
 
     def _on(self, expert: Ints) -> Ints:
-        on = np.zeros((len(self.load), len(self.speed)), dtype=np.int64)
-        np.add.at(on, (expert, self.gpu), 1)
-        return on
+        return counts(expert, self.gpu, self.held.shape)
 
     def _time(self, on: Ints) -> Floats:
         return np.asarray(((self.load / on.sum(1)) @ on) / self.speed)

@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from solvers.experts_types import Floats, Ints
+from solvers.experts_types import Floats, Ints, counts
 
 GAIN = 1e-7
 VALUED, TAKEN = 48, 6
@@ -103,11 +103,8 @@ class Descent:
 
     def __init__(self, s: Surroundings, traffic: Traffic, expert: Ints) -> None:
         self.s, self.traffic, self.expert = s, traffic, expert.copy()
-        experts, units = len(s.load), len(s.pace)
-        self.on_node = np.zeros((experts, traffic.nodes), dtype=np.int64)
-        self.on_unit = np.zeros((experts, units), dtype=np.int64)
-        np.add.at(self.on_node, (expert, s.node), 1)
-        np.add.at(self.on_unit, (expert, s.unit), 1)
+        self.on_node = counts(expert, s.node, (len(s.load), traffic.nodes))
+        self.on_unit = counts(expert, s.unit, (len(s.load), len(s.pace)))
         self.shares = self.on_node / self.on_node.sum(1)[:, None]
         self._pointless = (s.unit[:, None] == s.unit) | np.tri(len(expert), dtype=bool)
         traffic.start(self.shares)

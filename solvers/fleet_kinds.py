@@ -18,8 +18,6 @@ from __future__ import annotations
 from solvers.fleet_types import Built, FleetProblem
 from solvers.linear import Linear, Term, Var, total
 
-Standing = tuple[tuple[tuple[str, int], int], ...]
-
 
 def counted(p: FleetProblem) -> bool:
     """Whether kinds are minimised or limited."""
@@ -35,11 +33,8 @@ def add(p: FleetProblem, b: Built) -> None:
     """Rows kind and kinds."""
     if not counted(p):
         return
-    alike: dict[tuple[str, Standing], list[str]] = {}
-    for c, column in p.columns.items():
-        alike.setdefault((p.kind(c), tuple(sorted(column.stands.items()))), []).append(c)
-    for (k, s), members in alike.items():
-        most = p.most(p.columns[members[0]])
-        b.model.add("kind", (k, s), total(b.n[c] for c in members) <= b.u[k] * float(most))
+    for standing, members in p.standings().items():
+        most = float(p.most(p.columns[members[0]]))
+        b.model.add("kind", standing, total(b.n[c] for c in members) <= b.u[p.kind(members[0])] * most)
     if p.most_kinds is not None:
         b.model.add("kinds", "all", total([Term(u.column, 1.0) for u in b.u.values()]) <= float(p.most_kinds))

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers import cpsat, flows, glop
+from solvers.cbc import searched
 from solvers.program import ENDLESS_S, EXACT, Floats, Limits, Outcome, Program, Status, judge
-from solvers.tree_search import searched
 
 SHARE = 0.2
 """Of the time, for CP-SAT."""
