@@ -73,37 +73,8 @@ from solvers import (
 )
 from solvers.fleet_extract import extract
 from solvers.fleet_flows import FREE
-from solvers.fleet_types import (
-    Built,
-    Column,
-    FleetProblem,
-    FleetSolution,
-    Goal,
-    Pair,
-    Stock,
-    Survive,
-    Transfer,
-)
+from solvers.fleet_types import Built, FleetProblem, FleetSolution, Stock
 from solvers.linear import INF, Expr, Floats, Limits, Linear, Term, Var, total
-
-__all__ = [
-    "Built",
-    "Column",
-    "FleetProblem",
-    "FleetSolution",
-    "Goal",
-    "Pair",
-    "Stock",
-    "Survive",
-    "Transfer",
-    "balance",
-    "build",
-    "carried",
-    "extract",
-    "marginals",
-    "relaxed",
-    "solve",
-]
 
 
 def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> FleetSolution:

@@ -17,10 +17,8 @@ from itertools import chain, combinations, product
 
 import numpy as np
 
-from solvers.placement_predict import Served as Served
-from solvers.placement_predict import predict as predict
-from solvers.placement_predict import renamed, together
-from solvers.placement_service import Service as Service
+from solvers.placement_predict import Served, renamed, together
+from solvers.placement_service import Service
 from solvers.placement_stages import Layout, layouts, planned
 from solvers.placement_types import part
 

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 from solvers import fleet_goals
-from solvers.fleet import Column, FleetProblem, Goal, Stock, Transfer
 from solvers.fleet_goals import THROUGHPUT
+from solvers.fleet_types import Column, FleetProblem, Goal, Stock, Transfer
 
 OBJECTIVES = ("throughput", "cost", "energy", "gpus", "latency", "spare")
 

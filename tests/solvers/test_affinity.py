@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import affinity, affinity_bound, affinity_exact, affinity_paths
-from solvers.affinity import AffinityProblem
 from solvers.affinity_search import Search
+from solvers.affinity_types import AffinityProblem
 from solvers.linear import Limits
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "exflow"

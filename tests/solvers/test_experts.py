@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import experts, experts_exact
-from solvers.experts import Aim, ExpertsProblem
 from solvers.experts_balance import apportion, counted, times
 from solvers.experts_bound import balance_bound
 from solvers.experts_traffic import Descent, Surroundings, Traffic
 from solvers.experts_traffic_bound import Meetings
+from solvers.experts_types import Aim, ExpertsProblem, ExpertsSolution
 from solvers.linear import Limits
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "eplb"
@@ -61,7 +61,7 @@ def coolest(load: np.ndarray, slots: np.ndarray, speed: np.ndarray) -> float:
     return float(best)
 
 
-def feasible(p: ExpertsProblem, s: experts.ExpertsSolution) -> bool:
+def feasible(p: ExpertsProblem, s: ExpertsSolution) -> bool:
     every = set(range(p.load_tok.shape[1]))
     return all(
         [len(gpu) for gpu in layer] == p.slots.tolist() and {e for gpu in layer for e in gpu} == every

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from solvers import fleet, fleet_costs, fleet_flows, fleet_kinds
-from solvers.fleet import Built, FleetProblem
+from solvers.fleet_types import Built, FleetProblem
 from solvers.linear import Expr
 from tests.solvers.fleets import OBJECTIVES, curved, goal, kinded, random_fleet
 
