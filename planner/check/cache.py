@@ -15,7 +15,7 @@ from statistics import NormalDist
 
 from model_zoo.schema import ModelCard
 from planner.check import kept, kv, queueing
-from planner.check.case import Case, Load
+from planner.check.case import Case, Load, gpus_of
 from planner.check.rest import rests
 from planner.check.tiers import cache_rooms
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
@@ -182,7 +182,7 @@ def _least_bytes(case: Case, card: ModelCard, replica: Replica, stages: Sequence
 
 
 def _room(replica: Replica, cache: Cache, where: str) -> Iterator[Violation]:
-    gpus = sum(stage.gpus for stage in replica.stages)
+    gpus = gpus_of(replica)
     if not same(cache.tokens_per_gpu * gpus, replica.kv_tokens, FIGURE):
         text = (
             f"{cache.tokens_per_gpu:,.0f} tokens on each of {gpus} GPUs, but {replica.kv_tokens:,.0f} in all"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cluster_configs.schema import NodeClass
-from planner.check.case import Case
+from planner.check.case import Case, gpus_of
 from planner.check.violation import Violation
 
 
@@ -27,9 +27,4 @@ def violations(case: Case) -> Iterator[Violation]:
 
 def used(case: Case, node_class: NodeClass) -> int:
     """GPUs of the class that replicas take."""
-    return sum(
-        replica.count * stage.gpus
-        for replica in case.plan.replicas
-        for stage in replica.stages
-        if stage.node_class == node_class.id
-    )
+    return sum(replica.count * gpus_of(replica, node_class.id) for replica in case.plan.replicas)

@@ -9,17 +9,18 @@ Plans cut gaps into classes, so both are met within `CLASSES`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import erf, exp, inf, log, log1p, sqrt
+from math import exp, inf, log, log1p, sqrt
+from statistics import NormalDist
 
 from model_zoo.schema import ModelCard
 from planner.check import kv
-from planner.check.case import Case
-from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
+from planner.check.case import Case, gpus_of
+from planner.check.violation import EXACT, FIGURE, GB, MODEL, Violation, at_most, same
 from planner.inputs.reuse import Idle, Reuse
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Kept, Replica, Stage
 
-GB = 1e9
+NORMAL = NormalDist()
 CLASSES = 0.05
 """Relative error allowed for gaps in classes."""
 
@@ -74,8 +75,7 @@ def _beside(case: Case, card: ModelCard, replica: Replica, k: Kept, where: str) 
     if k.place == "hbm":
         return
     node = case.classes[replica.stages[0].node_class]
-    gpus = sum(stage.gpus for stage in replica.stages)
-    whole = node.gpus_per_node / gpus
+    whole = node.gpus_per_node / gpus_of(replica)
     times = {"gpu": node.gpus_per_node, "node": 1.0, "cluster": node.gpus_per_node / node.gpus}
     host, tiers = node.host, [t for t in node.tiers if t.kind == k.place]
     if k.place == "host":
@@ -192,11 +192,7 @@ def _returned(r: Reuse, keep_s: float) -> tuple[float, float]:
         return (1.0, r.gap_s) if keep_s >= r.gap_s * (1 - MODEL) else (0.0, 0.0)
     mean, deviation = log(r.gap_s) - variance / 2, sqrt(variance)
     at = (log(keep_s) - mean) / deviation
-    return _normal(at), exp(mean + variance / 2) * _normal(at - deviation)
-
-
-def _normal(x: float) -> float:
-    return (1 + erf(x / sqrt(2))) / 2
+    return NORMAL.cdf(at), exp(mean + variance / 2) * NORMAL.cdf(at - deviation)
 
 
 def _parts(idle: Idle, keep_s: float) -> list[float]:

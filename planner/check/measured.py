@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cluster_configs.schema import NodeClass
-from planner.check.case import Case
+from planner.check.case import Case, gpus_of
 from planner.check.violation import EXACT, MODEL, Violation, at_most, same
 from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket
@@ -34,7 +34,7 @@ def violations(case: Case) -> Iterator[Violation]:
 
 def _design(case: Case, replica: Replica, row: ProfileRow, where: str) -> Iterator[Violation]:
     """Device, GPUs, role and watts are the row's."""
-    gpus = sum(stage.gpus for stage in replica.stages)
+    gpus = gpus_of(replica)
     if gpus != row.gpus or replica.role != row.role:
         text = f"{replica.role} on {gpus} GPUs, the table measured {row.role} on {row.gpus}"
         yield Violation("not_as_measured", where, text)
@@ -90,6 +90,6 @@ def usd_per_hour(case: Case, node_class: NodeClass) -> float | None:
     total = 0.0
     for replica in mine:
         own = prices.get(case.table.designs.get(replica.id, ""))
-        share = sum(stage.gpus for stage in replica.stages) / node_class.gpus_per_node
+        share = gpus_of(replica) / node_class.gpus_per_node
         total += replica.count * (own if own is not None else share * (node_class.price_usd_per_hour or 0.0))
     return total

@@ -14,17 +14,15 @@ from functools import cached_property
 from math import exp, inf, log
 
 from cluster_configs.schema import Host, NodeClass
-from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, ModelCard, MoeFfn
+from model_zoo.schema import ModelCard, MoeFfn
 from planner.check import weights
 from planner.check.case import Case
 from planner.check.memory import GENEROUS
 from planner.check.queueing import resident_bytes
 from planner.check.roofline import sequences
-from planner.check.violation import EXACT, MODEL, Violation, at_most
+from planner.check.violation import EXACT, GB, MODEL, Violation, at_most
 from planner.plans.schema import Replica, Stage, StageMemory, Tiered
 
-GB = 1e9
-WHOLE = weights.Split(1, 1, 1)
 MEMORY = ("host", "cxl")
 """Tiers that the CPU reads as its memory."""
 
@@ -53,9 +51,8 @@ def violations(case: Case) -> Iterator[Violation]:
             yield from _size(case.card, case.groups[part.replica], part, where)
     for index, replica in enumerate(case.plan.replicas):
         mine = [p for p in case.plan.tiers if p.replica == replica.id and p.what != "cache"]
-        known = {replica.precision.weights, replica.precision.experts} <= WEIGHT_BYTES.keys()
         inside = case.card is not None and all(_inside(case.card, part) for part in mine)
-        if mine and case.card is not None and inside and known and replica.precision.kv in KV_BYTES:
+        if mine and case.card is not None and inside and weights.known(replica.precision):
             where = f"replicas[{index}]"
             yield from _engine(replica, mine, where)
             yield from _behind(case, replica, mine, where)
@@ -69,13 +66,11 @@ def _size(card: ModelCard, replica: Replica, part: Tiered, where: str) -> Iterat
         text = f"{part.layers}, {card.name} has {len(card.stack)}"
         yield Violation("layers_outside", f"{where}.layers", text)
         return
-    span, split = weights.Span(), WHOLE
+    span, split = weights.Span(), weights.WHOLE
     if part.what == "weights":  # each GPU copies its own shard
         split = weights.Split(replica.tp, replica.tp, replica.tp)
-    for layer in (card.stack[i] for r in part.layers for i in range(*r)):
-        size = weights.in_bytes(
-            weights.layer_params(layer, card.hidden, split), card, replica.precision, layer
-        )
+    for layer in (card.stack[i] for i in _numbers(part)):
+        size = weights.layer_bytes(card, replica.precision, layer, split)
         rest = size.attention + size.dense + size.other
         parts = {"experts": size.experts, "layers": rest, "weights": size.total}[part.what]
         span += parts.times(weights.Span(split.tp, split.tp))
@@ -195,7 +190,7 @@ class Beside:
         yield from self._streamed(where)
         whole: dict[int, float] = dict.fromkeys(range(away.layers), 0.0)
         for part in self.every:
-            for i in (i for r in part.layers for i in range(*r) if part.what == "layers"):
+            for i in _numbers(part) if part.what == "layers" else ():
                 whole[i] = whole.get(i, 0.0) + part.share
         split = [i for i, share in whole.items() if not _whole(share)]
         lone = [i for i in whole if i in moe and not _whole(away.experts.get(i, 0.0))]
@@ -210,7 +205,7 @@ class Beside:
             return
         shares: dict[int, float] = defaultdict(float)
         for part in mine:
-            for i in (i for r in part.layers for i in range(*r)):
+            for i in _numbers(part):
                 shares[i] += part.share
         first, group = min((r for part in mine for r in part.layers), default=(0, 1))
         spread = [i for i in range(len(self.card.stack)) if i % group >= first]
@@ -277,8 +272,7 @@ class Beside:
                 text = f"its parts add up to {sum(step.by.values()):.4g} s, not {step.decode_s:.4g} s"
                 yield Violation("step_parts", f"{where}.step.by", text)
         if self.replica.role != "decode":
-            new = max(self.case.new_prompt(self.replica), 1.0)
-            floor = self._floors(new)["both"]
+            floor = self._floors(self.case.new_prompt(self.replica, load))["both"]
             if not at_most(floor, step.prefill_s, MODEL):
                 text = f"{step.prefill_s:.4g} s, reading what lies beside the GPUs takes {floor:.4g} s"
                 yield Violation("prefill_below_tiers", f"{where}.step.prefill_s", text)
@@ -290,7 +284,7 @@ class Beside:
         behind = 0.0
         away = self.case.away(self.replica)
         for part in self.parts:
-            for i in (i for r in part.layers for i in range(*r)):
+            for i in _numbers(part):
                 moved = self._read_bytes(i, part, away.experts.get(i, 0.0), tokens)
                 read[part.way if part.tier in MEMORY else "nvme"] += moved
                 behind += moved if part.tier == "cxl" else 0.0
@@ -320,18 +314,15 @@ class Beside:
         """Bytes of a layer in `part` that a step of `tokens` reads there at least; `away`: the share of its
         experts beside the GPUs."""
         layer = self.card.stack[number]
-        size = weights.in_bytes(
-            weights.layer_params(layer, self.card.hidden, WHOLE), self.card, self.replica.precision, layer
-        )
+        size = weights.layer_bytes(self.card, self.replica.precision, layer, weights.WHOLE)
         if part.what == "weights":
             return part.share * size.total.low
         if part.what == "layers":
             return part.share * (size.attention.low + size.dense.low)
         ffn = layer.ffn
         assert isinstance(ffn, MoeFfn)
-        alike = sum(
-            p.share for p in self.parts if p.what == "experts" and p.tier in MEMORY and _of(p, number)
-        )
+        held = (p for p in self.parts if p.what == "experts" and p.tier in MEMORY)
+        alike = sum(p.share for p in held if number in _numbers(p))
         on_disk = part.share if part.tier == "nvme" else max(away - alike, 0.0)
         met, missed = met_share(ffn, tokens, away), missed_share(ffn, tokens, on_disk)
         in_memory = max(met - missed, 0.0) * part.share / max(alike, 1e-12)
@@ -342,8 +333,9 @@ def _whole(share: float) -> bool:
     return abs(share - 1) <= EXACT
 
 
-def _of(part: Tiered, layer: int) -> bool:
-    return any(first <= layer < end for first, end in part.layers)
+def _numbers(part: Tiered) -> list[int]:
+    """Layers that the part is of."""
+    return [i for first, end in part.layers for i in range(first, end)]
 
 
 def _scale(ffn: MoeFfn) -> float:
