@@ -27,7 +27,7 @@ from solvers.linear import Limits, judge
 
 BEGUN, ROUNDS, RECOMBINED_EVERY, PATIENCE = 4, 60, 5, 25
 BOUND_SHARE = 0.3
-"""Of the time, for the bound."""
+"""Part of the time that the bound gets."""
 
 
 def solve(p: AffinityProblem, limits: Limits | None = None) -> AffinitySolution:

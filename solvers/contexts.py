@@ -55,7 +55,7 @@ class Problem:
     groups: Sequence[Group]
 
     def seconds(self, shares: Mapping[str, float]) -> float:
-        """Of these tokens by group."""
+        """Seconds of the prompt with these tokens by group."""
         x = [shares.get(g.name, 0.0) for g in self.groups]
         work = max(g.fixed_s + g.each_s * own for g, own in zip(self.groups, x, strict=True))
         after = [*x[1:], x[0]]

@@ -149,7 +149,7 @@ def _subsets(most: int) -> list[Ints]:
 def _best_exchange(
     x: Floats, carried: Floats, hot: Ints, speed: Floats, subset: Ints
 ) -> tuple[Floats, Ints, Ints, Ints]:
-    """Of each row: the time of the hotter of the two GPUs, the other GPU, the subsets they exchange."""
+    """For each row the time of the hotter of two GPUs, the other GPU, and the subsets they exchange."""
     n, size = np.arange(len(x)), len(subset)
     sums = x[:, :, subset].sum(3)
     shift = sums[n, hot][:, None, :, None] - sums[:, :, None, :]

@@ -21,7 +21,7 @@ CAPS = (1.003, 1.0)
 """Balance that nodes and GPUs are brought to at no cost, in the first searches."""
 TURNS = 300
 PASSES, EXCHANGES = 3, 24
-"""Of whole GPUs between nodes."""
+"""Rounds of exchanges of whole GPUs between nodes, and exchanges tried in each."""
 BULKY = 0.6
 """A replica above this part of a GPU's mean load leaves little choice beside it."""
 

@@ -95,7 +95,7 @@ def solve(p: RobustProblem, limits: Limits | None = None) -> RobustSolution:
 
 
 def _bound(part: Floats, mean: float, p: RobustProblem) -> float:
-    """Of one layer: `part` (steps, experts), `mean` the bound of their mean."""
+    """The bound of one layer: `part` (steps, experts), `mean` the bound of their mean."""
     own = balance_bound(part, p.slots, p.speed)
     if p.over == "mean":
         return max(mean, float(own.mean()))

@@ -54,8 +54,8 @@ from solvers.fleet_types import Built, Column, FleetProblem, Stock
 from solvers.linear import Expr, Linear, Term, Var, total
 
 LOSSES = 12
-"""Of several nodes of several classes there are many: rows for the first of them, those of one class first,
-are a looser bound that holds."""
+"""Losses that get rows, those of one class first: there are many of several nodes of several classes, and a
+bound from some of them is looser and still holds."""
 
 STEPS = 12
 """Nodes up to which each number of them is a step."""
@@ -73,7 +73,7 @@ def losses(p: FleetProblem) -> list[Loss]:
 
 
 def ways(p: FleetProblem) -> list[Loss]:
-    """The same, of so many that LOSSES is seen to bind."""
+    """Ways to lose nodes as in `losses`, enough of them that LOSSES is seen to bind."""
     assert p.survive is not None
     used = {g for column in p.columns.values() for g, _ in column.stands}
     stocks = [g for g in p.stocks if g in used]

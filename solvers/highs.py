@@ -52,7 +52,7 @@ def solve(model: Program, limits: Limits, start: Floats | None, relaxed: bool = 
 
 
 def settings(limits: Limits) -> dict[str, object]:
-    """Of HiGHS, by name."""
+    """The options that HiGHS is given, by name."""
     options: dict[str, object] = {
         "output_flag": False,
         "time_limit": float(limits.seconds),

@@ -58,7 +58,7 @@ class Servers:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Of requests."""
+    """Requests of one kind; units are in the module docstring."""
 
     context: float
     steps: float

@@ -64,7 +64,7 @@ class Columns:
 
     @staticmethod
     def of(p: PipelineProblem, use: Ints) -> Columns:
-        """Those of `use` that serve anything."""
+        """The pipelines of `use` that serve anything."""
         ways = best_ways(p, use)
         some = np.flatnonzero(ways.rate > 0)
         return Columns(use[some], ways.take(some), float(ways.rate.max(initial=0.0)) or 1.0)
@@ -74,8 +74,8 @@ class Columns:
 
 
 def shortlist(p: PipelineProblem, most: int) -> tuple[list[Pipeline], int]:
-    """Of all pipelines over several groups the `most` that lose least of their own worth against the duals of
-    the relaxation over all pipelines, best first; and how many there are (none is looked at where all are
+    """The `most` pipelines over several groups that lose least of their own worth against the duals of the
+    relaxation over all pipelines, best first; and how many there are (none is looked at where all are
     more than MOST_COLUMNS)."""
     use = every(p, MOST_COLUMNS)
     columns = Columns.of(p, use if use is not None else np.zeros((0, len(p.kinds)), dtype=np.int64))

@@ -86,7 +86,7 @@ def verdict(network: Network, flow: float) -> Verdict:
 
 
 def _items(network: Network, flow: float) -> Items:
-    """Of sizes with the same rounded capacity, or above the flow, only the largest is of use."""
+    """What nodes may be: among sizes of one rounded capacity only the largest is of use."""
     kinds, layers, capacity = list[str](), list[float](), list[float]()
     unit = flow / GRID
     for kind in dict.fromkeys(network.kinds):

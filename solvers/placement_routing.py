@@ -37,7 +37,7 @@ def flow(network: Network, intervals: Mapping[int, Interval], link: Floats | Non
 
 
 def shares(network: Network, intervals: Mapping[int, Interval]) -> dict[Route, float]:
-    """Of a maximum flow, the part on each link (SOURCE before the first layer, SINK after the last)."""
+    """The part of a maximum flow on each link (SOURCE before the first layer, SINK after the last)."""
     if not intervals or network.most <= 0:
         return {}
     n, nodes = len(intervals), [*sorted(intervals)]

@@ -87,7 +87,7 @@ def no_room(p: TiersProblem, point: Point) -> Duals:
 
 
 def seconds(p: TiersProblem, point: Point, shares: Floats) -> float:
-    """Of the block: the solver's own figure is not trusted."""
+    """Seconds of the block with these shares: the solver's own figure is not trusted."""
     rows = point.work[:, :-1] @ shares + point.work[:, -1]
     return float(sum(t * rows[of].max() for t, of in zip(p.counts, p.of_phase, strict=True) if len(of)))
 

@@ -135,7 +135,7 @@ def _batches(case: Case, card: ModelCard) -> Iterator[Violation]:
 
 
 def _most_held(case: Case, card: ModelCard, replica: Replica) -> float:
-    """Of the smallest requests that come here, as many as the fullest cache holds."""
+    """How many of the smallest requests that come here the fullest cache holds."""
     load = case.loads[replica.id]
     fullest = [
         room / least
@@ -158,7 +158,7 @@ def _most_inside(case: Case, replica: Replica) -> float:
 
 
 def _inside(case: Case, replica: Replica, ttft_ms: float, tpot_ms: float) -> float:
-    """The same at these times, of which the replica's own phases count."""
+    """Requests in flight on one replica at these times, of which its own phases count."""
     load = case.loads[replica.id]
     first_s = max(ttft_ms / 1e3, replica.step.prefill_s) if replica.role != "decode" else 0.0
     step_s = max(tpot_ms / 1e3, replica.token_s) if replica.role != "prefill" else 0.0
@@ -191,8 +191,8 @@ def _room(replica: Replica, cache: Cache, where: str) -> Iterator[Violation]:
 
 
 def _sequences(replica: Replica, cache: Cache, load: Load, where: str) -> Iterator[Violation]:
-    """Those that decode by Little's law hold room, and a batch holds them. Who waits for room may be among
-    the former; a tenth may be the law's error in a small batch."""
+    """Sequences that decode by Little's law hold room, and a batch holds them. Who waits for room may be
+    among the former; a tenth may be the law's error in a small batch."""
     decoding = queueing.sequences(replica, load) / replica.count
     inside = decoding * (1 - cache.delayed)
     least = 0.9 * inside

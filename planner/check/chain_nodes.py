@@ -54,7 +54,7 @@ class _Run:
 
     @cached_property
     def cache_bytes(self) -> list[tuple[float, float, float]]:
-        """Of each bucket the requests/s, and bytes on a GPU of one request: half a prompt while it is read;
+        """For each bucket the requests/s, and bytes on a GPU of one request: half a prompt while it is read;
         then all of it and half the answer, times the tokens of the answer."""
         found = []
         for bucket, rate in self.load.buckets:
@@ -163,7 +163,7 @@ class _Loads:
             yield Violation("batch_over", where, text)
 
     def _cache(self, group: Replica, visits: list[_Visit], where: str) -> Iterator[Violation]:
-        """What they hold fits kv_bytes on each GPU, and kv_tokens."""
+        """The cache of its requests fits kv_bytes on each GPU, and kv_tokens."""
         needed = sum(self._resident_bytes(visit) for visit in visits) / copies(group)
         room = group.attn_dp * group.memory[0].kv_bytes
         if not at_most(needed, room, MODEL):

@@ -35,8 +35,8 @@ class StageWork:
         return flops / self.pair_flop_per_s
 
     def prompt_pairs_s(self, prompt: float, new: float) -> float:
-        """The same for the last `new` tokens of a prompt. Entries seen grow ever slower with context, so
-        the mean of both ends errs low; it is exact for full attention."""
+        """GPU-seconds of scores and values of the last `new` tokens of a prompt. Entries seen grow ever
+        slower with context, so the mean of both ends errs low; it is exact for full attention."""
         return new * (self.pairs_s(prompt - new) + self.pairs_s(prompt)) / 2
 
 

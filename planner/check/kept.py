@@ -138,7 +138,7 @@ def _on_gpu(
 
 
 def _token_bytes(card: ModelCard, replica: Replica, stage: Stage, bucket: Bucket) -> float:
-    """Of a whole context, on one GPU of the stage."""
+    """Bytes of a token on one GPU of the stage, in a whole context."""
     whole = bucket.isl + bucket.osl
     return kv.sequence_bytes(card, replica, stage, whole) / whole
 

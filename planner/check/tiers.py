@@ -27,7 +27,7 @@ MEMORY = ("host", "cxl")
 """Tiers that the CPU reads as its memory."""
 
 SYSTEM = 0.2
-"""Of a node's memory that the system and an engine's own buffers take at most."""
+"""Part of a node's memory that the system and an engine's own buffers take at most."""
 
 OVER_NODES = ("llama.cpp",)
 """Engines whose replicas use the host memory of several nodes."""
@@ -120,7 +120,7 @@ def _behind(case: Case, replica: Replica, parts: list[Tiered], where: str) -> It
 
 
 def cache_rooms(case: Case, card: ModelCard, replica: Replica) -> Iterator[tuple[list[Stage], float, float]]:
-    """Of each node whose memory has whole layers with their cache: the layers, as stages; bytes that weights
+    """For each node whose memory has whole layers with their cache: the layers, as stages; bytes that weights
     leave of the replica's part of it, and the least that the system leaves of those."""
     mine, away = [part for part in case.plan.tiers if part.replica == replica.id], case.away(replica)
     for stages in sites(replica) if mine else ():
