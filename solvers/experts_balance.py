@@ -153,9 +153,7 @@ def _best_exchange(
     n, size = np.arange(len(x)), len(subset)
     sums = x[:, :, subset].sum(3)
     shift = sums[n, hot][:, None, :, None] - sums[:, :, None, :]
-    if (
-        speed == speed[0]
-    ).all():  # the hotter of the pair: half of both, and how far from half the hot one ends
+    if (speed == speed[0]).all():  # the hotter: half of both, and how far from half the hot one ends
         half = carried[n, hot][:, None] / 2 - carried / 2
         np.abs(np.subtract(shift, half[:, :, None, None], out=shift), out=shift)
         shift += (carried[n, hot][:, None] / 2 + carried / 2)[:, :, None, None]

@@ -25,7 +25,7 @@ minimise   one of    throughput -rate    energy sum(c) watts[c] n[c] + sum(g) id
                      cost sum(g) price[g] y[g] + sum(c) price[c] n[c]    gpus sum(c) gpus[c] n[c]
                      latency (sum(c,w) latency f + sum(P,D,w) latency x) / rate, the mean over requests [s]
                      spare sum(c) gpus[c] (n[c] + sum(w) use[c,1st,w] f[c,w] / 100): fewest GPUs, then least
-                     work on them    kinds, the fewest kinds of replica (`fleet_goals.py`)
+                     work on them (`fleet_goals.py`)
 busy[c,j]  sum(w) use[c,j,w] * f[c,w]            <= n[c]
 run[c,w]   f[c,w] <= most share[w] * n[c] where w takes (next to) nothing of c; most: the demand, or what
            is beyond every rate

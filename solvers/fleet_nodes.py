@@ -79,14 +79,7 @@ def parts(column: Column, g: str, stock: Stock) -> tuple[int, int]:
 
 def _takes(column: Column, g: str, stock: Stock) -> int:
     """GPUs that one replica takes on each of them."""
-    return min(
-        (
-            min(gpus, stock.gpus_per_node) if not stock.span(gpus) else stock.gpus_per_node
-            for of, gpus in column.stands
-            if of == g
-        ),
-        default=0,
-    )
+    return min((min(gpus, stock.gpus_per_node) for of, gpus in column.stands if of == g), default=0)
 
 
 def add(p: FleetProblem, b: Built, standings: Standings) -> None:

@@ -83,15 +83,8 @@ def prices(built: Built, limits: Limits) -> Prices | None:
     lower[list(at_one)] = upper[list(at_one)] = 1.0
     upper[list(free)] = INF
     rows = np.flatnonzero(own)
-    each = glop.Arrays(
-        np.where(upper > 0, reduced, 0.0),
-        lower,
-        upper,
-        a.integer,
-        a.matrix[rows],
-        a.row_lower[rows],
-        a.row_upper[rows],
-    )
+    cost, limits_of = np.where(upper > 0, reduced, 0.0), (a.row_lower[rows], a.row_upper[rows])
+    each = glop.Arrays(cost, lower, upper, a.integer, a.matrix[rows], *limits_of)
     apart = glop.relaxed(each, limits.seconds)
     if not apart.has_solution():
         return None

@@ -16,7 +16,7 @@ for half a second.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -109,8 +109,7 @@ def completed(a: Arrays, integers: Mapping[int, int], seconds: float) -> Floats 
     at, counts = list(integers), np.array(list(integers.values()), dtype=float)
     lower, upper = a.lower.copy(), a.upper.copy()
     lower[at] = upper[at] = counts
-    fixed = Arrays(a.cost, lower, upper, a.integer, a.matrix, a.row_lower, a.row_upper)
-    solver = relaxed(fixed, seconds)
+    solver = relaxed(replace(a, lower=lower, upper=upper), seconds)
     if not solver.has_solution():
         return None
     values = np.array(solver.variable_values())

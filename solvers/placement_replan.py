@@ -46,11 +46,6 @@ class Replanned:
     def moved_layers(self) -> int:
         return sum(self.loaded.values())
 
-    @property
-    def lost(self) -> float:
-        """Tokens/s."""
-        return self.before - self.after
-
 
 def replan(
     network: Network, intervals: Mapping[int, Interval], gone: Collection[int], least: int = 1

@@ -75,13 +75,6 @@ class Network:
             found.setdefault(key, []).append(i)
         return found
 
-    @cached_property
-    def widest_crossing(self) -> float:
-        """Tokens/s of the widest link between two regions."""
-        region = np.array(self.regions)
-        apart = region[:, None] != region[None, :]
-        return float(self.link[apart].max(initial=0.0))
-
 
 def part(network: Network, nodes: Sequence[int]) -> Network:
     """The network of these nodes only."""

@@ -133,7 +133,8 @@ def _items(network: Network, flow: float) -> Items:
         for k, c in enumerate(table, start=1):
             if c > 0 and (k == len(table) or c > table[k:].max()):
                 kinds, layers, capacity = [*kinds, kind], [*layers, k], [*capacity, float(c)]
-    wide = network.widest_crossing
+    region = np.array(network.regions)
+    wide = float(network.link[region[:, None] != region].max(initial=0.0))
     held = Counter[int]()
     for (region, kind), members in network.groups.items():
         held[region] += len(members) * min(len(network.capacity[kind]), network.layers)

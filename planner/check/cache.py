@@ -123,11 +123,8 @@ def _batches(case: Case, card: ModelCard) -> Iterator[Violation]:
     ]
     for index, replica, held, inside in found:
         beyond = replica.max_batch - max(held, inside)
-        spare = sum(
-            other.count * max(most - other.max_batch, 0.0)
-            for _, other, _, most in found
-            if other.role == replica.role
-        )
+        others = [(other, most) for _, other, _, most in found if other.role == replica.role]
+        spare = sum(other.count * max(most - other.max_batch, 0.0) for other, most in others)
         if not at_most(replica.count * beyond, spare + MODEL * replica.count * replica.max_batch):
             text = f"{replica.max_batch:,} sequences at once, but the cache holds {held:,.0f} of the "
             text += f"smallest requests, and {inside:,.0f} come at most"

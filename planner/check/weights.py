@@ -222,9 +222,8 @@ def _mla(mixer: Mla, hidden: int, tp: int) -> float:
     query = mixer.q_lora_rank * (hidden + wide / tp) if mixer.q_lora_rank else hidden * wide / tp
     latent = hidden * (mixer.kv_lora_rank + mixer.qk_rope)
     up = mixer.kv_lora_rank * mixer.heads * (mixer.qk_nope + mixer.v_head_dim) / tp
-    return (
-        query + latent + up + hidden * mixer.heads * mixer.v_head_dim * (2 if mixer.output_gate else 1) / tp
-    )
+    out = hidden * mixer.heads * mixer.v_head_dim * (2 if mixer.output_gate else 1) / tp
+    return query + latent + up + out
 
 
 def _absorbed(mixer: Mla, tp: int) -> float:

@@ -196,8 +196,6 @@ def _price(
 ) -> float:
     """Without what depends on flows."""
     goal = objective or p.objective.name
-    if goal == "kinds":
-        return float(len(_kinds(p, counts)))
     if goal == "cost":
         own = sum(k * p.columns[c].price for c, k in counts.items())
         return own + sum((p.stocks[g].price or 0.0) * k for g, k in nodes.items())
