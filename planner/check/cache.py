@@ -17,7 +17,7 @@ from model_zoo.schema import ModelCard
 from planner.check import kept, kv, queueing
 from planner.check.case import Case, Load, gpus_of
 from planner.check.rest import rests
-from planner.check.tiers import cache_rooms
+from planner.check.tier_node import cache_rooms
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Cache, Replica, Stage
 
