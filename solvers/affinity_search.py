@@ -197,15 +197,7 @@ def _matched(p: AffinityProblem, kept: Floats) -> tuple[Ints, float]:
     blocks = kept.reshape(n, g, n, g).transpose(0, 2, 1, 3)
     inner = [[linear_sum_assignment(blocks[a, b], maximize=True)[1] for b in range(n)] for a in range(n)]
     rows = np.arange(g)
-    gain = np.array(
-        [
-            [
-                p.intra_cost * blocks[a, b, rows, inner[a][b]].sum()
-                + (p.inter_cost - p.intra_cost) * blocks[a, b].sum()
-                for b in range(n)
-            ]
-            for a in range(n)
-        ]
-    )
+    kept_here = np.array([[blocks[a, b, rows, inner[a][b]].sum() for b in range(n)] for a in range(n)])
+    gain = p.intra_cost * kept_here + (p.inter_cost - p.intra_cost) * blocks.sum((2, 3))
     a, b = linear_sum_assignment(gain, maximize=True)
     return np.concatenate([y * g + inner[x][y] for x, y in zip(a, b, strict=True)]), float(gain[a, b].sum())

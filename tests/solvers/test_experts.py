@@ -289,12 +289,12 @@ def test_moves_keep_their_books(seed: int) -> None:
     )
     start = np.random.default_rng(seed).permutation(np.concatenate([np.arange(16), np.arange(8)]))
     d = Descent(around, Traffic(p.tokens[0], 16, 2), start)
-    before = d.value()
+    before = d.value(d.traffic.value)
     d.run(5)
     anew = Descent(around, Traffic(p.tokens[0], 16, 2), d.expert)
 
-    assert d.value() <= before
-    assert d.value() == pytest.approx(anew.value())
+    assert d.value(d.traffic.value) <= before
+    assert d.value(d.traffic.value) == pytest.approx(anew.value(anew.traffic.value))
     np.testing.assert_allclose(d.traffic.slopes, anew.traffic.slopes, atol=1e-12)
     assert set(d.expert) == set(range(16))
 
