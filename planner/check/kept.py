@@ -62,7 +62,7 @@ def _one(case: Case, card: ModelCard, replica: Replica, k: Kept, where: str) -> 
     if not at_most(k.keep_s, k.lasts_s, MODEL):
         text = f"counted on for {k.keep_s:.4g} s, there is room for {k.lasts_s:.4g} s"
         yield Violation("kept_too_short", f"{where}.lasts_s", text)
-    each = [_on_gpu(case, card, replica, stage, idle=True) * stage.gpus for stage in replica.stages]
+    each = [_idle_bytes(case, card, replica, stage) * stage.gpus for stage in replica.stages]
     rests = sum(each) / _servers(replica)  # every GPU of a stage holds what is of its own rank
     if not at_most(rests, k.bytes, CLASSES):
         text = f"{k.bytes / GB:.4g} GB, by Little's law {rests / GB:.4g} GB rest"
@@ -112,26 +112,23 @@ def _servers(replica: Replica) -> float:
 
 def in_gpu_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage) -> float:
     """Bytes on one GPU of the stage of what is kept there, summed over replicas and attention-dp ranks."""
-    assert replica.kept is not None
-    return _on_gpu(case, card, replica, stage, idle=replica.kept.place == "hbm", begun=True)
+    idle = replica.kept is not None and replica.kept.place == "hbm"
+    begun = _servers(replica) * begun_bytes(case, card, replica, stage)
+    return begun + (_idle_bytes(case, card, replica, stage) if idle else 0.0)
 
 
 def begun_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage) -> float:
     """Bytes on one GPU of the stage of beginnings that many prompts have."""
     if replica.kept is None:
         return 0.0
-    return _on_gpu(case, card, replica, stage, idle=False, begun=True) / _servers(replica)
+    return fixed_tokens(case) * min(_token_bytes(card, replica, stage, b) for b in case.workload.buckets)
 
 
-def _on_gpu(
-    case: Case, card: ModelCard, replica: Replica, stage: Stage, idle: bool, begun: bool = False
-) -> float:
+def _idle_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage) -> float:
+    """Bytes on one GPU of the stage of what rests between requests by Little's law, over all ranks."""
     assert replica.kept is not None
     total = 0.0
-    if begun:
-        least = min(_token_bytes(card, replica, stage, b) for b in case.workload.buckets)
-        total += _servers(replica) * fixed_tokens(case) * least
-    for bucket, rate in case.loads[replica.id].buckets if idle else ():
+    for bucket, rate in case.loads[replica.id].buckets:
         seconds = token_seconds(case, _number(case, bucket), replica.kept.keep_s)
         total += rate * seconds * _token_bytes(card, replica, stage, bucket)
     return total
