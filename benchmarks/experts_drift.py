@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import experts, experts_moves, experts_robust
-from solvers.experts import ExpertsProblem
 from solvers.experts_balance import times
 from solvers.experts_moves import MovesProblem, copied
 from solvers.experts_robust import RobustProblem
-from solvers.experts_types import Place
+from solvers.experts_types import ExpertsProblem, Place
 from solvers.linear import Limits
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ from benchmarks.solver_building import problem
 from planner.asked import read
 from planner.posed import pose
 from solvers import fleet, fleet_prices, linear
-from solvers.fleet import FleetProblem, FleetSolution
+from solvers.fleet_types import FleetProblem, FleetSolution
 from solvers.linear import INF, Limits
 
 GAP = 0.01

@@ -74,7 +74,7 @@ def _row(network: Network, seconds: float) -> str:
         began = time.perf_counter()
         again = placement_replan.replan(network, found.intervals, {gone})
         longest = max(longest, time.perf_counter() - began)
-        lost, loaded = max(lost, again.lost / again.before), max(loaded, again.moved_layers)
+        lost, loaded = max(lost, 1 - again.after / again.before), max(loaded, again.moved_layers)
     off = gap(found.tokens_per_s, found.bound)
     return (
         f"{found.tokens_per_s:9.1f}  {found.bound:9.1f}  {off:5.1%}  {took:7.1f} |"

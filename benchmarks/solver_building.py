@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from solvers import cbc, fleet, highs
-from solvers.fleet import Column, FleetProblem, Stock
 from solvers.fleet_goals import COST
+from solvers.fleet_types import Column, FleetProblem, Stock
 from solvers.linear import Limits, Linear
 
 GAP = 0.01

@@ -25,10 +25,9 @@ from solvers.affinity_search import Search
 from solvers.affinity_types import AffinityProblem, AffinitySolution
 from solvers.linear import Limits, judge
 
-__all__ = ["AffinityProblem", "AffinitySolution", "solve"]
 BEGUN, ROUNDS, RECOMBINED_EVERY, PATIENCE = 4, 60, 5, 25
 BOUND_SHARE = 0.3
-"""Of the time, for the bound."""
+"""Part of the time that the bound gets."""
 
 
 def solve(p: AffinityProblem, limits: Limits | None = None) -> AffinitySolution:

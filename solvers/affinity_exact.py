@@ -14,14 +14,14 @@ With one expert a GPU on one node there is one layout, and each boundary is one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations, permutations
+from collections.abc import Iterator
+from itertools import combinations, permutations, product
 from math import comb, factorial
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from solvers.affinity_types import AffinityProblem, Floats, Ints
+from solvers.affinity_types import AffinityProblem, Floats, Ints, shortest
 
 MOST_LAYOUTS, MOST_BLOCKS = 800, 800
 MOST_ORDERS = 24
@@ -48,16 +48,10 @@ def solvable(p: AffinityProblem) -> bool:
 def solve(p: AffinityProblem) -> Ints:
     """The placement (layers, experts) -> GPU of the least cost."""
     sets, blocks, whole = _sets(p)
-    reach = [np.zeros(len(whole))]
-    came: list[Ints] = []
-    for tokens in p.tokens:
-        total = reach[-1][:, None] + p.inter_cost * tokens.sum() - _gains(p, tokens, sets, blocks, whole)[1]
-        came.append(total.argmin(0))
-        reach.append(total.min(0))
-    chain = [int(reach[-1].argmin())]
-    for before in reversed(came):
-        chain.append(int(before[chain[-1]]))
-    return _named(p, chain[::-1], sets, blocks, whole)
+    gains = (_gains(p, tokens, sets, blocks, whole)[1] for tokens in p.tokens)
+    costs = (p.inter_cost * tokens.sum() - gain for tokens, gain in zip(p.tokens, gains, strict=True))
+    _, chain = shortest(np.zeros(len(whole)), costs)
+    return _named(p, chain, sets, blocks, whole)
 
 
 def _sets(p: AffinityProblem) -> tuple[Floats, Ints, Ints]:
@@ -74,7 +68,7 @@ def _sets(p: AffinityProblem) -> tuple[Floats, Ints, Ints]:
     whole = [
         choice
         for dealt in _dealt(tuple(range(p.experts)), size)
-        for choice in _product([holds[own] for own in dealt])
+        for choice in product(*(holds[own] for own in dealt))
     ]
     member = np.zeros((len(sets), p.experts))
     for i, own in enumerate(sets):
@@ -91,15 +85,6 @@ def _dealt(own: tuple[int, ...], size: int) -> Iterator[list[tuple[int, ...]]]:
         first = (own[0], *others)
         for rest in _dealt(tuple(e for e in own[1:] if e not in others), size):
             yield [first, *rest]
-
-
-def _product(choices: Sequence[list[int]]) -> Iterator[tuple[int, ...]]:
-    if not choices:
-        yield ()
-        return
-    for first in choices[0]:
-        for rest in _product(choices[1:]):
-            yield (first, *rest)
 
 
 def _gains(

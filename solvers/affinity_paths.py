@@ -23,7 +23,7 @@ from solvers.affinity_types import AffinityProblem, Floats
 
 MOST_SETS = 300
 COOLING, COLDEST, TURNS = 0.4, 1e-3, 80
-"""Of t, from the mean worth of an expert's tokens at a boundary on; and steps at each t."""
+"""How t falls from the mean worth of an expert's tokens at a boundary: factor, end, and steps at each t."""
 
 
 def possible(p: AffinityProblem) -> bool:

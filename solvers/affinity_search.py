@@ -12,13 +12,13 @@ disturb    some layers in a row are dealt anew at random; then sweeps and exchan
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations
+from itertools import combinations, permutations
 from math import comb, factorial
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from solvers.affinity_types import AffinityProblem, Floats, Ints
+from solvers.affinity_types import AffinityProblem, Floats, Ints, shortest
 
 MOST_STATES, MOST_GROUPS = 130, 200
 KEPT = 8
@@ -126,27 +126,18 @@ class Search:
         way = d[:, None, :, None] * inside[:, None, :, None, :]
         pair = flat @ way.reshape(p.layers - 1, k * k * q, k * k * q) @ flat.T
         alone = self._from_outside(place, group, own).reshape(p.layers, -1) @ flat.T
-        reach, came = alone[0], []
-        for at in range(p.layers - 1):
-            total = reach[:, None] + pair[at]
-            came.append(total.argmin(0))
-            reach = total.min(0) + alone[at + 1]
-        stay = alone[:, 0].sum() + pair[:, 0, 0].sum()
-        if reach.min() > stay - 1e-6:
+        cost, chain = shortest(alone[0], pair + alone[1:, None, :])
+        if cost > alone[:, 0].sum() + pair[:, 0, 0].sum() - 1e-6:  # as it is now
             return False
-        s = int(reach.argmin())
-        for at in reversed(range(p.layers)):
+        for at, s in enumerate(chain):
             place[at, own[at]] = group[states[s].argmax(0)]
-            s = int(came[at - 1][s]) if at else s
         return True
 
     def _from_outside(self, place: Ints, group: Ints, own: Ints) -> Floats:
         """Cost (layers, k, k q) of each expert on each of the group, by experts outside the group."""
         p = self.p
         cost = np.zeros((p.layers, len(group), own.shape[1]))
-        if (
-            len({int(g) // p.gpus_per_node for g in group}) == 1
-        ):  # the way to all other GPUs is as long for each
+        if len({int(g) // p.gpus_per_node for g in group}) == 1:  # all others are as far for each
             return cost
         away = np.where(np.isin(place, group)[:, :, None], 0.0, self.distance[place][:, :, group])
         layers = np.arange(p.layers - 1)[:, None]
@@ -168,7 +159,7 @@ def _states(k: int, q: int) -> Floats:
     """Ways to deal k q experts to k GPUs as (states, k, k q) of 0 and 1, the first in order."""
     now = np.repeat(np.arange(k), q)
     if factorial(k * q) // factorial(q) ** k <= MOST_STATES:
-        ways = sorted(set(_orders(tuple(now.tolist()))))
+        ways = sorted(set(permutations(now.tolist())))
     else:
         ways = [tuple(now.tolist())]
         for i, j in combinations(range(k * q), 2):
@@ -179,35 +170,17 @@ def _states(k: int, q: int) -> Floats:
     return np.asarray(np.array(ways)[:, None, :] == np.arange(k)[:, None], dtype=float)
 
 
-@cache
-def _orders(items: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Distinct orders of `items`."""
-    if not items:
-        return ((),)
-    found = []
-    for first in sorted(set(items)):
-        at = items.index(first)
-        found += [(first, *rest) for rest in _orders(items[:at] + items[at + 1 :])]
-    return tuple(found)
-
-
 def _recombined(p: AffinityProblem, places: list[Ints]) -> Ints:
     """The best chain of layers of `places`, GPUs renamed from layer to layer."""
     on = np.stack([np.eye(p.gpus)[place] for place in places])  # (places, layers, experts, gpus)
-    reach, came = np.zeros(len(places)), []
     renamed: list[list[list[Ints]]] = []
+    gains: list[Floats] = []
     for at, tokens in enumerate(p.tokens):
         kept = np.einsum("iag,ab,jbh->ijgh", on[:, at], tokens, on[:, at + 1], optimize=True)
         names = [[_matched(p, kept[i, j]) for j in range(len(places))] for i in range(len(places))]
-        gain = np.array([[g for _, g in row] for row in names])
-        total = reach[:, None] - gain
-        came.append(total.argmin(0))
-        reach = total.min(0)
+        gains.append(np.array([[g for _, g in row] for row in names]))
         renamed.append([[n for n, _ in row] for row in names])
-    chain = [int(reach.argmin())]
-    for before in reversed(came):
-        chain.append(int(before[chain[-1]]))
-    chain.reverse()
+    _, chain = shortest(np.zeros(len(places)), (-gain for gain in gains))
     name, layers = np.arange(p.gpus), [places[chain[0]][0]]
     for at in range(p.layers - 1):
         to = renamed[at][chain[at]][chain[at + 1]]  # GPU g of this layer goes with GPU to[g] of the next
@@ -224,15 +197,7 @@ def _matched(p: AffinityProblem, kept: Floats) -> tuple[Ints, float]:
     blocks = kept.reshape(n, g, n, g).transpose(0, 2, 1, 3)
     inner = [[linear_sum_assignment(blocks[a, b], maximize=True)[1] for b in range(n)] for a in range(n)]
     rows = np.arange(g)
-    gain = np.array(
-        [
-            [
-                p.intra_cost * blocks[a, b, rows, inner[a][b]].sum()
-                + (p.inter_cost - p.intra_cost) * blocks[a, b].sum()
-                for b in range(n)
-            ]
-            for a in range(n)
-        ]
-    )
+    kept_here = np.array([[blocks[a, b, rows, inner[a][b]].sum() for b in range(n)] for a in range(n)])
+    gain = p.intra_cost * kept_here + (p.inter_cost - p.intra_cost) * blocks.sum((2, 3))
     a, b = linear_sum_assignment(gain, maximize=True)
     return np.concatenate([y * g + inner[x][y] for x, y in zip(a, b, strict=True)]), float(gain[a, b].sum())

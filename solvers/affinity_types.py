@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,3 +65,21 @@ class AffinitySolution:
     objective: float
     bound: float
     place: Ints
+
+
+def shortest(first: Floats, between: Iterable[Floats]) -> tuple[float, list[int]]:
+    """The cheapest chain of one state a layer, and its cost: `first` (states,) of those of the first layer,
+    `between` (states, states) from each layer to the next.
+
+    >>> shortest(np.array([0.0, 1.0]), [np.array([[5.0, 9.0], [1.0, 2.0]])])
+    (2.0, [1, 0])
+    """
+    reach, came = first, list[Ints]()
+    for cost in between:
+        total = reach[:, None] + cost
+        came.append(total.argmin(0))
+        reach = total.min(0)
+    chain = [int(reach.argmin())]
+    for before in reversed(came):
+        chain.append(int(before[chain[-1]]))
+    return float(reach.min()), chain[::-1]

@@ -1,4 +1,5 @@
-"""A second opinion from CBC, which PuLP brings along: it sometimes proves in seconds where HiGHS stalls.
+"""Branch and bound: HiGHS, and a second opinion from CBC, which PuLP brings along: it sometimes proves in
+seconds where HiGHS stalls.
 
 CBC is believed in one case only: it says that its plan is optimal at gap 0, the plan keeps all rows when
 HiGHS solves the rest with CBC's integers fixed, and neither HiGHS's bound nor HiGHS's best plan contradicts
@@ -9,6 +10,7 @@ numbers. docs/decisions/0001-solvers.md.
 from __future__ import annotations
 
 import tempfile
+import time
 import warnings
 from copy import copy
 from dataclasses import replace
@@ -16,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from solvers import highs
 from solvers.program import EXACT, Floats, Limits, Outcome, Program
 
 WORTH_STARTING_S = 1.0
@@ -23,6 +26,18 @@ WORTH_STARTING_S = 1.0
 
 MOST_ROWS = 4000
 """Larger programs CBC does not solve at gap 0, and looks at the clock no more before their root is done."""
+
+
+def searched(model: Program, limits: Limits, start: Floats | None = None) -> Outcome:
+    """Minimise with HiGHS; what it has not proven in half the time, CBC may prove in the other half. A limit
+    on `work` has no halves."""
+    if limits.work is not None or not any(model.integer):
+        return highs.solve(model, limits, start)
+    began = time.perf_counter()
+    first = highs.solve(model, replace(limits, seconds=limits.seconds / 2), start)
+    if first.status != "time_limit":
+        return first
+    return second_opinion(model, limits.seconds - (time.perf_counter() - began), first)
 
 
 def second_opinion(model: Program, seconds: float, first: Outcome) -> Outcome:
@@ -84,8 +99,6 @@ def stated(model: Program) -> tuple[Any, list[Any]]:
 
 def _with_fixed(model: Program, integers: dict[int, int]) -> Outcome | None:
     """The best plan with `integers`, by HiGHS, claimed as proven; None where there is none."""
-    from solvers import highs
-
     fixed = copy(model)
     fixed.lower, fixed.upper = list(model.lower), list(model.upper)
     for i, k in integers.items():

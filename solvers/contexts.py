@@ -16,7 +16,7 @@ fit[g]     held[g] * x[g]                                <= room[g]
 
 Tokens are dealt in zig-zag, early and late ones alike, so that causal attention is in proportion to them:
 of N^2/2 pairs of queries and keys group g has x[g] N/2. The dual price of fit[g] is what a byte of room is
-worth in seconds, of busy[g] how much of the critical path a group is.
+worth in seconds.
 
 Source     ring: Liu et al. 2023 (arXiv:2310.01889); zig-zag: Brandon et al. 2023 (Striped Attention,
            arXiv:2311.09431). Unlike shares are ours.
@@ -55,7 +55,7 @@ class Problem:
     groups: Sequence[Group]
 
     def seconds(self, shares: Mapping[str, float]) -> float:
-        """Of these tokens by group."""
+        """Seconds of the prompt with these tokens by group."""
         x = [shares.get(g.name, 0.0) for g in self.groups]
         work = max(g.fixed_s + g.each_s * own for g, own in zip(self.groups, x, strict=True))
         after = [*x[1:], x[0]]
@@ -65,14 +65,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """Tokens by group and their seconds; `bound` by the duals; prices of the rows: seconds a byte of room,
-    shares of the critical path. None where the room is too small."""
+    """Tokens by group and their seconds; `bound` by the duals; and what a byte of room is worth. None where
+    the room is too small."""
 
     tokens: Mapping[str, float]
     seconds: float
     bound: float
     second_per_byte: Mapping[str, float] = field(default_factory=dict)
-    critical: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,5 +123,4 @@ def extract(p: Problem, built: Built, outcome: Outcome) -> Solution | None:
         p.seconds(tokens),
         (outcome.bound or 0.0) * built.unit_s,
         {g.name: price[g.name] / (g.held_bytes * p.tokens) for g in p.groups if g.held_bytes > 0},
-        {g.name: max(-outcome.duals["busy", g.name], 0.0) for g in p.groups},
     )

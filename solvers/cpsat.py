@@ -18,7 +18,7 @@ from solvers.program import Floats, Limits
 NAME = "CP-SAT and GLOP (OR-tools)"
 
 EFFORT = 0.5
-"""Of CP-SAT's own count of its work, a few seconds each: what it finds is the same on any machine."""
+"""Limit by CP-SAT's own count of its work, a few seconds each: it finds the same on any machine."""
 
 
 def whole(a: Arrays, limits: Limits) -> Floats | None:

@@ -33,7 +33,6 @@ from solvers.experts_traffic_bound import Meetings
 from solvers.experts_types import Aim, ExpertsProblem, ExpertsSolution, Floats, Ints
 from solvers.linear import Limits, judge
 
-__all__ = ["Aim", "ExpertsProblem", "ExpertsSolution", "solve"]
 ROUNDS = 24
 """Times that the best placement of a layer is disturbed and searched again."""
 

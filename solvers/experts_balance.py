@@ -149,13 +149,11 @@ def _subsets(most: int) -> list[Ints]:
 def _best_exchange(
     x: Floats, carried: Floats, hot: Ints, speed: Floats, subset: Ints
 ) -> tuple[Floats, Ints, Ints, Ints]:
-    """Of each row: the time of the hotter of the two GPUs, the other GPU, the subsets they exchange."""
+    """For each row the time of the hotter of two GPUs, the other GPU, and the subsets they exchange."""
     n, size = np.arange(len(x)), len(subset)
     sums = x[:, :, subset].sum(3)
     shift = sums[n, hot][:, None, :, None] - sums[:, :, None, :]
-    if (
-        speed == speed[0]
-    ).all():  # the hotter of the pair: half of both, and how far from half the hot one ends
+    if (speed == speed[0]).all():  # the hotter: half of both, and how far from half the hot one ends
         half = carried[n, hot][:, None] / 2 - carried / 2
         np.abs(np.subtract(shift, half[:, :, None, None], out=shift), out=shift)
         shift += (carried[n, hot][:, None] / 2 + carried / 2)[:, :, None, None]

@@ -49,11 +49,8 @@ def balance(
     if columns is None:
         return None, bound
     limit = [bound, *np.unique([t for *_, t in columns if t > bound * (1 + CLOSE)]), known]
-    low, high, middle = (
-        -1,
-        len(limit) - 1,
-        len(limit) - 2,
-    )  # no answer at limit[low]; there is one at limit[high]
+    low, high = -1, len(limit) - 1  # no answer at limit[low]; there is one at limit[high]
+    middle = high - 1
     stop, best = time.perf_counter() + limits.seconds, None
     while low + 1 < high:
         time_limit = limit[middle] * (1 + CLOSE)

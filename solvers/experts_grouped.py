@@ -67,11 +67,7 @@ class Groups:
         return place, best, min(best, proven if complete else min(proven, self._any_deal()))
 
     def _sets(self, deal: Deal) -> list[tuple[int, frozenset[int]]]:
-        return [
-            (n, frozenset(h for h, at in enumerate(deal) if at == n))
-            for n in range(len(self.gpus))
-            if n in deal
-        ]
+        return [(n, frozenset(h for h, at in enumerate(deal) if at == n)) for n in sorted(set(deal))]
 
     def _experts(self, groups: frozenset[int]) -> Ints:
         return np.sort(np.concatenate([self.own[h] for h in groups]))
@@ -100,14 +96,10 @@ class Groups:
 
     def _any_deal(self) -> float:
         free = float(balance_bound(self.load[None], self.slots, self.speed)[0])
-        nodes = range(len(self.gpus))
-        alone = [
-            min(
-                (self._bound(n, frozenset([h])) for n in nodes if len(self.own[h]) <= self._room(n)),
-                default=np.inf,
-            )
-            for h in range(len(self.own))
-        ]
+        alone = []
+        for h, own in enumerate(self.own):
+            able = [n for n in range(len(self.gpus)) if len(own) <= self._room(n)]
+            alone.append(min((self._bound(n, frozenset([h])) for n in able), default=np.inf))
         return max(free, *alone)
 
     def _room(self, n: int) -> int:

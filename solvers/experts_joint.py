@@ -15,13 +15,13 @@ import numpy as np
 from solvers.experts_balance import apportion, pack
 from solvers.experts_home import start
 from solvers.experts_traffic import Descent, Surroundings, Traffic
-from solvers.experts_types import Aim, ExpertsProblem, Floats, Ints
+from solvers.experts_types import Aim, ExpertsProblem, Floats, Ints, counts, table
 
 CAPS = (1.003, 1.0)
 """Balance that nodes and GPUs are brought to at no cost, in the first searches."""
 TURNS = 300
 PASSES, EXCHANGES = 3, 24
-"""Of whole GPUs between nodes."""
+"""Rounds of exchanges of whole GPUs between nodes, and exchanges tried in each."""
 BULKY = 0.6
 """A replica above this part of a GPU's mean load leaves little choice beside it."""
 
@@ -54,8 +54,7 @@ class Layer:
             self.balance, self.nodes_per_token = balance, nodes
 
     def _shares(self, expert: Ints) -> Floats:
-        on = np.zeros((len(self.load), self.p.nodes))
-        np.add.at(on, (expert, self.node), 1.0)
+        on = counts(expert, self.node, (len(self.load), self.p.nodes))
         return np.asarray(on / on.sum(1)[:, None])
 
     def _judged(self, balance: float, nodes: float) -> tuple[float, float]:
@@ -158,6 +157,4 @@ class Layer:
     def table(self) -> Ints:
         """The best as (gpus, most slots), -1 where there is none."""
         assert self.best is not None
-        table = np.full((len(self.p.slots), int(self.p.slots.max())), -1, dtype=np.int64)
-        table[np.arange(table.shape[1]) < self.p.slots[:, None]] = self.best
-        return table
+        return table(self.best, self.p.slots)

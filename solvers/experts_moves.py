@@ -1,17 +1,9 @@
 """Moves: the placement of a layer near the best balance that copies the fewest weights to other GPUs.
 
-Sets       e in E experts   r in 1..R replicas   g in G GPUs
-Data       w[e] load [token]   s[g] slots   v[g] speed [token a unit of time]   t  time no GPU may exceed
-           held[e,g]  1 where g holds e now
-Choose     x[e,r,g] integer >= 0   replicas of e on g, where e has r in all (`experts_replicas`)
-           m[e,g]   0 or 1         e is copied to g; only where held[e,g] == 0
-minimise   sum(e,g) m[e,g]
-time[g]    sum(e,r) w[e]/r * x[e,r,g] <= v[g] * t
-copy[e,g]  sum(r) x[e,r,g] <= s[g] * m[e,g]
-
-t is (1 + within) times what the best placement reached. Small layers are solved as above; others by search
-from the present placement, and from the best one with its GPUs renamed (an assignment), under the bound of
-`experts_moves_bound`. A GPU that has a weight already copies it to another slot for nothing.
+The time that no GPU may exceed is (1 + within) times what the best placement reached. Small layers are solved
+exactly (`experts_small`, which states the program); others by search from the present placement, and from the
+best one with its GPUs renamed (an assignment), under the bound of `experts_moves_bound`. A GPU that has a
+weight already copies it to another slot for nothing.
 """
 
 from __future__ import annotations
@@ -26,9 +18,9 @@ from scipy.optimize import linear_sum_assignment
 from solvers.experts_balance import times
 from solvers.experts_moves_bound import fewest_copies
 from solvers.experts_moves_search import Search
-from solvers.experts_replicas import small, stated
-from solvers.experts_types import Floats, Ints, Place
-from solvers.linear import Limits, Status, judge, total
+from solvers.experts_small import moved, small
+from solvers.experts_types import Floats, Ints, Place, table
+from solvers.linear import Limits, Status, judge
 
 EXACT_S = 5.0
 FEW, TURNS, STARTS = 64, 250, 2
@@ -72,11 +64,11 @@ def solve(p: MovesProblem, limits: Limits | None = None) -> MovesSolution:
         share = (stop - time.perf_counter()) / (len(p.load_tok) - at)
         left = replace(limits, seconds=max(0.02, share), seed=limits.seed + at)
         expert, least = _layer(p, at, left)
-        table = _table(expert, p.slots)
-        place.append([gpu[gpu >= 0].tolist() for gpu in table])
+        slots = table(expert, p.slots)
+        place.append([gpu[gpu >= 0].tolist() for gpu in slots])
         copies.append(copied(place[-1], p.held[at]))
         bound.append(min(least, copies[-1]))
-        reached = float(times(load[None], table[None], p.speed).max())
+        reached = float(times(load[None], slots[None], p.speed).max())
         balance.append(reached * p.speed.sum() / load.sum())
     value, proven = float(sum(copies)), float(sum(bound))
     status = judge(value, proven, limits, "time_limit")
@@ -108,9 +100,8 @@ def _layer(p: MovesProblem, at: int, limits: Limits) -> tuple[Ints, int]:
     least = 0 if search.copies == 0 else fewest_copies(load, p.speed, held, search.limit, limits)
     if search.copies > least and small(len(load), p.slots):
         left = replace(limits, seconds=min(limits.seconds, EXACT_S))
-        exact, least = _exact(load, p.slots, p.speed, held, limit, left)
-        if exact is not None:
-            search.offer(exact)
+        exact, least = moved(load, p.slots, p.speed, held, limit, left)
+        search.offer(exact)
     assert search.best is not None
     return search.best, least
 
@@ -156,26 +147,3 @@ def _fitted(place: Place, load: Floats, slots: Ints) -> Ints | None:
             return None
         expert += [*own, *[max(own, key=lambda e: load[e])] * (room - len(own))]
     return np.array(expert, dtype=np.int64) if len(set(expert)) == len(load) else None
-
-
-def _table(expert: Ints, slots: Ints) -> Ints:
-    table = np.full((len(slots), int(slots.max())), -1, dtype=np.int64)
-    table[np.arange(table.shape[1]) < slots[:, None]] = expert
-    return table
-
-
-def _exact(
-    load: Floats, slots: Ints, speed: Floats, held: np.ndarray, limit: float, limits: Limits
-) -> tuple[Ints | None, int]:
-    """The integer program: experts in the slots (None: not found in time) and its bound."""
-    stated_, gpus = stated("moves", len(load), slots), range(len(slots))
-    m = stated_.m
-    copy = m.integers("m", [(e, g) for e in range(len(load)) for g in gpus if not held[e, g]], 1.0)
-
-    m.minimise([1.0 * copy[key] for key in copy])
-    for g in gpus:
-        m.add("time", g, total(stated_.load(load, g, 1 / float(speed[g] * limit))) <= 1.0)
-    for e, g in copy:
-        m.add("copy", (e, g), total([*stated_.on(e, g), -float(slots[g]) * copy[e, g]]) <= 0.0)
-    outcome = m.solve(limits)
-    return stated_.filled(outcome, slots), int(np.ceil((outcome.bound or 0.0) - 1e-6))

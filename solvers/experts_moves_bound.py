@@ -21,7 +21,7 @@ from solvers.experts_types import Floats
 from solvers.linear import Limits, Linear, total
 
 NODES = 50
-"""Of branch and bound: most layers need none."""
+"""Nodes of branch and bound at most: most layers need none."""
 
 
 def fewest_copies(load: Floats, speed: Floats, held: np.ndarray, limit: float, limits: Limits) -> int:

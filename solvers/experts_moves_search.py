@@ -12,9 +12,11 @@ The price of a change of expert is of e and f apart; before it is taken it is va
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from solvers.experts_types import Floats, Ints
+from solvers.experts_types import Floats, Ints, counts
 
 CHEAP = 0.05
 """A move without a new copy counts as this part of one."""
@@ -93,9 +95,7 @@ class Search:
         return state.expert
 
     def _on(self, expert: Ints) -> Ints:
-        on = np.zeros((len(self.load), len(self.speed)), dtype=np.int64)
-        np.add.at(on, (expert, self.gpu), 1)
-        return on
+        return counts(expert, self.gpu, self.held.shape)
 
     def _time(self, on: Ints) -> Floats:
         return np.asarray(((self.load / on.sum(1)) @ on) / self.speed)
@@ -123,13 +123,9 @@ class State:
     def repair(self, noise: float) -> bool:
         """One move that brings GPUs nearer to the time, the cheapest for what it brings."""
         hot = self.time > self.s.limit
-        slots = np.flatnonzero(hot[self.s.gpu])
-        found = [(*self._exchanges(slots), True)]
-        spare = np.flatnonzero(self.count[self.expert] > 1)
-        if spare.size:
-            found.append((*self._changes(spare), False))
+        slots, spare = np.flatnonzero(hot[self.s.gpu]), np.flatnonzero(self.count[self.expert] > 1)
         chosen: list[tuple[float, int, int, bool]] = []
-        for rows, gain, copies, exchange in found:
+        for rows, gain, copies, exchange in self._moves(slots, spare):
             score = -gain / np.maximum(copies, CHEAP)
             score[gain >= -EPS * self.s.limit] = -np.inf
             best = _highest(score)
@@ -150,15 +146,13 @@ class State:
         gpu, expert = self.s.gpu, self.expert
         slots = np.flatnonzero((self.time > self.s.limit)[gpu] | self.alone[expert, gpu])
         slots = slots if slots.size else np.arange(len(gpu))
-        rows, gain, copies = self._exchanges(slots)
-        barred = forbidden[expert[slots]][:, gpu] | forbidden[expert][:, gpu[slots]].T
-        found = [(rows, np.where(barred, np.inf, price * gain + copies), True)]
         spare = np.flatnonzero(self.count[expert] > 1)
-        if spare.size:
-            rows, gain, copies = self._changes(spare)
-            found.append((rows, np.where(forbidden[:, gpu[spare]].T, np.inf, price * gain + copies), False))
         value, best = np.inf, None
-        for rows, score, exchange in found:
+        for rows, gain, copies, exchange in self._moves(slots, spare):
+            barred = forbidden[:, gpu[rows]].T
+            if exchange:
+                barred = barred[:, expert] | forbidden[expert[rows]][:, gpu]
+            score = np.where(barred, np.inf, price * gain + copies)
             i, j = divmod(int(score.argmin()), score.shape[1])
             if score[i, j] < value:
                 value, best = score[i, j], (int(rows[i]), j, exchange)
@@ -180,11 +174,8 @@ class State:
         slots = np.flatnonzero(self.alone[self.expert, self.s.gpu])
         if not slots.size:
             return False
-        found = [(*self._exchanges(slots), True)]
         spare = slots[self.count[self.expert[slots]] > 1]
-        if spare.size:
-            found.append((*self._changes(spare), False))
-        for rows, gain, copies, exchange in found:
+        for rows, gain, copies, exchange in self._moves(slots, spare):
             score = np.where(gain <= EPS * self.s.limit, -copies.astype(float), -np.inf)
             score[copies >= 0] = -np.inf
             for _, i, j in _highest(score):
@@ -201,6 +192,13 @@ class State:
         self.expert = before
         self._renew()
         return False
+
+    def _moves(self, slots: Ints, spare: Ints) -> Iterator[tuple[Ints, Floats, Ints, bool]]:
+        """Exchanges of `slots`, then changes of `spare` where there are any: slots, change of what is over,
+        new copies, is it an exchange."""
+        yield (*self._exchanges(slots), True)
+        if spare.size:
+            yield (*self._changes(spare), False)
 
     def _exchanges(self, slots: Ints) -> tuple[Ints, Floats, Ints]:
         """`slots` (n,), and with every other slot: change of what is over, new copies (n, slots)."""

@@ -9,7 +9,7 @@ minimise   `mean`: mean(k) B[k]     `worst`: max(k) B[k]
 
 Search     from the best placements for the mean step and for every expert's largest part of a step: exchanges
            of two replicas, and changes of one replica's expert, on GPUs that are some step's hottest; then
-           some at random, and again. Small layers: `experts_robust_exact`.
+           some at random, and again. Small layers: `experts_small`.
 Bound      no placement beats a step's own bound in that step, nor on average the bound of the mean of the
            steps (each as a part of its total), as the hottest of a sum is at most the sum of the hottest.
            `worst`: at B the replicas that any step needs, max(k) ceil(w[k,e] / room[k]), must fit together.
@@ -23,11 +23,10 @@ from typing import Literal
 
 import numpy as np
 
-from solvers import experts_robust_exact
 from solvers.experts_balance import balance
 from solvers.experts_bound import balance_bound
-from solvers.experts_replicas import small
-from solvers.experts_types import Floats, Ints, Place
+from solvers.experts_small import robust, small
+from solvers.experts_types import Floats, Ints, Place, counts
 from solvers.linear import Limits, Status, judge
 
 Over = Literal["mean", "worst"]
@@ -82,7 +81,7 @@ def solve(p: RobustProblem, limits: Limits | None = None) -> RobustSolution:
         search.run(time.perf_counter() + seconds, bound[-1] * (1 + limits.gap / 4))
         if small(part.shape[2], p.slots) and search.value > bound[-1] * (1 + TINY):
             left, worst = replace(limits, seconds=min(seconds, EXACT_S)), p.over == "worst"
-            exact, proven = experts_robust_exact.solve(part[:, at], p.slots, p.speed, worst, left)
+            exact, proven = robust(part[:, at], p.slots, p.speed, worst, left)
             bound[-1] = max(bound[-1], proven)
             if exact is not None:
                 search.offer(exact)
@@ -96,7 +95,7 @@ def solve(p: RobustProblem, limits: Limits | None = None) -> RobustSolution:
 
 
 def _bound(part: Floats, mean: float, p: RobustProblem) -> float:
-    """Of one layer: `part` (steps, experts), `mean` the bound of their mean."""
+    """The bound of one layer: `part` (steps, experts), `mean` the bound of their mean."""
     own = balance_bound(part, p.slots, p.speed)
     if p.over == "mean":
         return max(mean, float(own.mean()))
@@ -131,10 +130,8 @@ class Search:
         """Time (steps, gpus), where a mean GPU's is 1."""
         return np.asarray((self._each(expert) @ self._on(expert)) / self.speed)
 
-    def _on(self, expert: Ints) -> Floats:
-        on = np.zeros((self.part.shape[1], len(self.slots)))
-        np.add.at(on, (expert, self.gpu), 1.0)
-        return on
+    def _on(self, expert: Ints) -> Ints:
+        return counts(expert, self.gpu, (self.part.shape[1], len(self.slots)))
 
     def _each(self, expert: Ints) -> Floats:
         """Load of a replica (steps, experts)."""

@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from solvers.experts_types import Floats, Ints
+from solvers.experts_types import Floats, Ints, counts
 
 GAIN = 1e-7
 VALUED, TAKEN = 48, 6
@@ -103,11 +103,8 @@ class Descent:
 
     def __init__(self, s: Surroundings, traffic: Traffic, expert: Ints) -> None:
         self.s, self.traffic, self.expert = s, traffic, expert.copy()
-        experts, units = len(s.load), len(s.pace)
-        self.on_node = np.zeros((experts, traffic.nodes), dtype=np.int64)
-        self.on_unit = np.zeros((experts, units), dtype=np.int64)
-        np.add.at(self.on_node, (expert, s.node), 1)
-        np.add.at(self.on_unit, (expert, s.unit), 1)
+        self.on_node = counts(expert, s.node, (len(s.load), traffic.nodes))
+        self.on_unit = counts(expert, s.unit, (len(s.load), len(s.pace)))
         self.shares = self.on_node / self.on_node.sum(1)[:, None]
         self._pointless = (s.unit[:, None] == s.unit) | np.tri(len(expert), dtype=bool)
         traffic.start(self.shares)
@@ -122,10 +119,15 @@ class Descent:
     def _bulky(self, replica: Floats) -> Floats:
         return np.maximum(0.0, replica * self.s.scale - self.s.limit)
 
-    def value(self) -> float:
+    def _times(self) -> tuple[Floats, Floats]:
+        """Load of a replica of each expert, and time of each unit."""
         replica = self.s.load / self.copies
-        time = (replica @ self.on_unit) * self.s.pace
-        return float(self.s.weight * self.traffic.value + self._over(time).sum() + self._bulky(replica).sum())
+        return replica, (replica @ self.on_unit) * self.s.pace
+
+    def value(self, nodes_per_token: float) -> float:
+        """What is minimised, at that traffic."""
+        replica, time = self._times()
+        return float(self.s.weight * nodes_per_token + self._over(time).sum() + self._bulky(replica).sum())
 
     def run(self, most: int) -> int:
         """Take moves until none helps, or all were priced `most` times."""
@@ -143,8 +145,7 @@ class Descent:
 
     def _exchanges(self) -> Floats:
         s, expert = self.s, self.expert
-        replica = s.load / self.copies
-        time = (replica @ self.on_unit) * s.pace
+        replica, time = self._times()
         slopes = s.weight * self.traffic.slopes
         move = (slopes[expert] - slopes[expert, s.node][:, None]) / self.copies[expert][:, None]
         x = replica[expert]
@@ -158,8 +159,7 @@ class Descent:
     def _changes(self) -> tuple[Ints, Floats]:
         """Slots whose expert has another replica, and the price of expert f there (slots, experts)."""
         s, copies, on = self.s, self.copies, self.on_unit
-        replica = s.load / copies
-        time = (replica @ on) * s.pace
+        replica, time = self._times()
         slots = np.flatnonzero(copies[self.expert] > 1)
         e, n, u = self.expert[slots], s.node[slots], s.unit[slots]
         fewer = s.load / np.maximum(copies - 1, 1)
@@ -182,7 +182,7 @@ class Descent:
     def _take(self, moves: list[tuple[float, int, int, bool]]) -> int:
         """Take those that help, none of an expert that has just moved."""
         touched: set[int] = set()
-        now, taken = self.value(), 0
+        now, taken = self.value(self.traffic.value), 0
         for _, p, other, exchange in moves:
             e, f = int(self.expert[p]), int(self.expert[other]) if exchange else other
             if taken == TAKEN:
@@ -194,10 +194,7 @@ class Descent:
                 self._set(other, f, e)
             shares = self.shares[[e, f]].copy()
             self.shares[[e, f]] = self.on_node[[e, f]] / self.on_node[[e, f]].sum(1)[:, None]
-            replica = self.s.load / self.copies
-            time = (replica @ self.on_unit) * self.s.pace
-            then = self._over(time).sum() + self._bulky(replica).sum()
-            then += self.s.weight * self.traffic.after(self.shares, e, f)
+            then = self.value(self.traffic.after(self.shares, e, f))
             if then < now - GAIN:
                 self.traffic.moved(self.shares, e, f)
                 now, taken = then, taken + 1

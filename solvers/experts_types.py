@@ -68,3 +68,21 @@ class ExpertsSolution:
     balance: Floats
     balance_bound: Floats
     nodes_per_token: Floats | None
+
+
+def table(expert: Ints, slots: Ints) -> Ints:
+    """Experts in the slots (slots,), GPU after GPU, as (gpus, most slots); -1 where a GPU has no more."""
+    placed = np.full((len(slots), int(slots.max())), -1, dtype=np.int64)
+    placed[np.arange(placed.shape[1]) < slots[:, None]] = expert
+    return placed
+
+
+def counts(expert: Ints, unit: Ints, shape: tuple[int, int]) -> Ints:
+    """Replicas (experts, units) of each expert on each unit, of experts in slots and the units of these.
+
+    >>> counts(np.array([0, 0, 1]), np.array([0, 1, 1]), (2, 2)).tolist()
+    [[1, 1], [0, 1]]
+    """
+    on = np.zeros(shape, dtype=np.int64)
+    np.add.at(on, (expert, unit), 1)
+    return on

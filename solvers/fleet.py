@@ -25,7 +25,7 @@ minimise   one of    throughput -rate    energy sum(c) watts[c] n[c] + sum(g) id
                      cost sum(g) price[g] y[g] + sum(c) price[c] n[c]    gpus sum(c) gpus[c] n[c]
                      latency (sum(c,w) latency f + sum(P,D,w) latency x) / rate, the mean over requests [s]
                      spare sum(c) gpus[c] (n[c] + sum(w) use[c,1st,w] f[c,w] / 100): fewest GPUs, then least
-                     work on them    kinds, the fewest kinds of replica (`fleet_goals.py`)
+                     work on them (`fleet_goals.py`)
 busy[c,j]  sum(w) use[c,j,w] * f[c,w]            <= n[c]
 run[c,w]   f[c,w] <= most share[w] * n[c] where w takes (next to) nothing of c; most: the demand, or what
            is beyond every rate
@@ -75,37 +75,8 @@ from solvers import (
 )
 from solvers.fleet_extract import extract
 from solvers.fleet_flows import FREE
-from solvers.fleet_types import (
-    Built,
-    Column,
-    FleetProblem,
-    FleetSolution,
-    Goal,
-    Pair,
-    Stock,
-    Survive,
-    Transfer,
-)
+from solvers.fleet_types import Built, FleetProblem, FleetSolution, Stock
 from solvers.linear import INF, Expr, Floats, Limits, Linear, Term, Var, total
-
-__all__ = [
-    "Built",
-    "Column",
-    "FleetProblem",
-    "FleetSolution",
-    "Goal",
-    "Pair",
-    "Stock",
-    "Survive",
-    "Transfer",
-    "balance",
-    "build",
-    "carried",
-    "extract",
-    "marginals",
-    "relaxed",
-    "solve",
-]
 
 
 def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> FleetSolution:

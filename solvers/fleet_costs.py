@@ -64,7 +64,7 @@ def spending(p: FleetProblem, b: Built, what: str) -> list[Term]:
 
 
 def spent(p: FleetProblem, s: FleetSolution, what: What) -> float:
-    """The same of a fleet, from its counts and flows."""
+    """What a fleet takes of dollars an hour, watts, GPUs or seconds, from its counts and flows."""
     if what == "usd_per_hour":
         own = sum(k * p.columns[c].price for c, k in s.replicas.items())
         return own + fleet_boxes.dollars_of(p, s.nodes)

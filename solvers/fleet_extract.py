@@ -21,11 +21,8 @@ def extract(p: FleetProblem, built: Built, outcome: Outcome) -> FleetSolution:
         return FleetSolution(outcome.status, None, bound, outcome.solver)
     replicas = outcome.counts(built.n)
     rate = float(outcome.values[built.rate.column]) * built.reference
-    flows = {
-        (c, w): v * built.unit[w]
-        for (c, w), v in outcome.of(built.f).items()
-        if v > NOTHING and c in replicas
-    }
+    own = {key: v for key, v in outcome.of(built.f).items() if v > NOTHING and key[0] in replicas}
+    flows = {key: v * built.unit[key[1]] for key, v in own.items()}
     pair_flows = {key: v * built.unit[key[2]] for key, v in outcome.of(built.x).items() if v > NOTHING}
     s = FleetSolution(
         outcome.status, None, bound, outcome.solver, replicas, {}, flows, pair_flows, rate, outcome.values

@@ -1,6 +1,6 @@
 """Goals of `fleet.py`: what a fleet is chosen by, each with its terms of the model and its value of a fleet.
 
-throughput  the most requests/s served          kinds   the fewest kinds of replica
+throughput  the most requests/s served
 spare       the fewest GPUs, then least work on them, as a hundredth of the GPUs that are busy
 the others  the least of what they spend of dollars an hour, GPUs, watts, or seconds of the mean request
             (`fleet_costs.py`)
@@ -39,8 +39,3 @@ ENERGY = _spending("energy", "watts")
 LATENCY = _spending("latency", "latency")
 GPUS = _spending("gpus", "gpus")
 SPARE = Goal("spare", _spare, _spared)
-KINDS = Goal(
-    "kinds",
-    lambda p, b: [u * 1.0 for u in b.u.values()],
-    lambda p, s: float(len({p.kind(c) for c in s.replicas})),
-)

@@ -33,6 +33,6 @@ def draw(p: FleetProblem, b: Built) -> list[Term]:
 
 
 def draw_of(p: FleetProblem, replicas: Mapping[str, int]) -> float:
-    """The same of a fleet."""
+    """Watts of the idle GPUs beside a fleet's replicas."""
     used = {g: sum(k * p.columns[c].gpus_on(g) for c, k in replicas.items()) for g in p.stocks}
     return sum(stock.idle_watts * (stock.gpus - used[g]) for g, stock in p.stocks.items())

@@ -3,9 +3,8 @@
 Sets       k in K   kinds of columns (one design at several loads is one kind)
            s in S[k]   the blocks on which columns of k stand: nearly always alike
 Data       most[s]   replicas that fit on all nodes, standing as s
-           most_kinds    (None: any number)
+           most_kinds    (None: any number, and no rows)
 Choose     u[k]   0 or 1   whether any replica of kind k runs
-minimise   kinds: sum(k) u[k], the fewest kinds that serve the demand within the budgets
 kind[k,s]  sum(c of k standing as s) n[c]   <= most[s] * u[k]
 kinds[all] sum(k) u[k]                      <= most_kinds
 
@@ -16,30 +15,21 @@ leaves gaps of 20 to 40 % on fleets with two buckets where this one proves 1 % (
 from __future__ import annotations
 
 from solvers.fleet_types import Built, FleetProblem
-from solvers.linear import Linear, Term, Var, total
-
-Standing = tuple[tuple[tuple[str, int], int], ...]
-
-
-def counted(p: FleetProblem) -> bool:
-    """Whether kinds are minimised or limited."""
-    return p.objective.name == "kinds" or p.most_kinds is not None
+from solvers.linear import Linear, Var, total
 
 
 def variables(p: FleetProblem, m: Linear) -> dict[str, Var]:
     """u, where kinds count."""
-    return m.integers("u", dict.fromkeys(p.kind(c) for c in p.columns), 1.0) if counted(p) else {}
+    if p.most_kinds is None:
+        return {}
+    return m.integers("u", dict.fromkeys(p.kind(c) for c in p.columns), 1.0)
 
 
 def add(p: FleetProblem, b: Built) -> None:
     """Rows kind and kinds."""
-    if not counted(p):
+    if p.most_kinds is None:
         return
-    alike: dict[tuple[str, Standing], list[str]] = {}
-    for c, column in p.columns.items():
-        alike.setdefault((p.kind(c), tuple(sorted(column.stands.items()))), []).append(c)
-    for (k, s), members in alike.items():
-        most = p.most(p.columns[members[0]])
-        b.model.add("kind", (k, s), total(b.n[c] for c in members) <= b.u[k] * float(most))
-    if p.most_kinds is not None:
-        b.model.add("kinds", "all", total([Term(u.column, 1.0) for u in b.u.values()]) <= float(p.most_kinds))
+    for standing, members in p.standings().items():
+        most = float(p.most(p.columns[members[0]]))
+        b.model.add("kind", standing, total(b.n[c] for c in members) <= b.u[p.kind(members[0])] * most)
+    b.model.add("kinds", "all", total(b.u.values()) <= float(p.most_kinds))

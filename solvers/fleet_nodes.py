@@ -64,13 +64,13 @@ def variables(p: FleetProblem, m: Linear, standings: Standings) -> dict[tuple[st
         (g, i, k): stock.gpus_per_node // max(_takes(column, g, stock), 1)
         for k, members in standings.items()
         for g, stock in p.stocks.items()
-        if _parts(column := p.columns[members[0]], g, stock)[1]
+        if parts(column := p.columns[members[0]], g, stock)[1]
         for i in range(stock.nodes)
     }
     return m.integers("at", most, {key: float(k) for key, k in most.items()})
 
 
-def _parts(column: Column, g: str, stock: Stock) -> tuple[int, int]:
+def parts(column: Column, g: str, stock: Stock) -> tuple[int, int]:
     """Nodes of `g` that one replica takes at least, and at most."""
     spans = [(stock.span(gpus), times) for (of, gpus), times in column.stands.items() if of == g]
     whole = sum(span * times for span, times in spans)
@@ -79,14 +79,7 @@ def _parts(column: Column, g: str, stock: Stock) -> tuple[int, int]:
 
 def _takes(column: Column, g: str, stock: Stock) -> int:
     """GPUs that one replica takes on each of them."""
-    return min(
-        (
-            min(gpus, stock.gpus_per_node) if not stock.span(gpus) else stock.gpus_per_node
-            for of, gpus in column.stands
-            if of == g
-        ),
-        default=0,
-    )
+    return min((min(gpus, stock.gpus_per_node) for of, gpus in column.stands if of == g), default=0)
 
 
 def add(p: FleetProblem, b: Built, standings: Standings) -> None:
@@ -96,7 +89,7 @@ def add(p: FleetProblem, b: Built, standings: Standings) -> None:
         nodes = range(stock.nodes)
         here = {k: p.columns[members[0]] for k, members in standings.items() if (g, 0, k) in b.at}
         for k, column in here.items():
-            least, most = _parts(column, g, stock)
+            least, most = parts(column, g, stock)
             there = [b.at[g, i, k] * 1.0 for i in nodes]
             b.model.add("at", (g, k), Expr([*there, *(b.n[c] * -float(least) for c in standings[k])]) >= 0)
             b.model.add(
@@ -118,6 +111,6 @@ def left(
     for k, members in standings.items():
         both = [rest[c] * 1.0 for c in members] + [b.n[c] * -1.0 for c in members]
         gone = [b.at[g, i, k] for g, i in loss if (g, i, k) in b.at]
-        several = sum(_parts(p.columns[members[0]], g, stock)[1] for g, stock in p.stocks.items()) > 1
+        several = sum(parts(p.columns[members[0]], g, stock)[1] for g, stock in p.stocks.items()) > 1
         for j, each in enumerate([[v] for v in gone] if several and gone else [gone]):
             b.model.add("left", (name, k, j), Expr([*both, *(v * 1.0 for v in each)]) <= 0)

@@ -40,13 +40,13 @@ SPREAD = 25_000
 fewer columns are as near to the relaxation."""
 
 NEAR = 0.02
-"""Of z: how much columns may lose that are solved for first."""
+"""Columns that lose no more than this part of z are solved for first."""
 
 WIDER = 2.0
 """Times that distance, next: a fleet found there spares most of the columns that are further off."""
 
 SHARE = 0.5
-"""Of the time left, for a part of the columns."""
+"""Part of the time left that a part of the columns gets."""
 
 ALIKE = 1e-4
 """Relative distance of the relaxation's value from what its duals prove, beyond which they are of no use."""
@@ -68,7 +68,7 @@ class Prices:
 
 
 def prices(built: Built, limits: Limits) -> Prices | None:
-    """Of all columns of a fleet's model; None where the relaxation has no answer. Raises
+    """Price every column of a fleet's model; None where the relaxation has no answer. Raises
     KeyboardInterrupt."""
     a, m = glop.Arrays.of(built.model), built.model
     whole = glop.relaxed(a, limits.seconds)
@@ -83,15 +83,8 @@ def prices(built: Built, limits: Limits) -> Prices | None:
     lower[list(at_one)] = upper[list(at_one)] = 1.0
     upper[list(free)] = INF
     rows = np.flatnonzero(own)
-    each = glop.Arrays(
-        np.where(upper > 0, reduced, 0.0),
-        lower,
-        upper,
-        a.integer,
-        a.matrix[rows],
-        a.row_lower[rows],
-        a.row_upper[rows],
-    )
+    cost, limits_of = np.where(upper > 0, reduced, 0.0), (a.row_lower[rows], a.row_upper[rows])
+    each = glop.Arrays(cost, lower, upper, a.integer, a.matrix[rows], *limits_of)
     apart = glop.relaxed(each, limits.seconds)
     if not apart.has_solution():
         return None

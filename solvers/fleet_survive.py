@@ -49,13 +49,13 @@ from itertools import combinations_with_replacement, islice
 from math import prod
 
 from solvers import fleet_flows, fleet_nodes
-from solvers.fleet_nodes import Standings
+from solvers.fleet_nodes import Standings, parts
 from solvers.fleet_types import Built, Column, FleetProblem, Stock
 from solvers.linear import Expr, Linear, Term, Var, total
 
 LOSSES = 12
-"""Of several nodes of several classes there are many: rows for the first of them, those of one class first,
-are a looser bound that holds."""
+"""Losses that get rows, those of one class first: there are many of several nodes of several classes, and a
+bound from some of them is looser and still holds."""
 
 STEPS = 12
 """Nodes up to which each number of them is a step."""
@@ -73,7 +73,7 @@ def losses(p: FleetProblem) -> list[Loss]:
 
 
 def ways(p: FleetProblem) -> list[Loss]:
-    """The same, of so many that LOSSES is seen to bind."""
+    """Ways to lose nodes as in `losses`, enough of them that LOSSES is seen to bind."""
     assert p.survive is not None
     used = {g for column in p.columns.values() for g, _ in column.stands}
     stocks = [g for g in p.stocks if g in used]
@@ -130,7 +130,7 @@ def _few(p: FleetProblem, b: Built) -> dict[tuple[str, int], Var]:
     for (g, s), v in few.items():
         b.model.add("few", (g, s), total([b.y[g], v * float(s + 1)]) >= float(s + 1))
     for g, stock in p.stocks.items():
-        here = [b.n[c] * -float(k) for c, column in p.columns.items() if (k := _nodes(column, g, stock))]
+        here = [b.n[c] * -float(k) for c, column in p.columns.items() if (k := parts(column, g, stock)[1])]
         b.model.add("held", g, Expr([b.y[g] * 1.0, *here]) <= 0)
     return few
 
@@ -147,11 +147,6 @@ def _steps(nodes: int) -> Iterator[int]:
         s = s + 1 if s < STEPS else int(s * COARSE)
 
 
-def _nodes(column: Column, g: str, stock: Stock) -> int:
-    """Nodes of `g` that one replica takes at most."""
-    return sum(max(stock.span(gpus), 1) * times for (of, gpus), times in column.stands.items() if of == g)
-
-
 def kept(column: Column, stocks: Mapping[str, Stock], loss: Loss) -> float:
     """The chance that no node of a replica is lost, where blocks of one class share a node if they can.
 
@@ -160,9 +155,8 @@ def kept(column: Column, stocks: Mapping[str, Stock], loss: Loss) -> float:
     """
     chances = []
     for g, a in loss.items():
-        spans = [(stocks[g].span(gpus), times) for (of, gpus), times in column.stands.items() if of == g]
-        if spans:
-            span, nodes = max(sum(s * times for s, times in spans), 1), stocks[g].nodes
+        span, nodes = parts(column, g, stocks[g])[0], stocks[g].nodes
+        if span:
             chances += [max(nodes - span - i, 0) / (nodes - i) if nodes > i else 0.0 for i in range(a)]
     return prod(chances)
 
@@ -201,7 +195,7 @@ def _each(
     spread: dict[tuple[str, Hashable], int] = {}
     for k, members in standings.items():
         column = p.columns[members[0]]
-        spread |= {(g, k): nodes for g, stock in p.stocks.items() if (nodes := _nodes(column, g, stock))}
+        spread |= {(g, k): nodes for g, stock in p.stocks.items() if (nodes := parts(column, g, stock)[1])}
     most = {(g, k): p.most(p.columns[standings[k][0]]) for g, k in spread}
     each = b.model.integers("each", spread, most)
     for (g, k), nodes in spread.items():

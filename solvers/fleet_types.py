@@ -11,7 +11,7 @@ from typing import Literal
 from solvers.linear import Floats, Linear, Status, Term, Var
 
 What = Literal["usd_per_hour", "gpus", "watts", "latency"]
-"""Of which a fleet spends, as budgets name it."""
+"""What a fleet spends, as budgets name it."""
 
 Pair = tuple[str, str, str]
 """(prefill group, decode group, bucket)."""
@@ -70,7 +70,7 @@ class Stock:
 
     @property
     def gpus(self) -> int:
-        """Of all nodes."""
+        """GPUs of all nodes."""
         return self.nodes * self.gpus_per_node
 
     def span(self, gpus: int) -> int:
@@ -110,7 +110,7 @@ class Goal:
 
     @property
     def sign(self) -> float:
-        """Of a value, so that less is better."""
+        """The factor of a value that makes less the better."""
         return -1.0 if self.more else 1.0
 
 

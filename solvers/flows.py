@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from solvers.program import INF, Expr, Program, Term
 
 NEARLY_ALL = 0.8
-"""Of the real columns: without a fifth of them HiGHS took twice as long as with all."""
+"""Part of the real columns that must be such flows: HiGHS took twice as long without a fifth of them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def without(model: Program) -> Without | None:
 
 
 def _most(model: Program) -> Mapping[int, tuple[int, float]]:
-    """Of each such flow the column that limits it, and how much one of that allows."""
+    """The column that limits each such flow, and how much one of that allows."""
     out = {i for i, c in model.goal if c} | {i for i, whole in enumerate(model.integer) if whole}
     out |= {i for i, low in enumerate(model.lower) if low}  # without its upper limit it is relaxed, too
     most: dict[int, tuple[int, float]] = {}

@@ -16,7 +16,7 @@ for half a second.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from solvers.highs import FEASIBLE, interruptible
 from solvers.program import EXACT, Floats, Limits, Outcome, Program
 
 ROUNDING = 1e-7
-"""Of the largest cost: what a d[j] may be on the wrong side of 0."""
+"""Part of the largest cost that a d[j] may be on the wrong side of 0."""
 
 WHOLE = 1e-6
 """How far an integer of a start may be off."""
@@ -52,7 +52,7 @@ class Arrays:
 
     @classmethod
     def of(cls, model: Program) -> Arrays:
-        """Those of `model`."""
+        """The arrays of `model`."""
         from scipy.sparse import csr_matrix
 
         columns = model.columns()
@@ -78,7 +78,7 @@ class Arrays:
         return self.reduced(duals)[0]
 
     def reduced(self, duals: Floats) -> tuple[float | None, Floats]:
-        """The same, and reduced costs d (columns,)."""
+        """The bound of the docstring, None where it has none, and reduced costs d (columns,)."""
         limit = np.where(duals > 0, self.row_lower, self.row_upper)
         price = np.where(np.isfinite(limit), duals, 0.0)
         reduced = self.cost - self.matrix.T @ price
@@ -109,8 +109,7 @@ def completed(a: Arrays, integers: Mapping[int, int], seconds: float) -> Floats 
     at, counts = list(integers), np.array(list(integers.values()), dtype=float)
     lower, upper = a.lower.copy(), a.upper.copy()
     lower[at] = upper[at] = counts
-    fixed = Arrays(a.cost, lower, upper, a.integer, a.matrix, a.row_lower, a.row_upper)
-    solver = relaxed(fixed, seconds)
+    solver = relaxed(replace(a, lower=lower, upper=upper), seconds)
     if not solver.has_solution():
         return None
     values = np.array(solver.variable_values())

@@ -52,7 +52,7 @@ def solve(model: Program, limits: Limits, start: Floats | None, relaxed: bool = 
 
 
 def settings(limits: Limits) -> dict[str, object]:
-    """Of HiGHS, by name."""
+    """The options that HiGHS is given, by name."""
     options: dict[str, object] = {
         "output_flag": False,
         "time_limit": float(limits.seconds),
@@ -169,13 +169,7 @@ def _outcome(model: Program, solver: Any, limits: Limits, relaxed: bool, interru
     ended: dict[Any, Status] = {word.kInfeasible: "infeasible", word.kUnbounded: "unbounded"}
     if status in ended:
         return Outcome(ended[status], None, None, None, name)
-    if status in (
-        word.kLoadError,
-        word.kModelError,
-        word.kPresolveError,
-        word.kSolveError,
-        word.kPostsolveError,
-    ):
+    if solver.modelStatusToString(status).lower().endswith("error"):
         raise RuntimeError(f"HiGHS failed on {model.name}: {solver.modelStatusToString(status)}")
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     value = float(info.objective_function_value) if found else None

@@ -93,16 +93,6 @@ def saved(p: KeepingProblem, kept: Floats) -> float:
     return float(((p.born[:, None] * p.back)[:, None, :] * gain[:, :, None] * kept).sum())
 
 
-def held(p: KeepingProblem, kept: Floats) -> Floats:
-    """GB in each tier, (tiers,)."""
-    return np.asarray(((p.born[:, None] * p.waits)[:, None, :] * kept).sum(axis=(0, 2)))
-
-
-def loaded(p: KeepingProblem, kept: Floats) -> Floats:
-    """GB/s used again from each tier, (tiers,)."""
-    return np.asarray(((p.born[:, None] * p.back)[:, None, :] * kept).sum(axis=(0, 2)))
-
-
 def worth(p: KeepingProblem, s: KeepingSolution, tier: int, more_gb: float, limits: Limits) -> float:
     """Seconds a second that `more_gb` more in a tier save, solved again."""
     room = p.room.copy()

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers import cpsat, flows, glop
+from solvers.cbc import searched
 from solvers.program import ENDLESS_S, EXACT, Floats, Limits, Outcome, Program, Status, judge
-from solvers.tree_search import searched
 
 SHARE = 0.2
-"""Of the time, for CP-SAT."""
+"""Part of the time that CP-SAT gets."""
 
 MOST_REALS = 1.2
 """Real columns for an integer, above which CP-SAT is not asked: it took 2 s and found nothing that helped."""

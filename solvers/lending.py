@@ -58,7 +58,7 @@ class Servers:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Of requests."""
+    """Requests of one kind; units are in the module docstring."""
 
     context: float
     steps: float
@@ -87,14 +87,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """Requests/s, `bound` by the duals, tokens lent by borrower, bucket and lender; sequences by group and
-    bucket; what a token of room is worth in requests/s."""
+    """Requests/s, `bound` by the duals, and tokens lent by borrower, bucket and lender."""
 
     rate: float
     bound: float
     lent: Mapping[Lent, float]
-    sequences: Mapping[tuple[str, str], float]
-    worth: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,6 @@ class Built:
     model: Linear
     b: Mapping[tuple[str, str], Var]
     lent: Mapping[Lent, Var]
-    rate: Var
 
 
 def solve(p: Problem, alone: bool = False) -> Solution:
@@ -145,7 +141,7 @@ def build(p: Problem, alone: bool = False) -> Built:
         for w in (w for w, n in fits.items() if n == 0):
             m.fix(b[g, w], 0.0)
         m.add("whole", g, total(b[g, w] * (1 / n) for w, n in fits.items() if n) <= float(s.count))
-    return Built(m, b, lent, rate)
+    return Built(m, b, lent)
 
 
 def _messages(p: Problem, m: Linear, lent: Mapping[Lent, Var]) -> None:
@@ -163,12 +159,10 @@ def _messages(p: Problem, m: Linear, lent: Mapping[Lent, Var]) -> None:
 def extract(p: Problem, built: Built, outcome: Outcome) -> Solution:
     """Recompute the rate from the sequences: the solver's own figure is not trusted."""
     if not outcome.has_values:
-        return Solution(0.0, 0.0, {}, {}, {})
+        return Solution(0.0, 0.0, {})
     sequences = outcome.of(built.b)
-    served = {
-        w: sum(sequences.get((g, w), 0.0) for g in p.servers) / (k.steps * p.pace_s)
-        for w, k in p.buckets.items()
-    }
-    rate = min((served[w] / k.share for w, k in p.buckets.items() if k.share > 0), default=0.0)
-    worth = {g: max(-outcome.duals["room", g], 0.0) for g in p.servers}
-    return Solution(rate, -(outcome.bound or 0.0), outcome.of(built.lent), sequences, worth)
+    rates = []
+    for w, k in p.buckets.items():
+        served = sum(sequences.get((g, w), 0.0) for g in p.servers) / (k.steps * p.pace_s)
+        rates += [served / k.share] if k.share > 0 else []
+    return Solution(min(rates, default=0.0), -(outcome.bound or 0.0), outcome.of(built.lent))

@@ -3,6 +3,8 @@ thousands (`large.py`). What formulations need of both is imported from here."""
 
 from __future__ import annotations
 
+from solvers import highs
+from solvers.cbc import searched
 from solvers.program import (
     ENDLESS_S,
     EXACT,
@@ -19,7 +21,6 @@ from solvers.program import (
     judge,
     total,
 )
-from solvers.tree_search import searched
 
 __all__ = [
     "ENDLESS_S",
@@ -66,8 +67,6 @@ class Linear(Program):
                 return Outcome("interrupted", None, None, None, glop.NAME)
             if outcome is not None:
                 return outcome
-        from solvers import highs
-
         return highs.solve(self, limits, None, relaxed=True)
 
     @property

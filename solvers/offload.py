@@ -58,15 +58,11 @@ class OffloadProblem:
 @dataclass(frozen=True)
 class OffloadSolution:
     """`stages[s]` layers of device s, half-open; `away[s][k]` layers of kind k there whose part lies outside;
-    `cost` None: no placement fits. The optimum is proven by trying all: the bound is the cost."""
+    `cost` None: no placement fits. It is the optimum, proven by trying all."""
 
     stages: tuple[tuple[int, int], ...]
     away: tuple[tuple[int, ...], ...]
     cost: float | None
-
-    @property
-    def bound(self) -> float | None:
-        return self.cost
 
 
 def solve(p: OffloadProblem) -> OffloadSolution:

@@ -51,11 +51,8 @@ def add(m: Linear, key: str, items: Mapping[int, Sequence[Var]], bins: Sequence[
             holes, fixed = _available(bins, 1)
             m.add("fit", (key, 0), Expr([Term(i, -c) for i, c in holes]) <= fixed)
         return
-    z = {
-        (b, q): v
-        for b, kind in enumerate(bins)
-        for q, v in m.integers("z", list(patterns(sizes, kind.room))).items()
-    }
+    ways = [(b, q) for b, kind in enumerate(bins) for q in patterns(sizes, kind.room)]
+    z = m.integers("z", ways)
     for b, kind in enumerate(bins):
         used = [z[key] * 1.0 for key in z if key[0] == b] + list(kind.taken)
         m.add("full", (key, b), Expr(used + [Term(i, -c) for i, c in kind.counted]) <= kind.count)

@@ -64,7 +64,7 @@ class Columns:
 
     @staticmethod
     def of(p: PipelineProblem, use: Ints) -> Columns:
-        """Those of `use` that serve anything."""
+        """The pipelines of `use` that serve anything."""
         ways = best_ways(p, use)
         some = np.flatnonzero(ways.rate > 0)
         return Columns(use[some], ways.take(some), float(ways.rate.max(initial=0.0)) or 1.0)
@@ -73,19 +73,9 @@ class Columns:
         return Columns(self.use[chosen], self.ways.take(chosen), self.unit)
 
 
-@dataclass(frozen=True)
-class Built:
-    """The master; 1 of the serve row is `unit` requests/s."""
-
-    model: Linear
-    z: dict[int, Var]
-    y: dict[str, Var]
-    unit: float
-
-
 def shortlist(p: PipelineProblem, most: int) -> tuple[list[Pipeline], int]:
-    """Of all pipelines over several groups the `most` that lose least of their own worth against the duals of
-    the relaxation over all pipelines, best first; and how many there are (none is looked at where all are
+    """The `most` pipelines over several groups that lose least of their own worth against the duals of the
+    relaxation over all pipelines, best first; and how many there are (none is looked at where all are
     more than MOST_COLUMNS)."""
     use = every(p, MOST_COLUMNS)
     columns = Columns.of(p, use if use is not None else np.zeros((0, len(p.kinds)), dtype=np.int64))
@@ -93,14 +83,14 @@ def shortlist(p: PipelineProblem, most: int) -> tuple[list[Pipeline], int]:
     several = np.flatnonzero(((columns.use @ member) > 0).sum(axis=1) > 1)
     if not len(several):
         return [], 0
-    relaxed = build(p, columns).model.relax(Limits())
+    relaxed = build(p, columns).relax(Limits())
     if relaxed.value is None and p.objective == "cost":  # all together do not serve the demand
         return shortlist(replace(p, objective="throughput"), most)
     _, served = duals(p, columns, relaxed)
     worth = np.maximum(served * columns.ways.rate, 1e-300)
     lost = (reduced(p, columns, relaxed) / worth)[several]
     best = several[np.argsort(lost, kind="stable")][:most]
-    return [stated(p, columns.use, columns.ways, int(u), 1) for u in best], len(several)
+    return [stated(p, columns.use, columns.ways, int(u)) for u in best], len(several)
 
 
 def every(p: PipelineProblem, most: int) -> Ints | None:
@@ -163,8 +153,9 @@ def _packs(p: PipelineProblem, part: dict[int, int], node: Nodes) -> bool:
     return packing.bins_filled(sizes, node.gpus) <= node.count
 
 
-def build(p: PipelineProblem, columns: Columns) -> Built:
-    """Write the master: one statement for each line of the docstring, in its order."""
+def build(p: PipelineProblem, columns: Columns) -> Linear:
+    """Write the master: one statement for each line of the docstring, in its order. 1 of `serve` is `unit`
+    requests/s."""
     m, rate, unit = Linear("pipeline"), columns.ways.rate, columns.unit
     z = m.integers("z", range(len(columns.use)))
     y = m.integers("y", p.nodes)
@@ -183,7 +174,7 @@ def build(p: PipelineProblem, columns: Columns) -> Built:
                     z[int(u)] for u in users for _ in range(columns.use[u, k])
                 )
         packing.add(m, g, items, [Bins(node.gpus, counted=(y[g] * 1.0,))])
-    return Built(m, z, y, unit)
+    return m
 
 
 def duals(p: PipelineProblem, columns: Columns, relaxed: Outcome) -> tuple[Floats, float]:

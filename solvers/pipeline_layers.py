@@ -8,14 +8,14 @@ tau        = max(j) extra_s[j] + n[j] * layer_s[j],  sum(j) n[j] = L,  low <= n[
 
 The smallest tau is found by bisection on the layers that stages can do within tau; the layers are whole, so
 the last tau is exact. A point is skipped where layers cut into fractions would not beat what is known.
-Hops: stages of one class stand together, so a pipeline passes its classes once each; the cheapest way
-through a set of classes from the first to the last is dynamic programming over sets (Held, Karp 1962).
+Hops: stages of one class stand together, so a pipeline passes its classes once each, in the cheapest of all
+orders from the first to the last.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import pairwise, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ def _fill(p: PipelineProblem, use: Ints, rows: Rows, stages: int, ways: Ways) ->
         )
         if not len(alive):
             continue
-        tau = slots.take(alive).smallest()
+        tau = Slots.of(p, point, rows.take(alive)).smallest()
         whole = stages * tau + fixed[alive]
         rate = np.where(whole <= p.most_round_s * (1 + 1e-9), point.sequences / (p.steps * whole), 0.0)
         order = np.argsort(rate, kind="stable")  # of several rows of one pipeline the best is written last
@@ -170,16 +170,6 @@ class Slots:
             np.where(number > 0, np.minimum(room, most), 0),
         )
 
-    def take(self, chosen: Ints) -> Slots:
-        return Slots(
-            self.layers,
-            self.number[chosen],
-            self.layer_s[chosen],
-            self.extra_s[chosen],
-            self.low[chosen],
-            self.high[chosen],
-        )
-
     @property
     def possible(self) -> NDArray[np.bool_]:
         """Whether the layers fit at all, (r,)."""
@@ -226,60 +216,42 @@ def beside_s(p: PipelineProblem, point: Point, use: Ints, first: Ints, last: Int
     for x, whole in enumerate(kinds.tolist()):
         for g in range(groups):
             for h in range(groups):
-                cheapest[x, g, h] = path.get((whole, g, h), np.inf)
+                cheapest[x, g, h] = path.get((whole, g, h), (np.inf, ()))[0]
     across = cheapest[which, p.group_of[first], p.group_of[last]]
     engine = np.where(use > 0, point.round_s, 0.0).max(axis=1)
     return np.asarray(within + across + engine)
 
 
-def paths(hop_s: Floats, most: int) -> dict[tuple[int, int, int], float]:
-    """Cheapest way through every set (a bit a group) of up to `most` groups from one of them to another."""
-    groups = len(hop_s)
-    found: dict[tuple[int, int, int], float] = {(1 << g, g, g): 0.0 for g in range(groups)}
-    for size in range(2, min(most, groups) + 1):
-        for members in combinations(range(groups), size):
-            whole = sum(1 << g for g in members)
-            for a in members:
-                for b in members:
-                    if a == b:
-                        continue
-                    rest = whole ^ (1 << b)
-                    before = (found.get((rest, a, c), np.inf) + hop_s[c, b] for c in members if c != b)
-                    found[whole, a, b] = float(min(before))
+def paths(hop_s: Floats, most: int) -> dict[tuple[int, int, int], tuple[float, tuple[int, ...]]]:
+    """The cheapest way through every set (a bit a group) of up to `most` groups, from one of them to another:
+    its seconds, and the groups in order."""
+    found: dict[tuple[int, int, int], tuple[float, tuple[int, ...]]] = {}
+    for size in range(1, min(most, len(hop_s)) + 1):
+        for way in permutations(range(len(hop_s)), size):
+            seconds = float(sum(hop_s[a, b] for a, b in pairwise(way)))
+            key = (sum(1 << g for g in way), way[0], way[-1])
+            if key not in found or seconds < found[key][0]:
+                found[key] = (seconds, way)
     return found
 
 
-def order(hop_s: Floats, members: frozenset[int], first: int, last: int) -> list[int]:
-    """The groups `members` in the order of the cheapest way from `first` to `last`."""
-    path = paths(hop_s, len(members))
-    way, rest = [last], set(members)
-    while len(rest) > 1:
-        rest.remove(way[0])
-        here = sum(1 << g for g in rest)
-        before = way[0]
-        way.insert(0, min(rest, key=lambda g: path.get((here, first, g), np.inf) + hop_s[g, before]))
-    return way
-
-
-def stated(p: PipelineProblem, use: Ints, ways: Ways, u: int, count: int) -> Pipeline:
+def stated(p: PipelineProblem, use: Ints, ways: Ways, u: int) -> Pipeline:
     """Pipeline `u` with its stages in order and their layers: as `best_ways` found it, then each layer where
     it is done soonest."""
     point = p.points[int(ways.point[u])]
     first, last = int(ways.first[u]), int(ways.last[u])
-    members = frozenset(int(g) for g in p.group_of[use[u] > 0])
+    members = {int(g) for g in p.group_of[use[u] > 0]}
+    ends = (sum(1 << g for g in members), int(p.group_of[first]), int(p.group_of[last]))
     left = use[u].copy()
     left[first] -= 1
     left[last] -= 1 if point.stages > 1 else 0
     kinds = [first]
-    for group in order(point.hop_s, members, int(p.group_of[first]), int(p.group_of[last])):
+    for group in paths(point.hop_s, len(members))[ends][1]:
         kinds += [k for k in range(len(p.kinds)) if p.group_of[k] == group for _ in range(left[k])]
     kinds += [last] if point.stages > 1 else []
     roles = [FIRST, *[MIDDLE] * (len(kinds) - 2), LAST] if len(kinds) > 1 else [ALONE]
     layers = spread_layers(p, point, kinds, roles)
-    rate = float(ways.rate[u])
-    round_s = point.sequences / (p.steps * rate)
-    stages = tuple(zip(kinds, layers, strict=True))
-    return Pipeline(stages, int(ways.point[u]), point.sequences, round_s, rate, count)
+    return Pipeline(tuple(zip(kinds, layers, strict=True)), int(ways.point[u]), float(ways.rate[u]))
 
 
 def spread_layers(p: PipelineProblem, point: Point, kinds: list[int], roles: list[int]) -> list[int]:

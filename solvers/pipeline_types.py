@@ -86,7 +86,7 @@ class PipelineProblem:
 
     @cached_property
     def group_of(self) -> Ints:
-        """Group index of each kind."""
+        """Group index of each kind, (kinds,)."""
         names = list(self.nodes)
         return np.array([names.index(kind.group) for kind in self.kinds], dtype=np.int64)
 
@@ -124,12 +124,8 @@ class PipelineProblem:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """`count` equal ones: stages in order as (kind, layers), `sequences` in flight in each, requests/s of
-    each."""
+    """Stages in order as (kind, layers), the index of the point that it runs at, and requests/s."""
 
     stages: tuple[tuple[int, int], ...]
     point: int
-    sequences: float
-    round_s: float
     rate: float
-    count: int = 1

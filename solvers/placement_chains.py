@@ -13,7 +13,7 @@ from solvers.placement_shares import SINK, SOURCE, Route
 from solvers.placement_types import Interval
 
 LEAST = 1e-9
-"""Of the requests: what is left out."""
+"""Share of the requests below which a chain is left out."""
 
 
 @dataclass(frozen=True)

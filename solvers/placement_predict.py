@@ -41,13 +41,13 @@ from solvers.placement_types import Interval
 SPREAD = 0.2
 """How far prompts' lengths are from one length (0) towards exponential ones (1)."""
 LINKED = 0.5
-"""Of the time that tokens would wait on links."""
+"""Part of the time that tokens would wait on links which they do wait."""
 TOGETHER = 0.75
-"""Of the tokens that left a node together, those that reach the next one together."""
+"""Part of the tokens that left a node together which reach the next one together."""
 BESIDE = 0.15
-"""Of a node's decode work that prompts queue for as for prompts."""
+"""Part of a node's decode work that prompts queue for as for prompts."""
 FREE = 0.05
-"""Of a node's time that prompts leave at least: a fuller node is not told apart."""
+"""Part of a node's time that prompts leave at least: a fuller node is not told apart."""
 
 
 @dataclass(frozen=True)

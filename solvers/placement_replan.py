@@ -20,15 +20,15 @@ from solvers.placement_routing import flow
 from solvers.placement_types import Interval, Network
 
 TARGETS = (0.0, 0.5, 1.0, 1.25, 2.0, 3.0)
-"""Of the work lost: what targets are lowered by. Where few nodes hold many layers each, those left must hold
-far more than is good for them."""
+"""Parts of the work lost that targets are lowered by. Where few nodes hold many layers each, those left must
+hold far more than is good for them."""
 LOWEST = 0.05
-"""Of what a layer carried: the lowest target."""
+"""The lowest target, as a part of what a layer carried."""
 NEARLY = 0.995
-"""Of the best flow: what a repair that loads less must keep."""
+"""Part of the best flow that a repair must keep which loads less."""
 MOVES = 60
 LOAD = 0.02
-"""Of a layer's target: what must be gained for each layer loaded."""
+"""What must be gained for each layer loaded, as a part of a layer's target."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,6 @@ class Replanned:
     @property
     def moved_layers(self) -> int:
         return sum(self.loaded.values())
-
-    @property
-    def lost(self) -> float:
-        """Tokens/s."""
-        return self.before - self.after
 
 
 def replan(

@@ -13,9 +13,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from solvers.linear import Floats
-from solvers.placement_blocks import Group
 from solvers.placement_shares import SINK, SOURCE, Route
-from solvers.placement_types import Interval, Network
+from solvers.placement_types import Group, Interval, Network
 
 Slot = tuple[Group, Interval]
 UNITS = 1e9
@@ -38,7 +37,7 @@ def flow(network: Network, intervals: Mapping[int, Interval], link: Floats | Non
 
 
 def shares(network: Network, intervals: Mapping[int, Interval]) -> dict[Route, float]:
-    """Of a maximum flow, the part on each link (SOURCE before the first layer, SINK after the last)."""
+    """The part of a maximum flow on each link (SOURCE before the first layer, SINK after the last)."""
     if not intervals or network.most <= 0:
         return {}
     n, nodes = len(intervals), [*sorted(intervals)]

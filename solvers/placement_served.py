@@ -17,10 +17,8 @@ from itertools import chain, combinations, product
 
 import numpy as np
 
-from solvers.placement_predict import Served as Served
-from solvers.placement_predict import predict as predict
-from solvers.placement_predict import renamed, together
-from solvers.placement_service import Service as Service
+from solvers.placement_predict import Served, renamed, together
+from solvers.placement_service import Service
 from solvers.placement_stages import Layout, layouts, planned
 from solvers.placement_types import part
 
@@ -29,9 +27,9 @@ ROUNDS = 2
 ROUGH, COARSE, FINE = 2, 4, 12
 """Numbers of requests in flight that are tried, by equal steps up to the most that could fit."""
 NEARLY = 0.9
-"""Of the most tokens/s: what a plan chosen for its latency must reach."""
+"""Part of the most tokens/s that a plan chosen for its latency must reach."""
 LEAST = 0.3
-"""Of the most requests that could fit: the fewest in a sweep."""
+"""The fewest requests of a sweep, as a part of the most that could fit."""
 ASIDE = 2
 """Groups of like nodes that are set aside at once."""
 KEPT = 12
@@ -39,7 +37,7 @@ KEPT = 12
 
 
 def chosen(plans: Sequence[Served]) -> Served:
-    """Of the plans with nearly the most tokens/s, the best trade: 2 % of latency for 1 % of tokens/s."""
+    """The best trade of 2 % of latency for 1 % of tokens/s among plans with nearly the most tokens/s."""
     most = max(p.tokens_per_s for p in plans)
     return max((p for p in plans if p.tokens_per_s >= NEARLY * most), key=_trade)
 

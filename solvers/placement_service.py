@@ -8,9 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from solvers import placement_patterns
 from solvers.linear import Floats
-from solvers.placement_types import Network, part
+from solvers.placement_types import Network, part, without_links
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,7 @@ class Service:
     @cached_property
     def memory(self) -> Network:
         """The same nodes, with requests in place of tokens/s, joined without limit."""
-        free = placement_patterns.without_links(self.network)
-        return replace(free, capacity=self.room)
+        return replace(without_links(self.network), capacity=self.room)
 
     @cached_property
     def alone(self) -> dict[int, Network]:

@@ -32,9 +32,6 @@ from solvers.placement_types import Interval, Network
 
 REGIONS = 3
 """Regions that a replica may reach over: their orders are all tried."""
-GRID = 16
-"""Parts of the requests in flight that what nodes hold is rounded up to where stages are priced: a few more
-stages are then looked at, in half the time."""
 GAP, NODES = 1e-3, 200
 """What stops an integer program."""
 
@@ -107,48 +104,44 @@ def _passed(intervals: Mapping[int, Interval], by_link: Mapping[Route, float]) -
 def _stages(service: Service, layout: Layout, region: int, room: float) -> list[Block]:
     """All minimal stages of the region that fit `room` requests."""
     alone = service.alone[region]
-    free = placement_patterns.verdict(alone, room, set(), GRID)
+    free = placement_patterns.verdict(alone, room)
     need = service.network.layers if len(layout.shares) == 1 else 0
     if not max(need, 1) <= free.layers < math.inf:
         return []
-    prices = placement_blocks.Prices(room, free.worth, free.layers - need)
-    found = placement_blocks.stages(alone, prices)
+    slack = free.layers - need
+    found = list(placement_blocks.minimal(alone, region, room, free.worth, slack))
     wider = [w for b in found for w in _widened(alone, b)]
-    unique = dict.fromkeys(
-        replace(b, lanes=tuple(replace(x, region=region) for x in b.lanes)) for b in found + wider
-    )
-    return [b for b in unique if b.cost <= b.length + prices.slack + 1e-7]
+    return [b for b in dict.fromkeys(found + wider) if b.cost <= b.length + slack + 1e-7]
 
 
 def _widened(network: Network, block: Block) -> Iterator[Block]:
     """The stage with up to two nodes more of a kind: requests part, and meet fewer prompts."""
-    lane = block.lanes[0]
-    have = dict(lane.nodes)
+    have = dict(block.nodes)
     for kind in have:
         for more in (1, 2):
             if have[kind] + more <= network.kinds.count(kind):
                 nodes = tuple(sorted((have | {kind: have[kind] + more}).items()))
-                capacity = network.capacity[kind][lane.step - 1]
-                capacities = tuple(sorted((*lane.capacities, *[capacity] * more), reverse=True))
-                cost = lane.cost * (1 + more / sum(have.values()))
-                yield Block((replace(lane, nodes=nodes, capacities=capacities, cost=cost),))
+                capacity = network.capacity[kind][block.length - 1]
+                capacities = tuple(sorted((*block.capacities, *[capacity] * more), reverse=True))
+                cost = block.cost * (1 + more / sum(have.values()))
+                yield replace(block, nodes=nodes, capacities=capacities, cost=cost)
 
 
 def _stage_s(service: Service, layout: Layout, block: Block, served: float) -> float:
     """Seconds that a stage adds to the trips of all requests."""
-    lane, part_of = block.lanes[0], layout.share[block.region]
+    part_of = layout.share[block.region]
     rate = served / service.output
     seconds = 0.0
-    apart = sum((c / lane.reach) ** 2 for c in lane.capacities)
-    like = min(service.network.kinds.count(kind) / n for kind, n in lane.nodes)
+    apart = sum((c / block.reach) ** 2 for c in block.capacities)
+    like = min(service.network.kinds.count(kind) / n for kind, n in block.nodes)
     run = 1 + 2 / (1 / apart - 1 + 2 / like)
-    for kind, n in lane.nodes:
-        share = service.room[kind][lane.step - 1] / lane.reach
+    for kind, n in block.nodes:
+        share = service.room[kind][block.length - 1] / block.reach
         mine = served * part_of * share
-        alone = pass_s(service, kind, lane.step, mine, 1 - TOGETHER * apart)
-        prompt = lane.step * service.prompt_s[kind]
+        alone = pass_s(service, kind, block.length, mine, 1 - TOGETHER * apart)
+        prompt = block.length * service.prompt_s[kind]
         load = rate * part_of * share * prompt
-        wait = prompt * behind(load * run) * queued(load + beside(service, kind, lane.step, mine))
+        wait = prompt * behind(load * run) * queued(load + beside(service, kind, block.length, mine))
         seconds += n * share * (alone + wait + (alone + prompt) / service.output)
     return part_of * seconds
 
@@ -162,7 +155,7 @@ def _cheapest(
     depth = m.integers("m", range(len(layout.groups)), service.network.layers)
     m.minimise([z[b] * _stage_s(service, layout, b, served) for b in z])
     for (region, kind), nodes in service.network.groups.items():
-        taken = [z[b] * b.uses[region, kind] for b in blocks.get(region, []) if b.uses[region, kind]]
+        taken = [z[b] * n for b in blocks.get(region, []) for k, n in b.nodes if k == kind]
         m.add("stock", (region, kind), total(taken) <= len(nodes))
     for at, group in enumerate(layout.groups):
         for r in group:
@@ -185,11 +178,10 @@ def _laid(
         for r in group:
             at = first
             for block in _arranged([b for b, n in chosen.items() if b.region == r for _ in range(n)]):
-                lane = block.lanes[0]
-                for kind, n in lane.nodes:
-                    slots += [((r, kind), (at, at + lane.step))] * n
-                    weight += [layout.share[r] * service.room[kind][lane.step - 1] / lane.reach] * n
-                at += lane.step
+                for kind, n in block.nodes:
+                    slots += [((r, kind), (at, at + block.length))] * n
+                    weight += [layout.share[r] * service.room[kind][block.length - 1] / block.reach] * n
+                at += block.length
             depth = at
         first = depth
     intervals = seated(service.network, slots)
@@ -199,5 +191,5 @@ def _laid(
 
 def _arranged(stages: list[Block]) -> list[Block]:
     """Most nodes at both ends."""
-    ranked = sorted(stages, key=lambda b: (-len(b.ends), b.length, b.lanes[0].nodes))
+    ranked = sorted(stages, key=lambda b: (-len(b.capacities), b.length, b.nodes))
     return ranked[::2] + ranked[1::2][::-1]

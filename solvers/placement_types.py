@@ -15,6 +15,9 @@ from scipy.sparse.csgraph import connected_components
 
 from solvers.linear import Floats
 
+Group = tuple[int, str]
+"""A region, and a kind of node in it."""
+
 Interval = tuple[int, int]
 REGIONS = 12
 """Parts of a cluster that a search tells apart."""
@@ -65,19 +68,12 @@ class Network:
         return tuple(order[r] for r in region)
 
     @cached_property
-    def groups(self) -> dict[tuple[int, str], list[int]]:
+    def groups(self) -> dict[Group, list[int]]:
         """(region, kind) → its nodes."""
-        found: dict[tuple[int, str], list[int]] = {}
+        found: dict[Group, list[int]] = {}
         for i, key in enumerate(zip(self.regions, self.kinds, strict=True)):
             found.setdefault(key, []).append(i)
         return found
-
-    @cached_property
-    def widest_crossing(self) -> float:
-        """Tokens/s of the widest link between two regions."""
-        region = np.array(self.regions)
-        apart = region[:, None] != region[None, :]
-        return float(self.link[apart].max(initial=0.0))
 
 
 def part(network: Network, nodes: Sequence[int]) -> Network:
@@ -85,3 +81,9 @@ def part(network: Network, nodes: Sequence[int]) -> Network:
     link = network.link[np.ix_(nodes, nodes)]
     kinds = [network.kinds[i] for i in nodes]
     return replace(network, kinds=kinds, link=link, source=network.source[nodes], sink=network.sink[nodes])
+
+
+def without_links(network: Network) -> Network:
+    """The same nodes in one region."""
+    n = len(network.kinds)
+    return replace(network, link=np.full((n, n), np.inf), source=np.full(n, np.inf), sink=np.full(n, np.inf))

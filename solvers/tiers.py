@@ -135,7 +135,7 @@ class Grid:
 
 
 def _priced(p: TiersProblem, line: Line, duals: Duals) -> Floats:
-    """Of each column and of what rests anywhere, at the prices `duals`: (2, columns + 1)."""
+    """Cost at the prices `duals` of each column, and last of what rests anywhere: (2, columns + 1)."""
     cost: Floats = line.seconds.sum(axis=1).transpose(0, 2, 1) @ duals.busy
     cost = cost + line.bytes.transpose(0, 2, 1) @ duals.fits
     cost[0, -1] -= p.rooms @ duals.fits

@@ -32,7 +32,6 @@ class Built:
 
     model: Linear
     x: Mapping[Place, Var]
-    s: Mapping[str, Var]
     unit_s: float
     scale: Floats
 
@@ -66,7 +65,7 @@ def build(p: TiersProblem, point: Point, pieces: Mapping[str, int] | None = None
     for i, moment in enumerate(p.fits):
         row = point.bytes[i] / scale[i]
         m.add("fit", moment, total(_terms(x, row, each)) <= float(p.rooms[i] / scale[i] - row[-1]))
-    return Built(m, x, s, unit, scale)
+    return Built(m, x, unit, scale)
 
 
 def no_room(p: TiersProblem, point: Point) -> Duals:
@@ -87,7 +86,7 @@ def no_room(p: TiersProblem, point: Point) -> Duals:
 
 
 def seconds(p: TiersProblem, point: Point, shares: Floats) -> float:
-    """Of the block: the solver's own figure is not trusted."""
+    """Seconds of the block with these shares: the solver's own figure is not trusted."""
     rows = point.work[:, :-1] @ shares + point.work[:, -1]
     return float(sum(t * rows[of].max() for t, of in zip(p.counts, p.of_phase, strict=True) if len(of)))
 

@@ -80,5 +80,5 @@ def pieces_of(point: Point) -> dict[str, int]:
 
 
 def share_of(r: Rounded, place: Place) -> float:
-    """Of a tensor on a tier."""
+    """The part of a tensor that rests on a tier."""
     return r.pieces.get(place, 0) / pieces_of(r.point)[place[0]] if r.point else 0.0

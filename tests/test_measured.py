@@ -290,8 +290,9 @@ def test_watts_above_the_power_cap_are_refused_by_line(table):
 
 def test_no_time_and_no_plan_is_not_called_infeasible(table, monkeypatch: pytest.MonkeyPatch):
     from solvers import fleet
+    from solvers.fleet_types import FleetSolution
 
-    nothing = fleet.FleetSolution("time_limit", None, None, "HiGHS")
+    nothing = FleetSolution("time_limit", None, None, "HiGHS")
     monkeypatch.setattr(fleet, "solve", lambda *_: nothing)
     with pytest.raises(OutOfTime):
         planned(cluster(L4), table("a,l4,1,mixed,1"))

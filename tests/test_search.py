@@ -19,8 +19,8 @@ from planner.search import changes
 from planner.search import find as module
 from planner.search.question import Question
 from solvers import fleet
-from solvers.fleet import Column, FleetProblem, FleetSolution, Stock
 from solvers.fleet_goals import COST, THROUGHPUT
+from solvers.fleet_types import Column, FleetProblem, FleetSolution, Stock
 from solvers.linear import Limits
 from tests.beside.solved import solved
 

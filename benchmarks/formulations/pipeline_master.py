@@ -52,7 +52,7 @@ def _exact(p: PipelineProblem, columns: Columns, limits: Limits, began: float) -
         return _nothing(p, len(columns.use))
     if len(columns.use) <= FEW:
         return _extract(p, columns, _integers(p, columns, limits, began), limits, None)
-    relaxed = pipeline.build(p, columns).model.relax(limits)
+    relaxed = pipeline.build(p, columns).relax(limits)
     if relaxed.value is None:
         return replace(_nothing(p, len(columns.use)), status=relaxed.status)
     lost = pipeline.reduced(p, columns, relaxed)
@@ -96,7 +96,7 @@ def _priced(
     bound: float | None = None
     tried = {tuple(use) for use in columns.use}
     for _ in range(MOST_ROUNDS):
-        relaxed = pipeline.build(p, columns).model.relax(limits)
+        relaxed = pipeline.build(p, columns).relax(limits)
         if relaxed.value is None:
             break
         pays, served = pipeline.duals(p, columns, relaxed)
@@ -157,7 +157,7 @@ def farley(p: PipelineProblem, value: float, added: float, paid: float, theta: f
 
 def _integers(p: PipelineProblem, columns: Columns, limits: Limits, began: float) -> Outcome:
     left = max(1.0, limits.seconds - (time.perf_counter() - began))
-    return pipeline.build(p, columns).model.solve(replace(limits, seconds=left))
+    return pipeline.build(p, columns).solve(replace(limits, seconds=left))
 
 
 def _extract(
@@ -175,13 +175,9 @@ def _extract(
     if outcome.values is None:
         return PipelineSolution(outcome.status, None, shown, (), len(columns.use))
     counts = {u: round(float(v)) for u, v in enumerate(outcome.values[: len(columns.use)]) if round(float(v))}
-    pipelines = tuple(stated(p, columns.use, columns.ways, u, n) for u, n in counts.items())
+    pipelines = tuple(stated(p, columns.use, columns.ways, u) for u, n in counts.items() for _ in range(n))
     nodes = {g: round(float(outcome.values[len(columns.use) + i])) for i, g in enumerate(p.nodes)}
-    value = (
-        sum(n * p.nodes[g].price for g, n in nodes.items())
-        if cost
-        else sum(x.count * x.rate for x in pipelines)
-    )
+    value = sum(n * p.nodes[g].price for g, n in nodes.items()) if cost else sum(x.rate for x in pipelines)
     stopped: Status = "time_limit" if outcome.status in ("optimal", "within_gap") else outcome.status
     return PipelineSolution(judge(value, shown, limits, stopped), value, shown, pipelines, len(columns.use))
 

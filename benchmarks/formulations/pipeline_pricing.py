@@ -133,7 +133,7 @@ def _within(p: PipelineProblem, c: Choice) -> Iterator[Choice]:
     fixed = (point.stages - len(c.groups)) * inside + engine
     for first, last in product(c.groups, repeat=2):
         if (whole, first, last) in path:
-            yield replace(c, beside_s=path[whole, first, last] + fixed, ends=(first, last))
+            yield replace(c, beside_s=path[whole, first, last][0] + fixed, ends=(first, last))
 
 
 def _searched(

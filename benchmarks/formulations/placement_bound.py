@@ -1,11 +1,11 @@
-"""The least flow that layer patterns refute (`solvers.placement_patterns`): a bound on every placement."""
+"""The least flow that layer patterns refute (`placement_patterns`): a bound on every placement."""
 
 from __future__ import annotations
 
 import math
 
-from solvers.placement_patterns import REFUTED, Pool, verdict, without_links
-from solvers.placement_types import Network
+from benchmarks.formulations.placement_patterns import REFUTED, Pool, verdict
+from solvers.placement_types import Network, without_links
 
 NEARLY = 0.97
 """Of the work of all nodes: a flow that tells how long patterns are."""

@@ -29,8 +29,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.formulations.placement_blocks import ROUND, Block
 from solvers.linear import Limits, Linear, Term, total
-from solvers.placement_blocks import ROUND, Block
 from solvers.placement_types import Network
 
 Ends = tuple[float, ...]

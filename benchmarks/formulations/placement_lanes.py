@@ -1,4 +1,4 @@
-"""Lanes of equal steps, and pairs of them side by side as blocks (`solvers.placement_blocks`)."""
+"""Lanes of equal steps, and pairs of them side by side as blocks (`placement_blocks`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.formulations.placement_blocks import ROUND, Block, Lane, Prices, lane_of
 from solvers.linear import Floats
-from solvers.placement_blocks import ROUND, Block, Lane, Prices, lane_of
 from solvers.placement_patterns import extended, trace
 from solvers.placement_types import Network
 

@@ -24,16 +24,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.formulations import placement_bound, placement_exact, placement_lanes, placement_pooled
+from benchmarks.formulations import (
+    placement_blocks,
+    placement_bound,
+    placement_exact,
+    placement_lanes,
+    placement_patterns,
+    placement_pooled,
+)
 from benchmarks.formulations.placement_chain import chain
 from benchmarks.formulations.placement_exact import Flowing
+from benchmarks.formulations.placement_patterns import Pool
 from benchmarks.formulations.placement_pooled import pooled, staged
 from benchmarks.formulations.placement_settled import settled, slots
-from solvers import placement_blocks, placement_patterns
 from solvers.linear import EXACT, Limits, gap, judge
-from solvers.placement_patterns import Pool
 from solvers.placement_routing import flow, seated
-from solvers.placement_types import Interval, Network, part
+from solvers.placement_types import Interval, Network, part, without_links
 
 Found = tuple[dict[int, Interval], float]
 """Intervals by node, and what flows."""
@@ -140,7 +146,7 @@ def _searched(network: Network, best: Found, pool: Pool, deadline: float) -> Fou
 
 def _tried(network: Network, target: float, pool: Pool, deadline: float) -> Iterator[Found]:
     """Placements that may carry `target`, simplest blocks first."""
-    free = placement_patterns.verdict(placement_patterns.without_links(network), target, pool)
+    free = placement_patterns.verdict(without_links(network), target, pool)
     if not network.layers - placement_patterns.REFUTED <= free.layers < np.inf:
         return
     prices = placement_blocks.Prices(target, free.worth, free.layers - network.layers)

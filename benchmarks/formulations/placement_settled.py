@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from solvers.placement_blocks import Block
+from benchmarks.formulations.placement_blocks import Block
 from solvers.placement_routing import Slot, flow
 from solvers.placement_types import Interval, Network
 

@@ -14,6 +14,8 @@ from planner.inputs.workload import Workload
 from planner.objectives import named
 from planner.problems.profile import from_profile
 from solvers import fleet
+from solvers.fleet_extract import extract
+from solvers.fleet_types import FleetSolution
 from solvers.linear import Limits
 
 
@@ -48,7 +50,7 @@ def solve(
     objective: str,
     budget: Budget,
     seconds: float,
-) -> tuple[fleet.FleetSolution, float]:
+) -> tuple[FleetSolution, float]:
     """The fleet, proven at gap 0 within `seconds`, and the seconds that solving (not stating) took."""
     problem, _ = from_profile(
         rows, cluster.classes, workload, named(objective), workload.rate_rps, budget, cluster.links
@@ -58,4 +60,4 @@ def solve(
     built, clock = fleet.build(problem), Clock()
     with clock.running():
         outcome = built.model.solve(Limits(gap=0.0, seconds=seconds))
-    return fleet.extract(problem, built, outcome), clock.seconds
+    return extract(problem, built, outcome), clock.seconds

@@ -11,7 +11,7 @@ from planner.beside.planned import Planned
 from planner.plans.found import Found
 from planner.plans.schema import Price
 from solvers import fleet
-from solvers.fleet import FleetProblem
+from solvers.fleet_types import FleetProblem
 from solvers.linear import EXACT, Limits
 
 BUDGET_STEP = 0.1

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
+from math import ceil, floor
 
 MAX_SEARCH_ITEMS = 60
 MAX_SEARCH_STEPS = 20_000
@@ -42,32 +43,23 @@ def bins_needed(items: Mapping[int, int], capacity: int) -> int:
     >>> bins_needed({3: 5}, 8), bins_needed({5: 3, 3: 3}, 8), bins_needed({4: 5}, 8)
     (3, 3, 3)
     """
-    bounds = [
-        sum((weight(size) * count for size, count in items.items()), Fraction(0))
-        for weight in _duals(capacity)
-    ]
-    return max((-(-bound.numerator // bound.denominator) for bound in bounds), default=0)
+    weights = [partial(_rounded, capacity=capacity, parts=k) for k in range(1, min(capacity, 64) + 1)]
+    weights += [partial(_cut, capacity=capacity, threshold=t) for t in range(min(capacity // 2, 64) + 1)]
+    return max(ceil(sum(weight(size) * count for size, count in items.items())) for weight in weights)
 
 
-class _Dual:
-    """One dual feasible function on sizes of a bin of `capacity`: rounding in k + 1 parts, or a threshold."""
-
-    def __init__(self, capacity: int, parts: int = 0, threshold: int = 0) -> None:
-        self.capacity, self.parts, self.threshold = capacity, parts, threshold
-
-    def __call__(self, size: int) -> Fraction:
-        share = Fraction(size, self.capacity)
-        if self.parts:
-            scaled = share * (self.parts + 1)
-            return share if scaled.denominator == 1 else Fraction(scaled.__floor__(), self.parts)
-        if size > self.capacity - self.threshold:
-            return Fraction(1)
-        return share if size >= self.threshold else Fraction(0)
+def _rounded(size: int, capacity: int, parts: int) -> Fraction:
+    """A dual feasible function: the share of a bin, rounded down in `parts` + 1 parts of it."""
+    share = Fraction(size, capacity)
+    scaled = share * (parts + 1)
+    return share if scaled.denominator == 1 else Fraction(floor(scaled), parts)
 
 
-def _duals(capacity: int) -> Iterator[_Dual]:
-    yield from (_Dual(capacity, parts=k) for k in range(1, min(capacity, 64) + 1))
-    yield from (_Dual(capacity, threshold=t) for t in range(0, min(capacity // 2, 64) + 1))
+def _cut(size: int, capacity: int, threshold: int) -> Fraction:
+    """Another: sizes below `threshold` count nothing, and those that leave no such size room a whole bin."""
+    if size > capacity - threshold:
+        return Fraction(1)
+    return Fraction(size if size >= threshold else 0, capacity)
 
 
 def _volume(counts: Mapping[int, int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.check import totals
-from planner.check.case import Case
+from planner.check.case import Case, gpus_of
 from planner.check.violation import EXACT, MODEL, Violation, at_most
 
 
@@ -33,7 +33,7 @@ def violations(case: Case) -> Iterator[Violation]:
 
 def gpus_used(case: Case) -> int:
     """GPUs of all replicas."""
-    return sum(replica.count * sum(s.gpus for s in replica.stages) for replica in case.plan.replicas)
+    return sum(replica.count * gpus_of(replica) for replica in case.plan.replicas)
 
 
 def _caps(case: Case) -> Iterator[Violation]:
@@ -42,11 +42,8 @@ def _caps(case: Case) -> Iterator[Violation]:
     for node_class in case.cluster.classes:
         if node_class.power_cap_watts is None:
             continue
-        watts = 0.0
-        for replica in case.plan.replicas:
-            own = sum(stage.gpus for stage in replica.stages)
-            here = sum(stage.gpus for stage in replica.stages if stage.node_class == node_class.id)
-            watts += replica.count * replica.watts * here / max(own, 1)
+        here = ((r, gpus_of(r, node_class.id) / max(gpus_of(r), 1)) for r in case.plan.replicas)
+        watts = sum(replica.count * replica.watts * share for replica, share in here)
         cap = node_class.power_cap_watts * node_class.node_count
         if not at_most(watts, cap, MODEL):
             yield Violation(

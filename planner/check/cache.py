@@ -15,9 +15,9 @@ from statistics import NormalDist
 
 from model_zoo.schema import ModelCard
 from planner.check import kept, kv, queueing
-from planner.check.case import Case, Load
+from planner.check.case import Case, Load, gpus_of
 from planner.check.rest import rests
-from planner.check.tiers import cache_rooms
+from planner.check.tier_node import cache_rooms
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Cache, Replica, Stage
 
@@ -123,11 +123,8 @@ def _batches(case: Case, card: ModelCard) -> Iterator[Violation]:
     ]
     for index, replica, held, inside in found:
         beyond = replica.max_batch - max(held, inside)
-        spare = sum(
-            other.count * max(most - other.max_batch, 0.0)
-            for _, other, _, most in found
-            if other.role == replica.role
-        )
+        others = [(other, most) for _, other, _, most in found if other.role == replica.role]
+        spare = sum(other.count * max(most - other.max_batch, 0.0) for other, most in others)
         if not at_most(replica.count * beyond, spare + MODEL * replica.count * replica.max_batch):
             text = f"{replica.max_batch:,} sequences at once, but the cache holds {held:,.0f} of the "
             text += f"smallest requests, and {inside:,.0f} come at most"
@@ -135,7 +132,7 @@ def _batches(case: Case, card: ModelCard) -> Iterator[Violation]:
 
 
 def _most_held(case: Case, card: ModelCard, replica: Replica) -> float:
-    """Of the smallest requests that come here, as many as the fullest cache holds."""
+    """How many of the smallest requests that come here the fullest cache holds."""
     load = case.loads[replica.id]
     fullest = [
         room / least
@@ -158,7 +155,7 @@ def _most_inside(case: Case, replica: Replica) -> float:
 
 
 def _inside(case: Case, replica: Replica, ttft_ms: float, tpot_ms: float) -> float:
-    """The same at these times, of which the replica's own phases count."""
+    """Requests in flight on one replica at these times, of which its own phases count."""
     load = case.loads[replica.id]
     first_s = max(ttft_ms / 1e3, replica.step.prefill_s) if replica.role != "decode" else 0.0
     step_s = max(tpot_ms / 1e3, replica.token_s) if replica.role != "prefill" else 0.0
@@ -182,7 +179,7 @@ def _least_bytes(case: Case, card: ModelCard, replica: Replica, stages: Sequence
 
 
 def _room(replica: Replica, cache: Cache, where: str) -> Iterator[Violation]:
-    gpus = sum(stage.gpus for stage in replica.stages)
+    gpus = gpus_of(replica)
     if not same(cache.tokens_per_gpu * gpus, replica.kv_tokens, FIGURE):
         text = (
             f"{cache.tokens_per_gpu:,.0f} tokens on each of {gpus} GPUs, but {replica.kv_tokens:,.0f} in all"
@@ -191,8 +188,8 @@ def _room(replica: Replica, cache: Cache, where: str) -> Iterator[Violation]:
 
 
 def _sequences(replica: Replica, cache: Cache, load: Load, where: str) -> Iterator[Violation]:
-    """Those that decode by Little's law hold room, and a batch holds them. Who waits for room may be among
-    the former; a tenth may be the law's error in a small batch."""
+    """Sequences that decode by Little's law hold room, and a batch holds them. Who waits for room may be
+    among the former; a tenth may be the law's error in a small batch."""
     decoding = queueing.sequences(replica, load) / replica.count
     inside = decoding * (1 - cache.delayed)
     least = 0.9 * inside

@@ -4,8 +4,10 @@ each."""
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,6 +23,7 @@ from planner.inputs.workload import Bucket, Workload
 from planner.plans.schema import Hop, Plan, Replica, Route
 
 MOST_LAYERS = 10_000
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,11 @@ class Case:
         """Replica groups by id; the first where an id is used twice."""
         return {replica.id: replica for replica in reversed(self.plan.replicas)}
 
+    def mean(self, figure: Callable[[Bucket], float]) -> float:
+        """Mean of a bucket's figure over all requests."""
+        buckets = zip(self.workload.buckets, self.workload.shares, strict=True)
+        return sum(share * figure(bucket) for bucket, share in buckets)
+
     @cached_property
     def rps(self) -> float:
         """Requests/s the plan promises."""
@@ -148,14 +156,10 @@ class Case:
         most = max((tokens for own, tokens in found if own == bucket), default=0.0)
         return max(bucket.isl - most, 1.0)
 
-    def new_prompt(self, replica: Replica) -> float:
-        """Tokens of the mean prompt that the group computes."""
-        load = self.loads[replica.id]
-        return (
-            sum(rate * self.new_tokens(replica, b) for b, rate in load.buckets) / load.rps
-            if load.rps
-            else 0.0
-        )
+    def new_prompt(self, replica: Replica, load: Load) -> float:
+        """Tokens of the mean prompt that the group computes at a load."""
+        new = sum(rate * self.new_tokens(replica, b) for b, rate in load.buckets)
+        return new / load.rps if load.rps else 1.0
 
     def class_of(self, hop: Hop) -> NodeClass:
         """The class of a hop's node."""
@@ -176,12 +180,17 @@ class Case:
         return any(warning.code == code for warning in self.plan.warnings)
 
 
+def gpus_of(replica: Replica, node_class: str | None = None) -> int:
+    """GPUs of one replica: on a class, by its id, or on all."""
+    return sum(stage.gpus for stage in replica.stages if node_class in (None, stage.node_class))
+
+
 def open_case(plan: Plan) -> Case | list[Violation]:
     """The case, or what is wrong with the problem that the plan embeds."""
     problem = plan.problem
     broken: list[Violation] = []
 
-    def parsed(model: type[BaseModel], data: object, where: str) -> BaseModel | None:
+    def parsed(model: type[M], data: object, where: str) -> M | None:
         try:
             return model.model_validate(data)
         except ValidationError as error:
@@ -194,23 +203,14 @@ def open_case(plan: Plan) -> Case | list[Violation]:
     card = parsed(ModelCard, problem.model, "model") if problem.model else None
     table = parsed(Measured, problem.calibration, "calibration")
     devices = {name: parsed(Device, data, f"devices.{name}") for name, data in problem.devices.items()}
-    if (
-        isinstance(card, ModelCard)
-        and (layers := sum(run.times * len(run.of) for run in card.layers)) > MOST_LAYERS
-    ):
-        broken.append(
-            Violation("bad_problem", "problem.model.layers", f"{layers} layers: no model has as many")
-        )
-    if broken:
+    layers = sum(run.times * len(run.of) for run in card.layers) if card else 0
+    if layers > MOST_LAYERS:
+        text = f"{layers} layers: no model has as many"
+        broken.append(Violation("bad_problem", "problem.model.layers", text))
+    if broken or cluster is None or workload is None or options is None or table is None:
         return broken
-    assert isinstance(cluster, Cluster)
-    assert isinstance(workload, Workload)
-    assert isinstance(options, Options)
-    assert card is None or isinstance(card, ModelCard)
-    assert isinstance(table, Measured)
     try:
-        own = {name: device for name, device in devices.items() if isinstance(device, Device)}
-        resolved = resolve(cluster, devices=own)
+        resolved = resolve(cluster, devices={name: device for name, device in devices.items() if device})
     except InputError as error:
         return [Violation("bad_problem", "problem.cluster", error.message)]
     return Case(plan, resolved, card, workload, options, table)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, ModelCard
-from planner.check import kv
+from model_zoo.schema import ModelCard
+from planner.check import kv, weights
 from planner.check.case import Case
 from planner.check.chains import copies
 from planner.check.roofline import ACTIVATION_BYTES, Floors
@@ -54,7 +54,7 @@ class _Run:
 
     @cached_property
     def cache_bytes(self) -> list[tuple[float, float, float]]:
-        """Of each bucket the requests/s, and bytes on a GPU of one request: half a prompt while it is read;
+        """For each bucket the requests/s, and bytes on a GPU of one request: half a prompt while it is read;
         then all of it and half the answer, times the tokens of the answer."""
         found = []
         for bucket, rate in self.load.buckets:
@@ -67,8 +67,7 @@ class _Run:
     def step_s(self, share: float) -> float:
         """Least seconds of a step where `share` of all tokens come here: a node that is busy for T of every
         second has at least as many sequences in a step as tokens arrive in T."""
-        used = self.replica.precision
-        if not ({used.weights, used.experts} <= WEIGHT_BYTES.keys() and used.kv in KV_BYTES):
+        if not weights.known(self.replica.precision):
             return 0.0
         tokens = share * self.load.decode_tok_per_s / self.replica.count
         return self.floors.step_floor_s(max(1.0, tokens * self.floors.step_floor_s(1.0)))
@@ -164,7 +163,7 @@ class _Loads:
             yield Violation("batch_over", where, text)
 
     def _cache(self, group: Replica, visits: list[_Visit], where: str) -> Iterator[Violation]:
-        """What they hold fits kv_bytes on each GPU, and kv_tokens."""
+        """The cache of its requests fits kv_bytes on each GPU, and kv_tokens."""
         needed = sum(self._resident_bytes(visit) for visit in visits) / copies(group)
         room = group.attn_dp * group.memory[0].kv_bytes
         if not at_most(needed, room, MODEL):

@@ -121,9 +121,8 @@ def _covered(case: Case, chain: Chain, where: str) -> Iterator[Violation]:
             yield Violation("hop_empty", place, f"[{first}, {end}) runs no layer")
         expected = end
     if case.card is None:
-        yield Violation(
-            "chain_without_model", where, "the plan embeds no model whose layers could be counted"
-        )
+        text = "the plan embeds no model whose layers could be counted"
+        yield Violation("chain_without_model", where, text)
     elif expected != len(case.card.stack):
         text = f"ends at layer {expected}, {case.card.name} has {len(case.card.stack)}"
         yield Violation("chain_not_covered", f"{where}.hops", text)

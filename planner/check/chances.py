@@ -15,7 +15,7 @@ Z80 = NORMAL.inv_cdf(0.9)
 """Standard deviations that the central 80 % of a Gaussian reach."""
 
 SLACK = 0.02
-"""Of a chance: several ways share one band."""
+"""What a chance may be off by: several ways share one band."""
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -41,8 +41,8 @@ def violations(case: Case) -> Iterator[Violation]:
 
 
 def chance(band: Band, limit: float) -> float:
-    """Of a log-normal around the band's value that is within `limit`. Of several ways through a fleet the
-    worst is never surer than their mean.
+    """The chance that a log-normal around the band's value is within `limit`. Where there are several ways
+    through a fleet, the worst is never surer than their mean.
 
     >>> round(chance(Band(value=100.0, low=80.0, high=125.0), 125.0), 3)
     0.9

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from model_zoo.schema import WEIGHT_BYTES, ModelCard
 from planner.check import drafter, weights
 from planner.check.case import Case
-from planner.check.roofline import GIGA, Floors
-from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
+from planner.check.roofline import Floors
+from planner.check.violation import FIGURE, GB, MODEL, Violation, at_most, same
 from planner.plans.schema import Draft, Replica
 
 HEADS = ("mtp", "eagle")
@@ -64,12 +64,12 @@ def _drafter(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
         yield Violation("draft_unknown", f"{where}.draft.model", "no card of a model that drafts")
     least = least_bytes(card, replica)
     if not at_most(least, draft.weights_bytes, MODEL):
-        text = f"{draft.weights_bytes / GIGA:.3f} GB, its layers weigh at least {least / GIGA:.3f} GB"
+        text = f"{draft.weights_bytes / GB:.3f} GB, its layers weigh at least {least / GB:.3f} GB"
         yield Violation("drafter_understated", f"{where}.draft.weights_bytes", text)
     if replica.role == "prefill" or not case.loads[replica.id].decode_tok_per_s:
         return
     floors = Floors(case, card, replica, case.loads[replica.id])
-    bandwidth = floors.devices[-1].memory_gb_per_s * GIGA
+    bandwidth = floors.devices[-1].memory_gb_per_s * GB
     floor = floors.decode_floor_s() + draft.tokens * least / bandwidth
     if not at_most(floor, replica.step.decode_s, MODEL):
         text = f"{replica.step.decode_s:.4g} s, verifying and drafting take at least {floor:.4g} s"
@@ -79,15 +79,11 @@ def _drafter(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
 def least_bytes(card: ModelCard, replica: Replica) -> float:
     """Bytes of the drafter's layers on one GPU at least."""
     model, layers = drafter.of(card, replica)
-    stage, least = replica.stages[-1], min(WEIGHT_BYTES[name] for name in _stored(model))
+    stage, own = replica.stages[-1], model.weights
+    least = min(WEIGHT_BYTES[name] for name in (own.attention, own.dense, own.experts))
     split = weights.Split(stage.tp, stage.gpus, stage.gpus)
     parts = sum((weights.layer_params(layer, model.hidden, split) for layer in layers), weights.Parts())
     return least * (parts.attention.low + parts.dense.low + parts.experts.low)
-
-
-def _stored(card: ModelCard) -> tuple[str, ...]:
-    own = card.weights
-    return own.attention, own.dense, own.experts
 
 
 def _pairs(case: Case) -> Iterator[Violation]:

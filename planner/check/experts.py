@@ -25,10 +25,9 @@ def violations(case: Case) -> Iterator[Violation]:
         text = f"loads of {len(shapes)} layers, the model has {len(sparse)} with experts, of other sizes"
         yield Violation("expert_loads", "experts.tokens", text)
         return
-    groups = {r.id: r for r in case.plan.replicas}
     for at, entry in enumerate(told.replicas):
         where = f"experts.replicas[{at}]"
-        group = groups.get(entry.replica)
+        group = case.groups.get(entry.replica)
         if group is None:
             yield Violation("expert_map", where, f"there is no group {entry.replica}")
             continue

@@ -31,13 +31,12 @@ class StageWork:
 
     def pairs_s(self, context: float) -> float:
         """GPU-seconds of one query's scores and values at `context` cached tokens."""
-        return (
-            sum(_pair_flops(layer) * kv.seen(layer, context) for layer in self.layers) / self.pair_flop_per_s
-        )
+        flops = sum(_pair_flops(layer) * kv.seen(layer, context) for layer in self.layers)
+        return flops / self.pair_flop_per_s
 
     def prompt_pairs_s(self, prompt: float, new: float) -> float:
-        """The same for the last `new` tokens of a prompt. Entries seen grow ever slower with context, so
-        the mean of both ends errs low; it is exact for full attention."""
+        """GPU-seconds of scores and values of the last `new` tokens of a prompt. Entries seen grow ever
+        slower with context, so the mean of both ends errs low; it is exact for full attention."""
         return new * (self.pairs_s(prompt - new) + self.pairs_s(prompt)) / 2
 
 
@@ -45,8 +44,9 @@ def stage_work(card: ModelCard, replica: Replica, index: int, device: Device) ->
     """The work of stage `index` of a replica, at the fastest rate its precisions could run at."""
     first, end = replica.stages[index].layers
     layers = card.stack[first:end]
-    whole = weights.Split(1, 1, 1)
-    params = sum((weights.layer_params(layer, card.hidden, whole) for layer in layers), weights.Parts())
+    params = sum(
+        (weights.layer_params(layer, card.hidden, weights.WHOLE) for layer in layers), weights.Parts()
+    )
     routed = sum(_routed_params(layer, card.hidden) for layer in layers)
     rate = peak(device, replica.precision.weights)
     head = card.vocab * card.hidden if end == len(card.stack) else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cluster_configs.schema import NodeClass
-from planner.check.case import Case
+from planner.check.case import Case, gpus_of
 from planner.check.violation import Violation
 
 
@@ -15,11 +15,8 @@ def violations(case: Case) -> Iterator[Violation]:
         return
     for node_class in case.cluster.classes:
         idle = node_class.gpus - used(case, node_class)
-        told = sum(
-            warning.count or 0
-            for warning in case.plan.warnings
-            if warning.code == "idle_gpus" and warning.node_class == node_class.id and warning.reason
-        )
+        own = [w for w in case.plan.warnings if (w.code, w.node_class) == ("idle_gpus", node_class.id)]
+        told = sum(w.count or 0 for w in own if w.reason)
         if idle != told:
             text = f"{idle} of {node_class.gpus} GPUs are idle, warnings with a reason speak of {told}"
             yield Violation("idle_not_told", f"class {node_class.id}", text)
@@ -27,9 +24,4 @@ def violations(case: Case) -> Iterator[Violation]:
 
 def used(case: Case, node_class: NodeClass) -> int:
     """GPUs of the class that replicas take."""
-    return sum(
-        replica.count * stage.gpus
-        for replica in case.plan.replicas
-        for stage in replica.stages
-        if stage.node_class == node_class.id
-    )
+    return sum(replica.count * gpus_of(replica, node_class.id) for replica in case.plan.replicas)

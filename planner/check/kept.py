@@ -9,17 +9,18 @@ Plans cut gaps into classes, so both are met within `CLASSES`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import erf, exp, inf, log, log1p, sqrt
+from math import exp, inf, log, log1p, sqrt
+from statistics import NormalDist
 
 from model_zoo.schema import ModelCard
 from planner.check import kv
-from planner.check.case import Case
-from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
+from planner.check.case import Case, gpus_of
+from planner.check.violation import EXACT, FIGURE, GB, MODEL, Violation, at_most, same
 from planner.inputs.reuse import Idle, Reuse
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Kept, Replica, Stage
 
-GB = 1e9
+NORMAL = NormalDist()
 CLASSES = 0.05
 """Relative error allowed for gaps in classes."""
 
@@ -61,7 +62,7 @@ def _one(case: Case, card: ModelCard, replica: Replica, k: Kept, where: str) -> 
     if not at_most(k.keep_s, k.lasts_s, MODEL):
         text = f"counted on for {k.keep_s:.4g} s, there is room for {k.lasts_s:.4g} s"
         yield Violation("kept_too_short", f"{where}.lasts_s", text)
-    each = [_on_gpu(case, card, replica, stage, idle=True) * stage.gpus for stage in replica.stages]
+    each = [_idle_bytes(case, card, replica, stage) * stage.gpus for stage in replica.stages]
     rests = sum(each) / _servers(replica)  # every GPU of a stage holds what is of its own rank
     if not at_most(rests, k.bytes, CLASSES):
         text = f"{k.bytes / GB:.4g} GB, by Little's law {rests / GB:.4g} GB rest"
@@ -74,8 +75,7 @@ def _beside(case: Case, card: ModelCard, replica: Replica, k: Kept, where: str) 
     if k.place == "hbm":
         return
     node = case.classes[replica.stages[0].node_class]
-    gpus = sum(stage.gpus for stage in replica.stages)
-    whole = node.gpus_per_node / gpus
+    whole = node.gpus_per_node / gpus_of(replica)
     times = {"gpu": node.gpus_per_node, "node": 1.0, "cluster": node.gpus_per_node / node.gpus}
     host, tiers = node.host, [t for t in node.tiers if t.kind == k.place]
     if k.place == "host":
@@ -112,33 +112,30 @@ def _servers(replica: Replica) -> float:
 
 def in_gpu_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage) -> float:
     """Bytes on one GPU of the stage of what is kept there, summed over replicas and attention-dp ranks."""
-    assert replica.kept is not None
-    return _on_gpu(case, card, replica, stage, idle=replica.kept.place == "hbm", begun=True)
+    idle = replica.kept is not None and replica.kept.place == "hbm"
+    begun = _servers(replica) * begun_bytes(case, card, replica, stage)
+    return begun + (_idle_bytes(case, card, replica, stage) if idle else 0.0)
 
 
 def begun_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage) -> float:
     """Bytes on one GPU of the stage of beginnings that many prompts have."""
     if replica.kept is None:
         return 0.0
-    return _on_gpu(case, card, replica, stage, idle=False, begun=True) / _servers(replica)
+    return fixed_tokens(case) * min(_token_bytes(card, replica, stage, b) for b in case.workload.buckets)
 
 
-def _on_gpu(
-    case: Case, card: ModelCard, replica: Replica, stage: Stage, idle: bool, begun: bool = False
-) -> float:
+def _idle_bytes(case: Case, card: ModelCard, replica: Replica, stage: Stage) -> float:
+    """Bytes on one GPU of the stage of what rests between requests by Little's law, over all ranks."""
     assert replica.kept is not None
     total = 0.0
-    if begun:
-        least = min(_token_bytes(card, replica, stage, b) for b in case.workload.buckets)
-        total += _servers(replica) * fixed_tokens(case) * least
-    for bucket, rate in case.loads[replica.id].buckets if idle else ():
+    for bucket, rate in case.loads[replica.id].buckets:
         seconds = token_seconds(case, _number(case, bucket), replica.kept.keep_s)
         total += rate * seconds * _token_bytes(card, replica, stage, bucket)
     return total
 
 
 def _token_bytes(card: ModelCard, replica: Replica, stage: Stage, bucket: Bucket) -> float:
-    """Of a whole context, on one GPU of the stage."""
+    """Bytes of a token on one GPU of the stage, in a whole context."""
     whole = bucket.isl + bucket.osl
     return kv.sequence_bytes(card, replica, stage, whole) / whole
 
@@ -192,11 +189,7 @@ def _returned(r: Reuse, keep_s: float) -> tuple[float, float]:
         return (1.0, r.gap_s) if keep_s >= r.gap_s * (1 - MODEL) else (0.0, 0.0)
     mean, deviation = log(r.gap_s) - variance / 2, sqrt(variance)
     at = (log(keep_s) - mean) / deviation
-    return _normal(at), exp(mean + variance / 2) * _normal(at - deviation)
-
-
-def _normal(x: float) -> float:
-    return (1 + erf(x / sqrt(2))) / 2
+    return NORMAL.cdf(at), exp(mean + variance / 2) * NORMAL.cdf(at - deviation)
 
 
 def _parts(idle: Idle, keep_s: float) -> list[float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cluster_configs.schema import NodeClass
-from planner.check.case import Case
+from planner.check.case import Case, gpus_of
 from planner.check.violation import EXACT, MODEL, Violation, at_most, same
 from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket
@@ -34,7 +34,7 @@ def violations(case: Case) -> Iterator[Violation]:
 
 def _design(case: Case, replica: Replica, row: ProfileRow, where: str) -> Iterator[Violation]:
     """Device, GPUs, role and watts are the row's."""
-    gpus = sum(stage.gpus for stage in replica.stages)
+    gpus = gpus_of(replica)
     if gpus != row.gpus or replica.role != row.role:
         text = f"{replica.role} on {gpus} GPUs, the table measured {row.role} on {row.gpus}"
         yield Violation("not_as_measured", where, text)
@@ -65,13 +65,9 @@ def _busy(case: Case, replica: Replica, rows: Sequence[ProfileRow], where: str) 
 
 def _alone_rps(rows: Sequence[ProfileRow], bucket: Bucket) -> float:
     """Requests/s of the bucket alone: what the narrowest row that covers it says, of equals the least."""
-    covering = [row for row in rows if row.covers(bucket.isl, bucket.osl)]
-    narrow = min(
-        covering,
-        key=lambda r: ((r.isl_max - r.isl_min + 1) * (r.osl_max - r.osl_min + 1), r.max_rps),
-        default=None,
-    )
-    return narrow.max_rps if narrow else 0.0
+    covering = (r for r in rows if r.covers(bucket.isl, bucket.osl))
+    ranked = (((r.isl_max - r.isl_min + 1) * (r.osl_max - r.osl_min + 1), r.max_rps) for r in covering)
+    return min(ranked, default=(0, 0.0))[1]
 
 
 def usd_per_hour(case: Case, node_class: NodeClass) -> float | None:
@@ -80,16 +76,13 @@ def usd_per_hour(case: Case, node_class: NodeClass) -> float | None:
     A design without a price beside one that has one pays its share of the node.
     """
     mine = [r for r in case.plan.replicas if any(s.node_class == node_class.id for s in r.stages)]
-    prices = {
-        row.design: row.price_usd_per_hour
-        for row in case.table.profile
-        if row.device == node_class.device.name
-    }
+    rows = [row for row in case.table.profile if row.device == node_class.device.name]
+    prices = {row.design: row.price_usd_per_hour for row in rows}
     if not mine or not all(case.measured(r) for r in mine) or all(p is None for p in prices.values()):
         return None
     total = 0.0
     for replica in mine:
         own = prices.get(case.table.designs.get(replica.id, ""))
-        share = sum(stage.gpus for stage in replica.stages) / node_class.gpus_per_node
+        share = gpus_of(replica) / node_class.gpus_per_node
         total += replica.count * (own if own is not None else share * (node_class.price_usd_per_hour or 0.0))
     return total

@@ -15,12 +15,10 @@ from model_zoo.schema import ModelCard
 from planner.check import drafter, kv, weights
 from planner.check.case import Case
 from planner.check.roofline import ACTIVATION_BYTES
-from planner.check.violation import EXACT, MODEL, Violation, at_most
-from planner.inputs.workload import Bucket
+from planner.check.violation import EXACT, GB, MODEL, Violation, at_most
 from planner.plans.schema import Replica, StageMemory
 
 GENEROUS = 1.30
-GB = 1e9
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -79,7 +77,7 @@ def _cache(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
     """kv_tokens within kv_bytes on every stage, at the workload's mean context, over all attention-dp
     ranks."""
     assert case.card is not None
-    context = longest_mean_context(case.workload.buckets, case.workload.shares)
+    context = longest_mean_context(case)
     for number, part in enumerate(replica.memory):
         stage = replica.stages[part.stage]
         per_sequence = kv.sequence_bytes(case.card, replica, stage, context)
@@ -106,12 +104,11 @@ def _requests(case: Case, card: ModelCard, replica: Replica, where: str) -> Iter
                 return
 
 
-def longest_mean_context(buckets: list[Bucket], shares: list[float]) -> float:
+def longest_mean_context(case: Case) -> float:
     """The longest that "mean context" can mean: of whole requests, or of sequences as decode steps meet them.
 
     A longer one takes no more bytes a token (windows and states are paid once), so nothing sound is refused.
     """
-    whole = sum(share * (b.isl + b.osl) for b, share in zip(buckets, shares, strict=True))
-    steps = sum(share * (b.osl - 1) for b, share in zip(buckets, shares, strict=True))
-    met = sum(share * (b.osl - 1) * (b.isl + b.osl / 2) for b, share in zip(buckets, shares, strict=True))
+    whole, steps = case.mean(lambda b: b.isl + b.osl), case.mean(lambda b: b.osl - 1)
+    met = case.mean(lambda b: (b.osl - 1) * (b.isl + b.osl / 2))
     return max(whole, met / steps if steps else 0.0)

@@ -47,7 +47,7 @@ class Held:
 
 
 def held(card: ModelCard) -> Held:
-    """Of a model card."""
+    """What the layers of a model card hold."""
     mixers = card.mixers.values()
     caching = [m for m in mixers if isinstance(m, Attention | Mla)]
     heads = [m for m in caching if isinstance(m, Attention)]

@@ -21,8 +21,7 @@ UNITS = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", 
 def violations(case: Case) -> Iterator[Violation]:
     """Everything wrong with the proof."""
     proof = case.plan.proof
-    gap = abs(proof.bound - proof.objective)
-    own = gap / abs(proof.objective) if proof.objective else (0.0 if not gap else float("inf"))
+    own = _apart(proof.bound, proof.objective)
     if not abs(proof.gap - own) <= EXACT * max(1.0, own):
         yield Violation("gap_wrong", "proof.gap", f"{proof.gap:.7g}, objective and bound give {own:.7g}")
     low, high = (proof.objective, proof.bound) if sense(case) == "max" else (proof.bound, proof.objective)
@@ -38,6 +37,11 @@ def violations(case: Case) -> Iterator[Violation]:
     yield from _objective(case)
     yield from _given_up(case)
     yield from _kinds(case)
+
+
+def _apart(a: float, b: float) -> float:
+    """The distance of two figures, as a part of `b`."""
+    return abs(a - b) / abs(b) if b else (0.0 if a == b else float("inf"))
 
 
 def _space(case: Case) -> Iterator[Violation]:
@@ -58,8 +62,7 @@ def _given_up(case: Case) -> Iterator[Violation]:
     if not at_most(worse, better, EXACT):
         text = f"{proof.own:.7g} is better than the best fleet's {best:.7g} ({sense(case)})"
         yield Violation("given_up_wrong", "proof.chosen", text)
-    distance = abs(best - proof.own)
-    own = distance / abs(best) if best else (0.0 if not distance else float("inf"))
+    own = _apart(proof.own, best)
     if not abs(proof.given_up - own) <= EXACT * max(1.0, own):
         text = f"{proof.given_up:.7g}, objective and chosen give {own:.7g}"
         yield Violation("given_up_wrong", "proof.given_up", text)
@@ -138,10 +141,9 @@ def _soonest(case: Case, own_s: float) -> float:
     if len(case.workload.buckets) == 1 or case.workload.slo.percentile == "mean":
         return own_s
     steps = [r.token_s for r in case.plan.replicas if r.role in ("mixed", "decode")]
-    shorter = max(predicted.tpot_ms.value / 1e3 - min(steps, default=0.0), 0.0)
-    return own_s - shorter * (own_s - predicted.ttft_ms.value / 1e3) / max(
-        predicted.tpot_ms.value / 1e3, 1e-9
-    )
+    ttft_s, tpot_s = predicted.ttft_ms.value / 1e3, predicted.tpot_ms.value / 1e3
+    shorter_s = max(tpot_s - min(steps, default=0.0), 0.0)
+    return own_s - shorter_s * (own_s - ttft_s) / max(tpot_s, 1e-9)
 
 
 def figure(case: Case, name: str) -> float | None:
@@ -155,6 +157,4 @@ def figure(case: Case, name: str) -> float | None:
         return predicted.watts.value
     if name == "gpus":
         return float(budgets.gpus_used(case))
-    shares = zip(case.workload.buckets, case.workload.shares, strict=True)
-    osl = sum(share * bucket.osl for bucket, share in shares)
-    return (predicted.ttft_ms.value + osl * predicted.tpot_ms.value) / 1e3
+    return (predicted.ttft_ms.value + case.mean(lambda b: b.osl) * predicted.tpot_ms.value) / 1e3

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from model_zoo.schema import ModelCard
 from planner.check import kept, kv
 from planner.check.case import Case, Load
-from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most
+from planner.check.violation import EXACT, FIGURE, GB, MODEL, Violation, at_most
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Band, Replica, Stage
 
@@ -91,10 +91,9 @@ def _cache(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterato
         needed = resident_bytes(case, card, replica, stage, load)
         rests = kept.in_gpu_bytes(case, card, replica, stage) if replica.kept is not None else 0.0
         if not at_most(needed + rests, servers * part.kv_bytes, MODEL):
-            text = (
-                f"{needed / servers / 1e9:.4g} GB resident on a GPU of stage {part.stage} by Little's law, "
-            )
-            yield Violation("kv_over", f"{where}.memory", f"{text}{part.kv_bytes / 1e9:.4g} GB reserved")
+            text = f"{needed / servers / GB:.4g} GB resident on a GPU of stage {part.stage} by Little's law"
+            reserved = f"{part.kv_bytes / GB:.4g} GB reserved"
+            yield Violation("kv_over", f"{where}.memory", f"{text}, {reserved}")
             return
         token = kv.sequence_bytes(card, replica, stage, shortest) / max(shortest, 1.0)
         if token and not at_most(needed * replica.attn_dp / servers / token, replica.kv_tokens, MODEL):
@@ -142,10 +141,7 @@ def _all_in_flight(case: Case) -> Iterator[Violation]:
     """rate x (TTFT + (osl - 1) TPOT) within all batches; of TTFT only where one group does both phases."""
     predicted = case.plan.predicted
     serving = [case.groups[name] for name, load in case.loads.items() if load.rps]
-    steps = sum(
-        share * (b.osl - 1) for b, share in zip(case.workload.buckets, case.workload.shares, strict=True)
-    )
-    seconds = steps * predicted.tpot_ms.value / 1e3
+    seconds = case.mean(lambda b: b.osl - 1) * predicted.tpot_ms.value / 1e3
     if all(group.role == "mixed" for group in serving):
         seconds += predicted.ttft_ms.value / 1e3
     room = sum(group.count * group.max_batch for group in serving if group.role != "prefill")

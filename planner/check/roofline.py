@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 
-from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, ModelCard, MoeFfn
+from model_zoo.schema import ModelCard, MoeFfn
 from planner.check import kv, weights
 from planner.check.case import Case, Load
 from planner.check.flops import StageWork, stage_work
-from planner.check.violation import MODEL, Violation, at_most
+from planner.check.violation import GB, MODEL, Violation, at_most
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Replica
 
-GIGA = 1e9
 ACTIVATION_BYTES = 2.0  # bf16 hidden states between stages
 
 
@@ -29,10 +28,9 @@ def violations(case: Case) -> Iterator[Violation]:
     if case.card is None:
         return
     for index, replica in enumerate(case.plan.replicas):
-        used = replica.precision
-        known = {used.weights, used.experts} <= WEIGHT_BYTES.keys() and used.kv in KV_BYTES
-        if known and case.loads[replica.id].rps and not case.measured(replica):
-            floors = Floors(case, case.card, replica, case.loads[replica.id])
+        load, known = case.loads[replica.id], weights.known(replica.precision)
+        if known and load.rps and not case.measured(replica):
+            floors = Floors(case, case.card, replica, load)
             yield from floors.violations(f"replicas[{index}]")
 
 
@@ -91,20 +89,20 @@ class Floors:
             )
             token_s = work.mixers_s + work.ffns_s + work.head_s + decode_mean(self.load, work.pairs_s)
             computed_s = batch * self.verified * token_s / stage.gpus
-            total += max(moved / (device.memory_gb_per_s * GIGA), computed_s)
+            total += max(moved / (device.memory_gb_per_s * GB), computed_s)
         return total
 
     def prefill_floor_s(self) -> float:
         """Least seconds of one mean prompt alone: its stages read their weights one after the other and
         compute at best at once; attention runs on the prompt's own rank, FFNs at best on all GPUs of the
         stage. Its activations pass the links at best while it is computed."""
-        new = self.new_prompt
+        new = self.case.new_prompt(self.replica, self.load)
         read_s = compute_s = 0.0
         for index, (stage, device, work) in enumerate(
             zip(self.replica.stages, self.devices, self.work, strict=True)
         ):
             read = weight_read_bytes(self.card, self.replica, index, new, self.away)
-            read_s += read / (device.memory_gb_per_s * GIGA)
+            read_s += read / (device.memory_gb_per_s * GB)
             attention_s = new * work.mixers_s + work.prompt_pairs_s(self.load.prompt, new)
             own = attention_s / (stage.tp * self.replica.cp) + new * work.ffns_s / stage.gpus
             compute_s = max(compute_s, own)
@@ -126,13 +124,6 @@ class Floors:
     def verified(self) -> int:
         """Tokens that a step computes of each sequence: the next one and those that were drafted."""
         return 1 + (self.replica.draft.tokens if self.replica.draft else 0)
-
-    @property
-    def new_prompt(self) -> float:
-        """Tokens of the mean prompt that are computed."""
-        if self.replica.kept is None:
-            return max(self.load.prompt * (1 - self.case.workload.prefix_hit), 1.0)
-        return self.case.new_prompt(self.replica)
 
     def _request_s(self, work: StageWork, bucket: Bucket) -> float:
         """GPU-seconds at peak that one request takes of one stage."""

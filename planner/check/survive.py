@@ -15,7 +15,7 @@ from math import comb
 
 from cluster_configs.schema import NodeClass
 from planner.check import queueing, routing, transfer
-from planner.check.case import Case, Load
+from planner.check.case import Case, Load, gpus_of
 from planner.check.nodes import NodeIndex
 from planner.check.rest import rests
 from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
@@ -65,7 +65,7 @@ def _standing(case: Case, told: Survives) -> Iterator[Violation]:
         yield Violation("survive_standing", "survives.standing", f"{twice[0]} is named twice")
     for r in case.plan.replicas:
         for g in {stage.node_class for stage in r.stages}:
-            nodes = r.count * -(-_gpus_on(r, g) // case.classes[g].gpus_per_node)
+            nodes = r.count * -(-gpus_of(r, g) // case.classes[g].gpus_per_node)
             if held[r.id, g] < nodes:
                 text = (
                     f"{r.id} has parts on {held[r.id, g]} nodes of {g}, its {r.count} replicas take {nodes}"
@@ -73,15 +73,10 @@ def _standing(case: Case, told: Survives) -> Iterator[Violation]:
                 yield Violation("survive_standing", "survives.standing", text)
 
 
-def _gpus_on(replica: Replica, g: str) -> int:
-    """GPUs of one replica on a class."""
-    return sum(stage.gpus for stage in replica.stages if stage.node_class == g)
-
-
 def _least_gpus(replica: Replica, node: NodeClass) -> int:
     """GPUs that a part on one node takes at least: all of them where one node has room; 1 of those whose
     stages may stand on several."""
-    gpus, alone = _gpus_on(replica, node.id), len({stage.node_class for stage in replica.stages}) == 1
+    gpus, alone = gpus_of(replica, node.id), len({stage.node_class for stage in replica.stages}) == 1
     return gpus if alone and gpus <= node.gpus_per_node else 1
 
 

@@ -11,9 +11,8 @@ from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Band
 
 SECONDS_PER_HOUR = 3600.0
-HOST_WATTS_FACTOR = (
-    2.0  # a replica's watts may include its share of the host: at most as much again as the GPUs
-)
+HOST_WATTS_FACTOR = 2.0
+"""Watts of a replica may include its share of the host: at most as much again as the GPUs."""
 
 LEAST_IDLE = 0.04
 """Share of its limit that a GPU in no replica draws at least, and so must be counted with: so little do cards
@@ -38,10 +37,8 @@ def _bands(case: Case) -> Iterator[Violation]:
 
 def _tokens(case: Case) -> Iterator[Violation]:
     """Tokens/s = requests/s x mean tokens a request."""
-    pairs = list(zip(case.workload.buckets, case.workload.shares, strict=True))
-    osl = sum(share * bucket.osl for bucket, share in pairs)
-    isl = sum(share * bucket.isl for bucket, share in pairs)
-    predicted = case.plan.predicted
+    osl, predicted = case.mean(lambda b: b.osl), case.plan.predicted
+    isl = case.mean(lambda b: b.isl)
     for name, stated, own in (
         ("out_tok_per_s", predicted.out_tok_per_s.value, case.rps * osl),
         ("total_tok_per_s", predicted.total_tok_per_s.value, case.rps * (isl + osl)),

@@ -12,10 +12,8 @@ from cluster_configs.schema import ClusterLink, NodeClass
 from planner.check import kv
 from planner.check.case import Case, Load
 from planner.check.roofline import ACTIVATION_BYTES
-from planner.check.violation import MODEL, Violation, at_most
+from planner.check.violation import GB, MODEL, Violation, at_most
 from planner.plans.schema import Replica, Route
-
-GIGA = 1e9
 
 
 @dataclass
@@ -45,9 +43,9 @@ def violations(case: Case) -> Iterator[Violation]:
 def _pair(case: Case, route: Route, flows: Flows, where: str) -> Iterator[Violation]:
     """Adds the flow of one prefill-decode route; it must state at least what its prompts weigh."""
     prefill, decode = case.groups[str(route.prefill)], case.groups[str(route.decode)]
-    own, stated = own_bytes_per_s(case, route, prefill, decode), (route.kv_gb_per_s or 0.0) * GIGA
+    own, stated = own_bytes_per_s(case, route, prefill, decode), (route.kv_gb_per_s or 0.0) * GB
     if not at_most(own, stated, MODEL):
-        text = f"{stated / GIGA:.4g} GB/s stated, its requests bring {own / GIGA:.4g} GB/s"
+        text = f"{stated / GB:.4g} GB/s stated, its requests bring {own / GB:.4g} GB/s"
         yield Violation("kv_flow_understated", where, text)
     flow = max(own, stated)
     for source, target, share in _crossings(case, prefill, decode):
@@ -97,7 +95,7 @@ def _ports(case: Case, name: str, flow: float, word: str) -> Iterator[Violation]
     nics = sum(case.classes[stage.node_class].nic_bytes_per_s * stage.gpus for stage in group.stages)
     ports = group.count * nics
     if not at_most(flow, ports, MODEL):
-        text = f"{name} {word} {flow / GIGA:.4g} GB/s of KV cache over NICs of {ports / GIGA:.4g} GB/s"
+        text = f"{name} {word} {flow / GB:.4g} GB/s of KV cache over NICs of {ports / GB:.4g} GB/s"
         yield Violation("nic_over", f"replicas.{name}", text)
 
 
@@ -142,7 +140,7 @@ def _hops(case: Case, flows: Flows) -> Iterator[Violation]:
 
 def _activation_ports(flow: float, ports: float, where: str, what: str) -> Iterator[Violation]:
     if not at_most(flow, ports, MODEL):
-        text = f"{flow / GIGA:.4g} GB/s of activations over {what} of {ports / GIGA:.4g} GB/s"
+        text = f"{flow / GB:.4g} GB/s of activations over {what} of {ports / GB:.4g} GB/s"
         yield Violation("nic_over", where, text)
 
 
@@ -155,10 +153,10 @@ def _links(case: Case, flows: Flows) -> Iterator[Violation]:
         if link is not None:
             load[link, "up" if (a.zone, a.id) <= (b.zone, b.id) else "down"] += flow
         elif a.zone != b.zone and flow:
-            text = f"{flow / GIGA:.4g} GB/s from zone {a.zone} to {b.zone}, which no link joins"
+            text = f"{flow / GB:.4g} GB/s from zone {a.zone} to {b.zone}, which no link joins"
             yield Violation("no_link", "problem.cluster.links", text)
     for (link, _), flow in load.items():
         if not at_most(flow, link.bytes_per_s, MODEL):
-            name, limit = " - ".join(link.between), link.bytes_per_s / GIGA
-            text = f"{flow / GIGA:.4g} GB/s over the link {name} of {limit:.4g} GB/s"
+            name, limit = " - ".join(link.between), link.bytes_per_s / GB
+            text = f"{flow / GB:.4g} GB/s over the link {name} of {limit:.4g} GB/s"
             yield Violation("link_over", "problem.cluster.links", text)

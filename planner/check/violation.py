@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GB = 1e9
 EXACT = 1e-6
 """Relative error allowed where the plan only had to add up: shares, budgets, the gap."""
 

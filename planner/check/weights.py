@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from model_zoo.schema import (
+    KV_BYTES,
     WEIGHT_BYTES,
     Attention,
     DenseFfn,
@@ -52,6 +53,14 @@ class Split:
     gpus: int
     experts: int
     copies: int = 0
+
+
+WHOLE = Split(1, 1, 1)
+
+
+def known(used: PrecisionUsed) -> bool:
+    """Whether bytes are known of all that the precisions name."""
+    return {used.weights, used.experts} <= WEIGHT_BYTES.keys() and used.kv in KV_BYTES
 
 
 @dataclass(frozen=True)
@@ -95,12 +104,17 @@ def stage_bytes(card: ModelCard, replica: Replica, index: int, away: Away = ALL_
     stage, used = replica.stages[index], replica.precision
     split, parts = Split(stage.tp, stage.gpus, stage.gpus, replica.redundant_experts), Parts()
     for i in (i for i in range(*stage.layers) if i not in away.streamed):
-        own = in_bytes(layer_params(card.stack[i], card.hidden, split), card, used, card.stack[i])
+        own = layer_bytes(card, used, card.stack[i], split)
         left = 1 - away.experts.get(i, 0.0)
         parts += replace(own, experts=own.experts.times(Span(left, left)))
     first = stage.layers[0] == 0 or (index == 0 and away.layers > 0)
     ends = end_params(card, split, first, stage.layers[1] == len(card.stack))
     return parts + in_bytes(ends, card, used, Layer(None, None))
+
+
+def layer_bytes(card: ModelCard, used: PrecisionUsed, layer: Layer, split: Split) -> Parts:
+    """Bytes of weights of one layer on one GPU, by kind."""
+    return in_bytes(layer_params(layer, card.hidden, split), card, used, layer)
 
 
 def end_params(card: ModelCard, split: Split, first: bool, last: bool) -> Parts:
@@ -208,9 +222,8 @@ def _mla(mixer: Mla, hidden: int, tp: int) -> float:
     query = mixer.q_lora_rank * (hidden + wide / tp) if mixer.q_lora_rank else hidden * wide / tp
     latent = hidden * (mixer.kv_lora_rank + mixer.qk_rope)
     up = mixer.kv_lora_rank * mixer.heads * (mixer.qk_nope + mixer.v_head_dim) / tp
-    return (
-        query + latent + up + hidden * mixer.heads * mixer.v_head_dim * (2 if mixer.output_gate else 1) / tp
-    )
+    out = hidden * mixer.heads * mixer.v_head_dim * (2 if mixer.output_gate else 1) / tp
+    return query + latent + up + out
 
 
 def _absorbed(mixer: Mla, tp: int) -> float:

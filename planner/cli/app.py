@@ -64,7 +64,7 @@ def load(name: str) -> Any:
 
 
 def function_of(name: str) -> Any:
-    """A command's function or group, in a file of the same name; with a `_` behind where the word is Python's."""
+    """A command's function or group, in a file of its name; with a `_` behind where Python has the word."""
     own = f"{name}_" if iskeyword(name) else name
     return getattr(import_module(f"planner.cli.{own}"), own)
 

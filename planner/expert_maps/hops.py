@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from planner.expert_maps.asking import Ask
 from planner.expert_maps.schema import Hops
 from solvers import affinity
-from solvers.affinity import AffinityProblem
+from solvers.affinity_types import AffinityProblem
 from solvers.experts_types import Place
 from solvers.linear import Status
 

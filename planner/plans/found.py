@@ -17,8 +17,8 @@ from planner.objectives import Objective
 from planner.plans.operation import Operation, index_of, operate
 from planner.problems.ways import Way, link_name, route, transfer_s
 from planner.replicas.pool import Pool
-from solvers.fleet import FleetProblem, FleetSolution
 from solvers.fleet_idle import draw_of
+from solvers.fleet_types import FleetProblem, FleetSolution
 
 SLACK = 1e-6
 """Share of a limit by which it may be exceeded: rounding."""

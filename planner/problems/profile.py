@@ -28,7 +28,7 @@ from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket, Workload
 from planner.objectives import Objective
 from planner.problems.fleet import stock
-from solvers.fleet import Column, FleetProblem, Pair, Stock, Transfer
+from solvers.fleet_types import Column, FleetProblem, Pair, Stock, Transfer
 
 ENGINE = "measured"
 """What a measured replica's engine is called: the table does not say."""

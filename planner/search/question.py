@@ -12,8 +12,8 @@ from planner.inputs.workload import Workload
 from planner.objectives import Objective
 from planner.problems import fleet as stated
 from planner.replicas.pool import Pool
-from solvers import fleet
-from solvers.fleet import FleetProblem
+from solvers import fleet_types
+from solvers.fleet_types import FleetProblem
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Question:
         problem = stated.state(self.cluster, self.traffic, self.objective.goal, self.budget, side, pool)
         problem = replace(problem, most_kinds=self.most_kinds)
         if self.survive is not None:
-            lost = fleet.Survive(self.survive.nodes, self.survive.share, sure=side == "plan")
+            lost = fleet_types.Survive(self.survive.nodes, self.survive.share, sure=side == "plan")
             problem = replace(problem, survive=lost)
         return problem if self.worst is None else at_least(problem, self.worst)
 

@@ -13,7 +13,7 @@ from planner.search.limits import closer, left
 from planner.search.question import Question
 from planner.search.traffic import carrying, settled, short_of
 from solvers import fleet
-from solvers.fleet import FleetProblem, FleetSolution
+from solvers.fleet_types import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
 CUTS = 16

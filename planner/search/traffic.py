@@ -12,7 +12,7 @@ from planner.plans.losses import least_left
 from planner.search.changes import tidied
 from planner.search.question import Question
 from solvers import fleet
-from solvers.fleet import FleetProblem, FleetSolution
+from solvers.fleet_types import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
 TIDY_S = 0.5

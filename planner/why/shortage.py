@@ -17,7 +17,7 @@ from planner.search.find import find
 from planner.search.question import Question
 from planner.why.rounding import ceil_to, floor_to
 from solvers import fleet
-from solvers.fleet import FleetProblem
+from solvers.fleet_types import FleetProblem
 from solvers.linear import Limits
 
 MOST_NODES = 4096

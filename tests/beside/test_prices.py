@@ -4,7 +4,7 @@ import pytest
 
 from planner.beside import prices as module
 from planner.beside.prices import priced
-from solvers.fleet import FleetSolution
+from solvers.fleet_types import FleetSolution
 from solvers.linear import Limits
 from tests.beside.solved import solved
 

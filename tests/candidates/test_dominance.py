@@ -15,7 +15,7 @@ from planner.candidates.dominance import Counts, moved, undominated
 from planner.cost.shape import Stage
 from planner.cost.transfer import Overlap
 from solvers import fleet
-from solvers.fleet import Column, FleetProblem
+from solvers.fleet_types import Column, FleetProblem
 from solvers.linear import Limits
 from tests.solvers.fleets import random_fleet
 

@@ -14,8 +14,9 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster
 from model_zoo.schema import MoeFfn
 from planner import api
-from planner.check import check
-from planner.check.tiers import met_share, missed_share
+from planner.check import check, tiers
+from planner.check.case import Case, open_case
+from planner.check.tier_node import met_share, missed_share
 from planner.cost.expert_tiers import missed, rest_touched
 from planner.plans.schema import Plan
 
@@ -327,6 +328,19 @@ def test_a_bent_plan_is_refused(name: str, bend: Callable[[Document], None], cod
     bend(found)
 
     assert code in codes(found)
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0.985, set()), (0.975, {"tier_bytes_wrong"})])
+def test_experts_weigh_what_their_matrices_do(factor: float, expected: set[str]):
+    """By hand: 128 experts a layer of three 2,880 x 2,880 matrices of 4.25 bits; 2 % may be missing."""
+    found = document("experts")
+    for part in found["tiers"]:
+        layers = sum(end - first for first, end in part["layers"])
+        part["bytes"] = factor * part["share"] * layers * 128 * 3 * 2880**2 * 4.25 / 8
+
+    case = open_case(Plan.model_validate(found))
+    assert isinstance(case, Case)
+    assert {violation.code for violation in tiers.violations(case)} == expected
 
 
 def test_a_prompt_is_no_quicker_than_its_experts_are_read():

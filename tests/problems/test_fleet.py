@@ -13,8 +13,8 @@ from planner.cost.transfer import Overlap
 from planner.inputs.options import Budget
 from planner.problems.fleet import Traffic, banded, state
 from planner.replicas.pool import Pool
-from solvers.fleet import FleetProblem
 from solvers.fleet_goals import THROUGHPUT
+from solvers.fleet_types import FleetProblem
 
 GB = 1e9
 TWO = from_gpus("4xh100,4xl40s")

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 from solvers import fleet_goals
-from solvers.fleet import Column, FleetProblem, Goal, Stock, Transfer
 from solvers.fleet_goals import THROUGHPUT
+from solvers.fleet_types import Column, FleetProblem, Goal, Stock, Transfer
 
 OBJECTIVES = ("throughput", "cost", "energy", "gpus", "latency", "spare")
 
@@ -206,8 +206,6 @@ def _price(
 ) -> float:
     """Without what depends on flows."""
     goal = objective or p.objective.name
-    if goal == "kinds":
-        return float(len(_kinds(p, counts)))
     if goal == "cost":
         own = sum(k * p.columns[c].price for c, k in counts.items())
         each = [(p.stocks[g].price or 0.0) * k for g, k in nodes.items() if p.stocks[g].box is None]

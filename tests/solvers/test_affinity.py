@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import affinity, affinity_bound, affinity_exact, affinity_paths
-from solvers.affinity import AffinityProblem
 from solvers.affinity_search import Search
+from solvers.affinity_types import AffinityProblem, shortest
 from solvers.linear import Limits
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "exflow"
@@ -161,3 +161,16 @@ def test_peers_cases_are_solved_to_the_proven_optimum(name: str) -> None:
 
     assert answer.objective == answer.bound == data["known"]["best_known"]
     assert answer.status == "optimal"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_shortest_chain_is_that_of_trying_all(seed):
+    r = np.random.default_rng(seed)
+    first, between = r.integers(0, 9, 3).astype(float), r.integers(0, 9, (3, 3, 3)).astype(float)
+
+    cost, chain = shortest(first, between)
+
+    def length(c):
+        return first[c[0]] + sum(between[at, a, b] for at, (a, b) in enumerate(pairwise(c)))
+
+    assert cost == length(chain) == min(length(c) for c in product(range(3), repeat=4))

@@ -43,7 +43,6 @@ def test_both_finish_together():
 
     assert s.tokens == pytest.approx({"h100": 750_000, "a100": 250_000})
     assert s.seconds == pytest.approx(7.5)
-    assert s.critical == pytest.approx({"h100": 0.75, "a100": 0.25})
 
 
 def test_room_moves_tokens_and_has_a_price():

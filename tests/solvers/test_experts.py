@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import experts, experts_exact
-from solvers.experts import Aim, ExpertsProblem
 from solvers.experts_balance import apportion, counted, times
 from solvers.experts_bound import balance_bound
 from solvers.experts_traffic import Descent, Surroundings, Traffic
 from solvers.experts_traffic_bound import Meetings
+from solvers.experts_types import Aim, ExpertsProblem, ExpertsSolution
 from solvers.linear import Limits
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "eplb"
@@ -61,7 +61,7 @@ def coolest(load: np.ndarray, slots: np.ndarray, speed: np.ndarray) -> float:
     return float(best)
 
 
-def feasible(p: ExpertsProblem, s: experts.ExpertsSolution) -> bool:
+def feasible(p: ExpertsProblem, s: ExpertsSolution) -> bool:
     every = set(range(p.load_tok.shape[1]))
     return all(
         [len(gpu) for gpu in layer] == p.slots.tolist() and {e for gpu in layer for e in gpu} == every
@@ -289,12 +289,12 @@ def test_moves_keep_their_books(seed: int) -> None:
     )
     start = np.random.default_rng(seed).permutation(np.concatenate([np.arange(16), np.arange(8)]))
     d = Descent(around, Traffic(p.tokens[0], 16, 2), start)
-    before = d.value()
+    before = d.value(d.traffic.value)
     d.run(5)
     anew = Descent(around, Traffic(p.tokens[0], 16, 2), d.expert)
 
-    assert d.value() <= before
-    assert d.value() == pytest.approx(anew.value())
+    assert d.value(d.traffic.value) <= before
+    assert d.value(d.traffic.value) == pytest.approx(anew.value(anew.traffic.value))
     np.testing.assert_allclose(d.traffic.slopes, anew.traffic.slopes, atol=1e-12)
     assert set(d.expert) == set(range(16))
 

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import experts, experts_moves
-from solvers.experts import ExpertsProblem
 from solvers.experts_moves import MovesProblem, copied
 from solvers.experts_moves_bound import fewest_copies
-from solvers.experts_types import Place
+from solvers.experts_types import ExpertsProblem, Place
 from solvers.linear import Limits
 
 

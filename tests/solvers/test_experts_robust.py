@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import experts, experts_robust
-from solvers.experts import ExpertsProblem
 from solvers.experts_robust import RobustProblem
-from solvers.experts_types import Place
+from solvers.experts_types import ExpertsProblem, Place
 from solvers.linear import Limits
 
 

@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solvers import fleet, fleet_nodes, fleet_prices, fleet_survive
-from solvers.fleet import Column, FleetProblem, FleetSolution, Stock, Survive
 from solvers.fleet_goals import COST, GPUS, THROUGHPUT
+from solvers.fleet_types import Column, FleetProblem, FleetSolution, Stock, Survive, Transfer
 from solvers.linear import Limits, Linear
 from tests.solvers.fleets import by_flows, most, random_fleet
 
@@ -80,7 +80,7 @@ def test_of_a_pair_both_sides_are_left():
         share={"chat": 1.0},
         objective=COST,
         demand=1.0,
-        pairs={("P", "D", "chat"): fleet.Transfer(0.0, on_nic=False)},
+        pairs={("P", "D", "chat"): Transfer(0.0, on_nic=False)},
     )
 
     assert solved(pair).objective == 6.0

@@ -10,6 +10,7 @@ import pytest
 
 from solvers import cpsat, fleet, flows, glop, highs, large, linear
 from solvers.fleet_goals import SPARE
+from solvers.fleet_types import FleetProblem
 from solvers.linear import INF, Limits, Linear, Outcome, total
 from solvers.program import Program
 from tests.solvers.fleets import best_by_trying_all, random_fleet
@@ -141,7 +142,7 @@ def test_real_columns_are_solved_for_again_with_the_integers_found() -> None:
     assert cpsat.whole(glop.Arrays.of(m), Limits()) == pytest.approx([1.0, 0.4])
 
 
-def one_bucket(seed: int) -> fleet.FleetProblem:
+def one_bucket(seed: int) -> FleetProblem:
     p = medium(seed)
     columns = {
         c: replace(k, use={j: {"long": u["long"]} for j, u in k.use.items()}) for c, k in p.columns.items()

@@ -33,7 +33,7 @@ def test_each_of_a_shortlist_is_run_the_best_way_and_all_are_there(seed, even, a
 def test_every_row_of_the_docstring_is_in_the_model():
     p = replace(random_problem(np.random.default_rng(0)), objective="cost", demand=0.2)
     columns = pipeline.Columns.of(p, pipeline.every(p, 100))
-    families = {family for family, _ in pipeline.build(p, columns).model.rows}
+    families = {family for family, _ in pipeline.build(p, columns).rows}
 
     assert families <= {"serve", "nodes", "fit", "full", "cover"}
     assert {"serve", "nodes"} <= families

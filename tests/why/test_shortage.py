@@ -12,7 +12,7 @@ from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.plans.found import Found
 from planner.posed import pose
 from planner.why.shortage import explain
-from solvers.fleet import FleetSolution
+from solvers.fleet_types import FleetSolution
 from solvers.linear import Limits, Status
 
 ASK = {"gpus": "2xL40S", "engine": "vllm", "isl": 600, "osl": 100}

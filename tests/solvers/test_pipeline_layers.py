@@ -1,0 +1,56 @@
+"""Layers over stages, and the order of classes, against trying all of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solvers.pipeline_layers import best_ways, paths, spread_layers
+from solvers.pipeline_types import FIRST, LAST, MIDDLE
+from tests.solvers.pipelines import random_problem
+
+
+@pytest.mark.parametrize(("groups", "most"), [(1, 3), (3, 2), (4, 3), (4, 4)])
+def test_the_way_through_classes_is_the_cheapest_of_all_orders(groups: int, most: int):
+    hop_s = np.random.default_rng(groups).uniform(1, 9, (groups, groups))
+
+    found = paths(hop_s, most)
+
+    assert {bin(whole).count("1") for whole, _, _ in found} == set(range(1, min(groups, most) + 1))
+    for (whole, first, last), (seconds, way) in found.items():
+        members = [g for g in range(groups) if whole >> g & 1]
+        ways = [w for w in permutations(members) if (w[0], w[-1]) == (first, last)]
+        each = [sum(hop_s[a, b] for a, b in pairwise(w)) for w in ways]
+        assert seconds == pytest.approx(min(each)) == each[ways.index(way)]
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), even=st.booleans())
+def test_layers_are_spread_so_that_the_slowest_stage_is_soonest_done(seed: int, even: bool):
+    p = random_problem(np.random.default_rng(seed), even=even)
+    point = next(point for point in p.points if point.stages == 3)
+    kinds, roles = [0, len(p.kinds) - 1, 0], [FIRST, MIDDLE, LAST]
+    low, high = p.limits(3)
+    most = np.minimum(p.most_layers(point)[kinds, roles], high)
+
+    def slowest(layers: tuple[int, ...]) -> float:
+        return float((point.extra_s[kinds, roles] + np.array(layers) * point.layer_s[kinds]).max())
+
+    able = [n for n in product(*(range(low, m + 1) for m in most)) if sum(n) == p.layers]
+    if able:
+        layers = spread_layers(p, point, kinds, roles)
+        assert tuple(layers) in able
+        assert slowest(tuple(layers)) == pytest.approx(min(slowest(n) for n in able))
+
+
+def test_a_pipeline_that_no_point_has_stages_for_is_never_run():
+    p = random_problem(np.random.default_rng(1))
+    use = np.full((1, len(p.kinds)), 9, dtype=np.int64)
+
+    ways = best_ways(p, use)
+
+    assert (ways.rate[0], ways.point[0]) == (0.0, -1)
