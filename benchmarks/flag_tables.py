@@ -33,7 +33,11 @@ def main() -> None:
             "type": "flag" if x.get("flag") else "str",
             "aliases": [alias.split()[0] for alias in x.get("aliases", [])],
         }
-        for flag, x in serve.items()
+        for flag, x in {
+            **serve,
+            "--host": {},
+            "--port": {},
+        }.items()
     ]
     write("trtllm", merged([("2026", flags)]))
     workers = json.loads((folder / "dynamo_worker_flags.json").read_text())["workers"]

@@ -6,6 +6,7 @@ from typing import Any
 
 from planner.errors import InputError
 from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
+from planner.exporters.scripts import called
 from planner.launch.instances import Instance
 from planner.launch.words import VISIBLE, with_ports
 
@@ -14,6 +15,7 @@ def files(d: Deployed) -> Files:
     """One file a node."""
     nodes: dict[str, dict[str, Any]] = {}
     for i in d.instances:
+        d.no_mpi(i.replica)
         if d.vendor(i.replica) not in VISIBLE:
             raise InputError(f"compose reserves NVIDIA and AMD GPUs, {i.name} has others", "--to")
         for rank in range(len(i.gpus)):
@@ -26,7 +28,7 @@ def files(d: Deployed) -> Files:
 
 
 def _service_name(i: Instance, rank: int) -> str:
-    return f"{i.replica.role}-{i.name}" + (f"-node{rank}" if len(i.gpus) > 1 else "")
+    return called(i) + (f"-node{rank}" if len(i.gpus) > 1 else "")
 
 
 def _service(d: Deployed, i: Instance, rank: int) -> dict[str, Any]:

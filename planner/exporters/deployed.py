@@ -87,6 +87,15 @@ class Deployed:
         if len({stage.node_class for stage in r.stages}) > 1:
             raise InputError(f"{r.id} stands on several classes of nodes: {self.to} cannot say that", "--to")
 
+    def no_mpi(self, r: Replica) -> None:
+        """Refuses servers of several nodes that an MPI launcher starts. Raises InputError."""
+        if r.engine == "trtllm" and self.nodes(r) > 1:
+            raise InputError(
+                f"{r.id} stands on {self.nodes(r)} nodes, and {self.to} has no MPI launcher for TensorRT-LLM",
+                "--to",
+                "slurm or dynamo",
+            )
+
     def readme(self, files: Mapping[str, str]) -> str:
         """How to start it, and what was assumed."""
         p, plan = self.plan.predicted, self.plan

@@ -70,9 +70,22 @@ def _part(d: Deployed, r: Replica) -> dict[str, Any]:
         for k, v in launch.env.items()
     ]
     env.append({"name": "VLLM_ADDITIONAL_ARGS", "value": shlex.join(words)})
-    limit = {"limits": {d.gpu_key(r): str(d.gpus(r) // d.nodes(r))}}
+    limit = {"limits": {d.gpu_key(r): str(_pod_gpus(d, r))}}
     main = {"name": "main", "image": IMAGES["vllm"], "env": env, "resources": limit}
     part: dict[str, Any] = {"replicas": r.count, "parallelism": sizes, "template": {"containers": [main]}}
     if d.nodes(r) > 1:
         part["worker"] = {"containers": [main]}
     return part
+
+
+def _pod_gpus(d: Deployed, r: Replica) -> int:
+    """GPUs of a pod: of several nodes one has the data-parallel ranks of a node, or one stage of a pipeline.
+    Raises InputError where it would be both, or where a stage is larger than a node."""
+    nodes = d.nodes(r)
+    if nodes == 1:
+        return d.gpus(r)
+    if r.pp > 1 and (r.attn_dp > 1 or r.stages[0].gpus > d.node_sizes[r.stages[0].node_class]):
+        raise InputError(
+            f"{r.id}: KServe has pods for stages of a pipeline or for ranks, not for both", "--to"
+        )
+    return r.stages[0].gpus if r.pp > 1 else d.gpus(r) // nodes

@@ -16,6 +16,7 @@ def files(d: Deployed) -> Files:
     found: Files = {}
     for r in d.plan.replicas:
         d.one_device(r)
+        d.no_mpi(r)
         found[f"{r.id}.yaml"] = yaml(
             *([_several(d, r)] if d.nodes(r) > 1 else [_deployment(d, r), _service(d, r)])
         )

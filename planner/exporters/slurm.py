@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from planner.exporters.deployed import Deployed, Files
-from planner.exporters.scripts import script
+from planner.exporters.scripts import called, disaggregated, script
 from planner.launch.instances import Instance
 from planner.launch.words import assigned, quoted, router, with_ports
 
 
 def files(d: Deployed) -> Files:
     """One batch file a server."""
-    found = {f"{i.name}.sbatch": _batch(d, i) for i in d.instances}
+    found = {f"{called(i)}.sbatch": _batch(d, i) for i in d.instances}
     for r in d.plan.replicas:
         found |= r.launch.files if r.launch else {}
     words = router(
         d.plan, d.instances, {i.name: f"${{NODE_{i.name.upper().replace('-', '_')}}}" for i in d.instances}
     )
+    if words[:1] == ["trtllm-serve"]:
+        found["disaggregated.yaml"] = disaggregated(d.instances)
     if len(d.instances) > 1 and words:
         found["router.sh"] = script(
             " ".join(f'"{w}"' if "$" in w else quoted([w]) for w in words), "the router"

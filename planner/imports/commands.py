@@ -55,7 +55,7 @@ def of_command(command: Command, files: Mapping[str, str] | None = None) -> Serv
     for i in range(len(words)):
         for names, (engine, beside) in PROGRAMS.items():
             own = (words[i].rsplit("/", 1)[-1], *words[i + 1 : i + len(names)])
-            if own == names:
+            if own == names and words[i + len(names) :][:1] != ["disaggregated"]:
                 return server(engine, words[i + len(names) :], env, files, beside)
     return _of_image(words, env, files)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planner.imports.servers import NODE_GPUS, Role, Server
+from planner.imports.servers import NODE_GPUS, TRANSCEIVER, Role, Server
 
 ROLE_FACTS = ("tp", "pp", "dp", "ep", "attn_dp", "kv_role", "kv_connector")
 """Facts of a server that are told by role."""
@@ -72,7 +72,7 @@ def _of_role(g: Group) -> dict[str, Any]:
     return {"replicas": g.replicas, "gpus": g.each, **known, **g.facts}
 
 
-def joined(kind: str, servers: Sequence[Server], name: str = "") -> Deployment:
+def joined(kind: str, servers: Sequence[Server]) -> Deployment:
     """Commands as one deployment: those of further nodes belong to the server that they help to start, and
     equal ones are replicas."""
     groups: dict[tuple[Any, ...], list[Server]] = {}
@@ -86,19 +86,13 @@ def joined(kind: str, servers: Sequence[Server], name: str = "") -> Deployment:
         replicas = 1 if ranked else len(heads)
         if several:
             facts["one_deployment"] = True
-        found.append(Group(_named(heads[0], name), replicas))
+        found.append(Group(heads[0], replicas))
     return Deployment(kind, tuple(found), (), facts)
 
 
-def _named(s: Server, name: str) -> Server:
-    """A server whose connector says both roles has that in its file's name, if there is one."""
-    from dataclasses import replace
-
-    if (
-        s.role != "mixed"
-        or s.facts.get("kv_role") != "kv_both"
-        or s.facts.get("kv_connector") != "NixlConnector"
-    ):
+def named(s: Server, name: str) -> Server:
+    """A server whose connector leaves its role open has that in its file's name, if there is one."""
+    if s.role != "mixed" or s.facts.get("kv_connector") not in ("NixlConnector", TRANSCEIVER):
         return s
     roles: list[Role] = [r for r in ("prefill", "decode") if r in name.lower()]
     return replace(s, role=roles[0]) if len(roles) == 1 else s

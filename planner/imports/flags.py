@@ -121,7 +121,7 @@ def _is_number(word: str) -> bool:
 
 def _found(name: str, flags: dict[str, Flag], engine: str) -> tuple[Flag | None, str]:
     """The flag that a word names, and how: whole, "no" of a switch, or a prefix."""
-    if name.startswith("--") and engine != "llama.cpp":
+    if name.startswith("--") and engine != "llama.cpp" and name not in flags:
         name = name.replace("_", "-") if engine != "trtllm" else name.replace("-", "_").replace("__", "--", 1)
     if name in flags:
         return flags[name], ""

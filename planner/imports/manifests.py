@@ -18,21 +18,33 @@ from planner.imports.deployment import Deployment, Group
 from planner.imports.servers import Role, Server, server
 
 Doc = Mapping[str, Any]
+Files = Mapping[str, str]
+ALONE = "tensorrt-llm"
 GPU_KEYS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "gpu.intel.com/i915", "gpu")
 
 
-def read(documents: Sequence[Any], name: str = "") -> Deployment:
-    """All servers of the documents; none where none is known."""
-    groups, warnings, kinds, facts = list[Group](), list[str](), list[str](), dict[str, Any]()
-    for document in documents:
-        for kind, (matches, reader) in READERS.items():
-            if isinstance(document, dict) and matches(document):
-                found = list(reader(document))
-                groups, kinds = [*groups, *found], [*kinds, kind]
-                warnings += [w for g in found for w in _doubts(g)]
-                facts |= next((dict(g.facts) for g in found if "gpus_max" in g.facts), {})
-                break
-    return Deployment(kinds[0] if kinds else "", tuple(groups), tuple(warnings), facts)
+def read(documents: Sequence[Any], name: str = "", files: Mapping[str, str] | None = None) -> Deployment:
+    """All servers of the documents; none where none is known. `files` lie beside them, and so does what
+    ConfigMaps hold."""
+    known, beside = [x for x in documents if isinstance(x, dict)], dict(files or {})
+    for document in known:
+        if document.get("kind") == "ConfigMap":
+            beside |= {str(k): str(v) for k, v in (document.get("data") or {}).items()}
+    found: list[tuple[str, Group]] = []
+    for kind, (matches, reader) in READERS.items():
+        if not (found and kind == ALONE):  # a file of arguments beside manifests is one that these name
+            found += [(kind, g) for x in known if matches(x) for g in reader(x, beside)]
+    groups = _whole([g for _, g in found])
+    warnings = tuple(w for g in groups for w in _doubts(g))
+    facts = next((dict(g.facts) for g in groups if "gpus_max" in g.facts), {})
+    return Deployment(found[0][0] if found else "", tuple(groups), warnings, facts)
+
+
+def _whole(groups: Sequence[Group]) -> list[Group]:
+    """Groups without those that are further nodes of another's server, which is then counted whole."""
+    tails = {g.server.together for g in groups if g.server.secondary}
+    heads = [g for g in groups if not g.server.secondary]
+    return [replace(g, gpus=None) if g.server.together in tails else g for g in heads] or list(groups)
 
 
 def _doubts(g: Group) -> Iterator[str]:
@@ -72,10 +84,10 @@ def gpus_of(container: Doc) -> int | None:
     return None
 
 
-def started(container: Doc, further: Mapping[str, str] | None = None) -> Server | None:
+def started(container: Doc, files: Files, further: Mapping[str, str] | None = None) -> Server | None:
     """The server that a container starts."""
     env = {**env_of(container), **(further or {})}
-    return of_container(words_of(container), env, str(container.get("image", "")))
+    return of_container(words_of(container), env, str(container.get("image", "")), files)
 
 
 def _as(s: Server, role: str | None) -> Server:
@@ -83,7 +95,7 @@ def _as(s: Server, role: str | None) -> Server:
     return replace(s, role=roles[role]) if role in roles else s
 
 
-def _dynamo(doc: Doc) -> Iterator[Group]:
+def _dynamo(doc: Doc, files: Files) -> Iterator[Group]:
     spec = doc["spec"]
     parts = spec.get("components") or [{"name": n, **c} for n, c in (spec.get("services") or {}).items()]
     for part in parts:
@@ -93,7 +105,7 @@ def _dynamo(doc: Doc) -> Iterator[Group]:
             {**extra, "env": [*(part.get("envs") or []), *(extra.get("env") or [])]}
         ]
         main = next((c for c in containers if c.get("name") == "main"), containers[0])
-        s = started(main)
+        s = started(main, files)
         if s is None:
             continue
         role = str(
@@ -107,7 +119,7 @@ def _dynamo(doc: Doc) -> Iterator[Group]:
         yield Group(s, int(part.get("replicas", 1)), gpus=each * nodes or None)
 
 
-def _kserve(doc: Doc) -> Iterator[Group]:
+def _kserve(doc: Doc, files: Files) -> Iterator[Group]:
     spec = doc["spec"]
     model = spec.get("model") or {}
     name = model.get("name") or str(model.get("uri", "")).removeprefix("hf://")
@@ -124,10 +136,8 @@ def _kserve(doc: Doc) -> Iterator[Group]:
         argv += shlex.split(env.get("VLLM_ADDITIONAL_ARGS", ""))
         s = _as(server("vllm", argv, env), role)
         workers = int(sizes.get("data") or 1) // max(int(sizes.get("dataLocal") or sizes.get("data") or 1), 1)
-        each = gpus_of(main)
-        yield Group(
-            s, int(part.get("replicas", 1)), gpus=each * workers if each and "worker" in part else each
-        )
+        each, pods = gpus_of(main), workers * int(sizes.get("pipeline") or 1) if "worker" in part else 1
+        yield Group(s, int(part.get("replicas", 1)), gpus=each * pods if each else None)
 
 
 _KSERVE: Final = {
@@ -139,9 +149,11 @@ _KSERVE: Final = {
 }
 
 
-def _llmd(doc: Doc) -> Iterator[Group]:
+def _llmd(doc: Doc, files: Files) -> Iterator[Group]:
     model = str((doc.get("modelArtifacts") or {}).get("name", ""))
     usual = (doc.get("accelerator") or {}).get("type")
+    parts = [doc.get(role) or {} for role in ("prefill", "decode")]
+    pair = all(part and part.get("create") is not False for part in parts)
     for role in ("prefill", "decode"):
         part = doc.get(role) or {}
         if not part or part.get("create") is False:
@@ -158,16 +170,15 @@ def _llmd(doc: Doc) -> Iterator[Group]:
         s = (
             server("vllm", [model, *words, *own], env_of(main))
             if main.get("modelCommand") != "custom"
-            else started(main)
+            else started(main, files)
         )
         if s is not None:
             kind = (part.get("accelerator") or {}).get("type") or usual
-            yield Group(
-                _as(s, role), int(part.get("replicas", 1)), facts={"accelerator": kind} if kind else {}
-            )
+            facts = {"accelerator": kind} if kind else {}
+            yield Group(_as(s, role if pair else ""), int(part.get("replicas", 1)), facts=facts)
 
 
-def _ray(doc: Doc) -> Iterator[Group]:
+def _ray(doc: Doc, files: Files) -> Iterator[Group]:
     for application in doc.get("applications") or [doc]:
         args = application.get("args") or application
         own = [("", x) for x in args.get("llm_configs") or []]
@@ -201,7 +212,7 @@ def _flag(key: str, value: object) -> list[str]:
     return [name, json.dumps(value) if isinstance(value, dict | list) else str(value)]
 
 
-def _workload(doc: Doc) -> Iterator[Group]:
+def _workload(doc: Doc, files: Files) -> Iterator[Group]:
     """Pods, Deployments, StatefulSets, Jobs and LeaderWorkerSets."""
     spec = doc.get("spec") or {}
     leader = spec.get("leaderWorkerTemplate") or {}
@@ -214,7 +225,7 @@ def _workload(doc: Doc) -> Iterator[Group]:
         (doc.get("metadata") or {}).get("labels") or {},
     )
     for container in pod.get("containers") or []:
-        s = started(container)
+        s = started(container, files)
         if s is not None:
             role = next((r for r in ("prefill", "decode") if r in f"{name} {labels}".lower()), "")
             each = gpus_of(container)
@@ -224,13 +235,13 @@ def _workload(doc: Doc) -> Iterator[Group]:
             )
 
 
-def _compose(doc: Doc) -> Iterator[Group]:
+def _compose(doc: Doc, files: Files) -> Iterator[Group]:
     for name, service in doc["services"].items():
         deploy = service.get("deploy") or {}
         devices = (((deploy.get("resources") or {}).get("reservations") or {}).get("devices")) or []
         ids = [str(i) for d in devices for i in d.get("device_ids") or []]
         count = len(ids) or next((d["count"] for d in devices if isinstance(d.get("count"), int)), None)
-        s = started(service, {"CUDA_VISIBLE_DEVICES": ",".join(ids)} if ids else None)
+        s = started(service, files, {"CUDA_VISIBLE_DEVICES": ",".join(ids)} if ids else None)
         if s is not None:
             role = next((r for r in ("prefill", "decode") if r in name.lower()), "")
             yield Group(
@@ -238,7 +249,7 @@ def _compose(doc: Doc) -> Iterator[Group]:
             )
 
 
-def _llm_args(doc: Doc) -> Iterator[Group]:
+def _llm_args(doc: Doc, files: Files) -> Iterator[Group]:
     import json
 
     s = server("trtllm", ["--config", "this.yaml"], {}, {"this.yaml": json.dumps(doc)})
@@ -249,7 +260,7 @@ def _kind(*kinds: str) -> Callable[[Doc], bool]:
     return lambda doc: doc.get("kind") in kinds
 
 
-READERS: Final[dict[str, tuple[Callable[[Doc], bool], Callable[[Doc], Iterator[Group]]]]] = {
+READERS: Final[dict[str, tuple[Callable[[Doc], bool], Callable[[Doc, Files], Iterator[Group]]]]] = {
     "dynamo": (_kind("DynamoGraphDeployment"), _dynamo),
     "kserve": (_kind("LLMInferenceService"), _kserve),
     "kubernetes": (

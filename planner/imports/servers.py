@@ -24,6 +24,9 @@ from planner.imports.yaml import load
 NODE_GPUS = 8
 """GPUs of a node where nothing says how many there are."""
 
+TRANSCEIVER = "cache_transceiver"
+"""As TensorRT-LLM's way to hand caches over is called here."""
+
 Role = Literal["mixed", "prefill", "decode"]
 KV_ROLES: Mapping[str, Role] = {"kv_producer": "prefill", "kv_consumer": "decode"}
 
@@ -164,7 +167,7 @@ YAML_NAMES = {
 
 
 def _trtllm(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Server:
-    path = line.get("--config")
+    path = line.get("--config", "--extra-engine-args")
     told = _yaml(path, files) if path else {}
     for key, flag in YAML_NAMES.items():  # the YAML wins over the command line
         if key in told:
@@ -176,7 +179,10 @@ def _trtllm(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Ser
     part = cache.get("free_gpu_memory_fraction") or line.get("--free_gpu_memory_fraction")
     partition = told.get("pp_partition")
     facts = {
-        "model": next((w for w in line.words if w != "serve"), None) or told.get("model"),
+        "kv_connector": TRANSCEIVER if told.get("cache_transceiver_config") else None,
+        "model": next((w for w in line.words if w != "serve"), None)
+        or line.get("--model")
+        or told.get("model"),
         **{"tp": tp, "pp": pp, "dp": 1, "ep": ep, "max_model_len": line.number("--max_seq_len")},
         **{"gpus": tp * pp * cp, "nodes": whole(env.get("SLURM_NNODES")) or 1, "cp": cp if cp > 1 else None},
         "attn_dp": tp if line.on("--enable_attention_dp") else None,

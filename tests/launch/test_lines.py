@@ -1,0 +1,132 @@
+"""Command lines of engines: explicit, under the id that was asked for, with each engine's own meaning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from planner import plan
+from planner.check import check
+from planner.imports.flags import parsed, refused
+from planner.launch.instances import instances
+from planner.launch.words import command, commands, quoted, router
+from tests.exporters.samples import ENGINES, made, replica
+
+FLAGS = Path(__file__).resolve().parents[3] / "shared" / "engines"
+
+
+def line(r):
+    return made(r).replicas[0].launch
+
+
+def after(launch, flag):
+    return launch.argv[launch.argv.index(flag) + 1]
+
+
+def test_a_plan_says_how_it_is_started_under_the_id_that_was_asked_for():
+    made_ = plan(None, "llama-3.3-70b", gpus="8xh100", engine="vllm", explain=False)
+    argv = made_.replicas[0].launch.argv
+
+    assert argv[:3] == ["vllm", "serve", "meta-llama/Llama-3.3-70B-Instruct"]
+    assert check(made_) == []
+    assert json.loads(made_.model_dump_json(by_alias=True))["replicas"][0]["launch"]["argv"] == argv
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("role", ["mixed", "prefill", "decode"])
+def test_every_flag_is_one_of_its_engine(engine, role):
+    if engine == "llama.cpp" and role != "mixed":
+        return
+    sizes = {"pp": 4} if engine == "llama.cpp" else {"tp": 2, "pp": 2, "attn_dp": 4, "ep": 8}
+    launch = line(replica("r1", engine, role, redundant_experts=8, **sizes))
+    start = {"vllm": 2, "sglang": 3, "trtllm": 1, "llama.cpp": 1}[engine]
+    for argv in (launch.argv, *launch.ranks):
+        own = argv[argv.index("trtllm-serve") + 1 :] if engine == "trtllm" else argv[start:]
+        read = parsed(own, engine)
+
+        assert read.unknown == []
+        assert refused(read, engine, launch.engine_versions.lstrip(">=").split(",")[0]) == []
+
+
+def test_vllm_counts_attention_dp_as_gpus_and_batches_by_rank():
+    launch = line(replica("r1", "vllm", tp=2, attn_dp=4, ep=8, max_batch=100))
+
+    assert (after(launch, "--tensor-parallel-size"), after(launch, "--data-parallel-size")) == ("2", "4")
+    assert after(launch, "--max-num-seqs") == "25"
+    assert "--enable-expert-parallel" in launch.argv
+    assert after(launch, "--gpu-memory-utilization") == "0.92"
+
+
+def test_sglang_has_attention_dp_inside_tp_and_batches_in_all():
+    launch = line(replica("r1", "sglang", tp=2, attn_dp=4, ep=8, max_batch=100))
+
+    assert (after(launch, "--tp-size"), after(launch, "--attn-dp-size")) == ("8", "4")
+    assert "--dp-size" not in launch.argv
+    assert after(launch, "--max-running-requests") == "100"
+    assert launch.engine_versions.startswith(">=0.5.23")
+
+
+def test_tensorrt_llm_says_all_in_its_yaml():
+    launch = line(replica("r1", "trtllm", attn_dp=8, ep=8, max_batch=100))
+    (text,) = launch.files.values()
+
+    assert "tensor_parallel_size: 8\n" in text
+    assert "enable_attention_dp: true\n" in text
+    assert "max_batch_size: 13\n" in text
+    assert "moe_expert_parallel_size: 8\n" in text
+
+
+@pytest.mark.parametrize(
+    ("engine", "where"), [("vllm", "VLLM_PP_LAYER_PARTITION"), ("sglang", "SGLANG_PP_LAYER_PARTITION")]
+)
+def test_layers_of_stages_are_always_written(engine, where):
+    launch = line(replica("r1", engine, pp=4))
+
+    assert launch.env[where] == "15,15,16,15"
+    assert where not in line(replica("r1", engine)).env
+
+
+def test_several_nodes_have_a_command_each():
+    ranks = line(replica("r1", "vllm", attn_dp=16, ep=16))
+    wide = line(replica("r1", "sglang", tp=16))
+
+    assert [a[a.index("--data-parallel-start-rank") + 1] for a in ranks.ranks] == ["8"]
+    assert after(ranks, "--data-parallel-size-local") == "8"
+    assert [a[-1] for a in (wide.argv, *wide.ranks)] == ["0", "1"]
+
+
+def test_servers_of_one_node_have_gpus_and_ports_of_their_own():
+    p = made(replica("r1", "vllm", count=3, tp=2))
+    found = instances(p)
+
+    assert [i.gpus[0][1] for i in found] == [(0, 1), (2, 3), (4, 5)]
+    assert [i.port for i in found] == [8000, 8001, 8002]
+    assert command(p, found[1]).startswith("CUDA_VISIBLE_DEVICES=2,3 vllm serve")
+    assert "--port 8001" in command(p, found[1])
+
+
+def test_a_router_sends_pairs_from_prefill_to_decode():
+    p = made(replica("p1", "sglang", "prefill", tp=4), replica("d1", "sglang", "decode", tp=4))
+    words = router(p, instances(p))
+
+    assert "--pd-disaggregation" in words
+    assert words[words.index("--prefill") + 1 : words.index("--prefill") + 3] == [
+        "http://h200-sxm-0:30000",
+        "8998",
+    ]
+    assert [node for node, _ in commands(p)][-1] == "router"
+
+
+def test_what_no_engine_starts_has_no_command_and_says_why():
+    uneven = replica("r1", "vllm", tp=2, pp=2)
+    stages = [uneven.stages[0], uneven.stages[1].model_copy(update={"tp": 1})]
+    launch = line(uneven.model_copy(update={"stages": stages}))
+
+    assert launch.argv == []
+    assert "unlike tp" in launch.notes[0]
+
+
+def test_words_are_quoted_and_variables_stay():
+    assert quoted(["a b", "$HEAD_ADDR:5", '{"x":1}']) == """'a b' "$HEAD_ADDR:5" '{"x":1}'"""
