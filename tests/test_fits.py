@@ -129,7 +129,7 @@ def test_the_error_says_how_much_is_missing_and_what_would_help():
 def test_a_model_too_large_for_anything_says_so():
     error = infeasible(fitted("1xT4", "kimi-k2", weights="bf16"), "1xT4")
 
-    assert "GB short" in error.message
+    assert "GiB short" in error.message
     assert error.hint
 
 
@@ -164,14 +164,14 @@ def test_the_command_prints_a_table_and_exits_0(capsys: pytest.CaptureFixture[st
 
     out = capsys.readouterr().out
     assert "2 x h100-sxm" in out
-    assert re.search(r"2\s+tp2\s+70\.6\s", out)
+    assert re.search(r"2\s+tp2\s+65\.7\s", out)
 
 
 def test_the_command_exits_3_with_the_reason_and_still_shows_the_table(capsys: pytest.CaptureFixture[str]):
     assert run(["fit", "--gpus", "1xH100", "--model", "llama-3.1-70b"]) == 3
 
     shown_text = capsys.readouterr()
-    assert "GB short" in shown_text.out
+    assert "GiB short" in shown_text.out
     assert "error: llama-3.1-70b does not fit on 1xH100" in shown_text.err
 
 

@@ -39,7 +39,7 @@ def devices(
 
 def table(found: list[Device]) -> list[str]:
     """One line a device under a heading, columns aligned; never cut, whatever the terminal's width."""
-    headings = ["device", "GB", "GB/s", "bf16", "fp8", "fp4", "link", "GPUs", "watts", "$/h"]
+    headings = ["device", "GiB", "GB/s", "bf16", "fp8", "fp4", "link", "GPUs", "watts", "$/h"]
     rows = [headings, *(_cells(device) for device in found)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(headings))]
     return [
@@ -52,7 +52,7 @@ def table(found: list[Device]) -> list[str]:
 
 
 LEGEND = """
-GB = 1e9 bytes of memory, GB/s its bandwidth; bf16 (fp16 where there is none), fp8, fp4: dense TFLOP/s;
+GiB of memory, GB/s its bandwidth; bf16 (fp16 where there is none), fp8, fp4: dense TFLOP/s;
 link: GB/s per GPU to its peers; GPUs: of a usual node (/scale-up domain); $/h: per GPU, where sourced."""
 
 
@@ -61,7 +61,7 @@ def _cells(d: Device) -> list[str]:
     rates = ["-" if f is None else f"{f:,.0f}" for f in (half, d.tflops.get("fp8"), d.tflops.get("fp4"))]
     node = f"{d.gpus_per_node}" + (f"/{d.scale_up_gpus}" if d.scale_up_gpus > d.gpus_per_node else "")
     price = "-" if d.price_usd_per_gpu_hour is None else f"{d.price_usd_per_gpu_hour:.2f}"
-    memory = [f"{d.memory_gb:.1f}", f"{d.memory_gb_per_s:,.0f}"]
+    memory = [f"{d.memory_gb * 1e9 / 2**30:.4g}", f"{d.memory_gb_per_s:,.0f}"]
     return [d.name, *memory, *rates, f"{d.intra_gb_per_s:g}", node, f"{d.tdp_watts:g}", price]
 
 
@@ -71,14 +71,14 @@ def describe(d: Device) -> list[str]:
     >>> from cluster_configs.devices import find
     >>> print("\\n".join(describe(find("h100"))[:3]))
     h100-sxm (nvidia, hopper)
-      memory          85.9 GB (80 GiB) at 3,350 GB/s
+      memory          80 GiB (85.9 GB) at 3,350 GB/s
       bf16            989 TFLOP/s dense
     """
     rates = [(p, f"{d.tflops[p]:,.4g} TFLOP/s dense") for p in PRECISIONS if p in d.tflops]
     facts = [
         (
             "memory",
-            f"{d.memory_gb:.1f} GB ({d.memory_gb * 1e9 / 2**30:.4g} GiB) at {d.memory_gb_per_s:,g} GB/s",
+            f"{d.memory_gb * 1e9 / 2**30:.4g} GiB ({d.memory_gb:.1f} GB) at {d.memory_gb_per_s:,g} GB/s",
         ),
         *rates,
         ("node", f"{d.gpus_per_node} GPUs"),

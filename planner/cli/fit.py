@@ -36,6 +36,9 @@ MaxUsersOpt = Annotated[
     bool, typer.Option("--max-users", help="Only: the most users of that context at once.")
 ]
 
+GIB = 2**30
+"""Vendors and drivers count a GPU's memory so."""
+
 
 def fit(
     *,
@@ -148,14 +151,14 @@ def cell_table(found: Grid, part: ClassFit) -> RenderableType:
         table.add_column(f"{cell.users} user{'s' * (cell.users > 1)}", justify="right")
     for row in found.cells:
         table.add_row(f"{row[0].context:,}", *(_cell(cell) for cell in row))
-    table.caption = "decoding, all users at that context; `+x GB`: what is missing on each GPU"
+    table.caption = "decoding, all users at that context; `+x GiB`: what is missing on each GPU"
     table.caption_justify = "left"
     return table
 
 
 def _cell(cell: Cell) -> str:
     if cell.tpot_s is None:
-        return f"[dim]+{cell.missing_bytes / 1e9:,.1f} GB[/]"
+        return f"[dim]+{cell.missing_bytes / GIB:,.1f} GiB[/]"
     return f"{1e3 * cell.tpot_s:,.3g} {cell.limit}"
 
 
@@ -180,15 +183,15 @@ def table(part: ClassFit, context: int) -> RenderableType:
     if not part.rows:
         return f"[bold]{title}[/]  {part.engine} has no valid parallelism for it"
     rows = shown(part.rows)
-    capacity = rows[0].capacity_bytes / 1e9
+    capacity = rows[0].capacity_bytes / GIB
     grid = Table(
-        title=f"[bold]{title}[/] ({capacity:,.1f} GB each), {part.engine}", title_justify="left", box=None
+        title=f"[bold]{title}[/] ({capacity:,.4g} GiB each), {part.engine}", title_justify="left", box=None
     )
     for name in ("GPUs", "parallelism", "weights", "buffers", "KV room", "longest", f"users at {context:,}"):
         grid.add_column(name, justify="left" if name == "parallelism" else "right")
     for row in rows:
         grid.add_row(*cells(row), style=None if row.fits else "dim")
-    grid.caption = "GB per GPU; buffers = activations and the engine's reserve"
+    grid.caption = "GiB per GPU; buffers = activations and the engine's reserve"
     if len(rows) < len(part.rows):
         grid.caption += f"; {len(part.rows) - len(rows)} more with --json"
     grid.caption_justify = "left"
@@ -196,12 +199,12 @@ def table(part: ClassFit, context: int) -> RenderableType:
 
 
 def cells(row: Row) -> list[str]:
-    """One row as text; sizes in GB per GPU."""
+    """One row as text; sizes in GiB per GPU."""
     from planner.fits import layout
 
     buffers = row.activation_bytes + row.reserve_bytes
-    sizes = [f"{x / 1e9:,.1f}" for x in (row.weights_bytes, buffers, row.kv_bytes)]
-    last = f"{row.concurrency:,}" if row.fits else f"no: {row.missing_bytes / 1e9:,.1f} GB short"
+    sizes = [f"{x / GIB:,.1f}" for x in (row.weights_bytes, buffers, row.kv_bytes)]
+    last = f"{row.concurrency:,}" if row.fits else f"no: {row.missing_bytes / GIB:,.1f} GiB short"
     return [str(row.gpus), layout(row), *sizes, f"{row.max_context:,}" if row.max_context else "-", last]
 
 

@@ -15,12 +15,16 @@ PARTS = (
 )
 """Part, the character it is drawn with (told apart without colour), its colour."""
 FREE = "·"
-FIGURES_WIDTH = 48
+
+GIB = 2**30
+"""Vendors and drivers count a GPU's memory so: an 80 GB card has 80 of them."""
+
+FIGURES_WIDTH = 49
 """Columns of the figures beside the bar, with the space between them."""
 
 
 def memory(replicas: list[Replica], width: int) -> Table:
-    """A bar for each replica group and device, in `width` columns, with the gigabytes of each part."""
+    """A bar for each replica group and device, in `width` columns, with the GiB of each part."""
     rows = [(f"{r.id} {device}", m) for r in replicas for device, m in fullest(r).items()]
     bar_width = max(8, min(40, width - FIGURES_WIDTH - max(len(label) for label, _ in rows)))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
@@ -30,8 +34,8 @@ def memory(replicas: list[Replica], width: int) -> Table:
         table.add_column(Text(f"{mark} {name}", style=colour), justify="right", no_wrap=True)
     table.add_column(Text("of", style="dim"), justify="right", no_wrap=True)
     for label, m in rows:
-        gigabytes = [f"{part / 1e9:.1f}" for part in parts(m)]
-        table.add_row(label, bar(m, bar_width), *gigabytes, f"{m.capacity_bytes / 1e9:.0f} GB")
+        sizes = [f"{part / GIB:.1f}" for part in parts(m)]
+        table.add_row(label, bar(m, bar_width), *sizes, f"{m.capacity_bytes / GIB:.0f} GiB")
     return table
 
 

@@ -1,0 +1,1 @@
+"""Exported command lines read by the engines' own parsers: see `__main__.py`."""
