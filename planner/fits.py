@@ -152,7 +152,7 @@ def infeasible(found: Fit, cluster: str) -> Infeasible:
     reasons = [c.reason for c in found.classes if c.reason]
     if rows:
         best = min(rows, key=lambda row: row.missing_bytes)
-        reasons.insert(0, f"{best.missing_bytes / 1e9:.1f} GB short on each GPU even with {layout(best)}")
+        reasons.insert(0, f"{best.missing_bytes / 2**30:.1f} GiB short on each GPU even with {layout(best)}")
     message = f"{found.model} does not fit on {cluster}: {reasons[0] if reasons else 'no design is valid'}"
     changes = found.changes or ("none found up to the largest replica looked at",)
     return Infeasible(message, hint="smallest change: " + "; or ".join(changes))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from planner.documents import Document, Loc, dotted_path, kind_of
 from planner.errors import InputError, Misplaced, nearest, squash
-from planner.units import unit_of
+from planner.units import amount, converted, unit_of
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -51,11 +51,23 @@ def validate_part(document: Document, model: type[M], data: Any, at: Loc) -> M:
     if not isinstance(data, dict):
         raise document.error(f"expected named fields (`key: value`), got {kind_of(data)}", at)
     try:
-        return model.model_validate_json(json.dumps(data), strict=True)
+        return model.model_validate_json(json.dumps(in_units(data)), strict=True)
     except ValidationError as error:
         raise explain(document, model, error, at) from None
     except RecursionError:
         raise document.error("nested too deep", at) from None
+
+
+def in_units(data: Any, field: str = "") -> Any:
+    """`data` with quantities that carry a unit ("10Gbit/s", "80GB") as numbers in the unit of their field."""
+    if isinstance(data, dict):
+        return {key: in_units(value, str(key)) for key, value in data.items()}
+    if isinstance(data, list):
+        return [in_units(value, field) for value in data]
+    told = amount(data, field) if isinstance(data, str) else None
+    if told is None:
+        return data
+    return int(told) if field in ("isl", "osl", "max_osl") and told == int(told) else told
 
 
 def explain(document: Document, model: type[BaseModel], error: ValidationError, at: Loc = ()) -> InputError:
@@ -91,7 +103,8 @@ def _reword(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
     kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
     name = str(loc[-1])[:60] if loc else "the document"
     if kind == "extra_forbidden":
-        return f"unknown field `{name}`", _nearest_field(name, known)
+        line = converted(name, value, known)
+        return f"unknown field `{name}`", f"write `{line}`" if line else _nearest_field(name, known)
     if kind == "missing":
         return f"`{name}` is missing", f"add `{name}:`"
     if kind == "literal_error":

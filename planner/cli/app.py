@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from planner.cli import failures
+from planner.cli.ascii import plain
 
 COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",
@@ -94,10 +95,23 @@ def meshwright(
         typer.echo(ctx.get_help())
 
 
+def told(args: Sequence[str]) -> list[str]:
+    """The words of a command line as the command's options take them (`spelling.py`)."""
+    from planner.cli.spelling import command_of, spelt
+
+    at = command_of(args, COMMANDS)
+    if at is None:
+        return list(args)
+    function = function_of(args[at])
+    if isinstance(function, typer.Typer):
+        return list(args)
+    return [*args[: at + 1], *spelt(args[at + 1 :], function, load(args[at]))]
+
+
 def run(args: Sequence[str]) -> int:
     """Run one command line; return its exit code. What goes wrong is reported here, and nowhere else."""
     try:
-        code = typer.main.get_command(app).main(list(args), prog_name="meshwright", standalone_mode=False)
+        code = typer.main.get_command(app).main(told(args), prog_name="meshwright", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:  # `meshwright devices | head`: the reader has what it wanted
@@ -111,6 +125,8 @@ def run(args: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        plain(stream)
     if not os.environ.get("MESHWRIGHT_DEBUG"):
         warnings.simplefilter("ignore")  # of libraries, for developers: no part of our answer
     sys.exit(run(sys.argv[1:]))

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from model_zoo.derive import precision_bytes
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Gemm, Layer, ModelCard
 from planner.cost.shape import Precisions
-from planner.errors import InputError
+from planner.errors import InputError, nearest, squash
+
+ALSO: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("q4km", "q4ks", "q40", "q41", "iq4nl", "awq", "gptq", "int4", "w4a16", "awqint4"), "int4_wo"
+    ),
+    **dict.fromkeys(("q80", "w8a8", "int8w8a8"), "int8"),
+    **dict.fromkeys(("fp4", "nvfp4", "modeloptfp4"), "nvfp4"),
+    **dict.fromkeys(("fp8e4m3", "e4m3", "f8", "float8"), "fp8"),
+    **dict.fromkeys(("fp8block", "blockfp8", "fp8w8a8block"), "fp8_block"),
+    **dict.fromkeys(("float16", "fp16", "f16", "half", "bfloat16", "16bit"), "bf16"),
+}
+"""What people call precisions, squashed; of GGUF's and others' the nearest of ours, by bits of a weight."""
+
+
+def precision_named(asked: str | None, known: Collection[str] = tuple(WEIGHT_BYTES)) -> str | None:
+    """A precision in our own name, however it is spelt; as it was where it is none of `known`.
+
+    >>> precision_named("Q4_K_M"), precision_named("FP8"), precision_named("awq"), precision_named("x")
+    ('int4_wo', 'fp8', 'int4_wo', 'x')
+    """
+    if asked is None or asked in known:
+        return asked
+    own = {squash(name): name for name in known}.get(squash(asked)) or ALSO.get(squash(asked))
+    return own if own in known else asked
 
 
 def precisions(card: ModelCard, weights: str | None = None, kv: str | None = None) -> Precisions:
@@ -16,9 +41,12 @@ def precisions(card: ModelCard, weights: str | None = None, kv: str | None = Non
 
     Raises InputError for a precision that does not exist.
     """
+    weights, kv = precision_named(weights), precision_named(kv, tuple(KV_BYTES))
     for asked, known, option in ((weights, WEIGHT_BYTES, "--precision"), (kv, KV_BYTES, "--kv-precision")):
         if asked is not None and asked not in known:
-            raise InputError(f"unknown precision `{asked}`", where=option, hint=f"one of: {', '.join(known)}")
+            near = nearest(asked[:60], list(known), 1)[0]
+            listed = f"did you mean `{near}`? one of: {', '.join(known)}"
+            raise InputError(f"unknown precision `{asked[:60]}`", where=option, hint=listed)
     stored = card.weights
     return Precisions(
         gemm=weights or stored.attention,

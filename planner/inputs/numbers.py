@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.documents import kind_of
 from planner.errors import InputError
-from planner.units import unit_of
+from planner.units import amount, unit_of
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,10 @@ def number(value: object, name: str, where: str, allowed: Range, unit: str | Non
     hint = f"a plain number in {unit}" if unit else "a plain number"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"`{name}` must be a number, got {kind_of(value)}", where, hint)
+    field = name.removeprefix("--").replace("-", "_")
+    told = amount(value, {"rate": "rate_rps"}.get(field, field)) if isinstance(value, str) else None
     try:
-        parsed = float(value)
+        parsed = float(value) if told is None else told
     except (ValueError, OverflowError):
         raise InputError(f"`{name}` must be a number, got {kind_of(value)}", where, hint) from None
     if problem := allowed.problem(parsed):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from planner.errors import InputError
-from planner.launch.server import Server, node_sizes
+from planner.launch.server import Server, kinds_of, machine_of, node_sizes
 from planner.plans.schema import Plan, Replica
 
 
@@ -46,7 +46,8 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
                 left, size = stage.gpus, sizes[stage.node_class]
                 for node in _by_room(stage.nodes, taken, size, left, r):
                     here = min(left, size - taken[node])
-                    places.setdefault(node, []).extend(range(taken[node], taken[node] + here))
+                    first_gpu = before(plan, stage.node_class) + taken[node]
+                    places.setdefault(machine_of(node), []).extend(range(first_gpu, first_gpu + here))
                     taken[node] += here
                     left -= here
                     if not left:
@@ -70,3 +71,11 @@ def _by_room(nodes: list[str], taken: dict[str, int], size: int, need: int, r: R
     if whole:
         return sorted(whole, key=lambda n: size - taken[n])[:1]
     return sorted((n for n in nodes if taken[n] < size), key=lambda n: taken[n])
+
+
+def before(plan: Plan, node_class: str) -> int:
+    """GPUs of other kinds that a node has before those of a class: the number of its first."""
+    machine, _, device = node_class.partition("/")
+    kinds = kinds_of(plan).get(machine, {})
+    names = list(kinds)
+    return sum(kinds[name] for name in names[: names.index(device)]) if device in kinds else 0

@@ -42,7 +42,10 @@ class Server:
 
     @property
     def nodes(self) -> int:
-        """Nodes that one replica stands on."""
+        """Nodes that one replica stands on; all kinds of GPU of a node are one."""
+        classes = {stage.node_class for stage in self.replica.stages}
+        if any("/" in name for name in classes):
+            return len({machine_of(name) for name in classes})
         return math.ceil(self.gpus / self.node_gpus)
 
     @property
@@ -84,8 +87,17 @@ class Server:
 
     @property
     def lowered(self) -> str | None:
-        """A precision of weights that was asked for and is not the checkpoint's own."""
-        return self.plan.problem.options.get("precision")
+        """The precision of weights, where one was asked for that is not the checkpoint's own."""
+        return self.replica.precision.weights if self.plan.problem.options.get("precision") else None
+
+    @property
+    def quantised(self) -> list[str]:
+        """Notes on the checkpoint: engines make fp8 of 16-bit weights themselves, nothing else."""
+        if self.lowered in (None, "bf16", "fp8"):
+            return []
+        return [
+            f"weights are counted in {self.lowered}: name a checkpoint that has them in place of {self.model}"
+        ]
 
     @cached_property
     def beside(self) -> list[Tiered]:
@@ -125,8 +137,23 @@ class Server:
 def node_sizes(plan: Plan) -> dict[str, int]:
     """GPUs of a node by class."""
     devices: dict[str, dict[str, Any]] = plan.problem.devices
-    found = {}
+    found = dict[str, int]()
+    for name, kinds in kinds_of(plan).items():
+        found |= {f"{name}/{device}": count for device, count in kinds.items()}
     for node in plan.problem.cluster["nodes"]:
+        if node.get("gpus"):
+            continue
         name, device = node.get("name") or node["device"], node["device"]
         found[name] = int(node.get("gpus_per_node") or devices.get(device, {}).get("gpus_per_node", 1))
     return found
+
+
+def kinds_of(plan: Plan) -> dict[str, dict[str, int]]:
+    """GPUs by kind of the nodes that have several kinds, in their order: how many there are of each."""
+    told = (node for node in plan.problem.cluster["nodes"] if node.get("gpus"))
+    return {n.get("name", ""): {g["device"]: int(g.get("count") or 1) for g in n["gpus"]} for n in told}
+
+
+def machine_of(node: str) -> str:
+    """The machine that a node's name stands for: parts of one with unlike GPUs are "pc/rtx-4090-0"."""
+    return node.split("/")[0]

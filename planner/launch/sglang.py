@@ -40,14 +40,14 @@ def line(s: Server) -> Launch:
     words += ["--kv-cache-dtype", CACHE.get(s.kv, s.kv)]
     if not s.prefix_cache:
         words += ["--disable-radix-cache"]
-    if s.lowered:
-        words += ["--quantization", s.lowered]
+    if s.lowered == "fp8":
+        words += ["--quantization", "fp8"]
     if r.draft:
         words += shlex.split(r.draft.option)
     if r.role != "mixed":
         words += ["--disaggregation-mode", r.role, "--disaggregation-transfer-backend", "nixl"]
         words += ["--disaggregation-bootstrap-port", str(BOOTSTRAP)] * (r.role == "prefill")
-    notes = ["--mem-fraction-static is weights and cache as a share of all memory of a GPU"]
+    notes = [*s.quantised, "--mem-fraction-static is weights and cache as a share of all memory of a GPU"]
     if s.beside:
         experts = max(ffn.get("experts", 0) for ffn in s.plan.problem.model["ffns"].values())
         kept = round(experts * (1 - sum(part.share for part in s.beside if part.what == "experts")))

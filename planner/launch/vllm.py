@@ -35,8 +35,8 @@ def line(s: Server) -> Launch:
     words += ["--max-num-batched-tokens", str(_tokens(s)), "--gpu-memory-utilization", str(SHARE)]
     words += ["--kv-cache-dtype", CACHE.get(s.kv, s.kv)]
     words += ["--enable-prefix-caching" if s.prefix_cache else "--no-enable-prefix-caching"]
-    if s.lowered:
-        words += ["--quantization", s.lowered]
+    if s.lowered == "fp8":
+        words += ["--quantization", "fp8"]
     if r.draft:
         words += r.draft.option.replace("HEAD", "$DRAFT_HEAD").split(" ", 1)
     if r.role != "mixed":
@@ -89,7 +89,7 @@ def _over_nodes(words: list[str], s: Server) -> list[list[str]]:
 
 
 def _notes(s: Server) -> list[str]:
-    notes = []
+    notes = s.quantised
     if s.nodes > 1:
         notes.append(f"one command on each of {s.nodes} nodes; HEAD_ADDR is the address of the first")
     if s.piped_prefill and s.replica.role != "mixed":

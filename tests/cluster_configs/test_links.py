@@ -39,7 +39,7 @@ def test_a_repeated_link_is_counted_once_with_a_warning():
         ("{between: [east, h-1], gb_per_s: 1, latency_ms: -1}", "at least 0, got -1", "7:53", ""),
         ("{between: [east, h-1], gb_per_s: .nan}", "not a finite number", "7:38", ""),
         ("{between: [east, h-1], gb_per_s: 10 Gbit}", 'must be a number, got text "10 Gbit"', "7:38", "GB/s"),
-        ("{between: [east, h-1], gbit_per_s: 10}", "unknown field `gbit_per_s`", "7:28", "mean `gb_per_s`?"),
+        ("{between: [east, h-1], gbit_per_s: 10}", "unknown field `gbit_per_s`", "7:28", "`gb_per_s: 1.25`"),
         ("{between: [east, h-1]}", "`gb_per_s` is missing", "7:5", "add `gb_per_s:`"),
         ("{between: east-west, gb_per_s: 1}", "two zones or nodes, as in [a, b]; got east-west", "7:15", ""),
         ("{between: [east], gb_per_s: 1}", "two zones or nodes", "7:15", ""),

@@ -134,7 +134,7 @@ def test_a_blank_zone_is_refused():
             "unknown field `memory`",
             "lab.yaml:2:25",
         ),
-        ("nodes: [{device: t4}]\ndevice_overrides: {t4: {memory_gb: 80GB}}", 'text "80GB"', "lab.yaml:2:36"),
+        ("nodes: [{device: t4}]\ndevice_overrides: {t4: {memory_gb: 80m}}", 'text "80m"', "lab.yaml:2:36"),
         ("nodes: [{device: t4}]\ndevice_overrides: {t4: {memory_gb: 0}}", "greater than 0", "lab.yaml:2:36"),
         ("nodes: [{device: t4}]\ndevice_overrides: {t4: {name: x}}", "cannot be overridden", "lab.yaml:2:25"),
         ("nodes: [{device: t4}]\ndevice_overrides: {t4: {}, T4: {}}", "overridden twice", "lab.yaml:2:28"),

@@ -104,7 +104,7 @@ def test_shares_add_up_to_one():
         ({"isl": 1.5}, "`--isl` must be a whole number"),
         ({"osl": -5}, "`--osl` must be at least 1"),
         ({"osl": 10**30}, "`--osl` must be at most"),
-        ({"ttft_ms": "2s"}, '`--ttft-ms` must be a number, got text "2s"'),
+        ({"ttft_ms": "2 GB"}, '`--ttft-ms` must be a number, got text "2 GB"'),
         ({"ttft_ms": 0}, "`--ttft-ms` must be greater than 0"),
         ({"tpot_ms": "nan"}, "`--tpot-ms` must be a finite number"),
         ({"percentile": "p96"}, "unknown percentile `p96`"),
@@ -134,7 +134,7 @@ def test_an_unknown_name_shows_presets_and_an_absent_file_is_told():
         ("prefix_hit: 1.0", "less than 1"),
         ("slo: {percentile: p42}", "`percentile` must be"),
         ("buckets: [{isl: 1, osl: 1, share: 0}]", "greater than 0"),
-        ("isl: 1k", 'got text "1k"'),
+        ("isl: 1x", 'got text "1x"'),
     ],
 )
 def test_a_workload_that_cannot_be_is_refused(tmp_path: Path, text: str, message: str):
@@ -187,7 +187,7 @@ def test_a_budget_is_read_in_any_order():
         ("gpus=6.5", "`gpus` must be a whole number", ""),
         ("gpus=0", "`gpus` must be at least 1", ""),
         ("gpus=8,gpus=9", "given twice", ""),
-        ("watts=20kW", 'got text "20kW"', "watts"),
+        ("watts=20km", 'got text "20km"', "watts"),
         ("usd_per_hour=-1", "must be greater than 0", ""),
         ("usd_per_hour=nan", "must be a finite number", ""),
     ],

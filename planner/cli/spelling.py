@@ -1,0 +1,99 @@
+"""What people write on a command line → what the options take: choices in any case, lengths as 4k, quantities
+with their unit; an option that is given twice is an error, never dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from planner.errors import InputError, nearest, squash
+from planner.units import amount
+
+FIELDS = {"--rate": "rate_rps", "--time-limit": "time_limit_s"}
+"""Fields whose units options of a number take."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option by all its names; its `choices`; whether it is a number, a whole one, a switch, multiple."""
+
+    names: tuple[str, ...]
+    choices: tuple[str, ...] = ()
+    number: bool = False
+    whole: bool = False
+    switch: bool = False
+    multiple: bool = False
+
+
+def spelt(args: Sequence[str], function: Callable[..., Any], command: Any) -> list[str]:
+    """`args` of a command as its options take them. Raises InputError for an option given twice, and for a
+    choice that is none, with the nearest."""
+    options = {name: option for option in options_of(function, command) for name in option.names}
+    found, seen, left = list[str](), set[tuple[str, ...]](), list(args)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            return [*found, word, *left]
+        name, equals, value = word.partition("=")
+        option = options.get(name)
+        if option is None:
+            found.append(word)
+            continue
+        if option.names in seen and not option.multiple:
+            raise InputError(f"`{name}` is given twice", name, "it takes one value: leave one out")
+        seen.add(option.names)
+        if option.switch:
+            found.append(word)
+            continue
+        if not equals:
+            if not left:
+                return [*found, word]
+            value = left.pop(0)
+        found += [name, read(value, name, option)]
+    return found
+
+
+def read(value: str, name: str, option: Option) -> str:
+    """A value as the option takes it."""
+    if option.choices:
+        known = {squash(choice): choice for choice in option.choices}
+        own = known.get(squash(value)) or known.get(f"p{squash(value)}")
+        if own is None:
+            listed, near = ", ".join(option.choices), nearest(value[:60], option.choices, 1)[0]
+            raise InputError(f"`{value[:60]}` is none of {listed}", name, f"did you mean `{near}`?")
+        return own
+    if option.whole and (tokens := amount(value, "isl")) is not None and tokens == int(tokens):
+        return str(int(tokens))
+    if option.number and (told := amount(value, FIELDS.get(name, ""))) is not None:
+        return f"{told:.12g}"
+    return value
+
+
+def options_of(function: Callable[..., Any], command: Any) -> Iterator[Option]:
+    """The options of a command, their kinds from the function's signature."""
+    kinds = get_type_hints(function, include_extras=True)
+    for param in command.params:
+        if type(param).__name__.endswith("Option"):
+            flat = list(_flat(kinds.get(param.name)))
+            choices = tuple(c for each in flat if get_origin(each) is Literal for c in get_args(each))
+            names, switch = (*param.opts, *param.secondary_opts), bool(param.is_flag)
+            whole, number = int in flat and float not in flat, float in flat
+            yield Option(names, choices, number, whole, switch, bool(param.multiple))
+
+
+def _flat(kind: Any) -> Iterator[Any]:
+    """The types that an annotation allows, Annotated and unions opened."""
+    if get_origin(kind) is Annotated:
+        yield from _flat(get_args(kind)[0])
+    elif get_origin(kind) is Literal or not get_args(kind):
+        yield kind
+    else:
+        for each in get_args(kind):
+            yield from _flat(each)
+
+
+def command_of(args: Sequence[str], commands: Mapping[str, str]) -> int | None:
+    """Where in the words of a command line the command stands."""
+    at = next((i for i, word in enumerate(args) if not word.startswith("-")), None)
+    return at if at is not None and args[at] in commands else None
