@@ -1,0 +1,87 @@
+"""Fleets of the plan's own problem keep what they promise; out of time a plainer one is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from planner.plans.found import SLACK, broken, groups, strain, watts
+from planner.search import sound
+from planner.search.sound import sound_fleet
+from solvers.fleet import FleetSolution
+from solvers.linear import Limits
+from tests.beside.solved import solved
+
+LIMITS = Limits(gap=0.01, seconds=10)
+
+
+def answer(asked, **changed):
+    """The sound fleet of a question, with its problem `changed`."""
+    question, found = asked[1:]
+    return sound_fleet(question, found.pool, replace(question.state(found.pool), **changed), LIMITS, 0.1)
+
+
+def test_what_it_finds_keeps_every_limit_and_is_no_better_than_the_bound():
+    asked = solved("2xH100", "llama-3.1-8b", tpot_ms=50, ttft_ms=500)
+    own = answer(asked)
+
+    assert strain(own, groups(own)) <= 1 + SLACK
+    assert not broken(own, groups(own))
+    assert 0.9 * asked[2].solution.bound <= own.solution.objective <= asked[2].solution.bound * (1 + 1e-5)
+
+
+def test_a_column_that_promises_too_much_is_loaded_less_until_it_keeps_the_promise():
+    """Its rows at half of what they are, the program sends twice as much, and the one model says late."""
+    question, found = solved("1xH100", "llama-3.1-8b", tpot_ms=50)[1:]
+    problem = question.state(found.pool)
+    half = {
+        c: replace(k, use={j: {w: u / 2 for w, u in row.items()} for j, row in k.use.items()})
+        for c, k in problem.columns.items()
+    }
+    own = answer((None, question, found), columns=half)
+
+    assert strain(own, groups(own)) <= 1 + SLACK
+    assert own.solution.rate == pytest.approx(found.solution.rate, rel=0.03)
+
+
+def test_a_problem_without_columns_has_no_fleet():
+    assert answer(solved("1xH100", "llama-3.1-8b", tpot_ms=50), columns={}, pairs={}) is None
+
+
+@pytest.mark.parametrize("rests", [True, False])
+def test_out_of_time_the_largest_batch_of_each_layout_is_planned_under_the_bound_so_far(monkeypatch, rests):
+    asked = solved("1xH100", "llama-3.1-8b", tpot_ms=50)
+    real, calls = sound.fleet.solve, []
+
+    def late(problem, *more):
+        calls.append(problem)
+        bound = 1e3 if rests else None
+        return FleetSolution("time_limit", None, bound, "none") if len(calls) == 1 else real(problem, *more)
+
+    monkeypatch.setattr(sound.fleet, "solve", late)
+    own = answer(asked)
+
+    mixed = [c for c in asked[2].pool.candidates if c.id in calls[1].columns]
+    assert len(calls[1].columns) < len(calls[0].columns)
+    assert {c.role for c in mixed} == {"mixed"}
+    assert not calls[1].pairs
+    best = {}
+    for c in asked[2].pool.candidates:
+        if c.id in calls[0].columns and c.role == "mixed":
+            best[str(c.design)] = max(best.get(str(c.design), 0), c.batch)
+    assert {str(c.design): c.batch for c in mixed} == best
+    assert (own.solution.status, own.solution.objective > 0) == ("time_limit", True)
+    assert own.solution.bound >= own.solution.objective
+    assert (own.solution.bound == 1e3) == rests
+
+
+def test_watts_at_the_real_load_keep_the_budget_where_latency_counted_them_at_rest():
+    free = solved("4xH100", "llama-3.1-8b", rate=20.0, objective="latency")
+    drawn = watts(free[2], groups(free[2]))
+    question = free[1]
+    capped = replace(question, budget=question.budget.model_copy(update={"watts": 0.9 * drawn}))
+    own = sound_fleet(capped, free[2].pool, capped.state(free[2].pool), LIMITS, 0.1)
+
+    assert own is None or watts(own, groups(own)) <= 0.9 * drawn * (1 + SLACK)
+    assert own is not None
