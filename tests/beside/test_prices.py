@@ -2,11 +2,13 @@
 
 import pytest
 
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Node
 from planner.beside import prices as module
 from planner.beside.prices import priced
 from solvers.fleet import FleetSolution
 from solvers.linear import Limits
-from tests.beside.solved import solved
+from tests.beside.solved import on, solved
 
 LIMITS = Limits(gap=0.01, seconds=10)
 
@@ -41,3 +43,38 @@ def test_another_node_doubles_what_one_serves():
 
     assert (price.limit, price.unit) == ("nodes h100-sxm", "req/s")
     assert price.worth == pytest.approx(found.solution.objective, rel=0.05)
+
+
+def test_what_is_minimised_gets_better_by_what_is_saved(monkeypatch):
+    """Dollars: one node more brings a fleet that costs a quarter less, and one that costs more is no gain."""
+    ours, (price,) = stopped(monkeypatch, 0.75, "optimal", rate=2.0, objective="cost")
+    assert price.worth in (0.0, pytest.approx(0.25 * ours))
+
+    _, (none,) = stopped(monkeypatch, 1.5, "optimal", rate=2.0, objective="cost")
+    assert none.worth == 0
+
+
+def test_a_cheaper_class_is_worth_what_it_saves():
+    """By hand: one and a half times what a node of $1 serves: two of them would do, for $2."""
+    forms = [
+        Node(name="dear", device="h100-sxm", count=1, gpus_per_node=1, price_usd_per_hour=4.0),
+        Node(name="cheap", device="l40s", count=1, gpus_per_node=1, price_usd_per_hour=1.0),
+    ]
+    cluster = resolve(Cluster(nodes=forms))
+    alone = on(resolve(Cluster(nodes=forms[1:])), "llama-3.1-8b", tpot_ms=50)[2].solution.rate
+    found = on(cluster, "llama-3.1-8b", tpot_ms=50, rate=1.5 * alone, objective="cost")[2]
+    worth = {p.limit: p.worth for p in priced(found, LIMITS)}
+
+    assert found.solution.nodes.get("dear") == 1
+    assert worth["nodes cheap"] == pytest.approx(max(worth.values()))
+    assert worth["nodes cheap"] == pytest.approx(found.solution.objective - 2.0)
+    assert worth["nodes dear"] == 0
+
+
+def test_a_tenth_more_of_a_budget_of_one_gpu_is_worth_nothing():
+    """By hand: a tenth of a GPU more is no GPU more."""
+    found = solved("2xH100", "llama-3.1-8b", tpot_ms=50, budget="gpus=1")[2]
+    worth = {p.limit: (p.worth, p.one_more) for p in priced(found, LIMITS)}
+
+    assert worth["budget gpus"] == (pytest.approx(0, abs=1e-6), "0.1 gpus")
+    assert set(worth) == {"nodes h100-sxm", "budget gpus"}

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Node
 from planner.plans.found import SLACK, broken, groups, strain, watts
 from planner.search import sound
 from planner.search.sound import sound_fleet
+from planner.search.traffic import short_of
 from solvers.fleet import FleetSolution
 from solvers.linear import Limits
-from tests.beside.solved import solved
+from tests.beside.solved import on, solved
 
 LIMITS = Limits(gap=0.01, seconds=10)
 
@@ -43,6 +46,17 @@ def test_a_column_that_promises_too_much_is_loaded_less_until_it_keeps_the_promi
 
     assert strain(own, groups(own)) <= 1 + SLACK
     assert own.solution.rate == pytest.approx(found.solution.rate, rel=0.03)
+
+
+def test_where_a_node_may_be_lost_the_rest_serves_its_share():
+    """Two nodes of one GPU, of which either alone serves all of a rate that takes more than one of four."""
+    form = Node(name="n", device="l4", count=3, price_usd_per_hour=1.0, gpus_per_node=1)
+    cluster = resolve(Cluster(nodes=[form]))
+    asked = on(cluster, "llama-3.1-8b", rate=1.0, objective="cost", survive="node")
+    own = answer(asked)
+
+    assert short_of(asked[1], own, LIMITS) <= 1 + SLACK
+    assert own.solution.rate == pytest.approx(1.0)
 
 
 def test_a_problem_without_columns_has_no_fleet():
