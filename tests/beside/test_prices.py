@@ -71,10 +71,13 @@ def test_a_cheaper_class_is_worth_what_it_saves():
     assert worth["nodes dear"] == 0
 
 
-def test_a_tenth_more_of_a_budget_of_one_gpu_is_worth_nothing():
-    """By hand: a tenth of a GPU more is no GPU more."""
-    found = solved("2xH100", "llama-3.1-8b", tpot_ms=50, budget="gpus=1")[2]
-    worth = {p.limit: (p.worth, p.one_more) for p in priced(found, LIMITS)}
+def test_a_tenth_more_of_a_budget_buys_a_tenth_more():
+    """By hand: ten of twelve nodes of $1 are paid; the eleventh serves a tenth more, a thirteenth nothing."""
+    form = Node(name="n", device="h100-sxm", count=12, gpus_per_node=1, price_usd_per_hour=1.0)
+    cluster = resolve(Cluster(nodes=[form]))
+    found = on(cluster, "llama-3.1-8b", tpot_ms=50, budget="usd_per_hour=10")[2]
+    dear, node = priced(found, LIMITS)
 
-    assert worth["budget gpus"] == (pytest.approx(0, abs=1e-6), "0.1 gpus")
-    assert set(worth) == {"nodes h100-sxm", "budget gpus"}
+    assert (dear.limit, dear.one_more) == ("budget usd_per_hour", "1 usd_per_hour")
+    assert dear.worth == pytest.approx(0.1 * found.solution.objective, rel=0.1)
+    assert (node.limit, node.worth) == ("nodes n", pytest.approx(0, abs=1e-6))

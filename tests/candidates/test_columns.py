@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.candidates import columns as module
 from planner.candidates.columns import FEW, alone, decoding, prefilling
 from planner.candidates.points import KEPT, batched
 from planner.inputs.workload import Bucket
@@ -119,6 +120,21 @@ def test_bounds_count_no_rest_of_a_step_that_another_prompt_fills():
     assert rest > 0
     assert found.least[0, 0, 0] <= (work[0, 0] - rest) / s.busiest * (1 + 1e-9)
     assert found.use[0, 0, 0] == pytest.approx(work[0, 0] / found.points.load[0])
+
+
+def test_of_one_bucket_bounds_and_plans_are_all_but_the_same():
+    for found in (columns(ONE), columns(ONE, "decode"), prefilling(ONE, INDEX, np.array([2.0]))):
+        assert found.least[:, 0] == pytest.approx(found.use[:, 0], rel=1e-3)
+
+
+def test_where_more_load_may_keep_a_promise_again_bounds_count_the_largest(monkeypatch):
+    """By hand: sure up to 20 sequences, perhaps 25: four fifths of each row."""
+    ends = np.full((1, 3, 1), 20.0), np.full((1, 3, 1), 25.0)
+    monkeypatch.setattr(module, "largest", lambda *_: ends)
+    found = columns(ONE)
+
+    assert (found.points.sequences == 20).all()
+    assert found.least == pytest.approx(0.8 * found.use)
 
 
 def test_of_many_buckets_the_most_unlike_are_looked_at_alone():

@@ -62,8 +62,9 @@ def test_columns_above_the_power_cap_of_their_class_are_not_offered():
 
 
 @pytest.mark.parametrize("role", ["mixed", "decode"])
-def test_a_candidate_says_of_its_column_what_it_is(role):
-    s = one_setup(ask(workload=TWO))
+@pytest.mark.parametrize("kind", ["gqa", "moe"])
+def test_a_candidate_says_of_its_column_what_it_is(role, kind):
+    s = one_setup(ask(KINDS[kind], TWO))
     made = offer(s, standing(), role)
     own = made.candidates(s_counts := ask().counts)
 
@@ -72,7 +73,8 @@ def test_a_candidate_says_of_its_column_what_it_is(role):
     assert len({c.id for c in own}) == len(own)
     for c in own:
         d, point = c.design, [i for i in range(len(made)) if f"batch {made.points.sequences[i]:.6g}" in c.id]
-        i = next(k for k in point if made.designs.tp[k] == d.tp and made.designs.attn_dp[k] == d.attn_dp)
+        sizes = {name: getattr(made.designs, name) for name in ("tp", "pp", "attn_dp", "ep", "redundant")}
+        i = next(k for k in point if all(x[k] == getattr(d, name) for name, x in sizes.items()))
         assert (c.role, c.node_class, c.engine, c.gpus) == (role, "h100-sxm", "vllm", d.tp * d.attn_dp * d.pp)
         assert c.batch == max(1, round(made.points.sequences[i] * d.attn_dp))
         assert c.watts == made.watts[i]
@@ -80,16 +82,29 @@ def test_a_candidate_says_of_its_column_what_it_is(role):
         assert set(c.use) <= set(RESOURCES)
         served = [w for w in "01" if np.isfinite(made.use[i, 0, int(w)])]
         assert c.use["busy"] == {w: made.use[i, 0, int(w)] for w in served}
-        assert set(c.least["busy"]) >= set(served)
+        might = [w for w in "01" if np.isfinite(made.least[i, 0, int(w)])]
+        assert c.least["busy"] == {w: made.least[i, 0, int(w)] for w in might}
+        assert set(might) >= set(served)
         assert c.ttft_s == {w: made.points.ttft_s[i, int(w)] for w in c.least["busy"]}
 
 
-def test_rows_that_time_always_exceeds_are_left_out():
-    s = one_setup(ask(workload=TWO))
+@pytest.mark.parametrize("kind", ["gqa", "moe"])
+def test_rows_that_time_always_exceeds_are_left_out_and_no_others(kind):
+    s = one_setup(ask(KINDS[kind], TWO))
     made = offer(s, standing())
-    for c in made.candidates(ask().counts):
-        for name, row in c.use.items():
-            assert name == "busy" or any(u > c.use["busy"][w] for w, u in row.items())
+    own = {c.id: c for c in made.candidates(ask().counts)}
+    seen = 0
+    for i in range(len(made)):
+        served = np.isfinite(made.use[i, 0])
+        above = {
+            n for n, row in zip(RESOURCES, made.use[i], strict=False) if (row > made.use[i, 0])[served].any()
+        }
+        for c in own.values():
+            if c.use["busy"] == {str(w): u for w, u in enumerate(made.use[i, 0]) if served[w]}:
+                assert set(c.use) == {"busy", *above}
+                seen += 1
+
+    assert seen >= len(own)
 
 
 def test_a_prompts_cache_goes_over_the_nic_of_the_fullest_rank():

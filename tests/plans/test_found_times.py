@@ -92,8 +92,9 @@ def test_each_limit_is_judged_by_the_caution_of_the_side_that_answers_for_it(rol
 
     assert strain(found, list(sure(made, role, which))) == pytest.approx(max(2 * own, plain))
     assert strain(found, list(sure(made, other, which))) == pytest.approx(plain)
-    late = {bad.candidate for bad in broken(found, list(sure(made, role, which)))}
-    assert bool(late) == (2 * own > 1)
+    late = {found.candidates[bad.candidate].role for bad in broken(found, list(sure(made, role, which)))}
+    assert late == ({role} if 2 * own > 1 else set())
+    assert 2 * own > 1
     assert not broken(found, list(sure(made, other, which)))
 
 

@@ -189,3 +189,12 @@ def test_a_side_without_a_partner_is_no_column():
     assert set(fleet(TWO, [p, d]).columns) == {"p", "d"}
     assert set(fleet(TWO, [p]).columns) == set()
     assert set(fleet(TWO, [p, replace(d, engine="sglang")]).columns) == set()
+
+
+def test_the_start_of_a_links_transfers_is_part_of_the_promise(linked):
+    """By hand: 0.125 s over 8 GB/s and 50 ms before: 0.16 s are too few, 0.2 s are enough."""
+    slow = replace(linked, links=tuple(replace(link, latency_s=0.05) for link in linked.links))
+
+    assert fleet(linked, ends(linked), traffic(ttft_s=0.16)).pairs
+    assert not fleet(slow, ends(slow), traffic(ttft_s=0.16)).pairs
+    assert fleet(slow, ends(slow), traffic(ttft_s=0.2)).pairs

@@ -8,6 +8,7 @@ import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
+from planner.inputs.options import Survive
 from planner.plans.found import SLACK, broken, groups, strain, watts
 from planner.search import sound
 from planner.search.sound import sound_fleet
@@ -57,6 +58,27 @@ def test_where_a_node_may_be_lost_the_rest_serves_its_share():
 
     assert short_of(asked[1], own, LIMITS) <= 1 + SLACK
     assert own.solution.rate == pytest.approx(1.0)
+
+
+def test_a_rest_that_is_short_is_left_more_in_the_next_round(monkeypatch):
+    """By hand: short by a tenth, so a tenth and a fiftieth of that more than its share."""
+    asked = solved("1xH100", "llama-3.1-8b", tpot_ms=50)
+    question = replace(asked[1], survive=Survive(nodes=1, share=0.5))
+    problem, seen = question.state(asked[2].pool), []
+    free = replace(problem, survive=None)
+    real = sound.fleet.solve
+
+    def solve(given, *more):
+        seen.append(given.survive.share)
+        return real(free, *more)
+
+    monkeypatch.setattr(sound.fleet, "solve", solve)
+    monkeypatch.setattr(sound, "settled", lambda question, problem, s, *_: s)
+    monkeypatch.setattr(sound, "carrying", lambda q, found, *_: found if len(seen) > 2 else None)
+    monkeypatch.setattr(sound, "short_of", lambda *_: 1.1)
+
+    assert sound_fleet(question, asked[2].pool, problem, LIMITS, 0.1) is not None
+    assert seen == pytest.approx([0.5, 0.5 * 1.1 * 1.02, 0.5 * (1.1 * 1.02) ** 2])
 
 
 def test_a_problem_without_columns_has_no_fleet():
