@@ -50,12 +50,13 @@ def test_watts_that_the_table_leaves_out_have_a_band():
 def test_prices_are_the_tables_or_else_of_whole_nodes():
     """By hand: two of eight GPUs pay the node's $16; a row of $2 a replica is the price of its replicas."""
     wanted = asked(H100, rate=2.0, objective="cost")
-    free = H100.model_copy(update={"price_usd_per_hour": None})
 
     assert parts.usd_per_hour(fleet(wanted, row("a", "h100-sxm", 2, 2.0))) == 16.0
     named = row("a", "h100-sxm", 2, 1.0, price_usd_per_hour=2.0)
     assert parts.usd_per_hour(fleet(wanted, named)) == 4.0
-    assert parts.usd_per_hour(fleet(asked(free, rate=1.0), row("a", "h100-sxm", 2, 1.0))) is None
+    f = fleet(asked(H100), row("a", "h100-sxm", 2, 2.0))
+    unpriced = replace(f.found.problem, stocks={"h": replace(f.found.problem.stocks["h"], price=None)})
+    assert parts.usd_per_hour(replace(f, found=replace(f.found, problem=unpriced))) is None
 
 
 def test_batches_are_littles_law_with_latencies_at_their_limits():
