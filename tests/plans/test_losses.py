@@ -57,6 +57,30 @@ def test_a_loss_within_another_is_left_out():
     assert set(losses(found, on_nodes, 9)) == {(("a", 3), ("b", 2))}
 
 
+def test_a_replica_on_two_lost_nodes_is_lost_once():
+    found, on_nodes = standing({"a": 1}, {"a": 1})
+    found.solution.replicas["a"] = 1
+
+    assert set(losses(found, on_nodes, 2)) == {(("a", 1),)}
+
+
+def test_the_worst_rest_counts(monkeypatch):
+    monkeypatch.setattr(module, "rests", lambda *_: [SimpleNamespace(rps=x) for x in (3.0, 2.0, 4.0)])
+
+    assert least_left(None, None, LIMITS) == 2.0
+
+
+def test_replicas_that_fit_on_one_node_stand_on_two_where_one_may_be_lost():
+    form = Node(name="n", device="h100-sxm", count=2, gpus_per_node=2, price_usd_per_hour=2.0)
+    found = on(resolve(Cluster(nodes=[form])), "llama-3.1-8b", tpot_ms=50)[2]
+    one = next(c.id for c in found.pool.candidates if c.gpus == 1 and c.role == "mixed")
+    few = replace(found.solution, replicas={one: 2}, flows={(one, "0"): 1.0}, held={})
+    own = replace(found, solution=few)
+
+    assert placed(own, None).used == {"n": 1}
+    assert placed(own, Survive(nodes=1, share=0.5)).used == {"n": 2}
+
+
 HELD = st.dictionaries(st.sampled_from("abc"), st.integers(1, 3), min_size=1)
 
 
