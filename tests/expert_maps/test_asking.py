@@ -100,6 +100,7 @@ def test_gpus_are_nodes_of_eight_unless_told():
 
     assert plain.node.tolist() == [0] * 8 + [1] * 8
     assert told.nodes == 4
+    assert read_gpus("16xH100", 4, None, 16).nodes == 4
     assert plain.intra is None
     assert plain.what == "16 GPUs"
 

@@ -121,6 +121,15 @@ def test_a_gb_for_the_replica_is_half_a_gb_for_each_of_two_gpus(monkeypatch):
     assert price.worth == pytest.approx(g.operation.rate[0] * 200 / g.operation.busy * 0.01 / 2)
 
 
+def test_what_the_best_times_add_is_over_what_one_time_for_all_saves(monkeypatch):
+    """By hand: 3 saved a second for 2."""
+    monkeypatch.setattr(module.keeping, "saved", lambda p, kept: 2.0)
+    real = module.keeping.solve
+    monkeypatch.setattr(module.keeping, "solve", lambda *given: replace(real(*given), saved=3.0))
+
+    assert told("host").best_adds == pytest.approx(0.5)
+
+
 def test_groups_that_keep_nothing_say_nothing():
     g = group("hbm")
     plain = replace(g, setup=replace(g.setup, keep=None))
