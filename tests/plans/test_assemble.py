@@ -89,6 +89,15 @@ def test_cache_is_tokens_of_the_mean_context_in_blocks():
     assert 0 < r.cache.used <= 1
 
 
+def test_each_gpu_has_its_part_of_the_tokens():
+    found = fleet("8xH100", "llama-3.1-70b")[1]
+    g = next(g for g in groups(found) if g.candidate.role != "prefill")
+    r = shown(found, g)
+
+    assert g.candidate.gpus > 1
+    assert r.cache.tokens_per_gpu == pytest.approx(r.kv_tokens / g.candidate.gpus)
+
+
 def test_a_step_is_told_where_the_engine_would_take_another():
     found = fleet()[1]
     g = groups(found)[0]
