@@ -162,11 +162,14 @@ def test_gpus_fewer_than_any_replica_are_told_so():
 
     assert note.message == "3 of 8 h100-sxm idle: the smallest replica that keeps the SLO takes 4"
     assert idle(found, [replace(made[0], count=2)]) == []
+    (room,) = idle(replace(found, pool=large), made)
+    assert room.message == "4 of 8 h100-sxm idle: they would add nothing to what the others serve"
 
 
 def test_a_model_without_experts_has_no_map_and_one_with_has_one_a_group():
     assert experts_of(groups(fleet()[1]), Limits(seconds=2)) is None
     made = groups(fleet("8xH100", "qwen3-30b-a3b")[1])
+    made = [*made, replace(made[0], id="twin")]
     told = experts_of(made, Limits(seconds=2))
 
     assert [e.replica for e in told.replicas] == [g.id for g in made]

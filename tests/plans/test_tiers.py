@@ -40,14 +40,14 @@ def test_layers_in_host_memory_are_told_once_with_their_bytes():
     assert sum(p.bytes for p in parts) == pytest.approx(len(layers) * 1.711e9, rel=0.01)
     g = own[0]
     model, at = g.setup.model, index_of(g.setup, g.candidate)
-    assert sum(p.bytes for p in parts) == pytest.approx(float(model.host_bytes[at]), rel=0.02)
+    assert sum(p.bytes for p in parts) == pytest.approx(float(model.host_bytes[at]), rel=0.005)
 
 
 def test_what_host_memory_lacks_is_on_disk():
     parts = tiers(made("deepseek-v2", 64.0, (DISK,)))
     size = {t: sum(p.bytes for p in parts if p.tier == t) for t in ("host", "nvme")}
 
-    assert size["nvme"] > 0
+    assert size["nvme"] > 2 * size["host"] > 0
     assert size["host"] <= 0.9 * 64e9 * 1.001
     assert {p.what for p in parts if p.tier == "nvme"} == {"experts"}
 
@@ -58,6 +58,9 @@ def test_seconds_of_a_step_go_to_what_it_waits_for():
 
     assert sum(by.values()) == pytest.approx(g.operation.decode_s)
     assert all(s >= 0 for s in by.values())
+    slow = replace(g.operation)
+    slow.__dict__["decode_s"] = 2 * g.operation.decode_s
+    assert sum(seconds_by(replace(g, operation=slow)).values()) == pytest.approx(2 * g.operation.decode_s)
     assert {p.way for p in tiers([g])} == {"pcie"}
     assert max(by, key=by.get) == "PCIe"
 
