@@ -43,6 +43,11 @@ class Problem(Part):
     defaulted: list[str] = []
     calibration: dict[str, Any] = {}
 
+    @model_serializer(mode="wrap")
+    def _without_an_id_that_nobody_gave(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if k != "model_id" or v}
+
 
 class PrecisionUsed(Part):
     weights: str

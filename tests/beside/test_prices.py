@@ -2,11 +2,13 @@
 
 import pytest
 
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Node
 from planner.beside import prices as module
 from planner.beside.prices import priced
 from solvers.fleet_types import FleetSolution
 from solvers.linear import Limits
-from tests.beside.solved import solved
+from tests.beside.solved import on, solved
 
 LIMITS = Limits(gap=0.01, seconds=10)
 
@@ -41,3 +43,41 @@ def test_another_node_doubles_what_one_serves():
 
     assert (price.limit, price.unit) == ("nodes h100-sxm", "req/s")
     assert price.worth == pytest.approx(found.solution.objective, rel=0.05)
+
+
+def test_what_is_minimised_gets_better_by_what_is_saved(monkeypatch):
+    """Dollars: one node more brings a fleet that costs a quarter less, and one that costs more is no gain."""
+    ours, (price,) = stopped(monkeypatch, 0.75, "optimal", rate=2.0, objective="cost")
+    assert price.worth in (0.0, pytest.approx(0.25 * ours))
+
+    _, (none,) = stopped(monkeypatch, 1.5, "optimal", rate=2.0, objective="cost")
+    assert none.worth == 0
+
+
+def test_a_cheaper_class_is_worth_what_it_saves():
+    """By hand: one and a half times what a node of $1 serves: two of them would do, for $2."""
+    forms = [
+        Node(name="dear", device="h100-sxm", count=1, gpus_per_node=1, price_usd_per_hour=4.0),
+        Node(name="cheap", device="l40s", count=1, gpus_per_node=1, price_usd_per_hour=1.0),
+    ]
+    cluster = resolve(Cluster(nodes=forms))
+    alone = on(resolve(Cluster(nodes=forms[1:])), "llama-3.1-8b", tpot_ms=50)[2].solution.rate
+    found = on(cluster, "llama-3.1-8b", tpot_ms=50, rate=1.5 * alone, objective="cost")[2]
+    worth = {p.limit: p.worth for p in priced(found, LIMITS)}
+
+    assert found.solution.nodes.get("dear") == 1
+    assert worth["nodes cheap"] == pytest.approx(max(worth.values()))
+    assert worth["nodes cheap"] == pytest.approx(found.solution.objective - 2.0)
+    assert worth["nodes dear"] == 0
+
+
+def test_a_tenth_more_of_a_budget_buys_a_tenth_more():
+    """By hand: ten of twelve nodes of $1 are paid; the eleventh serves a tenth more, a thirteenth nothing."""
+    form = Node(name="n", device="h100-sxm", count=12, gpus_per_node=1, price_usd_per_hour=1.0)
+    cluster = resolve(Cluster(nodes=[form]))
+    found = on(cluster, "llama-3.1-8b", tpot_ms=50, budget="usd_per_hour=10")[2]
+    dear, node = priced(found, LIMITS)
+
+    assert (dear.limit, dear.one_more) == ("budget usd_per_hour", "1 usd_per_hour")
+    assert dear.worth == pytest.approx(0.1 * found.solution.objective, rel=0.1)
+    assert (node.limit, node.worth) == ("nodes n", pytest.approx(0, abs=1e-6))

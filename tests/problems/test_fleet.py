@@ -9,11 +9,12 @@ import pytest
 from cluster_configs.reading import from_gpus, read_cluster
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.edges import Edges
+from planner.cost.power import idle_watts
 from planner.cost.transfer import Overlap
 from planner.inputs.options import Budget
-from planner.problems.fleet import Traffic, banded, state
+from planner.problems.fleet import Traffic, banded, state, stock
 from planner.replicas.pool import Pool
-from solvers.fleet_goals import THROUGHPUT
+from solvers.fleet_goals import LATENCY, THROUGHPUT
 from solvers.fleet_types import FleetProblem
 
 GB = 1e9
@@ -146,3 +147,54 @@ def test_groups_behind_unlike_links_do_not_become_one(linked):
     assert {len(move.links) for move in apart.pairs.values()} == {1}
     assert len({move.links for move in apart.pairs.values()}) == len(apart.pairs) == 2
     assert len(alike.pairs) == 1
+
+
+def test_a_class_is_bins_of_as_many_nodes_as_links_join():
+    """By hand: 72 GPUs in one domain are 18 nodes of 4; an ordinary node is a domain of its own."""
+    (rack,), (box,) = from_gpus("144xgb200").classes, from_gpus("16xh100").classes
+
+    assert stock(rack).domain_nodes == rack.scale_up_gpus // rack.gpus_per_node > 1
+    assert (stock(rack).nodes, stock(rack).gpus_per_node) == (rack.node_count, rack.gpus_per_node)
+    assert stock(box).domain_nodes == 1
+    assert stock(box).idle_watts == pytest.approx(idle_watts(box.device.tdp_watts))
+
+
+@pytest.mark.parametrize(("role", "late"), [("mixed", 0.1 + 100 * 0.02), ("prefill", 0.1), ("decode", 2.02)])
+def test_where_latency_is_minimised_a_column_costs_the_seconds_of_its_part(role, late):
+    """By hand: 0.1 s to the first token, 20 ms a further one of 100, and a step of a decode side."""
+    at = TWO.classes[0].id
+    own = candidate("c", role, at, tpot_s=0.02)
+    other = [candidate("o", {"prefill": "decode", "decode": "prefill"}.get(role, "mixed"), at, tpot_s=0.02)]
+    carried = replace(traffic(), rate_rps=1.0)
+    problem = state(TWO, carried, LATENCY, Budget(), "plan", Pool((own, *other), {}))
+
+    assert problem.columns["c"].latency["0"] == pytest.approx(late)
+    assert all(move.latency > 0 for move in problem.pairs.values())
+
+
+def test_budgets_and_demand_and_prices_stand_in_the_problem():
+    at = TWO.classes[0].id
+    carried = replace(traffic(), rate_rps=7.0)
+    pool = Pool((candidate("c", "mixed", at),), {})
+    problem = state(TWO, carried, THROUGHPUT, Budget(gpus=3), "plan", pool)
+
+    assert (problem.demand, problem.budget) == (7.0, {"gpus": 3.0})
+    assert problem.stocks[at].price == TWO.classes[0].price_usd_per_hour
+    assert problem.kinds["c"] == pool.candidates[0].kind
+
+
+def test_a_side_without_a_partner_is_no_column():
+    p, d = ends(TWO)
+
+    assert set(fleet(TWO, [p, d]).columns) == {"p", "d"}
+    assert set(fleet(TWO, [p]).columns) == set()
+    assert set(fleet(TWO, [p, replace(d, engine="sglang")]).columns) == set()
+
+
+def test_the_start_of_a_links_transfers_is_part_of_the_promise(linked):
+    """By hand: 0.125 s over 8 GB/s and 50 ms before: 0.16 s are too few, 0.2 s are enough."""
+    slow = replace(linked, links=tuple(replace(link, latency_s=0.05) for link in linked.links))
+
+    assert fleet(linked, ends(linked), traffic(ttft_s=0.16)).pairs
+    assert not fleet(slow, ends(slow), traffic(ttft_s=0.16)).pairs
+    assert fleet(slow, ends(slow), traffic(ttft_s=0.2)).pairs
