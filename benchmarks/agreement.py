@@ -24,15 +24,15 @@ import numpy as np
 from cluster_configs.reading import from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
 from planner.api import with_loads
-from planner.asked import Asked, read
 from planner.cost.shape import Stage
 from planner.cost.stages import stage_layers
 from planner.errors import Infeasible, OutOfTime
 from planner.plans.found import Group, groups
-from planner.posed import pose
-from planner.predictions import Prediction, predict_rows
+from planner.predict.predictions import Prediction, predict_rows
+from planner.question.asked import Asked, read
+from planner.question.posed import pose
 from planner.search.find import find
-from planner.simple import simplest
+from planner.search.simple import simplest
 from solvers.linear import Limits
 
 MOST = 0.01

@@ -14,7 +14,7 @@ from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import Designs
-from planner.predictions import usual_node
+from planner.predict.predictions import usual_node
 
 POINTS = 20_000
 MODELS = ("llama-3.1-8b", "llama-3.1-70b", "qwen3-235b-a22b", "deepseek-v3", "qwen3.5-397b-a17b")

@@ -23,8 +23,8 @@ from planner.cost.bands import Z80
 from planner.cost.calibration import Calibration, Traits
 from planner.cost.queueing import decode_s, prefill_s
 from planner.cost.shape import Floats
-from planner.predictions import looked_up
-from planner.rows import parse
+from planner.predict.predictions import looked_up
+from planner.predict.rows import parse
 
 Keys = Sequence[tuple[str, ...]]
 

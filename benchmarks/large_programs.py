@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from benchmarks.solver_building import problem
-from planner.asked import read
-from planner.posed import pose
+from planner.question.asked import read
+from planner.question.posed import pose
 from solvers import fleet, fleet_prices, linear
 from solvers.fleet_types import FleetProblem, FleetSolution
 from solvers.linear import INF, Limits

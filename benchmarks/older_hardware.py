@@ -35,9 +35,9 @@ from planner.cost.efficiency.reading import HERE, OLD_ENGINES, load
 from planner.cost.eras import engine_of, engine_of_era
 from planner.cost.shape import Floats
 from planner.cost.tuning import AS_MEASURED
-from planner.loads import Group, Places, Rows, operate
 from planner.operating.requests import Requests
-from planner.predictions import usual_node
+from planner.predict.loads import Group, Places, Rows, operate
+from planner.predict.predictions import usual_node
 
 Figures = dict[str, float]
 

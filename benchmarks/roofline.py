@@ -1,8 +1,8 @@
 """Predictions against the roofline: `python -m benchmarks.roofline [--designs 100000] [--seed 0]`.
 
 Random replicas (model x device x engine x role x precision of the cache, by which `predict` computes rows
-together; then parallelism x lengths x concurrency) are predicted by `planner.predictions`. What comes out is
-compared with arithmetic of our own that errs low everywhere:
+together; then parallelism x lengths x concurrency) are predicted by `planner.predict.predictions`. What comes
+out is compared with arithmetic of our own that errs low everywhere:
 
 compute    FLOPs of all matrices and of attention that the rate asks for, a second, over the peak of all GPUs
 step       a decode step reads every weight once on its way through the stages (of experts, those that are met
@@ -34,7 +34,7 @@ from cluster_configs import devices
 from model_zoo import catalog
 from model_zoo.derive import weight_bytes
 from model_zoo.schema import MoeFfn
-from planner.predictions import Prediction, predict_rows
+from planner.predict.predictions import Prediction, predict_rows
 
 MODELS = (
     *("llama-3.1-8b", "llama-3.1-8b-fp8", "qwen3-14b", "qwen3-32b", "qwen3-32b-fp8", "gemma-3-27b"),

@@ -28,7 +28,7 @@ from benchmarks.truth import DATA
 from planner.cost.shape import Floats
 from planner.drafts.kinds import Draft
 from planner.errors import InputError
-from planner.predictions import predict_rows
+from planner.predict.predictions import predict_rows
 
 RUNS = DATA / "serving" / "inferencex_deepseek_r1.csv.gz"
 

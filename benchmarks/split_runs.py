@@ -22,8 +22,8 @@ from planner.cost.memory import default_tokens_per_step, device_bytes, kv_bytes_
 from planner.cost.model import CostModel
 from planner.cost.shape import Designs
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
-from planner.predictions import looked_up
-from planner.rows import parse
+from planner.predict.predictions import looked_up
+from planner.predict.rows import parse
 
 DRAWN = 0.9
 """Mean of a length over its nominal one, where that is a multiple of 1024: `--random-range-ratio 0.8`."""

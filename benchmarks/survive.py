@@ -18,13 +18,13 @@ from typing import Any
 
 from cluster_configs.reading import from_gpus
 from planner import api
-from planner.asked import read
 from planner.errors import MeshwrightError
 from planner.inputs.options import Survive
 from planner.inputs.reading import parse_survive
 from planner.objectives import THROUGHPUT
 from planner.plans.losses import least_left
-from planner.posed import pose
+from planner.question.asked import read
+from planner.question.posed import pose
 from planner.search.find import find
 from planner.search.question import Question
 from solvers.linear import Limits

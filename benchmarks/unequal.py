@@ -25,13 +25,13 @@ from dataclasses import dataclass, replace
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node, ResolvedCluster
-from planner.asked import Asked, read
 from planner.beside.reasons import describe
 from planner.candidates.ask import Freedom
 from planner.errors import Infeasible
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.plans.found import Found, groups
-from planner.posed import pose
+from planner.question.asked import Asked, read
+from planner.question.posed import pose
 from planner.search.find import find
 from solvers.linear import Limits, gap
 

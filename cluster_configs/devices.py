@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from cluster_configs.schema import Device
-from planner.documents import read
 from planner.errors import InputError, nearest
-from planner.validation import validate
+from planner.reading.documents import read
+from planner.reading.validation import validate
 
 FOLDER = Path(__file__).parent / "devices"
 

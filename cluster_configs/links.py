@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from cluster_configs.schema import ClusterLink, Link
-from planner.documents import Document, Loc
 from planner.errors import nearest
+from planner.reading.documents import Document, Loc
 
 _NODE = re.compile(r"(.+)-(0|[1-9]\d{0,6})")
 MOST_LISTED = 3

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from cluster_configs.devices import find
 from cluster_configs.own import own_device, taken_over
 from cluster_configs.schema import Cluster, Device
-from planner.documents import Document, Loc
 from planner.errors import InputError, squash
-from planner.validation import validate_part
+from planner.reading.documents import Document, Loc
+from planner.reading.validation import validate_part
 
 FIXED = ("name", "also", "sources")
 """Fields that no override may touch."""

@@ -9,9 +9,9 @@ from typing import Any
 from cluster_configs.devices import find
 from cluster_configs.resolving import MAX_NODES, resolve
 from cluster_configs.schema import Cluster, Node, ResolvedCluster
-from planner.documents import Document, read
 from planner.errors import InputError
-from planner.validation import validate
+from planner.reading.documents import Document, read
+from planner.reading.validation import validate
 
 __all__ = ["as_document", "from_document", "from_gpus", "read_cluster", "resolve"]
 

@@ -13,7 +13,7 @@ from cluster_configs.overrides import Catalog
 from cluster_configs.schema import Cluster, Device, NameRun, Node, NodeClass, NodeNames, ResolvedCluster
 from cluster_configs.tiers import check_memory, doubts
 from cluster_configs.unlike import Expanded, expand
-from planner.documents import Document, Loc
+from planner.reading.documents import Document, Loc
 
 ZONE = "default"
 MAX_GPUS_PER_NODE = 1024

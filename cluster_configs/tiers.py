@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cluster_configs.schema import Device, Node, Tier
-from planner.documents import Document, Loc
+from planner.reading.documents import Document, Loc
 
 
 def check_memory(node: Node, device: Device, document: Document, at: Loc) -> None:

@@ -19,7 +19,7 @@ from itertools import combinations
 from typing import Any
 
 from cluster_configs.schema import Cluster, Device, Host, Link, Node, Tier
-from planner.documents import Document, Loc
+from planner.reading.documents import Document, Loc
 
 MOST_BOXES = 4
 """Nodes with unlike GPUs in one cluster: each kind in each of them is a class of its own, which planning

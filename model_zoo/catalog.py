@@ -85,7 +85,7 @@ def load(stem: str) -> ModelCard:
 
 def read_card(file: Path) -> ModelCard:
     """A card of the user's own; what is wrong in it is an `InputError` with its place."""
-    from planner import documents, validation
+    from planner.reading import documents, validation
 
     return validation.validate(documents.read(file), ModelCard)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
-from planner.asked import Asked, problem_of, read
 from planner.beside.planned import Line, Planned
 from planner.beside.rivals import told_once
 from planner.beside.ways import WAYS
@@ -29,13 +28,14 @@ from planner.plans.insured import Insured
 from planner.plans.schema import Alternative, LongPrompt, Price
 from planner.plans.space import space_of
 from planner.plans.verified import verified
-from planner.posed import pose
 from planner.problems.balance import Balanced
+from planner.question.asked import Asked, problem_of, read
+from planner.question.posed import pose
+from planner.question.unheard import refuse
 from planner.search.find import find
 from planner.search.limits import LEAST_S, left
 from planner.search.question import Question
-from planner.simple import Simple, kinds, simplest
-from planner.unheard import refuse
+from planner.search.simple import Simple, kinds, simplest
 from planner.why import shortage
 from solvers.linear import Limits
 
@@ -153,7 +153,7 @@ def planned(
 
 def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:
     """Nodes with some of the layers each; the clock alone limits their search."""
-    from planner.chained import plan_chains
+    from planner.chains.plan import plan_chains
 
     tell("placing layers on nodes")
     limits = Limits(limits.gap, asked.options.time_limit_s, seed=limits.seed)

@@ -6,12 +6,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from planner import engine_rules, plan
+from planner import plan
 from planner.api import with_loads
-from planner.asked import read
 from planner.check import check
 from planner.errors import InputError
-from planner.posed import pose
+from planner.question.asked import read
+from planner.question.posed import pose
+from planner.rules import designs as engine_rules
 
 LAYERS, EXPERTS = 58, 256
 

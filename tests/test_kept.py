@@ -16,12 +16,12 @@ from cluster_configs.schema import Cluster
 from planner import api
 from planner.check import check
 from planner.cli import app
-from planner.documents import read_text
 from planner.errors import InputError
 from planner.inputs.reuse import Reuse
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.plans.schema import Kept, Plan
-from planner.validation import validate
+from planner.reading.documents import read_text
+from planner.reading.validation import validate
 
 Document = dict[str, Any]
 LOOSE = Slo(ttft_ms=8000, tpot_ms=100)

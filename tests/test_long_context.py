@@ -9,17 +9,17 @@ import pytest
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from planner import api, plan
-from planner.asked import read
 from planner.check import check
 from planner.cost.attention import Load
 from planner.cost.memory import kv_bytes_per_seq, room
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import Designs
-from planner.engine_rules import valid_designs, why_invalid
-from planner.posed import pose
+from planner.question.asked import read
+from planner.question.posed import pose
+from planner.rules.designs import valid_designs, why_invalid
 from planner.search.find import find
-from planner.simple import Simple, kinds
+from planner.search.simple import Simple, kinds
 from solvers.linear import Limits
 
 

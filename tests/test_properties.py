@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster
 from planner import api
-from planner.asked import read
 from planner.check import check
 from planner.errors import Infeasible
 from planner.inputs.options import ObjectiveName as Objective
 from planner.inputs.workload import Bucket, Slo, Workload
-from planner.posed import pose
+from planner.question.asked import read
+from planner.question.posed import pose
 from planner.search.find import find
 from solvers.linear import EXACT, Limits, gap
 

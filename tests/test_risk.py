@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from planner import plan
-from planner.asked import read
 from planner.candidates.points import KEPT, batched
 from planner.plans.found import broken, groups
 from planner.plans.schema import Plan
-from planner.posed import ask_of, pose
+from planner.question.asked import read
+from planner.question.posed import ask_of, pose
 from planner.search.find import find
 from solvers.linear import Limits
 from tests.candidates.samples import CHAT, ask, one_setup, promising

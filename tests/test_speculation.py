@@ -7,8 +7,8 @@ from planner.cost.attention import Load, decode_work
 from planner.cost.layers import Layers
 from planner.drafts.kinds import mtp_card
 from planner.errors import InputError
-from planner.predictions import looked_up, predict_rows
-from planner.rows import parse
+from planner.predict.predictions import looked_up, predict_rows
+from planner.predict.rows import parse
 from tests.cost.samples import GQA, KINDS, cost, designs, tensor_parallel
 
 LLAMA = {"model": "llama-3.1-70b", "device": "h100-sxm", "tp": "8", "isl": "1000", "osl": "401"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.units import sizes_in_words, unit_of
+from planner.reading.units import sizes_in_words, unit_of
 
 
 @pytest.mark.parametrize(

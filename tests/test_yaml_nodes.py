@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.yaml_nodes import MAX_DEPTH, MAX_VALUES, YamlError, parse
+from planner.reading.yaml_nodes import MAX_DEPTH, MAX_VALUES, YamlError, parse
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,16 @@ import numpy as np
 from benchmarks.honest.problems import Problem
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.api import with_loads
-from planner.asked import read
 from planner.candidates.points import at_rate, prefilling
 from planner.candidates.setup import Setup
 from planner.cost.shape import Floats, StepTimes
 from planner.cost.transfer import CHUNKED, WHOLE, Overlap, hidden_s, shared_s
-from planner.pair_rules import Cached, Side, unpaired
 from planner.plans.schema import Replica
-from planner.posed import pooled
 from planner.problems.ways import route
+from planner.question.asked import read
+from planner.question.posed import pooled
 from planner.replicas.pool import Pool
+from planner.rules.pairs import Cached, Side, unpaired
 
 Role = Literal["mixed", "prefill", "decode"]
 

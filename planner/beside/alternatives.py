@@ -13,7 +13,7 @@ from planner.beside.reasons import lacking
 from planner.beside.rivals import Rivals
 from planner.candidates.candidate import Candidate
 from planner.plans.schema import Alternative
-from planner.posed import ask_of
+from planner.question.posed import ask_of
 
 RUNNERS_UP = 2
 

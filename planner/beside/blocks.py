@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from cluster_configs.schema import NodeClass
-from planner.asked import Asked
 from planner.beside.planned import Planned
 from planner.beside.rivals import WORTH, estimated, gains
 from planner.cost.block import job_of, machine_of, reached
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Alternative
 from planner.problems.tiers import FEW, state, way_of, ways
+from planner.question.asked import Asked
 from solvers import tiers
 from solvers.linear import Floats, Limits
 from solvers.tiers_rounding import Rounded, rounded, share_of

@@ -12,7 +12,7 @@ from planner.beside.planned import Planned
 from planner.beside.rivals import Rival, gains, told
 from planner.candidates.candidate import Candidate, Design
 from planner.plans.schema import Alternative
-from planner.posed import ask_of
+from planner.question.posed import ask_of
 from planner.replicas.again import anew
 from planner.replicas.pool import Pool
 from planner.search.find import find

@@ -22,7 +22,9 @@ def chains(planned: Planned) -> Iterator[Alternative]:
     nodes = sum(c.node_count for c in cluster.classes)
     if not cluster.links or nodes > MOST_NODES or not planned.open_ended or planned.asked.offload:
         return
-    from planner import chained  # here, not above: it loads SciPy, and most plans need none of it
+    from planner.chains import (
+        plan as chained,  # here, not above: it loads SciPy, and most plans need none of it
+    )
     from solvers import placement_served_bound
 
     try:

@@ -10,7 +10,7 @@ from planner.beside.rivals import Rival, told
 from planner.candidates.ask import CONTEXTS, LONG
 from planner.errors import Infeasible
 from planner.plans.schema import Alternative
-from planner.posed import pose
+from planner.question.posed import pose
 from planner.search.find import find
 
 WHY = "every chunk of a prompt makes its keys and values so far pass all groups of ranks"

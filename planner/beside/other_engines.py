@@ -9,10 +9,10 @@ from functools import partial
 
 from planner.beside.planned import Planned
 from planner.beside.rivals import Rival, told
-from planner.engine_rules import OFFLOADS
 from planner.errors import Infeasible
 from planner.plans.schema import Alternative
-from planner.posed import pose
+from planner.question.posed import pose
+from planner.rules.designs import OFFLOADS
 from planner.search.find import find
 
 

@@ -17,7 +17,7 @@ from planner.beside.planned import Planned
 from planner.beside.rivals import estimated, gains
 from planner.plans.found import Group
 from planner.plans.schema import Alternative
-from planner.posed import ask_of
+from planner.question.posed import ask_of
 
 WHAT = "drafts that fill the pipeline (PipeInfer)"
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from planner.asked import Asked
 from planner.beside.reasons import Fleet
 from planner.plans.found import Found, Group
 from planner.plans.schema import Alternative, LongPrompt, Price
+from planner.question.asked import Asked
 from planner.search.question import Question
 from solvers.linear import Limits
 

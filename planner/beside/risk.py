@@ -9,7 +9,7 @@ from planner.beside.reasons import describe
 from planner.plans.found import Found, groups
 from planner.plans.predicted import chances
 from planner.plans.schema import Alternative
-from planner.posed import ask_of, pooled
+from planner.question.posed import ask_of, pooled
 from planner.replicas.again import anew
 from planner.search.find import find
 from planner.search.shortlists import foremost, unserved

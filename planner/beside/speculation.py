@@ -13,7 +13,7 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import undominated
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
-from planner.posed import ask_of
+from planner.question.posed import ask_of
 from planner.replicas.generate import offered
 from planner.search.find import restricted
 

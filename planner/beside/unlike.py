@@ -19,7 +19,7 @@ from planner.candidates.candidate import Candidate
 from planner.cost.afd_layout import Block
 from planner.cost.uneven_tp import Shard
 from planner.plans.schema import Alternative
-from planner.posed import pooled
+from planner.question.posed import pooled
 from planner.search.find import find
 
 MOST_GPUS, MOST_CLASSES = 32, 3

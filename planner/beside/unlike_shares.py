@@ -14,9 +14,9 @@ from planner.candidates.candidate import Key
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import like
-from planner.engine_rules import why_invalid
 from planner.plans.schema import LongPrompt
 from planner.problems.contexts import Divided, state
+from planner.rules.designs import why_invalid
 from solvers import contexts
 
 TPS = (1, 2, 4, 8)

@@ -22,8 +22,8 @@ from planner.calibration.runs import Measurement
 from planner.cost.bands import Z80
 from planner.cost.calibration import Calibration, Traits
 from planner.cost.shape import Floats
-from planner.predictions import looked_up
-from planner.rows import Row, parse
+from planner.predict.predictions import looked_up
+from planner.predict.rows import Row, parse
 from planner.version import __version__
 
 FOLDS = 5

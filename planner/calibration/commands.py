@@ -16,7 +16,7 @@ from planner.calibration.probe import Run, Session
 from planner.calibration.trials import Server, Trial
 from planner.cost.precision import precisions
 from planner.cost.reserve import counted_tokens_per_step
-from planner.predictions import usual_kv
+from planner.predict.predictions import usual_kv
 
 RESULTS = "results"
 CONFIG = f"{RESULTS}/trtllm.yaml"

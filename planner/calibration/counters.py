@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from planner.documents import decoded, read_bytes
 from planner.drafts.kinds import acceptance_of
 from planner.errors import InputError
+from planner.reading.documents import decoded, read_bytes
 
 
 def counted(options: Mapping[str, Any]) -> dict[str, Any]:

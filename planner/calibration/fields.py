@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.documents import kind_of
 from planner.errors import InputError
 from planner.inputs.numbers import whole
+from planner.reading.documents import kind_of
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
-from planner import documents, validation
 from planner.cost.calibration import Calibration, Factors, Traits, of_table
 from planner.cost.tuning import Tuning
 from planner.errors import nearest
+from planner.reading import documents, validation
 from planner.version import __version__
 
 LARGEST = 1000.0

@@ -11,9 +11,9 @@ from planner.calibration import formats
 from planner.calibration.formats import table
 from planner.calibration.physical import impossible
 from planner.calibration.runs import Measurement, Run, measurement
-from planner.documents import decoded, read_bytes
 from planner.errors import InputError
-from planner.rows import Row, parse
+from planner.predict.rows import Row, parse
+from planner.reading.documents import decoded, read_bytes
 
 __all__ = ["Measurement", "Refused", "read_measurements"]
 

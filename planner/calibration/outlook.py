@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from planner.asked import Asked
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.fitting import Fit, Noise, Spread
 from planner.calibration.trials import (
@@ -30,8 +29,9 @@ from planner.cost.bands import Z80
 from planner.cost.calibration import shipped
 from planner.cost.shape import Floats, Ints
 from planner.inputs.workload import Slo
-from planner.loads import Group
-from planner.predictions import predict_group
+from planner.predict.loads import Group
+from planner.predict.predictions import predict_group
+from planner.question.asked import Asked
 from planner.replicas.pool import Pool
 from planner.why.infeasible import does_not_fit
 

@@ -7,9 +7,9 @@ from functools import lru_cache
 from planner.calibration.runs import Measurement
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.loads import Group, Rows
-from planner.predictions import looked_up
-from planner.rows import Row, parse
+from planner.predict.loads import Group, Rows
+from planner.predict.predictions import looked_up
+from planner.predict.rows import Row, parse
 
 SLACK = 0.9
 """Of the roofline: lengths scatter about their means, and data sheets round."""

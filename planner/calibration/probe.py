@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.asked import Asked
 from planner.calibration.bench import TPOT, TTFT, Mask
 from planner.calibration.fitting import Noise
 from planner.calibration.outlook import Outlook, look
@@ -20,6 +19,7 @@ from planner.calibration.priors import SPREAD
 from planner.calibration.selection import Runs, after, select, spread
 from planner.calibration.trials import Server, Trial
 from planner.cost.shape import Floats
+from planner.question.asked import Asked
 
 NOISE = Noise(ttft=0.20, tpot=0.09)
 """What runs are off by whatever the parameters: as much as the others of a public group scatter once eight of

@@ -20,8 +20,8 @@ from cluster_configs import devices
 from model_zoo.schema import MoeFfn
 from planner.errors import InputError
 from planner.inputs.numbers import POSITIVE, number
-from planner.predictions import find_model
-from planner.rows import Row
+from planner.predict.predictions import find_model
+from planner.predict.rows import Row
 
 COLUMNS = tuple(column.name for column in fields(Row))
 """Of the `predict` table (contracts.md, Tables)."""

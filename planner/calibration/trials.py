@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from model_zoo.derive import weight_bytes
-from planner.asked import Asked
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design, Key
 from planner.candidates.made import Made
@@ -20,11 +19,12 @@ from planner.candidates.setup import Promise
 from planner.cost.precision import precisions
 from planner.engines import NAMES
 from planner.inputs.workload import Workload
-from planner.loads import Group, Places, Rows
 from planner.objectives import THROUGHPUT
+from planner.predict.loads import Group, Places, Rows
+from planner.predict.rows import Row, parse
+from planner.question.asked import Asked
 from planner.replicas import alike
 from planner.replicas.kind import Space
-from planner.rows import Row, parse
 
 CONCURRENCY = tuple(2**i for i in range(9))
 """Requests in flight on each server: up to what engines admit and capture graphs for by default."""

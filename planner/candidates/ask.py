@@ -21,12 +21,12 @@ from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.resting import Resting
 from planner.cost.shape import Designs, Ints, Precisions
-from planner.device_rules import picks_entries, why_unsupported
 from planner.drafts.kinds import Draft
 from planner.engines import named
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
 from planner.operating.room import counted
+from planner.rules.devices import picks_entries, why_unsupported
 
 CONTEXTS, LONG = (1, 2, 4, 8, 16), 32_768
 """Values of cp that are offered where prompts are so long, in tokens."""

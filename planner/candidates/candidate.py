@@ -12,8 +12,8 @@ from planner.cost.afd_layout import Block, Layout
 from planner.cost.host import HostStage
 from planner.cost.shape import Precisions, Staging, StepTimes
 from planner.cost.transfer import Overlap
-from planner.pair_rules import Side
-from planner.units import sizes_in_words
+from planner.reading.units import sizes_in_words
+from planner.rules.pairs import Side
 
 Role = Literal["mixed", "prefill", "decode"]
 

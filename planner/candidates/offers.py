@@ -25,7 +25,7 @@ from planner.cost.shape import Designs, Floats, Ints, StagedDesigns, Staging, St
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
 from planner.drafts.model import draft_of, handed
 from planner.objectives import THROUGHPUT, Objective
-from planner.pair_rules import Side
+from planner.rules.pairs import Side
 
 RESOURCES = ("busy", "kv", "tokens", "idle", "loads", "stores")
 """Shares of a replica's time, of its KV room, of the tokens that its steps can take; where idle cache is kept

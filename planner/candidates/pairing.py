@@ -1,5 +1,5 @@
 """Which designs may be a prefill/decode pair, as keys: designs with one key have the same partners, so that
-the fleet's program needs a row a key and not one a design (`planner/pair_rules.py` has the rules)."""
+the fleet's program needs a row a key and not one a design (`planner/rules/pairs.py` has the rules)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_zoo.schema import ModelCard
-from planner.pair_rules import Cached, Role, Side, no_role, unpaired
+from planner.rules.pairs import Cached, Role, Side, no_role, unpaired
 
 PHASES: tuple[Role, Role] = ("prefill", "decode")
 

@@ -93,7 +93,7 @@ def reader(source: Source) -> Callable[..., None]:
 
 def _text(name: str) -> str:
     """A file's text, or standard input's."""
-    from planner.documents import decoded, read_bytes
+    from planner.reading.documents import decoded, read_bytes
 
     if name != "-":
         return decoded(read_bytes(name, MOST_BYTES), name)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cluster_configs.schema import ResolvedCluster
-    from planner.fit_grid import Cell, Grid, Most
-    from planner.fits import Ask, ClassFit, Fit, Row
+    from planner.fit.fits import Ask, ClassFit, Fit, Row
+    from planner.fit.grid import Cell, Grid, Most
 
 SHOWN = 14
 """Rows of one class in a terminal: `--json` has all."""
@@ -66,9 +66,9 @@ def fit(
     """
     from cluster_configs.reading import from_gpus, read_cluster
     from model_zoo import catalog
-    from planner import fits
     from planner.cli.output import note
     from planner.errors import InputError
+    from planner.fit import fits
 
     if (cluster is None) == (gpus is None):
         raise InputError("give either CLUSTER.yaml or --gpus", hint="meshwright fit --gpus 2xH100 --model M")
@@ -79,7 +79,7 @@ def fit(
     ask = fits.Ask(card, isl, precision, kv_precision, engine)
     found = fits.fit(ask, where)
     if found.fits and (max_context or max_users):
-        from planner.fit_grid import most_context, most_users
+        from planner.fit.grid import most_context, most_users
 
         asked = {"max_context": max_context, "max_users": max_users}
         both = {"max_context": most_context(ask, found), "max_users": most_users(found, where)}
@@ -107,7 +107,7 @@ def direct(answers: dict[str, Most], context: int, as_json: bool) -> None:
 def show(ask: Ask, found: Fit, where: ResolvedCluster, as_json: bool) -> None:
     """Print the answer: as JSON and nothing else, or for a reader."""
     from planner.cli.output import stdout
-    from planner.fit_grid import grid
+    from planner.fit.grid import grid
 
     if as_json and not found.fits:
         return
@@ -138,7 +138,7 @@ def cell_table(found: Grid, part: ClassFit) -> RenderableType:
     """Contexts x users of one replica: time per output token, and what it waits for."""
     from rich.table import Table
 
-    from planner.fits import layout
+    from planner.fit.fits import layout
 
     gpus = f"{found.replica.gpus} x {part.device}"
     table = Table(
@@ -200,7 +200,7 @@ def table(part: ClassFit, context: int) -> RenderableType:
 
 def cells(row: Row) -> list[str]:
     """One row as text; sizes in GiB per GPU."""
-    from planner.fits import layout
+    from planner.fit.fits import layout
 
     buffers = row.activation_bytes + row.reserve_bytes
     sizes = [f"{x / GIB:,.1f}" for x in (row.weights_bytes, buffers, row.kv_bytes)]

@@ -30,7 +30,7 @@ def predict(
     from planner.cli.output import note, whole_file
     from planner.errors import InputError
     from planner.inputs.tables import read_csv
-    from planner.predictions import ANSWERS, cells, predict_rows
+    from planner.predict.predictions import ANSWERS, cells, predict_rows
 
     table = read_csv(rows, required=("model", "device"))
     used = None

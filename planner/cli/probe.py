@@ -29,9 +29,9 @@ def probe(
 
     `meshwright calibrate` reads their results. Exit codes: 0, 2 bad input, 3 nothing fits.
     """
-    from planner import asked
     from planner.calibration.probe import probe as found_by
     from planner.cli.output import note, stdout
+    from planner.question import asked
     from planner.reports import probe as report
 
     options = {"engine": engine, "precision": precision, "kv_precision": kv_precision}

@@ -28,8 +28,8 @@ def replan(
 
     Exit codes: 0 repaired, 2 bad input, 3 the other nodes do not hold all layers.
     """
+    from planner.chains.leaving import without as repaired
     from planner.cli.output import whole_file
-    from planner.leaving import without as repaired
     from planner.plans.reading import read_plan
 
     left = repaired(read_plan(plan), [name.strip() for name in without.split(",") if name.strip()], copies)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from planner.errors import InputError, nearest, squash
-from planner.units import amount
+from planner.reading.units import amount
 
 FIELDS = {"--rate": "rate_rps", "--time-limit": "time_limit_s"}
 """Fields whose units options of a number take."""

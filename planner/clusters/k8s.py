@@ -14,8 +14,8 @@ from typing import Any
 
 from planner.clusters.devices import known_device
 from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, unreadable
-from planner.documents import read_text
 from planner.errors import InputError
+from planner.reading.documents import read_text
 
 RUN = "`kubectl get nodes -o json`"
 _RESOURCE = re.compile(r"(nvidia|amd|intel|habana|google)\.(?:com|ai)/(gpu|gaudi|tpu|i915|xe)(\.shared)?")

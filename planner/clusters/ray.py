@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, limited, unreadable
-from planner.documents import read_text
+from planner.reading.documents import read_text
 
 RUN = "`ray status`, or `ray list nodes --detail`"
 _USAGE = re.compile(r"^\s*([\d.]+)\s*/\s*([\d.]+)\s+(\S+)\s*$", re.MULTILINE)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.clusters.found import MOST_NODES, Input, limited
-from planner.documents import read_text
 from planner.errors import InputError
+from planner.reading.documents import read_text
 
 _HEADS = {
     "NODELIST": "names", "NODENAME": "names", "NODE_NAME": "names", "HOSTNAMES": "names", "NODEHOST": "names",

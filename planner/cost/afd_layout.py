@@ -9,7 +9,7 @@ import numpy as np
 
 from cluster_configs.schema import NodeClass
 from planner.cost.shape import Stage, StagedDesigns, Staging
-from planner.units import sizes_in_words
+from planner.reading.units import sizes_in_words
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from planner.cost.host import USABLE as HOST_USABLE
 from planner.cost.host import host_of, shared
 from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
-from planner.plain_yaml import read_plain
+from planner.reading.plain_yaml import read_plain
 
 FILE = Path(__file__).with_name("block.yaml")
 

@@ -24,7 +24,7 @@ from cluster_configs import schema
 from cluster_configs.schema import NodeClass
 from planner.cost.reserve import device_bytes
 from planner.cost.shape import Stage
-from planner.plain_yaml import read_plain
+from planner.reading.plain_yaml import read_plain
 
 FILE = Path(__file__).with_suffix(".yaml")
 
@@ -202,7 +202,7 @@ class HostUse:
 
 @cache
 def host_use(engine: str, sockets: int) -> HostUse:
-    """Of an engine that offloads (`planner.engine_rules.OFFLOADS`) on so many sockets."""
+    """Of an engine that offloads (`planner.rules.designs.OFFLOADS`) on so many sockets."""
     row = read_plain(FILE)["engines"][engine]
     own = row[f"sockets_{min(sockets, 2)}"]
     return HostUse(

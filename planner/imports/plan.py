@@ -14,13 +14,13 @@ from cluster_configs.schema import Cluster, Node, ResolvedCluster
 from model_zoo import catalog
 from model_zoo.schema import ModelCard, MoeFfn
 from planner import api
-from planner.asked import read
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design
 from planner.errors import Infeasible, InputError
 from planner.imports.deployment import Deployment, Group
 from planner.imports.servers import Role, Server
 from planner.plans.schema import Plan
+from planner.question.asked import read
 from planner.replicas.again import anew
 from planner.replicas.alike import ROLES
 from planner.replicas.pool import Pool

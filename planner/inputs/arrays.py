@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.documents import decoded, kind_of, read_bytes
 from planner.errors import InputError, nearest
 from planner.inputs.torch_files import AGAIN, is_torch, read_torch
+from planner.reading.documents import decoded, kind_of, read_bytes
 
 Floats = NDArray[np.float64]
 MAX_BYTES = 1_000_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from planner.documents import kind_of
 from planner.errors import InputError
-from planner.units import amount, unit_of
+from planner.reading.documents import kind_of
+from planner.reading.units import amount, unit_of
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from planner.documents import Document, read
 from planner.errors import InputError, nearest, squash
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
 from planner.inputs.options import Budget, Survive
 from planner.inputs.presets import PRESETS
 from planner.inputs.workload import Bucket, Percentile, Slo, Workload
-from planner.validation import validate
+from planner.reading.documents import Document, read
+from planner.reading.validation import validate
 
 _RATE = Range(high=1e9, open=True)
 _PERCENT = Range(high=100, open=True)

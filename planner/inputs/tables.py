@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from planner.documents import decoded, read_bytes
 from planner.errors import InputError
 from planner.inputs.numbers import COUNT, NOT_NEGATIVE, Range, number, whole
+from planner.reading.documents import decoded, read_bytes
 
 MAX_BYTES = 1_000_000_000
 

@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.documents import decoded, read_bytes
 from planner.errors import InputError, nearest, squash
 from planner.inputs.numbers import NOT_NEGATIVE, TOKENS, number, whole
 from planner.inputs.tables import MAX_BYTES, Row, parse_csv
+from planner.reading.documents import decoded, read_bytes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

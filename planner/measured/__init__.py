@@ -12,7 +12,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from planner.asked import Asked, problem_of
 from planner.beside.prices import priced
 from planner.inputs.profile import read_profile
 from planner.launch import launched
@@ -26,6 +25,7 @@ from planner.plans.found import Found
 from planner.plans.placement import Placed
 from planner.plans.schema import Alternative, Plan, Price, Space
 from planner.plans.verified import verified
+from planner.question.asked import Asked, problem_of
 from planner.replicas.pool import Pool
 from planner.search.changes import tidied
 from planner.search.limits import left

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cluster_configs.schema import NodeClass
-from planner.asked import Asked
 from planner.candidates.candidate import Candidate
 from planner.cost.stages import stage_layers
 from planner.measured.stating import Stated
@@ -18,6 +17,7 @@ from planner.plans.bands import WATTS_SIGMA, Totals, band
 from planner.plans.found import Found
 from planner.plans.placement import Placed
 from planner.plans.predicted import idle
+from planner.question.asked import Asked
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import numpy as np
 
 from cluster_configs import devices
 from cluster_configs.schema import NodeClass, ResolvedCluster
-from planner.asked import Asked
 from planner.candidates.candidate import Candidate, Design
 from planner.cost.memory import kv_bytes_per_seq
 from planner.cost.precision import precisions
@@ -25,6 +24,7 @@ from planner.inputs.profile import ProfileRow
 from planner.plans.schema import PlanWarning
 from planner.problems.profile import from_profile
 from planner.problems.ways import link_name, route
+from planner.question.asked import Asked
 from solvers.fleet_types import FleetProblem, Pair, Transfer
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.plans.schema import Band, Plan, Replica
-from planner.units import sizes_in_words
+from planner.reading.units import sizes_in_words
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.documents import Document, Loc, read
 from planner.plans.schema import Plan
-from planner.validation import validate, validate_part
+from planner.reading.documents import Document, Loc, read
+from planner.reading.validation import validate, validate_part
 
 
 def read_plan(path: str | Path) -> Plan:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.asked import Asked
 from planner.candidates.ask import CHUNKS, LONG
 from planner.candidates.columns import FEW
 from planner.candidates.largest import MOST_SEQUENCES
 from planner.plans.found import Found
 from planner.plans.schema import Cap, Space
+from planner.question.asked import Asked
 from planner.replicas.alike import MOST_GPUS
 from planner.replicas.pool import Pool
 from planner.replicas.several_hosts import MOST_NODES, SEQUENCES

@@ -17,10 +17,10 @@ from planner.candidates.made import Made
 from planner.candidates.setup import Role, Setup
 from planner.cost.model import CostModel
 from planner.cost.shape import Ints
-from planner.device_rules import supports_cache
 from planner.replicas.alike import ROLES
 from planner.replicas.generate import offered, varied
 from planner.replicas.pool import Pool
+from planner.rules.devices import supports_cache
 from planner.variants import VARIANTS
 from planner.variants.chunks import chunked
 

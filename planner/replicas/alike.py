@@ -21,9 +21,9 @@ from planner.candidates.made import Made
 from planner.candidates.setup import Role, Setup
 from planner.cost.model import CostModel
 from planner.cost.shape import Designs
-from planner.device_rules import balances
-from planner.engine_rules import valid_designs
 from planner.replicas.kind import Space
+from planner.rules.designs import valid_designs
+from planner.rules.devices import balances
 
 MOST_GPUS = 144
 """Largest replica offered: two racks of 72."""

@@ -31,8 +31,8 @@ from planner.candidates.setup import Mix, Setup
 from planner.cost.afd import AfdModel, attention_only, ffn_only
 from planner.cost.afd_layout import Layout, designs_of
 from planner.cost.shape import Floats, Ints
-from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 from planner.replicas.kind import Space
+from planner.rules.designs import why_not_moe, why_not_together, why_not_tp
 
 MOST_GPUS = 64
 """Largest block of GPUs: larger ones add nothing that several replicas do not."""

@@ -32,9 +32,9 @@ from planner.cost.offload import OffloadModel
 from planner.cost.placements import Held, HostStaging
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.shape import Floats, designs_of, like
-from planner.device_rules import why_unsupported
-from planner.engine_rules import OFFLOADS, why_not_moe, why_not_tp
 from planner.replicas.kind import Space
+from planner.rules.designs import OFFLOADS, why_not_moe, why_not_tp
+from planner.rules.devices import why_unsupported
 from solvers import offload
 from solvers.offload import OffloadProblem, OffloadSolution
 

@@ -28,8 +28,8 @@ from planner.cost.placements import HostStaging
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.rpc import ENGINE, RPC_S, RpcModel
 from planner.cost.shape import Floats, designs_of, like
-from planner.device_rules import why_unsupported
 from planner.replicas.kind import Space
+from planner.rules.devices import why_unsupported
 from solvers import offload
 from solvers.offload import OffloadProblem
 

@@ -41,10 +41,10 @@ from planner.cost.queueing import prefill_s
 from planner.cost.reserve import counted_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Ints, Stage, Staging, StepTimes, designs_of, like
 from planner.cost.unequal import UnequalModel
-from planner.engine_rules import why_not_moe, why_not_together, why_not_tp
 from planner.engines import named
 from planner.operating.steps import carried
 from planner.replicas.kind import Space
+from planner.rules.designs import why_not_moe, why_not_together, why_not_tp
 from solvers import pipeline
 from solvers.pipeline_types import ALONE, FIRST, LAST, MIDDLE, Kind, Nodes, Pipeline, PipelineProblem, Point
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor, log10
 
 from planner.plans.schema import Replica
-from planner.units import sizes_in_words
+from planner.reading.units import sizes_in_words
 
 
 def number(x: float, digits: int = 3) -> str:

@@ -7,8 +7,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from planner.documents import Document
 from planner.errors import InputError
+from planner.reading.documents import Document
 from planner.studies.schema import MOST_CELLS, Range, Sweep
 
 Cell = dict[str, Any]
@@ -22,7 +22,7 @@ def read(path: str) -> list[Cell]:
 
     Raises InputError: not a sweep, no model or no GPUs, nothing or too much to vary.
     """
-    from planner import documents, validation
+    from planner.reading import documents, validation
 
     document = documents.read(path)
     sweep = validation.validate(document, Sweep)

@@ -13,7 +13,6 @@ import numpy as np
 
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from model_zoo.schema import ModelCard, MoeFfn
-from planner import fits
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Key, stages_in_words
 from planner.candidates.largest import one_at_a_time
@@ -21,13 +20,14 @@ from planner.candidates.points import Points, batched, prefilling
 from planner.candidates.setup import Mix, Setup
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
-from planner.device_rules import picks_entries, why_unsupported
 from planner.engines import NAMES
 from planner.errors import Infeasible
+from planner.fit import fits
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
 from planner.problems.ways import route
 from planner.replicas.pool import Pool
+from planner.rules.devices import picks_entries, why_unsupported
 from planner.why.rounding import ceil_to
 
 QUIET = 0.1

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 
 from cluster_configs.schema import ClusterLink, Host, NameRun, NodeClass, NodeNames, Tier
 from model_zoo.derive import kv_bytes_per_seq
-from planner import fits
 from planner.candidates.ask import Ask
 from planner.cost.host import host_of
 from planner.cost.memory import device_bytes, room_by_stage
 from planner.cost.precision import precisions
 from planner.cost.shape import like
-from planner.engine_rules import OFFLOADS
 from planner.engines import NAMES
+from planner.fit import fits
 from planner.inputs.options import Options
 from planner.replicas import host_memory, several_hosts
+from planner.rules.designs import OFFLOADS
 
 HOST_SIZES_GB = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 """Host memory as it is sold."""

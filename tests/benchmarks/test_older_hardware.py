@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import older_hardware as older
 from benchmarks.older_runs import DEVICES, RUNS, grouped, model, read, unusable
-from planner.predictions import predict_rows
+from planner.predict.predictions import predict_rows
 
 ROW = {
     "hardware": "H100", "framework": "vLLM", "model": "meta-llama/Llama-2-7b-hf", "n_devices": "1",

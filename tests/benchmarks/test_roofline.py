@@ -12,7 +12,7 @@ from benchmarks.floors import Work
 from benchmarks.roofline import BEYOND, Cells, drawn, measured, ratios, report
 from cluster_configs import devices
 from model_zoo import catalog
-from planner.predictions import Prediction, predict_rows
+from planner.predict.predictions import Prediction, predict_rows
 
 PEAK, BYTES_PER_S = 989e12, 3.35e12
 LAYERS, MATRICES, HEAD = 32, 41_943_040 + 3 * 4096 * 14_336, 128_256 * 4096

@@ -10,7 +10,7 @@ from benchmarks import accuracy
 from benchmarks.held_out import as_held, bands, bench_of, sigmas
 from benchmarks.truth import RUNS, as_asked, clean_rows, config, group_of
 from planner.cost.calibration import Traits
-from planner.rows import parse
+from planner.predict.rows import parse
 
 SERVER = Traits("vllm", "hopper", "h100-sxm", "fp8", "none", "x")
 

@@ -5,11 +5,11 @@ from functools import cache
 from types import SimpleNamespace
 
 from cluster_configs.schema import ResolvedCluster
-from planner.asked import LOADS, Asked, read
 from planner.beside.reasons import Fleet
 from planner.objectives import named
 from planner.plans.found import Found
-from planner.posed import pose
+from planner.question.asked import LOADS, Asked, read
+from planner.question.posed import pose
 from planner.search.find import find
 from planner.search.question import Question
 from solvers.linear import Limits

@@ -7,8 +7,8 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
 from planner import plan
-from planner.asked import read
 from planner.beside.blocks import ON_CPU, block, held_by, phase_seconds
+from planner.question.asked import read
 from solvers.linear import Limits
 
 HOST = Host(memory_gb=128, gb_per_s=80, pcie_gb_per_s=25)

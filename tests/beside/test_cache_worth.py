@@ -7,11 +7,11 @@ import pytest
 from cluster_configs.reading import resolve
 from cluster_configs.schema import Cluster, Node
 from planner.api import plan
-from planner.asked import read
 from planner.beside.cache_worth import FP8, memory_tries
 from planner.beside.planned import Planned
-from planner.documents import Document
-from planner.posed import ask_of, pose
+from planner.question.asked import read
+from planner.question.posed import ask_of, pose
+from planner.reading.documents import Document
 from planner.replicas.again import anew
 from planner.search.find import find
 from solvers.linear import Limits

@@ -6,13 +6,13 @@ import pytest
 
 from model_zoo import catalog
 from planner import plan
-from planner.asked import read
 from planner.beside.lending import message_bytes
 from planner.beside.planned import Planned
 from planner.beside.unlike_shares import unlike_shares
 from planner.check import check
 from planner.errors import Infeasible
-from planner.posed import pose
+from planner.question.asked import read
+from planner.question.posed import pose
 from planner.search.find import find
 from solvers.linear import Limits
 

@@ -3,7 +3,7 @@
 from planner.beside.plain import PLAIN, is_plain, plain
 from planner.beside.rivals import Rivals
 from planner.candidates.candidate import Design
-from planner.posed import ask_of
+from planner.question.posed import ask_of
 from solvers.linear import Limits
 from tests.beside.solved import solved
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from planner.asked import Asked, read
 from planner.beside import risk
 from planner.beside.planned import Planned
 from planner.beside.risk import SURER, risk_price
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
-from planner.posed import pose
+from planner.question.asked import Asked, read
+from planner.question.posed import pose
 from planner.search.find import find
 from planner.search.question import Question
 from solvers.linear import Limits

@@ -9,8 +9,8 @@ from planner.calibration.bench import TPOT, TTFT
 from planner.calibration.calibrate import Calibrated, calibrate, folds, off
 from planner.calibration.runs import Measurement
 from planner.cost.calibration import Calibration, Traits, shape_of, shipped
-from planner.predictions import looked_up, predict_rows
-from planner.rows import parse
+from planner.predict.predictions import looked_up, predict_rows
+from planner.predict.rows import parse
 
 SERVER = {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm"}
 SLOWER = {"kernels": ("engine+device", "vllm h100-sxm", 1.3), "request_s": ("device", "h100-sxm", 2.0)}

@@ -9,8 +9,8 @@ from planner.calibration.bench import TPOT, Bench
 from planner.calibration.fitting import Fit, Noise, calibrated
 from planner.cost.calibration import Calibration, Traits
 from planner.cost.tuning import Tuning
-from planner.predictions import looked_up
-from planner.rows import parse
+from planner.predict.predictions import looked_up
+from planner.predict.rows import parse
 
 SPREAD = {"kernels": {"engine": 0.3, "engine+device": 0.1}, "request_s": {"engine": 1.0}}
 NOISE = Noise(ttft=0.05, tpot=0.02, ttft_group=0.01, tpot_group=0.001)
@@ -45,7 +45,7 @@ def measured(rows, truth: Calibration, noise: float = 0.0, seed: int = 0) -> Ben
 
 
 def test_the_bench_says_what_predict_says():
-    from planner.predictions import predict_group
+    from planner.predict.predictions import predict_group
 
     rows = table(engines=("vllm",), devices=("h100-sxm",))
     bench = Bench(rows, np.zeros((len(rows), 2)))

@@ -6,8 +6,8 @@ import pytest
 
 from planner.calibration.physical import impossible, tpot_floor_ms, ttft_floor_ms
 from planner.calibration.runs import Measurement
-from planner.predictions import looked_up
-from planner.rows import parse
+from planner.predict.predictions import looked_up
+from planner.predict.rows import parse
 
 CELLS = {"model": "llama-3.1-8b", "device": "h100-sxm", "isl": "1000", "osl": "201", "concurrency": "1"}
 

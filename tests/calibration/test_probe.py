@@ -7,7 +7,6 @@ import shlex
 import numpy as np
 import pytest
 
-from planner.asked import Asked, read
 from planner.calibration import commands
 from planner.calibration.measurements import read_measurements
 from planner.calibration.outlook import look
@@ -19,9 +18,10 @@ from planner.cli.app import run
 from planner.cost.bands import Z80
 from planner.cost.precision import precisions
 from planner.errors import Infeasible
-from planner.loads import Group
-from planner.predictions import find_model, predict_rows, usual_node
-from planner.rows import parse
+from planner.predict.loads import Group
+from planner.predict.predictions import find_model, predict_rows, usual_node
+from planner.predict.rows import parse
+from planner.question.asked import Asked, read
 
 
 def asked(gpus: str, model: str, workload: str = "chat", ttft_ms: int | None = None, **options: str) -> Asked:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.asked import read
 from planner.candidates.candidate import Key
 from planner.candidates.largest import largest
 from planner.candidates.points import batched
-from planner.posed import pooled
+from planner.question.asked import read
+from planner.question.posed import pooled
 
 
 def test_a_percentile_of_tpot_may_be_kept_only_by_more_load():

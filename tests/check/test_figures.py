@@ -17,8 +17,8 @@ from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.precision import precisions
 from planner.cost.shape import Designs
 from planner.cost.stages import stage_layers
-from planner.engine_rules import valid_designs
 from planner.plans.schema import PrecisionUsed, Replica, Stage, Step
+from planner.rules.designs import valid_designs
 from tests.check.plans import dense
 
 

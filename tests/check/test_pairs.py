@@ -15,8 +15,8 @@ from model_zoo import catalog
 from planner.check import check, pairs
 from planner.check.case import Case, open_case
 from planner.cost.precision import precisions
-from planner.pair_rules import Cached, Side, unpaired
 from planner.plans.schema import Plan
+from planner.rules.pairs import Cached, Side, unpaired
 from tests.check.plans import EIGHT_B, H100, LINK, Scene, Spec, make, pair
 
 SHAPE = {"tp": 1, "pp": 1, "attn_dp": 1, "cp": 1}

@@ -11,7 +11,7 @@ from planner.calibration import files
 from planner.cli.app import run
 from planner.cost.calibration import shipped
 from planner.errors import InputError
-from planner.predictions import predict_rows
+from planner.predict.predictions import predict_rows
 
 SERVER = {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm", "tp": "1"}
 

@@ -11,8 +11,8 @@ import pytest
 from cluster_configs.devices import find, load, names
 from planner.cli.devices import describe, devices, table
 from planner.cli.schema import Kind, json_schema, schema
-from planner.documents import read
 from planner.errors import InputError
+from planner.reading.documents import read
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

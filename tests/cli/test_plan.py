@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from planner.asked import options_of
 from planner.cli import app
 from planner.errors import Infeasible, InputError
 from planner.inputs.options import Options
 from planner.plans.schema import Plan
+from planner.question.asked import options_of
 from tests.reports.samples import MIXED, ONE_NODE, STOPPED
 
 

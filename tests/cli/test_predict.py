@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from planner.cli.app import run
-from planner.predictions import ANSWERS
+from planner.predict.predictions import ANSWERS
 
 HEADER = "who,model,device,tp,isl,osl,concurrency,tpot_ms"
 

@@ -10,10 +10,10 @@ import pytest
 from planner.cli import app
 from planner.cli.ascii import plain
 from planner.cost.precision import precision_named
-from planner.documents import Document
 from planner.errors import InputError
-from planner.units import amount
-from planner.validation import in_units
+from planner.reading.documents import Document
+from planner.reading.units import amount
+from planner.reading.validation import in_units
 
 
 @pytest.mark.parametrize(

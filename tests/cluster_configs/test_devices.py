@@ -9,9 +9,9 @@ import pytest
 
 from cluster_configs import devices
 from cluster_configs.devices import find, load, names
-from planner.device_rules import supports
 from planner.engines import ENGINES
 from planner.errors import InputError
+from planner.rules.devices import supports
 
 FACTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "devices.csv"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from cluster_configs.reading import from_document
 from planner.clusters.sources import SOURCES
 from planner.cost.host import host_of
-from planner.documents import read_text
+from planner.reading.documents import read_text
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)

@@ -6,8 +6,8 @@ import pytest
 
 from cluster_configs.reading import as_document, from_document
 from cluster_configs.schema import Device, ResolvedCluster
-from planner.documents import Document, read_text
 from planner.errors import InputError
+from planner.reading.documents import Document, read_text
 
 OWN = """\
 nodes:

@@ -14,9 +14,9 @@ import cluster_configs
 from cluster_configs.devices import find, names
 from cluster_configs.reading import FORM, as_document, from_document, from_gpus, read_cluster, resolve
 from cluster_configs.schema import Cluster, ResolvedCluster
-from planner.documents import Document, read_text
 from planner.errors import InputError
-from planner.validation import validate
+from planner.reading.documents import Document, read_text
+from planner.reading.validation import validate
 
 EXAMPLES = sorted((Path(cluster_configs.__file__).parent / "examples").glob("*.yaml"))
 GOLDEN = Path(__file__).parents[1] / "golden" / "cluster.yaml"

@@ -10,8 +10,8 @@ from cluster_configs.reading import as_document, from_document
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner import api
 from planner.check import check
-from planner.documents import Document, read_text
 from planner.errors import InputError
+from planner.reading.documents import Document, read_text
 from planner.reports.terminal import gpus_of
 
 PC = """\

@@ -13,7 +13,7 @@ from cluster_configs.reading import from_document, from_gpus
 from planner.cli import app
 from planner.clusters.init import init
 from planner.clusters.sources import SOURCES
-from planner.documents import read_text
+from planner.reading.documents import read_text
 
 RAY = """\
 Active:

@@ -9,8 +9,8 @@ from cluster_configs.schema import ResolvedCluster
 from planner.clusters.found import Found, Input
 from planner.clusters.sources import SOURCES
 from planner.clusters.writing import write
-from planner.documents import read_text
 from planner.errors import InputError
+from planner.reading.documents import read_text
 
 L40S = "GPU 0: NVIDIA L40S (UUID: GPU-1)\nGPU 1: NVIDIA L40S (UUID: GPU-2)\n"
 PAIRS = """\

@@ -11,8 +11,8 @@ import pytest
 from planner.clusters.found import Found, Input
 from planner.clusters.sources import SOURCES, completed
 from planner.clusters.writing import write
-from planner.documents import decoded, read_bytes
 from planner.errors import InputError
+from planner.reading.documents import decoded, read_bytes
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "engines" / "cluster_inputs"
 READERS = {"smi": "nvidia-smi", "topo": "nvidia-smi", "kubectl": "k8s", "sinfo": "slurm", "scontrol": "slurm"}

@@ -8,7 +8,7 @@ from planner.cost.calibration import Calibration, Traits, old_engines, shipped
 from planner.cost.efficiency.reading import SAME_SILICON, Efficiency, load
 from planner.cost.eras import ERAS, engine_of, engine_of_era
 from planner.cost.tuning import AS_MEASURED, Tuning
-from planner.predictions import predict_rows
+from planner.predict.predictions import predict_rows
 from tests.cost.samples import cost, tensor_parallel
 
 OLD = Traits("vllm-0.6", "hopper", "h100-sxm", "bf16", "none", "sample")

@@ -10,7 +10,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, NodeClass, Tier
 from planner.cost.host import USABLE, HostStage, host_of, host_use
 from planner.cost.reserve import device_bytes
-from planner.engine_rules import OFFLOADS
+from planner.rules.designs import OFFLOADS
 
 HOST = Host(memory_gb=512, gb_per_s=200, tflops=4, pcie_gb_per_s=32)
 DISK = Tier(kind="nvme", gb=4000, read_gb_per_s=7, write_gb_per_s=5)

@@ -18,8 +18,8 @@ from planner.cost.memory import (
     room_by_stage,
 )
 from planner.cost.precision import precisions
-from planner.engine_rules import valid_designs
 from planner.errors import InputError
+from planner.rules.designs import valid_designs
 from tests.cost.memory_cases import (
     ENGINES,
     GIB,

@@ -16,7 +16,7 @@ from model_zoo.derive import mtp_params, weight_bytes
 from model_zoo.schema import Attention, ModelCard, MoeFfn
 from planner.cost.memory import kv_bytes_per_seq, room, room_by_stage, stage_layers
 from planner.cost.precision import precisions
-from planner.engine_rules import valid_designs
+from planner.rules.designs import valid_designs
 from tests.cost.memory_cases import (
     ENGINES,
     GIB,

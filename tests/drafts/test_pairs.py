@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from planner.asked import read
 from planner.candidates.dominance import Counts, undominated
 from planner.candidates.edges import Edges
 from planner.candidates.tangents import _seconds
 from planner.drafts.model import draft_of
 from planner.plans import found
-from planner.posed import pose
 from planner.problems.fleet import Traffic, _groups
+from planner.question.asked import read
+from planner.question.posed import pose
 from planner.search.find import find
 from solvers.linear import Limits
 from tests.drafts.test_plans import pool_of

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from planner import plan
-from planner.asked import read
 from planner.beside.plain import is_plain
 from planner.candidates.points import batched
 from planner.check import check
@@ -18,8 +17,9 @@ from planner.cost.attention import Load
 from planner.drafts.model import draft_of
 from planner.errors import Infeasible
 from planner.plans.operation import index_of, operate
-from planner.posed import ask_of, pooled, pose
-from planner.predictions import predict_rows
+from planner.predict.predictions import predict_rows
+from planner.question.asked import read
+from planner.question.posed import ask_of, pooled, pose
 from planner.variants.drafts import drafted
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "cluster_configs" / "examples"

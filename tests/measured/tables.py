@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node, ResolvedCluster
-from planner.asked import Asked, read
 from planner.inputs.profile import ProfileRow
 from planner.measured.stating import Stated, state
+from planner.question.asked import Asked, read
 
 ANY = (1, 100_000)
 H100 = Node(name="h", device="h100-sxm", count=2, gpus_per_node=8, price_usd_per_hour=16.0, nic_gb_per_s=50)

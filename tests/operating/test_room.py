@@ -12,7 +12,7 @@ from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import like
 from planner.operating.room import counted, planned_sequences
-from planner.predictions import usual_node
+from planner.predict.predictions import usual_node
 
 CARD = find("llama-3.1-8b")[0]
 BUDGET, ONE, TP4 = 2048, like(1, 1), like(1, 4)

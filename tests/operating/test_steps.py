@@ -17,7 +17,7 @@ from planner.cost.shape import like
 from planner.operating.requests import Requests, Terms
 from planner.operating.steps import batch_at, batch_of, carried, decoding_steps, prompt_steps, rate_of
 from planner.operating.times import arriving, watts
-from planner.predictions import usual_node
+from planner.predict.predictions import usual_node
 
 CARD = find("llama-3.1-8b")[0]
 MODEL = CostModel(CARD, usual_node("h100-sxm"), "vllm", precisions(CARD))

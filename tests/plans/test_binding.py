@@ -8,13 +8,13 @@ from math import exp, hypot, log
 
 import pytest
 
-from planner.asked import read
 from planner.plans import binding
 from planner.plans.bands import Z80, Edges
 from planner.plans.binding import growth, phase_sigmas, prompt_share, rate_edges, rate_sigma
 from planner.plans.found import Found, Group, Path, groups, paths
 from planner.plans.operation import operate
-from planner.posed import pose
+from planner.question.asked import read
+from planner.question.posed import pose
 from planner.search.find import find
 from solvers.linear import Limits
 

@@ -6,12 +6,12 @@ import pytest
 
 from cluster_configs.reading import from_gpus, read_cluster
 from planner import plan
-from planner.asked import read
 from planner.candidates.candidate import Candidate, Design
 from planner.check import check
 from planner.cost.transfer import Overlap
-from planner.posed import ask_of
 from planner.problems.ways import LATENCY_S, route, transfer_s
+from planner.question.asked import read
+from planner.question.posed import ask_of
 from planner.replicas.generate import generate
 
 ALONE = (0.0, 0.0, 0.0)

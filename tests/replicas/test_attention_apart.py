@@ -17,10 +17,10 @@ from planner.candidates.largest import most
 from planner.candidates.setup import Promise
 from planner.cost.attention import Load
 from planner.cost.precision import precisions
-from planner.engine_rules import why_not_moe, why_not_tp
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import COST, THROUGHPUT
 from planner.replicas import attention_apart
+from planner.rules.designs import why_not_moe, why_not_tp
 
 TWO = from_gpus("8xh20,8xh100")
 ALIKE = {"h20": 1.0, "h100-sxm": 1.0}

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from planner import plan
-from planner.asked import read
 from planner.candidates.ask import CHUNKS
 from planner.candidates.candidate import Key
 from planner.candidates.made import Made
 from planner.check import check
 from planner.operating.room import counted
-from planner.posed import ask_of
+from planner.question.asked import read
+from planner.question.posed import ask_of
 from planner.replicas.alike import ROLES, setup
 from planner.variants.chunks import chunked, first_token_s
 

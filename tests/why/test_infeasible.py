@@ -8,11 +8,11 @@ import pytest
 
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
-from planner.asked import read
 from planner.errors import Infeasible
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
-from planner.posed import pose
+from planner.question.asked import read
+from planner.question.posed import pose
 from planner.why import infeasible
 from planner.why.infeasible import Tightest, loosened, tightest, too_slow
 from planner.why.rounding import ceil_to, floor_to

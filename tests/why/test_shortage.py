@@ -7,10 +7,10 @@ import re
 import pytest
 
 from planner import api
-from planner.asked import read
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.plans.found import Found
-from planner.posed import pose
+from planner.question.asked import read
+from planner.question.posed import pose
 from planner.why.shortage import explain
 from solvers.fleet_types import FleetSolution
 from solvers.linear import Limits, Status

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from planner import documents
 from planner.calibration.fields import Fields
 from planner.calibration.formats import llm_d, perf, sglang, vllm
 from planner.calibration.runs import Run
 from planner.errors import InputError
+from planner.reading import documents
 
 ACCEPTED = (
     "accepted: a CSV with the columns of `predict` and measured_ttft_ms, measured_tpot_ms; JSON of"

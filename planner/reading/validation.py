@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from planner.documents import Document, Loc, dotted_path, kind_of
 from planner.errors import InputError, Misplaced, nearest, squash
-from planner.units import amount, converted, unit_of
+from planner.reading.documents import Document, Loc, dotted_path, kind_of
+from planner.reading.units import amount, converted, unit_of
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -5,7 +5,7 @@ from ruamel.yaml import YAML
 
 from planner.cost.calibration import SHIPPED
 from planner.cost.efficiency.reading import HERE
-from planner.plain_yaml import plain, read_plain
+from planner.reading.plain_yaml import plain, read_plain
 
 
 @pytest.mark.parametrize("path", [SHIPPED, *sorted(HERE.rglob("*.yaml"))], ids=lambda path: path.stem)

@@ -3,7 +3,7 @@
 import pytest
 
 from planner.errors import InputError
-from planner.unheard import UNHEARD, refuse
+from planner.question.unheard import UNHEARD, refuse
 
 
 @pytest.mark.parametrize("option", UNHEARD)

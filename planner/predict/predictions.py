@@ -28,10 +28,10 @@ from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Precisions, Stage, Staging
 from planner.errors import InputError
-from planner.loads import Group, Operated, Pipeline, Places, Rows, operate
 from planner.operating.requests import Terms
 from planner.operating.times import watts
-from planner.rows import Row, expert_split, parse
+from planner.predict.loads import Group, Operated, Pipeline, Places, Rows, operate
+from planner.predict.rows import Row, expert_split, parse
 
 BATCH = 256
 """Rows computed at once: cache sizes are tables of designs x contexts."""

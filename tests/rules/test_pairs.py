@@ -16,7 +16,7 @@ from model_zoo import catalog
 from model_zoo.schema import ModelCard
 from planner.cost.precision import precisions
 from planner.errors import InputError, MeshwrightError
-from planner.pair_rules import Cached, Role, Side, no_role, unpaired
+from planner.rules.pairs import Cached, Role, Side, no_role, unpaired
 
 RUNS = Path(__file__).resolve().parents[2] / "shared" / "data" / "silicon_train.csv.gz"
 LLAMA, DEEPSEEK, QWEN_NEXT = "llama-3.1-70b", "deepseek-v3", "qwen3-next-80b-a3b"

@@ -17,14 +17,17 @@ from cluster_configs.devices import find as find_device
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from model_zoo.schema import ModelCard
-from planner import engines, fits
+from planner import engines
 from planner.candidates.ask import serving
 from planner.cost.memory import device_bytes, kv_capacity, room_by_stage
 from planner.cost.precision import precisions
 from planner.cost.reserve import reserve_bytes
 from planner.cost.shape import Designs, Precisions, like
-from planner.device_rules import balances, picks_entries
-from planner.engine_rules import (
+from planner.engines import NAMES as ENGINES
+from planner.errors import InputError, MeshwrightError
+from planner.fit import fits
+from planner.operating.room import unfilled_tokens
+from planner.rules.designs import (
     redundancies,
     supports,
     supports_cache,
@@ -32,9 +35,7 @@ from planner.engine_rules import (
     why_invalid,
     why_unsupported,
 )
-from planner.engines import NAMES as ENGINES
-from planner.errors import InputError, MeshwrightError
-from planner.operating.room import unfilled_tokens
+from planner.rules.devices import balances, picks_entries
 from tests.candidates.samples import ask
 
 RUNS = Path(__file__).resolve().parents[2] / "shared" / "data" / "silicon_train.csv.gz"

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Device
 from model_zoo.schema import ModelCard
-from planner import chained
-from planner.asked import Asked
+from planner.chains import plan as chained
 from planner.cost.calibration import shipped
 from planner.errors import Infeasible, InputError, nearest
 from planner.inputs.options import Options
@@ -23,6 +22,7 @@ from planner.inputs.workload import Workload
 from planner.objectives import THROUGHPUT
 from planner.plans import schema
 from planner.problems.chains import Posed
+from planner.question.asked import Asked
 from solvers.linear import Limits
 from solvers.placement_predict import Served, together
 from solvers.placement_replan import replan

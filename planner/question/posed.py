@@ -12,7 +12,6 @@ from statistics import NormalDist
 
 import numpy as np
 
-from planner.asked import Asked
 from planner.candidates.ask import Ask
 from planner.candidates.edges import Edges
 from planner.candidates.setup import Promise
@@ -24,6 +23,7 @@ from planner.errors import Infeasible
 from planner.inputs.workload import LIMITS, Slo
 from planner.plans import schema
 from planner.problems.fleet import Traffic
+from planner.question.asked import Asked
 from planner.replicas.generate import finer, generate
 from planner.replicas.pool import Pool
 from planner.search.find import find

@@ -3,8 +3,8 @@
 import pytest
 
 from planner.errors import InputError
-from planner.predictions import ANSWERS, Prediction, cells, predict_rows
-from planner.rows import expert_split, parse
+from planner.predict.predictions import ANSWERS, Prediction, cells, predict_rows
+from planner.predict.rows import expert_split, parse
 
 LLAMA = {"model": "llama-3.1-8b", "device": "h100-sxm", "isl": "1024", "osl": "256", "concurrency": "16"}
 ROWS = [

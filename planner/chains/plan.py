@@ -18,7 +18,6 @@ from functools import cached_property
 import numpy as np
 
 from cluster_configs.schema import NodeClass
-from planner.asked import Asked, problem_of
 from planner.candidates.ask import Ask
 from planner.candidates.setup import Mix, Promise
 from planner.cost.attention import Load
@@ -32,6 +31,7 @@ from planner.plans.bands import Edges, Totals, band, chance
 from planner.plans.predicted import idle, price
 from planner.problems import chains
 from planner.problems.chains import Posed
+from planner.question.asked import Asked, problem_of
 from planner.version import __version__
 from planner.why.rounding import ceil_to
 from solvers import linear, placement_served, placement_served_bound

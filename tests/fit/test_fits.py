@@ -12,8 +12,8 @@ from model_zoo import catalog
 from planner.cli.app import run
 from planner.cli.fit import shown
 from planner.errors import InputError
-from planner.fit_grid import grid
-from planner.fits import Ask, Fit, Row, fit, infeasible, layout
+from planner.fit.fits import Ask, Fit, Row, fit, infeasible, layout
+from planner.fit.grid import grid
 
 
 def fitted(gpus: str, model: str, **asked: object) -> Fit:
@@ -122,7 +122,7 @@ def test_the_error_says_how_much_is_missing_and_what_would_help():
     error = infeasible(fitted("1xH100", "llama-3.1-70b"), "1xH100")
 
     assert error.exit_code == 3
-    assert re.search(r"6\d\.\d GB short on each GPU even with tp1", error.message)
+    assert re.search(r"6\d\.\d GiB short on each GPU even with tp1", error.message)
     assert error.hint.startswith("smallest change: 2 x h100-sxm")
 
 

@@ -4,11 +4,12 @@ import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
-from planner import chained, plan
-from planner.asked import read
+from planner import plan
+from planner.chains import plan as chained
+from planner.chains.leaving import without
 from planner.check import check
 from planner.errors import Infeasible, InputError
-from planner.leaving import without
+from planner.question.asked import read
 
 
 def cluster(gb_per_s: float = 0.05, latency_ms: float = 20.0):

@@ -35,7 +35,7 @@ from planner.operating.requests import Requests, Terms
 from planner.operating.room import counted, held_tokens
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
 from planner.operating.times import arriving
-from planner.rows import Row
+from planner.predict.rows import Row
 
 ROUNDS = 12
 """At most, of finding the batch at which the step is made linear."""

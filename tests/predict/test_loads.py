@@ -7,9 +7,9 @@ import pytest
 
 from planner.cost.calibration import Calibration
 from planner.cost.tuning import Tuning
-from planner.loads import Places, Rows, operate
-from planner.predictions import Prediction, looked_up, predict_rows
-from planner.rows import parse
+from planner.predict.loads import Places, Rows, operate
+from planner.predict.predictions import Prediction, looked_up, predict_rows
+from planner.predict.rows import parse
 
 ROW = {"model": "llama-3.1-8b", "device": "h100-sxm", "tp": "1", "isl": "2048", "osl": "256"}
 

@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
-from planner import api, simple
-from planner.search import shortlists
+from planner import api
+from planner.search import shortlists, simple
 from planner.search.find import find
-from planner.simple import kinds, simplest
+from planner.search.simple import kinds, simplest
 from solvers.linear import Limits
 from tests.beside.solved import solved
 

@@ -2,7 +2,7 @@
 
 The library's loader asks of every scalar what it might be, and takes six times as long. Ours hold mappings,
 lists, numbers, words and quoted text; no tags, anchors or dates. (What users write goes through
-`planner/yaml_nodes.py`.)
+`planner/reading/yaml_nodes.py`.)
 """
 
 from __future__ import annotations

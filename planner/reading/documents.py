@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from planner.errors import InputError
-from planner.yaml_nodes import Key, Node, YamlError, parse
+from planner.reading.yaml_nodes import Key, Node, YamlError, parse
 
 MAX_BYTES = 10_000_000
 

@@ -26,11 +26,11 @@ from planner.cost.memory import (
 )
 from planner.cost.precision import precisions
 from planner.cost.shape import Precisions
-from planner.device_rules import picks_entries, why_unsupported
-from planner.engine_rules import valid_designs
 from planner.engines import NAMES, named
 from planner.errors import Infeasible, InputError
-from planner.units import sizes_in_words
+from planner.reading.units import sizes_in_words
+from planner.rules.designs import valid_designs
+from planner.rules.devices import picks_entries, why_unsupported
 
 DEFAULT_CONTEXT = 8192
 LARGEST_REPLICA = 144

@@ -1,0 +1,1 @@
+"""`meshwright fit`: does it fit, and how much of it."""

@@ -1,0 +1,1 @@
+"""`meshwright predict`: replicas under a stated load."""

@@ -1,0 +1,1 @@
+"""What was asked, and the question that is solved."""

@@ -1,0 +1,1 @@
+"""Text and files into values with the places where they stand."""

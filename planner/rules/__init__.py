@@ -1,0 +1,1 @@
+"""What engines start: devices and precisions, designs, pairs."""
