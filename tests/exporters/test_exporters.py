@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from pathlib import Path
 from shutil import which
 
 import pytest
@@ -102,3 +104,26 @@ def test_a_folder_with_files_is_left_alone(tmp_path, capsys, monkeypatch):
         assert stopped.value.code in (code, 0)
     assert (out / "mine").read_text() == "x"
     assert (tmp_path / "new" / "README.md").exists()
+
+
+SCHEMAS = Path(__file__).resolve().parents[3] / "shared" / "engines" / "schemas"
+
+
+@pytest.mark.skipif(not SCHEMAS.is_dir(), reason="published schemas are not here")
+@pytest.mark.parametrize(
+    ("to", "name", "part"),
+    [
+        ("kserve", "kserve_llminferenceservice_v1alpha2.json", "spec"),
+        ("llm-d", "llmd_modelservice_values.schema.json", "schema"),
+    ],
+)
+def test_manifests_keep_the_published_schema(to, name, part):
+    from jsonschema import Draft7Validator
+
+    schema = Draft7Validator(json.loads((SCHEMAS / name).read_text())[part])
+    wide = made(replica("r1", "vllm", attn_dp=16, ep=16, count=2))
+    for plan in (made(*PAIR), wide, made(replica("r1", "vllm", tp=8))):
+        for file, text in export(plan, to).items():
+            for doc in documents(text) if file.endswith(".yaml") else ():
+                found = doc["spec"] if part == "spec" else doc
+                assert [e.message for e in schema.iter_errors(found)] == []
