@@ -30,7 +30,9 @@ def test_every_path_that_is_named_is_there(page):
     assert not [path for path in named if path not in gone and not list(DOCS.parent.glob(path.rstrip("/")))]
 
 
-@pytest.mark.parametrize("page", [*PAGES, "glossary.md", "../CHANGELOG.md"])
+@pytest.mark.parametrize(
+    "page", [*PAGES, "glossary.md", "getting-started.md", "launch.md", "../CHANGELOG.md"]
+)
 def test_every_link_between_pages_leads_somewhere(page):
     for link in re.findall(r"\]\(([\w./-]+)\)", (DOCS / page).read_text()):
         assert ((DOCS / page).parent / link).exists(), link

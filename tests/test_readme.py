@@ -14,8 +14,11 @@ REPO = Path(__file__).resolve().parents[1]
 README = (REPO / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+STARTED = (REPO / "docs" / "getting-started.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
 
 
 def after(marker: str) -> str:
@@ -34,10 +37,10 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_command_runs(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [
-        line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")
-    ]
+@pytest.mark.parametrize("page", [README, STARTED], ids=["README", "getting-started"])
+def test_every_command_runs(page: str, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    every = (line for block in blocks("console", page) for line in block.splitlines())
+    commands = [line[2:] for line in every if line.startswith("$ ")]
     assert len(commands) >= 8
 
     for command in commands:

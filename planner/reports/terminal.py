@@ -20,6 +20,7 @@ from planner.reports.defaults import assumed
 from planner.reports.instead import in_order, phases, verdict
 from planner.reports.kept import keeping
 from planner.reports.proven import price_list, proof
+from planner.reports.rented import rented
 from planner.reports.started import show
 from planner.reports.survives import surviving
 
@@ -31,7 +32,8 @@ def render(plan: Plan, console: Console) -> None:
     """Print the answer. Warnings are not in it: `warnings` prints them, on stderr."""
     console.print(headline(plan))
     paid = phases(plan)
-    section(console, "Run", Group(replicas(plan), *([Text(paid, style="dim")] if paid else [])))
+    told = [*([paid] if paid else []), *rented(plan)]
+    section(console, "Run", Group(replicas(plan), *(Text(line, style="dim") for line in told)))
     section(console, "Expect", expected(plan))
     section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
     if weights(plan):

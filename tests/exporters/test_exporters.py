@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from shutil import which
 
@@ -61,10 +62,8 @@ def test_scripts_are_shell(to):
     for name, text in export(made(*PAIR), to).items():
         if name.endswith((".sh", ".sbatch")):
             assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
-            if which("shellcheck"):
-                done = subprocess.run(
-                    ["shellcheck", "-"], input=text, text=True, capture_output=True, check=False
-                )
+            if found := which("shellcheck") or which("shellcheck", path=str(Path(sys.executable).parent)):
+                done = subprocess.run([found, "-"], input=text, text=True, capture_output=True, check=False)
                 assert done.returncode == 0, done.stdout
 
 
