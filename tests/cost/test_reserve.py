@@ -30,9 +30,9 @@ from planner.cost.rpc import RpcModel
 from planner.cost.shape import Designs, Stage, designs_of, like
 from planner.cost.uneven_tp import UnevenModel, group
 from planner.errors import InputError
-from tests.candidates.test_rpc import box
 from tests.cost.memory_cases import designs
 from tests.cost.test_offload import node
+from tests.replicas.test_several_hosts import box
 
 LLAMA = catalog.find("llama-3.1-8b")[0]
 MOE = catalog.find("qwen3-30b-a3b")[0]
