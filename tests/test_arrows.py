@@ -59,6 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.plans": {*PROBLEMS, "planner.plans"},  # `assemble` and its parts
     "planner.plans.schema": {*DATA, "planner.cost.shape"},
     "planner.plans.diff": {*PLAN, "planner.cost.shape"},
+    "planner.plans.moves": {*PLAN, "planner.plans.diff", "planner.launch"},
     "planner.plans.verified": {*PLAN, "planner.check"},
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
     "planner.simulate": {*PLAN, "planner.cost"},

@@ -1,17 +1,27 @@
-"""`meshwright sweep`: a grid of plans from a YAML, rows of JSON out."""
+"""`meshwright sweep`: a grid of plans from a YAML; rows of JSON out, CSV or Parquet beside them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from planner.studies.journal import Row
+
+CELLS_FAILED = 4
+"""Exit code where some cells have no plan: a part of the answer, as of a plan at its time limit."""
+REASONS = {2: "bad input", 3: "infeasible", 5: "out of time"}
+"""Exit codes of cells without a plan, in words."""
 
 
 def sweep(
     file: Annotated[str, typer.Argument(metavar="SWEEP.yaml", help="`base:` and `vary:` options of `plan`.")],
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Results: a JSON row a cell.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="JSON rows; .csv or .parquet: flat columns.")
     ],
+    table: Annotated[bool, typer.Option("--table", help="Print the cells as a table.")] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes; default: all cores.")
     ] = None,
@@ -24,20 +34,46 @@ def sweep(
       vary:
         model: [llama-3.1-70b, qwen3-32b]
         isl: {from: 512, to: 8192, times: 2}
+
+    With -o results.csv or results.parquet the JSON rows stand beside it, in results.jsonl.
+
+    Exit codes: 0 every cell has a plan, 2 bad input, 4 some cells have none: their rows say why.
     """
     from pathlib import Path
 
-    from planner.cli.output import note
+    from planner.cli.output import note, stdout, whole_file
     from planner.cli.progress import Progress
-    from planner.studies import grid
+    from planner.studies import flat, grid
     from planner.studies.sweep import cores, plan_cell, run
 
-    cells = grid.read(file)
+    cells, write = grid.read(file), flat.writer(Path(output))
+    results = Path(output).with_suffix(".jsonl") if write else Path(output)
     try:
         with Progress("cells") as progress:
-            rows = run(cells, Path(output), plan_cell, jobs or cores(), progress)
+            rows = run(cells, results, plan_cell, jobs or cores(), progress)
     except KeyboardInterrupt:
         note("interrupted; the same command goes on from here")
         raise
-    failed = sum(row["error"] is not None for row in rows)
-    note(f"{output}: {len(rows):,} rows" + (f", {failed:,} of them without a plan" if failed else ""))
+    if write:
+        with whole_file(output) as out:
+            write(rows, out)
+    if table:
+        from planner.studies.table import table as table_of
+
+        stdout().print(table_of(rows))
+    note(f"{output}: {len(rows):,} rows{without_plan(rows)}")
+    if any(row["error"] for row in rows):
+        raise typer.Exit(CELLS_FAILED)
+
+
+def without_plan(rows: list[Row]) -> str:
+    """How many of `rows` have no plan, and why, to be said behind their number.
+
+    >>> without_plan([{"error": None, "exit_code": 0}, {"error": {}, "exit_code": 3}])
+    ', 1 of them without a plan (1 infeasible)'
+    """
+    codes = Counter(row["exit_code"] for row in rows if row["error"] is not None)
+    if not codes:
+        return ""
+    reasons = ", ".join(f"{n:,} {REASONS.get(code, 'by an error of ours')}" for code, n in codes.items())
+    return f", {codes.total():,} of them without a plan ({reasons})"

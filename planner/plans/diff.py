@@ -4,20 +4,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.plans.schema import Band, Plan, Replica
 from planner.reading.units import sizes_in_words
 
+UNITS = {
+    "tok_per_s": "tok/s",
+    "gb_per_s": "GB/s",
+    "usd_per_hour": "USD/h",
+    "usd_per_gpu_hour": "USD/h a GPU",
+    "usd_per_mtok": "USD a million output tokens",
+    "joules_per_tok": "J a token",
+    "tflops": "TFLOP/s",
+    "watts": "W",
+    "rps": "req/s",
+    "_ms": "ms",
+    "_gb": "GB",
+    "isl": "tokens",
+    "osl": "tokens",
+    "kv_tokens": "tokens",
+    "max_batch": "sequences",
+    "utilisation": "%",
+    "chance_ttft": "%",
+    "chance_tpot": "%",
+    "proof.gap": "%",
+    "given_up": "%",
+    "_s": "s",
+}
+"""Units by the endings of the names of fields; "%": a share."""
+
 
 @dataclass(frozen=True)
 class Change:
-    """One difference: `where` in the plan, and the values before and after; None = not there."""
+    """One difference: `where` in the plan, and the values before and after; None = not there. `unit` of
+    both; "%" says that they are shares of 1."""
 
     where: str
     before: Any
     after: Any
+    unit: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -37,7 +64,17 @@ def diff(before: Plan, after: Plan, tolerance: float = 1e-6) -> list[Change]:
     changes = [*_replicas(before, after), *_predicted(before, after), *_proof(before, after)]
     changes += _tree("problem", before.problem.model_dump(), after.problem.model_dump())
     changes += _warnings(before, after)
-    return [change for change in changes if not _near(change, tolerance)]
+    of_goal = after.proof.unit if after.proof.unit == before.proof.unit else ""
+    return [replace(c, unit=_unit(c, of_goal)) for c in changes if not _near(c, tolerance)]
+
+
+def _unit(change: Change, of_goal: str) -> str:
+    """The unit of a change's numbers; `of_goal`: of the plans' objective, where they have the same."""
+    if not any(isinstance(x, int | float) for x in (change.before, change.after)):
+        return ""
+    if change.where in ("proof.objective", "proof.bound", "proof.chosen"):
+        return of_goal
+    return next((unit for ending, unit in UNITS.items() if change.where.endswith(ending)), "")
 
 
 def design(replica: Replica) -> str:
@@ -62,7 +99,7 @@ def _replicas(before: Plan, after: Plan) -> Iterator[Change]:
     old, new = (_by_design(plan) for plan in (before, after))
     for name in [*old, *(name for name in new if name not in old)]:
         counts = [sum(r.count for r in side.get(name, [])) or None for side in (old, new)]
-        yield Change(f"replicas[{name}].count", *counts)
+        yield Change(f"replicas[{name}].count", counts[0], counts[1])
     for name in old.keys() & new.keys():
         for field in ("max_batch", "kv_tokens"):
             sides = [sorted(getattr(r, field) for r in side[name]) for side in (old, new)]
@@ -80,8 +117,8 @@ def _by_design(plan: Plan) -> dict[str, list[Replica]]:
 def _predicted(before: Plan, after: Plan) -> Iterator[Change]:
     for name in type(before.predicted).model_fields:
         sides: list[Band | float | None] = [getattr(plan.predicted, name) for plan in (before, after)]
-        values = (side.value if isinstance(side, Band) else side for side in sides)
-        yield Change(f"predicted.{name}", *values)
+        old, new = (side.value if isinstance(side, Band) else side for side in sides)
+        yield Change(f"predicted.{name}", old, new)
 
 
 def _proof(before: Plan, after: Plan) -> Iterator[Change]:

@@ -1,5 +1,6 @@
-"""`meshwright sweep`: rows in the file, progress on stderr, nothing on stdout; and real plans in them."""
+"""`meshwright sweep`: rows in the file, progress on stderr, a table where asked; real plans in them."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from planner.cli import app
 from planner.cli.progress import Progress
+from planner.studies import flat
 
 
 def test_a_sweep_of_real_plans_with_a_cell_that_cannot_be(
@@ -16,7 +18,7 @@ def test_a_sweep_of_real_plans_with_a_cell_that_cannot_be(
         "base: {gpus: 1xL40S, engine: vllm}\nvary: {model: [llama-3.1-8b, llama-3.1-70b, no-such-model]}\n"
     )
 
-    assert app.run(["sweep", str(tmp_path / "s.yaml"), "-o", str(tmp_path / "r.jsonl"), "--jobs", "1"]) == 0
+    assert app.run(["sweep", str(tmp_path / "s.yaml"), "-o", str(tmp_path / "r.jsonl"), "--jobs", "1"]) == 4
 
     out, err = capsys.readouterr()
     rows = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
@@ -26,7 +28,73 @@ def test_a_sweep_of_real_plans_with_a_cell_that_cannot_be(
     assert rows[2]["error"]["code"] == "bad_input"
     assert out == ""
     assert "3 of 3 cells" in err
-    assert "3 rows, 2 of them without a plan" in err
+    assert "3 rows, 2 of them without a plan (1 infeasible, 1 bad input)" in err
+
+
+def test_a_table_of_the_cells_with_csv_and_json_rows_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "base: {gpus: 1xL40S, engine: vllm, ttft_ms: 900}\nvary: {model: [llama-3.1-8b, no-such-model]}\n"
+    )
+    words = ["sweep", str(tmp_path / "s.yaml"), "-o", str(tmp_path / "r.csv"), "--table", "--jobs", "1"]
+
+    assert app.run(words) == 4
+    first = capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    table = list(csv.DictReader((tmp_path / "r.csv").read_text().splitlines()))
+    assert [line["cell.model"] for line in table] == ["llama-3.1-8b", "no-such-model"]
+    assert float(table[0]["predicted.rps.low"]) == rows[0]["predicted"]["rps"]["low"]
+    assert table[1]["error.message"] == rows[1]["error"]["message"]
+    assert (table[1]["objective"], table[1]["exit_code"]) == ("", "2")
+    assert "llama-3.1-8b" in first
+    assert "no-such-model" in first
+    assert "ttft_ms" not in first  # the same in all cells
+
+    assert app.run(words) == 4  # from what is done
+    assert capsys.readouterr().out == first
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "mine.parquet"])
+def test_a_table_of_another_kind_is_not_written_over(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flat, "find_spec", lambda _: object())  # as if pyarrow were there
+    (tmp_path / "s.yaml").write_text("base: {gpus: 1xL40S, model: llama-3.1-8b}\n")
+    (tmp_path / name).write_text("isl,osl\n1,2\n")
+
+    assert app.run(["sweep", str(tmp_path / "s.yaml"), "-o", str(tmp_path / name)]) == 2
+
+    assert "not a result of a sweep" in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == "isl,osl\n1,2\n"
+    assert not (tmp_path / "mine.jsonl").exists()
+
+
+def test_parquet_without_pyarrow_is_refused_before_any_cell_is_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flat, "find_spec", lambda _: None)
+    (tmp_path / "s.yaml").write_text("base: {gpus: 1xL40S, model: llama-3.1-8b}\n")
+
+    assert app.run(["sweep", str(tmp_path / "s.yaml"), "-o", str(tmp_path / "r.parquet")]) == 2
+
+    err = capsys.readouterr().err
+    assert "pyarrow, which is not installed" in err
+    assert "-o results.csv" in err
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_parquet_holds_the_same_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "s.yaml").write_text(
+        "base: {gpus: 1xL40S, model: no-such-model}\nvary: {ttft_ms: [none, 900]}\n"
+    )
+
+    assert app.run(["sweep", str(tmp_path / "s.yaml"), "-o", str(tmp_path / "r.parquet"), "-j", "1"]) == 4
+
+    columns = parquet.read_table(tmp_path / "r.parquet").to_pydict()
+    assert columns["cell.ttft_ms"] == ["none", "900.0"]
+    assert columns["exit_code"] == [2, 2]
 
 
 def test_a_sweep_that_is_no_sweep_is_refused_where_it_is_wrong(

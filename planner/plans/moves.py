@@ -1,0 +1,90 @@
+"""Which replicas stand on other nodes in one plan than in another, and what changed in one line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from planner.errors import InputError
+from planner.launch.instances import instances
+from planner.plans.diff import design
+from planner.plans.schema import Band, Plan
+
+Places = dict[str, Counter[tuple[str, ...]]]
+"""Replicas of each design by the names of the nodes that one of them stands on."""
+LEAST = 5e-4
+"""Changes of cost and throughput below this share are not worth a word."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """`count` replicas of one design, and their nodes in either plan; without nodes where a plan has them
+    not."""
+
+    count: int
+    design: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def moves(before: Plan, after: Plan) -> list[Move]:
+    """What moves first, then what is gone and what is new. Node names are taken as they are: a node that was
+    renamed is another one. Nothing where one of the plans does not say which GPUs a replica has."""
+    try:
+        old, new = places(before), places(after)
+    except InputError:
+        return []
+    found: list[Move] = []
+    for name in dict.fromkeys([*old, *new]):
+        here, there = (side.get(name, Counter()) for side in (old, new))
+        left, come = list((here - there).elements()), list((there - here).elements())
+        both = min(len(left), len(come))
+        pairs = [*zip(left[:both], come[:both], strict=True), *((x, ()) for x in left[both:])]
+        pairs += [((), x) for x in come[both:]]
+        found += [Move(n, name, *pair) for pair, n in Counter(pairs).items()]
+    return sorted(found, key=lambda m: (not (m.before and m.after), not m.before))
+
+
+def places(plan: Plan) -> Places:
+    """Where the replicas of `plan` stand. Raises InputError where that is not told."""
+    named = {r.id: design(r) for r in plan.replicas}
+    found: Places = {}
+    for instance in instances(plan):
+        nodes = tuple(dict.fromkeys(node for node, _ in instance.gpus))
+        found.setdefault(named[instance.replica.id], Counter())[nodes] += 1
+    return found
+
+
+def summary(before: Plan, after: Plan) -> str:
+    """What changed in a line: `cost 12.0 % lower, 2 replicas change, 1 moves`."""
+    said = [
+        _compared("cost", before.predicted.usd_per_hour, after.predicted.usd_per_hour),
+        _compared("throughput", before.predicted.rps, after.predicted.rps),
+    ]
+    old, new = (Counter[str](), Counter[str]())
+    for plan, counts in ((before, old), (after, new)):
+        for r in plan.replicas:
+            counts[design(r)] += r.count
+    gone, come = (old - new).total(), (new - old).total()
+    moved = sum(m.count for m in moves(before, after) if m.before and m.after)
+    both = min(gone, come)
+    said += [
+        f"{_replicas(both)} change{'s' * (both == 1)}" if both else "",
+        f"{_replicas(abs(come - gone))} {'more' if come > gone else 'fewer'}" if come != gone else "",
+        f"{_replicas(moved)} move{'s' * (moved == 1)}" if moved else "",
+    ]
+    return ", ".join(filter(None, said)) or "the same replicas at the same cost and throughput"
+
+
+def _compared(what: str, before: Band | None, after: Band | None) -> str:
+    """How `what` changed, as a share of what it was; nothing where either is unknown."""
+    if before is None or after is None or not before.value:
+        return ""
+    share = after.value / before.value - 1
+    return f"{what} {abs(share):.1%} {'higher' if share > 0 else 'lower'}".replace("%", " %") * (
+        abs(share) >= LEAST
+    )
+
+
+def _replicas(count: int) -> str:
+    return f"{count:,} replica{'s' * (count != 1)}"
