@@ -58,9 +58,9 @@ def sweep(
         with whole_file(output) as out:
             write(rows, out)
     if table:
-        from planner.studies.table import table as table_of
+        from planner.studies.table import render
 
-        stdout().print(table_of(rows))
+        render(rows, stdout())
     note(f"{output}: {len(rows):,} rows{without_plan(rows)}")
     if any(row["error"] for row in rows):
         raise typer.Exit(CELLS_FAILED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
 from planner.reports import words as say
@@ -12,21 +13,37 @@ from planner.studies.journal import Row
 
 FIGURES = {"req/s": "rps", "tok/s": "out_tok_per_s", "TTFT ms": "ttft_ms", "TPOT ms": "tpot_ms"}
 """Titles of columns, and the figures of `predicted` that stand in them."""
+WIDE = 120
+"""Columns of a terminal from which on the replicas have a column."""
 NAME = 26
 """Characters of an option that are not broken: the longest name of a shipped model has 25."""
 
 
-def table(rows: Sequence[Row]) -> Table:
-    """One line a cell; a cell without a plan says why instead of its figures."""
-    names = varied(rows)
+def render(rows: Sequence[Row], console: Console) -> None:
+    """The table; under it, why cells have no plan, each reason once."""
+    console.print(table(rows, console.width))
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row["error"] is not None:
+            cell = " ".join(_option(row, name) for name in varied(rows))
+            reasons.setdefault(row["error"]["message"], []).append(cell)
+    for reason, cells in reasons.items():
+        console.print(f"no plan for {', '.join(cells)}: {reason}", markup=False, soft_wrap=True)
+
+
+def table(rows: Sequence[Row], width: int) -> Table:
+    """One line a cell: options, figures, and the replicas where `width` columns have room for them."""
+    names, wide = varied(rows), width >= WIDE
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
         made.add_column(name, overflow="fold", no_wrap=all(len(_option(row, name)) <= NAME for row in rows))
     for title in (*FIGURES, "$/h"):
         made.add_column(title, justify="right", no_wrap=True)
-    made.add_column("replicas", overflow="fold")
+    if wide:
+        made.add_column("replicas", overflow="fold")
     for row in rows:
-        made.add_row(*(_option(row, name) for name in names), *_figures(row), _last(row))
+        last = ["; ".join(row["replicas"])] if wide else []
+        made.add_row(*(_option(row, name) for name in names), *_figures(row), *last)
     return made
 
 
@@ -55,12 +72,3 @@ def _figures(row: Row) -> list[str]:
     usd = predicted["usd_per_hour"]
     values = [say.number(predicted[field]["value"]) for field in FIGURES.values()]
     return [*values, "-" if usd is None else f"{usd['value']:,.2f}"]
-
-
-def _last(row: Row) -> str:
-    """The replicas; behind them the gap where time ran out before it was closed."""
-    if row["error"] is not None:
-        where = f", at {row['error']['where']}" if row["error"]["where"] else ""
-        return f"{row['error']['message']}{where}"
-    late = f" (time limit: gap {say.percent(row['gap'])})" if row["exit_code"] else ""
-    return "; ".join(row["replicas"]) + late

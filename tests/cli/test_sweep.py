@@ -1,14 +1,17 @@
 """`meshwright sweep`: rows in the file, progress on stderr, a table where asked; real plans in them."""
 
 import csv
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from planner.cli import app
 from planner.cli.progress import Progress
 from planner.studies import flat
+from planner.studies.table import FIGURES, render
 
 
 def test_a_sweep_of_real_plans_with_a_cell_that_cannot_be(
@@ -49,10 +52,25 @@ def test_a_table_of_the_cells_with_csv_and_json_rows_beside_it(
     assert (table[1]["objective"], table[1]["exit_code"]) == ("", "2")
     assert "llama-3.1-8b" in first
     assert "no-such-model" in first
+    assert "no plan for no-such-model: unknown model `no-such-model`" in first
     assert "ttft_ms" not in first  # the same in all cells
 
     assert app.run(words) == 4  # from what is done
     assert capsys.readouterr().out == first
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_each_cell_has_one_line_at_any_width_and_replicas_where_there_is_room(width: int) -> None:
+    predicted = {name: {"value": 12345.6} for name in (*FIGURES.values(), "usd_per_hour")}
+    row = {"predicted": predicted, "error": None, "replicas": ["1x 1×l40s tp1 mixed vllm bf16 b73"]}
+    rows = [row | {"cell": {"model": "llama-3.1-8b", "isl": isl}} for isl in (512, 1024)]
+    console = Console(width=width, file=io.StringIO())
+
+    render(rows, console)
+
+    printed = [line for line in console.file.getvalue().splitlines() if line.strip()]
+    assert len(printed) == 4
+    assert ("1×l40s tp1" in printed[-1]) == (width == 200)
 
 
 @pytest.mark.parametrize("name", ["mine.csv", "mine.parquet"])
