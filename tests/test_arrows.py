@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.calibration.trials": PROBING,
     "planner.calibration.outlook": PROBING,
     "planner.calibration.probe": PROBING,
-    "planner.fit": RULES,
+    "planner.fit": {*RULES, "planner.predict"},
     "planner.candidates": CANDIDATES,
     "planner.variants": CANDIDATES,
     "planner.replicas": REPLICAS,

@@ -17,33 +17,45 @@ PRECISIONS = ("bf16", "fp16", "fp8", "fp4", "int8", "fp32")
 
 def devices(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="One of them.", show_default=False)
+        str | None,
+        typer.Argument(metavar="FILTER", help="One of them, or any part of a name.", show_default=False),
     ] = None,
     json: JsonOpt = False,
 ) -> None:
-    """List the GPUs known, or show one with its sources.
+    """List the GPUs known, those whose names have FILTER in them, or show one with its sources.
 
     Example: meshwright devices h100
     """
     from cluster_configs import devices as catalog
+    from planner.cli.output import note
+    from planner.errors import InputError, squash
 
-    found = [catalog.load(n) for n in catalog.names()] if name is None else [catalog.find(name)]
+    stems = [n for n in catalog.names() if squash(name or "") in squash(n)]
+    one = None
+    try:
+        one = catalog.find(name) if name is not None else None
+    except InputError:
+        if not stems or not squash(name or ""):
+            raise
+    found = [one] if one else [catalog.load(n) for n in stems]
     if json:
         forms = [device.model_dump(mode="json", exclude_none=True) for device in found]
-        print(jsons.dumps(forms if name is None else forms[0], indent=2))
-    elif name is None:
-        print("\n".join([*table(found), LEGEND]))
+        print(jsons.dumps(forms[0] if one else forms, indent=2))
+    elif one:
+        print("\n".join(describe(one)))
+        if others := [n for n in stems if n != one.name]:
+            note(f"note: also named so: {', '.join(others)}")
     else:
-        print("\n".join(describe(found[0])))
+        print("\n".join([*table(found), LEGEND]))
 
 
 def table(found: list[Device]) -> list[str]:
-    """One line a device under a heading, columns aligned; never cut, whatever the terminal's width."""
+    """One line a device under a heading, columns aligned; never cut, and at most 80 columns wide."""
     headings = ["device", "GiB", "GB/s", "bf16", "fp8", "fp4", "link", "GPUs", "watts", "$/h"]
     rows = [headings, *(_cells(device) for device in found)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(headings))]
     return [
-        "  ".join(
+        " ".join(
             cell.rjust(width) if i else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
@@ -52,8 +64,9 @@ def table(found: list[Device]) -> list[str]:
 
 
 LEGEND = """
-GiB of memory, GB/s its bandwidth; bf16 (fp16 where there is none), fp8, fp4: dense TFLOP/s;
-link: GB/s per GPU to its peers; GPUs: of a usual node (/scale-up domain); $/h: per GPU, where sourced."""
+GiB of memory, GB/s its bandwidth; dense TFLOP/s in bf16 (fp16 where there is
+none), fp8, fp4; link: GB/s per GPU to its peers; GPUs: of a usual node
+(/scale-up domain); $/h: per GPU, where sourced."""
 
 
 def _cells(d: Device) -> list[str]:

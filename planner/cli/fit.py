@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,25 +10,26 @@ import typer
 from planner.cli import options as o
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from cluster_configs.schema import ResolvedCluster
-    from planner.fit.fits import Ask, ClassFit, Fit, Row
-    from planner.fit.grid import Cell, Grid, Most
-
-SHOWN = 14
-"""Rows of one class in a terminal: `--json` has all."""
-
-USUAL = (
-    (True, False, False, False),  # tp
-    (False, False, True, True),  # dp ep
-    (False, True, False, False),  # pp
-    (True, False, False, True),  # tp ep
-)
-"""Parallelisms (tp, pp, dp, ep) that people ask for first."""
+    from planner.fit.fits import Ask, Fit, Row
+    from planner.fit.grid import Most
+    from planner.fit.speeds import Speed
 
 ContextOpt = Annotated[
     int | None, typer.Option("--isl", metavar="N", help="Tokens of context of one user. [default: 8192]")
+]
+FamilyModelOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Name, Hugging Face id, or a config.json; without: the largest model of each family that fits.",
+    ),
+]
+ReadersOpt = Annotated[
+    int | None,
+    typer.Option("--users", metavar="N", help="Tokens a second for each of N readers at once."),
 ]
 
 MaxContextOpt = Annotated[bool, typer.Option("--max-context", help="Only: the longest context of one user.")]
@@ -36,29 +37,29 @@ MaxUsersOpt = Annotated[
     bool, typer.Option("--max-users", help="Only: the most users of that context at once.")
 ]
 
-GIB = 2**30
-"""Vendors and drivers count a GPU's memory so."""
-
 
 def fit(
     *,
     cluster: o.ClusterArg = None,
     gpus: o.GpusOpt = None,
-    model: o.ModelOpt,
+    model: FamilyModelOpt = None,
     isl: ContextOpt = None,
     engine: o.EngineOpt = "any",
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
+    users: ReadersOpt = None,
     max_context: MaxContextOpt = False,
     max_users: MaxUsersOpt = False,
     json: o.JsonOpt = False,
 ) -> None:
     """Does MODEL fit? Memory per GPU, longest context and most users, for each parallelism; and what limits
-    contexts x users.
+    contexts x users. Without MODEL: the largest model of each family that fits, and how fast.
 
     \b
     Examples:
       meshwright fit --gpus 2xH100 --model llama-3.1-70b
+      meshwright fit --gpus 1xRTX-4090
+      meshwright fit --gpus 8xH100 --model qwen3-32b --users 1
       meshwright fit cluster.yaml --model deepseek-v3 --isl 32768 --kv-precision fp8
       meshwright fit --gpus 8xL40S --model qwen3-32b --isl 16384 --max-users
 
@@ -67,17 +68,44 @@ def fit(
     from cluster_configs.reading import from_gpus, read_cluster
     from model_zoo import catalog
     from planner.cli.output import note
-    from planner.errors import InputError
+    from planner.errors import Infeasible, InputError
     from planner.fit import fits
 
     if (cluster is None) == (gpus is None):
         raise InputError("give either CLUSTER.yaml or --gpus", hint="meshwright fit --gpus 2xH100 --model M")
+    if users is not None and users < 1:
+        raise InputError(f"{users} readers: at least 1", where="--users")
     where = read_cluster(cluster) if cluster is not None else from_gpus(gpus or "")
+    for line in where.warnings:
+        note(f"note: {line}")
+    if model is None:
+        from planner.cli import fit_families
+
+        if max_context or max_users:
+            raise InputError("--max-context and --max-users are of one model: give --model")
+        found_all = fit_families.answer(where, (isl, precision, kv_precision, engine), users or 1)
+        fit_families.show(found_all, where, as_json=json)
+        return
     card, warnings = catalog.find(model)
-    for line in (*where.warnings, *warnings):
+    for line in warnings:
         note(f"note: {line}")
     ask = fits.Ask(card, isl, precision, kv_precision, engine)
     found = fits.fit(ask, where)
+    if found.fits and users:
+        from planner.fit.grid import most_users
+        from planner.fit.speeds import speeds
+
+        classes = zip(where.classes, found.classes, strict=True)
+        timed = [speeds(ask, node, part, users) for node, part in classes]
+        if not any(timed):
+            most = most_users(found, where).value
+            raise Infeasible(
+                f"{users:,} readers of {found.context:,} tokens at once are too many for {card.name}"
+                f" on one class of {where.name}",
+                hint=f"all nodes together hold {most:,} (meshwright fit … --max-users)",
+            )
+    else:
+        timed = [{} for _ in found.classes]
     if found.fits and (max_context or max_users):
         from planner.fit.grid import most_context, most_users
 
@@ -85,9 +113,11 @@ def fit(
         both = {"max_context": most_context(ask, found), "max_users": most_users(found, where)}
         direct({name: both[name] for name, wanted in asked.items() if wanted}, found.context, as_json=json)
         return
-    show(ask, found, where, as_json=json)
+    show(ask, found, where, timed, as_json=json)
     if not found.fits:
-        raise fits.infeasible(found, where.name)
+        error = fits.infeasible(found, "any one class of " * (len(where.classes) > 1) + where.name)
+        error.hint = "; ".join((error.hint or "", *fits.left_out(where, fits=False)))
+        raise error
 
 
 def direct(answers: dict[str, Most], context: int, as_json: bool) -> None:
@@ -104,138 +134,33 @@ def direct(answers: dict[str, Most], context: int, as_json: bool) -> None:
         typer.echo(f"{most.value:,} {what}: {times}{most.layout} on {most.device}, limited by {most.limit}")
 
 
-def show(ask: Ask, found: Fit, where: ResolvedCluster, as_json: bool) -> None:
-    """Print the answer: as JSON and nothing else, or for a reader."""
+def show(
+    ask: Ask, found: Fit, where: ResolvedCluster, timed: Sequence[Mapping[Row, Speed]], as_json: bool
+) -> None:
+    """Print the answer: as JSON and nothing else, or for a reader. `timed`: of each class, by parallelism,
+    quickest first; empty where nobody asked."""
+    from planner.cli import fit_tables as tables
     from planner.cli.output import stdout
+    from planner.fit.fits import left_out
     from planner.fit.grid import grid
 
     if as_json and not found.fits:
         return
+    missed = left_out(where, found.fits)
     grids = [grid(ask, node, part) for node, part in zip(where.classes, found.classes, strict=True)]
     if as_json:
-        typer.echo(as_document(found, grids))
+        typer.echo(tables.as_document(found, grids, timed, missed))
         return
     console = stdout()
-    console.print(headline(found))
-    for part, cells_of in zip(found.classes, grids, strict=True):
+    console.print(tables.headline(found))
+    for part, speeds in zip(found.classes, timed, strict=True):
+        if speeds:
+            console.print(tables.quickest(part, speeds))
+    for part, cells_of, speeds in zip(found.classes, grids, timed, strict=True):
         console.print()
-        console.print(table(part, found.context))
+        console.print(tables.table(part, found.context, speeds))
         if cells_of is not None:
             console.print()
-            console.print(cell_table(cells_of, part))
-
-
-def as_document(found: Fit, grids: Sequence[Grid | None]) -> str:
-    """The answer with all rows and cells as JSON."""
-    import json
-    from dataclasses import asdict
-
-    cells = [None if g is None else asdict(g) for g in grids]
-    return json.dumps({"fits": found.fits, **asdict(found), "cells": cells}, indent=1)
-
-
-def cell_table(found: Grid, part: ClassFit) -> RenderableType:
-    """Contexts x users of one replica: time per output token, and what it waits for."""
-    from rich.table import Table
-
-    from planner.fit.fits import layout
-
-    gpus = f"{found.replica.gpus} x {part.device}"
-    table = Table(
-        title=f"[bold]One replica, {layout(found.replica)}[/] ({gpus}): ms a token, and what it waits for",
-        title_justify="left",
-        box=None,
-    )
-    table.add_column("context", justify="right")
-    for cell in found.cells[0]:
-        table.add_column(f"{cell.users} user{'s' * (cell.users > 1)}", justify="right")
-    for row in found.cells:
-        table.add_row(f"{row[0].context:,}", *(_cell(cell) for cell in row))
-    table.caption = "decoding, all users at that context; `+x GiB`: what is missing on each GPU"
-    table.caption_justify = "left"
-    return table
-
-
-def _cell(cell: Cell) -> str:
-    if cell.tpot_s is None:
-        return f"[dim]+{cell.missing_bytes / GIB:,.1f} GiB[/]"
-    return f"{1e3 * cell.tpot_s:,.3g} {cell.limit}"
-
-
-def headline(found: Fit) -> str:
-    """Model, size, cache: one line."""
-    p = found.precision
-    weights = p.gemm if p.gemm == p.experts else f"{p.gemm}, experts {p.experts}"
-    return (
-        f"[bold]{found.model}[/]  {found.params / 1e9:,.1f} B parameters, checkpoint"
-        f" {found.checkpoint_bytes / 1e9:,.1f} GB; here in {weights}, KV cache {p.kv}:"
-        f" {found.kv_bytes / 1e9:,.2f} GB for {found.context:,} tokens"
-    )
-
-
-def table(part: ClassFit, context: int) -> RenderableType:
-    """One class: a row for the best of each kind of parallelism by GPUs."""
-    from rich.table import Table
-
-    title = f"{part.gpus} x {part.device}"
-    if part.engine is None:
-        return f"[bold]{title}[/]  cannot serve it: {part.reason}"
-    if not part.rows:
-        return f"[bold]{title}[/]  {part.engine} has no valid parallelism for it"
-    rows = shown(part.rows)
-    capacity = rows[0].capacity_bytes / GIB
-    grid = Table(
-        title=f"[bold]{title}[/] ({capacity:,.4g} GiB each), {part.engine}", title_justify="left", box=None
-    )
-    for name in ("GPUs", "parallelism", "weights", "buffers", "KV room", "longest", f"users at {context:,}"):
-        grid.add_column(name, justify="left" if name == "parallelism" else "right")
-    for row in rows:
-        grid.add_row(*cells(row), style=None if row.fits else "dim")
-    grid.caption = "GiB per GPU; buffers = activations and the engine's reserve"
-    if len(rows) < len(part.rows):
-        grid.caption += f"; {len(part.rows) - len(rows)} more with --json"
-    grid.caption_justify = "left"
-    return grid
-
-
-def cells(row: Row) -> list[str]:
-    """One row as text; sizes in GiB per GPU."""
-    from planner.fit.fits import layout
-
-    buffers = row.activation_bytes + row.reserve_bytes
-    sizes = [f"{x / GIB:,.1f}" for x in (row.weights_bytes, buffers, row.kv_bytes)]
-    last = f"{row.concurrency:,}" if row.fits else f"no: {row.missing_bytes / GIB:,.1f} GiB short"
-    return [str(row.gpus), layout(row), *sizes, f"{row.max_context:,}" if row.max_context else "-", last]
-
-
-def shown(rows: Sequence[Row], limit: int = SHOWN) -> list[Row]:
-    """At most about `limit` rows by GPUs: the best of each kind of parallelism, as many kinds as there is
-    place for.
-
-    GPU counts: the fewest that fit, powers of two, all; before them the nearest miss. Where nothing fits, the
-    nearest miss of the largest six counts.
-    """
-    fitting = [row for row in rows if row.fits]
-    if not fitting:
-        best = _best_kinds(rows)
-        return [best[gpus][0] for gpus in sorted(best)][-6:]
-    fewest, most = min(row.gpus for row in fitting), max(row.gpus for row in fitting)
-    kinds = _best_kinds([r for r in fitting if r.gpus in (fewest, most) or r.gpus & (r.gpus - 1) == 0])
-    depth = next(n for n in range(16, 0, -1) if n == 1 or sum(len(k[:n]) for k in kinds.values()) < limit)
-    missed = [row for row in rows if row.gpus < fewest]
-    nearest = [min(missed, key=lambda row: row.missing_bytes)] if missed else []
-    return nearest + [row for gpus in sorted(kinds) for row in kinds[gpus][:depth]]
-
-
-def _best_kinds(rows: Sequence[Row]) -> dict[int, list[Row]]:
-    """By GPUs, the best row of each combination of parallelisms, best first: most users, then longest
-    context."""
-    kinds: dict[int, dict[tuple[bool, ...], Row]] = {}
-    for row in sorted(rows, key=lambda r: (-r.concurrency, r.missing_bytes, -r.max_context)):
-        kind = (row.tp > 1, row.pp > 1, row.attn_dp > 1, row.ep > 1)
-        kinds.setdefault(row.gpus, {}).setdefault(kind, row)
-    rank: dict[tuple[bool, ...], int] = {kind: i for i, kind in enumerate(USUAL)}
-    return {
-        gpus: [best[kind] for kind in sorted(best, key=lambda kind: rank.get(kind, len(USUAL)))]
-        for gpus, best in kinds.items()
-    }
+            console.print(tables.cell_table(cells_of, part))
+    if found.fits:  # else the error says it
+        console.print("".join(f"\n{line[0].upper()}{line[1:]}." for line in missed), end="\n" * bool(missed))

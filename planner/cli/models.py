@@ -17,28 +17,46 @@ CONTEXTS = (8192, 32768, 131072)
 PIPE_WIDTH = 150
 """Columns of the table where stdout is no terminal: nothing is cut."""
 
+WIDE = 120
+"""Columns from which on the table has all of its own."""
+
 NameArg = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="A card, a Hugging Face id, or a config.json.", show_default=False),
+    typer.Argument(
+        metavar="FILTER",
+        help="A card, a Hugging Face id, a config.json, or any part of a name.",
+        show_default=False,
+    ),
 ]
 
 
 def models(name: NameArg = None, json: JsonOpt = False) -> None:
-    """List the models known, or show one: parameters, KV cache, weights.
+    """List the models known, those whose names have FILTER in them, or show one: parameters, KV cache,
+    weights.
 
     Example: meshwright models deepseek-v3
     """
     from model_zoo import catalog
     from planner.cli import output
+    from planner.errors import InputError, squash
 
     console = output.stdout()
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    if name is None:
-        cards = [catalog.load(stem) for stem in catalog.names()]
+    try:
+        one = catalog.find(name) if name is not None else None
+    except InputError:
+        stems = [stem for stem in catalog.names() if squash(name or "") in squash(stem)]
+        if not stems or not squash(name or ""):
+            raise
+        one = None
+    else:
+        stems = catalog.names()
+    if one is None:
+        cards = [catalog.load(stem) for stem in stems]
         _print_json([summary(card) for card in cards]) if json else _print_table(console, cards)
         return
-    card, warnings = catalog.find(name)
+    card, warnings = one
     for warning in warnings:
         output.note(f"warning: {warning}")
     _print_json(in_full(card)) if json else _print_card(console, card)
@@ -100,40 +118,38 @@ def _print_json(data: object) -> None:
 
 
 def _print_table(console: Console, cards: list[ModelCard]) -> None:
+    """A line a card; in less than WIDE columns without what `meshwright models NAME` tells as well."""
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in (
-        "model",
-        "total B",
-        "active B",
-        "attention",
-        "layers",
-        "context",
-        "KV/token",
-        "weights",
-        "GB",
-    ):
-        right = head not in ("model", "attention", "weights")
-        table.add_column(head, justify="right" if right else "left", no_wrap=head != "attention")
+    wide = console.width >= WIDE
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    heads = ["model", "total B", "active B", "attention", "layers", "context", "KV kB", "weights", "GB"]
+    left, extra = ("model", "attention", "weights"), ("attention", "layers", "weights")
+    shown = [head for head in heads if wide or head not in extra]
+    for head in shown:
+        table.add_column(
+            head, justify="left" if head in left else "right", no_wrap=head != "attention", overflow="fold"
+        )
     for card in cards:
         s = summary(card)
-        table.add_row(
+        cells = [
             s["name"],
             f"{s['total_params'] / 1e9:.1f}" + ("~" if card.estimate else ""),
             f"{s['active_params'] / 1e9:.1f}",
             s["attention"],
             str(s["layers"]),
             f"{s['max_context']:,}",
-            f"{s['kv_bytes_per_token'] / 1e3:.1f} kB",
+            f"{s['kv_bytes_per_token'] / 1e3:.1f}",
             s["weights_precision"],
             f"{s['weights_bytes'] / 1e9:.0f}",
-        )
+        ]
+        table.add_row(*(cell for head, cell in zip(heads, cells, strict=True) if head in shown))
     console.print(table)
-    console.print(
-        f"{len(cards)} models; ~ marks estimates. KV/token: what grows, in the checkpoint's precision."
-    )
+    count = f"{len(cards)} model{'s' * (len(cards) > 1)}"
+    console.print(f"{count}; ~ marks estimates. KV kB: what each token adds to the cache.")
+    if not wide:
+        console.print(f"Attention, layers and precision: from {WIDE} columns on, or meshwright models NAME.")
 
 
 def _print_card(console: Console, card: ModelCard) -> None:

@@ -131,7 +131,7 @@ def fit(ask: Ask, cluster: ResolvedCluster) -> Fit:
         raise InputError(
             f"a context of {ask.tokens:,} tokens: {card.name} takes 1 to {card.max_context:,}", where="--isl"
         )
-    classes = tuple(_class_fit(ask, node) for node in cluster.classes)
+    classes = tuple(class_fit(ask, node) for node in cluster.classes)
     found = Fit(
         model=card.name,
         context=ask.tokens,
@@ -158,22 +158,35 @@ def infeasible(found: Fit, cluster: str) -> Infeasible:
     return Infeasible(message, hint="smallest change: " + "; or ".join(changes))
 
 
+def left_out(cluster: ResolvedCluster, fits: bool) -> tuple[str, ...]:
+    """What a plan of these nodes may also use, and nothing here counts: a line each."""
+    several = len(cluster.classes) > 1 and "replicas over several classes of nodes"
+    host = not fits and any(n.host and n.host.memory_gb for n in cluster.classes) and "weights in host memory"
+    missed = [what for what in (several, host) if what]
+    return tuple(f"{what} are not looked at here: `meshwright plan` does" for what in missed)
+
+
 def layout(row: Row) -> str:
     """Parallelism in a word, as everywhere: "tp4 pp2", "dp8 ep8"; "tp1" for one GPU."""
     return sizes_in_words(tp=row.tp, pp=row.pp, dp=row.attn_dp, ep=row.ep) or "tp1"
 
 
-def _class_fit(ask: Ask, node: NodeClass) -> ClassFit:
-    """The class with the first engine that serves it."""
+def class_fit(ask: Ask, node: NodeClass) -> ClassFit:
+    """The class with the first engine on which it fits; else with the first that serves it at all."""
     moe = any(isinstance(ffn, MoeFfn) for ffn in ask.card.ffns.values())
     reason = None
+    served: list[ClassFit] = []
     for engine in ask.engines:
         refused = why_unsupported(node.device, engine, ask.used, moe, picks_entries(ask.card))
         if refused is None:
             rows = _rows(ask, node.device, engine, node.gpus, node.scale_up_gpus)
-            return ClassFit(node.id, node.device.name, node.gpus, engine, None, rows)
+            part = ClassFit(node.id, node.device.name, node.gpus, engine, None, rows)
+            if any(row.fits for row in rows):
+                return part
+            served.append(part)
         reason = reason or refused
-    return ClassFit(node.id, node.device.name, node.gpus, None, reason, ())
+    served.sort(key=lambda part: not part.rows)  # stable: in order of preference
+    return served[0] if served else ClassFit(node.id, node.device.name, node.gpus, None, reason, ())
 
 
 def _rows(ask: Ask, device: Device, engine: str, gpus: int, scale_up: int) -> tuple[Row, ...]:
@@ -227,7 +240,7 @@ def _changes(ask: Ask, cluster: ResolvedCluster, classes: tuple[ClassFit, ...]) 
 
 
 def _any_fits(ask: Ask, cluster: ResolvedCluster) -> bool:
-    return any(row.fits for node in cluster.classes for row in _class_fit(ask, node).rows)
+    return any(row.fits for node in cluster.classes for row in class_fit(ask, node).rows)
 
 
 def _more_gpus(ask: Ask, cluster: ResolvedCluster) -> Iterator[str]:
@@ -235,7 +248,7 @@ def _more_gpus(ask: Ask, cluster: ResolvedCluster) -> Iterator[str]:
     wanted: list[tuple[int, int, str]] = []
     for node in cluster.classes:
         scale_up = max(node.scale_up_gpus, node.device.scale_up_gpus)
-        served = _class_fit(ask, node).engine
+        served = class_fit(ask, node).engine
         rows = _rows(ask, node.device, served, LARGEST_REPLICA, scale_up) if served else ()
         needed = min((row.gpus for row in rows if row.fits), default=0)
         size = node.device.gpus_per_node

@@ -132,14 +132,14 @@ def most_users(found: Fit, cluster: ResolvedCluster) -> Most:
 def _best(node: NodeClass, part: ClassFit) -> list[Most]:
     """The layout of a class that holds the most users, replicas side by side in its nodes; none: nothing
     fits."""
-    fitting = [(row, count) for row in part.rows if row.fits and (count := _copies(row.gpus, node))]
+    fitting = [(row, count) for row in part.rows if row.fits and (count := copies(row.gpus, node))]
     if not fitting:
         return []
     row, count = max(fitting, key=lambda x: (x[1] * x[0].concurrency, -x[0].gpus))
     return [Most(count * row.concurrency, count, layout(row), part.device, "memory")]
 
 
-def _copies(gpus: int, node: NodeClass) -> int:
+def copies(gpus: int, node: NodeClass) -> int:
     """Replicas of so many GPUs that stand in the nodes of a class."""
     whole, nodes = node.gpus_per_node, node.gpus // node.gpus_per_node
     return nodes * (whole // gpus) if gpus <= whole else nodes // -(-gpus // whole)

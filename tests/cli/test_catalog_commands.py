@@ -9,7 +9,9 @@ from typing import Any, get_args
 import pytest
 
 from cluster_configs.devices import find, load, names
+from model_zoo import catalog
 from planner.cli.devices import describe, devices, table
+from planner.cli.models import models
 from planner.cli.schema import Kind, json_schema, schema
 from planner.errors import InputError
 from planner.reading.documents import read
@@ -43,6 +45,61 @@ def test_json_of_a_device_is_its_yaml_form(capsys: pytest.CaptureFixture[str]):
 def test_an_unknown_device_is_an_input_error():
     with pytest.raises(InputError, match="unknown GPU"):
         devices("h100-sxn")
+
+
+def test_a_part_of_a_name_lists_the_devices_that_have_it(capsys: pytest.CaptureFixture[str]):
+    devices("RTX 40", json=True)
+    listed = [one["name"] for one in json.loads(capsys.readouterr().out)]
+    devices("rtx-40")
+    lines = capsys.readouterr().out.splitlines()
+
+    assert listed == [n for n in names() if n.startswith("rtx-40")]
+    assert [line.split()[0] for line in lines[1 : len(listed) + 1]] == listed
+
+
+def test_a_family_shows_its_usual_form_and_names_the_others(capsys: pytest.CaptureFixture[str]):
+    devices("h100")
+    shown = capsys.readouterr()
+
+    assert shown.out.startswith("h100-sxm (nvidia")
+    assert shown.err == "note: also named so: h100-nvl, h100-pcie\n"
+
+
+def test_the_table_of_devices_fits_80_columns(capsys: pytest.CaptureFixture[str]):
+    devices()
+
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_a_part_of_a_name_lists_the_models_that_have_it(capsys: pytest.CaptureFixture[str]):
+    models("QWEN3 vl", json=True)
+    listed = [one["name"] for one in json.loads(capsys.readouterr().out)]
+
+    assert listed == [n for n in catalog.names() if n.startswith("qwen3-vl")] != []
+
+
+def test_an_exact_name_shows_the_one_model_though_others_have_it_too(capsys: pytest.CaptureFixture[str]):
+    models("qwen3-235b-a22b", json=True)
+
+    assert json.loads(capsys.readouterr().out)["name"] == "qwen3-235b-a22b"
+
+
+def test_the_table_of_models_fits_80_columns_and_cuts_no_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("planner.cli.models.PIPE_WIDTH", 80)
+    models()
+    lines = capsys.readouterr().out.splitlines()
+
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[2 : len(catalog.names()) + 2]] == catalog.names()
+
+
+@pytest.mark.parametrize("name", ["zzz", " "])
+def test_a_filter_that_nothing_has_is_an_input_error(name: str):
+    for command in (devices, models):
+        with pytest.raises(InputError):
+            command(name)
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))

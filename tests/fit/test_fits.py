@@ -10,7 +10,7 @@ import pytest
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from planner.cli.app import run
-from planner.cli.fit import shown
+from planner.cli.fit_tables import shown
 from planner.errors import InputError
 from planner.fit.fits import Ask, Fit, Row, fit, infeasible, layout
 from planner.fit.grid import grid

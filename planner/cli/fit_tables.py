@@ -1,0 +1,172 @@
+"""Tables that `meshwright fit` prints of one model, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from planner.fit.fits import ClassFit, Fit, Row
+    from planner.fit.grid import Cell, Grid
+    from planner.fit.speeds import Speed
+
+SHOWN = 14
+"""Rows of one class in a terminal: `--json` has all."""
+
+USUAL = (
+    (True, False, False, False),  # tp
+    (False, False, True, True),  # dp ep
+    (False, True, False, False),  # pp
+    (True, False, False, True),  # tp ep
+)
+"""Parallelisms (tp, pp, dp, ep) that people ask for first."""
+
+GIB = 2**30
+"""Vendors and drivers count a GPU's memory so."""
+
+
+def quickest(part: ClassFit, speeds: Mapping[Row, Speed]) -> str:
+    """What readers get from the parallelism that is quickest for each: one line."""
+    from planner.fit.fits import layout
+
+    row, speed = next(iter(speeds.items()))
+    lengths = f"{speed.isl:,} tokens in, {speed.osl:,} out"
+    who = "One reader" if speed.readers == 1 else f"Each of {speed.readers:,} readers at once"
+    times = f"{speed.replicas} x " if speed.replicas > 1 and speed.readers > 1 else ""
+    return (
+        f"{who} gets [bold]{speed.tok_per_s:,.3g} tokens a second[/], the first after {speed.ttft_s:,.3g} s"
+        f" ({lengths}), on {times}{layout(row)} of {part.device} with {part.engine}"
+    )
+
+
+def as_document(
+    found: Fit, grids: Sequence[Grid | None], timed: Sequence[Mapping[Row, Speed]], missed: Sequence[str]
+) -> str:
+    """The answer with all rows and cells as JSON."""
+    import json
+    from dataclasses import asdict
+
+    cells = [None if g is None else asdict(g) for g in grids]
+    readers = [[{"row": asdict(row), **asdict(speed)} for row, speed in each.items()] for each in timed]
+    answer = {"fits": found.fits, **asdict(found), "cells": cells, "readers": readers, "left_out": missed}
+    return json.dumps(answer, indent=1)
+
+
+def cell_table(found: Grid, part: ClassFit) -> RenderableType:
+    """Contexts x users of one replica: time per output token, and what it waits for."""
+    from rich.table import Table
+
+    from planner.fit.fits import layout
+
+    gpus = f"{found.replica.gpus} x {part.device}"
+    table = Table(
+        title=f"[bold]One replica, {layout(found.replica)}[/] ({gpus}): ms a token, and what it waits for",
+        title_justify="left",
+        box=None,
+    )
+    table.add_column("context", justify="right")
+    for cell in found.cells[0]:
+        table.add_column(f"{cell.users} user{'s' * (cell.users > 1)}", justify="right")
+    for row in found.cells:
+        table.add_row(f"{row[0].context:,}", *(_cell(cell) for cell in row))
+    table.caption = "decoding, all users at that context; `+x GiB`: what is missing on each GPU"
+    table.caption_justify = "left"
+    return table
+
+
+def _cell(cell: Cell) -> str:
+    if cell.tpot_s is None:
+        return f"[dim]+{cell.missing_bytes / GIB:,.1f} GiB[/]"
+    return f"{1e3 * cell.tpot_s:,.3g} {cell.limit}"
+
+
+def headline(found: Fit) -> str:
+    """Model, size, cache: one line."""
+    p = found.precision
+    weights = p.gemm if p.gemm == p.experts else f"{p.gemm}, experts {p.experts}"
+    return (
+        f"[bold]{found.model}[/]  {found.params / 1e9:,.1f} B parameters, checkpoint"
+        f" {found.checkpoint_bytes / 1e9:,.1f} GB; here in {weights}, KV cache {p.kv}:"
+        f" {found.kv_bytes / 1e9:,.2f} GB for {found.context:,} tokens"
+    )
+
+
+def table(part: ClassFit, context: int, speeds: Mapping[Row, Speed]) -> RenderableType:
+    """One class: a row for the best of each kind of parallelism by GPUs, with what readers get of it."""
+    from rich.table import Table
+
+    title = f"{part.gpus} x {part.device}"
+    if part.engine is None:
+        return f"[bold]{title}[/]  cannot serve it: {part.reason}"
+    if not part.rows:
+        return f"[bold]{title}[/]  {part.engine} has no valid parallelism for it"
+    rows = shown(part.rows, speeds)
+    capacity = rows[0].capacity_bytes / GIB
+    grid = Table(
+        title=f"[bold]{title}[/] ({capacity:,.4g} GiB each), {part.engine}", title_justify="left", box=None
+    )
+    grid.pad_edge, grid.collapse_padding = False, bool(speeds)  # in 80 columns
+    for name in ("GPUs", "parallelism", "weights", "buffers", "KV room", "longest", f"users at {context:,}"):
+        grid.add_column(name, justify="left" if name == "parallelism" else "right")
+    if speeds:
+        grid.add_column("tok/s", justify="right")
+    for row in rows:
+        speed = [f"{speeds[row].tok_per_s:,.3g}" if row in speeds else "-"] if speeds else []
+        grid.add_row(*cells(row), *speed, style=None if row.fits else "dim")
+    grid.caption = "GiB per GPU; buffers = activations and the engine's reserve"
+    if speeds:
+        grid.caption += "; tok/s: tokens a second of each reader"
+    if len(rows) < len(part.rows):
+        grid.caption += f"; {len(part.rows) - len(rows)} more with --json"
+    grid.caption_justify = "left"
+    return grid
+
+
+def cells(row: Row) -> list[str]:
+    """One row as text; sizes in GiB per GPU."""
+    from planner.fit.fits import layout
+
+    buffers = row.activation_bytes + row.reserve_bytes
+    sizes = [f"{x / GIB:,.1f}" for x in (row.weights_bytes, buffers, row.kv_bytes)]
+    last = f"{row.concurrency:,}" if row.fits else f"no: {row.missing_bytes / GIB:,.1f} GiB short"
+    return [str(row.gpus), layout(row), *sizes, f"{row.max_context:,}" if row.max_context else "-", last]
+
+
+def shown(rows: Sequence[Row], speeds: Mapping[Row, Speed] | None = None, limit: int = SHOWN) -> list[Row]:
+    """At most about `limit` rows by GPUs: the best of each kind of parallelism, as many kinds as there is
+    place for. The best has the most users, or is the quickest by `speeds`.
+
+    GPU counts: the fewest that fit, powers of two, all; before them the nearest miss. Where nothing fits, the
+    nearest miss of the largest six counts.
+    """
+    fitting = [row for row in rows if row.fits]
+    if not fitting:
+        best = _best_kinds(rows, speeds)
+        return [best[gpus][0] for gpus in sorted(best)][-6:]
+    fewest, most = min(row.gpus for row in fitting), max(row.gpus for row in fitting)
+    usual = [r for r in fitting if r.gpus in (fewest, most) or r.gpus & (r.gpus - 1) == 0]
+    kinds = _best_kinds(usual, speeds)
+    depth = next(n for n in range(16, 0, -1) if n == 1 or sum(len(k[:n]) for k in kinds.values()) < limit)
+    missed = [row for row in rows if row.gpus < fewest]
+    nearest = [min(missed, key=lambda row: row.missing_bytes)] if missed else []
+    return nearest + [row for gpus in sorted(kinds) for row in kinds[gpus][:depth]]
+
+
+def _best_kinds(rows: Sequence[Row], speeds: Mapping[Row, Speed] | None) -> dict[int, list[Row]]:
+    """By GPUs, the best row of each combination of parallelisms, usual ones first: quickest where `speeds`
+    are given, then most users, then longest context."""
+    order = {row: i for i, row in enumerate(speeds or ())}
+    kinds: dict[int, dict[tuple[bool, ...], Row]] = {}
+    last = len(order)
+    for row in sorted(
+        rows, key=lambda r: (order.get(r, last), -r.concurrency, r.missing_bytes, -r.max_context)
+    ):
+        kind = (row.tp > 1, row.pp > 1, row.attn_dp > 1, row.ep > 1)
+        kinds.setdefault(row.gpus, {}).setdefault(kind, row)
+    rank: dict[tuple[bool, ...], int] = {kind: i for i, kind in enumerate(USUAL)}
+    return {
+        gpus: [best[kind] for kind in sorted(best, key=lambda kind: rank.get(kind, len(USUAL)))]
+        for gpus, best in kinds.items()
+    }
