@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -168,3 +168,14 @@ def yaml(*documents: object) -> str:
     writer.width = 10_000
     writer.dump_all([json.loads(json.dumps(x)) for x in documents], out)
     return out.getvalue()
+
+
+def without(words: list[str], flags: Collection[str]) -> list[str]:
+    """A command line less some flags, each with its one value."""
+    left, rest = list[str](), iter(words)
+    for word in rest:
+        if word in flags:
+            next(rest, None)
+        else:
+            left.append(word)
+    return left

@@ -6,14 +6,23 @@ from __future__ import annotations
 from typing import Any
 
 from planner.errors import InputError
-from planner.exporters.deployed import Deployed, Files, yaml
-from planner.exporters.kubernetes import container
+from planner.exporters.deployed import Deployed, Files, without, yaml
+from planner.exporters.kubernetes import config_maps, container, volumes
 from planner.plans.schema import Replica
 
 WORKERS = {"vllm": "dynamo.vllm", "sglang": "dynamo.sglang", "trtllm": "dynamo.trtllm"}
 RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
 IMAGES = {engine: f"nvcr.io/nvidia/ai-dynamo/{name}-runtime:1.6.1" for engine, name in RUNTIMES.items()}
-DROPPED = ("--port", "--kv-transfer-config")
+DROPPED = (
+    "--port",
+    "--kv-transfer-config",
+    "--nnodes",
+    "--node-rank",
+    "--master-addr",
+    "--dist-init-addr",
+    "--data-parallel-address",
+    "--data-parallel-rpc-port",
+)
 """What Dynamo sets by itself."""
 
 
@@ -26,12 +35,7 @@ def files(d: Deployed) -> Files:
     components = [_frontend(d.plan.replicas[0]), *(_worker(d, r) for r in d.plan.replicas)]
     spec: dict[str, Any] = {"components": components}
     head = {"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {"name": d.name}}
-    found = {"deployment.yaml": yaml({**head, "spec": spec})}
-    for r in d.plan.replicas:
-        if r.launch and r.launch.files:
-            config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{d.name}-{r.id}"}}
-            found[f"{r.id}-config.yaml"] = yaml({**config, "data": dict(r.launch.files)})
-    return found
+    return {"deployment.yaml": yaml({**head, "spec": spec})} | config_maps(d)
 
 
 def _frontend(r: Replica) -> dict[str, Any]:
@@ -57,14 +61,11 @@ def _worker(d: Deployed, r: Replica) -> dict[str, Any]:
         "command": ["python3", "-m", WORKERS[r.engine]],
         "args": _arguments(d, r),
     }
-    volumes: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
-    if r.launch and r.launch.files:
-        volumes.append({"name": "config", "configMap": {"name": f"{d.name}-{r.id}"}})
     part: dict[str, Any] = {"name": f"{r.role}-{r.id}", "type": r.role if r.role != "mixed" else "worker"}
     part |= {"replicas": r.count}
     if d.nodes(r) > 1:
         part["multinode"] = {"nodeCount": d.nodes(r)}
-    return {**part, "podTemplate": {"spec": {"containers": [own], "volumes": volumes}}}
+    return {**part, "podTemplate": {"spec": {"containers": [own], "volumes": volumes(d, r)}}}
 
 
 def _arguments(d: Deployed, r: Replica) -> list[str]:
@@ -81,18 +82,7 @@ def _arguments(d: Deployed, r: Replica) -> list[str]:
     if r.engine == "trtllm":
         own = ["--model", d.plan.problem.model_id or str(d.plan.problem.model["name"]), *own]
         own = ["--extra-engine-args" if w == "--config" else w for w in own]
-    for flag in (
-        *DROPPED,
-        "--nnodes",
-        "--node-rank",
-        "--master-addr",
-        "--dist-init-addr",
-        "--data-parallel-address",
-        "--data-parallel-rpc-port",
-    ):
-        if flag in own:
-            at = own.index(flag)
-            own = own[:at] + own[at + 2 :]
+    own = without(own, DROPPED)
     if r.role != "mixed" and "--disaggregation-mode" not in own:
         own += ["--disaggregation-mode", r.role]
     return own

@@ -7,7 +7,8 @@ import shlex
 from typing import Any
 
 from planner.errors import InputError
-from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
+from planner.exporters.deployed import IMAGES, Deployed, Files, without, yaml
+from planner.exporters.kubernetes import environment
 from planner.plans.schema import Replica
 
 SIZES = (
@@ -52,24 +53,17 @@ def _part(d: Deployed, r: Replica) -> dict[str, Any]:
     d.one_device(r)
     launch = r.launch
     assert launch is not None
-    words = launch.argv[3:]
-    for flag in SIZES:
-        if flag in words:
-            at = words.index(flag)
-            words = words[:at] + words[at + 2 :]
-    words = [w for w in words if w not in ("--enable-expert-parallel", "--no-enable-expert-parallel")]
+    words = [
+        w
+        for w in without(launch.argv[3:], SIZES)
+        if w not in ("--enable-expert-parallel", "--no-enable-expert-parallel")
+    ]
     sizes: dict[str, Any] = {"tensor": r.tp, "pipeline": r.pp, "data": r.attn_dp}
     if r.attn_dp > 1 and d.nodes(r) > 1:
         sizes["dataLocal"] = r.attn_dp // d.nodes(r)
     if r.ep > 1:
         sizes["expert"] = True
-    env: list[dict[str, Any]] = [
-        {"name": k, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-        if v == "$HOST_ADDR"
-        else {"name": k, "value": v}
-        for k, v in launch.env.items()
-    ]
-    env.append({"name": "VLLM_ADDITIONAL_ARGS", "value": shlex.join(words)})
+    env = [*environment(launch), {"name": "VLLM_ADDITIONAL_ARGS", "value": shlex.join(words)}]
     limit = {"limits": {d.gpu_key(r): str(_pod_gpus(d, r))}}
     main = {"name": "main", "image": IMAGES["vllm"], "env": env, "resources": limit}
     part: dict[str, Any] = {"replicas": r.count, "parallelism": sizes, "template": {"containers": [main]}}

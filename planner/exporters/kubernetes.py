@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
-from planner.plans.schema import Replica
+from planner.plans.schema import Launch, Replica
 
 HEAD = "$(LWS_LEADER_ADDRESS)"
 
@@ -20,10 +20,32 @@ def files(d: Deployed) -> Files:
         found[f"{r.id}.yaml"] = yaml(
             *([_several(d, r)] if d.nodes(r) > 1 else [_deployment(d, r), _service(d, r)])
         )
-        if r.launch and r.launch.files:
-            config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{d.name}-{r.id}"}}
-            found[f"{r.id}-config.yaml"] = yaml({**config, "data": dict(r.launch.files)})
-    return found
+    return found | config_maps(d)
+
+
+def config_maps(d: Deployed) -> Files:
+    """The files that servers read, a ConfigMap a group that has any."""
+    return {
+        f"{r.id}-config.yaml": yaml(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"{d.name}-{r.id}"},
+                "data": dict(r.launch.files),
+            }
+        )
+        for r in d.plan.replicas
+        if r.launch and r.launch.files
+    }
+
+
+def environment(launch: Launch) -> list[dict[str, Any]]:
+    """A container's variables; a node's own address is that of its pod."""
+    address = {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    return [
+        {"name": name, **(address if value == "$HOST_ADDR" else {"value": value})}
+        for name, value in launch.env.items()
+    ]
 
 
 def container(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[str, Any]:
@@ -32,12 +54,7 @@ def container(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[
     assert launch is not None
     gpus = d.gpus(r) // d.nodes(r)
     args = [w.replace("$HEAD_ADDR", head) for w in d.words(r, min(rank, len(launch.ranks)))]
-    env: list[dict[str, Any]] = []
-    for name, value in launch.env.items():
-        if value == "$HOST_ADDR":
-            env.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
-        else:
-            env.append({"name": name, "value": value})
+    env = environment(launch)
     files_ = [{"name": "config", "mountPath": f"/app/{n}", "subPath": n} for n in launch.files]
     return {
         "name": "main",
@@ -53,10 +70,15 @@ def container(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[
 
 def pod(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[str, Any]:
     """The pod of one node."""
-    volumes: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+    return {"containers": [container(d, r, rank, head)], "volumes": volumes(d, r)}
+
+
+def volumes(d: Deployed, r: Replica) -> list[dict[str, Any]]:
+    """Shared memory, and the files that the server reads."""
+    found: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     if r.launch and r.launch.files:
-        volumes.append({"name": "config", "configMap": {"name": f"{d.name}-{r.id}"}})
-    return {"containers": [container(d, r, rank, head)], "volumes": volumes}
+        found.append({"name": "config", "configMap": {"name": f"{d.name}-{r.id}"}})
+    return found
 
 
 def labels(d: Deployed, r: Replica) -> dict[str, str]:

@@ -6,8 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from planner.errors import InputError
-from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
+from planner.exporters.deployed import IMAGES, Deployed, Files, without, yaml
+from planner.exporters.kubernetes import environment
 from planner.plans.schema import Replica
+
+SIZES = ("--port", "--tensor-parallel-size", "--data-parallel-size", "--data-parallel-size-local")
+"""Said by the chart's own fields."""
 
 
 def files(d: Deployed) -> Files:
@@ -52,19 +56,9 @@ def _size(d: Deployed, r: Replica) -> str:
 def _role(d: Deployed, r: Replica) -> dict[str, Any]:
     launch = r.launch
     assert launch is not None
-    words = launch.argv[3:]
-    for flag in ("--port", "--tensor-parallel-size", "--data-parallel-size", "--data-parallel-size-local"):
-        if flag in words:
-            at = words.index(flag)
-            words = words[:at] + words[at + 2 :]
     nodes = d.nodes(r)
     local = r.attn_dp // nodes if r.attn_dp % nodes == 0 else r.attn_dp
-    env: list[dict[str, Any]] = [
-        {"name": k, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-        if v == "$HOST_ADDR"
-        else {"name": k, "value": v}
-        for k, v in launch.env.items()
-    ]
+    env = environment(launch)
     return {
         "create": True,
         "replicas": r.count,
@@ -74,7 +68,7 @@ def _role(d: Deployed, r: Replica) -> dict[str, Any]:
                 "name": "vllm",
                 "image": IMAGES["vllm"],
                 "modelCommand": "vllmServe",
-                "args": words,
+                "args": without(launch.argv[3:], SIZES),
                 **({"env": env} if env else {}),
                 "mountModelVolume": True,
             }
