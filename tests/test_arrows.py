@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.variants": CANDIDATES,
     "planner.replicas": REPLICAS,
     "planner.problems": PROBLEMS,
-    "planner.expert_maps": {*PROBLEMS, "planner.expert_maps"},
+    "planner.expert_maps": {*PROBLEMS, "planner.expert_maps", "planner.launch"},
     "planner.plans": {*PROBLEMS, "planner.plans"},  # `assemble` and its parts
     "planner.plans.schema": {*DATA, "planner.cost.shape"},
     "planner.plans.diff": {*PLAN, "planner.cost.shape"},

@@ -1,9 +1,4 @@
-"""Expert maps as files: ours, SGLang's `--init-expert-location` JSON, TensorRT-LLM's load balancer YAML.
-
-SGLang's has a row for every layer of the model, those without experts included (there in order); all GPUs
-have equal slots in both engines' forms. Source: SGLang `srt/eplb/expert_location.py`, which takes no key but
-`physical_to_logical_map`; TensorRT-LLM `examples/wide_ep/ep_load_balancer/generate_eplb_config.py`.
-"""
+"""Expert maps as files: our form, read and written, and the engines' (`planner/launch/expert_maps.py`)."""
 
 from __future__ import annotations
 
@@ -16,6 +11,7 @@ from planner.errors import InputError
 from planner.expert_maps.schema import ExpertMap
 from planner.inputs.arrays import numbers, read_any
 from planner.inputs.expert_loads import ExpertLoads
+from planner.launch import expert_maps
 from planner.version import __version__
 from solvers.experts_types import Place
 
@@ -31,16 +27,12 @@ def written(made: ExpertMap, form: Format) -> str:
             f"{form} wants equal slots on all GPUs, and they have {min(made.slots)} to {max(made.slots)}"
         )
         raise InputError(message, "--format", "give one number of --slots")
-    rows = {layer: [e for gpu in place for e in gpu] for layer, place in _numbered(made)}
+    rows = {
+        layer: [e for gpu in place for e in gpu] for layer, place in zip(made.layers, made.place, strict=True)
+    }
     if form == "sglang":
-        slots = sum(made.slots)
-        in_order = [slot % made.experts for slot in range(slots)]
-        count = max(made.model_layers, made.layers[-1] + 1)
-        physical = [rows.get(layer, in_order) for layer in range(count)]
-        return json.dumps({"physical_to_logical_map": physical}) + "\n"
-    lines = [f"  {layer}: [{', '.join(map(str, row))}]" for layer, row in rows.items()]
-    head = [f"num_slots: {sum(made.slots)}", "layer_updates_per_iter: 0", "initial_global_assignments:"]
-    return "\n".join([*head, *lines]) + "\n"
+        return expert_maps.sglang(rows, made.experts, max(made.model_layers, made.layers[-1] + 1))
+    return expert_maps.trtllm(rows)
 
 
 def as_document(made: ExpertMap) -> dict[str, Any]:
@@ -135,7 +127,3 @@ def _sglang(rows: Any, path: str, loads: ExpertLoads, gpus: int) -> list[Place]:
         raise InputError(f"{table.shape[1]} slots of the map do not divide over {gpus} GPUs", path)
     ends = list(accumulate([table.shape[1] // gpus] * gpus, initial=0))
     return [[[int(e) for e in table[i, a:b]] for a, b in pairwise(ends)] for i in which]
-
-
-def _numbered(made: ExpertMap) -> list[tuple[int, Place]]:
-    return list(zip(made.layers, made.place, strict=True))

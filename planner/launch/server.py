@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from model_zoo.schema import ModelCard, MoeFfn
 from planner.plans.schema import Plan, Replica, Tiered
 
 ROOM = 2
@@ -116,9 +117,18 @@ class Server:
         """Whether either side of its pairs prefills in a pipeline."""
         return any(r.role == "prefill" and r.pp > 1 for r in [self.replica, *self.peers])
 
+    @cached_property
+    def card(self) -> ModelCard:
+        return ModelCard.model_validate(self.plan.problem.model)
+
+    @property
+    def experts(self) -> int:
+        """Experts of a layer; 0 without any."""
+        return max((ffn.experts for ffn in self.card.ffns.values() if isinstance(ffn, MoeFfn)), default=0)
+
     @property
     def moe(self) -> bool:
-        return any("experts" in ffn for ffn in self.plan.problem.model["ffns"].values())
+        return self.experts > 0
 
     def why_not(self) -> str | None:
         """Why no engine starts it as it comes; None where one does."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
+from planner.launch import expert_maps
 from planner.launch.server import Server
 from planner.plans.schema import Launch
 
@@ -32,8 +33,13 @@ def line(s: Server) -> Launch:
         words += ["--ep-size", str(r.ep)]
     if r.cp > 1:
         words += ["--enable-prefill-cp", "--cp-strategy", "zigzag", "--attn-cp-size", str(r.cp)]
+    rows, files = expert_maps.rows_of(s), dict[str, str]()
     if r.redundant_experts:
-        words += ["--ep-num-redundant-experts", str(r.redundant_experts), "--enable-eplb"]
+        words += ["--ep-num-redundant-experts", str(r.redundant_experts)]
+        words += [] if rows else ["--enable-eplb"]
+    if rows:
+        files[f"{r.id}-experts.json"] = expert_maps.sglang(rows, s.experts, len(s.card.stack))
+        words += ["--init-expert-location", f"{r.id}-experts.json"]
     words += ["--context-length", str(s.max_len), "--max-running-requests", str(max(r.max_batch, r.attn_dp))]
     words += ["--chunked-prefill-size", str(_tokens(s))]
     words += ["--mem-fraction-static", f"{min(s.pool_share, 0.97):.2f}"]
@@ -49,8 +55,7 @@ def line(s: Server) -> Launch:
         words += ["--disaggregation-bootstrap-port", str(BOOTSTRAP)] * (r.role == "prefill")
     notes = [*s.quantised, "--mem-fraction-static is weights and cache as a share of all memory of a GPU"]
     if s.beside:
-        experts = max(ffn.get("experts", 0) for ffn in s.plan.problem.model["ffns"].values())
-        kept = round(experts * (1 - sum(part.share for part in s.beside if part.what == "experts")))
+        kept = round(s.experts * (1 - sum(part.share for part in s.beside if part.what == "experts")))
         words += [
             "--kt-num-gpu-experts",
             str(kept),
@@ -69,7 +74,7 @@ def line(s: Server) -> Launch:
         ranks = [[*words, *join, str(i)] for i in range(s.nodes)]
         notes.append(f"one command on each of {s.nodes} nodes; HEAD_ADDR is the address of the first")
     versions = ATTENTION_DP if r.attn_dp > 1 or r.cp > 1 else ">=0.5.13,<0.6"
-    return Launch(argv=ranks[0], env=env, engine_versions=versions, notes=notes, ranks=ranks[1:])
+    return Launch(argv=ranks[0], env=env, engine_versions=versions, notes=notes, ranks=ranks[1:], files=files)
 
 
 def _tokens(s: Server) -> int:

@@ -7,10 +7,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from planner.engines.trtllm import FREE_SHARE
+from planner.launch import expert_maps
 from planner.launch.server import Server
 from planner.plans.schema import Launch
 
 PORT: Final = 8000
+UPDATED: Final = 2
+"""Layers whose experts the balancer moves after a step, where it may (the example's own in
+`examples/wide_ep`)."""
 
 
 def line(s: Server) -> Launch:
@@ -23,6 +27,13 @@ def line(s: Server) -> Launch:
     args |= {"enable_attention_dp": r.attn_dp > 1, "max_batch_size": s.sequences}
     args |= {"max_num_tokens": r.max_batched_tokens or 8192, "max_seq_len": s.max_len}
     args["enable_chunked_prefill"] = True
+    rows, files = expert_maps.rows_of(s), dict[str, str]()
+    if rows:
+        files[f"{r.id}-experts.yaml"] = expert_maps.trtllm(rows)
+        args["moe_config"] = {"load_balancer": f"{r.id}-experts.yaml"}
+    elif r.redundant_experts:
+        slots = s.experts + r.redundant_experts
+        args["moe_config"] = {"load_balancer": {"num_slots": slots, "layer_updates_per_iter": UPDATED}}
     args["kv_cache_config"] = {
         "free_gpu_memory_fraction": FREE_SHARE,
         "dtype": "auto" if s.kv == "bf16" else s.kv,
@@ -40,9 +51,9 @@ def line(s: Server) -> Launch:
         notes.append(
             f"one MPI rank a GPU over {s.nodes} nodes: srun -N {s.nodes} -n {s.gpus} --mpi=pmix before it"
         )
-    if r.redundant_experts:
-        notes.append(f"the load balancer needs num_slots: all experts and {r.redundant_experts} copies")
-    return Launch(argv=words, engine_versions=">=1.3,<1.5", notes=notes, files={f"{r.id}.yaml": text})
+    return Launch(
+        argv=words, engine_versions=">=1.3,<1.5", notes=notes, files={f"{r.id}.yaml": text, **files}
+    )
 
 
 def written(args: dict[str, Any], indent: str = "") -> str:

@@ -7,6 +7,7 @@ import json
 from typing import Final
 
 from planner.engines.vllm import SHARE
+from planner.launch import expert_maps
 from planner.launch.server import Server
 from planner.plans.schema import Launch
 
@@ -94,6 +95,10 @@ def _notes(s: Server) -> list[str]:
         notes.append(f"one command on each of {s.nodes} nodes; HEAD_ADDR is the address of the first")
     if s.piped_prefill and s.replica.role != "mixed":
         notes.append("a pipelined prefill hands its cache over by NixlPushConnector: newer than 0.23")
+    if expert_maps.entry(s) and s.replica.redundant_experts:
+        notes.append("vLLM takes no expert map at the start: its balancer finds one while it serves")
+    elif expert_maps.entry(s):
+        notes.append("vLLM takes no expert map at the start, and without copies has no balancer: in order")
     if s.replica.draft and "HEAD" in s.replica.draft.option:
         notes.append("DRAFT_HEAD is the checkpoint of the EAGLE head that was trained for the model")
     if s.replica.role != "mixed":
