@@ -3,8 +3,8 @@
 
 PYTHON is one that has the engine installed; no GPU is needed (`benchmarks/engines.md` says how). Every flag
 of every command must be known to the parser, and be read as the value that was written. Replicas are of many
-sizes (`tests/exporters/samples.py`), in every role, with and without copies of experts, drafts, an fp8 cache
-and several nodes.
+sizes (`tests/exporters/samples.py`), in every role, with and without copies of experts, drafts, idle
+cache in host memory, an fp8 cache and several nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.process import rows
 from planner.plans.schema import Draft
-from tests.exporters.samples import made, replica
+from tests.exporters.samples import KEPT, made, replica
 
 PROBE = Path(__file__).with_name("probe.py")
 START = {"vllm": 2, "sglang": 3}
@@ -39,6 +39,8 @@ def lines(engine: str) -> Iterator[list[str]]:
             option = named(engine).drafts["mtp"].format(k=3, name="")
             draft = Draft(kind="mtp", tokens=3, accepted=0.9, weights_bytes=0.0, option=option)
             yield from _argv(engine, r.model_copy(update={"draft": draft}))
+        if not spread:
+            yield from _argv(engine, r.model_copy(update={"kept": KEPT}))
         fp8 = r.precision.model_copy(update={"kv": "fp8"})
         yield from _argv(engine, r.model_copy(update={"precision": fp8}))
 

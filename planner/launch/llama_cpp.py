@@ -4,6 +4,7 @@ layer by layer and `--tensor-split` gives every GPU its layers)."""
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from planner.launch.server import Server
@@ -32,6 +33,8 @@ def line(s: Server) -> Launch:
         words += ["--override-tensor", rf"blk\.({'|'.join(map(str, away))})\.ffn_.*_exps\.=CPU"]
     if s.beside and not any(part.tier == "nvme" for part in s.beside):
         words += ["--no-mmap"]
+    if s.kept_bytes:
+        words += ["--cache-ram", str(math.ceil(s.kept_bytes / 2**20))]
     if r.draft:
         words += r.draft.option.split()
     notes = ["MODEL_GGUF is the model's file in GGUF, in the plan's precision"]

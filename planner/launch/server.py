@@ -83,6 +83,13 @@ class Server:
         return bool(w.get("prefix_hit") or w.get("reuse") or w.get("idle") or self.replica.kept)
 
     @property
+    def kept_bytes(self) -> float:
+        """Idle cache of one replica that the engine copies beside its GPUs; what only rests in GPU memory is
+        the engine's prefix cache alone."""
+        kept = self.replica.kept
+        return kept.bytes if kept and kept.place != "hbm" else 0.0
+
+    @property
     def kv(self) -> str:
         return self.replica.precision.kv
 

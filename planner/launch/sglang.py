@@ -3,6 +3,7 @@ arg_groups/parallel_hook.py, memory_hook.py, fields/disagg.py, distributed/utils
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import Final
 
@@ -46,6 +47,8 @@ def line(s: Server) -> Launch:
     words += ["--kv-cache-dtype", CACHE.get(s.kv, s.kv)]
     if not s.prefix_cache:
         words += ["--disable-radix-cache"]
+    if s.kept_bytes:
+        words += _kept(s)
     if s.lowered == "fp8":
         words += ["--quantization", "fp8"]
     if r.draft:
@@ -75,6 +78,15 @@ def line(s: Server) -> Launch:
         notes.append(f"one command on each of {s.nodes} nodes; HEAD_ADDR is the address of the first")
     versions = ATTENTION_DP if r.attn_dp > 1 or r.cp > 1 else ">=0.5.13,<0.6"
     return Launch(argv=ranks[0], env=env, engine_versions=versions, notes=notes, ranks=ranks[1:], files=files)
+
+
+def _kept(s: Server) -> list[str]:
+    """HiCache: GB for each GPU in host memory, more than the GPU's own cache; files where disks hold it."""
+    words = ["--enable-hierarchical-cache", "--hicache-write-policy", "write_through"]
+    if s.replica.kept and s.replica.kept.place != "host":
+        return [*words, "--hicache-ratio", "2", "--hicache-storage-backend", "file"]
+    own = max(part.kv_bytes for part in s.replica.memory)
+    return [*words, "--hicache-size", str(math.ceil(max(s.kept_bytes / s.gpus, 1.1 * own) / 1e9))]
 
 
 def _tokens(s: Server) -> int:

@@ -4,6 +4,7 @@ configurations."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from planner.engines.trtllm import FREE_SHARE
@@ -39,6 +40,8 @@ def line(s: Server) -> Launch:
         "dtype": "auto" if s.kv == "bf16" else s.kv,
         "enable_block_reuse": s.prefix_cache,
     }
+    if s.kept_bytes:
+        args["kv_cache_config"]["host_cache_size"] = math.ceil(s.kept_bytes / s.gpus)
     if r.pp > 1:
         args["pp_partition"] = s.layers
     if r.role != "mixed":

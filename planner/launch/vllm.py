@@ -4,7 +4,8 @@ config/parallel.py, config/cache.py, config/kv_transfer.py, distributed/utils.py
 from __future__ import annotations
 
 import json
-from typing import Final
+import math
+from typing import Any, Final
 
 from planner.engines.vllm import SHARE
 from planner.launch import expert_maps
@@ -42,6 +43,9 @@ def line(s: Server) -> Launch:
         words += r.draft.option.replace("HEAD", "$DRAFT_HEAD").split(" ", 1)
     if r.role != "mixed":
         words += ["--kv-transfer-config", _transfer(s)]
+    elif s.kept_bytes:
+        gib = max(math.ceil(s.kept_bytes / r.attn_dp / 2**30), 1)
+        words += ["--kv-offloading-backend", "native", "--kv-offloading-size", str(gib)]
     for part in s.beside[:1]:  # of every `group` layers the last ones
         start, group = part.layers[0]
         words += ["--offload-group-size", str(group), "--offload-num-in-group", str(group - start)]
@@ -66,10 +70,26 @@ def _tokens(s: Server) -> int:
 
 
 def _transfer(s: Server) -> str:
-    """Prefill gives its cache through NIXL; a pipeline pushes it (pulls 45880, 50494)."""
+    """Prefill gives its cache through NIXL; a pipeline pushes it (pulls 45880, 50494). Idle cache goes to
+    host memory through a second connector, as the offloading options would take the first one's place; its
+    bytes are those of one engine, over its tp ranks."""
     role = {"prefill": "kv_producer", "decode": "kv_consumer"}[s.replica.role]
     name = "NixlPushConnector" if s.piped_prefill else "NixlConnector"
-    return json.dumps({"kv_connector": name, "kv_role": role}, separators=(",", ":"))
+    told: dict[str, Any] = {"kv_connector": name, "kv_role": role}
+    if s.kept_bytes:
+        room = {"cpu_bytes_to_use": math.ceil(s.kept_bytes / s.replica.attn_dp)}
+        away = {
+            "kv_connector": "OffloadingConnector",
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": room,
+        }
+        several = {"connectors": [told, away]}
+        told = {
+            "kv_connector": "MultiConnector",
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": several,
+        }
+    return json.dumps(told, separators=(",", ":"))
 
 
 def _over_nodes(words: list[str], s: Server) -> list[list[str]]:

@@ -1,5 +1,4 @@
-"""KV cache that replicas keep between requests: where, how long, what it finds, what more room is worth, and
-how engines are told."""
+"""KV cache that replicas keep between requests: where, how long, what it finds, what more room is worth."""
 
 from __future__ import annotations
 
@@ -11,7 +10,6 @@ from planner.plans.schema import Kept, Plan, Replica
 from planner.reports import words as say
 
 PLACES = {"hbm": "GPU memory", "host": "host memory", "nvme": "NVMe", "remote": "remote storage"}
-GIB = 2**30
 FOREVER_S = 86_400.0
 SMALL = 0.005
 """Of what is saved, gains below this are not worth a line."""
@@ -23,7 +21,7 @@ ROUTERS = {
 
 
 def keeping(plan: Plan) -> list[RenderableType]:
-    """A table of the groups that keep cache, times to live and prices, launch options; nothing where none
+    """A table of the groups that keep cache, times to live and prices; nothing where none
     does."""
     told = [(r, r.kept) for r in plan.replicas if r.kept is not None]
     if not told:
@@ -41,7 +39,6 @@ def keeping(plan: Plan) -> list[RenderableType]:
     lines: list[RenderableType] = [table, Text(note, style="dim")]
     for r, k in told:
         lines += [Text(line) for line in sentences(r, k)]
-        lines.append(Text(f"{r.id}: {launch(r, k)}", style="dim"))
     routers = [ROUTERS[e] for e in dict.fromkeys(r.engine for r, _ in told) if e in ROUTERS]
     if routers and sum(r.count for r, _ in told) > 1:
         lines.append(Text("sessions stay on their replica: " + "; ".join(routers), style="dim"))
@@ -85,27 +82,3 @@ def span(seconds: float) -> str:
     if seconds >= FOREVER_S:
         return "for good"
     return f"{say.number(seconds)} s" if seconds < 600 else f"{say.number(seconds / 60)} min"
-
-
-def launch(r: Replica, k: Kept) -> str:
-    """The options that keep cache so."""
-    gpus = sum(stage.gpus for stage in r.stages)
-    if k.place == "hbm":
-        own = {
-            "vllm": "vllm serve --enable-prefix-caching (the default)",
-            "sglang": "sglang's radix cache (the default)",
-            "trtllm": "kv_cache_config: enable_block_reuse: true (the default)",
-        }
-        return own.get(r.engine, "llama-server --cache-prompt (the default)")
-    if r.engine == "sglang":
-        pool = max(part.kv_bytes for part in r.memory)  # HiCache wants more than the GPU's own
-        size = f"--hicache-size {round(max(k.bytes / gpus, 1.1 * pool) / 1e9)}"
-        if k.place != "host":
-            size = "--hicache-ratio 2 --hicache-storage-backend file"
-        return f"--enable-hierarchical-cache --hicache-write-policy write_through {size}"
-    gib = max(round(k.bytes / GIB), 1)
-    told = {
-        "vllm": f"vllm serve --kv-offloading-backend native --kv-offloading-size {gib}",
-        "trtllm": f"kv_cache_config: host_cache_size: {round(k.bytes / gpus)}",
-    }
-    return told.get(r.engine, f"llama-server --cache-ram {max(round(k.bytes / 2**20), 1)}")

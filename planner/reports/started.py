@@ -11,6 +11,9 @@ from planner.errors import InputError
 from planner.launch.words import commands
 from planner.plans.schema import Plan
 
+SHOWN = 4_000
+"""Characters of a file that are printed."""
+
 
 def starting(plan: Plan) -> Iterator[str]:
     """Commands by node, those of equal servers once; then what is to be known."""
@@ -26,6 +29,9 @@ def starting(plan: Plan) -> Iterator[str]:
     for note in notes:
         yield f"# {note}"
     for name, text in {n: t for r in plan.replicas if r.launch for n, t in r.launch.files.items()}.items():
+        if len(text) > SHOWN:
+            yield f"# {name}: {len(text):,} characters, which `meshwright export` writes"
+            continue
         yield f"# {name}:"
         yield from text.splitlines()
 

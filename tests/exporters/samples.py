@@ -8,9 +8,22 @@ from typing import Any
 
 from planner import plan
 from planner.launch import launched
-from planner.plans.schema import Plan, Replica, Route, Stage
+from planner.plans.schema import Kept, Plan, Replica, Route, Stage
 
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
+
+KEPT = Kept(
+    place="host",
+    keep_s=60.0,
+    lasts_s=80.0,
+    hit=0.5,
+    found_tokens=[100.0],
+    bytes=400 * 2**30,
+    shared_bytes=0.0,
+    loads_gb_per_s=1.0,
+    best_adds=0.0,
+)
+"""400 GiB of idle cache in host memory."""
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from planner.check import check
 from planner.imports.flags import parsed, refused
 from planner.launch.instances import instances
 from planner.launch.words import command, commands, quoted, router
-from tests.exporters.samples import ENGINES, made, replica
+from tests.exporters.samples import ENGINES, KEPT, made, replica
 
 FLAGS = Path(__file__).resolve().parents[3] / "shared" / "engines"
 
@@ -130,3 +131,51 @@ def test_what_no_engine_starts_has_no_command_and_says_why():
 
 def test_words_are_quoted_and_variables_stay():
     assert quoted(["a b", "$HEAD_ADDR:5", '{"x":1}']) == """'a b' "$HEAD_ADDR:5" '{"x":1}'"""
+
+
+def keeping(engine, role="mixed", place="host", **sizes):
+    """The launch of a replica that keeps 400 GiB of idle cache."""
+    kept = KEPT.model_copy(update={"place": place})
+    return line(replica("r1", engine, role, **sizes).model_copy(update={"kept": kept}))
+
+
+def test_vllm_keeps_idle_cache_by_engine_over_its_tp_ranks():
+    launch = keeping("vllm", tp=2, attn_dp=4, ep=8)
+
+    assert after(launch, "--kv-offloading-backend") == "native"
+    assert after(launch, "--kv-offloading-size") == "100"
+    assert "--enable-prefix-caching" in launch.argv
+
+
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_vllm_of_a_pair_keeps_idle_cache_beside_the_connector_that_hands_it_over(role):
+    launch = keeping("vllm", role, tp=8)
+    told = json.loads(after(launch, "--kv-transfer-config"))
+    over, away = told["kv_connector_extra_config"]["connectors"]
+
+    assert (told["kv_connector"], over["kv_connector"]) == ("MultiConnector", "NixlConnector")
+    assert over["kv_role"] == {"prefill": "kv_producer", "decode": "kv_consumer"}[role]
+    assert away["kv_connector_extra_config"]["cpu_bytes_to_use"] == 400 * 2**30
+    assert "--kv-offloading-size" not in launch.argv
+
+
+def test_sglang_keeps_idle_cache_by_gpu_and_in_files_where_it_is_on_disks():
+    in_host, on_disk = keeping("sglang", tp=8), keeping("sglang", place="nvme", tp=8)
+    own = 1.1 * max(part.kv_bytes for part in replica("r1", "sglang", tp=8).memory) / 1e9
+
+    assert int(after(in_host, "--hicache-size")) == math.ceil(max(50 * 2**30 / 1e9, own))
+    assert after(on_disk, "--hicache-storage-backend") == "file"
+    assert "--disable-radix-cache" not in in_host.argv
+
+
+def test_tensorrt_llm_keeps_idle_cache_by_gpu_and_llama_cpp_by_server():
+    assert f"host_cache_size: {50 * 2**30}" in keeping("trtllm", tp=8).files["r1.yaml"]
+    assert after(keeping("llama.cpp"), "--cache-ram") == str(400 * 2**10)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_cache_that_rests_in_gpu_memory_asks_for_nothing_but_the_prefix_cache(engine):
+    held, plain = keeping(engine, place="hbm"), line(replica("r1", engine))
+    words = set(held.argv) ^ set(plain.argv)
+
+    assert words <= {"--enable-prefix-caching", "--no-enable-prefix-caching", "--disable-radix-cache"}
