@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.errors import InputError
+from planner.exporters import front
 from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
 from planner.exporters.scripts import called
 from planner.launch.instances import Instance
@@ -24,7 +25,7 @@ def files(d: Deployed) -> Files:
     for r in d.plan.replicas:
         found |= r.launch.files if r.launch else {}
     d.assumed.append("weights are fetched into ~/.cache/huggingface of each node")
-    return found
+    return found | front.files(d)
 
 
 def _service_name(i: Instance, rank: int) -> str:

@@ -21,6 +21,9 @@ IMAGES = {
 }
 """Containers in which every flag that is written was looked up; llama.cpp's is the newest."""
 
+NEEDED = ("HEAD_ADDR", "HOST_ADDR", "DRAFT_HEAD", "MODEL_GGUF", "KT_WEIGHTS", "KT_METHOD")
+"""Variables that the scripts ask for where they use them."""
+
 GPU_KEYS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}
 
 Files = dict[str, str]
@@ -121,25 +124,30 @@ class Deployed:
         return "\n".join(lines)
 
 
+ROUTER = "Then the router, if there is one; `nginx.conf` is for nginx, which sends shares by weight."
+
 START = {
     **dict.fromkeys(
         ("vllm", "sglang", "tensorrt-llm", "llama.cpp"),
         (
             "Copy the folder to every node.",
             "Run the script that is named for each server on the node it names.",
-            "Then the router, if there is one.",
+            ROUTER,
         ),
     ),
     "slurm": (
         "Fill in partition and account.",
         "`sbatch` every file that ends in `.sbatch`.",
-        "Then the router, if there is one.",
+        ROUTER,
     ),
     "compose": (
         "On each node, `docker compose -f compose-NODE.yaml up -d`.",
-        "Then the router, if there is one.",
+        ROUTER,
     ),
-    "k8s": ("`kubectl apply -f` every file.", "Several nodes a server need the LeaderWorkerSet controller."),
+    "k8s": (
+        "`kubectl apply -f` every file.",
+        "Several nodes a server need the LeaderWorkerSet controller, a route the Gateway API.",
+    ),
     "dynamo": ("`kubectl apply -f deployment.yaml`, with the Dynamo operator installed.",),
     "llm-d": ("`helm install` the ModelService chart 0.4.12 with each values file.",),
     "kserve": ("`kubectl apply -f` every file, with KServe's LLMInferenceService installed.",),
@@ -179,3 +187,9 @@ def without(words: list[str], flags: Collection[str]) -> list[str]:
         else:
             left.append(word)
     return left
+
+
+def script(words: str, about: str) -> str:
+    """A script that ends with the command, and says first which variables it lacks."""
+    used = [f': "${{{name}:?}}"' for name in NEEDED if f"${name}" in words]
+    return "\n".join(["#!/usr/bin/env bash", f"# {about}", "set -euo pipefail", *used, words, ""])

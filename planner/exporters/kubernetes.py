@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.exporters import front
 from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
 from planner.plans.schema import Launch, Replica
 
@@ -17,10 +18,8 @@ def files(d: Deployed) -> Files:
     for r in d.plan.replicas:
         d.one_device(r)
         d.no_mpi(r)
-        found[f"{r.id}.yaml"] = yaml(
-            *([_several(d, r)] if d.nodes(r) > 1 else [_deployment(d, r), _service(d, r)])
-        )
-    return found | config_maps(d)
+        found[f"{r.id}.yaml"] = yaml(_several(d, r) if d.nodes(r) > 1 else _deployment(d, r), _service(d, r))
+    return found | config_maps(d) | front.on_kubernetes(d)
 
 
 def config_maps(d: Deployed) -> Files:
@@ -100,13 +99,15 @@ def _deployment(d: Deployed, r: Replica) -> dict[str, Any]:
 
 
 def _service(d: Deployed, r: Replica) -> dict[str, Any]:
+    """One address for a group; of servers on several nodes their leaders answer."""
     words = d.words(r)
+    leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if d.nodes(r) > 1 else {}
     port = int(words[words.index("--port") + 1])
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": f"{d.name}-{r.id}"},
-        "spec": {"selector": labels(d, r), "ports": [{"port": port, "targetPort": port}]},
+        "spec": {"selector": {**labels(d, r), **leader}, "ports": [{"port": port, "targetPort": port}]},
     }
 
 

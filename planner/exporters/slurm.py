@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from planner.exporters import front
 from planner.exporters.deployed import Deployed, Files
-from planner.exporters.scripts import called, disaggregated, script
+from planner.exporters.scripts import called
 from planner.launch.instances import Instance
-from planner.launch.words import assigned, quoted, router, with_ports
+from planner.launch.words import assigned, quoted, with_ports
 
 
 def files(d: Deployed) -> Files:
@@ -13,16 +14,10 @@ def files(d: Deployed) -> Files:
     found = {f"{called(i)}.sbatch": _batch(d, i) for i in d.instances}
     for r in d.plan.replicas:
         found |= r.launch.files if r.launch else {}
-    words = router(
-        d.plan, d.instances, {i.name: f"${{NODE_{i.name.upper().replace('-', '_')}}}" for i in d.instances}
-    )
-    if words[:1] == ["trtllm-serve"]:
-        found["disaggregated.yaml"] = disaggregated(d.instances)
-    if len(d.instances) > 1 and words:
-        found["router.sh"] = script(
-            " ".join(f'"{w}"' if "$" in w else quoted([w]) for w in words), "the router"
-        )
-        d.assumed.append("NODE_… of the router's script is the node that the server of that name runs on")
+    nodes = {i.name: f"${{NODE_{i.name.upper().replace('-', '_')}}}" for i in d.instances}
+    found |= front.files(d, nodes)
+    if any("NODE_" in text for text in found.values()):
+        d.assumed.append("NODE_… is the node that the server of that name runs on: fill it in")
     return found
 
 

@@ -1,0 +1,191 @@
+"""What stands before the servers: the engine's own router, or weights where servers take unequal shares.
+
+Routers of vLLM and SGLang balance by load and know pairs, but no weights; so servers of several engines, or
+mixed servers of unequal shares, get nginx (`weight`, ngx_http_upstream_module), on Kubernetes an HTTPRoute of
+the Gateway API, whose backends have weights. Pairs on Kubernetes are found by their pods' labels (vllm-router
+and sglang_router: `--service-discovery`, `--prefill-selector`, `--decode-selector`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from planner.exporters.deployed import Deployed, Files, script, yaml
+from planner.launch.instances import Instance
+from planner.launch.words import quoted, router
+from planner.plans.schema import Plan
+
+EVEN = 0.02
+"""Shares of servers that differ by less than this are equal."""
+
+
+def files(d: Deployed, hosts: Mapping[str, str] | None = None) -> Files:
+    """Before servers that are reached by name and port; nothing before a single one. `hosts`: by server, in
+    place of the node that the plan names."""
+    if len(d.instances) < 2:
+        return {}
+    weights = by_server(d)
+    if weights and (len({r.engine for r in d.plan.replicas}) > 1 or not _even(weights.values())):
+        return {"nginx.conf": _nginx(d.instances, weights, hosts or {})}
+    words = router(d.plan, d.instances, hosts)
+    found = {"disaggregated.yaml": _pairs(d.instances)} if words[:1] == ["trtllm-serve"] else {}
+    said = " ".join(f'"{w}"' if "$" in w else quoted([w]) for w in words)
+    return {**found, "router.sh": script(said, "the router")} if words else found
+
+
+def on_kubernetes(d: Deployed) -> Files:
+    """A route with the weights of groups, or a router that finds the pods of pairs."""
+    roles = {r.role for r in d.plan.replicas}
+    if roles == {"mixed"} and len(d.plan.replicas) > 1:
+        return {"route.yaml": yaml(_route(d))}
+    start = {"vllm": ["vllm-router"], "sglang": ["python3", "-m", "sglang_router.launch_router"]}
+    engines = {r.engine for r in d.plan.replicas}
+    if roles != {"prefill", "decode"} or len(engines) > 1 or not engines <= set(start):
+        return {}
+    (engine,) = engines
+    switch = "--vllm-pd-disaggregation" if engine == "vllm" else "--pd-disaggregation"
+    argv = next(r.launch.argv for r in d.plan.replicas if r.launch)
+    words = [*start[engine], "--host", "0.0.0.0", "--port", "8080", switch, "--service-discovery"]
+    for role in ("prefill", "decode"):
+        words += [f"--{role}-selector", f"app={d.name}", f"role={role}"]
+    words += ["--service-discovery-port", argv[argv.index("--port") + 1]]
+    d.assumed.append(
+        "ROUTER_IMAGE in router.yaml is an image with "
+        + ("vllm-router" if engine == "vllm" else "sglang-router")
+    )
+    return {"router.yaml": yaml(*_watching(d.name), _deployment(d.name, words), _service(d.name))}
+
+
+def by_group(plan: Plan) -> dict[str, float]:
+    """The share of all requests that each mixed group takes; nothing where other roles take part."""
+    if any(r.role != "mixed" for r in plan.replicas):
+        return {}
+    buckets = plan.problem.workload["buckets"]
+    shares = [float(b.get("share", 1.0)) for b in buckets]
+    found = dict.fromkeys((r.id for r in plan.replicas), 0.0)
+    for route in plan.routing:
+        if route.replica in found:
+            found[route.replica] += shares[route.bucket] * route.share / sum(shares)
+    return found
+
+
+def by_server(d: Deployed) -> dict[str, float]:
+    """The share of each server, by its name."""
+    groups = by_group(d.plan)
+    return {i.name: groups[i.replica.id] / i.replica.count for i in d.instances} if groups else {}
+
+
+def _even(shares: Collection[float]) -> bool:
+    return max(shares) - min(shares) <= EVEN * max(shares)
+
+
+def weighed(shares: Mapping[str, float]) -> dict[str, int]:
+    """Whole weights, 100 for the largest and at least 1.
+
+    >>> weighed({"a": 0.6, "b": 0.3, "c": 0.001})
+    {'a': 100, 'b': 50, 'c': 1}
+    """
+    most = max(shares.values()) or 1.0
+    return {name: max(round(100 * share / most), 1) for name, share in shares.items()}
+
+
+def _nginx(servers: Sequence[Instance], weights: Mapping[str, float], hosts: Mapping[str, str]) -> str:
+    """Proxying without buffers, as answers come token by token."""
+    told = weighed(weights)
+    upstream = [
+        f"    server {hosts.get(i.name, i.head)}:{i.port} weight={told[i.name]};  # {i.name}" for i in servers
+    ]
+    return "\n".join(
+        [
+            "events {}",
+            "http {",
+            "  upstream servers {",
+            *upstream,
+            "  }",
+            "  server {",
+            "    listen 8080;",
+            "    location / {",
+            "      proxy_pass http://servers;",
+            "      proxy_http_version 1.1;",
+            "      proxy_buffering off;",
+            "      proxy_read_timeout 1h;",
+            "    }",
+            "  }",
+            "}",
+            "",
+        ]
+    )
+
+
+def _pairs(servers: Sequence[Instance]) -> str:
+    """TensorRT-LLM's front for pairs: servers that prefill are its context servers, others generate."""
+    told: dict[str, Any] = {"hostname": "0.0.0.0", "port": 8080, "backend": "pytorch"}
+    for role, name in (("prefill", "context_servers"), ("decode", "generation_servers")):
+        urls = [f"{i.head}:{i.port}" for i in servers if i.replica.role == role]
+        told[name] = {"num_instances": len(urls), "urls": urls}
+    return yaml(told)
+
+
+def _route(d: Deployed) -> dict[str, Any]:
+    shares = weighed(by_group(d.plan))
+    backends = [
+        {"name": f"{d.name}-{r.id}", "port": _port(r.launch.argv), "weight": shares[r.id]}
+        for r in d.plan.replicas
+        if r.launch
+    ]
+    d.assumed.append("GATEWAY in route.yaml is the Gateway that requests come in by")
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": d.name},
+        "spec": {"parentRefs": [{"name": "GATEWAY"}], "rules": [{"backendRefs": backends}]},
+    }
+
+
+def _port(argv: Sequence[str]) -> int:
+    return int(argv[argv.index("--port") + 1])
+
+
+def _watching(name: str) -> list[dict[str, Any]]:
+    """The router's right to see pods."""
+    rbac, own = "rbac.authorization.k8s.io", f"{name}-router"
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": own}},
+        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": {"name": own}, "rules": rules},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": own},
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": own},
+            "subjects": [{"kind": "ServiceAccount", "name": own}],
+        },
+    ]
+
+
+def _deployment(name: str, words: Sequence[str]) -> dict[str, Any]:
+    own = {"app": f"{name}-router"}
+    container = {"name": "router", "image": "ROUTER_IMAGE", "command": [words[0]], "args": list(words[1:])}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"{name}-router", "labels": own},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": own},
+            "template": {
+                "metadata": {"labels": own},
+                "spec": {"serviceAccountName": f"{name}-router", "containers": [container]},
+            },
+        },
+    }
+
+
+def _service(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": f"{name}-router"},
+        "spec": {"selector": {"app": f"{name}-router"}, "ports": [{"port": 8080, "targetPort": 8080}]},
+    }
