@@ -18,8 +18,10 @@ from planner.cli import app
 from planner.cost.memory import room_by_stage
 from planner.cost.shape import Precisions, like
 from planner.errors import Infeasible
+from planner.launch.instances import instances
+from planner.launch.words import command
 from planner.plans.schema import Plan
-from planner.reports.beside import bound, interleave, launch, server, servers
+from planner.reports.beside import bound, interleave
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = (REPO / "docs" / "offload.md").read_text(encoding="utf-8")
@@ -69,18 +71,27 @@ def test_the_plan_is_sound_and_proven(command):
 def test_options_say_what_the_plan_does():
     one, _, kernels, disk, _, cxl, boxes, stream = (planned(command) for command in COMMANDS)
 
-    assert "--n-cpu-moe 25 --no-mmap" in launch(one.replicas[0], one.tiers, 128)
-    assert "--kt-num-gpu-experts 4 " in launch(kernels.replicas[0], kernels.tiers, 256)
-    assert "--no-mmap" not in launch(disk.replicas[0], disk.tiers, 256)
-    assert "--offload-group-size 115 --offload-num-in-group 103 " in launch(
-        stream.replicas[0], stream.tiers, 0
-    )
+    assert after(one, "--override-tensor") == rf"blk\.({'|'.join(map(str, range(25)))})\.ffn_.*_exps\.=CPU"
+    assert "--no-mmap" in argv(one)
+    assert after(kernels, "--kt-num-gpu-experts") == after(cxl, "--kt-num-gpu-experts") == "4"
+    assert "--no-mmap" not in argv(disk)
+    assert after(stream, "--offload-group-size") == "115"
+    assert after(stream, "--offload-num-in-group") == "103"
     (dealt,) = interleave(cxl.tiers)
     assert "numactl --weighted-interleave=all, with 9 in" in dealt
     assert "and 4 in those of CXL memory" in dealt
-    assert "--kt-num-gpu-experts 4 " in launch(cxl.replicas[0], cxl.tiers, 256)
     assert interleave(one.tiers) == []
     assert_all_layers_are_somewhere(boxes)
+
+
+def argv(plan: Plan) -> list[str]:
+    (r,) = plan.replicas
+    assert r.launch is not None
+    return r.launch.argv
+
+
+def after(plan: Plan, flag: str) -> str:
+    return argv(plan)[argv(plan).index(flag) + 1]
 
 
 H100_BOX = {
@@ -94,11 +105,11 @@ H100_BOX = {
 @pytest.mark.parametrize(
     ("plan", "option"),
     [
-        (lambda: planned(COMMANDS[0]), "--ubatch-size 2048 --batch-size 2048"),
+        (lambda: planned(COMMANDS[0]), "--ubatch-size 2048"),
         (lambda: planned(COMMANDS[2]), "--chunked-prefill-size 4096"),
         (lambda: planned(COMMANDS[7]), "--max-num-batched-tokens 8192"),
         (lambda: on_an_h100("sglang"), "--chunked-prefill-size 8192"),
-        (lambda: on_an_h100("llama.cpp"), "--ubatch-size 2048 --batch-size 2048"),
+        (lambda: on_an_h100("llama.cpp"), "--ubatch-size 2048"),
     ],
 )
 def test_the_engine_is_told_the_steps_that_were_counted(plan, option):
@@ -110,7 +121,7 @@ def test_the_engine_is_told_the_steps_that_were_counted(plan, option):
     steps = room_by_stage(card, 1e12, like(1, r.tp), used, r.engine, tokens).activation_bytes[0, 0]
     ahead = r.memory[0].activation_bytes - steps  # layers that are copied before they are needed
 
-    assert launch(r, made.tiers, 256).endswith(f" {option}")
+    assert after(made, option.split()[0]) == str(tokens)
     assert ahead > 1e9 if r.engine == "vllm" else ahead == pytest.approx(0, abs=1)
 
 
@@ -121,8 +132,8 @@ def on_an_h100(engine: str) -> Plan:
 
 def assert_all_layers_are_somewhere(boxes: Plan) -> None:
     """Of the 94 layers and the output, on as many devices as the servers offer and the server has itself."""
-    (r,) = boxes.replicas
-    others, home = servers(r, boxes.tiers, boxes), server(r, boxes.tiers, boxes)
+    (i,) = instances(boxes)
+    home, *others = (command(boxes, i, rank) for rank in range(4))
     offered = [name for text in others for name in text.split("--device ")[1].split(",")]
     split = [int(n) for n in re.search(r"--tensor-split ([\d,]+)", home)[1].split(",")]  # type: ignore[index]
     named = re.search(r"--device (\S+)", home)[1].split(",")  # type: ignore[index]
@@ -133,6 +144,7 @@ def assert_all_layers_are_somewhere(boxes: Plan) -> None:
     assert sum(split) == 95
     assert "--n-gpu-layers 95 " in home
     assert "--rpc box-0:50052,box-1:50052,box-2:50052 " in home
+    assert [node for node, _ in i.gpus] == ["box-3", "box-0", "box-1", "box-2"]
 
 
 def test_a_model_that_fits_stays_on_the_gpus():

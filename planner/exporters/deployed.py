@@ -21,7 +21,7 @@ IMAGES = {
 }
 """Containers in which every flag that is written was looked up; llama.cpp's is the newest."""
 
-NEEDED = ("HEAD_ADDR", "HOST_ADDR", "DRAFT_HEAD", "MODEL_GGUF", "KT_WEIGHTS", "KT_METHOD")
+NEEDED = ("HEAD_ADDR", "RPC_HOSTS", "HOST_ADDR", "DRAFT_HEAD", "MODEL_GGUF", "KT_WEIGHTS", "KT_METHOD")
 """Variables that the scripts ask for where they use them."""
 
 GPU_KEYS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}
@@ -91,12 +91,19 @@ class Deployed:
             raise InputError(f"{r.id} stands on several classes of nodes: {self.to} cannot say that", "--to")
 
     def no_mpi(self, r: Replica) -> None:
-        """Refuses servers of several nodes that an MPI launcher starts. Raises InputError."""
+        """Refuses servers of several nodes whose addresses or MPI launcher the target lacks. Raises
+        InputError."""
         if r.engine == "trtllm" and self.nodes(r) > 1:
             raise InputError(
                 f"{r.id} stands on {self.nodes(r)} nodes, and {self.to} has no MPI launcher for TensorRT-LLM",
                 "--to",
                 "slurm or dynamo",
+            )
+        if r.engine == "llama.cpp" and self.nodes(r) > 1 and self.to == "k8s":
+            raise InputError(
+                f"{r.id} stands on {self.nodes(r)} nodes: in {self.to} nothing tells llama.cpp where",
+                "--to",
+                "llama.cpp or slurm",
             )
 
     def readme(self, files: Mapping[str, str]) -> str:

@@ -6,7 +6,8 @@ from planner.exporters import front
 from planner.exporters.deployed import Deployed, Files
 from planner.exporters.scripts import called
 from planner.launch.instances import Instance
-from planner.launch.words import assigned, quoted, with_ports
+from planner.launch.llama_cpp import RPC_HOSTS, RPC_PORT
+from planner.launch.words import assigned, quoted, shift, with_ports
 
 
 def files(d: Deployed) -> Files:
@@ -37,6 +38,9 @@ def _batch(d: Deployed, i: Instance) -> str:
         'HEAD_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"',
         "export HEAD_ADDR",
     ]
+    if RPC_HOSTS in r.launch.argv:
+        ports = f"tail -n +2 | sed 's/$/:{RPC_PORT + shift(i)}/' | paste -sd,"
+        lines.append(f'RPC_HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | {ports})"')
     env = assigned({k: v for k, v in r.launch.env.items() if "$HOST" not in v})
     if ranks or nodes == 1:
         kind = " --mpi=pmix" if ranks else ""

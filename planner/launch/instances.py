@@ -13,8 +13,8 @@ from planner.plans.schema import Plan, Replica
 
 @dataclass(frozen=True)
 class Instance:
-    """One replica of a group: GPUs by number on each node that it stands on, in the order of its stages, and
-    a port that no other on its first node has."""
+    """One replica of a group: GPUs by number on each node that it stands on, first the one that answers, and
+    a port that no other on that node has."""
 
     replica: Replica
     number: int
@@ -56,6 +56,9 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
                     raise InputError(
                         f"{r.id}: {left} GPUs of a stage find no room on {', '.join(stage.nodes)}"
                     )
+            if r.engine == "llama.cpp" and len(places) > 1:  # its last node runs the server
+                last = list(places)[-1]
+                places = {last: places.pop(last), **places}
             head = next(iter(places))
             found.append(
                 Instance(r, number, tuple((n, tuple(g)) for n, g in places.items()), first + used[head])

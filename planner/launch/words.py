@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from planner.launch.instances import Instance, instances
+from planner.launch.llama_cpp import RPC_HOSTS, RPC_PORT
 from planner.launch.sglang import BOOTSTRAP
 from planner.plans.schema import Plan
 
@@ -39,7 +40,8 @@ def command(plan: Plan, i: Instance, rank: int = 0) -> str:
     vendor = plan.problem.devices[i.replica.stages[0].device].get("vendor", "nvidia")
     gpus = i.gpus[min(rank, len(i.gpus) - 1)][1]
     visible = {VISIBLE[vendor]: ",".join(map(str, gpus))} if vendor in VISIBLE else {}
-    words = [launch.argv, *launch.ranks][rank]
+    others = ",".join(f"{node}:{RPC_PORT + shift(i)}" for node, _ in i.gpus[1:])
+    words = [others if w == RPC_HOSTS else w for w in [launch.argv, *launch.ranks][rank]]
     own = {k: str(int(v) + APART * shift(i)) if k.endswith("_PORT") else v for k, v in launch.env.items()}
     return assigned({**visible, **own}) + quoted(with_ports(words, i))
 

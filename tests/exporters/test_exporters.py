@@ -126,3 +126,14 @@ def test_manifests_keep_the_published_schema(to, name, part):
             for doc in documents(text) if file.endswith(".yaml") else ():
                 found = doc["spec"] if part == "spec" else doc
                 assert [e.message for e in schema.iter_errors(found)] == []
+
+
+def test_slurm_tells_llama_cpp_the_nodes_of_the_job_and_kubernetes_refuses():
+    p = made(replica("r1", "llama.cpp", pp=16))
+    text = export(p, "slurm")["r1-0.sbatch"]
+
+    assert 'RPC_HOSTS="$(scontrol show hostnames' in text
+    assert '--rpc "$RPC_HOSTS"' in text
+    assert text.count("srun --nodes=1") == 2
+    with pytest.raises(InputError, match="nothing tells"):
+        export(p, "k8s")

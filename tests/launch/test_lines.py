@@ -179,3 +179,15 @@ def test_cache_that_rests_in_gpu_memory_asks_for_nothing_but_the_prefix_cache(en
     words = set(held.argv) ^ set(plain.argv)
 
     assert words <= {"--enable-prefix-caching", "--no-enable-prefix-caching", "--disable-radix-cache"}
+
+
+def test_llama_cpp_over_two_nodes_serves_from_the_last_with_the_others_gpus():
+    p = made(replica("r1", "llama.cpp", pp=16))
+    (i,) = instances(p)
+    home, other = command(p, i), command(p, i, 1)
+    remote, own = ",".join(f"RPC{k}" for k in range(8)), ",".join(f"CUDA{k}" for k in range(8))
+
+    assert [node for node, _ in i.gpus] == ["h200-sxm-1", "h200-sxm-0"]
+    assert f"--rpc h200-sxm-0:50052 --device {remote},{own} --n-gpu-layers 62" in home
+    assert "--tensor-split" in home
+    assert other.endswith(f"rpc-server --host 0.0.0.0 --port 50052 --device {own}")
