@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.held_out import as_held, bands, bench_of, predictions, sigmas, traits_of
+from benchmarks.held_out import FOLDS, as_held, bands, bench_of, predictions, sigmas, traits_of
 from benchmarks.scores.picks import flattery, pick
-from benchmarks.truth import RUNS, clean_rows, group_of
+from benchmarks.truth import RUNS, clean_rows
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.fitting import Fit, Noise, Spread, calibrated
 from planner.cost.calibration import SHIPPED, Calibration
 from planner.cost.tuning import Tuning
 
 KERNEL = {"all": 0.05, "engine": 0.2, "engine+generation": 0.02}
+ERA = {"era": 0.1}
 ENGINE = {"all": 0.2, "engine": 1.0}
 SERVER = "engine+device+model"
 """The level of what a server has of its own in first tokens, by flags that rows do not state. Told apart so
@@ -32,21 +33,21 @@ GEMM = {**KERNEL, "gemm": 0.1, "engine+gemm": 0.025}
 EXPERTS = {**KERNEL, "experts": 0.05, "engine+experts": 0.05}
 
 SPREAD: Spread = {
-    "kernels": {"engine": 0.14, "generation": 0.14, "engine+generation": 0.14},
+    "kernels": {"engine": 0.14, "generation": 0.14, "engine+generation": 0.14, **ERA},
     "gemm_flops": GEMM,
     "gemm_bytes": GEMM,
     "decode_attention": KERNEL,
     "prompt_attention": KERNEL,
-    "experts": EXPERTS,
+    "experts": {**EXPERTS, **ERA},
     "expert_flops": KERNEL,
     "recurrent": {"all": 0.5},
-    "launch": KERNEL,
+    "launch": {**KERNEL, **ERA},
     "expert_launch": EXPERTS,
     "messages": KERNEL,
     "message_wait_s": ENGINE,
     "step_s": ENGINE,
     "sequence_s": ENGINE,
-    "prompt_layer_s": FIRST_TOKEN,
+    "prompt_layer_s": {"all": 0.5, "engine": 0.7, "engine+generation": 0.2, "era": 0.5, SERVER: 0.3},
     "request_s": FIRST_TOKEN,
     "arrival_s": FIRST_TOKEN,
     "together": FIRST_TOKEN,
@@ -54,13 +55,22 @@ SPREAD: Spread = {
 """Parameter → level → standard deviation of its factor's logarithm."""
 NOISE = Noise(ttft=0.35, tpot=0.08, ttft_group=0.075, tpot_group=0.01)
 
-HAND_SET = {"step_s": {"llama.cpp": 1.5}, "sequence_s": {"llama.cpp": 6.0}, "request_s": {"llama.cpp": 0.4}}
+HAND_SET = {
+    "step_s": {"llama.cpp": 1.5},
+    "sequence_s": {"llama.cpp": 6.0},
+    "prompt_layer_s": {"llama.cpp": 0.4},
+    "request_s": {"llama.cpp": 0.57},
+}
 """Of engines without public serving runs."""
+
+CHOSEN = "model x engine"
+"""The fold by whose errors bands are as wide as they are."""
 
 HEADER = """\
 # What engines make of their kernels: base values (docs: planner/cost/tuning.py) times a factor at every level
 # that holds for a server (planner/cost/calibration.py), and the spread of errors on held-out groups.
-# Fitted to measurements from aiconfigurator, Copyright (c) NVIDIA CORPORATION & AFFILIATES, Apache-2.0.
+# Fitted to measurements from aiconfigurator, Copyright (c) NVIDIA CORPORATION & AFFILIATES, and InferenceX,
+# Copyright (c) SemiAnalysis LLC; both Apache-2.0.
 """
 
 
@@ -109,18 +119,19 @@ def main() -> None:
     rows = clean_rows()
     bench = bench_of(rows)
     fit = fitted(bench)
-    held = predictions(fit, [group_of(r) for r in rows])
+    groups = [FOLDS[CHOSEN](r) for r in rows]
+    held = predictions(fit, groups)
     errors = bench.measured - held
     about = {
         "rows": len(rows),
-        "groups": len({group_of(r) for r in rows}),
-        "source": "public serving runs collected by aiconfigurator (Apache-2.0), clean aggregated rows",
+        "groups": len(set(groups)),
+        "source": "public serving runs of aiconfigurator and InferenceX (Apache-2.0), clean aggregated rows",
         "written_by": "python -m benchmarks.fit",
     }
     for kind, column in (("ttft", TTFT), ("tpot", TPOT)):
         size = np.abs(np.expm1(-errors[:, column]))
         about[f"held_out_{kind}"] = f"median {np.median(size):.1%}, P90 {np.quantile(size, 0.9):.1%}"
-    servers, groups = traits_of(bench), [group_of(r) for r in rows]
+    servers = traits_of(bench)
     scored = as_held(rows, bench.measured, held, sigmas(errors, servers, groups))
     chosen, every = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
     picked = max(0.0, round(chosen - every, 3))

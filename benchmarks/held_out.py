@@ -1,8 +1,9 @@
 """Predictions of every clean row by parameters fitted without its group: leave one group out.
 
-A group is a model (its twins of the same shape included) on a device; or a whole model; or a whole device.
-Each fold fits all rows but the group's to their own optimum, then predicts the group; bands come
-from the folds' own errors on *other* groups (`sigmas`), so that no row helps to judge itself.
+Groups are what people meet that nobody has measured (`FOLDS`): a model, its twins of the same shape included,
+on an engine or on a device; a whole model, device, engine version or source. Each fold fits all rows but the
+group's to their own optimum, then predicts the group; bands come from the folds' own errors on *other* groups
+(`sigmas`), so that no row helps to judge itself.
 
 Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: experts scatter
 more than dense layers, and some engines more than others.
@@ -10,12 +11,12 @@ more than dense layers, and some engines more than others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from benchmarks.scores.held import Held
-from benchmarks.truth import Row, as_asked
+from benchmarks.truth import Row, as_asked, group_of
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.calibrate import KINDS, pooled
 from planner.calibration.fitting import Fit, calibrated
@@ -28,6 +29,20 @@ from planner.predict.rows import parse
 
 Keys = Sequence[tuple[str, ...]]
 
+COLD = 2.0
+"""Times as far off as others that first tokens of a run without warm-up may be: its first requests wait for
+kernels to be built."""
+
+FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
+    "model x device": group_of,
+    "model x engine": lambda row: (row["family"], row["backend"]),
+    "model": lambda row: (row["family"],),
+    "device": lambda row: (row["system"],),
+    "engine version": lambda row: (row["backend"], ".".join(row["backend_version"].split(".")[:3])),
+    "source": lambda row: (row["source"],),
+}
+"""Ways of leaving out."""
+
 LEVELS = ("engine", "engine+experts")
 """Of bands, beside "all", from wide to narrow."""
 
@@ -35,7 +50,8 @@ LEVELS = ("engine", "engine+experts")
 def bench_of(rows: Sequence[Row]) -> Bench:
     """The rows with what was measured."""
     figures = [[float(r["silicon_ttft_ms"]), float(r["silicon_tpot_ms"])] for r in rows]
-    return Bench([looked_up(parse(as_asked(r))) for r in rows], np.log(np.array(figures)))
+    doubt = [[1.0 if r["warmed_up"] else COLD, 1.0] for r in rows]
+    return Bench([looked_up(parse(as_asked(r))) for r in rows], np.log(np.array(figures)), np.array(doubt))
 
 
 def predictions(fit: Fit, groups: Keys) -> Floats:

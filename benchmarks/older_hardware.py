@@ -127,7 +127,8 @@ def seconds(runs: Runs, engine: str, over: Setting = UNCHANGED) -> Floats:
     calibration = Calibration(replace(AS_MEASURED, **own)) if own else None
     isl, osl = runs.isl[:, None], runs.osl[:, None]
     none = np.zeros(len(runs.batch))
-    load = Rows(runs.designs, Requests(isl, isl, osl, np.ones_like(osl)), osl, runs.batch, none, none + 1)
+    asked = Requests(isl, isl, osl, np.ones_like(osl))
+    load = Rows(runs.designs, asked, osl, runs.batch, none, none + np.inf, none, none + 1)
     node = usual_node(DEVICES[runs.hardware])
     group = Group(runs.card, node, engine, "mixed", runs.used, chunk=round(runs.prompt_tokens))
     cost = group.cost(calibration)

@@ -1,7 +1,10 @@
 """Public serving runs that predictions are compared with, and each run as a row of `predict`.
 
-Clean aggregated rows only (`mode` agg, `suspect` empty) of `silicon_train.csv.gz`, in a folder `shared`
-beside the repository.
+Rows come from two tables in a folder `shared` beside the repository: aggregated runs of
+`silicon_train.csv.gz` as `serving/train_labels.csv.gz` and `serving/run_flags_train.csv.gz` describe them,
+and runs of DeepSeek-R1 (`serving/inferencex_deepseek_r1.csv.gz`). Left out are speculative runs, those that
+may be, repeats, hits of a prefix cache, and jobs of unknown replicas. Clients of the InferenceX harness draw
+lengths evenly from 0.8 to 1 of what a row names, so a mean request has 0.9 of it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from model_zoo.schema import MoeFfn
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 RUNS = DATA / "silicon_train.csv.gz"
+SERVING = DATA / "serving"
 
 CONFIGS = {
     "meta-llama/Llama-3.1-70B": "meta-llama--Meta-Llama-3.1-70B",
@@ -40,12 +44,171 @@ FAMILIES = {
 Row = dict[str, str]
 
 
-def clean_rows() -> list[Row]:
-    """The clean aggregated rows with three columns more: `family`, device `generation`, `ffn` (dense or
-    moe)."""
-    with gzip.open(RUNS, "rt", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["mode"] == "agg" and not row["suspect"]]
-    return [row | _described(row["model_path"], row["system"]) for row in rows]
+DRAWN = 0.9
+"""Mean of a length that a client draws evenly from 0.8 to 1 of it."""
+
+SYSTEMS = {"mi300x": "cdna3", "mi355x": "cdna4"}
+
+ENGINE_KV = {"fp8": "fp8", "fp8_e4m3": "fp8", "auto": "bf16"}
+
+SETTINGS = {
+    "chunk": "max_step_tokens",
+    "max_running": "max_running",
+    "memory_share": "memory",
+    "receive_steps": "recv_interval",
+    "wait_steps": "batch_wait_iters",
+}
+"""Columns of `predict` by those of launch lines."""
+
+
+@lru_cache(maxsize=1)
+def clean_rows() -> tuple[Row, ...]:
+    """The clean aggregated rows, those of both tables, with columns more: what they are (`_described`), and
+    what `as_asked` needs."""
+    labels, flags = (by_id(SERVING / name) for name in ("train_labels.csv.gz", "run_flags_train.csv.gz"))
+    rows = [
+        row | labelled(row, labels[row["row_id"]], flags.get(row["row_id"], {}))
+        for row in table(RUNS)
+        if kept(row, labels[row["row_id"]])
+    ]
+    known = {row["row_id"] for row in rows}
+    more = [
+        deepseek(x)
+        for x in table(SERVING / "inferencex_deepseek_r1.csv.gz")
+        if x["train_row_id"].split(".")[0] not in known and kept_deepseek(x)
+    ]
+    newest = {tuple(row[c] for c in CONFIGURATION): row for row in sorted(more, key=lambda r: r["measured"])}
+    rows = [row for row in rows + list(newest.values()) if not mended(row)]
+    return tuple(row | _described(row["model_path"], row["system"]) for row in rows)
+
+
+MENDED = {
+    (
+        "b300_sxm",
+        "sglang",
+        "",
+    ): "2026-05-17",  # prompts up to 6 x, steps up to 4 x slower than two weeks later
+    (
+        "mi355x",
+        "sglang",
+        "fp8",
+    ): "2026-01-05",  # steps up to twice as slow in the first weeks of bringing it up
+    ("mi355x", "sglang", "mxfp4"): "2025-12-19",
+}
+"""By device, engine and weights: the first day on which DeepSeek runs were no longer held back by a fault
+that the engine has mended since."""
+
+CONFIGURATION = (
+    *("system", "backend", "gemm_quant_mode", "attn_tp", "attn_dp", "ep"),
+    *("isl", "osl", "concurrency"),
+)
+"""What a run of the second table was repeated with, often daily: the newest counts."""
+
+
+def mended(row: Row) -> bool:
+    """Whether a DeepSeek run shows a fault of its engine that is mended."""
+    if row["model_path"].split("/")[-1].startswith("DeepSeek"):
+        days = [MENDED.get((row["system"], row["backend"], w), "") for w in ("", row["gemm_quant_mode"])]
+        return bool(row["measured"]) and row["measured"] < max(days)
+    return False
+
+
+def table(path: Path) -> list[Row]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def by_id(path: Path) -> dict[str, Row]:
+    return {row["row_id"]: row for row in table(path)}
+
+
+def kept(row: Row, label: Row) -> bool:
+    """Whether a row of the first table says what it seems to."""
+    told = label["advice"]
+    unsure = any(word in told for word in ("MTP run", "drop", "Dynamo job"))
+    crowd = (
+        row["model_path"].endswith("gpt-oss-120b") and row["concurrency"] == "512.0"
+    )  # under 100 ran at once
+    hits = row["model_path"] == "nvidia/Llama-3.1-8B-Instruct-FP8"  # 94 % of peak FLOP/s
+    return (
+        row["mode"] == "agg"
+        and (not row["suspect"] or "keep" in told)
+        and not (unsure or hits or crowd or drafted(row, label))
+    )
+
+
+def drafted(row: Row, label: Row) -> bool:
+    """Qwen3.5 runs of two days that are unmarked, but twice as fast with few in flight and slower with many
+    than all others of their engine: as speculation is."""
+    days = {("b200_sxm", "2026-03-20"), ("b300_sxm", "2026-04-03")}
+    block = row["moe_quant_mode"] == "fp8_block" and row["attn_tp"] == "4.0"
+    return "Qwen3.5" in row["model_path"] and block and (row["system"], label["measured"]) in days
+
+
+def labelled(row: Row, label: Row, flags: Row) -> Row:
+    """What is known of a run beside its row."""
+    harness = label["lengths"] != "exact"
+    kv = ENGINE_KV.get(flags.get("kv_dtype", "") or ("auto" if flags.get("launch") else ""), "")
+    return {
+        "source": label["source"],
+        "measured": label["measured"],
+        "drawn": str(DRAWN if harness else 1.0),
+        "warmed_up": "" if label["warmed_up"] == "no" else "1",
+        "kv": kv,
+        **{name: flags.get(column, "") for name, column in SETTINGS.items()},
+        "max_running": per_replica(flags.get("max_running", ""), row),
+        "fused_allreduce": flags.get("fused_allreduce", ""),
+        "async_sched": flags.get("async_sched", ""),
+    }
+
+
+def per_replica(told: str, row: Row) -> str:
+    """Requests at once of all attention-dp ranks: SGLang's limit is theirs together, the others' of each."""
+    ranks = 1.0 if row["backend"] == "sglang" else float(row["attn_dp"])
+    return str(round(float(told) * ranks)) if told else ""
+
+
+def kept_deepseek(x: Row) -> bool:
+    """Aggregated runs without drafts on engines that there are."""
+    fault = (x["device"], x["engine"], x["date"]) == (
+        "h200_sxm",
+        "sglang",
+        "2026-05-13",
+    )  # mended four days later
+    plain = x["disagg"] == "False" and x["spec_method"] == "none"
+    return plain and x["engine"] in ("sglang", "trtllm") and not fault
+
+
+def version_by(engine: str, day: str) -> str:
+    """TensorRT-LLM's version where a row does not say it: rows of these days that do all have it."""
+    return "1.1.0rc2" if engine == "trtllm" and day < "2026-01-20" else ""
+
+
+def deepseek(x: Row) -> Row:
+    """A run of the second table in the columns of the first."""
+    nvidia = x["device"] not in SYSTEMS
+    weights = {"fp8": "fp8", "fp4": "nvfp4" if nvidia else "mxfp4"}[x["precision"]]
+    return {
+        **{name: x[name] for name in ("isl", "osl", "concurrency", "attn_dp", "ep", "moe_tp")},
+        "row_id": f"r1-{x['row']}",
+        "backend": x["engine"],
+        "backend_version": x["engine_version"] or version_by(x["engine"], x["date"]),
+        "model_path": x["model"],
+        "system": x["device"],
+        "precision": x["precision"],
+        "gemm_quant_mode": weights,
+        "moe_quant_mode": "fp8_block" if weights == "fp8" else weights,
+        "gpus": str(float(x["tp"]) * float(x["attn_dp"])),
+        "attn_tp": x["tp"],
+        "silicon_ttft_ms": x["mean_ttft_ms"] or x["median_ttft_ms"],
+        "silicon_tpot_ms": x["mean_tpot_ms"] or x["median_tpot_ms"],
+        "start": "" if x["mean_ttft_ms"] else "steady",
+        "balance_steps": "60" if x["engine"] == "trtllm" else "",
+        "source": "deepseek-r1",
+        "measured": x["date"],
+        "drawn": str(DRAWN),
+        "warmed_up": "1" if x["warmed_up"] == "1" else "",
+    }
 
 
 def group_of(row: Row) -> tuple[str, str]:
@@ -67,8 +230,11 @@ def as_asked(row: Row) -> Row:
         "moe_tp": row["moe_tp"],
         "ep": row["ep"],
         "pp": str(max(1, round(float(row["gpus"]) / (float(row["attn_tp"]) * float(row["attn_dp"]))))),
-        "isl": row["isl"],
-        "osl": row["osl"],
+        "isl": str(round(float(row["drawn"]) * float(row["isl"]))),
+        "osl": str(round(float(row["drawn"]) * float(row["osl"]))),
+        "kv_precision": row.get("kv", ""),
+        **{name: row.get(name, "") for name in (*SETTINGS, "balance_steps")},
+        "start": row.get("start", ""),
         "concurrency": row["concurrency"],
     }
 

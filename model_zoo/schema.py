@@ -84,6 +84,7 @@ class Attention(Part):
     v_head_dim: int | None = None  # default head_dim
     window: int | None = Field(default=None, ge=1)
     output_gate: bool = False  # a gate as wide as Q's output (Qwen3.5)
+    joint_norm: bool = False  # Q and K are normalised over all heads at once (MiniMax-M2)
     k_is_v: bool = False  # K and V share one projection, but are cached apart (Gemma 4)
     shared_kv: bool = False  # one cached vector is both K and V (DeepSeek-V4)
     compress: int | None = Field(default=None, ge=1)

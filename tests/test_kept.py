@@ -195,14 +195,17 @@ def test_a_bent_plan_is_refused(name: str) -> None:
 
 
 def test_a_prompt_is_no_quicker_than_what_is_not_found() -> None:
-    """Without what is kept the stated prefill is below physics."""
+    """With what is kept, prompts of a third less time are still possible; without, they are below physics."""
     document = json.loads(planned("host").model_dump_json(by_alias=True))
+    for r in document["replicas"]:
+        r["step"]["prefill_s"] *= 0.7
+    kept = {v.code for v in check(Plan.model_validate(document))}
     for r in document["replicas"]:
         r["kept"] = None
     document["tiers"] = []
-    found = {v.code for v in check(Plan.model_validate(document))}
+    lost = {v.code for v in check(Plan.model_validate(document))}
 
-    assert found & {"prefill_below_roofline", "rate_above_roofline", "kv_over"}
+    assert "prefill_below_roofline" in lost - kept
 
 
 TRACE = "arrival_s,isl,osl,prefix_id\n" + "".join(

@@ -73,7 +73,7 @@ def test_the_sample_has_the_sections_of_a_real_plan(
     real = capsys.readouterr().out
 
     def headings(text: str) -> list[str]:
-        return [line.strip() for line in text.splitlines()[2:] if re.match(r"[A-Z][^:]*$", line)]
+        return [line.strip() for line in text.splitlines()[2:] if re.match(r"[A-Z][^:=]*$", line)]
 
     assert headings(after("sample")) == headings(real)
 

@@ -143,7 +143,8 @@ def _attention(keys: Keys, **sizes: Any) -> Attention:
     if sizes["v_head_dim"] == sizes["head_dim"]:
         sizes["v_head_dim"] = None
     gated = keys.flag("attn_output_gate", "attention_output_gate", default=keys.text("model_type") in GATED)
-    return Attention(output_gate=gated, **sizes)
+    joint = keys.flag("use_qk_norm") and keys.text("qk_norm_type") == "per_layer"
+    return Attention(output_gate=gated, joint_norm=joint, **sizes)
 
 
 def mla(keys: Keys, at: int) -> Mla:

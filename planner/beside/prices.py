@@ -72,8 +72,9 @@ def _price(
     if after is not None and sign * (after - s.objective) <= EXACT * size:
         worth = 0.0  # not even a fraction of a replica more would help
     elif step > 2 * limits.gap * size or s.status == "optimal":
+        larger = max(abs(after) if after is not None else size, size)
         start = s.point if not s.among and len(more.columns) == len(found.space.columns) else None
-        again = fleet.solve(more, replace(limits, gap=max(limits.gap, 0.1 * worth / size)), start)
+        again = fleet.solve(more, replace(limits, gap=max(limits.gap, 0.1 * worth / larger)), start)
         if again.status == "interrupted":
             raise KeyboardInterrupt
         better = 0.0 if again.objective is None else max(sign * (again.objective - s.objective), 0.0)

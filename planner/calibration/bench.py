@@ -43,11 +43,15 @@ class Cell:
 class Bench:
     """n rows with `measured`, log milliseconds of TTFT and TPOT, shape (n, 2), NaN where not measured.
 
-    `cell_of`: each row's cell, shape (n,).
+    `doubt` (n, 2): times as far as others that a row's figure may be off. `cell_of`: each row's cell, shape
+    (n,).
     """
 
-    def __init__(self, rows: Sequence[tuple[Group, Row]], measured: Floats) -> None:
+    def __init__(
+        self, rows: Sequence[tuple[Group, Row]], measured: Floats, doubt: Floats | None = None
+    ) -> None:
         self.measured = measured
+        self.doubt = np.ones_like(measured) if doubt is None else doubt
         members: dict[Group, list[int]] = defaultdict(list)
         for i, (group, _) in enumerate(rows):
             members[group].append(i)

@@ -175,7 +175,7 @@ class Fit:
         slope = self.slope[row, kind]
         a = np.hstack([slope, self.has[row, kind]])
         b = self.bench.measured[row, kind] - self.here[row, kind] + slope @ self.x
-        s = self.scale[kind]
+        s = self.scale[kind] * self.bench.doubt[row, kind]
         prior = np.diag(1 / self._deviations() ** 2)
         x = np.concatenate([self.x, self.own])
         for _ in range(REWEIGHTED):
@@ -190,6 +190,7 @@ class Fit:
     def _loss(self, x: Floats, times: Floats, keep: Mask) -> float:
         """Minus the logarithm of the posterior density, up to a constant; `x` with what groups have of their
         own, `times` (n, 2)."""
-        errors = ((self.bench.measured - times - self.has @ x[len(self.x) :]) / self.scale)[keep]
+        scale = self.scale * self.bench.doubt
+        errors = ((self.bench.measured - times - self.has @ x[len(self.x) :]) / scale)[keep]
         wild = (FREEDOM + 1) / 2 * np.log1p(errors[np.isfinite(errors)] ** 2 / FREEDOM)
         return float(wild.sum() + ((x / self._deviations()) ** 2).sum() / 2)

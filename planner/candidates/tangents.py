@@ -28,7 +28,11 @@ from planner.cost.shape import Floats, Ints
 SHARES = np.array([1e-5, 1e-3, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.97, 1.0])
 """Shares of a column's load at which it is asked; at the first requests never meet."""
 
-DENSE = np.unique(np.concatenate([SHARES[:2], np.geomspace(0.01, 0.4, 16), np.linspace(0.45, 1.0, 23)]))
+DENSE = np.unique(
+    np.concatenate(
+        [SHARES[:2], np.geomspace(1.6e-3, 8e-3, 5), np.geomspace(0.01, 0.4, 16), np.linspace(0.45, 1.0, 23)]
+    )
+)
 """Shares of the load for latency: the nearer they are, the less a line must be lowered to be sure."""
 
 LINES = 12
@@ -223,13 +227,15 @@ def _below(a: Floats, slope: Floats, x: Floats, y: Floats) -> Floats:
 
 def _dips(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """The lowest points (m, k - 1) that a curve can have between samples (m, k) if it ascends and is convex
-    there: where the chords before and after, made longer, meet; on the chord itself where it is concave."""
+    there: where the chords before and after, made longer, meet; on the chord itself where it is concave; and
+    where it is steeper than on both sides, as where a pipeline's micro-batches first are all in use, at the
+    end of the chord before."""
     step = np.maximum(np.diff(x, axis=1), 1e-30)
     chord = np.diff(y, axis=1) / step
     before = np.concatenate([np.zeros_like(chord[:, :1]), chord[:, :-1]], axis=1)
     after = np.concatenate([chord[:, 1:], np.full_like(chord[:, :1], np.inf)], axis=1)
-    bent = (before < chord) & (chord < after)
+    bent, leap = (before < chord) & (chord < after), (before < chord) & (chord > after)
     steep = np.where(np.isfinite(after), after, 0.0) - before
     meet = np.where(np.isfinite(after), (after - chord) * step / np.where(bent, steep, 1.0), step)
-    along = np.where(bent, np.clip(meet, 0.0, step), 0.0)
-    return x[:, :-1] + along, y[:, :-1] + np.where(bent, before, 0.0) * along
+    along = np.where(bent, np.clip(meet, 0.0, step), np.where(leap, step, 0.0))
+    return x[:, :-1] + along, y[:, :-1] + np.where(bent | leap, before, 0.0) * along

@@ -28,6 +28,9 @@ class Holding:
     engine: str
     precisions: Precisions
 
+    memory_share = 0.0
+    """Of memory, what the engine is told to take, as it means it; 0: its own default."""
+
     stagings: tuple[Staging, ...] = ()
     """Where stages differ: those that designs name (`planner/cost/unequal.py`)."""
 
@@ -64,7 +67,7 @@ class Holding:
         """The same with layer ranges of the stages in place of even ones."""
         own = device_bytes(self.node_class.device)
         args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step, sequences)
-        return room_by_stage(*args, layers=layers)
+        return room_by_stage(*args, layers=layers, share=self.memory_share)
 
     def cache_bytes(self, designs: Designs, tokens: Floats, stage: Ints) -> Floats:
         """Bytes of cache of one sequence of `tokens`, (w,) or (n, w), on a GPU of `stage` (n,) of each

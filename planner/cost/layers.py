@@ -24,6 +24,10 @@ from planner.cost.precision import MatrixPrecision
 from planner.cost.shape import Designs, Floats, Ints, Precisions
 
 ACTIVATION_BYTES = 2.0
+NORM_BYTES = 8.0
+"""A token's two sums of squares, of Q and of K over the heads of all ranks (vLLM's
+`MiniMaxText01RMSNormTP`)."""
+
 MIXER_KERNELS = 2
 """Small kernels around attention: norm with residual, rotary embedding with cache write."""
 FFN_KERNELS = 2
@@ -65,6 +69,8 @@ class Layers:
         t = t + glue_s(self.glue, self.chip, 4 * message, MIXER_KERNELS)
         if (designs.cp > 1).any() and isinstance(mixer, Attention | Mla):
             t = t + np.where(designs.cp > 1, self._context_s(mixer, load, designs), 0.0)
+        if getattr(mixer, "joint_norm", False):
+            t = t + self.links.all_reduce_s(NORM_BYTES * rows, tp)
         return t + self.links.all_reduce_s(message, tp)
 
     def _context_s(self, mixer: Attention | Mla, load: Load, designs: Designs) -> Floats:

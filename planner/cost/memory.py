@@ -130,13 +130,14 @@ def room_by_stage(
     tokens_per_step: int,
     max_sequences: Sequences | None = None,
     layers: Ranges | None = None,
+    share: float = 0.0,
 ) -> Memory:
     """Memory of every stage, shape (n, stages).
 
     `device_memory_bytes`: see `device_bytes`. `tokens_per_step`: the most one server takes into a step, see
     `default_tokens_per_step`. `max_sequences`: in flight on one server, of all designs or of each
     (n,) (default DEFAULT_SEQUENCES): what sampling and captured graphs are for. `layers`:
-    stage ranges in place of `stage_layers`, for all designs.
+    stage ranges in place of `stage_layers`, for all designs. `share`: of memory that the engine is told.
 
     Error: weights and KV bytes are exact but for padding; reserve and activations are within about 1 GB.
     """
@@ -146,7 +147,7 @@ def room_by_stage(
     sampling = sampling_bytes(card, engine, sequences)
     activation = activation_bytes(card, designs, stages, tokens_per_step, sampling)
     kept = (engine, device_memory_bytes, designs, tokens_per_step, weights, activation, sequences)
-    reserve = reserve_bytes(*kept)
+    reserve = reserve_bytes(*kept, share)
     left = np.where(stages.exists, device_memory_bytes - weights - activation - reserve, np.inf)
     capacity = np.full(left.shape, float(device_memory_bytes))
     return Memory.by_stage((weights, activation, reserve, capacity, left))

@@ -26,6 +26,7 @@ from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.holding import Holding
+from planner.cost.launches import dense_layers
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.power import activity_watts
 from planner.cost.shape import Designs, Floats, Ints, Precisions, StepTimes
@@ -65,6 +66,7 @@ class CostModel(Holding):
         self.links = Links(node_class, self.fits)
         self.layers = Layers(card, self.chip, self.fits, self.links, precisions, self.calibration.popularity)
         self.kinds = card.kinds[0]
+        self.launching_s = self.tuning.prompt_layer_s * dense_layers(card)
 
     def step_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of a step of a server under `load`, shape (n,).
@@ -222,7 +224,7 @@ class CostModel(Holding):
 
     def _prompts_s(self, load: Load) -> Floats:
         """What the engine takes more where a step has prompts."""
-        return np.where(load.tokens > 0, self.tuning.prompt_layer_s * len(self.card.stack), 0.0)
+        return np.where(load.tokens > 0, self.launching_s, 0.0)
 
     def _hops_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one token's way between stages, the sampled token's way back included."""

@@ -115,12 +115,14 @@ def reserve_bytes(
     weights_bytes: Floats,
     activation_bytes: Floats,
     sequences: Sequences = DEFAULT_SEQUENCES,
+    share: float = 0.0,
 ) -> Floats:
     """Bytes per GPU that are neither weights, activations nor KV cache, by the engine's own rule; shape (n,
     stages).
 
     `weights_bytes` and `activation_bytes`: shape (n, stages). `sequences`: that graphs are captured for;
-    SGLang's share counts those of its own default, whatever it is told.
+    SGLang's share counts those of its own default, whatever it is told. `share`: of memory that the
+    engine is told, 0 for its own.
 
     >>> from planner.cost.shape import like
     >>> flat = np.zeros((1, 1))
@@ -129,7 +131,10 @@ def reserve_bytes(
     7.74
     """
     buffers, graphs = _buffers_bytes(designs)[:, None], graph_bytes(engine, sequences)[:, None]
-    own = (device_memory_bytes, designs, tokens_per_step, weights_bytes, activation_bytes, graphs, buffers)
+    own = (
+        *(device_memory_bytes, designs, tokens_per_step, weights_bytes, activation_bytes, graphs, buffers),
+        share,
+    )
     return named(engine).reserve_bytes(Reserving(*own))
 
 

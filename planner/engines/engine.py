@@ -37,7 +37,8 @@ class Offloads:
 @dataclass(frozen=True)
 class Reserving:
     """What an engine's own rule for its memory looks at: bytes of a device, designs (n,), tokens of a step;
-    weights, activations, graphs and communication buffers in bytes a GPU, each (n, stages) or (n, 1)."""
+    weights, activations, graphs and communication buffers in bytes a GPU, each (n, stages) or (n, 1);
+    `share` of memory that it is told, as it means it, 0 for its own."""
 
     device_bytes: float
     designs: Designs
@@ -46,6 +47,7 @@ class Reserving:
     activations: Floats
     graphs: Floats
     buffers: Floats
+    share: float = 0.0
 
     @property
     def visible(self) -> float:
@@ -67,7 +69,8 @@ class Engine:
     are neither weights, activations nor KV cache, (n, stages). `admits_whole`: a request is let in where the
     cache has room for its longest answer (TensorRT-LLM: guaranteed no evict). `keeps_idle`: mixers whose
     cache it keeps in host memory between requests, None for all. `drafts`: by kind of drafter
-    (planner/drafts/kinds.py) the option that starts it, of {k} tokens a step, by the model {name}."""
+    (planner/drafts/kinds.py) the option that starts it, of {k} tokens a step, by the model {name}.
+    `balance_steps`: that attention-dp ranks of public recipes wait for each other's prompts at most."""
 
     name: str
     generations: Generations
@@ -84,3 +87,4 @@ class Engine:
     admits_whole: bool = False
     keeps_idle: AbstractSet[str] | None = None
     drafts: Mapping[str, str] = field(default_factory=dict)
+    balance_steps: float = 0.0

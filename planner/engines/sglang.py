@@ -42,6 +42,8 @@ def _share(m: Reserving) -> Floats:
     """`--mem-fraction-static` when it is unset, shape (n,): total less 512 MiB, 1.5 MiB a chunk token, 2 MiB
     a sequence of the largest decode graph and 1024 MiB x GPUs / 8; at least 10 GiB kept on devices above 60
     GiB."""
+    if m.share:
+        return np.full(len(m.designs), m.share)
     gib, gpus = m.device_bytes / GIB, m.designs.gpus
     small, large = (8, 8) if gib < 20 else (48, 160) if gib < 60 else (256, 512)
     graph = np.where(gpus < 4, small, large)

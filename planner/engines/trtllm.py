@@ -34,7 +34,7 @@ def _max_sequences(gib: float, device: str) -> int:
 
 def _reserve_bytes(m: Reserving) -> Floats:
     left = m.visible - CONTEXT_BYTES - m.buffers - m.graphs - m.used
-    return m.device_bytes - m.used - np.minimum(left, FREE_SHARE * left)
+    return m.device_bytes - m.used - np.minimum(left, (m.share or FREE_SHARE) * left)
 
 
 TRTLLM: Final = Engine(
@@ -57,6 +57,7 @@ TRTLLM: Final = Engine(
     tokens_per_step=_tokens_per_step,
     max_sequences=_max_sequences,
     reserve_bytes=_reserve_bytes,
+    balance_steps=60,
     block_tokens=32,  # tokens_per_block
     logit_bytes=12.0,  # fp32 logits, probabilities and a copy
     admits_whole=True,

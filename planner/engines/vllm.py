@@ -47,7 +47,9 @@ def _max_sequences(gib: float, device: str) -> int:
 
 def _reserve_bytes(m: Reserving) -> Floats:
     """The context lies outside its share: what it measures starts after it."""
-    return np.broadcast_to(m.device_bytes - SHARE * m.visible + m.buffers + m.graphs, m.used.shape)
+    return np.broadcast_to(
+        m.device_bytes - (m.share or SHARE) * m.visible + m.buffers + m.graphs, m.used.shape
+    )
 
 
 VLLM: Final = Engine(

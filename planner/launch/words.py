@@ -89,7 +89,7 @@ def router(plan: Plan, started: Sequence[Instance], hosts: Mapping[str, str] | N
             words += [
                 f"--{i.replica.role}",
                 at(i),
-                *([str(BOOTSTRAP)] if i.replica.role == "prefill" else []),
+                *([str(BOOTSTRAP + shift(i))] if i.replica.role == "prefill" else []),
             ]
         return words
     if engines == {"vllm"}:

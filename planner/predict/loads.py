@@ -27,10 +27,11 @@ from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
+from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, StepTimes, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.drafts.kinds import Draft, mtp_card
 from planner.drafts.model import DraftedModel
+from planner.engines import named
 from planner.operating.requests import Requests, Terms
 from planner.operating.room import counted, held_tokens
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
@@ -60,7 +61,7 @@ class Pipeline:
 class Group:
     """What rows must share to be computed at once; `card`, `node_class` and `pipeline` are shared objects,
     compared as such. `engine`: with its era (planner/cost/eras.py). `chunk`: prompt tokens of a step that it
-    is told, 0 its default. `buckets`: lengths of requests that each row has."""
+    is told, 0 its default; `memory_share` likewise. `buckets`: lengths of requests that each row has."""
 
     card: ModelCard
     node_class: NodeClass
@@ -69,6 +70,7 @@ class Group:
     used: Precisions
     draft_tokens: int = 0
     chunk: int = 0
+    memory_share: float = 0.0
     loop: Loop = "closed"
     percentile: Percentile = "mean"
     buckets: int = 1
@@ -76,6 +78,11 @@ class Group:
 
     def cost(self, calibration: Calibration | None = None) -> CostModel:
         """The cost model of its servers."""
+        model = self._cost(calibration)
+        model.memory_share = self.memory_share
+        return model
+
+    def _cost(self, calibration: Calibration | None) -> CostModel:
         if p := self.pipeline:
             each = [p.staging]
             return UnequalModel(self.card, p.classes, p.links, each, self.engine, self.used, calibration)
@@ -110,7 +117,9 @@ class Group:
         )
 
 
-PLAIN = ("engine", "role", "used", "draft_tokens", "chunk", "loop", "percentile", "buckets")
+PLAIN = (
+    *("engine", "role", "used", "draft_tokens", "chunk", "memory_share", "loop", "percentile", "buckets"),
+)
 """Fields of a group that are compared by value."""
 
 
@@ -124,6 +133,8 @@ class Rows:
     longest: Floats  # tokens of an answer that an engine which reserves keeps room for
     sequences: Floats  # in flight on one server of a closed loop
     rate: Floats  # requests/s that come to one server of an open loop
+    running: Floats  # most at once on one server, by what the engine is told
+    waits: Floats  # decode steps that a first token waits beside the queue
     wave: Floats  # 1 where all requests came at once at the start, 0 in steady state
 
     @classmethod
@@ -145,8 +156,29 @@ class Rows:
         asked = Requests(new, isl, osl, share / share.sum(axis=1, keepdims=True), emitted)
         longest = np.maximum(floats("max_osl")[:, None], osl)
         wave = np.array([float(row.start == "at_once") for row in rows])
-        ranks = designs.attn_dp
-        return cls(designs, asked, longest, floats("concurrency") / ranks, floats("rate_rps") / ranks, wave)
+        ranks, most = designs.attn_dp, floats("max_running")
+        loop, rate = floats("concurrency") / ranks, floats("rate_rps") / ranks
+        running = np.where(most > 0, np.maximum(most / ranks, 1.0), np.inf)
+        usual = named(engine_of(group.engine)).balance_steps * wave
+        balance = [
+            u if r.balance_steps is None else r.balance_steps for u, r in zip(usual, rows, strict=True)
+        ]
+        waits = balanced_steps(np.array(balance), ranks, loop, asked.mean(asked.osl))
+        waits = waits + floats("wait_steps") + floats("receive_steps") / 2
+        return cls(designs, asked, longest, loop, rate, running, waits, wave)
+
+
+def balanced_steps(most: Floats, ranks: Ints, sequences: Floats, osl: Floats) -> Floats:
+    """Decode steps that a prompt waits on average, (n,), where attention-dp ranks hold prompts back until
+    each has one, for `most` steps. A rank's `sequences` end one every osl / sequences steps, so all `ranks`
+    have one after H(ranks) times that (the coupon collector's last coupon); prompts come evenly meanwhile.
+
+    >>> balanced_steps(np.array([60.0]), np.array([4]), np.array([64.0]), np.array([922.0])).round(1)
+    array([15.])
+    """
+    harmonic = np.array([sum(1 / i for i in range(1, int(r) + 1)) for r in ranks])
+    all_have = harmonic * osl / np.maximum(sequences, 1e-9)
+    return np.where(ranks > 1, np.minimum(most, all_have) / 2, 0.0)
 
 
 @dataclass(frozen=True)
@@ -169,7 +201,8 @@ class Places:
         each = cost.cache_bytes(load.designs, tokens, memory.stage)
         held = np.maximum((weight * each).sum(axis=1) / weight.sum(axis=1), 1.0)
         whole = asked.mean(cost.cache_bytes(load.designs, asked.new, memory.stage))
-        return cls(memory, held, np.maximum(memory.kv_bytes, 0.0) / held, whole / 2 / held)
+        fit = np.maximum(memory.kv_bytes, 0.0) / held
+        return cls(memory, held, np.minimum(fit, load.running), whole / 2 / held)
 
     @property
     def capacity(self) -> Floats:
@@ -261,7 +294,8 @@ def looped(step: StepTimes, load: Rows, places: Places, by: Terms, host: Host) -
         bare = step.t0_s[:, None] + decoding * decode_s(step, asked.isl, single.osl) / steps
         tpot = np.maximum(tpot - waited / steps, np.maximum(SHORTEST * tpot, np.minimum(bare, tpot)))
         waited = (at.tpot_s - tpot) * steps
-    ttft = at.ttft_s + _column(host.request_s) + waited
+    held_back = load.waits[:, None] * tpot if by.role == "mixed" else 0.0
+    ttft = at.ttft_s + _column(host.request_s) + waited + held_back
     return replace(at, ttft_s=ttft, tpot_s=tpot / emitted, mean_tpot_s=tpot / emitted)
 
 

@@ -196,6 +196,7 @@ def looked_up(row: Row, nodes: Nodes | None = None) -> tuple[Group, Row]:
         used,
         row.draft_tokens,
         row.chunk,
+        row.memory_share,
         "open" if row.rate_rps else "closed",
         row.percentile,
         len(row.requests),

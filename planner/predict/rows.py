@@ -18,6 +18,8 @@ Start = Literal["at_once", "steady"]
 DRAFT = Range(low=0, high=64, whole=True)
 SHARE = Range(low=0.0, high=1.0 - 1e-9)
 COPIES = Range(low=0, high=1e4, whole=True)
+COPIES_OR_MORE = Range(low=1, high=1e6, whole=True)
+STEPS = Range(low=0.0, high=1e4)
 CHUNK = Range(low=1, high=1e7, whole=True)
 CONCURRENCY = Range(low=0.0, high=1e9, open=True)
 
@@ -30,6 +32,15 @@ class Row:
     `expert_split`). `start`: of a benchmark's closed loop all requests come "at_once"; "steady" is what it
     settles to, and what plans state. A decode step verifies `draft_tokens` beside the next one, of which it
     keeps `accepted_tokens` on average. `chunk`: tokens of a step that the engine is told, 0 its default.
+
+    Settings that a launch line may tell the engine, 0 where it tells none: `max_running` requests of the
+    replica at once (vLLM's `--max-num-seqs` and TensorRT-LLM's `--max_batch_size` times attn_dp, SGLang's
+    `--max-running-requests`); `memory_share`, as each engine means it (`--gpu-memory-utilization`,
+    `--mem-fraction-static`, `free_gpu_memory_fraction`); steps that a prompt waits for others at most
+    (`wait_steps`: TensorRT-LLM's `batch_wait_timeout_iters`), that pass between looks at new requests
+    (`receive_steps`: SGLang's `--scheduler-recv-interval`), and that attention-dp ranks wait for each other's
+    prompts (`balance_steps`: TensorRT-LLM's `attention_dp_config.timeout_iters`; None is what public recipes
+    of benchmarks set).
 
     `rate_rps`: requests/s that come at random, in place of `concurrency`; 0 is a closed loop. `max_osl`: room
     that an engine which reserves keeps for an answer, at least its own length. `mix`: (isl, osl, share) of
@@ -63,6 +74,11 @@ class Row:
     rate_rps: float = 0.0
     percentile: Percentile = "mean"
     max_osl: int = 0
+    max_running: int = 0
+    memory_share: float = 0.0
+    wait_steps: float = 0.0
+    receive_steps: float = 0.0
+    balance_steps: float | None = None
     mix: tuple[tuple[int, int, float], ...] = ()
     stages: tuple[tuple[str, int, int], ...] = ()
 
@@ -119,6 +135,11 @@ def parse(cells: Mapping[str, str]) -> Row:
         rate_rps=_number(cells, "rate_rps", 0.0, CONCURRENCY),
         percentile=percentile,
         max_osl=_whole(cells, "max_osl", 0, TOKENS),
+        max_running=_whole(cells, "max_running", 0, COPIES_OR_MORE),
+        memory_share=_number(cells, "memory_share", 0.0, SHARE),
+        wait_steps=_number(cells, "wait_steps", 0.0, STEPS),
+        receive_steps=_number(cells, "receive_steps", 0.0, STEPS),
+        balance_steps=_number(cells, "balance_steps", 0.0, STEPS) if cells.get("balance_steps") else None,
         mix=_mix(cells),
         stages=stages,
     )

@@ -252,7 +252,7 @@ def _times(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Floats, Fl
     extra[:, :, [LAST, ALONE]] = head.reshape(shape)[:, :, None]
     lumps = prompts * mix.prompt / _chunk(posed, stages, batch)
     engine = stages * model.tuning.step_s + batch * model.tuning.sequence_s
-    engine = engine + lumps * model.tuning.prompt_layer_s * len(model.card.stack)
+    engine = engine + lumps * model.launching_s
     return layer, extra, np.broadcast_to(engine, shape)
 
 

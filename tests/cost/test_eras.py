@@ -32,9 +32,9 @@ LLAMA = {"model": "llama-3.1-8b", "device": "h100-sxm", "concurrency": "16"}
         ("vllm", "", "vllm"),
         ("trtllm", "0.12.0", "trtllm-0.12"),
         ("trtllm", "0.10.0.dev2024043000", "trtllm-0.12"),
-        ("trtllm", "0.13.0", "trtllm-1.0"),
-        ("trtllm", "1.0.0rc3", "trtllm-1.0"),
-        ("trtllm", "1.1.0rc1", "trtllm"),
+        ("trtllm", "0.13.0", "trtllm-1.1"),
+        ("trtllm", "1.0.0rc3", "trtllm-1.1"),
+        ("trtllm", "1.1.0rc1", "trtllm-1.1"),
         ("trtllm", "0.8.1.post2", "trtllm"),  # of a Dynamo image
         ("trtllm", "1.2.0rc6.post1", "trtllm"),
         ("sglang", "0.5.1.post1", "sglang-0.5.3"),
@@ -88,14 +88,14 @@ def test_an_engine_of_2025_is_todays_but_for_factors_of_its_era():
         "request_s": {
             "all": {"all": 2.0},
             "engine": {"trtllm": 3.0},
-            "era": {"trtllm": 0.5, "trtllm-1.0": 5.0},
+            "era": {"trtllm": 0.5, "trtllm-1.1": 5.0},
         }
     }
     made = Calibration(factors=factors, old=old_engines())
-    today, late = (cost(engine=engine).traits for engine in ("trtllm", "trtllm-1.0"))
+    today, late = (cost(engine=engine).traits for engine in ("trtllm", "trtllm-1.1"))
 
     assert (today.engine, late.engine) == ("trtllm", "trtllm")
-    assert cost(engine="trtllm-1.0").engine == "trtllm"
+    assert cost(engine="trtllm-1.1").engine == "trtllm"
     assert made.tuning(today).request_s == pytest.approx(3 * Tuning().request_s)
     assert made.tuning(late).request_s == pytest.approx(30 * Tuning().request_s)
     assert made.tuning(late).step_s == Tuning().step_s

@@ -191,3 +191,15 @@ def test_llama_cpp_over_two_nodes_serves_from_the_last_with_the_others_gpus():
     assert f"--rpc h200-sxm-0:50052 --device {remote},{own} --n-gpu-layers 62" in home
     assert "--tensor-split" in home
     assert other.endswith(f"rpc-server --host 0.0.0.0 --port 50052 --device {own}")
+
+
+def test_sglangs_router_asks_each_prefill_server_at_its_own_bootstrap_port():
+    p = made(replica("r1", "sglang", "decode", tp=4), replica("r2", "sglang", "prefill", tp=4, count=2))
+    servers = instances(p)
+    words = router(p, servers)
+    told = {words[k + 1]: words[k + 2] for k, w in enumerate(words) if w == "--prefill"}
+    for i in servers[1:]:
+        own = command(p, i).split("--disaggregation-bootstrap-port ")[1].split()[0]
+
+        assert told[f"http://{i.head}:{i.port}"] == own
+    assert len(told) == 2

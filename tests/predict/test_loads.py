@@ -96,3 +96,61 @@ def test_a_crowd_makes_no_token_of_a_pipeline_quicker_than_a_step_without_prompt
 
     assert isinstance(answer, Prediction)
     assert answer.tpot_ms > 54 / 1.008 / 2
+
+
+DP = {"model": "deepseek-v3", "device": "h200", "engine": "trtllm", "tp": "1", "attn_dp": "8", "ep": "8"}
+
+
+@pytest.mark.parametrize(("cells", "steps"), [({"wait_steps": "20"}, 20), ({"receive_steps": "30"}, 15)])
+def test_a_first_token_waits_for_the_steps_that_prompts_are_held_back(cells, steps):
+    """By hand: `batch_wait_timeout_iters` are waited whole, a look every 30 steps is half of them away."""
+    plain, held = served(Tuning()), served(Tuning(), **cells)
+
+    assert float(held.ttft_s[0, 0] - plain.ttft_s[0, 0]) == pytest.approx(steps * float(plain.tpot_s[0, 0]))
+    assert held.tpot_s == pytest.approx(plain.tpot_s)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "cells", "steps"),
+    [
+        ("64", {}, 30.0),  # 8 a rank end one in 115 steps, so half of the 60 at most are waited
+        ("64", {"balance_steps": "20"}, 10.0),
+        ("64", {"balance_steps": "0"}, 0.0),
+        ("64", {"start": "steady"}, 0.0),
+        ("2048", {}, 0.5 * 922 / 256 * sum(1 / i for i in range(1, 9))),
+    ],
+)
+def test_attention_dp_ranks_wait_until_each_has_a_prompt(concurrency, cells, steps):
+    asked = DP | {"osl": "922", "concurrency": concurrency} | cells
+    group, row = looked_up(parse(asked))
+
+    assert Rows.of(group, [row]).waits == pytest.approx([steps])
+
+
+def test_no_more_run_at_once_than_the_engine_is_told():
+    free, told = served(Tuning()), served(Tuning(), max_running="8")
+
+    assert float(told.tpot_s[0, 0]) < float(free.tpot_s[0, 0])
+    assert float(told.ttft_s[0, 0]) > 5 * float(free.ttft_s[0, 0])  # 24 of 32 wait outside
+
+
+@pytest.mark.parametrize(
+    ("engine", "share", "kept"),
+    [("vllm", "0.5", 0.5), ("sglang", "0.5", 0.5), ("trtllm", "0.5", 0.5 / 0.9)],
+)
+def test_memory_is_shared_as_each_engine_means_it(engine, share, kept):
+    """By hand: of all memory less weights and activations (vLLM), of weights and cache together (SGLang), of
+    what is free (TensorRT-LLM)."""
+    sizes = []
+    for cells in ({}, {"memory_share": share}):
+        group, row = looked_up(parse(ROW | {"engine": engine} | cells))
+        cost, load = group.cost(), Rows.of(group, [row])
+        sizes.append(Places.of(cost, load, group.token_budget).memory)
+    usual, told = sizes
+    room = 0.99 * 1e9 * group.node_class.device.memory_gb
+    if engine == "trtllm":
+        assert told.kv_bytes == pytest.approx(kept * usual.kv_bytes, rel=1e-6)
+    elif engine == "vllm":
+        assert usual.kv_bytes - told.kv_bytes == pytest.approx((0.92 - 0.5) * room, rel=0.05)
+    else:
+        assert told.kv_bytes + told.weights_bytes == pytest.approx(0.5 * room, rel=0.05)
