@@ -20,8 +20,22 @@ _PART = re.compile(r"(?:(?P<count>[-+]?\d+)\s*[x*×]\s*)?(?P<device>\S.*)", re.I
 
 
 def read_cluster(path: str | Path) -> ResolvedCluster:
-    """The cluster in a YAML or JSON file. Raises InputError."""
-    return from_document(read(path))
+    """The cluster in a YAML or JSON file. Raises InputError: no such file, GPUs in its place, a plan."""
+    if not Path(path).exists() and _is_gpus(str(path)):
+        raise InputError(f"no such file: {path}", str(path), f"for GPUs without a file: `--gpus {path}`")
+    document = read(path)
+    if isinstance(document.data, dict) and {"problem", "replicas"} <= set(document.data):
+        hint = "its cluster is under `problem: cluster:`; `replan`, `check`, `diff` and `export` take plans"
+        raise InputError(f"`{path}` is a plan, not a cluster", str(path), hint)
+    return from_document(document)
+
+
+def _is_gpus(line: str) -> bool:
+    """Whether a line names GPUs as `--gpus` takes them."""
+    try:
+        return bool(from_gpus(line).classes)
+    except InputError:
+        return False
 
 
 def from_document(document: Document) -> ResolvedCluster:

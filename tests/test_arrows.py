@@ -84,7 +84,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports.experts": {*PLAN, "planner.reports", "planner.expert_maps"},
     "planner.reports.calibrated": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
-    "planner.studies": {*PLAN, "planner.api", "planner.reports"},
+    "planner.studies": {*PLAN, "planner.plans.text", "planner.api", "planner.reports"},
     "planner.question": LEAVES,
     "planner.question.asked": {
         *PLAN,

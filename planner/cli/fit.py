@@ -126,7 +126,9 @@ def direct(answers: dict[str, Most], context: int, as_json: bool) -> None:
     from dataclasses import asdict
 
     if as_json:
-        typer.echo(json.dumps({name: asdict(most) for name, most in answers.items()}, indent=1))
+        from planner.plans.text import rounded
+
+        typer.echo(json.dumps(rounded({name: asdict(most) for name, most in answers.items()}), indent=1))
         return
     for name, most in answers.items():
         what = "tokens of one user" if name == "max_context" else f"users of {context:,} tokens"

@@ -52,7 +52,11 @@ def show(found: list[Largest], where: ResolvedCluster, as_json: bool) -> None:
 
     readers, missed = found[0].speed.readers, left_out(where, fits=True)
     if as_json:
-        typer.echo(json.dumps({"families": [asdict(one) for one in found], "left_out": missed}, indent=1))
+        from planner.plans.text import rounded
+
+        typer.echo(
+            json.dumps(rounded({"families": [asdict(one) for one in found], "left_out": missed}), indent=1)
+        )
         return
     several = len(where.classes) > 1
     table = Table(box=None, pad_edge=False, collapse_padding=True)

@@ -51,7 +51,9 @@ def as_document(
     cells = [None if g is None else asdict(g) for g in grids]
     readers = [[{"row": asdict(row), **asdict(speed)} for row, speed in each.items()] for each in timed]
     answer = {"fits": found.fits, **asdict(found), "cells": cells, "readers": readers, "left_out": missed}
-    return json.dumps(answer, indent=1)
+    from planner.plans.text import rounded
+
+    return json.dumps(rounded(answer), indent=1)
 
 
 def cell_table(found: Grid, part: ClassFit) -> RenderableType:

@@ -74,6 +74,7 @@ def import_(
         return
     from planner.cli.output import whole_file
     from planner.imports.plan import imported
+    from planner.plans.text import text
 
     asked: dict[str, Any] = {
         **{"workload": workload, "isl": isl, "osl": osl, "rate": rate},
@@ -87,9 +88,9 @@ def import_(
     with whole_file(output) if output is not None else nullcontext() as file:
         made = imported(found, there, gpus, model, asked)
         if file:
-            file.write(made.plan.model_dump_json(by_alias=True, indent=1) + "\n")
+            file.write(text(made.plan) + "\n")
     if json:
-        typer.echo(made.plan.model_dump_json(by_alias=True, indent=1))
+        typer.echo(text(made.plan))
     else:
         typer.echo("\n".join(shown(made)))
 

@@ -60,6 +60,7 @@ def plan(
     from planner import api  # here, not above: it loads the solvers, and `--help` must not
     from planner.cli.output import whole_file
     from planner.cli.progress import Status
+    from planner.plans.text import text
 
     options: dict[str, Any] = {
         "gpus": gpus,
@@ -97,7 +98,7 @@ def plan(
             typer.echo("interrupted before any plan was found", err=True)
             raise
         if file:
-            file.write(found.model_dump_json(by_alias=True, indent=1) + "\n")
+            file.write(text(found) + "\n")
     show(found, as_json=json)
     raise typer.Exit(found.proof.exit_code)
 
@@ -105,7 +106,9 @@ def plan(
 def show(found: Plan, as_json: bool) -> None:
     """Print the plan: as JSON and nothing else, or for a reader."""
     if as_json:
-        typer.echo(found.model_dump_json(by_alias=True, indent=1))
+        from planner.plans.text import text
+
+        typer.echo(text(found))
         return
     from planner.cli.output import stderr, stdout
     from planner.reports import terminal

@@ -31,14 +31,15 @@ def replan(
     from planner.chains.leaving import without as repaired
     from planner.cli.output import whole_file
     from planner.plans.reading import read_plan
+    from planner.plans.text import text
 
     left = repaired(read_plan(plan), [name.strip() for name in without.split(",") if name.strip()], copies)
-    text = left.plan.model_dump_json(indent=1, by_alias=True)
+    told = text(left.plan)
     if output is not None:
         with whole_file(output) as file:
-            file.write(text + "\n")
+            file.write(told + "\n")
     if json:
-        typer.echo(text)
+        typer.echo(told)
         return
     for node, layers in left.loaded.items():
         typer.echo(f"{node} loads {layers} layers")

@@ -13,6 +13,18 @@ from planner.reading.units import amount
 FIELDS = {"--rate": "rate_rps", "--time-limit": "time_limit_s"}
 """Fields whose units options of a number take."""
 
+SHARES = ("--risk", "--gap", "--simple", "--max-utilisation", "--prefix-hit")
+"""Options that take a share, which may be told in percent."""
+
+SAID = {
+    "--rate": "requests a second, such as 12.5",
+    "--isl": "a whole number of tokens, such as 1024 or 4k",
+    "--osl": "a whole number of tokens, such as 256 or 4k",
+    "--seed": "a whole number, such as 0",
+    "--risk": "a chance, such as 0.1 or 10%",
+}
+"""What an option takes, where a number says too little."""
+
 
 @dataclass(frozen=True)
 class Option:
@@ -67,7 +79,19 @@ def read(value: str, name: str, option: Option) -> str:
         return str(int(tokens))
     if option.number and (told := amount(value, FIELDS.get(name, ""))) is not None:
         return f"{told:.12g}"
+    if name in SHARES and value.endswith("%") and _numeric(value[:-1]):
+        return f"{float(value[:-1]) / 100:.12g}"
+    if (option.number or option.whole) and not _numeric(value, option.whole):
+        wanted = SAID.get(name, "a whole number" if option.whole else "a number")
+        raise InputError(f"`{value[:60]}` is not what `{name}` takes", name, f"give {wanted}")
     return value
+
+
+def _numeric(value: str, whole: bool = False) -> bool:
+    try:
+        return bool(int(value) if whole else float(value)) or True
+    except ValueError:
+        return False
 
 
 def options_of(function: Callable[..., Any], command: Any) -> Iterator[Option]:
@@ -78,7 +102,8 @@ def options_of(function: Callable[..., Any], command: Any) -> Iterator[Option]:
             flat = list(_flat(kinds.get(param.name)))
             choices = tuple(c for each in flat if get_origin(each) is Literal for c in get_args(each))
             names, switch = (*param.opts, *param.secondary_opts), bool(param.is_flag)
-            whole, number = int in flat and float not in flat, float in flat
+            words = str in flat  # takes other things, too
+            whole, number = int in flat and float not in flat and not words, float in flat and not words
             yield Option(names, choices, number, whole, switch, bool(param.multiple))
 
 

@@ -132,6 +132,8 @@ def options_of(given: dict[str, Any]) -> Options:
     """Options from keyword arguments, `budget` also as "usd_per_hour=50,gpus=64"."""
     from pydantic import ValidationError
 
+    from planner.reading.validation import reworded
+
     values = {k: v for k, v in given.items() if v is not None}
     for name in values.keys() - Options.model_fields.keys():
         near = ", ".join(f"`{n}`" for n in nearest(name, [*Options.model_fields, *LOADS], 3))
@@ -145,7 +147,8 @@ def options_of(given: dict[str, Any]) -> Options:
     except ValidationError as e:
         first = e.errors()[0]
         name = "--" + str(first["loc"][0]).removesuffix("_s").replace("_", "-")
-        raise InputError(f"{first['msg']}, not `{first['input']}`", where=name) from None
+        message, hint = reworded(first, (name,), [])
+        raise InputError(message, where=name, hint=hint) from None
 
 
 def _refuse_loss_of_all(options: Options, cluster: ResolvedCluster) -> None:

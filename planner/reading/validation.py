@@ -95,10 +95,10 @@ class _Complaint:
         loc = _without_tags(document.data, (*at, *error["loc"], *inner))
         self.where = document.where(loc, of_key=self.unknown_field)
         known = fields_at(model, error["loc"][:-1])
-        self.message, self.hint = _reword(error, loc, known)
+        self.message, self.hint = reworded(error, loc, known)
 
 
-def _reword(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
+def reworded(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
     """(message, hint) of one pydantic error; `known`: the fields beside it."""
     kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
     name = str(loc[-1])[:60] if loc else "the document"

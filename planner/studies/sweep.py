@@ -112,15 +112,16 @@ def _answer(plan: Plan | None) -> Row:
     """The figures of a plan that a row keeps."""
     if plan is None:
         return {"status": None, "objective": None, "gap": None, "predicted": None, "replicas": []}
+    from planner.plans.text import rounded
     from planner.reports.short import short
 
-    return {
+    told = {
         "status": plan.proof.status,
         "objective": plan.proof.objective,
         "gap": plan.proof.gap,
         "predicted": plan.predicted.model_dump(),
-        "replicas": [short(r) for r in plan.replicas],
     }
+    return {**rounded(told), "replicas": [short(r) for r in plan.replicas]}
 
 
 def _rows(todo: dict[str, Cell], planner: Planner, jobs: int) -> Iterator[Row]:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import accuracy
 from benchmarks.held_out import as_held, bands, bench_of, sigmas
-from benchmarks.truth import RUNS, as_asked, clean_rows, config, group_of
+from benchmarks.truth import RUNS, as_asked, clean_rows, config, group_of, kept, mended, per_replica
 from planner.cost.calibration import Traits
 from planner.predict.rows import parse
 
@@ -24,11 +24,69 @@ def rows():
 
 
 @needs_runs
-def test_clean_rows_are_aggregated_unsuspected_and_can_be_asked(rows):
-    assert len(rows) == 1889
-    assert {row["mode"] for row in rows} == {"agg"}
-    assert not any(row["suspect"] for row in rows)
-    assert all(parse(as_asked(row)).osl == int(row["osl"]) for row in rows)
+def test_clean_rows_are_aggregated_and_can_be_asked_at_the_lengths_that_were_drawn(rows):
+    assert len(rows) == 1917
+    for row in rows:
+        asked = parse(as_asked(row))
+
+        assert asked.osl == round(float(row["drawn"]) * float(row["osl"]))
+        assert asked.start == (row.get("start") or "at_once")
+    assert {float(row["drawn"]) for row in rows} == {0.9, 1.0}
+
+
+def labelled(**told):
+    """A row of the first table, and its label."""
+    row = {"mode": "agg", "suspect": "", "model_path": "x/Y", "concurrency": "8.0", "moe_quant_mode": ""}
+    return row | told.pop("row", {}), {"advice": "", "measured": "2026-01-01"} | told
+
+
+@pytest.mark.parametrize(
+    ("told", "stays"),
+    [
+        ({}, True),
+        ({"advice": "TTFT before warm-ups"}, True),
+        ({"advice": "drop: MTP run"}, False),
+        ({"advice": "drop or verify: DeepSeek-R1 sources mix MTP in"}, False),
+        ({"advice": "drop: same measurement as another row"}, False),
+        ({"advice": "verify: Dynamo job, replicas uncertain (up to 3 x off)"}, False),
+        ({"row": {"suspect": "repeats an earlier row"}}, False),
+        ({"row": {"suspect": "speculative decoding"}, "advice": "keep: not speculative"}, True),
+        ({"row": {"mode": "disagg"}}, False),
+        ({"row": {"model_path": "openai/gpt-oss-120b", "concurrency": "512.0"}}, False),
+        ({"row": {"model_path": "nvidia/Llama-3.1-8B-Instruct-FP8"}}, False),
+    ],
+)
+def test_what_labels_doubt_is_left_out(told, stays):
+    assert kept(*labelled(**told)) == stays
+
+
+def test_a_speculative_pair_of_days_is_left_out_and_its_neighbours_stay():
+    own = {
+        "model_path": "Qwen/Qwen3.5-397B",
+        "moe_quant_mode": "fp8_block",
+        "attn_tp": "4.0",
+        "system": "b200_sxm",
+    }
+
+    assert not kept(*labelled(row=own, measured="2026-03-20"))
+    assert kept(*labelled(row=own, measured="2026-03-24"))
+    assert kept(*labelled(row=own | {"attn_tp": "8.0"}, measured="2026-03-20"))
+
+
+def test_runs_before_an_engines_fault_was_mended_are_left_out():
+    row = {"model_path": "deepseek-ai/DeepSeek-R1", "system": "b300_sxm", "backend": "sglang"}
+    row |= {"gemm_quant_mode": "nvfp4"}
+
+    assert mended(row | {"measured": "2026-04-17"})
+    assert not mended(row | {"measured": "2026-05-17"})
+    assert not mended(row | {"measured": "2026-04-17", "model_path": "Qwen/Qwen3.5"})
+
+
+def test_requests_at_once_are_those_of_all_attention_dp_ranks():
+    """SGLang's limit is that of its ranks together; vLLM's and TensorRT-LLM's of each."""
+    assert per_replica("64", {"backend": "sglang", "attn_dp": "8.0"}) == "64"
+    assert per_replica("64", {"backend": "vllm", "attn_dp": "8.0"}) == "512"
+    assert per_replica("", {"backend": "vllm", "attn_dp": "8.0"}) == ""
 
 
 @needs_runs
