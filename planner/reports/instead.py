@@ -41,11 +41,21 @@ def own(plan: Plan) -> float:
 def phases(plan: Plan) -> str | None:
     """Whether splitting prefill from decode pays here, in a sentence."""
     for a in plan.alternatives:
-        said = verdict(plan, a)
-        worse = said.endswith("worse")
         if a.what.startswith(SPLIT):
-            return f"Splitting prefill from decode{' does not pay here' * worse}: {said}."
+            return f"Prefill and decode on the same servers: {_of('a split', verdict(plan, a))}."
         if a.what.startswith(f"no {SPLIT}"):
-            pays = worse or a.status == "infeasible"
-            return f"Splitting prefill from decode{' pays' * pays}: without it {said}."
+            return f"Separate prefill and decode servers: {_of('one shared kind', verdict(plan, a))}."
     return None
+
+
+def _of(what: str, said: str) -> str:
+    """A verdict in a sentence.
+
+    >>> _of("a split", "10 % worse"), _of("a split", "not possible")
+    ('a split would be 10 % worse', 'a split is not possible')
+    >>> _of("a split", "none found in 2 s")
+    'of a split none found in 2 s'
+    """
+    if said.startswith("none found"):
+        return f"of {what} {said}"
+    return f"{what} {'is' if said.startswith('not ') else 'would be'} {said}"

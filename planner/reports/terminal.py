@@ -53,7 +53,7 @@ def render(plan: Plan, console: Console) -> None:
         longest = max(b["isl"] for b in plan.problem.workload["buckets"])
         section(console, f"A prompt of {longest:,} tokens by itself", long_prompts(plan))
     if plan.alternatives:
-        section(console, "Instead of", alternatives(plan))
+        section(console, "Alternatives considered", alternatives(plan))
     if plan.prices:
         section(console, "Bottleneck", Group(*(Text(line) for line in worth(plan))))
     if len(plan.proof.kinds) > 1:
@@ -190,7 +190,7 @@ def caches(plan: Plan) -> RenderableType:
     if not told:
         return Group()
     limit = say.percent(told[0][1].preempted_limit)
-    note = f"tokens of a replica; for {limit} of requests preempted at most"
+    note = f"tokens of a replica; at most {limit} of requests are preempted"
     return Group(table, Text(note, style="dim"))
 
 
@@ -268,7 +268,7 @@ def worth(plan: Plan) -> list[str]:
     smallest = 1e-9 * abs(plan.proof.own)
     lines = [sentence(plan, price) for price in ordered if price.worth > smallest]
     if lines:
-        lines[0] = lines[0].replace(":", " hold it back:", 1)
+        lines[0] = f"Limited by {lines[0]}"
     if idle := ", ".join(limit_words(price) for price in ordered if price.worth <= smallest):
         lines.append(f"More of these would bring nothing: {idle}.")
     return lines

@@ -46,20 +46,25 @@ def test_the_time_spent_without_a_fleet_is_told():
 @pytest.mark.parametrize(
     ("what", "status", "share", "loss", "said"),
     [
-        ("prefill/decode split", "proven", 0.9, 0.1, " does not pay here: 10 % worse."),
-        ("prefill/decode split", "proven", 1.0, 0.0, ": equal."),
-        ("prefill/decode split", "none_found", None, None, ": none found."),
-        ("prefill/decode split", "infeasible", None, None, ": not possible."),
-        ("no prefill/decode split, the plain fleet", "proven", 0.9, 0.1, " pays: without it 10 % worse."),
-        ("no prefill/decode split", "infeasible", None, None, " pays: without it not possible."),
-        ("no prefill/decode split", "none_found", None, None, ": without it none found."),
-        ("no prefill/decode split", "proven", 1.1, 0.0, ": without it 10 % better."),
+        ("prefill/decode split", "proven", 0.9, 0.1, "a split would be 10 % worse."),
+        ("prefill/decode split", "proven", 1.0, 0.0, "a split would be equal."),
+        ("prefill/decode split", "none_found", None, None, "of a split none found."),
+        ("prefill/decode split", "infeasible", None, None, "a split is not possible."),
+        ("no prefill/decode split, plain", "proven", 0.9, 0.1, "one shared kind would be 10 % worse."),
+        ("no prefill/decode split", "infeasible", None, None, "one shared kind is not possible."),
+        ("no prefill/decode split", "none_found", None, None, "of one shared kind none found."),
+        ("no prefill/decode split", "proven", 1.1, 0.0, "one shared kind would be 10 % better."),
     ],
 )
 def test_splitting_the_phases_is_judged_as_far_as_it_is_known(what, status, share, loss, said):
     plan = ONE_NODE.model_copy(update={"alternatives": [alternative(status, share, loss, what)]})
+    begins = (
+        "Prefill and decode on the same servers"
+        if what.startswith("pre")
+        else "Separate prefill and decode servers"
+    )
 
-    assert phases(plan) == f"Splitting prefill from decode{said}"
+    assert phases(plan) == f"{begins}: {said}"
 
 
 def test_of_other_alternatives_nothing_is_said_about_phases():

@@ -60,7 +60,7 @@ def test_the_cache_says_how_full_it_is_and_who_finds_no_room() -> None:
     row = next(line for line in shown(ONE_NODE, 60).splitlines() if "21,800" in line)
 
     assert row.split() == ["r1", "21,800", "10,900", "87", "%", "0.6", "%", "4.0", "%", "0.2", "%"]
-    assert "for 1.0 % of requests preempted at most" in shown(ONE_NODE)
+    assert "at most 1.0 % of requests are preempted" in shown(ONE_NODE)
 
 
 def test_predictions_stand_beside_their_bands_and_limits() -> None:
@@ -115,7 +115,7 @@ def test_the_bottleneck_comes_first_and_what_binds_nothing_is_said_so() -> None:
     said = terminal.worth(MIXED)
 
     assert said == [
-        "l40s GPUs hold it back: 4 GPUs (a node) more would save $6.40/h (7.6 %).",
+        "Limited by l40s GPUs: 4 GPUs (a node) more would save $6.40/h (7.6 %).",
         "More of these would bring nothing: h100-sxm GPUs.",
     ]
 
