@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from planner.cli import failures
 from planner.cli.ascii import plain
+from planner.cli.help import Grouped
 
 COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",
@@ -60,7 +61,7 @@ def load(name: str) -> Any:
     if isinstance(command, typer.Typer):
         return typer.main.get_command(command)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name)(command)
+    app.command(name, cls=Grouped)(command)
     return typer.main.get_command(app)
 
 

@@ -6,21 +6,48 @@ from typing import Annotated, Literal
 
 import typer
 
+from planner.cli import complete
 from planner.inputs.options import EngineName, ObjectiveName, PlannerName
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 
 ClusterArg = Annotated[
-    str | None, typer.Argument(metavar="CLUSTER.yaml", help="The cluster; or use --gpus.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="CLUSTER.yaml",
+        help="The cluster; or use --gpus.",
+        show_default=False,
+        autocompletion=complete.clusters,
+    ),
 ]
 GpusOpt = Annotated[
-    str | None, typer.Option("--gpus", metavar="N x GPU,…", help="A cluster in a line: 8xH100,16xL40S.")
+    str | None,
+    typer.Option(
+        "--gpus",
+        metavar="N x GPU,…",
+        help="A cluster in a line: 8xH100,16xL40S.",
+        autocompletion=complete.gpus,
+    ),
 ]
 ModelOpt = Annotated[
-    str, typer.Option("--model", "-m", metavar="MODEL", help="Name, Hugging Face id, or a config.json.")
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Name, Hugging Face id, or a config.json.",
+        autocompletion=complete.models,
+    ),
 ]
 WorkloadOpt = Annotated[
-    str, typer.Option("--workload", "-w", metavar="NAME|FILE", help="A preset or a workload YAML.")
+    str,
+    typer.Option(
+        "--workload",
+        "-w",
+        metavar="NAME|FILE",
+        help=f"A workload YAML, or one of {', '.join(complete.PRESETS)}.",
+        autocompletion=complete.workloads,
+    ),
 ]
 TraceOpt = Annotated[
     str | None,
