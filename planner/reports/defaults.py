@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from planner.plans.schema import Problem
@@ -30,8 +30,35 @@ def assumed(problem: Problem) -> list[str]:
     ['TPOT within 50 ms', 'workload.name', 'nodes and links as is usual for the devices']
     """
     named = [_words(problem, name) for name in problem.defaulted if not name.startswith("cluster.")]
-    usual = ["nodes and links as is usual for the devices"]
-    return named + usual * any(name.startswith("cluster.") for name in problem.defaulted)
+    if not any(name.startswith("cluster.") for name in problem.defaulted):
+        return named
+    told = list(
+        dict.fromkeys(filter(None, (usual(problem, node) for node in problem.cluster.get("nodes", []))))
+    )
+    source = " (`meshwright devices NAME` names the source)" if any("$" in text for text in told) else ""
+    figures = f": {'; '.join(told)}{source}" if told else ""
+    return [*named, f"nodes and links as is usual for the devices{figures}"]
+
+
+FIGURES: dict[str, Callable[[Any, Any], str]] = {
+    "intra_gb_per_s": lambda x, node: f"{x:,g} GB/s between the GPUs of a node",
+    "nic_gb_per_s": lambda x, node: f"{x:,g} GB/s a GPU beyond it ({node.get('nic')})",
+    "price_usd_per_hour": lambda x, node: f"${x:,.2f}/h a node",
+}
+"""Fields of nodes whose figures decide most → their words, from the value and the node."""
+
+
+def usual(problem: Problem, node: Mapping[str, Any]) -> str:
+    """The figures of a node that nobody told, "" without any.
+
+    >>> problem = Problem(cluster={}, devices={}, model={}, workload={}, options={},
+    ...                   defaulted=["cluster.nodes.intra_gb_per_s"])
+    >>> usual(problem, {"device": "l40s", "intra_gb_per_s": 32.0, "nic_gb_per_s": 50.0})
+    'l40s 32 GB/s between the GPUs of a node'
+    """
+    left = [name.rpartition(".")[2] for name in problem.defaulted if name.startswith("cluster.nodes.")]
+    words = [say(node[key], node) for key, say in FIGURES.items() if key in left and node.get(key)]
+    return f"{node['device']} {', '.join(words)}" if words else ""
 
 
 def _words(problem: Problem, name: str) -> str:
