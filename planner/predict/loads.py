@@ -27,16 +27,16 @@ from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, StepTimes, designs_of
+from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.drafts.kinds import Draft, mtp_card
 from planner.drafts.model import DraftedModel
-from planner.engines import named
 from planner.operating.requests import Requests, Terms
 from planner.operating.room import counted, held_tokens
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
 from planner.operating.times import arriving
 from planner.predict.rows import Row
+from planner.predict.waits import held_back
 
 ROUNDS = 12
 """At most, of finding the batch at which the step is made linear."""
@@ -159,26 +159,8 @@ class Rows:
         ranks, most = designs.attn_dp, floats("max_running")
         loop, rate = floats("concurrency") / ranks, floats("rate_rps") / ranks
         running = np.where(most > 0, np.maximum(most / ranks, 1.0), np.inf)
-        usual = named(engine_of(group.engine)).balance_steps * wave
-        balance = [
-            u if r.balance_steps is None else r.balance_steps for u, r in zip(usual, rows, strict=True)
-        ]
-        waits = balanced_steps(np.array(balance), ranks, loop, asked.mean(asked.osl))
-        waits = waits + floats("wait_steps") + floats("receive_steps") / 2
+        waits = held_back(group.engine, rows, designs.attn_dp, loop, asked.mean(asked.osl))
         return cls(designs, asked, longest, loop, rate, running, waits, wave)
-
-
-def balanced_steps(most: Floats, ranks: Ints, sequences: Floats, osl: Floats) -> Floats:
-    """Decode steps that a prompt waits on average, (n,), where attention-dp ranks hold prompts back until
-    each has one, for `most` steps. A rank's `sequences` end one every osl / sequences steps, so all `ranks`
-    have one after H(ranks) times that (the coupon collector's last coupon); prompts come evenly meanwhile.
-
-    >>> balanced_steps(np.array([60.0]), np.array([4]), np.array([64.0]), np.array([922.0])).round(1)
-    array([15.])
-    """
-    harmonic = np.array([sum(1 / i for i in range(1, int(r) + 1)) for r in ranks])
-    all_have = harmonic * osl / np.maximum(sequences, 1e-9)
-    return np.where(ranks > 1, np.minimum(most, all_have) / 2, 0.0)
 
 
 @dataclass(frozen=True)
