@@ -43,8 +43,8 @@ FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
 }
 """Ways of leaving out."""
 
-LEVELS = ("engine", "engine+experts")
-"""Of bands, beside "all", from wide to narrow."""
+LEVELS = {"ttft": ("engine", "engine+experts"), "tpot": ("ffn", "engine+ffn", "engine+experts")}
+"""Of bands, beside "all", from wide to narrow: TPOT scatters by whether there are experts before all else."""
 
 
 def bench_of(rows: Sequence[Row]) -> Bench:
@@ -94,7 +94,7 @@ def bands(errors: Floats, servers: Sequence[Traits], groups: Keys) -> dict[str, 
         size = errors[:, column]
         sigma = np.full(len(size), np.quantile(np.abs(size), 0.8) / Z80)
         levels = {"all": {"all": float(sigma[0])}}
-        for level in LEVELS:
+        for level in LEVELS[kind]:
             keys = np.array([server.key(level) for server in servers])
             told = {}
             for key in np.unique(keys).tolist():

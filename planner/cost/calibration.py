@@ -60,6 +60,11 @@ class Traits:
             engine,
         )
 
+    @property
+    def ffn(self) -> str:
+        """ "dense", or "moe" with experts."""
+        return "dense" if self.experts == "none" else "moe"
+
     def key(self, level: str) -> str:
         """The server's key at a level: its traits named there, joined.
 

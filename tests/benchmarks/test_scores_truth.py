@@ -132,7 +132,7 @@ def test_a_narrower_level_is_drawn_to_the_wider_one_by_how_few_groups_it_has():
     """By hand, in variances: one group of experts at 1.0 counts 1 beside 5 of the engine's."""
     errors = np.array([[0.1, 0.1]] * 9 + [[1.0, 1.0]])
     servers = [SERVER] * 9 + [replace(SERVER, experts="fp8")]
-    found = bands(errors, servers, [(str(i),) for i in range(10)])["tpot"]
+    found = bands(errors, servers, [(str(i),) for i in range(10)])["ttft"]
 
     engine = found["engine"]["vllm"]
     assert engine == pytest.approx(0.1 / 1.2816, rel=1e-3) == found["all"]["all"]
