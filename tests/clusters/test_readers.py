@@ -6,12 +6,20 @@ import pytest
 
 from cluster_configs.reading import from_document
 from cluster_configs.schema import ResolvedCluster
+from planner.clusters import k8s, nvidia_smi, ray, skypilot, slurm
 from planner.clusters.found import Found, Input
 from planner.clusters.sources import SOURCES
 from planner.clusters.writing import write
 from planner.errors import InputError
 from planner.reading.documents import read_text
 
+READERS = {
+    "k8s": k8s.read,
+    "nvidia-smi": nvidia_smi.read,
+    "ray": ray.read,
+    "skypilot": skypilot.read,
+    "slurm": slurm.read,
+}
 L40S = "GPU 0: NVIDIA L40S (UUID: GPU-1)\nGPU 1: NVIDIA L40S (UUID: GPU-2)\n"
 PAIRS = """\
         GPU0 GPU1 GPU2 GPU3 CPU Affinity NUMA Affinity
@@ -49,8 +57,7 @@ Events:              <none>
 
 
 def read(source: str, *texts: str) -> Found:
-    reader = next(s for s in SOURCES if s.name == source)
-    return reader.read(tuple(Input.of(f"{i}.txt", text) for i, text in enumerate(texts)))
+    return READERS[source](tuple(Input.of(f"{i}.txt", text) for i, text in enumerate(texts)))
 
 
 def cluster(found: Found) -> ResolvedCluster:
