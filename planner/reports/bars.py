@@ -19,7 +19,7 @@ FREE = "·"
 GIB = 2**30
 """Vendors and drivers count a GPU's memory so: an 80 GB card has 80 of them."""
 
-FIGURES_WIDTH = 49
+FIGURES_WIDTH = 51
 """Columns of the figures beside the bar, with the space between them."""
 
 
