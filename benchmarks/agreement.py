@@ -212,10 +212,10 @@ SHIPPED = {
     "lab": ("llama-3.1-8b", 20.0),
     "mac-and-4090": ("llama-3.1-8b", 1.0),
     "melange-cloud": ("qwen2.5-7b", 30.0),
-    "mi300x-8": ("llama-3.1-405b", 1.5),
+    "mi300x-8": ("llama-3.1-405b", 1.0),
     "mixed-generations": ("llama-3.1-8b", 60.0),
     "spot-cloud": ("llama-3.1-8b", 30.0),
-    "t4-cloud": ("qwen3-4b", 0.8),
+    "t4-cloud": ("qwen3-4b", 0.6),
     "ten-thousand": ("llama-3.1-8b", 2000.0),
     "three-zones": ("qwen3-1.7b", 5.0),
 }
