@@ -28,7 +28,7 @@ class Holding:
     engine: str
     precisions: Precisions
 
-    memory_share = 0.0
+    memory_share: float
     """Of memory, what the engine is told to take, as it means it; 0: its own default."""
 
     stagings: tuple[Staging, ...] = ()

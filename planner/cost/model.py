@@ -55,8 +55,10 @@ class CostModel(Holding):
         engine: str,
         precisions: Precisions,
         calibration: Calibration | None = None,
+        memory_share: float = 0.0,
     ) -> None:
         self.card, self.node_class, self.precisions = card, node_class, precisions
+        self.memory_share = memory_share
         self.engine = engine_of(engine)
         self.chip = Chip.of(node_class.device)
         self.calibration = calibration or shipped()

@@ -24,10 +24,12 @@ class SeveralClasses(CostModel):
         engine: str,
         precisions: Precisions,
         calibration: Calibration | None = None,
+        memory_share: float = 0.0,
     ) -> None:
-        self.of_class = {c.id: CostModel(card, c, engine, precisions, calibration) for c in classes}
+        by = (engine, precisions, calibration, memory_share)
+        self.of_class = {c.id: CostModel(card, c, *by) for c in classes}
         slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
-        super().__init__(card, slowest.node_class, engine, precisions, calibration)
+        super().__init__(card, slowest.node_class, *by)
         self.stagings = tuple(stagings)
 
     def on(self, node: NodeClass) -> CostModel:

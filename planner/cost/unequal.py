@@ -48,8 +48,9 @@ class UnequalModel(SeveralClasses):
         engine: str,
         precisions: Precisions,
         calibration: Calibration | None = None,
+        memory_share: float = 0.0,
     ) -> None:
-        super().__init__(card, classes, stagings, engine, precisions, calibration)
+        super().__init__(card, classes, stagings, engine, precisions, calibration, memory_share)
         self.stage_kinds = sorted({(s.node_class, s.tp) for staging in stagings for s in staging})
         self.bounds, self.counts, self.kind_of = self._shapes()
         self.hop_s, self.hop_s_per_byte, self.slowest_hop_s_per_byte = self._hop_lines(links)

@@ -57,8 +57,9 @@ class DraftedModel(CostModel):
         used: Precisions,
         draft: Draft,
         calibration: Calibration | None = None,
+        memory_share: float = 0.0,
     ) -> None:
-        super().__init__(card, node_class, engine, used, calibration)
+        super().__init__(card, node_class, engine, used, calibration, memory_share)
         self.draft, self.draft_tokens, self.emitted = draft, draft.tokens, 1 + draft.accepted
         self.own = used if draft.kind == "mtp" else replace(precisions(draft.card or card), kv=used.kv)
         popularity = self.calibration.popularity if draft.kind == "mtp" else AS_ASSUMED

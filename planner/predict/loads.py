@@ -14,7 +14,7 @@ at the same contexts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -78,18 +78,14 @@ class Group:
 
     def cost(self, calibration: Calibration | None = None) -> CostModel:
         """The cost model of its servers."""
-        model = self._cost(calibration)
-        model.memory_share = self.memory_share
-        return model
-
-    def _cost(self, calibration: Calibration | None) -> CostModel:
+        by = (self.engine, self.used)
+        told = (calibration, self.memory_share)
         if p := self.pipeline:
-            each = [p.staging]
-            return UnequalModel(self.card, p.classes, p.links, each, self.engine, self.used, calibration)
+            return UnequalModel(self.card, p.classes, p.links, [p.staging], *by, *told)
         if self.draft_tokens:
             draft = Draft("mtp", self.draft_tokens, 0.0, mtp_card(self.card))
-            return DraftedModel(self.card, self.node_class, self.engine, self.used, draft, calibration)
-        return CostModel(self.card, self.node_class, self.engine, self.used, calibration)
+            return DraftedModel(self.card, self.node_class, *by, draft, *told)
+        return CostModel(self.card, self.node_class, *by, *told)
 
     @property
     def token_budget(self) -> int:
@@ -105,22 +101,18 @@ class Group:
         return Terms(self.role, float(self.token_budget), self.percentile, self.loop)
 
     def __hash__(self) -> int:
-        objects = (id(self.card), id(self.node_class), id(self.pipeline))
-        return hash((*objects, *(getattr(self, name) for name in PLAIN)))
+        return hash(self._identity())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and all(
-            getattr(self, f.name) is getattr(other, f.name)
-            if f.name not in PLAIN
-            else getattr(self, f.name) == getattr(other, f.name)
-            for f in fields(Group)
-        )
+        return isinstance(other, Group) and self._identity() == other._identity()
+
+    def _identity(self) -> tuple[Hashable, ...]:
+        each = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return tuple(id(value) if name in SHARED else value for name, value in each)
 
 
-PLAIN = (
-    *("engine", "role", "used", "draft_tokens", "chunk", "memory_share", "loop", "percentile", "buckets"),
-)
-"""Fields of a group that are compared by value."""
+SHARED = ("card", "node_class", "pipeline")
+"""Fields of a group that are compared as objects, not by value."""
 
 
 @dataclass(frozen=True)
