@@ -13,18 +13,23 @@ import sys
 import numpy as np
 
 from benchmarks.fit import fitted, shared
-from benchmarks.held_out import FOLDS, as_held, bench_of, predictions, prompt_shares, sigmas, traits_of
+from benchmarks.held_out import (
+    CHOSEN,
+    FOLDS,
+    as_held,
+    bench_of,
+    predictions,
+    prompt_shares,
+    sigmas,
+    traits_of,
+)
+from benchmarks.scores.bands import coverage
 from benchmarks.scores.errors import errors
 from benchmarks.scores.held import KINDS, Z80, Held
 from benchmarks.scores.rates import rate_table
 from benchmarks.scores.render import share, signed, table
 from benchmarks.scores.report import score
-from benchmarks.truth import RUNS, clean_rows
-
-CHOSEN = "model x engine"
-"""The fold that choices are made on, and that all further tables are of."""
-
-AMD = ("mi300x", "mi325x", "mi355x")
+from benchmarks.truth import AMD, RUNS, clean_rows
 
 
 def main() -> None:
@@ -64,11 +69,9 @@ def summary(held: dict[str, Held]) -> str:
         line = [name, f"{len(one.rows):,}"]
         for kind in KINDS:
             e = errors(one.predicted(kind), one.measured(kind))
-            inside = np.abs(np.log(one.measured(kind) / one.predicted(kind))) <= np.log(
-                one.edge(kind, Z80) / one.predicted(kind)
-            )
+            inside = coverage(one, kind).inside
             width = float(np.median(one.edge(kind, Z80) / one.predicted(kind))) - 1
-            line += [share(e.median), share(e.p90), signed(e.bias), share(float(inside.mean())), share(width)]
+            line += [share(e.median), share(e.p90), signed(e.bias), share(inside), share(width)]
         lines.append(line)
     heads = [f"{k} {what}" for k in KINDS for what in ("median", "P90", "bias", "in band", "band")]
     return table(["fitted", "rows", *heads], lines)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.held_out import FOLDS, as_held, bands, bench_of, predictions, sigmas, traits_of
+from benchmarks.held_out import CHOSEN, FOLDS, as_held, bands, bench_of, predictions, sigmas, traits_of
 from benchmarks.scores.picks import flattery, pick
 from benchmarks.truth import RUNS, clean_rows
 from planner.calibration.bench import TPOT, TTFT, Bench
@@ -62,9 +62,6 @@ HAND_SET = {
     "request_s": {"llama.cpp": 0.57},
 }
 """Of engines without public serving runs."""
-
-CHOSEN = "model x engine"
-"""The fold by whose errors bands are as wide as they are."""
 
 HEADER = """\
 # What engines make of their kernels: base values (docs: planner/cost/tuning.py) times a factor at every level

@@ -43,6 +43,9 @@ FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
 }
 """Ways of leaving out."""
 
+CHOSEN = "model x engine"
+"""The fold that choices are made on, and by whose errors bands are as wide as they are."""
+
 LEVELS = {"ttft": ("engine", "engine+experts"), "tpot": ("ffn", "engine+ffn", "engine+experts")}
 """Of bands, beside "all", from wide to narrow: TPOT scatters by whether there are experts before all else."""
 

@@ -47,7 +47,7 @@ Row = dict[str, str]
 DRAWN = 0.9
 """Mean of a length that a client draws evenly from 0.8 to 1 of it."""
 
-SYSTEMS = {"mi300x": "cdna3", "mi355x": "cdna4"}
+AMD = ("mi300x", "mi325x", "mi355x")
 
 ENGINE_KV = {"fp8": "fp8", "fp8_e4m3": "fp8", "auto": "bf16"}
 
@@ -83,25 +83,17 @@ def clean_rows() -> tuple[Row, ...]:
 
 
 MENDED = {
-    (
-        "b300_sxm",
-        "sglang",
-        "",
-    ): "2026-05-17",  # prompts up to 6 x, steps up to 4 x slower than two weeks later
-    (
-        "mi355x",
-        "sglang",
-        "fp8",
-    ): "2026-01-05",  # steps up to twice as slow in the first weeks of bringing it up
+    # prompts up to 6 x, steps up to 4 x slower than two weeks later
+    ("b300_sxm", "sglang", ""): "2026-05-17",
+    # steps up to twice as slow in the first weeks of bringing it up
+    ("mi355x", "sglang", "fp8"): "2026-01-05",
     ("mi355x", "sglang", "mxfp4"): "2025-12-19",
 }
 """By device, engine and weights: the first day on which DeepSeek runs were no longer held back by a fault
 that the engine has mended since."""
 
-CONFIGURATION = (
-    *("system", "backend", "gemm_quant_mode", "attn_tp", "attn_dp", "ep"),
-    *("isl", "osl", "concurrency"),
-)
+LAYOUT = ("attn_tp", "attn_dp", "ep")
+CONFIGURATION = ("system", "backend", "gemm_quant_mode", *LAYOUT, "isl", "osl", "concurrency")
 """What a run of the second table was repeated with, often daily: the newest counts."""
 
 
@@ -126,9 +118,8 @@ def kept(row: Row, label: Row) -> bool:
     """Whether a row of the first table says what it seems to."""
     told = label["advice"]
     unsure = any(word in told for word in ("MTP run", "drop", "Dynamo job"))
-    crowd = (
-        row["model_path"].endswith("gpt-oss-120b") and row["concurrency"] == "512.0"
-    )  # under 100 ran at once
+    # of the 512, fewer than 100 ran at once
+    crowd = row["model_path"].endswith("gpt-oss-120b") and row["concurrency"] == "512.0"
     hits = row["model_path"] == "nvidia/Llama-3.1-8B-Instruct-FP8"  # 94 % of peak FLOP/s
     return (
         row["mode"] == "agg"
@@ -157,8 +148,6 @@ def labelled(row: Row, label: Row, flags: Row) -> Row:
         "kv": kv,
         **{name: flags.get(column, "") for name, column in SETTINGS.items()},
         "max_running": per_replica(flags.get("max_running", ""), row),
-        "fused_allreduce": flags.get("fused_allreduce", ""),
-        "async_sched": flags.get("async_sched", ""),
     }
 
 
@@ -170,11 +159,8 @@ def per_replica(told: str, row: Row) -> str:
 
 def kept_deepseek(x: Row) -> bool:
     """Aggregated runs without drafts on engines that there are."""
-    fault = (x["device"], x["engine"], x["date"]) == (
-        "h200_sxm",
-        "sglang",
-        "2026-05-13",
-    )  # mended four days later
+    run = (x["device"], x["engine"], x["date"])
+    fault = run == ("h200_sxm", "sglang", "2026-05-13")  # mended four days later
     plain = x["disagg"] == "False" and x["spec_method"] == "none"
     return plain and x["engine"] in ("sglang", "trtllm") and not fault
 
@@ -186,7 +172,7 @@ def version_by(engine: str, day: str) -> str:
 
 def deepseek(x: Row) -> Row:
     """A run of the second table in the columns of the first."""
-    nvidia = x["device"] not in SYSTEMS
+    nvidia = x["device"] not in AMD
     weights = {"fp8": "fp8", "fp4": "nvfp4" if nvidia else "mxfp4"}[x["precision"]]
     return {
         **{name: x[name] for name in ("isl", "osl", "concurrency", "attn_dp", "ep", "moe_tp")},

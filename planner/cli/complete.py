@@ -29,21 +29,17 @@ def gpus(incomplete: str) -> Iterator[str]:
 def workloads(incomplete: str) -> Iterator[str]:
     """Presets, then YAML files here."""
     yield from (name for name in PRESETS if name.startswith(incomplete))
-    yield from _yaml_files(incomplete)
-
-
-def clusters(incomplete: str) -> Iterator[str]:
-    """YAML files here, and folders on the way to some."""
-    yield from _yaml_files(incomplete)
+    yield from clusters(incomplete)
 
 
 def _names(package: str, folder: str) -> list[str]:
     return sorted(entry.name.removesuffix(".yaml") for entry in (files(package) / folder).iterdir())
 
 
-def _yaml_files(incomplete: str) -> Iterator[str]:
-    folder, _, begun = incomplete.rpartition("/")
-    for path in sorted(Path(folder or (incomplete[:1] == "/" and "/") or ".").glob(f"{begun}*")):
+def clusters(incomplete: str) -> Iterator[str]:
+    """YAML files here, and folders on the way to some."""
+    split = incomplete.rfind("/") + 1
+    for path in sorted(Path(incomplete[:split] or ".").glob(f"{incomplete[split:]}*")):
         if path.is_dir():
             yield f"{path}/"
         elif path.suffix in (".yaml", ".yml", ".json"):

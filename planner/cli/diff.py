@@ -33,13 +33,14 @@ def diff(before: BeforeArg, after: AfterArg, json: o.JsonOpt = False) -> None:
 
     old, new = read_plan(before), read_plan(after)
     changes, moved = changes_between(old, new), moves(old, new)
+    summed = summary(old, new, moved)
     if json:
         rows = [asdict(c) | {"ratio": c.ratio} for c in changes]
-        told = {"summary": summary(old, new), "changes": rows, "moves": [asdict(m) for m in moved]}
+        told = {"summary": summed, "changes": rows, "moves": [asdict(m) for m in moved]}
         typer.echo(json_.dumps(told, indent=1))
         return
     lines = [line_of(change) for change in changes] + [line_of_move(move) for move in moved]
-    for line in [summary(old, new), "", *lines] if lines else ["no difference"]:
+    for line in [summed, "", *lines] if lines else ["no difference"]:
         typer.echo(line)
 
 

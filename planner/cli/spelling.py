@@ -89,9 +89,10 @@ def read(value: str, name: str, option: Option) -> str:
 
 def _numeric(value: str, whole: bool = False) -> bool:
     try:
-        return bool(int(value) if whole else float(value)) or True
+        (int if whole else float)(value)
     except ValueError:
         return False
+    return True
 
 
 def options_of(function: Callable[..., Any], command: Any) -> Iterator[Option]:

@@ -131,11 +131,9 @@ def reserve_bytes(
     7.74
     """
     buffers, graphs = _buffers_bytes(designs)[:, None], graph_bytes(engine, sequences)[:, None]
-    own = (
-        *(device_memory_bytes, designs, tokens_per_step, weights_bytes, activation_bytes, graphs, buffers),
-        share,
-    )
-    return named(engine).reserve_bytes(Reserving(*own))
+    beside = (weights_bytes, activation_bytes, graphs, buffers)
+    own = Reserving(device_memory_bytes, designs, tokens_per_step, *beside, share)
+    return named(engine).reserve_bytes(own)
 
 
 def _buffers_bytes(designs: Designs) -> Floats:

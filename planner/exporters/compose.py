@@ -9,6 +9,7 @@ from planner.exporters import front
 from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
 from planner.exporters.scripts import called
 from planner.launch.instances import Instance
+from planner.launch.server import vendor_of
 from planner.launch.words import VISIBLE, with_ports
 
 
@@ -17,7 +18,7 @@ def files(d: Deployed) -> Files:
     nodes: dict[str, dict[str, Any]] = {}
     for i in d.instances:
         d.no_mpi(i.replica)
-        if d.vendor(i.replica) not in VISIBLE:
+        if vendor_of(d.plan, i.replica.stages[0]) not in VISIBLE:
             raise InputError(f"compose reserves NVIDIA and AMD GPUs, {i.name} has others", "--to")
         for rank in range(len(i.gpus)):
             nodes.setdefault(i.gpus[rank][0], {})[_service_name(i, rank)] = _service(d, i, rank)

@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.errors import InputError
 from planner.launch.instances import Instance, instances
-from planner.launch.server import node_sizes
+from planner.launch.server import node_sizes, vendor_of
 from planner.plans.schema import Plan, Replica
 
 IMAGES = {
@@ -60,10 +60,7 @@ class Deployed:
 
     def gpu_key(self, r: Replica) -> str:
         """What Kubernetes calls the GPUs."""
-        return GPU_KEYS.get(self.vendor(r), "nvidia.com/gpu")
-
-    def vendor(self, r: Replica) -> str:
-        return str(self.plan.problem.devices[r.stages[0].device].get("vendor", "nvidia"))
+        return GPU_KEYS.get(vendor_of(self.plan, r.stages[0]), "nvidia.com/gpu")
 
     @property
     def name(self) -> str:

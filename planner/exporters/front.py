@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from planner.exporters import objects
 from planner.exporters.deployed import Deployed, Files, script, yaml
 from planner.launch.instances import Instance
-from planner.launch.words import quoted, router
+from planner.launch.words import ROUTER_PORT, ROUTERS, port_of, quoted, router
 from planner.plans.schema import Plan
 
 EVEN = 0.02
@@ -30,8 +31,7 @@ def files(d: Deployed, hosts: Mapping[str, str] | None = None) -> Files:
         return {"nginx.conf": _nginx(d.instances, weights, hosts or {})}
     words = router(d.plan, d.instances, hosts)
     found = {"disaggregated.yaml": _pairs(d.instances)} if words[:1] == ["trtllm-serve"] else {}
-    said = " ".join(f'"{w}"' if "$" in w else quoted([w]) for w in words)
-    return {**found, "router.sh": script(said, "the router")} if words else found
+    return {**found, "router.sh": script(quoted(words), "the router")} if words else found
 
 
 def on_kubernetes(d: Deployed) -> Files:
@@ -39,22 +39,23 @@ def on_kubernetes(d: Deployed) -> Files:
     roles = {r.role for r in d.plan.replicas}
     if roles == {"mixed"} and len(d.plan.replicas) > 1:
         return {"route.yaml": yaml(_route(d))}
-    start = {"vllm": ["vllm-router"], "sglang": ["python3", "-m", "sglang_router.launch_router"]}
     engines = {r.engine for r in d.plan.replicas}
-    if roles != {"prefill", "decode"} or len(engines) > 1 or not engines <= set(start):
+    if roles != {"prefill", "decode"} or len(engines) > 1 or not engines <= set(ROUTERS):
         return {}
-    (engine,) = engines
-    switch = "--vllm-pd-disaggregation" if engine == "vllm" else "--pd-disaggregation"
+    router_of = ROUTERS[engines.pop()]
     argv = next(r.launch.argv for r in d.plan.replicas if r.launch)
-    words = [*start[engine], "--host", "0.0.0.0", "--port", "8080", switch, "--service-discovery"]
+    words = [*router_of.in_pod, "--host", "0.0.0.0", "--port", f"{ROUTER_PORT}"]
+    words += [router_of.pairs, "--service-discovery"]
     for role in ("prefill", "decode"):
         words += [f"--{role}-selector", f"app={d.name}", f"role={role}"]
-    words += ["--service-discovery-port", argv[argv.index("--port") + 1]]
-    d.assumed.append(
-        "ROUTER_IMAGE in router.yaml is an image with "
-        + ("vllm-router" if engine == "vllm" else "sglang-router")
-    )
-    return {"router.yaml": yaml(*_watching(d.name), _deployment(d.name, words), _service(d.name))}
+    words += ["--service-discovery-port", str(port_of(argv))]
+    d.assumed.append(f"ROUTER_IMAGE in router.yaml is an image with {router_of.package}")
+    own = f"{d.name}-router"
+    container = {"name": "router", "image": "ROUTER_IMAGE", "command": words[:1], "args": words[1:]}
+    spec = {"serviceAccountName": own, "containers": [container]}
+    labels = {"app": own}
+    pods = objects.deployment(own, labels, 1, spec)
+    return {"router.yaml": yaml(*_watching(own), pods, objects.service(own, labels, ROUTER_PORT))}
 
 
 def by_group(plan: Plan) -> dict[str, float]:
@@ -104,7 +105,7 @@ def _nginx(servers: Sequence[Instance], weights: Mapping[str, float], hosts: Map
             *upstream,
             "  }",
             "  server {",
-            "    listen 8080;",
+            f"    listen {ROUTER_PORT};",
             "    location / {",
             "      proxy_pass http://servers;",
             "      proxy_http_version 1.1;",
@@ -120,7 +121,7 @@ def _nginx(servers: Sequence[Instance], weights: Mapping[str, float], hosts: Map
 
 def _pairs(servers: Sequence[Instance]) -> str:
     """TensorRT-LLM's front for pairs: servers that prefill are its context servers, others generate."""
-    told: dict[str, Any] = {"hostname": "0.0.0.0", "port": 8080, "backend": "pytorch"}
+    told: dict[str, Any] = {"hostname": "0.0.0.0", "port": ROUTER_PORT, "backend": "pytorch"}
     for role, name in (("prefill", "context_servers"), ("decode", "generation_servers")):
         urls = [f"{i.head}:{i.port}" for i in servers if i.replica.role == role]
         told[name] = {"num_instances": len(urls), "urls": urls}
@@ -130,7 +131,7 @@ def _pairs(servers: Sequence[Instance]) -> str:
 def _route(d: Deployed) -> dict[str, Any]:
     shares = weighed(by_group(d.plan))
     backends = [
-        {"name": f"{d.name}-{r.id}", "port": _port(r.launch.argv), "weight": shares[r.id]}
+        {"name": f"{d.name}-{r.id}", "port": port_of(r.launch.argv), "weight": shares[r.id]}
         for r in d.plan.replicas
         if r.launch
     ]
@@ -143,13 +144,9 @@ def _route(d: Deployed) -> dict[str, Any]:
     }
 
 
-def _port(argv: Sequence[str]) -> int:
-    return int(argv[argv.index("--port") + 1])
-
-
-def _watching(name: str) -> list[dict[str, Any]]:
+def _watching(own: str) -> list[dict[str, Any]]:
     """The router's right to see pods."""
-    rbac, own = "rbac.authorization.k8s.io", f"{name}-router"
+    rbac = "rbac.authorization.k8s.io"
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": own}},
@@ -162,30 +159,3 @@ def _watching(name: str) -> list[dict[str, Any]]:
             "subjects": [{"kind": "ServiceAccount", "name": own}],
         },
     ]
-
-
-def _deployment(name: str, words: Sequence[str]) -> dict[str, Any]:
-    own = {"app": f"{name}-router"}
-    container = {"name": "router", "image": "ROUTER_IMAGE", "command": [words[0]], "args": list(words[1:])}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": f"{name}-router", "labels": own},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": own},
-            "template": {
-                "metadata": {"labels": own},
-                "spec": {"serviceAccountName": f"{name}-router", "containers": [container]},
-            },
-        },
-    }
-
-
-def _service(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": f"{name}-router"},
-        "spec": {"selector": {"app": f"{name}-router"}, "ports": [{"port": 8080, "targetPort": 8080}]},
-    }

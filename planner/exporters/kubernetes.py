@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.exporters import front
+from planner.exporters import front, objects
 from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
+from planner.launch.words import port_of
 from planner.plans.schema import Launch, Replica
 
 HEAD = "$(LWS_LEADER_ADDRESS)"
@@ -18,21 +19,20 @@ def files(d: Deployed) -> Files:
     for r in d.plan.replicas:
         d.one_device(r)
         d.no_mpi(r)
-        found[f"{r.id}.yaml"] = yaml(_several(d, r) if d.nodes(r) > 1 else _deployment(d, r), _service(d, r))
+        several = d.nodes(r) > 1
+        pods = (
+            _several(d, r)
+            if several
+            else objects.deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
+        )
+        found[f"{r.id}.yaml"] = yaml(pods, _service(d, r))
     return found | config_maps(d) | front.on_kubernetes(d)
 
 
 def config_maps(d: Deployed) -> Files:
     """The files that servers read, a ConfigMap a group that has any."""
     return {
-        f"{r.id}-config.yaml": yaml(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": f"{d.name}-{r.id}"},
-                "data": dict(r.launch.files),
-            }
-        )
+        f"{r.id}-config.yaml": yaml(objects.config_map(f"{d.name}-{r.id}", r.launch.files))
         for r in d.plan.replicas
         if r.launch and r.launch.files
     }
@@ -84,31 +84,10 @@ def labels(d: Deployed, r: Replica) -> dict[str, str]:
     return {"app": d.name, "group": r.id, "role": r.role}
 
 
-def _deployment(d: Deployed, r: Replica) -> dict[str, Any]:
-    own = labels(d, r)
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": f"{d.name}-{r.id}", "labels": own},
-        "spec": {
-            "replicas": r.count,
-            "selector": {"matchLabels": own},
-            "template": {"metadata": {"labels": own}, "spec": pod(d, r)},
-        },
-    }
-
-
 def _service(d: Deployed, r: Replica) -> dict[str, Any]:
     """One address for a group; of servers on several nodes their leaders answer."""
-    words = d.words(r)
     leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if d.nodes(r) > 1 else {}
-    port = int(words[words.index("--port") + 1])
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": f"{d.name}-{r.id}"},
-        "spec": {"selector": {**labels(d, r), **leader}, "ports": [{"port": port, "targetPort": port}]},
-    }
+    return objects.service(f"{d.name}-{r.id}", labels(d, r) | leader, port_of(d.words(r)) or 0)
 
 
 def _several(d: Deployed, r: Replica) -> dict[str, Any]:

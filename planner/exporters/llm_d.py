@@ -8,6 +8,7 @@ from typing import Any
 from planner.errors import InputError
 from planner.exporters.deployed import IMAGES, Deployed, Files, without, yaml
 from planner.exporters.kubernetes import environment
+from planner.launch.server import vendor_of
 from planner.plans.schema import Replica
 
 SIZES = ("--port", "--tensor-parallel-size", "--data-parallel-size", "--data-parallel-size-local")
@@ -37,7 +38,7 @@ def _values(d: Deployed, roles: dict[str, Replica]) -> dict[str, Any]:
     first = next(iter(roles.values()))
     return {
         "multinode": any(d.nodes(r) > 1 for r in roles.values()),
-        "accelerator": {"type": d.vendor(first)},
+        "accelerator": {"type": vendor_of(d.plan, first.stages[0])},
         "modelArtifacts": {"name": model, "uri": f"hf://{model}", "size": _size(d, first)},
         "routing": {"servicePort": 8000, "proxy": {"secure": False}},
         **{

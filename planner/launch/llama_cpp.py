@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from planner.launch.server import Server, node_sizes
+from planner.launch.server import Server, node_sizes, vendor_of
 from planner.plans.schema import Launch
 
 PORT: Final = 8080
@@ -91,7 +91,7 @@ def _rpc_server(s: Server, own: Sequence[int]) -> list[str]:
 
 def _gpus(s: Server, stages: Sequence[int]) -> list[str]:
     """As llama.cpp calls the GPUs of a node."""
-    vendor = s.plan.problem.devices[s.replica.stages[stages[0]].device].get("vendor", "nvidia")
+    vendor = vendor_of(s.plan, s.replica.stages[stages[0]])
     return [NAMES[vendor].format(i) for i in range(len(stages))]
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from model_zoo.schema import ModelCard, MoeFfn
-from planner.plans.schema import Plan, Replica, Tiered
+from planner.plans.schema import Plan, Replica, Stage, Tiered
 
 ROOM = 2
 """Times the workload's longest request that a server admits at most: real lengths spread."""
@@ -163,6 +163,11 @@ def node_sizes(plan: Plan) -> dict[str, int]:
         name, device = node.get("name") or node["device"], node["device"]
         found[name] = int(node.get("gpus_per_node") or devices.get(device, {}).get("gpus_per_node", 1))
     return found
+
+
+def vendor_of(plan: Plan, stage: Stage) -> str:
+    """Who makes the GPUs of a stage."""
+    return str(plan.problem.devices[stage.device].get("vendor", "nvidia"))
 
 
 def kinds_of(plan: Plan) -> dict[str, dict[str, int]]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from planner.launch.instances import Instance, instances
 from planner.launch.llama_cpp import RPC_HOSTS, RPC_PORT
+from planner.launch.server import vendor_of
 from planner.launch.sglang import BOOTSTRAP
 from planner.plans.schema import Plan
 
-FILLED = re.compile(r"\$[A-Z_]+")
+FILLED = re.compile(r"\$[A-Z_]+|\$\{\w+\}")
 KEPT = re.compile(r"[\"`\\]")
+"""What double quotes would not keep as it is."""
+
 VISIBLE = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
 PORTS = ("--disaggregation-bootstrap-port",)
 """Further ports of a server, apart by as much as its own from the engine's."""
@@ -20,12 +24,33 @@ PORTS = ("--disaggregation-bootstrap-port",)
 APART = 64
 """Between the side channels of two servers of a node: each data-parallel rank takes one."""
 
+ROUTER_PORT = 8080
+
+
+@dataclass(frozen=True)
+class Router:
+    """An engine's own router: how it starts by itself and `in_pod`, the switch for prefill/decode pairs, the
+    `package` it is in; the port beside its own that a prefill server meets decode servers at (0: none)."""
+
+    start: tuple[str, ...]
+    in_pod: tuple[str, ...]
+    pairs: str
+    package: str
+    bootstrap: int = 0
+
+
+_SGLANG = ("-m", "sglang_router.launch_router")
+ROUTERS = {
+    "vllm": Router(("vllm-router",), ("vllm-router",), "--vllm-pd-disaggregation", "vllm-router"),
+    "sglang": Router(
+        *(("python", *_SGLANG), ("python3", *_SGLANG), "--pd-disaggregation", "sglang-router", BOOTSTRAP)
+    ),
+}
+
 
 def quoted(words: Sequence[str]) -> str:
     """A command for a shell; variables stay variables."""
-    return " ".join(
-        f'"{w}"' if FILLED.search(w) and not re.search(r"[\"`\\]", w) else shlex.quote(w) for w in words
-    )
+    return " ".join(f'"{w}"' if FILLED.search(w) and not KEPT.search(w) else shlex.quote(w) for w in words)
 
 
 def assigned(env: Mapping[str, str]) -> str:
@@ -37,7 +62,7 @@ def command(plan: Plan, i: Instance, rank: int = 0) -> str:
     """The command of one server on its node `rank`: GPUs, environment, port."""
     launch = i.replica.launch
     assert launch is not None
-    vendor = plan.problem.devices[i.replica.stages[0].device].get("vendor", "nvidia")
+    vendor = vendor_of(plan, i.replica.stages[0])
     gpus = i.gpus[min(rank, len(i.gpus) - 1)][1]
     visible = {VISIBLE[vendor]: ",".join(map(str, gpus))} if vendor in VISIBLE else {}
     others = ",".join(f"{node}:{RPC_PORT + shift(i)}" for node, _ in i.gpus[1:])
@@ -48,8 +73,13 @@ def command(plan: Plan, i: Instance, rank: int = 0) -> str:
 
 def shift(i: Instance) -> int:
     """How many servers of its node have ports before it."""
-    words = i.replica.launch.argv if i.replica.launch else []
-    return i.port - int(words[words.index("--port") + 1]) if "--port" in words else 0
+    port = port_of(i.replica.launch.argv) if i.replica.launch else None
+    return 0 if port is None else i.port - port
+
+
+def port_of(words: Sequence[str]) -> int | None:
+    """The port that a server's command names."""
+    return int(words[words.index("--port") + 1]) if "--port" in words else None
 
 
 def with_ports(words: Sequence[str], i: Instance) -> list[str]:
@@ -80,26 +110,17 @@ def router(plan: Plan, started: Sequence[Instance], hosts: Mapping[str, str] | N
         return f"http://{(hosts or {}).get(i.name, i.head)}:{i.port}"
 
     pairs = roles == {"prefill", "decode"}
-    if engines == {"sglang"}:
-        words = ["python", "-m", "sglang_router.launch_router", "--port", "8080"]
-        if not pairs:
-            return [*words, "--worker-urls", *(at(i) for i in started)]
-        words += ["--pd-disaggregation"]
-        for i in started:
-            words += [
-                f"--{i.replica.role}",
-                at(i),
-                *([str(BOOTSTRAP + shift(i))] if i.replica.role == "prefill" else []),
-            ]
-        return words
-    if engines == {"vllm"}:
-        words = ["vllm-router", "--port", "8080"]
-        if not pairs:
-            return [*words, "--worker-urls", *(at(i) for i in started)]
-        words += ["--vllm-pd-disaggregation"]
-        for i in started:
-            words += [f"--{i.replica.role}", at(i)]
-        return words
     if engines == {"trtllm"} and pairs:
         return ["trtllm-serve", "disaggregated", "--config", "disaggregated.yaml"]
-    return []
+    own = ROUTERS.get(engines.pop()) if len(engines) == 1 else None
+    if own is None:
+        return []
+    words = [*own.start, "--port", f"{ROUTER_PORT}"]
+    if not pairs:
+        return [*words, "--worker-urls", *(at(i) for i in started)]
+    words += [own.pairs]
+    for i in started:
+        words += [f"--{i.replica.role}", at(i)]
+        if own.bootstrap and i.replica.role == "prefill":
+            words += [str(own.bootstrap + shift(i))]
+    return words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.errors import InputError
@@ -55,8 +56,8 @@ def places(plan: Plan) -> Places:
     return found
 
 
-def summary(before: Plan, after: Plan) -> str:
-    """What changed in a line: `cost 12.0 % lower, 2 replicas change, 1 moves`."""
+def summary(before: Plan, after: Plan, moved: Sequence[Move]) -> str:
+    """What changed in a line, with what `moves` found: `cost 12.0 % lower, 2 replicas change, 1 moves`."""
     said = [
         _compared("cost", before.predicted.usd_per_hour, after.predicted.usd_per_hour),
         _compared("throughput", before.predicted.rps, after.predicted.rps),
@@ -66,12 +67,12 @@ def summary(before: Plan, after: Plan) -> str:
         for r in plan.replicas:
             counts[design(r)] += r.count
     gone, come = (old - new).total(), (new - old).total()
-    moved = sum(m.count for m in moves(before, after) if m.before and m.after)
+    moving = sum(m.count for m in moved if m.before and m.after)
     both = min(gone, come)
     said += [
         f"{_replicas(both)} change{'s' * (both == 1)}" if both else "",
         f"{_replicas(abs(come - gone))} {'more' if come > gone else 'fewer'}" if come != gone else "",
-        f"{_replicas(moved)} move{'s' * (moved == 1)}" if moved else "",
+        f"{_replicas(moving)} move{'s' * (moving == 1)}" if moving else "",
     ]
     return ", ".join(filter(None, said)) or "the same replicas at the same cost and throughput"
 
@@ -81,9 +82,9 @@ def _compared(what: str, before: Band | None, after: Band | None) -> str:
     if before is None or after is None or not before.value:
         return ""
     share = after.value / before.value - 1
-    return f"{what} {abs(share):.1%} {'higher' if share > 0 else 'lower'}".replace("%", " %") * (
-        abs(share) >= LEAST
-    )
+    if abs(share) < LEAST:
+        return ""
+    return f"{what} {100 * abs(share):.1f} % {'higher' if share > 0 else 'lower'}"
 
 
 def _replicas(count: int) -> str:

@@ -18,7 +18,7 @@ Start = Literal["at_once", "steady"]
 DRAFT = Range(low=0, high=64, whole=True)
 SHARE = Range(low=0.0, high=1.0 - 1e-9)
 COPIES = Range(low=0, high=1e4, whole=True)
-COPIES_OR_MORE = Range(low=1, high=1e6, whole=True)
+RUNNING = Range(low=1, high=1e6, whole=True)
 STEPS = Range(low=0.0, high=1e4)
 CHUNK = Range(low=1, high=1e7, whole=True)
 CONCURRENCY = Range(low=0.0, high=1e9, open=True)
@@ -135,7 +135,7 @@ def parse(cells: Mapping[str, str]) -> Row:
         rate_rps=_number(cells, "rate_rps", 0.0, CONCURRENCY),
         percentile=percentile,
         max_osl=_whole(cells, "max_osl", 0, TOKENS),
-        max_running=_whole(cells, "max_running", 0, COPIES_OR_MORE),
+        max_running=_whole(cells, "max_running", 0, RUNNING),
         memory_share=_number(cells, "memory_share", 0.0, SHARE),
         wait_steps=_number(cells, "wait_steps", 0.0, STEPS),
         receive_steps=_number(cells, "receive_steps", 0.0, STEPS),

@@ -22,10 +22,10 @@ NAME = 26
 def render(rows: Sequence[Row], console: Console) -> None:
     """The table; under it, why cells have no plan, each reason once."""
     console.print(table(rows, console.width))
-    reasons: dict[str, list[str]] = {}
+    reasons, names = dict[str, list[str]](), varied(rows)
     for row in rows:
         if row["error"] is not None:
-            cell = " ".join(_option(row, name) for name in varied(rows))
+            cell = " ".join(_option(row, name) for name in names)
             reasons.setdefault(row["error"]["message"], []).append(cell)
     for reason, cells in reasons.items():
         console.print(f"no plan for {', '.join(cells)}: {reason}", markup=False, soft_wrap=True)

@@ -25,16 +25,16 @@ def test_a_replica_on_another_node_moves() -> None:
     before, after = on_nodes("h-0", count=2), on_nodes("h-1", count=2)
 
     assert moves(before, after) == [Move(2, DESIGN, ("h-0",), ("h-1",))]
-    assert summary(before, after) == "2 replicas move"
+    assert summary(before, after, moves(before, after)) == "2 replicas move"
 
 
 def test_what_stays_is_no_move_and_what_comes_is_on_its_node() -> None:
     before, after = on_nodes("h-0", count=1), on_nodes("h-0", count=3)
 
     assert moves(before, after) == [Move(2, DESIGN, (), ("h-0",))]
-    assert summary(before, after) == "2 replicas more"
+    assert summary(before, after, moves(before, after)) == "2 replicas more"
     assert moves(after, before) == [Move(2, DESIGN, ("h-0",), ())]
-    assert summary(after, before) == "2 replicas fewer"
+    assert summary(after, before, moves(after, before)) == "2 replicas fewer"
 
 
 def test_a_plan_that_does_not_say_where_its_replicas_stand_has_no_moves() -> None:
