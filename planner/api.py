@@ -25,7 +25,7 @@ from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
 from planner.plans.found import SLACK, Found
 from planner.plans.insured import Insured
-from planner.plans.schema import Alternative, LongPrompt, Price
+from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
 from planner.plans.space import space_of
 from planner.plans.verified import verified
 from planner.problems.balance import Balanced
@@ -53,6 +53,9 @@ EXTRA_NODES = 20
 
 EXTRA_S = (1.0, 3.0)
 """At least and at most, else as long as the search took: they explain the plan, they don't make it better."""
+
+LINES = {"alternatives": Alternative, "assumptions": Assumption, "long_prompts": LongPrompt, "prices": Price}
+"""Lists of a plan, and the lines that stand in them."""
 
 Progress = Callable[[str], None]
 
@@ -208,7 +211,7 @@ def finish(
         simple = replace(simple, best=interrupted(simple.best))
     warnings = [*asked.warnings, *unkept(asked, found), *undrafted(asked)]
     extras: dict[str, Any] = {"warnings": warnings, "insured": safe}
-    for name, said in (("alternatives", Alternative), ("long_prompts", LongPrompt), ("prices", Price)):
+    for name, said in LINES.items():
         extras[name] = [line for line in lines if isinstance(line, said)]
     extras["alternatives"] = told_once(extras["alternatives"])
     extras["experts"] = experts_of(planned.made, extra)

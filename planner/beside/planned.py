@@ -8,13 +8,14 @@ from functools import cached_property
 
 from planner.beside.reasons import Fleet
 from planner.plans.found import Found, Group
-from planner.plans.schema import Alternative, LongPrompt, Price
+from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
 from planner.question.asked import Asked
 from planner.search.question import Question
 from solvers.linear import Limits
 
-Line = Alternative | LongPrompt | Price
-"""What a way says: another fleet, another way to compute a long prompt, or what more of a limit brings."""
+Line = Alternative | Assumption | LongPrompt | Price
+"""What a way says: another fleet, what an assumption decides, another way to compute a long prompt, or what
+more of a limit brings."""
 
 
 @dataclass(frozen=True)

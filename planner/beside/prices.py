@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from planner.beside.cache_worth import memory_tries
 from planner.beside.planned import Planned
+from planner.inputs.options import Budget
 from planner.plans.found import Found
 from planner.plans.schema import Price
 from solvers import fleet
@@ -17,15 +18,26 @@ from solvers.linear import EXACT, Limits
 BUDGET_STEP = 0.1
 """How much more of a budget is tried."""
 
+STEPS = {
+    "usd_per_hour": lambda x: f"${x:,.2f}/h",
+    "gpus": lambda x: f"{x:g} GPUs",
+    "watts": lambda x: f"{x:,.4g} W",
+}
+"""A budget's step in words."""
+
 
 def prices(planned: Planned) -> list[Price]:
     """One more node of each class, a tenth more of each budget, and a GB more on each GPU; the most valuable
     first."""
-    return priced(planned.found, planned.limits, memory_tries(planned))
+    budget = planned.asked.options.budget
+    return priced(planned.found, planned.limits, budget, memory_tries(planned))
 
 
-def priced(found: Found, limits: Limits, more: Iterable[tuple[FleetProblem, str, str]] = ()) -> list[Price]:
-    """Prices of nodes, of budgets, and of what `more` states as problems, limits and steps."""
+def priced(
+    found: Found, limits: Limits, budget: Budget, more: Iterable[tuple[FleetProblem, str, str]] = ()
+) -> list[Price]:
+    """Prices of nodes, of each `budget` that was asked for (others only cut the search short), and of what
+    `more` states as problems, limits and steps."""
     marginal = fleet.marginals(found.space, limits)
     tries: list[tuple[FleetProblem, str, str, float | None]] = []
     for node in found.cluster.classes:
@@ -36,10 +48,11 @@ def priced(found: Found, limits: Limits, more: Iterable[tuple[FleetProblem, str,
         unit = f"of this kind in a node as {node.box}" if node.box else "a node"
         one = f"{node.gpus_per_node} GPUs ({unit})" if node.gpus_per_node > 1 else f"1 GPU ({unit})"
         tries.append((larger, f"nodes {node.id}", one, marginal.get(("nodes", node.id))))
-    for name, value in found.space.budget.items():
+    asked_for = budget.model_dump(exclude_none=True)
+    for name, value in ((name, found.space.budget[name]) for name in asked_for):
         larger = replace(found.space, budget={**found.space.budget, name: value * (1 + BUDGET_STEP)})
         tries.append(
-            (larger, f"budget {name}", f"{value * BUDGET_STEP:g} {name}", marginal.get(("budget", name)))
+            (larger, f"budget {name}", STEPS[name](value * BUDGET_STEP), marginal.get(("budget", name)))
         )
     tries += [(*one, None) for one in more]
     each = replace(limits, seconds=limits.seconds / max(len(tries), 1))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from planner.beside.alternatives import alternatives
+from planner.beside.assumptions import assumptions
 from planner.beside.blocks import in_blocks
 from planner.beside.cache_worth import lower_cache
 from planner.beside.chains import chains
@@ -35,5 +36,6 @@ WAYS: tuple[Way, ...] = (
     in_blocks,
     risk_price,
     long_prompts,
+    assumptions,
     prices,
 )

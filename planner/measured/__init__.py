@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.beside.prices import priced
+from planner.inputs.options import Budget
 from planner.inputs.profile import read_profile
 from planner.launch import launched
 from planner.measured import parts
@@ -52,7 +53,7 @@ def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: floa
     if found.solution.objective is None:
         raise explain(found, limits)
     found, placed = _placed(found, limits)
-    found, extras = _explained(found, limits)
+    found, extras = _explained(found, limits, asked.options.budget)
     fleet_ = parts.Fleet(asked, stated, found, placed)
     what = f"the designs of {profile} on every class that has their device, serving buckets by turns"
     tried = found.pool.considered
@@ -97,14 +98,14 @@ def _placed(found: Found, limits: Limits) -> tuple[Found, Placed]:
     return replace(found, solution=replace(s, objective=objective, status=status)), placed
 
 
-def _explained(found: Found, limits: Limits) -> tuple[Found, dict[str, Any]]:
+def _explained(found: Found, limits: Limits, budget: Budget) -> tuple[Found, dict[str, Any]]:
     """Alternatives and prices, each within its share of the time; none after Ctrl-C, which keeps the plan."""
     extras: dict[str, list[Alternative] | list[Price]] = {}
     if found.solution.status != "interrupted":
         some = replace(limits, seconds=min(EXTRA_SHARE * limits.seconds, EXTRA_S) / 2)
         try:
             extras["alternatives"] = rivals(found, some)
-            extras["prices"] = priced(found, some)
+            extras["prices"] = priced(found, some, budget)
         except KeyboardInterrupt:
             found = replace(found, solution=replace(found.solution, status="interrupted"))
     return found, extras

@@ -235,6 +235,7 @@ def assemble(
         prices=list(extras.get("prices", [])),
         warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made)],
         alternatives=list(extras.get("alternatives", [])),
+        assumptions=list(extras.get("assumptions", [])),
         long_prompts=list(extras.get("long_prompts", [])),
         survives=safe.told(found, made, proven.own) if safe else None,
     )

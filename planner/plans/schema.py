@@ -123,6 +123,16 @@ class Price(Part):
     marginal: FiniteFloat | None = None
 
 
+class Assumption(Part):
+    """What nobody told (`name`, as in `problem.defaulted`), and what the plan's kinds of replica would give
+    with `what` in its place: as in `Alternative`; `objective` None: nothing."""
+
+    name: str
+    what: str
+    objective: FiniteFloat | None
+    loss: FiniteFloat | None
+
+
 class KeptTime(Part):
     """Seconds that idle cache of one kind best stays in each tier, from the fastest on."""
 
@@ -508,11 +518,12 @@ class Plan(Part):
     prices: list[Price] = []
     warnings: list[PlanWarning] = []
     alternatives: list[Alternative] = []
+    assumptions: list[Assumption] = []
     long_prompts: list[LongPrompt] = []
     survives: Survives | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_was_not_asked(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """`survives` is written only where nodes may be lost."""
+        """`survives` is written only where nodes may be lost, `assumptions` where any is decisive."""
         written: dict[str, Any] = form(self)
-        return {k: v for k, v in written.items() if k != "survives" or v is not None}
+        return {k: v for k, v in written.items() if v or k not in ("survives", "assumptions")}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from planner.plans.schema import Problem
+from planner.plans.schema import Plan, Problem
+from planner.reports import words as say
 
 WORDS: dict[str, Callable[[Any], str]] = {
     "isl": lambda x: f"{x:,} tokens in",
@@ -38,6 +39,21 @@ def assumed(problem: Problem) -> list[str]:
     source = " (`meshwright devices NAME` names the source)" if any("$" in text for text in told) else ""
     figures = f": {'; '.join(told)}{source}" if told else ""
     return [*named, f"nodes and links as is usual for the devices{figures}"]
+
+
+def decisive(plan: Plan) -> list[str]:
+    """What the plan loses where an assumption is off, a line each."""
+    unit = plan.proof.unit
+    lines = []
+    for a in plan.assumptions:
+        if a.objective is None or a.loss is None:
+            lines.append(f"With {a.what} these kinds of replica could not serve this within the limits.")
+        else:
+            left = f"{say.rate(a.objective, unit)} in place of {say.rate(plan.proof.own, unit)}"
+            lines.append(
+                f"With {a.what} these kinds of replica would be {say.percent(a.loss)} worse: {left}."
+            )
+    return lines
 
 
 FIGURES: dict[str, Callable[[Any, Any], str]] = {

@@ -16,7 +16,7 @@ from planner.plans.schema import Experts, Plan, Price, Route
 from planner.reports import bars
 from planner.reports import words as say
 from planner.reports.beside import beside, weights
-from planner.reports.defaults import assumed
+from planner.reports.defaults import assumed, decisive
 from planner.reports.instead import in_order, phases, verdict
 from planner.reports.kept import keeping
 from planner.reports.proven import price_list, proof
@@ -61,7 +61,8 @@ def render(plan: Plan, console: Console) -> None:
     show(plan, console)
     section(console, "Proof", proof(plan))
     if plan.problem.defaulted:
-        section(console, "Not asked for, so assumed", Text(", ".join(assumed(plan.problem))))
+        told = [", ".join(assumed(plan.problem)), *decisive(plan)]
+        section(console, "Not asked for, so assumed", Group(*map(Text, told)))
 
 
 def warnings(plan: Plan, console: Console) -> None:
@@ -274,9 +275,15 @@ def worth(plan: Plan) -> list[str]:
     return lines
 
 
+BUDGETS = {"usd_per_hour": "dollars an hour", "gpus": "GPUs"}
+"""Budgets in words, where their name is none."""
+
+
 def limit_words(price: Price) -> str:
-    """`gpus h100-sxm` → `h100-sxm GPUs`."""
+    """`gpus h100-sxm` → `h100-sxm GPUs`, `budget usd_per_hour` → `the budget in dollars an hour`."""
     family, _, name = price.limit.partition(" ")
+    if family == "budget":
+        return f"the budget in {BUDGETS.get(name, name)}"
     kind = {"gpus": "GPUs", "nodes": "nodes", "memory": "memory"}.get(family)
     return f"{name} {kind}" if kind and name else price.limit.replace("_", " ")
 

@@ -1,16 +1,20 @@
 """What one more of a limit is worth: nothing is said where the time for it was over."""
 
+from dataclasses import replace
+
 import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
 from planner.beside import prices as module
 from planner.beside.prices import priced
+from planner.inputs.options import Budget
 from solvers.fleet_types import FleetSolution
 from solvers.linear import Limits
 from tests.beside.solved import on, solved
 
 LIMITS = Limits(gap=0.01, seconds=10)
+NO_BUDGET = Budget()
 
 
 def stopped(monkeypatch, share, status, **asked):
@@ -19,7 +23,7 @@ def stopped(monkeypatch, share, status, **asked):
     objective = None if share is None else share * found.solution.objective
     again = FleetSolution(status, objective, None, "none")
     monkeypatch.setattr(module.fleet, "solve", lambda *given: again)
-    return found.solution.objective, priced(found, LIMITS)
+    return found.solution.objective, priced(found, LIMITS, NO_BUDGET)
 
 
 @pytest.mark.parametrize("share", [None, 0.8, 1.0])
@@ -39,7 +43,7 @@ def test_a_proof_that_nothing_is_gained_is_told(monkeypatch):
 
 def test_another_node_doubles_what_one_serves():
     found = solved("1xH100", "llama-3.1-8b", tpot_ms=50)[2]
-    (price,) = priced(found, LIMITS)
+    (price,) = priced(found, LIMITS, NO_BUDGET)
 
     assert (price.limit, price.unit) == ("nodes h100-sxm", "req/s")
     assert price.worth == pytest.approx(found.solution.objective, rel=0.1)
@@ -63,7 +67,7 @@ def test_a_cheaper_class_is_worth_what_it_saves():
     cluster = resolve(Cluster(nodes=forms))
     alone = on(resolve(Cluster(nodes=forms[1:])), "llama-3.1-8b", tpot_ms=50)[2].solution.rate
     found = on(cluster, "llama-3.1-8b", tpot_ms=50, rate=1.5 * alone, objective="cost")[2]
-    worth = {p.limit: p.worth for p in priced(found, LIMITS)}
+    worth = {p.limit: p.worth for p in priced(found, LIMITS, NO_BUDGET)}
 
     assert found.solution.nodes.get("dear") == 1
     assert worth["nodes cheap"] == pytest.approx(max(worth.values()))
@@ -76,8 +80,16 @@ def test_a_tenth_more_of_a_budget_buys_a_tenth_more():
     form = Node(name="n", device="h100-sxm", count=12, gpus_per_node=1, price_usd_per_hour=1.0)
     cluster = resolve(Cluster(nodes=[form]))
     found = on(cluster, "llama-3.1-8b", tpot_ms=50, budget="usd_per_hour=10")[2]
-    dear, node = priced(found, LIMITS)
+    dear, node = priced(found, LIMITS, Budget(usd_per_hour=10.0))
 
-    assert (dear.limit, dear.one_more) == ("budget usd_per_hour", "1 usd_per_hour")
+    assert (dear.limit, dear.one_more) == ("budget usd_per_hour", "$1.00/h")
     assert dear.worth == pytest.approx(0.1 * found.solution.objective, rel=0.2)  # both within 1 %
     assert (node.limit, node.worth) == ("nodes n", pytest.approx(0, abs=1e-6))
+
+
+def test_a_budget_that_only_cuts_the_search_short_is_no_limit():
+    """Fleets of fewer kinds are looked for within what is of use: nobody asked for that."""
+    found = solved("2xH100", "llama-3.1-8b", rate=2.0, objective="cost")[2]
+    cut = replace(found.problem, budget={"usd_per_hour": 2 * found.solution.objective})
+
+    assert [p.limit for p in priced(replace(found, bounding=cut), LIMITS, NO_BUDGET)] == ["nodes h100-sxm"]

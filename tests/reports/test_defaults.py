@@ -1,7 +1,8 @@
 """What a plan rests on that nobody asked for: figures of links and prices, by device."""
 
 from planner import plan
-from planner.reports.defaults import assumed
+from planner.plans.schema import Assumption
+from planner.reports.defaults import assumed, decisive
 
 
 def test_links_and_prices_of_nodes_that_nobody_told_are_told():
@@ -22,3 +23,18 @@ def test_what_the_file_tells_is_not_assumed(tmp_path):
     assert "between the GPUs" not in text
     assert "$" not in text
     assert "a GPU beyond it" in text
+
+
+def test_what_an_assumption_decides_is_told_in_the_plans_unit():
+    made = plan(None, "llama-3.1-8b", gpus="1xH100", explain=False)
+    slower = Assumption(name="x", what="links at half their rate", objective=9.0, loss=0.25)
+    none = Assumption(name="y", what="links at a tenth", objective=None, loss=None)
+    own = f"{made.proof.own:.3g}"
+    told, nothing = decisive(made.model_copy(update={"assumptions": [slower, none]}))
+
+    assert told.startswith(
+        "With links at half their rate these kinds of replica would be 25 % worse: 9.00 req/s"
+    )
+    assert told.endswith(f"in place of {own} req/s.")
+    assert nothing == "With links at a tenth these kinds of replica could not serve this within the limits."
+    assert decisive(made) == []
