@@ -45,6 +45,8 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),
+    "published": ("Published deployments over many nodes", ["benchmarks.wide_published"]),
+    "saturated": ("Offline tables at full load", ["benchmarks.saturated"]),
     "older": ("Older and other hardware", ["benchmarks.older_hardware"]),
     "offload": ("Small machines, in GPU and in host memory", ["benchmarks.offload"]),
     "offline": ("Offline, with weights and cache off the GPU", ["benchmarks.offline"]),

@@ -8,11 +8,14 @@ the fastest graph-captured collective; beyond it every GPU drives its own NIC. A
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Efficiency, Table
 from planner.cost.shape import Floats, Ints
+
+Flags = NDArray[np.bool_]
 
 MEASURED_EXCHANGE_GPUS = 8
 
@@ -41,20 +44,33 @@ class Links:
         """`gathered_bytes` in all, a part from every rank, everywhere; a reduce-scatter takes the same."""
         return self._collective("all_gather", gathered_bytes, gpus, rounds=1)
 
-    def exchange_s(self, tokens: Floats, token_bytes: Floats, top_k: int, gpus: Ints, way: str) -> Floats:
+    def exchange_s(
+        self,
+        tokens: Floats,
+        token_bytes: Floats,
+        top_k: int,
+        gpus: Ints,
+        way: str,
+        piped: Flags | bool = False,
+        bulk: Flags | bool = True,
+    ) -> Floats:
         """`tokens` of each GPU to the `top_k` ranks of their experts (`way` "dispatch") or back ("combine").
 
-        Inside the domain a copy goes to every expert; across nodes one copy a node (DeepEP), to an expected
-        (N - 1)*(1 - (1 - 1/N)^k) of N nodes. Error: 5 % inside measured nodes, unknown across.
+        Inside the domain a copy goes to every expert; across nodes one copy a node (`bulk`), to an expected
+        (N - 1)*(1 - (1 - 1/N)^k) of N nodes, or a copy to every expert. `piped`: links inside and across
+        nodes work at once. Error: 5 % inside measured nodes, unknown across.
         """
         row: Table = self.table.get(way) or self.flat[way]
         rate = 1e9 * row["gb_per_s"] / self.slower if "gb_per_s" in row else row["share"] * self.intra
         away = (1 - 1 / np.maximum(gpus, 1)) / (1 - 1 / MEASURED_EXCHANGE_GPUS)
-        near = 1e-6 * row["t0_us"] + away * tokens * top_k * token_bytes / rate
         nodes = np.ceil(gpus / self.domain)
-        copies = (nodes - 1) * -np.expm1(top_k * np.log1p(-1 / np.maximum(nodes, 2)))
-        far = self._network_s(copies * tokens * token_bytes, nodes)
-        return np.where((gpus > 1) & (tokens > 0), near + np.where(nodes > 1, far, 0.0), 0.0)
+        inside = top_k * np.where(bulk, 1.0, 1 / nodes)
+        near = 1e-6 * row["t0_us"] + away * tokens * inside * token_bytes / rate
+        one_a_node = (nodes - 1) * -np.expm1(top_k * np.log1p(-1 / np.maximum(nodes, 2)))
+        copies = np.where(bulk, one_a_node, top_k * (1 - 1 / nodes))
+        far = np.where(nodes > 1, self._network_s(copies * tokens * token_bytes, nodes), 0.0)
+        both = np.where(piped, np.maximum(near, far), near + far)
+        return np.where((gpus > 1) & (tokens > 0), both, 0.0)
 
     def ring_s(self, message_bytes: Floats, tp: Ints, cp: Ints) -> Floats:
         """`message_bytes`, a part from each of cp groups of tp ranks, past all of them: cp - 1 rounds, each

@@ -18,6 +18,7 @@ from planner.cost.attention import Load, Recurrent
 from planner.cost.communication import Links
 from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, sharded
 from planner.cost.efficiency.reading import Chip, Efficiency
+from planner.cost.exchange import Exchange, taking_turns
 from planner.cost.experts import AS_ASSUMED, expert_work, experts_s
 from planner.cost.popularity import Popularity
 from planner.cost.precision import MatrixPrecision
@@ -48,12 +49,21 @@ class Layers:
     ) -> None:
         self.popularity = popularity
         self.card, self.chip, self.fits, self.links, self.used = card, chip, fits, links, used
+        self.exchange = Exchange(links, fits.sends_wide)
         self.precision = MatrixPrecision(card, used)
         self.glue = fits.fit("elementwise", "bf16")
 
     def layer_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
-        """Seconds of one layer."""
-        return self.mixer_s(layer, load, designs) + self.ffn_s(layer, load, designs)
+        """Seconds of one layer: of a batch, or of two halves that take turns where experts are far away."""
+        seconds = self.mixer_s(layer, load, designs) + self.ffn_s(layer, load, designs)
+        if not isinstance(layer.ffn, MoeFfn) or not (apart := self.exchange.apart(designs)).any():
+            return seconds
+        at = np.flatnonzero(apart).astype(np.int64)
+        half, some = load.take(at).divided(2), designs.take(at)
+        computed = self.mixer_s(layer, half, some) + self._ffn_computed_s(layer, half, some)
+        sent = self._ffn_messages_s(layer, half, some)
+        seconds[at] = taking_turns(seconds[at], computed, sent, half.tokens > 0)
+        return seconds
 
     def mixer_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
         """Seconds of the mixer with its all-reduce over tp."""
@@ -85,8 +95,11 @@ class Layers:
         return ring + 2 * self.links.ring_s(merged, designs.tp, designs.cp)
 
     def ffn_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
-        """Seconds of the FFN with its messages: an all-reduce over tp, or tokens to their experts and
-        back."""
+        """Seconds of the FFN with its messages."""
+        return self._ffn_computed_s(layer, load, designs) + self._ffn_messages_s(layer, load, designs)
+
+    def _ffn_computed_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
+        """What a rank computes of the FFN."""
         ffn, rows, tp = layer.ffn, load.rows, designs.tp
         if ffn is None:
             return np.zeros(len(designs))
@@ -95,14 +108,18 @@ class Layers:
         inner = ffn.inner if isinstance(ffn, DenseFfn) else ffn.shared_inner
         glued = 4 * message + 3 * ACTIVATION_BYTES * rows * inner / tp
         t = t + glue_s(self.glue, self.chip, glued, FFN_KERNELS)
-        all_reduce = self.links.all_reduce_s(message, tp)
-        if not isinstance(ffn, MoeFfn):
-            return t + all_reduce
-        t = t + self.routed_s(layer, load, designs)
-        if (designs.groups > 1).any():
-            exchange = self._exchange_s(ffn, rows, designs)
-            return t + np.where(designs.groups > 1, exchange, all_reduce)
-        return t + all_reduce
+        return t + self.routed_s(layer, load, designs)
+
+    def _ffn_messages_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
+        """An all-reduce over tp, or tokens to their experts and back."""
+        ffn, rows = layer.ffn, load.rows
+        if ffn is None:
+            return np.zeros(len(designs))
+        all_reduce = self.links.all_reduce_s(ACTIVATION_BYTES * rows * self.card.hidden, designs.tp)
+        if not isinstance(ffn, MoeFfn) or not (designs.groups > 1).any():
+            return all_reduce
+        sent = self.exchange.seconds(ffn, self.card.hidden, rows, designs, load.tokens > 0)
+        return np.where(designs.groups > 1, sent, all_reduce)
 
     def routed_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
         """Seconds of the routed experts of the FFN, 0 where it has none."""
@@ -193,24 +210,6 @@ class Layers:
         t = kernel_s(decode, self.chip, attention.recurrent_decode_work(mixer, load, tp), load.sequences > 0)
         work = attention.recurrent_prefill_work(mixer, load, tp)
         return t + kernel_s(prefill, self.chip, work, load.tokens > 0)
-
-    def _exchange_s(self, ffn: MoeFfn, rows: Floats, designs: Designs) -> Floats:
-        """Tokens of all groups of ranks to the experts and back: gathered by all, or sent where they go; the
-        faster.
-
-        Only whole experts (ep > 1) can be sent to.
-        """
-        gpus = designs.tp * designs.groups
-        token_bytes = ACTIVATION_BYTES * self.card.hidden
-        gathered = 2 * self.links.all_gather_s(rows * designs.groups * token_bytes, gpus)
-        mine = rows / designs.tp
-        sent = self.links.exchange_s(
-            mine, np.full(len(designs), token_bytes / 2), ffn.top_k, gpus, "dispatch"
-        )
-        sent = sent + self.links.exchange_s(
-            mine, np.full(len(designs), token_bytes), ffn.top_k, gpus, "combine"
-        )
-        return np.where(designs.ep > 1, np.minimum(gathered, sent), gathered)
 
     def expert_weights(self, layer: Layer) -> tuple[str, float]:
         """Precision of the routed experts and bytes a weight, averaged over their matrices."""

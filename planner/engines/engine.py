@@ -70,7 +70,9 @@ class Engine:
     cache has room for its longest answer (TensorRT-LLM: guaranteed no evict). `keeps_idle`: mixers whose
     cache it keeps in host memory between requests, None for all. `drafts`: by kind of drafter
     (planner/drafts/kinds.py) the option that starts it, of {k} tokens a step, by the model {name}.
-    `balance_steps`: that attention-dp ranks of public recipes wait for each other's prompts at most."""
+    `sends_wide`: generations on which tokens go by DeepEP to experts beyond a scale-up domain, two batches
+    taking turns (planner/cost/exchange.py). `balance_steps`: that attention-dp ranks of public recipes wait
+    for each other's prompts at most."""
 
     name: str
     generations: Generations
@@ -88,3 +90,4 @@ class Engine:
     keeps_idle: AbstractSet[str] | None = None
     drafts: Mapping[str, str] = field(default_factory=dict)
     balance_steps: float = 0.0
+    sends_wide: Generations = frozenset()

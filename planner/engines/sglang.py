@@ -83,6 +83,7 @@ SGLANG: Final = Engine(
     offloads=Offloads("tp", layers=False, popular=True),
     keeps_idle=frozenset({"Attention", "Mla"}),
     # 0.5, advanced_features/speculative_decoding; n-grams: CUDA alone, no attention-dp
+    sends_wide=frozenset({"hopper", "blackwell_dc"}),  # DeepEP
     drafts={
         "mtp": "--speculative-algorithm EAGLE --speculative-num-steps {k} --speculative-eagle-topk 1",
         "eagle": "--speculative-algorithm EAGLE3 --speculative-num-steps {k} --speculative-eagle-topk 1",

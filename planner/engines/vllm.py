@@ -76,6 +76,7 @@ VLLM: Final = Engine(
     offloads=Offloads("tp", layers=True, popular=False, streams=True),
     keeps_idle=frozenset({"Attention"}),
     # docs/features/spec_decode.md, 0.10 and later; not with pipelines
+    sends_wide=frozenset({"hopper", "blackwell_dc"}),  # DeepEP
     drafts={
         "mtp": '--speculative-config {{"method":"mtp","num_speculative_tokens":{k}}}',
         "eagle": '--speculative-config {{"method":"eagle3","model":HEAD,"num_speculative_tokens":{k}}}',

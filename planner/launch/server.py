@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from model_zoo.schema import ModelCard, MoeFfn
+from planner.engines import named
 from planner.plans.schema import Plan, Replica, Stage, Tiered
 
 ROOM = 2
@@ -15,6 +16,9 @@ ROOM = 2
 
 BLOCK = 1024
 """Tokens to a multiple of which that length is rounded up."""
+
+
+DEEPEP = "DeepEP and NVSHMEM are to be installed with the engine: experts of other nodes are sent to by them"
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,17 @@ class Server:
     @property
     def moe(self) -> bool:
         return self.experts > 0
+
+    @property
+    def sends_wide(self) -> bool:
+        """Whether tokens go by DeepEP to experts beyond a scale-up domain (planner/cost/exchange.py)."""
+        r, stage = self.replica, self.replica.stages[0]
+        device = self.plan.problem.devices[stage.device]
+        nodes = self.plan.problem.cluster["nodes"]
+        own: dict[str, Any] = next((n for n in nodes if n.get("name") == machine_of(stage.node_class)), {})
+        domain = int(own.get("scale_up_gpus") or self.node_gpus)
+        whole = r.ep == r.tp * r.attn_dp * r.cp > domain and r.attn_dp * r.cp > 1
+        return whole and r.ep > 1 and device.get("generation") in named(r.engine).sends_wide
 
     def why_not(self) -> str | None:
         """Why no engine starts it as it comes; None where one does."""

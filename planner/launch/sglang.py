@@ -8,7 +8,7 @@ import shlex
 from typing import Final
 
 from planner.launch import expert_maps
-from planner.launch.server import Server
+from planner.launch.server import DEEPEP, Server
 from planner.plans.schema import Launch
 
 PORT: Final = 30000
@@ -32,6 +32,9 @@ def line(s: Server) -> Launch:
         words += ["--attn-dp-size", str(r.attn_dp)]
     if s.moe:
         words += ["--ep-size", str(r.ep)]
+    if s.sends_wide:
+        mode = {"prefill": "normal", "decode": "low_latency"}.get(r.role, "auto")
+        words += ["--moe-a2a-backend", "deepep", "--deepep-mode", mode, "--enable-two-batch-overlap"]
     if r.cp > 1:
         words += ["--enable-prefill-cp", "--cp-strategy", "zigzag", "--attn-cp-size", str(r.cp)]
     rows, files = expert_maps.rows_of(s), dict[str, str]()
@@ -57,6 +60,8 @@ def line(s: Server) -> Launch:
         words += ["--disaggregation-mode", r.role, "--disaggregation-transfer-backend", "nixl"]
         words += ["--disaggregation-bootstrap-port", str(BOOTSTRAP)] * (r.role == "prefill")
     notes = [*s.quantised, "--mem-fraction-static is weights and cache as a share of all memory of a GPU"]
+    if s.sends_wide:
+        notes.append(DEEPEP)
     if s.beside:
         kept = round(s.experts * (1 - sum(part.share for part in s.beside if part.what == "experts")))
         words += [

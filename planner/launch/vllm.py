@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from planner.engines.vllm import SHARE
 from planner.launch import expert_maps
-from planner.launch.server import Server
+from planner.launch.server import DEEPEP, Server
 from planner.plans.schema import Launch
 
 VERSIONS: Final = ">=0.23,<0.34"
@@ -30,6 +30,9 @@ def line(s: Server) -> Launch:
         words += ["--prefill-context-parallel-size", str(r.cp)]
     if s.moe:
         words += ["--enable-expert-parallel" if r.ep > 1 else "--no-enable-expert-parallel"]
+    if s.sends_wide:
+        mode = "high_throughput" if r.role == "prefill" else "low_latency"
+        words += ["--all2all-backend", f"deepep_{mode}", "--enable-dbo"]
     if r.redundant_experts:
         told = json.dumps({"num_redundant_experts": r.redundant_experts}, separators=(",", ":"))
         words += ["--enable-eplb", "--eplb-config", told]
@@ -113,6 +116,8 @@ def _notes(s: Server) -> list[str]:
     notes = s.quantised
     if s.nodes > 1:
         notes.append(f"one command on each of {s.nodes} nodes; HEAD_ADDR is the address of the first")
+    if s.sends_wide:
+        notes.append(DEEPEP)
     if s.piped_prefill and s.replica.role != "mixed":
         notes.append("a pipelined prefill hands its cache over by NixlPushConnector: newer than 0.23")
     if expert_maps.entry(s) and s.replica.redundant_experts:

@@ -203,3 +203,31 @@ def test_sglangs_router_asks_each_prefill_server_at_its_own_bootstrap_port():
 
         assert told[f"http://{i.head}:{i.port}"] == own
     assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    ("engine", "role", "words"),
+    [
+        ("sglang", "prefill", "--moe-a2a-backend deepep --deepep-mode normal --enable-two-batch-overlap"),
+        ("sglang", "decode", "--moe-a2a-backend deepep --deepep-mode low_latency --enable-two-batch-overlap"),
+        ("sglang", "mixed", "--moe-a2a-backend deepep --deepep-mode auto --enable-two-batch-overlap"),
+        ("vllm", "prefill", "--all2all-backend deepep_high_throughput --enable-dbo"),
+        ("vllm", "decode", "--all2all-backend deepep_low_latency --enable-dbo"),
+    ],
+)
+def test_experts_of_other_nodes_are_sent_to_as_predicted(engine, role, words):
+    launch = line(replica("r1", engine, role, attn_dp=32, ep=32))
+
+    assert f" {words} " in f" {' '.join(launch.argv)} "
+    assert any("DeepEP" in note for note in launch.notes)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"attn_dp": 8, "ep": 8}, {"attn_dp": 32, "ep": 16, "moe_tp": 2}, {"tp": 8}]
+)
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+def test_nothing_else_is_sent_so(engine, sizes):
+    launch = line(replica("r1", engine, **sizes))
+
+    assert not {"--moe-a2a-backend", "--all2all-backend", "--enable-dbo"} & {*launch.argv}
+    assert not any("DeepEP" in note for note in launch.notes)

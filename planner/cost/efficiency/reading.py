@@ -27,6 +27,7 @@ from cluster_configs import devices
 from cluster_configs.schema import Device
 from planner.cost.eras import engine_of
 from planner.cost.tuning import AS_MEASURED, Tuning
+from planner.engines import named
 from planner.reading.plain_yaml import read_plain
 
 HERE = Path(__file__).parent
@@ -105,6 +106,7 @@ class Efficiency:
 
     def __init__(self, device: Device, engine: str, tuning: Tuning = AS_MEASURED) -> None:
         self.tuning = tuning
+        self.sends_wide = device.generation in named(engine_of(engine)).sends_wide
         self.known: dict[tuple[str, str, int | None], Fit] = {}
         measured = devices.find(SAME_SILICON[device.name]) if device.name in SAME_SILICON else device
         own = load(measured.name)

@@ -1,0 +1,132 @@
+"""Offline tables at full load, and what is predicted: `python -m benchmarks.saturated`.
+
+TensorRT-LLM's overview sends all requests at once and counts output tokens; taken as a closed loop at the
+engine's defaults (2,048 sequences a rank), in steady state, caches in FP8 where the checkpoint's weights are
+ModelOpt's FP8 or NVFP4, else in 16 bits. SGLang's cookbook: printouts by hand, without warm-up, of launch
+lines that name no kernels; mean lengths and requests in flight as printed. Neither table is fitted.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.scores.render import table
+from planner.errors import InputError
+from planner.predict.predictions import predict_rows
+
+SERVING = Path(__file__).resolve().parents[2] / "shared" / "data" / "serving"
+RUNNING = 2048
+"""Sequences of a rank at once: TensorRT-LLM's default."""
+
+WAITING = 4
+"""Requests in flight for each of these: the server is never short of them."""
+
+LONG = 8192
+"""Tokens in or out from which on requests are long."""
+
+BUSY = 64
+"""Requests in flight from which on a cookbook's run counts."""
+
+Row = Mapping[str, str]
+
+
+def overview() -> list[tuple[Row, dict[str, str], float]]:
+    """Row, columns of `predict`, output tokens/s of all GPUs."""
+    found = []
+    for row in read("trtllm_perf_overview.csv"):
+        ranks = int(row["attn_dp"])
+        most = RUNNING * ranks
+        sizes = {
+            name: row[name] for name in ("model", "precision", "tp", "pp", "attn_dp", "ep", "isl", "osl")
+        }
+        cells = sizes | {"engine": "trtllm", "device": row["device"].replace("_", "-"), "start": "steady"}
+        cells |= {"max_running": str(most), "concurrency": str(WAITING * most)}
+        if row["precision"] in ("fp8", "nvfp4"):
+            cells["kv_precision"] = "fp8"
+        gpus = int(row["tp"]) * int(row["pp"]) * ranks
+        found.append((row, cells, gpus * float(row["out_tok_per_s_per_gpu"])))
+    return found
+
+
+def cookbook() -> list[tuple[Row, dict[str, str], float]]:
+    """The same of the usable printouts with `BUSY` in flight or more."""
+    found = []
+    for row in read("cookbook_blocks.csv"):
+        sure = row["device_sure"] == row["text_only"] == "1" and row["speculative"] == "0" and row["tp"]
+        if not sure or float(row["concurrency"] or 0) < BUSY or not row["isl_mean"]:
+            continue
+        tp, dp = int(float(row["tp"])), int(float(row["dp"] or 1))
+        ranks = dp if "--enable-dp-attention" in row["launch"] else 1
+        cells = {"model": row["model"], "engine": "sglang", "engine_version": row["version"]}
+        cells |= {"device": row["device"].replace("_", "-"), "tp": str(tp // ranks), "attn_dp": str(ranks)}
+        cells |= {name: str(max(round(float(row[f"{name}_mean"])), 1)) for name in ("isl", "osl")}
+        cells |= {
+            "ep": str(int(float(row["ep"] or 1))),
+            "start": "steady",
+            "concurrency": row["mean_concurrency"],
+        }
+        found.append((row, cells, float(row["out_tok_per_s"])))
+    return found
+
+
+def read(name: str) -> list[dict[str, str]]:
+    with (SERVING / name).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def scored(rows: Sequence[tuple[Row, dict[str, str], float]]) -> list[tuple[Row, float]]:
+    """Rows whose model and device are known, with predicted over measured throughput."""
+    answers = predict_rows([cells for _, cells, _ in rows])
+    return [
+        (row, told.out_tok_per_s / measured)
+        for (row, _, measured), told in zip(rows, answers, strict=True)
+        if not isinstance(told, InputError) and told.out_tok_per_s
+    ]
+
+
+def line(name: str, ratios: Iterable[float]) -> list[str]:
+    """Runs, typical factor either way, its 90th percentile, and the median ratio."""
+    logs = np.log(np.array(list(ratios)))
+    off = np.abs(logs)
+    figures = (np.median(off), np.quantile(off, 0.9), np.median(logs))
+    return [name, str(len(logs)), *(f"{np.exp(x):.2f}" for x in figures)]
+
+
+def main() -> None:
+    """Predict and print."""
+    if not SERVING.is_dir():
+        print("skipped: no measurements beside the repository", file=sys.stderr)
+        return
+    rows = scored(overview())
+    classes = {
+        "long prompts": lambda r: int(r["isl"]) >= LONG,
+        "long answers": lambda r: int(r["osl"]) >= LONG,
+        "short": lambda r: max(int(r["isl"]), int(r["osl"])) < LONG,
+        **{name: lambda r, name=name: r["device"] == name for name in sorted({r["device"] for r, _ in rows})},
+        **{
+            name.split("/")[1]: lambda r, name=name: r["model"] == name
+            for name in sorted({r["model"] for r, _ in rows})
+        },
+    }
+    lines = [line("all", (x for _, x in rows))]
+    lines += [line(name, (x for r, x in rows if of(r))) for name, of in classes.items()]
+    heads = ["", "n", "typical factor", "P90", "median ratio"]
+    print(f"TensorRT-LLM's overview\n{table(heads, lines)}")
+    told = cookbook()
+    runs = scored(told)
+    lines = [line("all", (x for _, x in runs))]
+    for name in sorted({(r["model"].split("/")[1], r["device"]) for r, _ in runs}):
+        lines.append(
+            line(" ".join(name), (x for r, x in runs if (r["model"].split("/")[1], r["device"]) == name))
+        )
+    print(f"\nSGLang's cookbook, {BUSY} in flight or more ({len(told) - len(runs)} of models without a card)")
+    print(table(heads, lines))
+
+
+if __name__ == "__main__":
+    main()
