@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from cluster_configs.schema import NodeClass
 from planner.beside.planned import Planned
@@ -24,13 +25,9 @@ from planner.replicas.again import anew
 from planner.replicas.pool import Pool
 from planner.search.find import find
 from planner.search.shortlists import unserved
-from solvers.linear import gap
 
 LEAST = 0.05
 """Share of the objective from which on an assumption is decisive."""
-
-VAGUE = 0.05
-"""Gap above which a fleet that ran out of time says too little."""
 
 LESS = 0.5
 """Of a rate that was not told, what is tried."""
@@ -63,20 +60,19 @@ class Trial:
 def assumptions(planned: Planned) -> Iterator[Assumption]:
     """Those whose trial loses `LEAST` of the plan's objective or more; `objective` None where the plan's
     kinds of replica do not serve then."""
-    for trial in trials(planned):
-        rival = again(planned, trial.asked)
+    tried = list(trials(planned))
+    each = replace(planned.limits, seconds=planned.limits.seconds / max(len(tried), 1))
+    for trial in tried:
+        rival = again(replace(planned, limits=each), trial.asked)
         if rival is None or rival.solution.status == "infeasible":
             yield Assumption(name=trial.name, what=trial.what, objective=None, loss=None)
             continue
-        s = rival.solution
-        if s.status == "interrupted":
-            raise KeyboardInterrupt
-        if s.objective is None or s.bound is None:
+        objective = planned.known(rival.solution)
+        if objective is None:
             continue
-        vague = gap(s.objective, s.bound) > max(VAGUE, planned.limits.gap)
-        loss = -planned.fleet.gain(s.objective)
-        if loss >= LEAST and not vague:
-            yield Assumption(name=trial.name, what=trial.what, objective=s.objective, loss=loss)
+        loss = -planned.fleet.gain(objective)
+        if loss >= LEAST:
+            yield Assumption(name=trial.name, what=trial.what, objective=objective, loss=loss)
 
 
 def trials(planned: Planned) -> Iterator[Trial]:
@@ -85,15 +81,13 @@ def trials(planned: Planned) -> Iterator[Trial]:
     for words, field, matters in RATES:
         name = f"cluster.nodes.{field}"
         if name in asked.cluster.defaulted and matters(planned):
-            classes = tuple(_slower(node, field) for node in asked.cluster.classes)
-            slower = replace(asked, cluster=replace(asked.cluster, classes=classes))
-            yield Trial(name, f"links {words} at half their rate", slower)
+            slower = partial(_slower, field=field)
+            yield Trial(name, f"links {words} at half their rate", _with(asked, slower))
     used = {node.id for g in made for node in asked.cluster.classes if g.candidate.node_class == node.id}
     if PRICES in asked.cluster.defaulted and _paid(asked) and len(used) > 1:
         for name in sorted(used):
-            classes = tuple(_dearer(n) if n.id == name else n for n in asked.cluster.classes)
-            dearer = replace(asked, cluster=replace(asked.cluster, classes=classes))
-            yield Trial(PRICES, f"{name} nodes {100 * DEARER - 100:.0f} % dearer", dearer)
+            dearer = partial(_dearer, name=name)
+            yield Trial(PRICES, f"{name} nodes {100 * DEARER - 100:.0f} % dearer", _with(asked, dearer))
     wide = any(g.candidate.design.ep > 1 for g in made)
     if wide and asked.calibration.popularity.tokens is None:
         uneven = replace(asked, calibration=replace(asked.calibration, popularity=Uneven()))
@@ -142,12 +136,20 @@ def _name(c: Candidate) -> tuple[Role, Key, Hashable]:
     return c.role, c.key, tuple(sorted(str(getattr(s, "where", s)) for s in c.design.stages)) or c.design
 
 
+def _with(asked: Asked, change: Callable[[NodeClass], NodeClass]) -> Asked:
+    """What is asked of the cluster with every class changed."""
+    classes = tuple(map(change, asked.cluster.classes))
+    return replace(asked, cluster=replace(asked.cluster, classes=classes))
+
+
 def _slower(node: NodeClass, field: str) -> NodeClass:
     rate = field.replace("_gb_per_s", "_bytes_per_s")
     return replace(node, **{rate: LESS * getattr(node, rate)})
 
 
-def _dearer(node: NodeClass) -> NodeClass:
+def _dearer(node: NodeClass, name: str) -> NodeClass:
+    if node.id != name:
+        return node
     return replace(node, price_usd_per_hour=DEARER * (node.price_usd_per_hour or 0.0))
 
 

@@ -11,11 +11,16 @@ from planner.plans.found import Found, Group
 from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
 from planner.question.asked import Asked
 from planner.search.question import Question
-from solvers.linear import Limits
+from solvers.fleet_types import FleetSolution
+from solvers.linear import Limits, gap
 
 Line = Alternative | Assumption | LongPrompt | Price
 """What a way says: another fleet, what an assumption decides, another way to compute a long prompt, or what
 more of a limit brings."""
+
+
+VAGUE = 0.05
+"""Gap above which a fleet that ran out of time says too little to be told."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,16 @@ class Planned:
     def made(self) -> Sequence[Group]:
         """Groups of replicas that serve something, at their real load."""
         return self.fleet.made
+
+    def known(self, rival: FleetSolution) -> float | None:
+        """The objective of another fleet, None where it ended too far from its bound to say anything. Raises
+        KeyboardInterrupt where its search was broken off."""
+        if rival.status == "interrupted":
+            raise KeyboardInterrupt
+        if rival.objective is None or rival.bound is None:
+            return None
+        near = gap(rival.objective, rival.bound) <= max(VAGUE, self.limits.gap)
+        return rival.objective if near else None
 
     @property
     def open_ended(self) -> bool:

@@ -13,10 +13,6 @@ from planner.question.posed import ask_of, pooled
 from planner.replicas.again import anew
 from planner.search.find import find
 from planner.search.shortlists import foremost, unserved
-from solvers.linear import gap
-
-VAGUE = 0.05
-"""Gap above which a fleet that ran out of time says too little to be shown."""
 
 SURER = 0.2
 """The risk whose price is told where the median prediction was assumed (0.5): four of five predictions keep
@@ -30,7 +26,7 @@ def risk_price(planned: Planned) -> list[Alternative]:
     Where the plan's own chances are as good it is that fleet, and nothing is solved. Else one solve says what
     fleets as cautious as asked lose.
     """
-    asked, best, limits = planned.asked, planned.found, planned.limits
+    asked, best = planned.asked, planned.found
     slo, ours = asked.workload.slo, planned.fleet.objective
     if "options.risk" not in asked.defaulted or asked.offload or not ours:
         return []
@@ -43,16 +39,14 @@ def risk_price(planned: Planned) -> list[Alternative]:
     rival = _surer(planned)
     if rival is None:
         return [Alternative(what=what, objective=None, loss=None, why="no replica is as sure to keep them")]
-    s = rival.solution
-    if s.status == "interrupted":
-        raise KeyboardInterrupt
-    if s.status == "infeasible":
+    if rival.solution.status == "infeasible":
         return [Alternative(what=what, objective=None, loss=None, why="no fleet is as sure to keep them")]
-    if s.objective is None or s.bound is None or gap(s.objective, s.bound) > max(VAGUE, limits.gap):
+    objective = planned.known(rival.solution)
+    if objective is None:
         return []
     why = f"{describe(groups(rival))}; this plan keeps them with a chance of {_percent(own)}"
-    loss = max(-planned.fleet.gain(s.objective), 0.0)
-    return [Alternative(what=what, objective=s.objective, loss=loss, why=why)]
+    loss = max(-planned.fleet.gain(objective), 0.0)
+    return [Alternative(what=what, objective=objective, loss=loss, why=why)]
 
 
 def _surer(planned: Planned) -> Found | None:

@@ -42,20 +42,20 @@ def on_kubernetes(d: Deployed) -> Files:
     engines = {r.engine for r in d.plan.replicas}
     if roles != {"prefill", "decode"} or len(engines) > 1 or not engines <= set(ROUTERS):
         return {}
-    router_of = ROUTERS[engines.pop()]
+    own_router = ROUTERS[engines.pop()]
     argv = next(r.launch.argv for r in d.plan.replicas if r.launch)
-    words = [*router_of.in_pod, "--host", "0.0.0.0", "--port", f"{ROUTER_PORT}"]
-    words += [router_of.pairs, "--service-discovery"]
+    words = [*own_router.in_pod, "--host", "0.0.0.0", "--port", f"{ROUTER_PORT}"]
+    words += [own_router.pairs, "--service-discovery"]
     for role in ("prefill", "decode"):
         words += [f"--{role}-selector", f"app={d.name}", f"role={role}"]
     words += ["--service-discovery-port", str(port_of(argv))]
-    d.assumed.append(f"ROUTER_IMAGE in router.yaml is an image with {router_of.package}")
+    d.assumed.append(f"ROUTER_IMAGE in router.yaml is an image with {own_router.package}")
     own = f"{d.name}-router"
     container = {"name": "router", "image": "ROUTER_IMAGE", "command": words[:1], "args": words[1:]}
     spec = {"serviceAccountName": own, "containers": [container]}
     labels = {"app": own}
-    pods = objects.deployment(own, labels, 1, spec)
-    return {"router.yaml": yaml(*_watching(own), pods, objects.service(own, labels, ROUTER_PORT))}
+    pods, address = objects.deployment(own, labels, 1, spec), objects.service(own, labels, ROUTER_PORT)
+    return {"router.yaml": yaml(*_watching(own), pods, address)}
 
 
 def by_group(plan: Plan) -> dict[str, float]:

@@ -19,13 +19,7 @@ def files(d: Deployed) -> Files:
     for r in d.plan.replicas:
         d.one_device(r)
         d.no_mpi(r)
-        several = d.nodes(r) > 1
-        pods = (
-            _several(d, r)
-            if several
-            else objects.deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
-        )
-        found[f"{r.id}.yaml"] = yaml(pods, _service(d, r))
+        found[f"{r.id}.yaml"] = yaml(_several(d, r) if d.nodes(r) > 1 else _alone(d, r), _service(d, r))
     return found | config_maps(d) | front.on_kubernetes(d)
 
 
@@ -84,10 +78,15 @@ def labels(d: Deployed, r: Replica) -> dict[str, str]:
     return {"app": d.name, "group": r.id, "role": r.role}
 
 
+def _alone(d: Deployed, r: Replica) -> dict[str, Any]:
+    """Servers of one node each."""
+    return objects.deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
+
+
 def _service(d: Deployed, r: Replica) -> dict[str, Any]:
     """One address for a group; of servers on several nodes their leaders answer."""
     leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if d.nodes(r) > 1 else {}
-    return objects.service(f"{d.name}-{r.id}", labels(d, r) | leader, port_of(d.words(r)) or 0)
+    return objects.service(f"{d.name}-{r.id}", labels(d, r) | leader, port_of(d.words(r)))
 
 
 def _several(d: Deployed, r: Replica) -> dict[str, Any]:

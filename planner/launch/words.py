@@ -73,13 +73,13 @@ def command(plan: Plan, i: Instance, rank: int = 0) -> str:
 
 def shift(i: Instance) -> int:
     """How many servers of its node have ports before it."""
-    port = port_of(i.replica.launch.argv) if i.replica.launch else None
-    return 0 if port is None else i.port - port
+    words = i.replica.launch.argv if i.replica.launch else []
+    return i.port - port_of(words) if "--port" in words else 0
 
 
-def port_of(words: Sequence[str]) -> int | None:
+def port_of(words: Sequence[str]) -> int:
     """The port that a server's command names."""
-    return int(words[words.index("--port") + 1]) if "--port" in words else None
+    return int(words[words.index("--port") + 1])
 
 
 def with_ports(words: Sequence[str], i: Instance) -> list[str]:
