@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import SequenceMatcher
 
 
@@ -34,6 +35,16 @@ class InputError(MeshwrightError):
 
     exit_code = 2
     code = "bad_input"
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """In this block an InputError that knows no place is one of `where`."""
+    try:
+        yield
+    except InputError as error:
+        error.where = error.where or where
+        raise
 
 
 class Misplaced(ValueError):

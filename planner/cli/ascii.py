@@ -1,10 +1,13 @@
-"""Output where the terminal or the locale has no more than ASCII: bars, dashes and signs by their likes."""
+"""Output that a terminal shows as it is meant: bars, dashes and signs by their likes where the locale has no more
+than ASCII; control characters of a user's text by their numbers."""
 
 from __future__ import annotations
 
 import codecs
 import io
 from typing import Final, TextIO
+
+from planner.reading.documents import UNSEEN
 
 LIKE: Final = {
     "·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "≤": "<=", "≥": ">=", "²": "2", "³": "3",
@@ -19,6 +22,15 @@ def _like(error: UnicodeError) -> tuple[str, int]:
         raise error
     text = error.object[error.start : error.end]
     return "".join(LIKE.get(c, "?") for c in text), error.end
+
+
+def visible(text: str) -> str:
+    """Text with its control characters written out: none acts on the terminal.
+
+    >>> print(visible("\\x1b[31mred"))
+    \\x1b[31mred
+    """
+    return UNSEEN.sub(lambda c: c[0].encode("unicode_escape").decode(), text)
 
 
 def plain(stream: TextIO) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +24,7 @@ def check(plan: PlanArg, json: o.JsonOpt = False) -> None:
     Exit codes: 0 sound, 2 not sound (each broken limit by name) or not readable as a plan.
     """
     from planner.check import check as violations_of
+    from planner.cli.output import note
     from planner.plans.reading import read_plan
 
     violations = violations_of(read_plan(plan))
@@ -33,7 +33,7 @@ def check(plan: PlanArg, json: o.JsonOpt = False) -> None:
     elif not violations:
         typer.echo("\n".join(sound_lines(plan)))
     for violation in violations:
-        print(f"error: {violation}", file=sys.stderr)
+        note(f"error: {violation}")
     if violations:
         raise typer.Exit(UNSOUND_EXIT)
 

@@ -63,10 +63,13 @@ def reader(source: Source) -> Callable[..., None]:
     ) -> None:
         from planner.cli.output import note
         from planner.clusters.found import Input
+        from planner.errors import placed
         from planner.clusters.sources import completed
         from planner.clusters.writing import doubts, write
 
-        found = source.read(tuple(Input.of(name, _text(name)) for name in files or ["-"]))
+        names = files or ["-"]
+        with placed(", ".join("standard input" if name == "-" else name for name in names)):
+            found = source.read(tuple(Input.of(name, _text(name)) for name in names))
         if facts:
             said = [
                 *found.warnings,
@@ -79,7 +82,8 @@ def reader(source: Source) -> Callable[..., None]:
         found = completed(found, device, gpus_per_node)
         for warning in found.warnings if not found.machines else ():
             note(f"warning: {warning}")
-        written = write(found, source.tool)
+        with placed(", ".join(names)):
+            written = write(found, source.tool)
         for warning in written.warnings:
             note(f"warning: {warning}")
         _deliver(written.text, output)
@@ -96,10 +100,10 @@ def _text(name: str) -> str:
     from planner.reading.documents import decoded, read_bytes
 
     if name != "-":
-        return decoded(read_bytes(name, MOST_BYTES), name)
+        return decoded(read_bytes(name, MOST_BYTES), name, coloured=True)
     if sys.stdin.isatty():
         raise InputError("nothing to read: name a file, or pipe the tool's output in", "the command line")
-    return decoded(sys.stdin.buffer.read(), "standard input")
+    return decoded(sys.stdin.buffer.read(), "standard input", coloured=True)
 
 
 @cluster.command("init")

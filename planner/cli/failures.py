@@ -9,6 +9,7 @@ import traceback
 
 import typer
 
+from planner.cli.ascii import visible
 from planner.errors import InputError, MeshwrightError
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # typer exports it under no public name
@@ -60,11 +61,11 @@ def render(error: MeshwrightError) -> str:
       at c.yaml:4:13
     hint: did you mean `h100-sxm`?
     """
-    lines = [f"{_paint('error:', '1;31')} {error.message}"]
+    lines = [f"{_paint('error:', '1;31')} {visible(error.message)}"]
     if error.where:
-        lines.append(f"  at {error.where}")
+        lines.append(f"  at {visible(error.where)}")
     if error.hint:
-        lines.append(f"{_paint('hint:', '1;36')} {error.hint}")
+        lines.append(f"{_paint('hint:', '1;36')} {visible(error.hint)}")
     return "\n".join(lines)
 
 

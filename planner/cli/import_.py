@@ -61,7 +61,7 @@ def import_(
 
     Exit codes: 0 read, 2 not readable or refused by the engine, 3 the servers cannot keep the limits.
     """
-    from planner.errors import InputError
+    from planner.errors import InputError, placed
     from planner.imports.read import read, read_path
 
     found = read(sys.stdin.read(), "stdin") if deployment == "-" else read_path(deployment)
@@ -86,7 +86,8 @@ def import_(
 
         there = read_cluster(cluster)
     with whole_file(output) if output is not None else nullcontext() as file:
-        made = imported(found, there, gpus, model, asked)
+        with placed("--model" if model else "standard input" if deployment == "-" else deployment):
+            made = imported(found, there, gpus, model, asked)
         if file:
             file.write(text(made.plan) + "\n")
     if json:
@@ -97,6 +98,7 @@ def import_(
 
 def told(found: Deployment, version: str | None) -> list[str]:
     """What the engines refuse; warnings go to stderr."""
+    from planner.cli.output import note as say
     from planner.imports.flags import drift, refused
     from planner.imports.rules import doubts, refusals
 
@@ -107,7 +109,7 @@ def told(found: Deployment, version: str | None) -> list[str]:
         broken += refusals(s) + (unknown if version else [])
         notes += [*s.notes, *doubts(s), *([] if version else [*unknown, *drift(s.line, s.engine)])]
     for note in dict.fromkeys(notes):
-        print(f"warning: {note}", file=sys.stderr)
+        say(f"warning: {note}")
     return broken
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from planner.cli.ascii import visible
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def stderr() -> Console:
 
 def note(text: str) -> None:
     """A line for the reader's eye, on stderr."""
-    print(text, file=sys.stderr)
+    print(visible(text), file=sys.stderr)
 
 
 @contextmanager

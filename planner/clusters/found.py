@@ -11,21 +11,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.errors import InputError
+from planner.reading.documents import UNSEEN
 
 MOST_NODES = 1_000_000
 MOST_NAMED = 6
+MOST_GPUS = 100_000
+MOST_MIB = 1e9
+_LONG = re.compile(r"\d{100,}")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]")
 
 
 @dataclass(frozen=True)
 class Gpus:
     """So many GPUs of one kind in a node. `model` as the source spells it, None where it says nothing;
-    `known`: fields of a Device that the source tells (a driver knows watts and generation)."""
+    `known`: fields of a Device that the source tells (a driver knows watts and generation).
+
+    Raises InputError where no node has so many, or no GPU so much memory."""
 
     model: str | None
     count: int
     memory_mib: float | None = None
     known: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.count > MOST_GPUS:
+            raise InputError(f"a node of {self.count:,} GPUs")
+        if self.memory_mib is not None and not 1 <= self.memory_mib <= MOST_MIB:
+            raise InputError(f"a GPU of {self.memory_mib:g} MiB")
 
 
 @dataclass(frozen=True)
@@ -64,12 +76,15 @@ class Input:
 
     @classmethod
     def of(cls, name: str, text: str) -> Input:
-        """The text as it would look on paper.
+        """The text as it would look on paper. Raises InputError at a number that no tool prints.
 
         >>> Input.of("-", "\\x1b[4mGPU0\\x1b[0m\\r\\n").text
         'GPU0\\n'
         """
-        return cls(name, _ANSI.sub("", text).replace("\r\n", "\n").lstrip("\ufeff"))
+        if long := _LONG.search(text):
+            line = text.count("\n", 0, long.start()) + 1
+            raise InputError(f"a number has {len(long[0]):,} digits", f"{name}:{line}")
+        return cls(name, UNSEEN.sub("", _ANSI.sub("", text).replace("\r\n", "\n").lstrip("\ufeff")))
 
 
 def unreadable(inputs: tuple[Input, ...], what: str, run: str) -> InputError:

@@ -190,18 +190,27 @@ def _objects(data: Any, where: str) -> Iterator[_Node]:
         if not isinstance(item, dict) or item.get("kind", "Node") != "Node":
             kind = item.get("kind") if isinstance(item, dict) else type(item).__name__
             raise InputError(f"a {kind} stands where nodes were expected", where, f"run {RUN}")
-        meta, spec, status = (item.get(k) or {} for k in ("metadata", "spec", "status"))
-        conditions = {
-            c.get("type"): c.get("status") for c in status.get("conditions") or [] if isinstance(c, dict)
-        }
+        meta, spec, status = (_fields(item, k, where) for k in ("metadata", "spec", "status"))
+        listed = status.get("conditions")
+        conditions = [c for c in listed if isinstance(c, dict)] if isinstance(listed, list) else []
+        capacity = {k: str(v) for k, v in _fields(status, "capacity", where).items()}
+        allocatable = {k: str(v) for k, v in _fields(status, "allocatable", where).items()}
         yield _Node(
             str(meta.get("name", "node")),
-            {k: str(v) for k, v in (meta.get("labels") or {}).items()},
-            conditions.get("Ready", "True") == "True",
+            {k: str(v) for k, v in _fields(meta, "labels", where).items()},
+            all(c.get("status") == "True" for c in conditions if c.get("type") == "Ready"),
             bool(spec.get("unschedulable")),
-            {k: str(v) for k, v in (status.get("allocatable") or status.get("capacity") or {}).items()},
-            {k: str(v) for k, v in (status.get("capacity") or {}).items()},
+            allocatable or capacity,
+            capacity,
         )
+
+
+def _fields(holder: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+    """A part of an object that has named fields; {} where it is absent. Raises InputError where it is else."""
+    part = holder.get(name) or {}
+    if not isinstance(part, dict):
+        raise InputError(f"`{name}` of a node must have named fields", where, f"run {RUN}")
+    return part
 
 
 def _table(text: str) -> Iterator[_Node]:

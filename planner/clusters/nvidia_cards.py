@@ -144,8 +144,8 @@ def _first(element: Element, *paths: str) -> str | None:
 
 
 def _number(text: str | None) -> float | None:
-    match = re.match(r"\s*([\d.]+)", text or "")
-    return float(match[1]) if match and match[1] != "." else None
+    match = re.match(r"\s*(\d+(?:\.\d*)?|\.\d+)", text or "")
+    return float(match[1]) if match else None
 
 
 def _whole(text: str | None) -> int | None:
@@ -232,7 +232,7 @@ def _bare(rows: list[list[str]]) -> Iterator[Card]:
     """Rows without a header: a name, MiB and W, in any order."""
     for row in rows:
         sizes = [float(m[1]) for cell in row if (m := _MIB.fullmatch(cell))]
-        watts = [float(m[1]) for cell in row if (m := re.fullmatch(r"([\d.]+) W", cell))]
+        watts = [float(m[1]) for cell in row if (m := re.fullmatch(r"(\d+(?:\.\d*)?) W", cell))]
         names = [c for c in row if re.match(r"(NVIDIA|Tesla|GeForce|Quadro|RTX|GTX|[A-Z]{1,2}\d{2,3}\b)", c)]
         if len(row) > 1 and names and (sizes or watts or re.fullmatch(r"\d+", row[0])):
             yield Card(names[0], max(sizes, default=None), None, max(watts, default=None))

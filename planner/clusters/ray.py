@@ -14,7 +14,7 @@ from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped
 from planner.reading.documents import read_text
 
 RUN = "`ray status`, or `ray list nodes --detail`"
-_USAGE = re.compile(r"^\s*([\d.]+)\s*/\s*([\d.]+)\s+(\S+)\s*$", re.MULTILINE)
+_USAGE = re.compile(r"^\s*(\d+(?:\.\d*)?)\s*/\s*(\d+(?:\.\d*)?)\s+(\S+)\s*$", re.MULTILINE)
 _TYPE = re.compile(r"accelerator_?type:(.+)", re.IGNORECASE)
 _SECTION = re.compile(r"^(?:Active|Healthy|Idle):\s*\n((?:[ \t]+.*\n?)*)", re.MULTILINE)
 
@@ -31,7 +31,7 @@ def read(inputs: tuple[Input, ...]) -> Found:
     nodes = sum(int(count) for count, _ in listed)
     usage = {name: (float(used), float(total)) for used, total, name in _USAGE.findall(text)}
     used, total = (int(x) for x in usage.get("GPU", (0, 0)))
-    types = {m[1]: int(t) for name, (_, t) in usage.items() if (m := _TYPE.fullmatch(name))}
+    types = {m[1]: limited(int(t)) for name, (_, t) in usage.items() if (m := _TYPE.fullmatch(name))}
     machines, assumed = _machines(nodes, total, types)
     warnings = [*assumed]
     if used:
@@ -63,12 +63,22 @@ def _listed(each: Input) -> list[dict[str, Any]]:
     return [r for r in rows if isinstance(r, dict) and isinstance(r.get("resources_total"), dict)]
 
 
+def _whole(value: object) -> int:
+    """A quantity of Ray's, 0 where it is none.
+
+    >>> _whole(8.0), _whole("8.0"), _whole(None), _whole("many")
+    (8, 8, 0, 0)
+    """
+    match = re.match(r"\d{1,15}", str(value))
+    return int(match[0]) if match else 0
+
+
 def _of_nodes(rows: list[dict[str, Any]]) -> Found:
     """What `ray list nodes` tells node by node."""
     machines, left_out = [], {}
     for row in rows:
         resources = row["resources_total"]
-        gpus = int(float(resources.get("GPU") or 0))
+        gpus = _whole(resources.get("GPU"))
         kind = next((m[1] for name in resources if (m := _TYPE.fullmatch(str(name)))), None)
         name = str(row.get("node_name") or row.get("node_ip") or row.get("node_id"))
         if gpus and row.get("state", "ALIVE") != "ALIVE":

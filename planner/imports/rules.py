@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 from planner.imports.servers import Server
 
+MOST_RANKS = 100_000
+
 Rule = Callable[[Server], Iterator[str]]
 
 
@@ -19,6 +21,14 @@ def _partition(s: Server) -> Iterator[str]:
     layers, pp = s.facts.get("layer_partition"), s.facts["pp"]
     if layers and len(layers) != pp:
         yield f"the layer partition names {len(layers)} stages, the pipeline has {pp}"
+
+
+def _sizes(s: Server) -> Iterator[str]:
+    """Every engine: a group has at least one member."""
+    for name in ("tp", "pp", "dp", "ep", "cp", "dcp", "attn_dp"):
+        size = s.facts.get(name)
+        if isinstance(size, int | float) and not isinstance(size, bool) and not 1 <= size <= MOST_RANKS:
+            yield f"{name} {size:g}: from 1 to {MOST_RANKS:,}"
 
 
 def doubts(s: Server) -> Iterator[str]:
@@ -90,4 +100,4 @@ def _trtllm(s: Server) -> Iterator[str]:
         yield f"--ep_size {ep}: does not divide --tp_size {tp}"
 
 
-RULES: tuple[Rule, ...] = (_partition, _vllm, _sglang, _trtllm)
+RULES: tuple[Rule, ...] = (_sizes, _partition, _vllm, _sglang, _trtllm)

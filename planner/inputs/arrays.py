@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ def read_any(path: str | Path) -> Any:
     name, path = str(path), Path(path)
     start = _start(path)
     if start[:2] == b"PK":
-        return read_torch(path) if is_torch(path) else _npz(path)
+        return read_torch(path) if is_torch(path) else _loaded(path)
     if start[:6] == b"\x93NUMPY":
         return _loaded(path)
     if start[:1] == b"\x80":
@@ -59,7 +58,7 @@ def numbers(value: Any, path: str, axes: Sequence[str]) -> Floats:
     try:
         if isinstance(value, list):
             return np.asarray(value, dtype=float)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         pass
     raise InputError(_ragged(value, axes), path, f"an array [{', '.join(f'{a}s' for a in axes)}] of numbers")
 
@@ -103,18 +102,13 @@ def _start(path: Path) -> bytes:
 
 
 def _loaded(path: Path) -> Any:
+    """The array of a .npy file, the named arrays of a .npz file."""
     try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"cannot read `{path}`: {error}", str(path)) from None
-
-
-def _npz(path: Path) -> dict[str, Any]:
-    try:
-        with _loaded(path) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, AttributeError) as error:
-        raise InputError(f"cannot read `{path}` as npz: {error}", str(path)) from None
+        with path.open("rb") as file:
+            data = np.load(file, allow_pickle=False)
+            return data if isinstance(data, np.ndarray) else {name: data[name] for name in data.files}
+    except Exception as error:  # of damaged files numpy, zipfile and tokenize raise whatever comes up
+        raise InputError(f"cannot read `{path}` as an array: {error}", str(path)) from None
 
 
 def _json(text: str, name: str) -> Any:

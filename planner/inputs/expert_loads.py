@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 AXES = ("step", "layer", "expert")
 MOST_STEPS = 512
 """Steps that are kept apart of a dump: 60 MB for 58 layers of 256 experts."""
+MOST_TOKENS = 1e18
+MOST_EXPERTS = 100_000
 ARRAYS = ("tokens", "loads", "logical_count")
 
 
@@ -72,10 +74,10 @@ def read_expert_loads(path: str | Path) -> ExpertLoads:
 
 def _check(loads: ExpertLoads, path: str) -> None:
     tokens = loads.tokens
-    for at in np.argwhere(~np.isfinite(tokens) | (tokens < 0))[:1]:
+    for at in np.argwhere(~((tokens >= 0) & (tokens <= MOST_TOKENS)))[:1]:
         what = "a load is no number" if np.isnan(tokens[tuple(at)]) else f"a load is {tokens[tuple(at)]:g}"
         raise InputError(
-            f"{_place(loads, *at[:2])}, expert {at[2]}: {what}", path, "loads are tokens, 0 or more"
+            f"{_place(loads, *at[:2])}, expert {at[2]}: {what}", path, f"loads are tokens, 0 to {MOST_TOKENS:g}"
         )
     for step, layer in np.argwhere(tokens.sum(2) <= 0)[:1]:
         hint = "leave out layers without experts, and steps without tokens"
@@ -94,7 +96,7 @@ def _array(data: Any, path: str) -> ExpertLoads:
     tokens = _stepped(found, path)
     layers = None
     if "layers" in named:
-        layers = tuple(int(x) for x in numbers(named["layers"], path, ("layer",)).ravel())
+        layers = tuple(_whole(numbers(named["layers"], path, ("layer",)).ravel(), path).tolist())
         if len(layers) != tokens.shape[1] or list(layers) != sorted(set(layers)):
             message = f"`layers` must number the {tokens.shape[1]} layers of the loads, in rising order"
             raise InputError(message, path)
@@ -142,8 +144,9 @@ def _row(row: Row, stepped: bool) -> tuple[tuple[int, int, int], float]:
         tokens = float(row.text("tokens"))
     except ValueError:
         tokens = np.nan
-    if not 0 <= tokens < np.inf:
-        message = f"layer {layer}, expert {expert}: `tokens` must be 0 or more, got {row.cells['tokens']}"
+    if not 0 <= tokens <= MOST_TOKENS:
+        given = row.cells["tokens"][:20]
+        message = f"layer {layer}, expert {expert}: `tokens` must be 0 to {MOST_TOKENS:g}, got {given}"
         raise InputError(message, row.where("tokens"))
     return (step, layer, expert), tokens
 
@@ -190,12 +193,12 @@ def _dumps(files: Sequence[Any], path: str) -> ExpertLoads:
 def _add_passes(passes: dict[int, Floats], data: dict[str, Any], path: str) -> None:
     """Tokens of physical experts, of one rank, by forward pass."""
     try:
-        which = np.asarray(data["last_physical_to_logical_map"], dtype=np.int64)
+        which = _whole(np.asarray(data["last_physical_to_logical_map"], float), path)
         for record in data["records"]:
             at = int(record["forward_pass_id"])
             logical = _logical(np.asarray(record["global_physical_count"], float), which, path)
             passes[at] = logical + passes[at] if at in passes else logical
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"not a dump of SGLang's expert distribution recorder: {error!r}", path) from None
 
 
@@ -205,7 +208,7 @@ def _vllm(lines: Sequence[Any], path: str) -> ExpertLoads:
         kind = line.get("record_type") if isinstance(line, dict) else None
         if kind == "eplb_load_stats" and "expert_load" in line and "p2l_map" in line:
             load = numbers(line["expert_load"], path, AXES[1:])
-            which = numbers(line["p2l_map"], path, AXES[1:]).astype(np.int64)
+            which = _whole(numbers(line["p2l_map"], path, AXES[1:]), path)
             steps.append(_logical(load, which, path))
         elif not (isinstance(kind, str) and kind.startswith("eplb_")):
             raise InputError("neither an array nor a record of vLLM's EPLB", f"{path}:{i + 1}")
@@ -214,9 +217,16 @@ def _vllm(lines: Sequence[Any], path: str) -> ExpertLoads:
     return ExpertLoads(_busy(steps, path))
 
 
+def _whole(numbers: Floats, path: str) -> NDArray[np.int64]:
+    """Numbers of layers or experts. Raises InputError where one is none."""
+    if not ((numbers >= 0) & (numbers < MOST_EXPERTS) & (numbers == np.floor(numbers))).all():
+        raise InputError(f"layers and experts are numbered from 0 to {MOST_EXPERTS - 1:,}", path)
+    return numbers.astype(np.int64)
+
+
 def _logical(load: Floats, which: NDArray[np.int64], path: str) -> Floats:
     """Tokens (layers, experts) from those of physical experts (layers, physical) and their experts."""
-    if load.ndim != 2 or load.shape != which.shape or which.min(initial=0) < 0:
+    if load.ndim != 2 or load.shape != which.shape or not which.size:
         raise InputError(f"loads {load.shape} and the map of physical experts {which.shape} differ", path)
     out = np.zeros((len(load), int(which.max()) + 1))
     np.add.at(out, (np.arange(len(load))[:, None], which), load)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.errors import InputError
-from planner.inputs.reuse import Idle, IdleKind
+from planner.inputs.reuse import LONGEST_S, Idle, IdleKind
 from planner.inputs.traces import Floats, Ints, Trace
 from planner.inputs.workload import Bucket, Workload
 
@@ -71,7 +71,7 @@ def idle_of(trace: Trace, bucket: Ints) -> Idle | None:
 def counted(trace: Trace, use: Uses, bucket: Ints) -> tuple[Idle, Ints]:
     """What returns, and which of its kinds each use of a block is of."""
     ages = np.quantile(use.next_s[np.isfinite(use.next_s)], (np.arange(1, AGES + 1) / AGES) ** 1.5)
-    ages = np.unique(np.maximum(ages, 1e-3))
+    ages = np.unique(np.clip(ages, 1e-3, LONGEST_S))
     count, of_use = np.bincount(bucket), bucket[use.request]
     edges = np.quantile(use.depth, np.arange(1, DEPTHS) / DEPTHS)
     depth_class = np.searchsorted(edges, use.depth, side="right")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import zipfile
 from collections import OrderedDict
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,18 @@ KINDS = {
     "ByteStorage": "u1",
     "BoolStorage": "?",
 }
+MOST_REPEATED = 1000
+"""Times that a tensor may hold each element of its storage, by strides of 0: more would fill the memory."""
 AGAIN = "load it with torch and save the counts as an array: numpy.savez(FILE, tokens=counts.cpu().numpy())"
 
 
 def is_torch(path: Path) -> bool:
     """Whether it is a zip as `torch.save` makes it."""
-    if not zipfile.is_zipfile(path):
+    try:
+        with zipfile.ZipFile(path) as file:
+            return any(name.endswith("/data.pkl") for name in file.namelist())
+    except Exception:  # of a damaged directory zipfile raises whatever comes up
         return False
-    with zipfile.ZipFile(path) as file:
-        return any(name.endswith("/data.pkl") for name in file.namelist())
 
 
 def read_torch(path: Path) -> Any:
@@ -46,7 +50,7 @@ def read_torch(path: Path) -> Any:
             name = next(n for n in file.namelist() if n.endswith("/data.pkl"))
             with file.open(name) as pickled:
                 return _Reader(pickled, file, name.removesuffix("data.pkl")).load()
-    except (pickle.UnpicklingError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+    except Exception as error:  # of damaged files pickle, zipfile and zlib raise whatever comes up
         raise InputError(f"cannot read `{path}` without torch: {error}", str(path), AGAIN) from None
 
 
@@ -80,6 +84,8 @@ def _tensor(storage: NDArray[Any], start: int, shape: Any, strides: Any, *_: Any
         return np.zeros(shape, dtype=storage.dtype)
     if min((start, *shape, *strides)) < 0 or last >= storage.size:
         raise pickle.UnpicklingError("a tensor reaches beyond its storage")
+    if prod(shape) > MOST_REPEATED * storage.size:
+        raise pickle.UnpicklingError("a tensor repeats its storage without end")
     step = storage.itemsize
     view = np.lib.stride_tricks.as_strided(storage[start:], shape, [step * s for s in strides])
     return view.copy()

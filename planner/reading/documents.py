@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,9 @@ from planner.errors import InputError
 from planner.reading.yaml_nodes import Key, Node, YamlError, parse
 
 MAX_BYTES = 10_000_000
+
+UNSEEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that act on a terminal, turn the direction of what follows, or are halves of one: none shows."""
 
 Loc = tuple[Key, ...]
 
@@ -86,7 +90,7 @@ def read_text(text: str, path: str) -> Document:
     """Like `read` for text already in hand; `path` is what messages call it."""
     if text.lstrip()[:1] in ("{", "["):
         try:
-            return Document(_json(text), path, text)
+            return _visible(Document(_json(text), path, text))
         except (ValueError, RecursionError):
             pass  # YAML's flow style, or a slip: the other parser says where
     try:
@@ -95,6 +99,21 @@ def read_text(text: str, path: str) -> Document:
         raise InputError(error.message, f"{path}:{error.line}:{error.column}", error.hint) from None
     document = Document(root.value, path, text)
     document.__dict__["root"] = root  # what cached_property would compute again
+    return _visible(document)
+
+
+def _visible(document: Document) -> Document:
+    """The document, where no name or text in it hides a control character behind a backslash. Raises InputError."""
+    parts: list[tuple[Loc, Any]] = [((), document.data)] if "\\" in (document.text or "") else []
+    while parts:
+        loc, part = parts.pop()
+        if isinstance(part, dict):
+            parts += [((*loc, key), value) for key, value in part.items()]
+        elif isinstance(part, list):
+            parts += [((*loc, i), value) for i, value in enumerate(part)]
+        names = [*map(str, part)] if isinstance(part, dict) else [part] if isinstance(part, str) else []
+        if found := next(filter(None, map(UNSEEN.search, names)), None):
+            raise document.error(f"a control character, U+{ord(found[0]):04X}, stands in the text", loc)
     return document
 
 
@@ -135,8 +154,9 @@ def read_bytes(path: str | Path, limit: int = MAX_BYTES, binary: bool = False) -
     return raw
 
 
-def decoded(raw: bytes, name: str) -> str:
-    """UTF-8, a byte order mark allowed. Raises InputError: not UTF-8, empty."""
+def decoded(raw: bytes, name: str, coloured: bool = False) -> str:
+    """UTF-8, a byte order mark allowed. Raises InputError: not UTF-8, empty, control characters (a terminal's
+    colours are let through where the text is `coloured`)."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -144,6 +164,10 @@ def decoded(raw: bytes, name: str) -> str:
         raise InputError(f"`{name}` is not UTF-8 text", f"{name}:{line}", "save it as UTF-8") from None
     if not text.strip():
         raise InputError(f"`{name}` is empty", name)
+    if not coloured and (found := UNSEEN.search(text)):
+        line, start = text.count("\n", 0, found.start()) + 1, text.rfind("\n", 0, found.start())
+        where = f"{name}:{line}:{found.start() - start}"
+        raise InputError(f"a control character, U+{ord(found[0]):04X}, stands in the text", where)
     return text
 
 

@@ -1,0 +1,281 @@
+"""Valid but odd problems: `python -m benchmarks.odd [--cases 1000] [--minutes 20] [--seed 0] [--only N] [--keep FOLDER]`.
+
+One to five classes, nodes of 3 and 7 GPUs, tiny and huge memories, prices of 0, links of a modem, answers of one
+token, forty buckets, models of one layer, a request in thirty years, limits that contradict. Each must end within
+its time limit and two seconds with a plan that `check` accepts, a proof that there is none with what would
+help, or exit 4 or 5; all figures finite, no warning of numpy. Prints what came of them and what was wrong, and
+keeps each failure as a folder with its command; exits with 1 where anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import chdir
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.fuzz.judging import Answer, answered, memory
+from benchmarks.fuzz.writing import written
+
+TIME_LIMIT_S = 5
+GRACE_S = 2
+EXITS = {0: "planned", 2: "refused", 3: "proven infeasible", 4: "planned, gap open", 5: "out of time"}
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Files by name, and the command that plans them."""
+
+    files: dict[str, bytes]
+    command: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a problem ended; `wrong`: why it should not have ended so; `said`: why it was refused or has no plan."""
+
+    number: int
+    code: int
+    seconds: float
+    wrong: str | None
+    said: str
+
+
+def problem(seed: int, number: int) -> Problem:
+    """The same problem on every machine."""
+    r = random.Random(f"{seed}/{number}")
+    model, files = _model(r)
+    files["cluster.yaml"] = written("cluster.yaml", _cluster(r))
+    files["workload.yaml"] = written("workload.yaml", _workload(r))
+    options = " ".join(_options(r))
+    return Problem(files, f"plan cluster.yaml -m {model} -w workload.yaml --time-limit {TIME_LIMIT_S} {options}")
+
+
+def _some(r: random.Random, **fields: tuple[Any, ...]) -> Tree:
+    """Each field with even odds, its value one of those given."""
+    return {name: r.choice(values) for name, values in fields.items() if r.random() < 0.5}
+
+
+@cache
+def _devices() -> tuple[str, ...]:
+    from cluster_configs.devices import names
+
+    return tuple(names())
+
+
+@cache
+def _models() -> tuple[str, ...]:
+    from model_zoo.catalog import names
+
+    return tuple(names())
+
+
+def _cluster(r: random.Random) -> Tree:
+    kinds = r.sample(_devices(), r.choice((1, 1, 2, 2, 3, 4, 5)))
+    own: Tree = {}
+    if r.random() < 0.2:
+        own["odd"] = {
+            "generation": r.choice(("volta", "ampere", "hopper", "cdna3", "apple")),
+            "memory_gb": r.choice((0.5, 3, 48, 5000)), "memory_gb_per_s": r.choice((1, 300, 1e5)),
+            "tflops": {"fp16": r.choice((0.1, 40, 1e5))},
+        }  # fmt: skip
+        kinds[0] = "odd"
+    nodes = [_node(r, f"n{i}", kind) for i, kind in enumerate(kinds)]
+    zones = sorted({node.get("zone", "default") for node in nodes})
+    links = [
+        {"between": list(pair), "gb_per_s": r.choice((1e-6, 0.01, 1.25, 1e4)), "latency_ms": r.choice((0, 0.1, 30, 5000))}
+        for pair in zip(zones, zones[1:], strict=False)
+        if r.random() < 0.7
+    ]
+    overrides = {kinds[-1]: {"memory_gb": r.choice((1, 6, 94, 4000))}} if r.random() < 0.15 and kinds[-1] != "odd" else {}
+    return {"name": "odd", "nodes": nodes} | _if(links=links, device_overrides=overrides, devices=own)
+
+
+def _if(**parts: Any) -> Tree:
+    """Those that hold anything."""
+    return {name: part for name, part in parts.items() if part}
+
+
+def _node(r: random.Random, name: str, device: str) -> Tree:
+    per_node = r.choice((1, 1, 2, 3, 4, 5, 7, 8, 16))
+    node: Tree = {"name": name, "count": r.choice((1, 1, 1, 2, 3, 7, 64, 3000)), "device": device, "gpus_per_node": per_node}
+    node |= _some(
+        r, price_usd_per_hour=(0, 1e-6, 0.4, 12.5, 1e6), power_cap_watts=(150, 2000, 1e5), zone=("a", "b", "c"),
+        intra_gb_per_s=(0.05, 4, 32, 900), nic_gb_per_s=(0.001, 0.125, 3, 50, 2000),
+        nic=("infiniband", "roce", "ethernet"), spot=(True, False), availability=(1e-3, 0.5, 0.97, 1),
+    )  # fmt: skip
+    if r.random() < 0.3:
+        node["host"] = {"memory_gb": r.choice((0.5, 16, 256, 4096)), "gb_per_s": r.choice((1, 40, 400))} | _some(
+            r, tflops=(0.01, 2, 10), pcie_gb_per_s=(0.1, 16, 55), gpus_per_pcie_root=(1, 2, 8), sockets=(1, 2)
+        )
+    if r.random() < 0.15:
+        node["tiers"] = [{"kind": r.choice(("nvme", "cxl", "remote")), "gb": r.choice((1, 512, 1e5)),
+                          "read_gb_per_s": r.choice((0.05, 6, 60)), "write_gb_per_s": r.choice((0.01, 3)),
+                          "shared_by": r.choice(("node", "cluster", "gpu"))}]  # fmt: skip
+    return node
+
+
+def _workload(r: random.Random) -> Tree:
+    lengths = (1, 2, 17, 128, 1000, 4096, 30_000)
+    count = r.choice((1, 1, 1, 1, 2, 3, 8, 40))
+    buckets = [
+        {"isl": r.choice(lengths), "osl": r.choice(lengths[:6]), "share": r.choice((1e-9, 0.001, 1, 1, 5))}
+        for _ in range(count)
+    ]
+    whole = sum(bucket["share"] for bucket in buckets)
+    for bucket in buckets:
+        bucket["share"] /= whole
+    slo = _some(r, ttft_ms=(0.01, 50, 2000, 1e8), tpot_ms=(0.01, 15, 60, 1e6), percentile=("mean", "p50", "p90", "p99"))
+    load: Tree = {"name": "odd", "buckets": buckets} | _if(slo=slo)
+    load |= _some(r, rate_rps=(1e-9, 1e-3, 0.5, 3, 40, 1e6), prefix_hit=(0, 0.5, 0.99))
+    return load
+
+
+def _model(r: random.Random) -> tuple[str, dict[str, bytes]]:
+    """A model by name, or a configuration of few or many layers."""
+    if r.random() < 0.75:
+        return r.choice(_models()), {}
+    heads = r.choice((1, 3, 8, 64))
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64 * heads,
+        "intermediate_size": r.choice((64, 1000, 28_672)), "num_hidden_layers": r.choice((1, 2, 5, 31, 400)),
+        "num_attention_heads": heads, "num_key_value_heads": r.choice((1, heads)),
+        "vocab_size": r.choice((2, 257, 1_000_000)), "max_position_embeddings": 131_072, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    if r.random() < 0.3:
+        config |= {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": r.choice((2, 7, 128)),
+                   "num_experts_per_tok": r.choice((1, 2)), "moe_intermediate_size": 64, "head_dim": 64}  # fmt: skip
+    return "config.json", {"config.json": written("config.json", config)}
+
+
+def _options(r: random.Random) -> list[str]:
+    """Options of `plan`; a limit may contradict another."""
+    made = []
+    several = {
+        "--engine": ("vllm", "sglang", "trtllm", "llama.cpp", "chains"), "--objective": ("throughput", "cost", "energy", "latency", "gpus"),
+        "--budget": ("usd_per_hour=0", "usd_per_hour=1e-9", "usd_per_hour=30", "gpus=1", "gpus=5", "watts=1", "watts=900",
+                     "gpus=100,usd_per_hour=20"),
+        "--simple": ("0", "0.05", "0.9"), "--risk": ("1e-6", "0.01", "0.1", "0.5"), "--max-utilisation": ("0.01", "0.5", "1"),
+        "--survive": ("node", "2", "1:50%"), "--gap": ("0", "0.001", "0.5"), "--speculation": ("auto", "ngram", "mtp"),
+        "--percentile": ("p50", "p99"), "--ttft-ms": ("none", "1", "500"), "--tpot-ms": ("none", "1", "40"),
+        "--seed": ("1", "7"),
+    }  # fmt: skip
+    for option, values in several.items():
+        if r.random() < 0.2:
+            made += [option, r.choice(values)]
+    return made
+
+
+def outcome(seed: int, number: int) -> Outcome:
+    """Plans problem `number` and judges the answer."""
+    asked = problem(seed, number)
+    with TemporaryDirectory(prefix="odd-") as folder, chdir(folder):
+        for name, data in asked.files.items():
+            Path(name).write_bytes(data)
+        answer = answered(f"{asked.command} -o plan.json", patience_s=60)
+        wrong = _wrong(answer)
+    return Outcome(number, answer.code, answer.seconds, wrong, _said(answer))
+
+
+def _said(answer: Answer) -> str:
+    lines = [line for line in answer.stderr.splitlines() if line.startswith("error:")]
+    return re.sub(r"`[^`]*`|[\d.,]+", "…", lines[0])[:100] if lines else ""
+
+
+def _wrong(answer: Answer) -> str | None:
+    """What is wrong with an answer, None where nothing is."""
+    if "this is a bug" in answer.stderr or "Traceback" in answer.stderr:
+        return next((x for x in answer.stderr.splitlines() if "unexpected " in x), "traceback")[:200]
+    if answer.code == 124:
+        return "never came back"
+    if answer.code not in EXITS:
+        return f"exit code {answer.code}"
+    if answer.seconds > TIME_LIMIT_S + GRACE_S:
+        return f"{answer.seconds:.1f} s, of {TIME_LIMIT_S}"
+    if answer.warned:
+        return answer.warned[0][:200]
+    if answer.code in (0, 4):
+        return _unsound()
+    if answer.code == 3 and "hint:" not in answer.stderr:
+        return "infeasible without a hint"
+    return None
+
+
+def _unsound() -> str | None:
+    """What is wrong with plan.json."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    try:
+        json.loads(Path("plan.json").read_text(encoding="utf-8"), parse_constant=refuse)
+    except (OSError, ValueError) as error:
+        return f"plan.json: {error}"[:200]
+    checked = answered("check plan.json", patience_s=60)
+    return None if checked.code == 0 else f"check: {checked.stderr[:200]}"
+
+
+def main() -> int:
+    """Tries, tells, and keeps what failed."""
+    parser = argparse.ArgumentParser(description="Valid but odd problems.")
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--only", type=int, metavar="N", help="one problem, with what the planner says")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, default=Path("odd-failures"))
+    given = parser.parse_args()
+    if given.only is not None:
+        print(keep(given.seed, outcome(given.seed, given.only), given.keep))
+        return 0
+    found = tried(given)
+    print("| ended | problems | longest |\n|---|---|---|")
+    for code, count in sorted(Counter(o.code for o in found).items()):
+        longest = max(o.seconds for o in found if o.code == code)
+        print(f"| {code} {EXITS.get(code, '')} | {count:,} | {longest:.1f} s |")
+    wrong = [o for o in found if o.wrong]
+    print(f"| wrong | {len(wrong):,} of {len(found):,} | |\n")
+    for said, count in Counter(o.said for o in found if o.code == 2).most_common():
+        print(f"- refused, {count} x {said}")
+    for o in wrong:
+        print(f"- {o.number}: {o.wrong}")
+        keep(given.seed, o, given.keep)
+    return int(bool(wrong))
+
+
+def tried(given: argparse.Namespace) -> list[Outcome]:
+    """Outcomes of the problems that there was time for."""
+    end = time.time() + 60 * given.minutes
+    with ProcessPoolExecutor(given.jobs, initializer=memory, initargs=(8,)) as pool:
+        done = pool.map(partial(_in_time, given.seed, end), range(given.cases), chunksize=4)
+        return [o for o in done if o is not None]
+
+
+def _in_time(seed: int, end: float, number: int) -> Outcome | None:
+    return outcome(seed, number) if time.time() < end else None
+
+
+def keep(seed: int, o: Outcome, folder: Path) -> str:
+    """The problem's files and its command in a folder of its own; how it ended, in words."""
+    asked, place = problem(seed, o.number), folder / f"{seed}-{o.number}"
+    place.mkdir(parents=True, exist_ok=True)
+    for name, data in asked.files.items():
+        (place / name).write_bytes(data)
+    (place / "run.sh").write_text(f"# {o.wrong}\nmeshwright {asked.command}\n", encoding="utf-8")
+    return f"{place}: exit {o.code}, {o.seconds:.1f} s; {o.wrong or 'nothing wrong'}; {o.said}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
