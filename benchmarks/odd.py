@@ -60,7 +60,9 @@ def problem(seed: int, number: int) -> Problem:
     files["cluster.yaml"] = written("cluster.yaml", _cluster(r))
     files["workload.yaml"] = written("workload.yaml", _workload(r))
     options = " ".join(_options(r))
-    return Problem(files, f"plan cluster.yaml -m {model} -w workload.yaml --time-limit {TIME_LIMIT_S} {options}")
+    return Problem(
+        files, f"plan cluster.yaml -m {model} -w workload.yaml --time-limit {TIME_LIMIT_S} {options}"
+    )
 
 
 def _some(r: random.Random, **fields: tuple[Any, ...]) -> Tree:
@@ -95,11 +97,19 @@ def _cluster(r: random.Random) -> Tree:
     nodes = [_node(r, f"n{i}", kind) for i, kind in enumerate(kinds)]
     zones = sorted({node.get("zone", "default") for node in nodes})
     links = [
-        {"between": list(pair), "gb_per_s": r.choice((1e-6, 0.01, 1.25, 1e4)), "latency_ms": r.choice((0, 0.1, 30, 5000))}
+        {
+            "between": list(pair),
+            "gb_per_s": r.choice((1e-6, 0.01, 1.25, 1e4)),
+            "latency_ms": r.choice((0, 0.1, 30, 5000)),
+        }
         for pair in zip(zones, zones[1:], strict=False)
         if r.random() < 0.7
     ]
-    overrides = {kinds[-1]: {"memory_gb": r.choice((1, 6, 94, 4000))}} if r.random() < 0.15 and kinds[-1] != "odd" else {}
+    overrides = (
+        {kinds[-1]: {"memory_gb": r.choice((1, 6, 94, 4000))}}
+        if r.random() < 0.15 and kinds[-1] != "odd"
+        else {}
+    )
     return {"name": "odd", "nodes": nodes} | _if(links=links, device_overrides=overrides, devices=own)
 
 
@@ -110,17 +120,25 @@ def _if(**parts: Any) -> Tree:
 
 def _node(r: random.Random, name: str, device: str) -> Tree:
     per_node = r.choice((1, 1, 2, 3, 4, 5, 7, 8, 16))
-    node: Tree = {"name": name, "count": r.choice((1, 1, 1, 2, 3, 7, 64, 3000)), "device": device, "gpus_per_node": per_node}
+    node: Tree = {
+        "name": name,
+        "count": r.choice((1, 1, 1, 2, 3, 7, 64, 3000)),
+        "device": device,
+        "gpus_per_node": per_node,
+    }
     node |= _some(
         r, price_usd_per_hour=(0, 1e-6, 0.4, 12.5, 1e6), power_cap_watts=(150, 2000, 1e5), zone=("a", "b", "c"),
         intra_gb_per_s=(0.05, 4, 32, 900), nic_gb_per_s=(0.001, 0.125, 3, 50, 2000),
         nic=("infiniband", "roce", "ethernet"), spot=(True, False), availability=(1e-3, 0.5, 0.97, 1),
     )  # fmt: skip
     if r.random() < 0.3:
-        node["host"] = {"memory_gb": r.choice((0.5, 16, 256, 4096)), "gb_per_s": r.choice((1, 40, 400))} | _some(
+        node["host"] = {
+            "memory_gb": r.choice((0.5, 16, 256, 4096)),
+            "gb_per_s": r.choice((1, 40, 400)),
+        } | _some(
             r, tflops=(0.01, 2, 10), pcie_gb_per_s=(0.1, 16, 55), gpus_per_pcie_root=(1, 2, 8), sockets=(1, 2)
         )
-    if r.random() < 0.15:
+    if r.random() < 0.15 and "host" in node:
         node["tiers"] = [{"kind": r.choice(("nvme", "cxl", "remote")), "gb": r.choice((1, 512, 1e5)),
                           "read_gb_per_s": r.choice((0.05, 6, 60)), "write_gb_per_s": r.choice((0.01, 3)),
                           "shared_by": r.choice(("node", "cluster", "gpu"))}]  # fmt: skip
@@ -137,7 +155,12 @@ def _workload(r: random.Random) -> Tree:
     whole = sum(bucket["share"] for bucket in buckets)
     for bucket in buckets:
         bucket["share"] /= whole
-    slo = _some(r, ttft_ms=(0.01, 50, 2000, 1e8), tpot_ms=(0.01, 15, 60, 1e6), percentile=("mean", "p50", "p90", "p99"))
+    slo = _some(
+        r,
+        ttft_ms=(0.01, 50, 2000, 1e8),
+        tpot_ms=(0.01, 15, 60, 1e6),
+        percentile=("mean", "p50", "p90", "p99"),
+    )
     load: Tree = {"name": "odd", "buckets": buckets} | _if(slo=slo)
     load |= _some(r, rate_rps=(1e-9, 1e-3, 0.5, 3, 40, 1e6), prefix_hit=(0, 0.5, 0.99))
     return load
@@ -165,10 +188,10 @@ def _options(r: random.Random) -> list[str]:
     made = []
     several = {
         "--engine": ("vllm", "sglang", "trtllm", "llama.cpp", "chains"), "--objective": ("throughput", "cost", "energy", "latency", "gpus"),
-        "--budget": ("usd_per_hour=0", "usd_per_hour=1e-9", "usd_per_hour=30", "gpus=1", "gpus=5", "watts=1", "watts=900",
+        "--budget": ("usd_per_hour=1e-9", "usd_per_hour=30", "gpus=1", "gpus=5", "watts=1", "watts=900",
                      "gpus=100,usd_per_hour=20"),
-        "--simple": ("0", "0.05", "0.9"), "--risk": ("1e-6", "0.01", "0.1", "0.5"), "--max-utilisation": ("0.01", "0.5", "1"),
-        "--survive": ("node", "2", "1:50%"), "--gap": ("0", "0.001", "0.5"), "--speculation": ("auto", "ngram", "mtp"),
+        "--simple": ("0", "0.05", "0.9"), "--risk": ("1e-6", "0.01", "0.1", "0.5"), "--max-utilisation": ("0.01", "0.5", "0.99"),
+        "--survive": ("node", "2", "1:50%"), "--gap": ("0", "0.001", "0.5"), "--speculation": ("auto", "ngram --acceptance 0.6", "eagle --acceptance 0.99"),
         "--percentile": ("p50", "p99"), "--ttft-ms": ("none", "1", "500"), "--tpot-ms": ("none", "1", "40"),
         "--seed": ("1", "7"),
     }  # fmt: skip

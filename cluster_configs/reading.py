@@ -78,9 +78,9 @@ def _nodes(part: str, line: str) -> list[Node]:
 def _count(text: str | None, where: str) -> int:
     if text is None:
         return 1
-    count = int(text) if len(text) < 20 else 10 * MAX_NODES**2
-    if count < 1:
-        raise InputError(f"the number of GPUs must be at least 1, got {count}", where, FORM)
+    count = int(text) if len(text) < 20 else 10**20
+    if not 1 <= count <= 1000 * MAX_NODES:
+        raise InputError(f"the number of GPUs must be from 1 to {1000 * MAX_NODES:,}, got {text[:30]}", where, FORM)
     return count
 
 

@@ -14,9 +14,9 @@ from typing import Annotated, Literal, NamedTuple, overload
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(ge=1e-12, le=1e12)]
+NonNegative = Annotated[float, Field(ge=0, le=1e12)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 NicKind = Literal["infiniband", "roce", "ethernet"]
 Generation = Literal[
     "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell_dc", "blackwell_rtx",

@@ -40,13 +40,21 @@ def find(name: str) -> tuple[ModelCard, list[str]]:
     if stem is not None:
         card = load(stem)
         return card, _organisation_warnings(card, organisation) if slash else []
-    if Path(name).exists():
+    if _exists(name):
         return _from_path(Path(name)), []
     close = ", ".join(nearest(short or name, names()))
     raise InputError(
         f"unknown model `{name}`",
         hint=f"did you mean {close}? see `meshwright models`, or give the path of a Hugging Face config.json",
     )
+
+
+def _exists(name: str) -> bool:
+    """Whether a name is a file's or a folder's, too; one that no file can have is not."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def asked_id(name: str, card: ModelCard) -> str:
@@ -59,7 +67,7 @@ def asked_id(name: str, card: ModelCard) -> str:
     ('meta-llama/Meta-Llama-3.1-70B', 'org/m')
     """
     path = Path(name).expanduser()
-    if _is_path(name) or path.exists():
+    if _is_path(name) or _exists(name):
         return str(path.parent if path.suffix in (".json", ".yaml", ".yml") else path)
     if "/" in name.strip():
         return name.strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -15,8 +16,9 @@ from planner.beside.planned import Line, Planned
 from planner.beside.rivals import told_once
 from planner.beside.ways import WAYS
 from planner.calibration.counters import counted
+from planner.candidates.deadline import deadline
 from planner.cost.calibration import Calibration
-from planner.errors import Infeasible, InputError
+from planner.errors import Infeasible, InputError, OutOfTime
 from planner.inputs.options import Survive
 from planner.inputs.workload import Workload
 from planner.launch import launched
@@ -41,6 +43,9 @@ from solvers.linear import Limits
 
 SIMPLE_S = 2.0
 """At least, else half as long as the search took: seconds for fleets of fewer kinds of replica."""
+
+LOOKING_SHARE = 0.7
+"""Of the time limit, for candidates at most: what is found by then is planned with."""
 
 EXTRA_SHARE = 0.3
 """Share of the time limit for alternatives and prices together."""
@@ -128,7 +133,8 @@ def planned(
     """Replicas with all layers each: candidates, the fleet of them, and why this one."""
     tell("generating candidates")
     try:
-        asked, pool, question = pose(asked)
+        with deadline(began + LOOKING_SHARE * limits.seconds):
+            asked, pool, question = pose(asked)
     except Infeasible:
         made = _instead(asked, limits, began, tell)
         if made is None:
@@ -137,14 +143,18 @@ def planned(
     tell(f"solving over {len(pool.candidates)} candidates")
     solving = time.perf_counter()
     until = time.monotonic() + (1 - EXTRA_SHARE) * max(began + limits.seconds - solving, LEAST_S)
-    found = find(question, pool, left(limits, until))
+    with deadline(began + limits.seconds):
+        found = find(question, pool, left(limits, until))
     if found.solution.objective is None:
         raise shortage.explain(question, pool, found, limits)
     simple = Simple(found, found, ((kinds(found), found.solution.objective),))
     try:
         spent_s = max((time.perf_counter() - solving) / 2, SIMPLE_S)
         spent = replace(limits, seconds=min(left(limits, until).seconds, spent_s))
-        simple = simplest(question, found, asked.options.simple, spent)
+        with deadline(began + limits.seconds):
+            simple = simplest(question, found, asked.options.simple, spent)
+    except OutOfTime:
+        pass  # the fleet that there is may have fewer kinds: nobody knows
     except KeyboardInterrupt:
         simple = replace(simple, chosen=interrupted(found), best=interrupted(found))
     took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
@@ -206,7 +216,8 @@ def finish(
     try:
         for way in WAYS:
             if found.solution.status != "interrupted" and time.perf_counter() <= until:
-                lines += way(planned)
+                with deadline(until), suppress(OutOfTime):
+                    lines += way(planned)
     except KeyboardInterrupt:
         simple = replace(simple, best=interrupted(simple.best))
     warnings = [*asked.warnings, *unkept(asked, found), *undrafted(asked)]

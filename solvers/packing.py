@@ -11,22 +11,34 @@ Sizes that divide one another (1, 2, 4, 8): exact without patterns. First-fit de
 that a smaller size could use, so all items fit if and only if for every s the items of at least s, counted
 in units of s, find as many holes:
 fit[s]     sum(t >= s) t/s * item[t]      <= sum(b) floor(room[b]/s) * bins[b]
-otherwise:
+otherwise, by patterns:
 full[b]    sum(q) z[b,q]                  <= bins[b]
 cover[s]   sum(b,q) k[q,s] * z[b,q]       >= item[s]
+or, where there are more than MOST_PATTERNS of them, by arcs, a bin being a path from 0 that may end anywhere:
+Choose     f[b,u,s] integer >= 0, bins of b in which an item of s fills the units from u on; u is a sum of items
+           of at least s, as every filling can be put in largest first
+start[b]   sum(s) f[b,0,s]                <= bins[b]
+pass[b,u]  sum(s) f[b,u,s]                <= sum(s) f[b,u-s,s]      0 < u < room[b]
+cover[s]   sum(b,u) f[b,u,s]              >= item[s]
 
 Source     divisible sizes: Coffman, Garey, Johnson 1987, "Bin packing with divisible item sizes";
-           patterns: Gilmore, Gomory 1961.
+           patterns: Gilmore, Gomory 1961; arcs: Valério de Carvalho 1999, "Exact solution of bin-packing
+           problems using column generation and branch-and-bound".
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from solvers.linear import Expr, Linear, Term, Var
+
+MOST_PATTERNS = 2000
+
+Place = tuple[int, int]
+"""A kind of bin, and units of it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,11 @@ def add(m: Linear, key: str, items: Mapping[int, Sequence[Var]], bins: Sequence[
             holes, fixed = _available(bins, 1)
             m.add("fit", (key, 0), Expr([Term(i, -c) for i, c in holes]) <= fixed)
         return
-    ways = [(b, q) for b, kind in enumerate(bins) for q in patterns(sizes, kind.room)]
+    every = ((b, q) for b, kind in enumerate(bins) for q in patterns(sizes, kind.room))
+    ways = list(islice(every, MOST_PATTERNS + 1))
+    if len(ways) > MOST_PATTERNS:
+        _by_arcs(m, key, items, bins)
+        return
     z = m.integers("z", ways)
     for b, kind in enumerate(bins):
         used = [z[key] * 1.0 for key in z if key[0] == b] + list(kind.taken)
@@ -59,6 +75,39 @@ def add(m: Linear, key: str, items: Mapping[int, Sequence[Var]], bins: Sequence[
     for s in sizes:
         made = [v * -dict(q)[s] for (_, q), v in z.items() if s in dict(q)]
         m.add("cover", (key, s), Expr([v * 1.0 for v in items[s]] + made) <= 0)
+
+
+def _by_arcs(m: Linear, key: str, items: Mapping[int, Sequence[Var]], bins: Sequence[Bins]) -> None:
+    """The rows `start`, `pass` and `cover`."""
+    known = [(b, u, s) for b, kind in enumerate(bins) for u, s in arcs(sorted(items), kind.room)]
+    f = m.integers("f", known)
+    of_size = defaultdict[int, list[Term]](list)
+    leaving, coming = defaultdict[Place, list[Term]](list), defaultdict[Place, list[Term]](list)
+    for (b, u, s), v in f.items():
+        of_size[s].append(v * -1.0)
+        leaving[b, u].append(v * 1.0)
+        coming[b, u + s].append(v * -1.0)
+    for b, kind in enumerate(bins):
+        used = leaving.pop((b, 0), []) + list(kind.taken)
+        m.add("start", (key, b), Expr(used + [Term(i, -c) for i, c in kind.counted]) <= kind.count)
+    for at, out in leaving.items():
+        m.add("pass", (key, *at), Expr(out + coming[at]) <= 0)
+    for s in items:
+        m.add("cover", (key, s), Expr([v * 1.0 for v in items[s]] + of_size[s]) <= 0)
+
+
+def arcs(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
+    """(u, s): from where in a bin an item of each size may stand, where larger ones stand before it.
+
+    >>> sorted(arcs([2, 3], 7))
+    [(0, 2), (0, 3), (2, 2), (3, 2), (3, 3), (4, 2), (5, 2)]
+    """
+    reached = {0}
+    for s in sorted(sizes, reverse=True):
+        for u in range(room - s + 1):
+            if u in reached:
+                reached.add(u + s)
+                yield u, s
 
 
 def _available(bins: Sequence[Bins], size: int) -> tuple[list[Term], float]:

@@ -141,7 +141,10 @@ def keep(failure: Failure, folder: Path) -> None:
     """The smallest file that fails alike, and a script that shows it."""
     name, number, said, data = failure
     kind: Callable[[], Kind] = lambda: next(kind for kind in KINDS if kind.name == name)  # noqa: E731
-    place = folder / f"{name.replace(', ', '-').replace(' ', '-')}-{hashlib.sha1(said.encode()).hexdigest()[:6]}-{number}"
+    place = (
+        folder
+        / f"{name.replace(', ', '-').replace(' ', '-')}-{hashlib.sha1(said.encode()).hexdigest()[:6]}-{number}"
+    )
     place.mkdir(parents=True, exist_ok=True)
     (place / kind().file).write_bytes(data)
     (place / "run.sh").write_text(f"# {said}\nmeshwright {kind().command}\n", encoding="utf-8")

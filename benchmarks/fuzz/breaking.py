@@ -86,7 +86,18 @@ def _renamed(tree: Any, random: random.Random) -> Any:
     if fields:
         holder, key = random.choice(fields)
         name = str(key)
-        new = random.choice((name[1:], name[::-1], name + "s", name.upper(), name.replace("_", "-"), "x" * 3000, "", "\x1b[1m" + name))
+        new = random.choice(
+            (
+                name[1:],
+                name[::-1],
+                name + "s",
+                name.upper(),
+                name.replace("_", "-"),
+                "x" * 3000,
+                "",
+                "\x1b[1m" + name,
+            )
+        )
         holder[new] = holder.pop(key)
     return tree
 
@@ -102,7 +113,11 @@ def _wrapped(tree: Any, random: random.Random) -> Any:
 
 def _doubled(tree: Any, random: random.Random) -> Any:
     """An entry of a list once more, or many times."""
-    lists = [a[b] for a, b in places(tree) if isinstance(a[b], list) and a[b]] if isinstance(tree, dict | list) else []
+    lists = (
+        [a[b] for a, b in places(tree) if isinstance(a[b], list) and a[b]]
+        if isinstance(tree, dict | list)
+        else []
+    )
     if isinstance(tree, list) and tree:
         lists.append(tree)
     if lists:
@@ -141,7 +156,9 @@ def _cell(rows: Any, random: random.Random) -> Any:
 def _quoted(rows: Any, random: random.Random) -> Any:
     if rows and (row := random.choice(rows)):
         at = random.randrange(len(row))
-        row[at] = random.choice((f'"{row[at]}', f'"{row[at]}"', f'"{row[at]}\n"', f'""{row[at]}', f" {row[at]} "))
+        row[at] = random.choice(
+            (f'"{row[at]}', f'"{row[at]}"', f'"{row[at]}\n"', f'""{row[at]}', f" {row[at]} ")
+        )
     return rows
 
 
@@ -174,7 +191,14 @@ def _rows(rows: Any, random: random.Random) -> Any:
     return [list(row) for row in how()]
 
 
-OF_TABLES: tuple[Callable[[Any, random.Random], Any], ...] = (*(_cell,) * 5, _quoted, _ragged, _column, _column, _rows)
+OF_TABLES: tuple[Callable[[Any, random.Random], Any], ...] = (
+    *(_cell,) * 5,
+    _quoted,
+    _ragged,
+    _column,
+    _column,
+    _rows,
+)
 
 
 def _inserted(data: bytes, random: random.Random) -> bytes:

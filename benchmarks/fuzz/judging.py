@@ -66,7 +66,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
-    faulthandler.dump_traceback_later(5 * seconds, exit=True)  # where it hangs in a library that hears no alarm
+    faulthandler.dump_traceback_later(5 * seconds, exit=True, file=sys.__stderr__)  # hung in a library
     try:
         yield
     finally:
@@ -99,7 +99,7 @@ def wrong(answer: Answer, file: str) -> str | None:
         return answer.warned[0][:200]
     if answer.left:
         return f"left behind: {answer.left[0]}"
-    if any(ord(c) < 32 and c not in "\n\t" or ord(c) in (0x7F, 0x9B, 0x202E) for c in said + answer.stdout):
+    if any((ord(c) < 32 and c not in "\n\t") or ord(c) in (0x7F, 0x9B, 0x202E) for c in said + answer.stdout):
         return "control characters printed: " + repr(said[-200:])
     if answer.code == 2 and file not in said + answer.stdout and not ELSEWHERE.search(said):
         return f"the answer does not name {file}: {said[:200]}"

@@ -186,7 +186,9 @@ def npz() -> bytes:
     return buffer.getvalue()
 
 
-class _Opcodes(pickle._Pickler):  # the pickler in Python: it alone lets names be written that do not exist here
+class _Opcodes(
+    pickle._Pickler
+):  # the pickler in Python: it alone lets names be written that do not exist here
     """Writes a tensor as torch.save does, without torch."""
 
     dispatch: Any = dict(pickle._Pickler.dispatch)

@@ -14,7 +14,7 @@ from planner.candidates.dominance import undominated
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from planner.question.posed import ask_of
-from planner.replicas.generate import offered
+from planner.replicas.generate import every_offered
 from planner.search.find import restricted
 
 WITHOUT, WITH = "no speculative decoding", "speculative decoding in every replica"
@@ -40,7 +40,7 @@ def _made(found: Found, ask: Ask) -> list[Candidate]:
     pool, sizes = found.pool, {n.id: n.gpus_per_node for n in found.cluster.classes}
     prefilling = [c for c in pool.candidates if c.role == "prefill" and not c.draft]
     drafting = (made for key, made in pool.made.items() if key.draft)
-    own, _ = offered(drafting, ask, pool.pairing, pool.edges)
+    own, _ = every_offered(drafting, ask, pool.pairing, pool.edges)
     return undominated([*prefilling, *own], sizes, ask.counts)
 
 

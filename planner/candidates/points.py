@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.candidates.cache import kv_in_use
+from planner.candidates.deadline import in_time
 from planner.candidates.setup import PrefillParts, Role, Setup, predict, prefill_parts
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
@@ -88,6 +89,9 @@ def prefilled(s: Setup, parts: PrefillParts, which: Ints, level: Floats) -> Poin
     return _points(s, parts.index[which], level, step, level / (work @ s.mix.share), work, "prefill")
 
 
+CELLS = 100_000
+"""Rows x buckets whose times are computed at once."""
+
 KEPT = 1e-9
 """Share of a limit by which it may be exceeded: rounding."""
 
@@ -126,8 +130,25 @@ def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats
 def _points(
     s: Setup, index: Ints, sequences: Floats, step: StepTimes, rate: Floats, work: Floats, role: Role
 ) -> Points:
-    """Times at `rate` by the queueing formulas, KV in use by Little's law, and which buckets keep the
-    promise."""
+    """Times at `rate` by the queueing formulas, KV in use by Little's law, and which buckets keep the promise:
+    some rows after the others, for the sake of memory. Raises OutOfTime."""
+    many = max(CELLS // work.shape[1], 1)
+    if len(index) <= many:
+        return _some_points(s, index, sequences, step, rate, work, role)
+    whole = StepTimes(*(np.broadcast_to(x, rate.shape) for x in vars(step).values()))
+    parts = []
+    for start in range(0, len(index), many):
+        i = slice(start, start + many)
+        own = StepTimes(*(x[i] for x in vars(whole).values()))
+        parts.append(_some_points(s, index[i], sequences[i], own, rate[i], work[i], role))
+    arrays = {k: np.concatenate([getattr(p, k) for p in parts]) for k in vars(parts[0]) if k != "step"}
+    return Points(step=whole, **arrays)
+
+
+def _some_points(
+    s: Setup, index: Ints, sequences: Floats, step: StepTimes, rate: Floats, work: Floats, role: Role
+) -> Points:
+    in_time()
     e = predict(s, step, rate[:, None] * s.mix.share, role)
     kv = kv_in_use(s, index, step, e, sequences, role)
     if s.place is not None:

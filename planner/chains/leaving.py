@@ -55,7 +55,7 @@ def without(plan: schema.Plan, gone: Sequence[str], copies: int = 1) -> Left:
     for node in gone:
         if node not in names:
             near = nearest(node, sorted(set(names)))
-            raise InputError(f"no node `{node}` in the plan", hint=f"did you mean {', '.join(near)}?")
+            raise InputError(f"no node `{node}` in the plan", "--without", f"did you mean {', '.join(near)}?")
     placed = _intervals(plan, names)
     left = {i for i, name in enumerate(names) if name in gone}
     found = replan(posed.service.network, placed, left, copies)

@@ -63,9 +63,9 @@ def reader(source: Source) -> Callable[..., None]:
     ) -> None:
         from planner.cli.output import note
         from planner.clusters.found import Input
-        from planner.errors import placed
         from planner.clusters.sources import completed
         from planner.clusters.writing import doubts, write
+        from planner.errors import placed
 
         names = files or ["-"]
         with placed(", ".join("standard input" if name == "-" else name for name in names)):

@@ -17,6 +17,8 @@ MOST_NODES = 1_000_000
 MOST_NAMED = 6
 MOST_GPUS = 100_000
 MOST_MIB = 1e9
+_PARTING = "\x1c\x1d\x1e\x1f"
+"""Marks that a user may have put between cells."""
 _LONG = re.compile(r"\d{100,}")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]")
 
@@ -84,7 +86,8 @@ class Input:
         if long := _LONG.search(text):
             line = text.count("\n", 0, long.start()) + 1
             raise InputError(f"a number has {len(long[0]):,} digits", f"{name}:{line}")
-        return cls(name, UNSEEN.sub("", _ANSI.sub("", text).replace("\r\n", "\n").lstrip("\ufeff")))
+        text = _ANSI.sub("", text).replace("\r\n", "\n").lstrip("\ufeff")
+        return cls(name, UNSEEN.sub(lambda c: c[0] if c[0] in _PARTING else "", text))
 
 
 def unreadable(inputs: tuple[Input, ...], what: str, run: str) -> InputError:

@@ -125,7 +125,7 @@ def read_topology(text: str) -> Topology | None:
         rest = line.partition(name)[2]
         ways, end = _ways(rest, len(header))
         cells[name] = ways
-        if name.startswith("GPU") and (home := _home(rest[end:], lines[start])):
+        if re.fullmatch(r"GPU\d+", name) and (home := _home(rest[end:], lines[start])):
             affinity[int(name[3:])] = home
     legend = re.findall(r"^\s*NIC\d+\s*:\s*(\S+)", text, re.MULTILINE)
     return Topology(header, cells, affinity, tuple(legend))

@@ -77,7 +77,9 @@ def _check(loads: ExpertLoads, path: str) -> None:
     for at in np.argwhere(~((tokens >= 0) & (tokens <= MOST_TOKENS)))[:1]:
         what = "a load is no number" if np.isnan(tokens[tuple(at)]) else f"a load is {tokens[tuple(at)]:g}"
         raise InputError(
-            f"{_place(loads, *at[:2])}, expert {at[2]}: {what}", path, f"loads are tokens, 0 to {MOST_TOKENS:g}"
+            f"{_place(loads, *at[:2])}, expert {at[2]}: {what}",
+            path,
+            f"loads are tokens, 0 to {MOST_TOKENS:g}",
         )
     for step, layer in np.argwhere(tokens.sum(2) <= 0)[:1]:
         hint = "leave out layers without experts, and steps without tokens"

@@ -52,7 +52,7 @@ class Options(BaseModel):
     engine: PlannerName = "any"
     precision: str | None = None  # None: the checkpoint's
     kv_precision: str | None = None
-    risk: Annotated[float, Field(gt=0, le=MEDIAN)] = MEDIAN  # above, the median breaks the promise
+    risk: Annotated[float, Field(ge=1e-9, le=MEDIAN)] = MEDIAN  # above, the median breaks the promise
     simple: Annotated[float, Field(ge=0, lt=1)] = 0.03  # of the best, given up for fewer kinds of replica
     max_utilisation: Annotated[float, Field(gt=0, lt=1)] = 0.98  # of a server that only prefills, at most
     survive: Survive | None = None  # None: what a lost node takes with it is lost

@@ -12,7 +12,7 @@ from planner.inputs.reuse import Idle, Reuse
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 LIMITS: Final = ("ttft_ms", "tpot_ms")
 """Fields of an SLO that are limits."""
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=1e-12, le=1e12)]
 Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
@@ -25,7 +25,7 @@ class Bucket(Strict):
 
     isl: Tokens
     osl: Tokens
-    share: Annotated[float, Field(gt=0, le=1e9)] = 1.0
+    share: Annotated[float, Field(ge=1e-12, le=1e9)] = 1.0
 
 
 class Slo(Strict):
@@ -46,7 +46,7 @@ class Workload(Strict):
 
     name: str = "custom"
     buckets: Annotated[list[Bucket], Field(min_length=1)]
-    rate_rps: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    rate_rps: Annotated[float, Field(ge=1e-12, le=1e9)] | None = None
     slo: Slo = Slo()
     prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0.0
     max_osl: Tokens | None = None

@@ -70,9 +70,9 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
 def _by_room(nodes: list[str], taken: dict[str, int], size: int, need: int, r: Replica) -> list[str]:
     """Nodes that a stage may take: one that holds all of it, with no more room than others; else whole free
     ones."""
-    whole = [n for n in nodes if size - taken[n] >= need]
-    if whole:
-        return sorted(whole, key=lambda n: size - taken[n])[:1]
+    whole = max((n for n in nodes if size - taken[n] >= need), key=taken.__getitem__, default=None)
+    if whole is not None:
+        return [whole]
     return sorted((n for n in nodes if taken[n] < size), key=lambda n: taken[n])
 
 

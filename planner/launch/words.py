@@ -91,10 +91,11 @@ def with_ports(words: Sequence[str], i: Instance) -> list[str]:
     return found
 
 
-def commands(plan: Plan) -> Iterator[tuple[str, str]]:
-    """(node, command) of every server, then of the router; nothing of what no engine starts."""
+def commands(plan: Plan, most: int | None = None) -> Iterator[tuple[str, str]]:
+    """(node, command) of every server, or of the first `most` of equal ones, then of the router; nothing of
+    what no engine starts."""
     started = [i for i in instances(plan) if i.replica.launch and i.replica.launch.argv]
-    for i in started:
+    for i in started if most is None else [i for i in started if i.number < most]:
         for rank in range(1 + len(i.replica.launch.ranks if i.replica.launch else [])):
             yield i.gpus[min(rank, len(i.gpus) - 1)][0], command(plan, i, rank)
     if len(started) > 1 and (words := router(plan, started)):

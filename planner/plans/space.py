@@ -35,6 +35,8 @@ def space_of(asked: Asked, found: Found) -> Space:
 def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
     """Every cap in force, those of kinds of replica that there are."""
     pool, nodes = found.pool, {node.id: node for node in found.cluster.classes}
+    if pool.late:
+        yield Cap(what="operating points looked at before the time was over", value=pool.columns, binds=True)
     gpus = max(node.gpus for node in nodes.values())
     own = [made.setup for made in pool.plain if made.node is not None]
     usual, sizes = sum(len(s.designs) for s in own), sum(s.left_out for s in own)

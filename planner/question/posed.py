@@ -13,6 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 from planner.candidates.ask import Ask
+from planner.candidates.deadline import late
 from planner.candidates.edges import Edges
 from planner.candidates.setup import Promise
 from planner.cost.precision import precisions
@@ -44,6 +45,8 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     served = not unserved(question.state(pool, "bound"))
     if served and not _seldom(pool):
         return asked, pool, question
+    if pool.late:
+        raise late()  # what is not there may be among what was not looked at
     fixed = [f for f in LIMITS if f"slo.{f}" not in asked.defaulted]
     near = infeasible.tightest(pool, asked.workload.slo, fixed) if pool.fitting else None
     if near is None and not served:
@@ -57,6 +60,8 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
     if relaxed is not None:
         pool, question = pooled(relaxed)
     if relaxed is None or unserved(question.state(pool, "bound")):
+        if pool.late:
+            raise late()
         assert near is not None
         raise infeasible.too_slow(near, asked.workload.slo, carries)
     return relaxed, pool, question

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from math import isfinite
 
 _UNITS = {  # longest endings first
     "usd_per_gpu_hour": "US dollars per GPU and hour",
@@ -43,6 +44,9 @@ _AMOUNTS: dict[str, tuple[dict[str, float], float]] = {
 }
 """By the ending of a field's name: units that are read, and the field's own."""
 
+LONGEST = 40
+"""Characters of a quantity with its unit."""
+
 _QUANTITY = re.compile(r"^\s*([+-]?[\d_,]*\.?\d+(?:[eE][+-]?\d+)?)\s*([a-zA-Zµ/%$]+)\s*$")
 
 _FOREIGN = (
@@ -74,8 +78,8 @@ def amount(text: str, field: str) -> float | None:
     >>> amount("2s", "memory_gb"), amount("80", "memory_gb")
     (None, None)
     """
-    found = _QUANTITY.match(text)
-    if found is None:
+    found = _QUANTITY.match(text) if len(text) <= LONGEST else None
+    if found is None or not isfinite(float(found[1].replace(",", "").replace("_", ""))):
         return None
     value, unit = float(found[1].replace(",", "").replace("_", "")), found[2]
     if field in ("isl", "osl", "max_osl"):

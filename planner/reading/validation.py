@@ -112,7 +112,8 @@ def reworded(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
             value, context
         )
     if kind in _LIMITS:
-        key, words = _LIMITS[kind]
+        key, words = _LIMITS["greater_than" if _none(kind, context, value) else kind]
+        context = {"gt": 0.0, **context}
         return f"`{name}` must be {words} {context[key]:g}, got {value}", None
     if kind in ("too_short", "too_long"):
         bound = context.get("min_length", context.get("max_length"))
@@ -123,6 +124,16 @@ def reworded(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
     if kind == "value_error":
         return str(context.get("error", error["msg"])), None
     return f"`{name}`: {error['msg']}", None
+
+
+def _none(kind: str, context: Any, value: object) -> bool:
+    """Whether nothing or less stands where a tiny number is the least."""
+    return (
+        kind == "greater_than_equal"
+        and 0 < context["ge"] < 1e-6
+        and isinstance(value, int | float)
+        and value <= 0
+    )
 
 
 def _nearest_field(name: str, known: list[str]) -> str | None:

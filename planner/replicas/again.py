@@ -18,7 +18,7 @@ from planner.candidates.setup import Role, Setup
 from planner.cost.model import CostModel
 from planner.cost.shape import Ints
 from planner.replicas.alike import ROLES
-from planner.replicas.generate import offered, varied
+from planner.replicas.generate import every_offered, varied
 from planner.replicas.pool import Pool
 from planner.rules.devices import supports_cache
 from planner.variants import VARIANTS
@@ -55,7 +55,7 @@ def anew(
             own = [Made.of(key, s, node, roles)]
             every = own if key.chunk else varied(own, asked, BESIDE)
             made |= {m.key: m.only(roles) for m in every if m.key.level in (0, *levels)}
-    found, _ = offered(made.values(), ask, pool.pairing, pool.edges)
+    found, _ = every_offered(made.values(), ask, pool.pairing, pool.edges)
     left = undominated(found, {node.id: node.gpus_per_node for node in classes}, ask.counts)
     return replace(pool, candidates=tuple(left), made={**pool.made, **made})
 

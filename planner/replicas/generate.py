@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from cluster_configs.schema import ClusterLink, NodeClass
+from planner.candidates import deadline
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
 from planner.candidates.columns import Columns, alone, decoding, prefilling
@@ -23,6 +24,7 @@ from planner.candidates.offers import Offer, Standing
 from planner.candidates.pairing import Pairing
 from planner.candidates.setup import Mix, Role, Setup
 from planner.cost.shape import Ints
+from planner.errors import OutOfTime
 from planner.replicas import KINDS
 from planner.replicas.kind import Space
 from planner.replicas.pool import Pool
@@ -39,7 +41,8 @@ def generate(
 ) -> Pool:
     """All candidates for all classes; their ids are unique and say what they are. `given`: a pool for the
     same `ask` with less freedom, whose candidates on one class stay, and those of engines that gain none.
-    `edges`: of prefill/decode pairs, those to begin with unless told."""
+    `edges`: of prefill/decode pairs, those to begin with unless told. Raises OutOfTime where the deadline
+    passed before there was any."""
     edges = edges or (given.edges if given else Edges.of(ask.promise))
     space = Space(classes, links, ask, one_more)
     if given is None:
@@ -47,18 +50,20 @@ def generate(
             made for kind in KINDS if not kind.several for made in varied(kind.made(space), ask, VARIANTS)
         ]
         pairing: Pairing | None = _pairing(first, ask)
-        found, columns = offered(first, ask, pairing, edges)
+        found, columns, late = offered(first, ask, pairing, edges)
     else:
-        first, pairing, columns = list(given.made.values()), given.pairing, given.columns
+        first, pairing, columns, late = list(given.made.values()), given.pairing, given.columns, given.late
         found = [c for c in given.candidates if c.engine not in ask.mixing or not c.design.stages]
     made = {own.key: own for own in first}
-    for kind in (kind for kind in KINDS if kind.several):
+    for kind in (kind for kind in KINDS if kind.several and not late):
         own = list(varied(kind.made(replace(space, found=found)), ask, VARIANTS))
-        more, looked = offered(own, ask, pairing, edges)
+        more, looked, late = offered(own, ask, pairing, edges)
         made, found, columns = made | {m.key: m for m in own}, found + more, columns + looked
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
-    return Pool(tuple(_left(whole, classes, ask)), made, columns, edges, pairing)
+    if late and not whole:
+        raise deadline.late()
+    return Pool(tuple(_left(whole, classes, ask)), made, columns, edges, pairing, late)
 
 
 def varied(made: Iterable[Made], ask: Ask, variants: Collection[Variant]) -> Iterator[Made]:
@@ -72,19 +77,33 @@ def varied(made: Iterable[Made], ask: Ask, variants: Collection[Variant]) -> Ite
 
 def offered(
     made: Iterable[Made], ask: Ask, pairing: Pairing | None, edges: Edges
-) -> tuple[list[Candidate], int]:
-    """The candidates of setups, and how many operating points were looked at."""
+) -> tuple[list[Candidate], int, bool]:
+    """The candidates of setups, how many operating points were looked at, and whether the deadline passed
+    before all of them were."""
     found, looked = list[Candidate](), 0
-    for own in made:
-        for index, roles in own.parts:
-            for offer in _offers(own.setup, index, roles, ask.standing(own, pairing), edges):
-                looked += len(offer)
-                found += offer.candidates(ask.counts)
+    try:
+        for own in made:
+            for index, roles in own.parts:
+                for offer in _offers(own.setup, index, roles, ask.standing(own, pairing), edges):
+                    looked += len(offer)
+                    found += offer.candidates(ask.counts)
+    except OutOfTime:
+        return found, looked, True
+    return found, looked, False
+
+
+def every_offered(
+    made: Iterable[Made], ask: Ask, pairing: Pairing | None, edges: Edges
+) -> tuple[list[Candidate], int]:
+    """Like `offered`, but raises OutOfTime beyond the deadline."""
+    found, looked, late = offered(made, ask, pairing, edges)
+    if late:
+        raise deadline.late()
     return found, looked
 
 
 def finer(pool: Pool, ask: Ask, edges: Edges) -> Pool:
-    """The pool with columns of pairs at further `edges` too."""
+    """The pool with columns of pairs at further `edges` too. Raises OutOfTime."""
     added = Edges(
         tuple(e for e in edges.prefill if e not in pool.edges.prefill),
         tuple(e for e in edges.decode if e not in pool.edges.decode),
@@ -92,7 +111,7 @@ def finer(pool: Pool, ask: Ask, edges: Edges) -> Pool:
     roles: list[Role] = [r for r, own in (("prefill", added.prefill), ("decode", added.decode)) if own]  # type: ignore[misc]
     engines = {c.engine for c in pool.candidates if c.role != "mixed"}
     able = [m for m in pool.made.values() if m.node is not None and m.key.engine in engines]
-    found, looked = offered((m.only(roles) for m in able), ask, pool.pairing, added)
+    found, looked = every_offered((m.only(roles) for m in able), ask, pool.pairing, added)
     classes = list({m.node.id: m.node for m in able if m.node}.values())
     left = _left([*pool.candidates, *found], classes, ask)
     return replace(pool, candidates=tuple(left), columns=pool.columns + looked, edges=edges)

@@ -15,13 +15,14 @@ from planner.candidates.setup import Setup
 @dataclass(frozen=True)
 class Pool:
     """`columns`: operating points of designs that were looked at; `edges` of prefill/decode pairs at which
-    those stand."""
+    those stand. `late`: the time was over before all were."""
 
     candidates: tuple[Candidate, ...]
     made: Mapping[Key, Made]
     columns: int = 0
     edges: Edges = NO_EDGES
     pairing: Pairing | None = None
+    late: bool = False
 
     def setup(self, c: Candidate) -> Setup:
         """The setup that `c` is a design of."""

@@ -11,20 +11,26 @@ from planner.errors import InputError
 from planner.launch.words import commands
 from planner.plans.schema import Plan
 
+MANY = 16
+"""Equal servers whose commands are printed."""
+
 SHOWN = 4_000
 """Characters of a file that are printed."""
 
 
 def starting(plan: Plan) -> Iterator[str]:
-    """Commands by node, those of equal servers once; then what is to be known."""
+    """Commands by node, those of the first few of equal servers; then what is to be known."""
     try:
-        told = list(commands(plan))
+        told = list(commands(plan, MANY))
     except InputError as error:
         told = []
         yield f"not written: {error.message}"
     for node, words in told:
         yield f"# {node}"
-        yield words
+        yield words if len(words) <= SHOWN else f"# {len(words):,} characters, which `meshwright export` writes"
+    for r in plan.replicas:
+        if told and r.launch and r.launch.argv and r.count > MANY:
+            yield f"# {r.count - MANY:,} more of {r.id} start alike: `meshwright export` writes their commands"
     notes = dict.fromkeys(n for r in plan.replicas if r.launch for n in r.launch.notes)
     for note in notes:
         yield f"# {note}"

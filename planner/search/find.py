@@ -15,9 +15,11 @@ from dataclasses import replace
 from math import inf
 
 from planner.candidates.candidate import Candidate
+from planner.candidates.deadline import in_time
 from planner.candidates.dominance import Counts
 from planner.candidates.edges import Edges
 from planner.candidates.tangents import Line, touching
+from planner.errors import OutOfTime
 from planner.plans.found import SLACK, Found, groups
 from planner.plans.operation import index_of
 from planner.replicas.pool import Pool
@@ -86,7 +88,10 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         late = time.monotonic() + 2 * (time.monotonic() - began) > until
         if _enough(question, best, bound, limits) or edges is None or late:
             break
-        pool = question.finer(pool, edges)
+        try:
+            pool = question.finer(pool, edges)
+        except OutOfTime:
+            break
     if best is None:
         return replace(empty, solution=replace(s, objective=None))
     if near is not pool:
@@ -182,11 +187,13 @@ def restricted(
     question: Question, best: Found, keep: Callable[[Candidate], bool], limits: Limits
 ) -> Found | None:
     """The best fleet of some of the candidates; None where that leaves none. First of those of which fleets
-    may lose little against `best`: where one is found that does, no other candidate is in a better one."""
+    may lose little against `best`: where one is found that does, no other candidate is in a better one.
+    Raises OutOfTime."""
 
     def kept(pool: Pool) -> Pool:
         return replace(pool, candidates=tuple(c for c in pool.candidates if keep(c)))
 
+    in_time()
     def finer(pool: Pool, edges: Edges) -> Pool:
         return kept(question.finer(pool, edges))
 
@@ -197,4 +204,5 @@ def restricted(
         theirs = found.solution.objective
         if theirs is not None and question.sign * (theirs - value) <= LITTLE * abs(value):
             return found
+        in_time()
     return find(asked, pool, left(limits, until)) if pool.candidates else None

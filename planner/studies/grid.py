@@ -42,7 +42,9 @@ def cells(sweep: Sweep, order: list[str]) -> list[Cell]:
     varied = {name: values(sweep, name) for name in order}
     for name, options in varied.items():
         if not options:
-            raise InputError(f"no values to vary in `vary.{name}`", hint="give at least one, or leave it out")
+            raise InputError(
+                "there are no values to vary", f"vary.{name}", "give at least one, or leave it out"
+            )
     if (count := prod(len(options) for options in varied.values())) > MOST_CELLS:
         raise InputError(
             f"{count:,} cells are too many", hint=f"at most {MOST_CELLS:,}: shorten a list of `vary`"

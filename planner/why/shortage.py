@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cluster_configs.schema import NameRun, NodeClass, NodeNames
-from planner.errors import Infeasible, MeshwrightError, OutOfTime
+from planner.candidates.deadline import late
+from planner.errors import Infeasible, MeshwrightError
 from planner.inputs.options import Budget
 from planner.objectives import COST, ENERGY, GPUS, THROUGHPUT, Objective
 from planner.plans.found import Found
@@ -63,10 +64,8 @@ def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> Mes
     search."""
     if found.solution.status == "interrupted":
         raise KeyboardInterrupt
-    if found.solution.status == "time_limit":
-        return OutOfTime(
-            "time limit reached before any plan was found", hint="--time-limit with more seconds"
-        )
+    if found.solution.status == "time_limit" or pool.late:
+        return late()
     seconds = min(LOOK_S, limits.seconds)
     look = Look(question, pool, replace(limits, seconds=seconds), time.monotonic() + seconds)
     if question.traffic.rate_rps is None:

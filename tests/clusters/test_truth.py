@@ -50,7 +50,7 @@ def truths() -> list[dict[str, Any]]:
 
 def found_in(file: str) -> Found:
     reader = next(s for s in SOURCES if s.name == READERS[file.split("_")[0]])
-    return reader.read((Input.of(file, decoded(read_bytes(CASES / file), file)),))
+    return reader.read((Input.of(file, decoded(read_bytes(CASES / file), file, coloured=True)),))
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the outputs are not beside this checkout")

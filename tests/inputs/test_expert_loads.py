@@ -224,8 +224,8 @@ def test_bad_arrays_are_refused_with_their_place(tmp_path: Path, value: Any, mes
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["3,0,nan", "3,1,1"], "layer 3, expert 0: `tokens` must be 0 or more, got nan"),
-        (["3,0,-1", "3,1,1"], "layer 3, expert 0: `tokens` must be 0 or more, got -1"),
+        (["3,0,nan", "3,1,1"], "layer 3, expert 0: `tokens` must be 0 to 1e.18, got nan"),
+        (["3,0,-1", "3,1,1"], "layer 3, expert 0: `tokens` must be 0 to 1e.18, got -1"),
         (["3,0,0", "3,1,0"], "layer 3: no expert has any load"),
         (["3,0,1", "3,1,1", "4,1,1"], "layer 4: no row for expert 0, and others have 2"),
         (["3,0,1", "3,0,1"], "layer 3, expert 0 is given twice"),

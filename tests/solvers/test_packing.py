@@ -1,5 +1,7 @@
 """Packing rows against trying every bin: chains of sizes, others, unlike bins, items too large."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,6 +45,24 @@ def test_rows_hold_exactly_when_the_items_fit_beside_a_partial_last_domain(sizes
     bins = [packing.Bins(8, full), packing.Bins(rest, 1)]
 
     assert packs(counts, bins) == fits(listed(counts), tuple(sorted([8] * full + [rest])))
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes=UNEVEN, data=st.data(), room=st.integers(4, 9), bins=st.integers(0, 3), rest=st.integers(1, 7))
+def test_arcs_hold_exactly_when_patterns_do(sizes, data, room, bins, rest):
+    counts = {s: data.draw(st.integers(0, 4)) for s in sizes}
+    kinds = [packing.Bins(room, bins), packing.Bins(rest, 1)]
+    with patch.object(packing, "MOST_PATTERNS", 0):
+        packed = packs(counts, kinds)
+
+    assert packed == fits(listed(counts), tuple(sorted([room] * bins + [rest])))
+
+
+def test_a_rack_of_many_sizes_is_packed_by_arcs_at_once():
+    counts = {s: 1 for s in range(3, 33)}  # 525 units; patterns of 72 units would be millions
+
+    assert packs(counts, [packing.Bins(72, 8)])
+    assert not packs(counts, [packing.Bins(72, 7)])
 
 
 @pytest.mark.parametrize("sizes", [[4, 8, 16], [3, 5, 9]])

@@ -85,7 +85,7 @@ def test_a_file_beside_the_sweep_is_found_there(tmp_path: Path) -> None:
         ("base: {gpus: 8xH100, modl: a}", "unknown field `modl`"),
         ("vary: {gpus: [8xH100]}", "no `model` to plan for"),
         ("base: {model: a}", "no `cluster` or `gpus` to plan for"),
-        ("base: {model: a, gpus: 8xH100}\nvary: {isl: []}", "no values to vary in `vary.isl`"),
+        ("base: {model: a, gpus: 8xH100}\nvary: {isl: []}", "there are no values to vary"),
         ("base: {model: a, gpus: 8xH100}\nvary: {isl: {from: 1, to: 9}}", "exactly one of"),
         ("base: {model: a, gpus: 8xH100}\nvary: {isl: {from: 9, to: 1, step: 1}}", "must not be below"),
         ("base: {model: a, gpus: 8xH100}\nvary: {rate: {from: 0, to: 1, step: 1.0e-9}}", "too many"),

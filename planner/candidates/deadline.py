@@ -1,0 +1,40 @@
+"""Until when candidates are looked for; what is found by then is planned with.
+
+It stands in a context variable, as every kind of replica, every variant and every search for a load would have
+to hand it on otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
+
+from planner.errors import OutOfTime
+
+_UNTIL: ContextVar[float] = ContextVar("until", default=inf)
+
+
+@contextmanager
+def deadline(until: float) -> Iterator[None]:
+    """In this block candidates are looked for until then (`time.perf_counter`), or until an earlier end that
+    is in force already."""
+    token = _UNTIL.set(min(until, _UNTIL.get()))
+    try:
+        yield
+    finally:
+        _UNTIL.reset(token)
+
+
+def in_time() -> None:
+    """Raises OutOfTime beyond the deadline."""
+    if time.perf_counter() > _UNTIL.get():
+        raise late()
+
+
+def late() -> OutOfTime:
+    """The error where the time was over before there was any plan."""
+    hint = "--time-limit with more seconds, one --engine, or fewer buckets"
+    return OutOfTime("time limit reached before any plan was found", hint=hint)
