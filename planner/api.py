@@ -29,11 +29,13 @@ from planner.plans.found import SLACK, Found
 from planner.plans.insured import Insured
 from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
 from planner.plans.space import space_of
-from planner.plans.verified import verified
+from planner.plans.verified import Unsound, verified
 from planner.problems.balance import Balanced
 from planner.question.asked import Asked, problem_of, read
 from planner.question.posed import pose
 from planner.question.unheard import refuse
+from planner.replicas.pool import Pool
+from planner.search.changes import judged
 from planner.search.find import find
 from planner.search.limits import LEAST_S, left
 from planner.search.question import Question
@@ -43,6 +45,9 @@ from solvers.linear import Limits
 
 SIMPLE_S = 2.0
 """At least, else half as long as the search took: seconds for fleets of fewer kinds of replica."""
+
+TRIES = 4
+"""Plans that may fail their check, one after the other, before that is an error."""
 
 LOOKING_SHARE = 0.7
 """Of the time limit, for candidates at most: what is found by then is planned with."""
@@ -140,11 +145,43 @@ def planned(
         if made is None:
             raise
         return made
-    tell(f"solving over {len(pool.candidates)} candidates")
+    bound, unsound = None, None
+    for _ in range(TRIES):
+        tell(f"solving over {len(pool.candidates)} candidates")
+        try:
+            simple, extra = _fleet(asked, pool, question, limits, began, bound)
+            return finish(asked, question, simple, extra, began, began + limits.seconds if explain else 0.0)
+        except Unsound as error:
+            bound, unsound = simple.best.solution.bound, error
+            asked, pool = _without(asked, pool, simple, error)
+        except (Infeasible, OutOfTime):
+            if unsound is None:
+                raise
+            break
+    assert unsound is not None
+    raise unsound
+
+
+def _without(asked: Asked, pool: Pool, simple: Simple, error: Unsound) -> tuple[Asked, Pool]:
+    """The pool without the designs of a plan that fails its check, and a word on that."""
+    used = {*simple.chosen.solution.replicas, *simple.best.solution.replicas}
+    rest = tuple(c for c in pool.candidates if c.id not in used)
+    said = f"a better plan is not shown, as {error.message} (at {error.where}); please report this"
+    told = schema.PlanWarning(code="unsound", message=said)
+    return replace(asked, warnings=[*asked.warnings, told]), replace(pool, candidates=rest)
+
+
+def _fleet(
+    asked: Asked, pool: Pool, question: Question, limits: Limits, began: float, bound: float | None
+) -> tuple[Simple, Limits]:
+    """The best fleet of the pool, the one of few kinds that is chosen, and limits for what explains it.
+    `bound`: of a pool with more in it, where there was one. Raises Infeasible, OutOfTime."""
     solving = time.perf_counter()
     until = time.monotonic() + (1 - EXTRA_SHARE) * max(began + limits.seconds - solving, LEAST_S)
     with deadline(began + limits.seconds):
         found = find(question, pool, left(limits, until))
+    if bound is not None:
+        found = replace(found, solution=judged(replace(found.solution, bound=bound), limits))
     if found.solution.objective is None:
         raise shortage.explain(question, pool, found, limits)
     simple = Simple(found, found, ((kinds(found), found.solution.objective),))
@@ -161,7 +198,7 @@ def planned(
     spare_s = max(began + limits.seconds - time.perf_counter(), LEAST_EXTRA_S)
     nodes = None if limits.work is None else max(limits.work // EXTRA_NODES, 1)
     extra = replace(limits, seconds=min(spare_s, took_s) / 2, work=nodes)
-    return finish(asked, question, simple, extra, began, began + limits.seconds if explain else 0.0)
+    return simple, extra
 
 
 def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:

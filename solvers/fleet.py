@@ -75,7 +75,7 @@ from solvers import (
 )
 from solvers.fleet_extract import extract
 from solvers.fleet_flows import FREE
-from solvers.fleet_types import Built, FleetProblem, FleetSolution, Stock
+from solvers.fleet_types import Built, Column, FleetProblem, FleetSolution, Stock
 from solvers.linear import INF, Expr, Floats, Limits, Linear, Term, Var, total
 
 
@@ -167,7 +167,7 @@ def reference(p: FleetProblem) -> float:
         role = "mixed" if column.group is None else "prefill" if column.group in prefills else "decode"
         for w in column.buckets:
             key, work = (role, w, column.stock), max(u.get(w, 0.0) for u in column.use.values())
-            best[key] = max(best.get(key, 0.0), p.most(column) / work if work > 0 else INF)
+            best[key] = max(best.get(key, 0.0), _most(p, column) / work if work > 0 else INF)
     rates = {w: {"mixed": 0.0, "prefill": 0.0, "decode": 0.0} for w in p.share}
     for (role, w, _), rate in best.items():
         if w in rates:
@@ -175,6 +175,15 @@ def reference(p: FleetProblem) -> float:
     each = {w: max(of["mixed"], min(of["prefill"], of["decode"])) for w, of in rates.items()}
     seconds = sum(p.share[w] / rate for w, rate in each.items() if rate > 0)
     return 1 / seconds if seconds > 0 else 1.0
+
+
+def _most(p: FleetProblem, column: Column) -> float:
+    """No more replicas of `column` than this fit on all nodes and into each budget; at least one, for the sake
+    of a size."""
+    shares = [p.stocks[g].price_of(gpus) * times for (g, gpus), times in column.stands.items()]
+    each = {"gpus": column.gpus, "watts": column.watts, "usd_per_hour": column.price + sum(shares)}
+    afforded = [limit / each[what] for what, limit in p.budget.items() if each.get(what, 0.0) > 0]
+    return max(min([p.most(column), *afforded]), 1.0)
 
 
 def _pack(p: FleetProblem, b: Built, g: str, stock: Stock) -> None:

@@ -81,6 +81,10 @@ class Stock:
         """
         return 0 if gpus <= self.gpus_per_node else -(-gpus // self.gpus_per_node)
 
+    def price_of(self, gpus: int) -> float:
+        """Dollars an hour of so many of its GPUs; nothing where no price is known."""
+        return (self.price or 0.0) * gpus / self.gpus_per_node
+
     def most(self, gpus: int) -> int:
         """No more replicas of `gpus` than this fit."""
         span = self.span(gpus)

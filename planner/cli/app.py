@@ -97,9 +97,11 @@ def meshwright(
 
 
 def told(args: Sequence[str]) -> list[str]:
-    """The words of a command line as the command's options take them (`spelling.py`)."""
-    from planner.cli.spelling import command_of, spelt
+    """The words of a command line as the command's options take them (`spelling.py`). Raises InputError where
+    it would write over a file that it reads."""
+    from planner.cli.spelling import command_of, own_input, spelt
 
+    own_input(args)
     at = command_of(args, COMMANDS)
     if at is None:
         return list(args)
@@ -121,11 +123,16 @@ def run(args: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except (Exception, SystemExit) as error:
-        return failures.report(error, as_json="--json" in args)
+        code = failures.report(error, as_json="--json" in args)
+        if isinstance(error, OSError):  # Python would complain once more on leaving, where stdout is full
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        return code
 
 
 def main() -> None:
     """Entry point of the console script."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed by whoever started us
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         plain(stream)
     if not os.environ.get("MESHWRIGHT_DEBUG"):

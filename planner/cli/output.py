@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import glob
+import io
 import os
-import stat
+import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,18 +19,26 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+NARROWEST = 40
+
+
 def stdout() -> Console:
     """Console for the answer: no colour with NO_COLOR or where stdout is no terminal."""
-    from rich.console import Console
-
-    return Console(file=sys.stdout, highlight=False)
+    return _console(sys.stdout)
 
 
 def stderr() -> Console:
     """Console for all else."""
+    return _console(sys.stderr)
+
+
+def _console(file: TextIO) -> Console:
+    """A console at least as wide as anybody can read: a terminal of no columns is one that nobody asked."""
     from rich.console import Console
 
-    return Console(file=sys.stderr, highlight=False)
+    console = Console(file=file, highlight=False)
+    console.width = max(console.width, NARROWEST)
+    return console
 
 
 def note(text: str) -> None:
@@ -41,37 +50,73 @@ def note(text: str) -> None:
 def whole_file(path: str | Path) -> Iterator[TextIO]:
     """A file that appears under `path` complete, when the block ends well, or not at all.
 
-    It is opened at once, so that a path that cannot be written fails before any work is done; what was there
-    stays until then. Devices and pipes (`/dev/stdout`) are written directly.
+    What is written is kept until then, and what was there stays; that it can be written is looked at first,
+    before any work is done. Devices and pipes (`/dev/stdout`) are written directly. Raises InputError.
     """
-    path = Path(os.path.realpath(path))
-    direct = path.exists() and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
-    try:
+    direct = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    path = Path(path) if direct else Path(os.path.realpath(path))
+    kept = io.StringIO()
+    with refusing(path):
         if path.is_dir():
             raise IsADirectoryError(21, "is a directory")
-        if path.exists() and not os.access(path, os.W_OK):
+        if not path.parent.exists():
+            raise FileNotFoundError(2, "no such file or directory")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise PermissionError(13, "permission denied")
-        temporary = None if direct else _beside(path)
-        file = (temporary or path).open("w", encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot write `{path}`: {reason}", hint="choose another file with -o") from error
+        if not direct:
+            os.close(os.open(path.parent, os.O_RDONLY))
+            beside(path).touch()  # a file system that is read-only, or a name that is too long, shows here
+            beside(path).unlink()
+    yield kept
+    with refusing(path):
+        if direct:
+            path.open("w", encoding="utf-8").write(kept.getvalue())
+        else:
+            _replaced(path, kept.getvalue())
+
+
+def _replaced(path: Path, text: str) -> None:
+    """A new file in place of what is there, with the access rights that it has, or that a new one would."""
+    temporary = beside(path)
     try:
-        with file:
-            yield file
-        if temporary:
-            temporary.replace(path)
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            temporary.chmod(path.stat().st_mode & 0o777)
+        temporary.replace(path)
     except BaseException:
-        if temporary:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def _beside(path: Path) -> Path:
-    """A new temporary file in the folder of `path`, with the access rights that a new file would have."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    umask = os.umask(0)
-    os.umask(umask)
-    os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask)
-    os.close(handle)
-    return Path(name)
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """What the system says against writing `path` as an InputError."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise InputError(f"cannot write `{path}`: {reason}", hint="choose another file with -o") from error
+
+
+def beside(path: Path) -> Path:
+    """A name for what is to become `path`, in its folder. What a process that was killed has left there under
+    such a name is removed."""
+    for old in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        pid = old.name.split(".")[-2]
+        if pid.isdecimal() and not _runs(int(pid)):
+            shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from planner.errors import InputError, nearest, squash
@@ -123,3 +124,26 @@ def command_of(args: Sequence[str], commands: Mapping[str, str]) -> int | None:
     """Where in the words of a command line the command stands."""
     at = next((i for i, word in enumerate(args) if not word.startswith("-")), None)
     return at if at is not None and args[at] in commands else None
+
+
+WRITTEN = ("-o", "--output", "--out")
+
+
+def own_input(args: Sequence[str]) -> None:
+    """Raises InputError where a command line names one file to read and to write."""
+    for i, word in enumerate(args):
+        name, equals, value = word.partition("=")
+        if name not in WRITTEN:
+            continue
+        target = value if equals else next(iter(args[i + 1 : i + 2]), "")
+        others = [a.partition("=")[2] or a for k, a in enumerate(args) if k not in ((i,) if equals else (i, i + 1))]
+        if any(_same_file(target, other) for other in others):
+            hint = "name another file: what was read would be lost"
+            raise InputError(f"`{target}` is read and written by one command", name, hint)
+
+
+def _same_file(one: str, other: str) -> bool:
+    try:
+        return Path(one).is_file() and Path(other).is_file() and Path(one).samefile(other)
+    except (OSError, ValueError):
+        return False

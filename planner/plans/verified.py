@@ -7,12 +7,16 @@ from planner.errors import MeshwrightError
 from planner.plans.schema import Plan
 
 
+class Unsound(MeshwrightError):
+    """A plan that we made fails its check: our mistake."""
+
+
 def verified(result: Plan) -> None:
-    """Raises MeshwrightError where the plan fails its check."""
+    """Raises Unsound where the plan fails its check."""
     violations = check(result)
     if violations:
         first = violations[0]
-        raise MeshwrightError(
+        raise Unsound(
             f"the plan failed its own check: {first.message}",
             where=first.where,
             hint="this is a mistake in the planner, not in your input: please report it",
