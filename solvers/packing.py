@@ -156,6 +156,28 @@ def patterns(sizes: Sequence[int], room: int) -> Iterator[tuple[tuple[int, int],
             yield pattern
 
 
+def fillings(items: Mapping[int, int], room: int) -> Iterator[dict[int, int]]:
+    """Bins of `room` for `items` (size -> count), one after the other as full as the rest allows, larger items
+    first among equals: size -> count each. (Minimum bin slack: Gupta, Ho 1999.)
+
+    >>> list(fillings({16: 4, 12: 2}, 72))
+    [{16: 3, 12: 2}, {16: 1}]
+    """
+    left = {s: k for s, k in sorted(items.items(), reverse=True) if k and s <= room}
+    while left:
+        ways: dict[int, dict[int, int]] = {0: {}}  # units filled -> by what
+        for s, k in left.items():
+            for filled, way in sorted(ways.items(), key=lambda item: -item[0]):
+                for more in range(1, min(k, (room - filled) // s) + 1):
+                    ways.setdefault(filled + more * s, {**way, s: more})
+        best = ways[max(ways)]
+        again = min(left[s] // k for s, k in best.items())
+        for s, k in best.items():
+            left[s] -= again * k
+        left = {s: k for s, k in left.items() if k}
+        yield from [best] * again
+
+
 def bins_filled(items: Mapping[int, int], room: int) -> int:
     """Bins of `room` that best-fit decreasing fills with `items` (size -> count); fewest where sizes divide.
 

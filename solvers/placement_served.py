@@ -78,21 +78,23 @@ def _replica(service: Service, until: float) -> list[Served]:
     """The front of one replica: a coarse sweep over all layouts, then a fine one over those on its front."""
     coarse: dict[int, tuple[Served, Layout]] = {}
     for layout in layouts(service):
-        if coarse and time.perf_counter() > until:
+        if time.perf_counter() > until:
             break
-        coarse |= {id(p): (p, layout) for p in _swept(service, layout, COARSE, 1)}
+        coarse |= {id(p): (p, layout) for p in _swept(service, layout, COARSE, 1, until)}
     found = undominated([p for p, _ in coarse.values()])
     for layout in dict.fromkeys(coarse[id(p)][1] for p in found):
         if time.perf_counter() < until:
-            found = [*found, *_swept(service, layout, FINE, ROUNDS)]
+            found = [*found, *_swept(service, layout, FINE, ROUNDS, until)]
     return undominated(found)
 
 
-def _swept(service: Service, layout: Layout, levels: int, rounds: int) -> Iterator[Served]:
-    """The plan at each number of requests in flight, as far as there is one."""
+def _swept(service: Service, layout: Layout, levels: int, rounds: int, until: float) -> Iterator[Served]:
+    """The plan at each number of requests in flight, as far as there is one and time for it."""
     used = [i for i, r in enumerate(service.network.regions) if r in layout.share]
     most = part(service.memory, used).most
     for in_flight in np.linspace(LEAST, 1.0, levels) * most:
+        if time.perf_counter() > until:
+            return
         plan = planned(service, layout, float(in_flight), rounds)
         if plan is not None:
             yield plan
@@ -145,6 +147,6 @@ class _Split:
         """The best trade found by a rough sweep."""
         if chosen not in self.seen:
             mine = self.service.of(sorted(i for g in chosen for i in groups[g]))
-            plans = [p for layout in layouts(mine) for p in _swept(mine, layout, ROUGH, 1)]
+            plans = [p for layout in layouts(mine) for p in _swept(mine, layout, ROUGH, 1, self.until)]
             self.seen[chosen] = max(plans, key=_trade, default=None)
         return self.seen[chosen]

@@ -27,7 +27,7 @@ from solvers.placement_blocks import Block
 from solvers.placement_predict import TOGETHER, Served, behind, beside, pass_s, predict, queued
 from solvers.placement_routing import Slot, seated
 from solvers.placement_service import Service
-from solvers.placement_shares import Route, balanced
+from solvers.placement_shares import SINK, SOURCE, Route, balanced
 from solvers.placement_types import Interval, Network
 
 REGIONS = 3
@@ -87,7 +87,7 @@ def planned(service: Service, layout: Layout, in_flight: float, rounds: int) -> 
         if chosen is None:
             return plan
         intervals, by_link = _laid(service, layout, chosen)
-        if not _passed(intervals, by_link):
+        if not _passed(service, intervals, by_link):
             return plan
         found = predict(service, intervals, by_link)
         if plan is None or found.tokens_per_s > plan.tokens_per_s:
@@ -96,8 +96,10 @@ def planned(service: Service, layout: Layout, in_flight: float, rounds: int) -> 
     return plan
 
 
-def _passed(intervals: Mapping[int, Interval], by_link: Mapping[Route, float]) -> bool:
+def _passed(service: Service, intervals: Mapping[int, Interval], by_link: Mapping[Route, float]) -> bool:
     """Whether every node gets requests and hands them on: links may be missing."""
+    if not all(service.network.link[route] > 0 for route in by_link if {SOURCE, SINK}.isdisjoint(route)):
+        return False
     return {b for _, b in by_link} >= intervals.keys() and {a for a, _ in by_link} >= intervals.keys()
 
 

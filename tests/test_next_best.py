@@ -14,7 +14,13 @@ from planner.inputs.workload import Workload
 from planner.plans import verified
 from planner.plans.verified import Unsound
 
-QUESTION: dict[str, Any] = {"cluster": None, "model": "qwen3-8b", "gpus": "4xL4", "engine": "vllm", "workload": "chat"}
+QUESTION: dict[str, Any] = {
+    "cluster": None,
+    "model": "qwen3-8b",
+    "gpus": "4xL4",
+    "engine": "vllm",
+    "workload": "chat",
+}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.beside.planned import Planned
+from planner.candidates.deadline import left_s
 from planner.errors import Infeasible
 from planner.plans.schema import Alternative
 
@@ -28,7 +29,8 @@ def chains(planned: Planned) -> Iterator[Alternative]:
     from solvers import placement_served_bound
 
     try:
-        _, posed, _, replicas = chained.chosen(replace(planned.asked, defaulted=[]), CHAINS_S)
+        seconds = min(CHAINS_S, left_s())
+        _, posed, _, replicas = chained.chosen(replace(planned.asked, defaulted=[]), seconds)
     except Infeasible as error:
         yield Alternative(
             what=WHAT, objective=None, loss=None, why=error.message, status="none_found", seconds=CHAINS_S

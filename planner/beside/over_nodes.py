@@ -77,6 +77,6 @@ def _step_s(g: Group, model: RpcModel, batch: float, context: float, tokens: flo
         2.0 * model.card.hidden * load.rows, np.array([nodes * node.gpus_per_node])
     )
     reduces = 2 * counts.sum() * float(message[0])
-    head = float(model.layers.head_s(load.decoded, like(1, 1))[0]) / len(stages)
+    head = float(model.layers.head_s(load.sampled, like(1, 1))[0]) / len(stages)
     work = float(counts @ (phi * here / node.gpus_per_node + (1 - phi) * cpu))
     return work / nodes + head + reduces, reduces

@@ -180,7 +180,8 @@ def _step_s(points: Points) -> Floats:
 def _rows(s: Setup, p: Points, role: Role) -> Floats:
     """Shares of a server's resources that one request/s of each bucket fills, (m, resources, w): time, KV
     room, tokens of a step; room, reading and writing of a place beside it."""
-    busy = p.work_s / p.load[:, None]
+    load = p.load[:, None]
+    busy = np.divide(p.work_s, load, out=np.where(p.work_s > 0, np.inf, 0.0), where=load > 0)
     if role == "prefill":
         rows = [busy, p.kv_share]
         rows += [np.zeros_like(busy)] if len(s.beside) else []

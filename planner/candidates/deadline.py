@@ -34,6 +34,11 @@ def in_time() -> None:
         raise late()
 
 
+def left_s() -> float:
+    """Seconds until the deadline, never less than nothing; inf where there is none."""
+    return max(_UNTIL.get() - time.perf_counter(), 0.0)
+
+
 def late() -> OutOfTime:
     """The error where the time was over before there was any plan."""
     hint = "--time-limit with more seconds, one --engine, or fewer buckets"

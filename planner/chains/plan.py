@@ -19,6 +19,7 @@ import numpy as np
 
 from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask
+from planner.candidates.deadline import late
 from planner.candidates.setup import Mix, Promise
 from planner.cost.attention import Load
 from planner.cost.memory import Memory, device_bytes, kv_bytes_by_stage, room_by_stage
@@ -67,10 +68,14 @@ def chosen(asked: Asked, seconds: float = SECONDS) -> tuple[Asked, Posed, list[l
             "--engine chains",
             "leave out --rate and --objective",
         )
+    if any(value is not None for value in vars(asked.options.budget).values()):
+        raise InputError("chains are planned without a budget", "--budget", "leave it out")
     if asked.options.risk != MEDIAN:
         raise InputError("chains keep limits by the median prediction", "--risk", "leave it out")
-    posed = pose(asked)
+    posed, until = pose(asked), time.perf_counter() + seconds
     front = [posed.eased(s) for s in placement_served.front(posed.service, seconds)] if posed else []
+    if posed is not None and not front and time.perf_counter() > until:
+        raise late()
     if posed is None or not front:
         raise Infeasible(
             f"no chain of nodes holds {asked.card.name}, or there are more than {chains.MOST_UNITS} of them",

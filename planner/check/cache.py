@@ -218,11 +218,12 @@ def _used(
 
 
 def _blocks(case: Case, replica: Replica, cache: Cache, where: str) -> Iterator[Violation]:
-    """Half a block of each sequence is empty, between the longest bucket's and the shortest's."""
+    """Half a block of each sequence is empty, between the longest bucket's and the shortest's, whose own tokens
+    are whole ones."""
     empty, reserved = (cache.block_tokens - 1) / 2, case.workload.max_osl or 0
     own = [(queueing.own_tokens(case, replica, b), b.osl) for b in case.workload.buckets]
     least = empty / (max(isl + max(osl, reserved) for isl, osl in own) + empty)
-    most = empty / (min(isl + osl / 2 for isl, osl in own) + empty)
+    most = empty / (min(max(isl - 0.5, 0.0) + osl / 2 for isl, osl in own) + empty)
     if not (at_most(least, cache.block_waste, MODEL) and at_most(cache.block_waste, most, MODEL)):
         text = f"{cache.block_waste:.4g} of it, but half a block of {cache.block_tokens} tokens is "
         yield Violation("cache_blocks_wrong", f"{where}.block_waste", f"{text}{least:.4g} to {most:.4g}")

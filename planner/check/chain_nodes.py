@@ -170,8 +170,10 @@ class _Loads:
             text = f"{needed / 1e9:.4g} GB resident on a GPU by Little's law, {room / 1e9:.4g} GB reserved"
             yield Violation("kv_over", where, text)
             return
-        shortest = min(b.isl * (1 - self.case.workload.prefix_hit) for b in self.case.workload.buckets)
-        token = kv.sequence_bytes(self.card, group, group.stages[0], shortest) / max(shortest, 1.0)
+        shortest = max(
+            min(b.isl * (1 - self.case.workload.prefix_hit) for b in self.case.workload.buckets), 1.0
+        )
+        token = kv.sequence_bytes(self.card, group, group.stages[0], shortest) / shortest
         if token and not at_most(needed / token, group.kv_tokens, MODEL):
             text = f"{needed / token:,.0f} tokens resident by Little's law, room for {group.kv_tokens:,.0f}"
             yield Violation("kv_over", where, text)

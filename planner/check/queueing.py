@@ -85,7 +85,7 @@ def own_tokens(case: Case, replica: Replica, bucket: Bucket) -> float:
 def _cache(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
     """What is resident fits kv_bytes on every stage, and kv_tokens."""
     load, servers = case.loads[replica.id], replica.count * replica.attn_dp
-    shortest = min((own_tokens(case, replica, b) for b in case.workload.buckets), default=1.0)
+    shortest = max(min((own_tokens(case, replica, b) for b in case.workload.buckets), default=1.0), 1.0)
     for part in replica.memory:
         stage = replica.stages[part.stage]
         needed = resident_bytes(case, card, replica, stage, load)
@@ -95,7 +95,7 @@ def _cache(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterato
             reserved = f"{part.kv_bytes / GB:.4g} GB reserved"
             yield Violation("kv_over", f"{where}.memory", f"{text}, {reserved}")
             return
-        token = kv.sequence_bytes(card, replica, stage, shortest) / max(shortest, 1.0)
+        token = kv.sequence_bytes(card, replica, stage, shortest) / shortest
         if token and not at_most(needed * replica.attn_dp / servers / token, replica.kv_tokens, MODEL):
             tokens = needed / replica.count / token
             text = f"{tokens:,.0f} tokens resident in one replica by Little's law, "
@@ -138,12 +138,15 @@ def _not_below(name: str, value_ms: float, floor_ms: float, what: str) -> Iterat
 
 
 def _all_in_flight(case: Case) -> Iterator[Violation]:
-    """rate x (TTFT + (osl - 1) TPOT) within all batches; of TTFT only where one group does both phases."""
+    """rate x (TTFT + (osl - 1) TPOT) within all batches; of TTFT only where one group does both phases, and of
+    requests that come at random what the prompt itself takes: those that wait are in no batch."""
     predicted = case.plan.predicted
     serving = [case.groups[name] for name, load in case.loads.items() if load.rps]
     seconds = case.mean(lambda b: b.osl - 1) * predicted.tpot_ms.value / 1e3
     if all(group.role == "mixed" for group in serving):
-        seconds += predicted.ttft_ms.value / 1e3
+        closed = case.workload.rate_rps is None
+        alone_s = sum(case.loads[g.id].rps * g.step.prefill_s for g in serving) / case.rps
+        seconds += predicted.ttft_ms.value / 1e3 if closed else alone_s
     room = sum(group.count * group.max_batch for group in serving if group.role != "prefill")
     if not at_most(case.rps * seconds, room, MODEL):
         text = f"{case.rps * seconds:.4g} requests in flight by Little's law, room for {room}"

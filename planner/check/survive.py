@@ -18,6 +18,7 @@ from planner.check import queueing, routing, transfer
 from planner.check.case import Case, Load, gpus_of
 from planner.check.nodes import NodeIndex
 from planner.check.rest import rests
+from planner.check.roofline import Floors
 from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Replica, Standing, Survives
@@ -127,13 +128,16 @@ def _rests(case: Case, told: Survives) -> Iterator[Violation]:
 
 
 def _times(case: Case, rest: Case) -> Iterator[Violation]:
-    """Batch, cache and time of the groups that are left: with more of each bucket a group is busier by as
-    much, at least."""
+    """Batch, cache and time of the groups that are left. With more of each bucket one that only prefills is
+    busier by as much; one that decodes has larger batches, which take less time a request, but not less than
+    at peak."""
     for index, replica in enumerate(rest.plan.replicas):
         yield from queueing.room(rest, replica, f"replicas[{index}]")
         before, after = (_by_bucket(own.loads[replica.id]) for own in (case, rest))
         more = min((after.get(b, 0.0) / rate for b, rate in before.items() if rate), default=0.0)
         busy = replica.utilisation * more * case.groups[replica.id].count / replica.count
+        if replica.role != "prefill":
+            busy = Floors(rest, case.card, replica, rest.loads[replica.id]).busy() if case.card else 0.0
         most = case.options.max_utilisation if replica.role == "prefill" else 1.0
         if not at_most(busy, most, MODEL):
             text = f"{replica.id} would be busy {busy:.4g} of the time, {most:g} at most"

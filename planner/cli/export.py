@@ -36,9 +36,9 @@ def export(plan: PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False)
     """
     from planner.errors import InputError
     from planner.exporters import export as exported
-    from planner.plans.reading import read_plan
+    from planner.plans.verified import read_sound
 
-    found = exported(read_plan(plan), to)
+    found = exported(read_sound(plan), to)
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"`{output}` is a file", "-o", "name a folder")

@@ -38,7 +38,9 @@ def as_told(error: BaseException) -> MeshwrightError:
         return _usage(error)
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
-        return InputError(f"the system refused: {reason[:1].lower()}{reason[1:]}", str(error.filename or "") or None)
+        return InputError(
+            f"the system refused: {reason[:1].lower()}{reason[1:]}", str(error.filename or "") or None
+        )
     if isinstance(error, MemoryError):
         return InputError("not enough memory", hint="a smaller question, or a machine with more")
     message = f"unexpected {type(error).__name__}: {str(error) or 'no message'}"

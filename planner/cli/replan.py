@@ -30,10 +30,10 @@ def replan(
     """
     from planner.chains.leaving import without as repaired
     from planner.cli.output import whole_file
-    from planner.plans.reading import read_plan
     from planner.plans.text import text
+    from planner.plans.verified import read_sound
 
-    left = repaired(read_plan(plan), [name.strip() for name in without.split(",") if name.strip()], copies)
+    left = repaired(read_sound(plan), [name.strip() for name in without.split(",") if name.strip()], copies)
     told = text(left.plan)
     if output is not None:
         with whole_file(output) as file:

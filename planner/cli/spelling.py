@@ -136,7 +136,9 @@ def own_input(args: Sequence[str]) -> None:
         if name not in WRITTEN:
             continue
         target = value if equals else next(iter(args[i + 1 : i + 2]), "")
-        others = [a.partition("=")[2] or a for k, a in enumerate(args) if k not in ((i,) if equals else (i, i + 1))]
+        others = [
+            a.partition("=")[2] or a for k, a in enumerate(args) if k not in ((i,) if equals else (i, i + 1))
+        ]
         if any(_same_file(target, other) for other in others):
             hint = "name another file: what was read would be lost"
             raise InputError(f"`{target}` is read and written by one command", name, hint)

@@ -73,6 +73,12 @@ class Load:
         return self.sequences * self.queries
 
     @property
+    def sampled(self) -> Floats:
+        """Tokens that pass the LM head: those of decoding sequences, and where there is none the next one of a
+        prompt."""
+        return np.maximum(self.decoded, np.minimum(self.tokens, 1.0))
+
+    @property
     def rows(self) -> Floats:
         """Tokens in the GEMMs."""
         return self.decoded + self.tokens

@@ -241,7 +241,7 @@ class CostModel(Holding):
         """Seconds of one micro-batch on the fullest stage and on all stages, shape (n,): their layers, on the
         last the LM head and drafting."""
         per_layer = self.layers_s(load, designs)
-        head = self.layers.head_s(load.decoded, designs) + self.drafting_s(load, designs)
+        head = self.layers.head_s(load.sampled, designs) + self.drafting_s(load, designs)
         return self._over_stages(designs, per_layer, head)
 
     def drafting_s(self, load: Load, designs: Designs) -> Floats | float:

@@ -181,7 +181,7 @@ class OffloadModel(CostModel):
                 total += away[:, None] * self._away_s(k, load, which, routed)
             if self.before[which, k].any():
                 total += self.before[which, k][:, None] * self._before_s(k, load, which, whole)
-        total[:, GPU] += self.layers.head_s(load.decoded, designs)
+        total[:, GPU] += self.layers.head_s(load.sampled, designs)
         total[:, GPU] += self._hops_s(designs, load)
         if self.streamed.any():
             self._stream(which, streamed, total)

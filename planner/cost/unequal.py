@@ -176,7 +176,7 @@ def _over(model: CostModel, message: float, near: bool) -> float:
 
 
 def _head_s(model: CostModel, load: Load, designs: Designs) -> Floats:
-    return model.layers.head_s(load.decoded, designs)[:, None]
+    return model.layers.head_s(load.sampled, designs)[:, None]
 
 
 def _compute_s(model: CostModel, load: Load, designs: Designs) -> Floats:

@@ -200,7 +200,7 @@ def _layers_s(model: CostModel, load: Load, tp: int) -> Floats:
 
 
 def _head_s(model: CostModel, load: Load, tp: int) -> Floats:
-    return model.layers.head_s(load.decoded, like(len(load.sequences), tp))
+    return model.layers.head_s(load.sampled, like(len(load.sequences), tp))
 
 
 def _compute_s(model: CostModel, load: Load, tp: int) -> Floats:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import pairwise
 
 from planner.errors import InputError
@@ -40,21 +42,26 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
     for r in sorted(plan.replicas, key=lambda r: -Server(plan, r).gpus):
         argv = (r.launch.argv if r.launch else None) or []
         first = ports or next((int(b) for a, b in pairwise(argv) if a == "--port"), 8000)
+        rooms = {
+            (s.node_class, tuple(s.nodes)): _Rooms(s.nodes, taken, sizes[s.node_class]) for s in r.stages
+        }
         for number in range(r.count):
             places: dict[str, list[int]] = {}
             for stage in r.stages:
                 left, size = stage.gpus, sizes[stage.node_class]
-                for node in _by_room(stage.nodes, taken, size, left, r):
+                for node in rooms[stage.node_class, tuple(stage.nodes)].taking(left):
                     here = min(left, size - taken[node])
                     first_gpu = before(plan, stage.node_class) + taken[node]
                     places.setdefault(machine_of(node), []).extend(range(first_gpu, first_gpu + here))
                     taken[node] += here
+                    for known in rooms.values():
+                        known.moved(node)
                     left -= here
                     if not left:
                         break
                 if left:
                     raise InputError(
-                        f"{r.id}: {left} GPUs of a stage find no room on {', '.join(stage.nodes)}"
+                        f"{r.id}: {left} GPUs of a stage find no room on {', '.join(stage.nodes)}", "replicas"
                     )
             if r.engine == "llama.cpp" and len(places) > 1:  # its last node runs the server
                 last = list(places)[-1]
@@ -67,13 +74,40 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
     return sorted(found, key=lambda i: ([r.id for r in plan.replicas].index(i.replica.id), i.number))
 
 
-def _by_room(nodes: list[str], taken: dict[str, int], size: int, need: int, r: Replica) -> list[str]:
-    """Nodes that a stage may take: one that holds all of it, with no more room than others; else whole free
-    ones."""
-    whole = max((n for n in nodes if size - taken[n] >= need), key=taken.__getitem__, default=None)
-    if whole is not None:
-        return [whole]
-    return sorted((n for n in nodes if taken[n] < size), key=lambda n: taken[n])
+class _Rooms:
+    """Nodes of a stage by the GPUs that they have left; the first of those with equal room comes first."""
+
+    def __init__(self, nodes: Sequence[str], taken: Mapping[str, int], size: int) -> None:
+        self.nodes, self.taken, self.size = nodes, taken, size
+        self.number = {node: i for i, node in enumerate(nodes)}
+        self.queues: list[list[int]] = [[] for _ in range(size + 1)]  # room -> nodes by number, as heaps
+        for i, node in enumerate(nodes):
+            self.queues[size - taken[node]].append(i)
+
+    def taking(self, need: int) -> Iterator[str]:
+        """Nodes that a stage may take: one that holds all of it, with no more room than others; else those
+        with the most room, as long as they are asked for."""
+        for room in range(min(need, self.size + 1), self.size + 1):
+            if (first := self._first(room)) is not None:
+                yield self.nodes[first]
+                return
+        for room in range(self.size, 0, -1):
+            while (first := self._first(room)) is not None:
+                yield self.nodes[first]  # it is fuller when the next is asked for
+
+    def moved(self, node: str) -> None:
+        """Some of a node's room was taken: it stands in another queue, too."""
+        if node in self.number:
+            heappush(self.queues[self.size - self.taken[node]], self.number[node])
+
+    def _first(self, room: int) -> int | None:
+        """The first node with just that room; others that still stand in its queue leave it."""
+        queue = self.queues[room]
+        while queue:
+            if self.size - self.taken[self.nodes[queue[0]]] == room:
+                return queue[0]
+            heappop(queue)
+        return None
 
 
 def before(plan: Plan, node_class: str) -> int:

@@ -266,6 +266,8 @@ def exact_value(found: Found, made: Sequence[Group]) -> float:
     assert s.objective is not None
     if found.objective.spends == "watts":
         return watts(found, made)
+    if found.objective.spends == "gpus":  # of replicas that serve something: the others are not run
+        return float(sum(g.count * g.candidate.gpus for g in made))
     if found.objective.spends != "latency":
         return s.objective
     osl = [b.osl for b in found.workload.buckets]

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate
+from planner.plans.verified import Unsound
+from solvers import packing
 
 
 @dataclass(frozen=True)
@@ -41,18 +43,22 @@ def place(
     used: dict[str, int] = {}
     standing: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for node in classes:
+        parts = [part for c in counts for part in _parts(candidates[c]) if part.node_class == node.id]
         free = _Free(node)
         if contents:
             free = _Given(node, contents.get(node.id, ()))
         elif apart is not None:
             free = _Apart(node, apart.get(node.id, 0))
-        parts = [part for c in counts for part in _parts(candidates[c]) if part.node_class == node.id]
+        free.plan([(part, counts[part.id]) for part in parts])
         for part in sorted(parts, key=lambda part: -part.gpus):
             for replica in range(counts[part.id]):
                 try:
                     nodes = free.take(part)
                 except LookupError:  # odd sizes leave holes, and several blocks may share a node
                     return place(classes, counts, candidates, apart if contents else None)
+                if max(nodes) >= node.node_count:
+                    what = f"{part.id} finds no room on the nodes of {node.id} as they are filled"
+                    raise Unsound(what, where="replicas")
                 for k in nodes:
                     standing[node.id, k][part.id].add(replica)
                 _spread([held[part.id][i] for i in part.stages], nodes, part.gpus, node.gpus_per_node)
@@ -100,6 +106,32 @@ class _Free:
         self.open: dict[int, list[int]] = defaultdict(list)  # GPUs left -> nodes
         self.holes: list[int] = []  # whole nodes skipped at the end of a domain
         self.touched = 0
+        self.starts: dict[int, list[int]] = {}  # nodes of a block that needs one domain -> where they begin
+
+    def plan(self, parts: Sequence[tuple[_Part, int]]) -> None:
+        """Where blocks of several sizes begin that each need one domain, where their sizes leave holes one
+        after the other."""
+        size, domain = self.node.gpus_per_node, self.domain
+        blocks: Counter[int] = Counter()
+        for part, count in parts:
+            if part.joined and part.gpus > size:
+                blocks[-(-part.gpus // size)] += count
+        if packing.divisible(sorted(blocks)) and all(domain % b == 0 for b in blocks):
+            return
+        for filling in packing.fillings(blocks, domain):
+            for block, many in filling.items():
+                for _ in range(many):
+                    self.starts.setdefault(block, []).append(self.next)
+                    self.next += block
+            rest = -self.next % domain
+            self.holes += range(self.next, self.next + rest)
+            self.next += rest
+        self.holes = [k for k in self.holes if k < self.node.node_count]
+
+    @property
+    def domain(self) -> int:
+        """Nodes that one scale-up domain joins."""
+        return max(1, self.node.scale_up_gpus // self.node.gpus_per_node)
 
     def take(self, part: _Part) -> Sequence[int]:
         """Nodes of one more replica."""
@@ -117,7 +149,10 @@ class _Free:
 
     def _whole(self, count: int, joined: bool) -> Sequence[int]:
         self.touched += count
-        domain = max(1, self.node.scale_up_gpus // self.node.gpus_per_node)
+        if joined and (starts := self.starts.get(count)):
+            start = starts.pop(0)
+            return range(start, start + count)
+        domain = self.domain
         if joined and self.next % domain + count > domain:  # would cross into the next domain
             skip = domain - self.next % domain
             self.holes += range(self.next, self.next + skip)

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from planner.check import check
-from planner.errors import MeshwrightError
+from planner.errors import InputError, MeshwrightError
+from planner.plans.reading import read_plan
 from planner.plans.schema import Plan
+
+
+def read_sound(path: str | Path) -> Plan:
+    """A plan of a file that passes its check. Raises InputError."""
+    found = read_plan(path)
+    for violation in check(found):
+        hint = "plan again, or see all that is wrong: meshwright check"
+        where = f"{path}, {violation.where}"
+        raise InputError(f"this plan does not hold: {violation.message}", where, hint)
+    return found
 
 
 class Unsound(MeshwrightError):

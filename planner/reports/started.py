@@ -27,7 +27,9 @@ def starting(plan: Plan) -> Iterator[str]:
         yield f"not written: {error.message}"
     for node, words in told:
         yield f"# {node}"
-        yield words if len(words) <= SHOWN else f"# {len(words):,} characters, which `meshwright export` writes"
+        yield (
+            words if len(words) <= SHOWN else f"# {len(words):,} characters, which `meshwright export` writes"
+        )
     for r in plan.replicas:
         if told and r.launch and r.launch.argv and r.count > MANY:
             yield f"# {r.count - MANY:,} more of {r.id} start alike: `meshwright export` writes their commands"

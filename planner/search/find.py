@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import inf
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.deadline import in_time
+from planner.candidates.deadline import in_time, left_s
 from planner.candidates.dominance import Counts
 from planner.candidates.edges import Edges
 from planner.candidates.tangents import Line, touching
@@ -69,6 +69,8 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         judged_ = None if s.objective is None else realised(question, empty, left(limits, until), took_s)
         best = _better(question, best, judged_)
         if _enough(question, best, bound, limits) or s.status == "interrupted":
+            break
+        if best is not None and not left_s():
             break
         if question.most_kinds and s.status == "time_limit":
             break  # one of so few kinds that is sound, too, is harder to find
@@ -194,6 +196,7 @@ def restricted(
         return replace(pool, candidates=tuple(c for c in pool.candidates if keep(c)))
 
     in_time()
+
     def finer(pool: Pool, edges: Edges) -> Pool:
         return kept(question.finer(pool, edges))
 

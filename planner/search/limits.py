@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from planner.candidates.deadline import left_s
 from solvers.linear import Limits
 
 LEAST_S = 1.0
 """Seconds that every solve gets."""
 
+LATE_S = 0.1
+"""And beyond the deadline."""
+
 
 def left(limits: Limits, until: float, share: float = 1.0) -> Limits:
     """`limits` with a `share` of the time that is left until `until` (monotonic clock): never nothing,
     so that a started answer is finished."""
-    return replace(limits, seconds=max(share * (until - time.monotonic()), LEAST_S))
+    least_s = LEAST_S if left_s() else LATE_S
+    return replace(limits, seconds=max(share * (until - time.monotonic()), least_s))
 
 
 def closer(limits: Limits) -> Limits:

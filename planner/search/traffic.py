@@ -53,6 +53,10 @@ def carrying(
     made, s = made or groups(found), found.solution
     if not made:
         return None
+    run = {g.candidate.id: g.count for g in made}
+    if len(run) < len(s.replicas):  # one that serves nothing is not run, and costs nothing
+        s = replace(s, replicas=run)
+        found = replace(found, solution=s)
     if not question.objective.more:
         if not _kept(strain(found, made)) or not _kept(short_of(question, found, limits)):
             return None

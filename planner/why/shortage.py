@@ -118,7 +118,7 @@ def _too_much(look: Look, rate: float) -> Infeasible:
     hints += _share_hints(look, rate, ceiling)
     return Infeasible(
         f"{rate:g} req/s cannot be served {held}{_after_loss(q)}: at most {ceiling:.4g} req/s",
-        hint=" or ".join(hints) or None,
+        hint=" or ".join(hints) or ("a larger budget" if budgeted else "a lower --rate, or more nodes"),
     )
 
 

@@ -3,15 +3,19 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from planner.plans.placement import Placed, place
+from planner.plans.verified import Unsound
 
-NODES: Any = SimpleNamespace(id="g", gpus_per_node=8, scale_up_gpus=8)
+NODES: Any = SimpleNamespace(id="g", gpus_per_node=8, scale_up_gpus=8, node_count=100)
+RACKS: Any = SimpleNamespace(id="g", gpus_per_node=1, scale_up_gpus=72, node_count=3000)
 
 
-def replica(gpus: int) -> Any:
+def replica(gpus: int, joined: bool = False) -> Any:
     design = SimpleNamespace(pp=1, stages=(), on_nodes=(), offloads=False)
     return SimpleNamespace(
-        id=f"tp{gpus}", node_class="g", gpus=gpus, joined=False, design=design, blocks=(("g", gpus),)
+        id=f"tp{gpus}", node_class="g", gpus=gpus, joined=joined, design=design, blocks=(("g", gpus),)
     )
 
 
@@ -57,3 +61,17 @@ def test_what_does_not_fit_apart_is_packed():
     """Eighteen GPUs find no room on two nodes of eight; nor a replica that the program puts nowhere."""
     assert sum(sum(own.values()) for own in held(placed({"tp3": 4, "tp2": 3}, apart={"g": 2}))) == 7
     assert held(placed({"tp2": 2}, apart={"g": 2}, contents={"g": [{"tp2": 1}]})) == [{"tp2": 1}] * 2
+
+
+def test_blocks_of_several_sizes_fill_racks_without_holes():
+    every = {"tp12": replica(12, joined=True), "tp16": replica(16, joined=True)}
+    on = place([RACKS], {"tp12": 82, "tp16": 126}, every)
+
+    assert on.used == {"g": 3000}
+    assert len(on.standing) == 3000
+    racks: dict[int, set[str]] = {}
+    for (_, node), own in on.standing.items():
+        racks.setdefault(node // 72, set()).update(own)
+    assert len(racks) == 42
+    with pytest.raises(Unsound, match="finds no room"):
+        place([RACKS], {"tp12": 83, "tp16": 126}, every)
