@@ -57,12 +57,16 @@ def problem(seed: int, number: int) -> Problem:
     """The same problem on every machine."""
     r = random.Random(f"{seed}/{number}")
     model, files = _model(r)
-    files["cluster.yaml"] = written("cluster.yaml", _cluster(r))
-    files["workload.yaml"] = written("workload.yaml", _workload(r))
-    options = " ".join(_options(r))
-    return Problem(
-        files, f"plan cluster.yaml -m {model} -w workload.yaml --time-limit {TIME_LIMIT_S} {options}"
-    )
+    cluster, workload, options = _cluster(r), _workload(r), " ".join(_options(r))
+    if ("--objective" in options and "throughput" not in options) or "--survive" in options:
+        workload.setdefault("rate_rps", 0.5)  # it would be refused
+    if "usd" in options or "cost" in options or "rate_rps" in workload:
+        for node in cluster["nodes"]:
+            node.setdefault("price_usd_per_hour", 4)
+    files["cluster.yaml"] = written("cluster.yaml", cluster)
+    files["workload.yaml"] = written("workload.yaml", workload)
+    command = f"plan cluster.yaml -m {model} -w workload.yaml --time-limit {TIME_LIMIT_S} {options}"
+    return Problem(files, command)
 
 
 def _some(r: random.Random, **fields: tuple[Any, ...]) -> Tree:

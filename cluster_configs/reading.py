@@ -80,7 +80,9 @@ def _count(text: str | None, where: str) -> int:
         return 1
     count = int(text) if len(text) < 20 else 10**20
     if not 1 <= count <= 1000 * MAX_NODES:
-        raise InputError(f"the number of GPUs must be from 1 to {1000 * MAX_NODES:,}, got {text[:30]}", where, FORM)
+        raise InputError(
+            f"the number of GPUs must be from 1 to {1000 * MAX_NODES:,}, got {text[:30]}", where, FORM
+        )
     return count
 
 

@@ -95,7 +95,7 @@ def _swept(service: Service, layout: Layout, levels: int, rounds: int, until: fl
     for in_flight in np.linspace(LEAST, 1.0, levels) * most:
         if time.perf_counter() > until:
             return
-        plan = planned(service, layout, float(in_flight), rounds)
+        plan = planned(service, layout, float(in_flight), rounds, until)
         if plan is not None:
             yield plan
 

@@ -16,6 +16,7 @@ x[b] as if the stages beside b were like it; the rate is the last plan's, a few 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,6 +33,8 @@ from solvers.placement_types import Interval, Network
 
 REGIONS = 3
 """Regions that a replica may reach over: their orders are all tried."""
+LEAST_S = 0.1
+"""Seconds of an integer program where there is no time left."""
 GAP, NODES = 1e-3, 200
 """What stops an integer program."""
 
@@ -76,14 +79,17 @@ def _ordered(regions: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
                 yield (group, *more)
 
 
-def planned(service: Service, layout: Layout, in_flight: float, rounds: int) -> Served | None:
-    """Stages that fit `in_flight`, of the least time."""
+def planned(
+    service: Service, layout: Layout, in_flight: float, rounds: int, until: float = math.inf
+) -> Served | None:
+    """Stages that fit `in_flight`, of the least time; none where none is found until then
+    (`time.perf_counter`)."""
     blocks = {r: _stages(service, layout, r, in_flight * share) for r, share in layout.shares}
     if not all(blocks.values()):
         return None
     plan, served = None, in_flight
     for _ in range(rounds):
-        chosen = _cheapest(service, layout, blocks, served)
+        chosen = _cheapest(service, layout, blocks, served, until)
         if chosen is None:
             return plan
         intervals, by_link = _laid(service, layout, chosen)
@@ -149,7 +155,7 @@ def _stage_s(service: Service, layout: Layout, block: Block, served: float) -> f
 
 
 def _cheapest(
-    service: Service, layout: Layout, blocks: Mapping[int, list[Block]], served: float
+    service: Service, layout: Layout, blocks: Mapping[int, list[Block]], served: float, until: float
 ) -> dict[Block, int] | None:
     """The integer program of the docstring."""
     m = Linear("served stages")
@@ -164,7 +170,8 @@ def _cheapest(
             held = [z[b] * b.length for b in blocks[r]]
             m.add("layers", r, total([*held, depth[at] * -1.0]).equals(0.0))
     m.add("all", "", total(depth.values()).equals(service.network.layers))
-    outcome = m.solve(Limits(gap=GAP, work=NODES))
+    seconds = min(max(until - time.perf_counter(), LEAST_S), Limits().seconds)
+    outcome = m.solve(Limits(gap=GAP, work=NODES, seconds=seconds))
     return outcome.counts(z) if outcome.has_values else None
 
 

@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.plans.schema": {*DATA, "planner.cost.shape"},
     "planner.plans.diff": {*PLAN, "planner.cost.shape"},
     "planner.plans.moves": {*PLAN, "planner.plans.diff", "planner.launch"},
-    "planner.plans.verified": {*PLAN, "planner.check"},
+    "planner.plans.verified": {*PLAN, "planner.check", "planner.plans.reading"},
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
     "planner.simulate": {*PLAN, "planner.cost"},
     "planner.plans.space": {*PROBLEMS, "planner.plans", "planner.question.asked"},

@@ -42,6 +42,7 @@ from solvers.placement_predict import Served, together
 Held = tuple[str, tuple[int, int]]
 """A class, and the layers that a unit of it holds."""
 
+LEAST_S = 1.0
 SECONDS = 8.0
 """After which what was found is refined no further."""
 
@@ -53,7 +54,8 @@ SPACE = "stages of units that hold the same layers, in every order of regions, b
 
 def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
     """The plan that serves most within the SLO. Raises Infeasible, InputError."""
-    asked, posed, front, best = chosen(asked)
+    seconds = min(max(began + limits.seconds - time.perf_counter(), LEAST_S), SECONDS)
+    asked, posed, front, best = chosen(asked, seconds)
     most = max(together(replicas).tokens_per_s for replicas in front)
     bound = placement_served_bound.bound(posed.service, most)
     return Assembly(asked, posed, best).plan(bound, limits, began)

@@ -199,6 +199,10 @@ def _sequences(replica: Replica, cache: Cache, load: Load, where: str) -> Iterat
         yield Violation("cache_sequences_wrong", f"{where}.sequences", text)
 
 
+NOTHING = 1e-9
+"""Share of the room that nobody tells from none."""
+
+
 def _used(
     case: Case, card: ModelCard, replica: Replica, cache: Cache, rooms: Sequence[Room], where: str
 ) -> Iterator[Violation]:
@@ -212,7 +216,7 @@ def _used(
         low = max(low, cache.sequences * held.mean_bytes / most)
         both = cache.sequences * held.most_bytes + rate * prompt_s * held.need_bytes
         high = max(high, both / least / max(1 - cache.block_waste, 1e-9) if least > 0 else inf)
-    if not (at_most(min(low, 1.0), cache.used, MODEL) and at_most(cache.used, high, UNLIKE)):
+    if not (at_most(min(low, 1.0), cache.used, MODEL) and at_most(cache.used, max(high, NOTHING), UNLIKE)):
         text = f"{cache.used:.4g} of the room, but {cache.sequences:.4g} sequences hold "
         yield Violation("cache_used_wrong", f"{where}.used", f"{text}{low:.4g} to {high:.4g}")
 

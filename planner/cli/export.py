@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +34,7 @@ def export(plan: PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False)
       meshwright export plan.json --to vllm -o serve
       meshwright export plan.json --to k8s -o manifests
     """
+    from planner.cli.output import beside, refusing
     from planner.errors import InputError
     from planner.exporters import export as exported
     from planner.plans.verified import read_sound
@@ -44,15 +45,18 @@ def export(plan: PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False)
         raise InputError(f"`{output}` is a file", "-o", "name a folder")
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise InputError(f"`{output}` is not empty", "-o", "name a new folder, or add --force")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as beside:  # whole files, or none
+    with refusing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = beside(folder)
+        try:
+            part.mkdir()
             for name, text in found.items():
-                own = Path(beside) / name
-                own.write_text(text, encoding="utf-8")
-                own.chmod(0o755 if name.endswith(".sh") else 0o644)
-            for name in found:
-                os.replace(Path(beside) / name, folder / name)
-    except OSError as error:
-        raise InputError(f"cannot write `{output}`: {error.strerror}", "-o") from None
+                (part / name).write_text(text, encoding="utf-8")
+                (part / name).chmod(0o755 if name.endswith(".sh") else 0o644)
+            if not folder.exists():
+                part.rename(folder)  # all files at once, or none
+            for name in found if part.exists() else ():
+                os.replace(part / name, folder / name)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
     typer.echo(f"{len(found)} files in {output}; begin with README.md")

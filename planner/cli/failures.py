@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from contextlib import suppress
 
 import typer
 
@@ -25,8 +26,9 @@ def report(error: BaseException, as_json: bool) -> int:
     told = as_told(error)
     print(render(told), file=sys.stderr)
     if as_json and told.exit_code in JSON_EXITS:
-        print(json.dumps(told.as_json()))
-        sys.stdout.flush()
+        with suppress(OSError):  # nobody can be told there, and stderr has it
+            print(json.dumps(told.as_json()))
+            sys.stdout.flush()
     return told.exit_code
 
 

@@ -70,7 +70,8 @@ def whole_file(path: str | Path) -> Iterator[TextIO]:
     yield kept
     with refusing(path):
         if direct:
-            path.open("w", encoding="utf-8").write(kept.getvalue())
+            with path.open("w", encoding="utf-8") as file:
+                file.write(kept.getvalue())
         else:
             _replaced(path, kept.getvalue())
 

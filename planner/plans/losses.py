@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, islice
 from math import comb, inf
 
+from planner.candidates.deadline import in_time
 from planner.inputs.options import Survive
 from planner.objectives import THROUGHPUT
 from planner.plans import placement
@@ -138,6 +139,7 @@ def _within(one: Lost, other: Lost) -> bool:
 def rests(found: Found, survive: Survive, limits: Limits) -> Iterator[Rest]:
     """What is left after each loss; `limits.gap`: how near to the most that it serves."""
     for lost, classes in losses(found, placed(found, survive), survive.nodes).items():
+        in_time()
         gone = dict(lost)
         there = {c: k - gone.get(c, 0) for c, k in running(found).items() if k > gone.get(c, 0)}
         own = _left(found, there, limits) if there else None

@@ -46,11 +46,15 @@ def generate(
     edges = edges or (given.edges if given else Edges.of(ask.promise))
     space = Space(classes, links, ask, one_more)
     if given is None:
-        first = [
-            made for kind in KINDS if not kind.several for made in varied(kind.made(space), ask, VARIANTS)
-        ]
+        first, cut = list[Made](), False
+        try:
+            for kind in (kind for kind in KINDS if not kind.several):
+                first += varied(kind.made(space), ask, VARIANTS)
+        except OutOfTime:
+            cut = True
         pairing: Pairing | None = _pairing(first, ask)
         found, columns, late = offered(first, ask, pairing, edges)
+        late = late or cut
     else:
         first, pairing, columns, late = list(given.made.values()), given.pairing, given.columns, given.late
         found = [c for c in given.candidates if c.engine not in ask.mixing or not c.design.stages]

@@ -18,6 +18,7 @@ import numpy as np
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Key
+from planner.candidates.deadline import in_time
 from planner.candidates.made import Made
 from planner.candidates.setup import Mix, Setup
 from planner.cost.attention import Load
@@ -123,6 +124,7 @@ class Spread:
 
     def fastest(self, sequences: int, whole: bool) -> HostStaging | None:
         """With whole layers in the first node's memory, or experts."""
+        in_time()
         p = self.problem(sequences, whole)
         s = offload.solve(p)
         return self._staging(s.stages, s.away) if s.cost is not None else None

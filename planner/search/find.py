@@ -66,7 +66,14 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         if s.objective is None and s.status != "time_limit":
             best = best or replace(empty, solution=replace(s, objective=None))
             break
-        judged_ = None if s.objective is None else realised(question, empty, left(limits, until), took_s)
+        judged_ = None
+        try:
+            if s.objective is not None:
+                judged_ = realised(question, empty, left(limits, until), took_s)
+        except OutOfTime:
+            if best is None:
+                raise
+            break
         best = _better(question, best, judged_)
         if _enough(question, best, bound, limits) or s.status == "interrupted":
             break

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from cluster_configs.schema import NameRun, NodeClass, NodeNames
-from planner.candidates.deadline import late
-from planner.errors import Infeasible, MeshwrightError
+from planner.candidates.deadline import deadline, late
+from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.inputs.options import Budget
 from planner.objectives import COST, ENERGY, GPUS, THROUGHPUT, Objective
 from planner.plans.found import Found
@@ -52,7 +53,9 @@ class Look:
         left = self.until - time.monotonic()
         if left <= 0:
             return None
-        return find(question, self.pool, replace(self.limits, seconds=left)).solution.objective
+        with deadline(time.perf_counter() + left), suppress(OutOfTime):
+            return find(question, self.pool, replace(self.limits, seconds=left)).solution.objective
+        return None
 
     def carries(self, question: Question) -> bool:
         """Whether some fleet does it."""

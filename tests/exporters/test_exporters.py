@@ -11,9 +11,11 @@ from shutil import which
 import pytest
 from ruamel.yaml import YAML
 
-from planner.cli.app import main
+from planner import api
+from planner.cli.app import main, run
 from planner.errors import InputError
 from planner.exporters import export
+from planner.plans.text import text
 from tests.exporters.samples import made, replica
 
 PAIR = (replica("p1", "vllm", "prefill", tp=4), replica("d1", "vllm", "decode", tp=4))
@@ -86,9 +88,18 @@ def test_the_page_says_what_runs_and_what_was_assumed():
     assert "## Assumed" in page
 
 
-def test_a_folder_with_files_is_left_alone(tmp_path, capsys, monkeypatch):
+def test_a_plan_that_does_not_hold_is_not_exported(tmp_path, capsys):
     plan = tmp_path / "plan.json"
     plan.write_text(made(*PAIR).model_dump_json(by_alias=True))
+
+    assert run(["export", str(plan), "--to", "vllm", "-o", str(tmp_path / "new")]) == 2
+    assert "this plan does not hold: " in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_with_files_is_left_alone(tmp_path, capsys, monkeypatch):
+    plan = tmp_path / "plan.json"
+    plan.write_text(text(api.plan(None, "qwen3-0.6b", gpus="1xL4", engine="vllm", explain=False)))
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine").write_text("x")

@@ -1,0 +1,249 @@
+"""Faults of the machine: `python -m benchmarks.faults [--kills 10] [--seed 0] [--only NAME]`.
+
+*Killed*: every command that writes a file is killed, terminated or interrupted at a random moment, with a good
+old file where it writes: afterwards that file is whole, the old one or the new, and nothing else is left.
+*Refused*: full disk, closed stdout, no HOME, an ASCII locale, 2 GB of address space, few open files and others:
+the command answers as ever, or with one clear error and exit code 2. Exits with 1 where anything is else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+REPO = Path(__file__).resolve().parents[1]
+EXAMPLES = REPO / "docs" / "examples"
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+SWEEP = "base: {workload: chat, engine: vllm}\nvary: {gpus: [1xL4, 2xL4], model: [qwen3-0.6b, qwen3-8b], isl: [512, 1024]}\n"
+PLAN = "plan --gpus 2xL4 -m qwen3-8b --engine vllm"
+WRITERS = {
+    "plan": f"{PLAN} -o out",
+    "experts": f"experts {EXAMPLES}/expert_loads.csv --gpus 4 --slots 3 -o out",
+    "calibrate": f"calibrate {EXAMPLES}/measured.csv -o out",
+    "predict": f"predict {EXAMPLES}/rows.csv --out out",
+    "cluster": "cluster init --gpus 8xH100 -o out",
+    "export": "export plan.json --to k8s -o out",
+    "sweep": "sweep sweep.yaml -o out -j 2",
+}
+RESUMED = {"out.part"}
+"""What a sweep that was killed goes on from."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A command under a fault: its environment, what is set in its process before, its streams, the exit codes
+    that it may have."""
+
+    command: str = PLAN
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    before: Callable[[], object] | None = None
+    stdout: str | None = None
+    codes: tuple[int, ...] = (0,)
+
+
+def limit(what: int, most: int) -> Callable[[], object]:
+    """Sets a limit of the process."""
+    return lambda: resource.setrlimit(what, (most, most))
+
+
+def closed(*streams: int) -> Callable[[], object]:
+    """Closes standard streams."""
+    return lambda: [os.close(stream) for stream in streams]
+
+
+REFUSALS = {
+    "full disk, the answer": Refusal(stdout="/dev/full", codes=(2,)),
+    "full disk, JSON": Refusal(f"{PLAN} --json", stdout="/dev/full", codes=(2,)),
+    "full disk, -o": Refusal(f"{PLAN} -o /dev/full", codes=(2,)),
+    "files of 4 kB at most": Refusal(f"{PLAN} -o big", before=limit(resource.RLIMIT_FSIZE, 4096), codes=(2,)),
+    "no such folder": Refusal(f"{PLAN} -o none/plan.json", codes=(2,)),
+    "a folder that nobody writes": Refusal(f"{PLAN} -o /proc/plan.json", codes=(2,)),
+    "a name that is too long": Refusal(f"{PLAN} -o {'x' * 300}", codes=(2,)),
+    "the cluster's own file": Refusal("plan c.yaml -m qwen3-8b -o c.yaml", codes=(2,)),
+    "rows over rows": Refusal("predict rows.csv --out ./rows.csv", codes=(2,)),
+    "/dev/stdout": Refusal(f"{PLAN} -o /dev/stdout"),
+    "closed stdout": Refusal(before=closed(1)),
+    "closed stderr": Refusal(before=closed(2)),
+    "closed stdin": Refusal(before=closed(0)),
+    "no HOME": Refusal(env={"HOME": None}),
+    "no environment": Refusal(env={name: None for name in os.environ if name not in ("PATH", "PYTHONPATH")}),
+    "ASCII": Refusal(env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+    "COLUMNS=0": Refusal(env={"COLUMNS": "0"}),
+    "TERM=dumb": Refusal(env={"TERM": "dumb"}),
+    "no temporary folder": Refusal(env={"TMPDIR": "/nowhere"}),
+    "2 GB of address space": Refusal(before=limit(resource.RLIMIT_AS, 2_000_000_000)),
+    "400 MB of address space": Refusal(before=limit(resource.RLIMIT_AS, 400_000_000), codes=(0, 1, 2)),
+    "30 open files, a sweep": Refusal(
+        "sweep sweep.yaml -o out2 -j 2", before=limit(resource.RLIMIT_NOFILE, 30), codes=(0, 2)
+    ),
+    "14 open files, a sweep": Refusal(
+        "sweep sweep.yaml -o out3 -j 2", before=limit(resource.RLIMIT_NOFILE, 14), codes=(0, 2)
+    ),
+}
+
+
+def main() -> int:
+    """Both tables."""
+    parser = argparse.ArgumentParser(description="Faults of the machine.")
+    parser.add_argument("--kills", type=int, default=10, help="of each kind, for each command")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", metavar="NAME", default="")
+    given = parser.parse_args()
+    wrong = 0
+    with TemporaryDirectory(prefix="faults-") as name:
+        folder = Path(name)
+        prepared(folder)
+        print("| command | killed | file whole | wrong |\n|---|---|---|---|")
+        for command in (c for c in WRITERS if given.only in c):
+            faults, done = killed(command, folder, given.kills, random.Random(given.seed))
+            wrong += len(faults)
+            print(
+                f"| {command} | {given.kills * len(SIGNALS)} | {done} new | {'; '.join(faults[:3]) or 0} |",
+                flush=True,
+            )
+        print("\n| fault | exit code | wrong |\n|---|---|---|")
+        for what, refusal in REFUSALS.items():
+            if given.only in what:
+                code, fault = refused(refusal, folder)
+                wrong += bool(fault)
+                print(f"| {what} | {code} | {fault or 0} |", flush=True)
+        if not given.only:
+            fault = together(folder)
+            wrong += bool(fault)
+            print(f"| two sweeps on one journal | | {fault or 0} |")
+    return int(bool(wrong))
+
+
+def prepared(folder: Path) -> None:
+    """What the commands read."""
+    (folder / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
+    (folder / "c.yaml").write_text("nodes: [{device: l4, gpus_per_node: 2}]\n", encoding="utf-8")
+    shutil.copy(EXAMPLES / "rows.csv", folder / "rows.csv")
+    run(f"{PLAN} -o plan.json", folder).wait()
+
+
+def run(
+    command: str, folder: Path, env: Mapping[str, str | None] | None = None, **how: object
+) -> subprocess.Popen[str]:
+    """The command as a process of its own group."""
+    around = {**os.environ, "PYTHONPATH": str(REPO), **(env or {})}
+    words = [sys.executable, "-m", "planner.cli.app", *command.split()]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    kept = {name: value for name, value in around.items() if value is not None}
+    return subprocess.Popen(words, cwd=folder, env=kept, **{**quiet, **how})  # type: ignore[call-overload, no-any-return]
+
+
+def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tuple[list[str], int]:
+    """What was wrong after each kill of a command, and how often the new file stood there."""
+    began = time.monotonic()
+    run(WRITERS[command], folder).wait()
+    took_s, faults, done = time.monotonic() - began, list[str](), 0
+    good = contents(folder / "out")
+    for kind in SIGNALS:
+        for _ in range(kills):
+            old = "sweep" in command or command == "export"  # these begin with nothing there
+            shutil.rmtree(folder / "out", ignore_errors=True)
+            (folder / "out").unlink(missing_ok=True)
+            if not old:
+                (folder / "out").write_text("old\n", encoding="utf-8")
+            process = run(WRITERS[command], folder)
+            time.sleep(chance.uniform(0.4, 1.2) * took_s)
+            process.send_signal(kind)
+            process.communicate(timeout=60)
+            found = contents(folder / "out")
+            done += found == good
+            if found not in (good, {} if old else {"out": "old\n"}):
+                faults.append(f"{kind.name}: a file is torn: {sorted(found)[:3]}")
+            left = {p.name for p in folder.iterdir()} - {
+                "out",
+                "sweep.yaml",
+                "c.yaml",
+                "rows.csv",
+                "plan.json",
+            }
+            if command == "sweep":
+                left -= RESUMED
+                (folder / "out.part").unlink(missing_ok=True)
+            if left:
+                faults.append(f"{kind.name}: left behind: {sorted(left)[:3]}")
+                for name in left:
+                    (folder / name).unlink() if (folder / name).is_file() else shutil.rmtree(folder / name)
+            if alive(process.pid):
+                faults.append(f"{kind.name}: a process of it runs on")
+                os.killpg(process.pid, signal.SIGKILL)
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    (folder / "out").unlink(missing_ok=True)
+    return faults, done
+
+
+def contents(place: Path) -> dict[str, str]:
+    """Text of a file, or of all files of a folder, without what says when it was made; {} where there is none."""
+    files = [place] if place.is_file() else sorted(place.rglob("*")) if place.is_dir() else []
+    return {f.name: "\n".join(untimed(f)) for f in files if f.is_file()}
+
+
+def untimed(file: Path) -> list[str]:
+    """Lines, but for seconds."""
+    import re
+
+    text = file.read_text(encoding="utf-8")
+    return (
+        [text]
+        if text == "old\n"
+        else re.sub(r'"(seconds|took_s)": [\d.e-]+', '"seconds": 0', text).splitlines()
+    )
+
+
+def alive(group: int, patience_s: float = 5.0) -> bool:
+    """Whether a process of the group still runs a little later."""
+    end = time.monotonic() + patience_s
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def refused(refusal: Refusal, folder: Path) -> tuple[int, str | None]:
+    """Exit code of a command under a fault, and what is wrong with its answer."""
+    out = open(refusal.stdout, "w") if refusal.stdout else subprocess.PIPE  # noqa: SIM115
+    process = run(refusal.command, folder, refusal.env, stdout=out, preexec_fn=refusal.before)
+    _, said = process.communicate(timeout=120)
+    said, code = said or "", process.returncode
+    if "Traceback" in said or "unexpected " in said or "Exception ignored" in said:
+        return code, said.strip().splitlines()[-1][:120]
+    if code not in refusal.codes:
+        return code, f"exit code {code}: {said[:120]}"
+    if code == 2 and "error: " not in said:
+        return code, f"no clear error: {said[:120]}"
+    if left := [p.name for p in folder.iterdir() if p.name.startswith(".")]:
+        return code, f"left behind: {left[:3]}"
+    return code, None
+
+
+def together(folder: Path) -> str | None:
+    """Two sweeps that write one file at once: one of them refuses, or both end well with the same rows."""
+    both = [run("sweep sweep.yaml -o twice -j 1", folder) for _ in range(2)]
+    said = [process.communicate(timeout=120)[1] for process in both]
+    codes = sorted(process.returncode for process in both)
+    rows = (folder / "twice").read_text(encoding="utf-8").splitlines()
+    if codes not in ([0, 0], [0, 2]) or len(rows) != 8 or any("Traceback" in text for text in said):
+        return f"exit codes {codes}, {len(rows)} rows: {said[0][:80]} {said[1][:80]}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
