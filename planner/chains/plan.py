@@ -72,6 +72,9 @@ def chosen(asked: Asked, seconds: float = SECONDS) -> tuple[Asked, Posed, list[l
         )
     if any(value is not None for value in vars(asked.options.budget).values()):
         raise InputError("chains are planned without a budget", "--budget", "leave it out")
+    if any(node.power_cap_watts is not None for node in asked.cluster.classes):
+        hint = "leave out `power_cap_watts`, and keep it yourself"
+        raise InputError("chains are planned without caps on power", "power_cap_watts", hint)
     if asked.options.risk != MEDIAN:
         raise InputError("chains keep limits by the median prediction", "--risk", "leave it out")
     posed, until = pose(asked), time.perf_counter() + seconds

@@ -199,7 +199,10 @@ def _sequences(replica: Replica, cache: Cache, load: Load, where: str) -> Iterat
         yield Violation("cache_sequences_wrong", f"{where}.sequences", text)
 
 
-NOTHING = 1e-9
+ROUGHLY = 2.0
+"""Prompts come in bursts, wait for their turn, and fill whole blocks and at least a token each."""
+
+NOTHING = 1e-4
 """Share of the room that nobody tells from none."""
 
 
@@ -216,7 +219,10 @@ def _used(
         low = max(low, cache.sequences * held.mean_bytes / most)
         both = cache.sequences * held.most_bytes + rate * prompt_s * held.need_bytes
         high = max(high, both / least / max(1 - cache.block_waste, 1e-9) if least > 0 else inf)
-    if not (at_most(min(low, 1.0), cache.used, MODEL) and at_most(cache.used, max(high, NOTHING), UNLIKE)):
+    if not (
+        at_most(min(low, 1.0), cache.used, MODEL)
+        and at_most(cache.used, max(ROUGHLY * high, NOTHING), UNLIKE)
+    ):
         text = f"{cache.used:.4g} of the room, but {cache.sequences:.4g} sequences hold "
         yield Violation("cache_used_wrong", f"{where}.used", f"{text}{low:.4g} to {high:.4g}")
 
@@ -226,7 +232,7 @@ def _blocks(case: Case, replica: Replica, cache: Cache, where: str) -> Iterator[
     are whole ones."""
     empty, reserved = (cache.block_tokens - 1) / 2, case.workload.max_osl or 0
     own = [(queueing.own_tokens(case, replica, b), b.osl) for b in case.workload.buckets]
-    least = empty / (max(isl + max(osl, reserved) for isl, osl in own) + empty)
+    least = empty / (max(max(isl, 1.0) + max(osl, reserved) for isl, osl in own) + empty)
     most = empty / (min(max(isl - 0.5, 0.0) + osl / 2 for isl, osl in own) + empty)
     if not (at_most(least, cache.block_waste, MODEL) and at_most(cache.block_waste, most, MODEL)):
         text = f"{cache.block_waste:.4g} of it, but half a block of {cache.block_tokens} tokens is "

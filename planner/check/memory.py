@@ -37,8 +37,11 @@ def violations(case: Case) -> Iterator[Violation]:
 
 
 def _capacity(case: Case, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
-    """weights + cache + activations + reserve <= capacity <= what the device has."""
+    """weights + cache + activations + reserve = capacity <= what the device has: all of it is accounted for."""
     used = part.weights_bytes + part.kv_bytes + part.activation_bytes + part.reserve_bytes
+    if not case.measured(replica) and not at_most(part.capacity_bytes, used, MODEL):
+        text = f"{used / GB:.3f} GB are accounted for, of {part.capacity_bytes / GB:.3f} GB"
+        yield Violation("memory_unexplained", where, text)
     if not at_most(used, part.capacity_bytes, EXACT):
         text = f"{used / GB:.3f} GB on a GPU with {part.capacity_bytes / GB:.3f} GB"
         yield Violation("memory_over", where, text)

@@ -15,6 +15,7 @@ HOST_WATTS_FACTOR = 2.0
 """Watts of a replica may include its share of the host: at most as much again as the GPUs."""
 
 LEAST_IDLE = 0.04
+MOST_IDLE = 0.5
 """Share of its limit that a GPU in no replica draws at least, and so must be counted with: so little do cards
 for desktops, others two to five times as much."""
 
@@ -95,6 +96,12 @@ def _power(case: Case) -> Iterator[Violation]:
     if not at_most(own + max(rest, 0.0), predicted.watts.value, FIGURE):
         text = f"{predicted.watts.value:.6g} W, its replicas take {own:.6g} W, idle GPUs {rest:.4g} W or more"
         yield Violation("watts_understated", "predicted.watts", text)
+    most_idle = sum(
+        MOST_IDLE * c.device.tdp_watts * (c.gpus - idle.used(case, c)) for c in case.cluster.classes
+    )
+    if not at_most(predicted.watts.value, own + max(most_idle, 0.0), MODEL):
+        text = f"{predicted.watts.value:.6g} W, its replicas take {own:.6g} W, idle ones {most_idle:.4g} W at most"
+        yield Violation("watts_overstated", "predicted.watts", text)
     for index, replica in enumerate(case.plan.replicas):
         classes = [(case.classes.get(stage.node_class), stage.gpus) for stage in replica.stages]
         most = sum(node_class.device.tdp_watts * gpus for node_class, gpus in classes if node_class)

@@ -55,7 +55,9 @@ def carrying(
         return None
     run = {g.candidate.id: g.count for g in made}
     if len(run) < len(s.replicas):  # one that serves nothing is not run, and costs nothing
-        s = replace(s, replicas=run)
+        on = {stock for c in run for stock, _ in found.problem.columns[c].stands}
+        s = replace(s, replicas=run, nodes={stock: k for stock, k in s.nodes.items() if stock in on})
+        s = replace(s, objective=found.problem.objective.value(found.problem, s))
         found = replace(found, solution=s)
     if not question.objective.more:
         if not _kept(strain(found, made)) or not _kept(short_of(question, found, limits)):

@@ -100,6 +100,7 @@ def activations(d: Document, x: float) -> None:
 def request(d: Document, x: float) -> None:
     """The longest request holds 4,096 + 512 - 1 tokens of 131,072 bytes."""
     part = d["replicas"][0]["memory"][0]
+    part["reserve_bytes"] += part["kv_bytes"] - 4607 * 131_072 / x
     part["kv_bytes"] = 4607 * 131_072 / x
     d["replicas"][0]["kv_tokens"] = 1000
 

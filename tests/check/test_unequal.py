@@ -181,6 +181,9 @@ def uneven(found: Document) -> Document:
     stages(found)[1].update(tp=8, gpus=8)
     part = replica["memory"][1]
     part["weights_bytes"] /= 2
+    part["reserve_bytes"] += part["weights_bytes"]
+    watts = sum(r["count"] * r["watts"] for r in found["replicas"][1:])
+    replica["watts"] = (found["predicted"]["watts"]["value"] - watts) / replica["count"]  # no GPU is idle now
     for name in ("usd_per_hour", "usd_per_mtok"):
         rescale_band(found["predicted"][name], 80 / 64)  # two more nodes of 8 USD/h
     found["warnings"] = [warning for warning in found["warnings"] if warning["class"] != "l"]
