@@ -1,9 +1,11 @@
 """Faults of the machine: `python -m benchmarks.faults [--kills 10] [--seed 0] [--only NAME]`.
 
-*Killed*: every command that writes a file is killed, terminated or interrupted at a random moment, with a good
-old file where it writes: afterwards that file is whole, the old one or the new, and nothing else is left.
-*Refused*: full disk, closed stdout, no HOME, an ASCII locale, 2 GB of address space, few open files and others:
-the command answers as ever, or with one clear error and exit code 2. Exits with 1 where anything is else.
+*Killed*: every command that writes a file is killed, terminated or interrupted at a random moment, with a
+good old file where it writes: afterwards that file is whole, the old one or the new, and nothing else is
+left.
+*Refused*: full disk, closed stdout, no HOME, an ASCII locale, 2 GB of address space, few open files and
+others: the command answers as ever, or with one clear error and exit code 2. Exits with 1 where anything is
+else.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from tempfile import TemporaryDirectory
 REPO = Path(__file__).resolve().parents[1]
 EXAMPLES = REPO / "docs" / "examples"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-SWEEP = "base: {workload: chat, engine: vllm}\nvary: {gpus: [1xL4, 2xL4], model: [qwen3-0.6b, qwen3-8b], isl: [512, 1024]}\n"
+SWEEP = """base: {workload: chat, engine: vllm}
+vary: {gpus: [1xL4, 2xL4], model: [qwen3-0.6b, qwen3-8b], isl: [512, 1024]}
+"""
 PLAN = "plan --gpus 2xL4 -m qwen3-8b --engine vllm"
 WRITERS = {
     "plan": f"{PLAN} -o out",
@@ -42,8 +46,8 @@ RESUMED = {"out.part"}
 
 @dataclass(frozen=True)
 class Refusal:
-    """A command under a fault: its environment, what is set in its process before, its streams, the exit codes
-    that it may have."""
+    """A command under a fault: its environment, what is set in its process before, its streams, the exit
+    codes that it may have."""
 
     command: str = PLAN
     env: Mapping[str, str | None] = field(default_factory=dict)
@@ -188,7 +192,8 @@ def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tup
 
 
 def contents(place: Path) -> dict[str, str]:
-    """Text of a file, or of all files of a folder, without what says when it was made; {} where there is none."""
+    """Text of a file, or of all files of a folder, without what says when it was made; {} where there is
+    none."""
     files = [place] if place.is_file() else sorted(place.rglob("*")) if place.is_dir() else []
     return {f.name: "\n".join(untimed(f)) for f in files if f.is_file()}
 

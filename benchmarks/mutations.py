@@ -140,10 +140,8 @@ def main() -> int:
             passed[name].add(what)
         open_ = [name for name, _ in through if why(name) is None]
         unsaid += len(open_)
-        print(
-            f"| {kind} | {len(done):,} | {len(done) - len(through):,} | {len(through) - len(open_):,} | {len(open_)} |",
-            flush=True,
-        )
+        noted, said = len(done) - len(through), len(through) - len(open_)
+        print(f"| {kind} | {len(done):,} | {noted:,} | {said:,} | {len(open_)} |", flush=True)
     print()
     for name, whats in sorted(passed.items()):
         print(f"- `{name}`: {', '.join(sorted(whats))}: {why(name) or '**not said**'}")

@@ -1,10 +1,11 @@
-"""Valid but odd problems: `python -m benchmarks.odd [--cases 1000] [--minutes 20] [--seed 0] [--only N] [--keep FOLDER]`.
+"""Valid but odd problems: `python -m benchmarks.odd [--cases 1000] [--minutes 20] [--seed 0] [--only N]
+[--keep FOLDER]`.
 
-One to five classes, nodes of 3 and 7 GPUs, tiny and huge memories, prices of 0, links of a modem, answers of one
-token, forty buckets, models of one layer, a request in thirty years, limits that contradict. Each must end within
-its time limit and two seconds with a plan that `check` accepts, a proof that there is none with what would
-help, or exit 4 or 5; all figures finite, no warning of numpy. Prints what came of them and what was wrong, and
-keeps each failure as a folder with its command; exits with 1 where anything was wrong.
+One to five classes, nodes of 3 and 7 GPUs, tiny and huge memories, prices of 0, links of a modem, answers
+of one token, forty buckets, models of one layer, a request in thirty years, limits that contradict. Each
+must end within its time limit and two seconds with a plan that `check` accepts, a proof that there is none
+with what would help, or exit 4 or 5; all figures finite, no warning of numpy. Prints what came of them and
+what was wrong, and keeps each failure as a folder with its command; exits with 1 where anything was wrong.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -44,7 +46,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a problem ended; `wrong`: why it should not have ended so; `said`: why it was refused or has no plan."""
+    """How a problem ended; `wrong`: why it should not have ended so; `said`: why it was refused or has no
+    plan."""
 
     number: int
     code: int
@@ -106,7 +109,7 @@ def _cluster(r: random.Random) -> Tree:
             "gb_per_s": r.choice((1e-6, 0.01, 1.25, 1e4)),
             "latency_ms": r.choice((0, 0.1, 30, 5000)),
         }
-        for pair in zip(zones, zones[1:], strict=False)
+        for pair in pairwise(zones)
         if r.random() < 0.7
     ]
     overrides = (
@@ -131,7 +134,8 @@ def _node(r: random.Random, name: str, device: str) -> Tree:
         "gpus_per_node": per_node,
     }
     node |= _some(
-        r, price_usd_per_hour=(0, 1e-6, 0.4, 12.5, 1e6), power_cap_watts=(150, 2000, 1e5), zone=("a", "b", "c"),
+        r, price_usd_per_hour=(0, 1e-6, 0.4, 12.5, 1e6), power_cap_watts=(150, 2000, 1e5), zone=("a", "b",
+            "c"),
         intra_gb_per_s=(0.05, 4, 32, 900), nic_gb_per_s=(0.001, 0.125, 3, 50, 2000),
         nic=("infiniband", "roce", "ethernet"), spot=(True, False), availability=(1e-3, 0.5, 0.97, 1),
     )  # fmt: skip
@@ -179,11 +183,14 @@ def _model(r: random.Random) -> tuple[str, dict[str, bytes]]:
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64 * heads,
         "intermediate_size": r.choice((64, 1000, 28_672)), "num_hidden_layers": r.choice((1, 2, 5, 31, 400)),
         "num_attention_heads": heads, "num_key_value_heads": r.choice((1, heads)),
-        "vocab_size": r.choice((2, 257, 1_000_000)), "max_position_embeddings": 131_072, "torch_dtype": "bfloat16",
+        "vocab_size": r.choice((2, 257, 1_000_000)), "max_position_embeddings": 131_072,
+        "torch_dtype": "bfloat16",
     }  # fmt: skip
     if r.random() < 0.3:
-        config |= {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": r.choice((2, 7, 128)),
-                   "num_experts_per_tok": r.choice((1, 2)), "moe_intermediate_size": 64, "head_dim": 64}  # fmt: skip
+        config |= {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe",
+            "num_experts": r.choice((2, 7, 128)),
+                   "num_experts_per_tok": r.choice((1, 2)), "moe_intermediate_size": 64,
+                   "head_dim": 64}  # fmt: skip
     return "config.json", {"config.json": written("config.json", config)}
 
 
@@ -191,11 +198,14 @@ def _options(r: random.Random) -> list[str]:
     """Options of `plan`; a limit may contradict another."""
     made = []
     several = {
-        "--engine": ("vllm", "sglang", "trtllm", "llama.cpp", "chains"), "--objective": ("throughput", "cost", "energy", "latency", "gpus"),
+        "--engine": ("vllm", "sglang", "trtllm", "llama.cpp", "chains"), "--objective": ("throughput",
+        "cost", "energy", "latency", "gpus"),
         "--budget": ("usd_per_hour=1e-9", "usd_per_hour=30", "gpus=1", "gpus=5", "watts=1", "watts=900",
                      "gpus=100,usd_per_hour=20"),
-        "--simple": ("0", "0.05", "0.9"), "--risk": ("1e-6", "0.01", "0.1", "0.5"), "--max-utilisation": ("0.01", "0.5", "0.99"),
-        "--survive": ("node", "2", "1:50%"), "--gap": ("0", "0.001", "0.5"), "--speculation": ("auto", "ngram --acceptance 0.6", "eagle --acceptance 0.99"),
+        "--simple": ("0", "0.05", "0.9"), "--risk": ("1e-6", "0.01", "0.1", "0.5"),
+        "--max-utilisation": ("0.01", "0.5", "0.99"),
+        "--survive": ("node", "2", "1:50%"), "--gap": ("0", "0.001", "0.5"), "--speculation": ("auto",
+        "ngram --acceptance 0.6", "eagle --acceptance 0.99"),
         "--percentile": ("p50", "p99"), "--ttft-ms": ("none", "1", "500"), "--tpot-ms": ("none", "1", "40"),
         "--seed": ("1", "7"),
     }  # fmt: skip

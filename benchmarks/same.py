@@ -2,8 +2,8 @@
 
 Commands are run again, under other hash seeds, numbers of threads and locales, and with the entries of their
 YAML files in another order; what they print must be the same to the byte, but for the seconds that they took.
-Of a cluster whose nodes are listed in another order the plan must be the same but for the order in which it names
-what is alike: its figures are compared. Exits with 1 where anything differs.
+Of a cluster whose nodes are listed in another order the plan must be the same but for the order in which it
+names what is alike: its figures are compared. Exits with 1 where anything differs.
 """
 
 from __future__ import annotations

@@ -178,8 +178,8 @@ def reference(p: FleetProblem) -> float:
 
 
 def _most(p: FleetProblem, column: Column) -> float:
-    """No more replicas of `column` than this fit on all nodes and into each budget; at least one, for the sake
-    of a size."""
+    """No more replicas of `column` than this fit on all nodes and into each budget; at least one, for the
+    sake of a size."""
     shares = [p.stocks[g].price_of(gpus) * times for (g, gpus), times in column.stands.items()]
     each = {"gpus": column.gpus, "watts": column.watts, "usd_per_hour": column.price + sum(shares)}
     afforded = [limit / each[what] for what, limit in p.budget.items() if each.get(what, 0.0) > 0]

@@ -15,8 +15,8 @@ otherwise, by patterns:
 full[b]    sum(q) z[b,q]                  <= bins[b]
 cover[s]   sum(b,q) k[q,s] * z[b,q]       >= item[s]
 or, where there are more than MOST_PATTERNS of them, by arcs, a bin being a path from 0 that may end anywhere:
-Choose     f[b,u,s] integer >= 0, bins of b in which an item of s fills the units from u on; u is a sum of items
-           of at least s, as every filling can be put in largest first
+Choose     f[b,u,s] integer >= 0, bins of b in which an item of s fills the units from u on; u is a sum of
+items of at least s, as every filling can be put in largest first
 start[b]   sum(s) f[b,0,s]                <= bins[b]
 pass[b,u]  sum(s) f[b,u,s]                <= sum(s) f[b,u-s,s]      0 < u < room[b]
 cover[s]   sum(b,u) f[b,u,s]              >= item[s]
@@ -157,8 +157,8 @@ def patterns(sizes: Sequence[int], room: int) -> Iterator[tuple[tuple[int, int],
 
 
 def fillings(items: Mapping[int, int], room: int) -> Iterator[dict[int, int]]:
-    """Bins of `room` for `items` (size -> count), one after the other as full as the rest allows, larger items
-    first among equals: size -> count each. (Minimum bin slack: Gupta, Ho 1999.)
+    """Bins of `room` for `items` (size -> count), one after the other as full as the rest allows, larger
+    items first among equals: size -> count each. (Minimum bin slack: Gupta, Ho 1999.)
 
     >>> list(fillings({16: 4, 12: 2}, 72))
     [{16: 3, 12: 2}, {16: 1}]

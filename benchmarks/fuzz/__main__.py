@@ -1,4 +1,5 @@
-"""`python -m benchmarks.fuzz [--cases 20000] [--minutes 20] [--seed 0] [--jobs N] [--only KIND] [--keep FOLDER]`.
+"""`python -m benchmarks.fuzz [--cases 20000] [--minutes 20] [--seed 0] [--jobs N] [--only KIND] [--keep
+FOLDER]`.
 
 Prints a table of what was tried and what was wrong; each failure is made as small as it goes and written to
 FOLDER with its command. Exits with 1 where anything was wrong.
@@ -14,7 +15,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ def case(kind: Kind, seed: int, number: int) -> tuple[Any, bytes]:
 
 
 def chunk(kind_at: int, seed: int, start: int, end: float) -> tuple[str, int, list[Failure]]:
-    """Cases start … start + CHUNK of a kind: (its name, how many were tried, those that failed, made small)."""
+    """Cases start … start + CHUNK of a kind: (its name, how many were tried, those that failed, made
+    small)."""
     kind, failures, tried = KINDS[kind_at], [], 0
     kind.good()
     for number in range(start, start + CHUNK):
@@ -140,14 +142,12 @@ def _class_of(failure: Failure) -> str:
 def keep(failure: Failure, folder: Path) -> None:
     """The smallest file that fails alike, and a script that shows it."""
     name, number, said, data = failure
-    kind: Callable[[], Kind] = lambda: next(kind for kind in KINDS if kind.name == name)  # noqa: E731
-    place = (
-        folder
-        / f"{name.replace(', ', '-').replace(' ', '-')}-{hashlib.sha1(said.encode()).hexdigest()[:6]}-{number}"
-    )
+    kind = next(kind for kind in KINDS if kind.name == name)
+    short, mark = re.sub(r"\W+", "-", name), hashlib.sha1(said.encode()).hexdigest()[:6]
+    place = folder / f"{short}-{mark}-{number}"
     place.mkdir(parents=True, exist_ok=True)
-    (place / kind().file).write_bytes(data)
-    (place / "run.sh").write_text(f"# {said}\nmeshwright {kind().command}\n", encoding="utf-8")
+    (place / kind.file).write_bytes(data)
+    (place / "run.sh").write_text(f"# {said}\nmeshwright {kind.command}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

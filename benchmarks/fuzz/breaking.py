@@ -10,23 +10,33 @@ from typing import Any
 from benchmarks.fuzz.writing import Raw, written
 
 NASTY: tuple[Any, ...] = (
-    None, "", " ", "~", True, False, 0, -1, 1, 2, 3.5, 1e-9, 1e9, 1e18, 2**31, 2**63, 10**30, 5e-324, 1e308, -0.0,
+    None, "", " ", "~", True, False, 0, -1, 1, 2, 3.5, 1e-9, 1e9, 1e18, 2**31, 2**63, 10**30, 5e-324,
+    1e308, -0.0,
     Raw("1e999"), Raw("-1e999"), Raw(".inf"), Raw(".nan"), Raw("NaN"), Raw("Infinity"), Raw("9" * 5000),
-    Raw("1" + "0" * 400), Raw("1" + "0" * 400 + ".0"), Raw("0x10"), Raw("0o17"), Raw("1_000"), Raw("12:30:45"),
-    Raw("2026-01-01"), Raw("!!python/object:os.system x"), Raw("*anchor"), Raw("&anchor x"), Raw("yes"), Raw("'"), Raw("[" * 3000 + "]" * 3000),
-    "nan", "inf", "1e999", "9" * 5000, "80GB", "4 GB", "-3", "1,5", "x" * 300, "x" * 5000, "a\nb", "a\tb", "\x1b[31mred\x1b[0m",
-    "\x1b]0;title\x07", "[bold]x[/bold]", "[/]", "=1+1", "@SUM(A1)", "<script>alert(1)</script>", "../../etc/passwd",
-    "/dev/null", "\ud83d", "\u202eabc", "ü", "日本", "\0", "$(reboot)", "`id`", "${HOME}", "%s%n", "{}", "{0}",
-    [], {}, [[]], [None], {"a": 1}, [1, 2, 3], {"": None}, [[1, 2], [3]], "h100-sxm", "l4", "vllm", "fp8", "node",
+    Raw("1" + "0" * 400), Raw("1" + "0" * 400 + ".0"), Raw("0x10"), Raw("0o17"), Raw("1_000"),
+    Raw("12:30:45"),
+    Raw("2026-01-01"), Raw("!!python/object:os.system x"), Raw("*anchor"), Raw("&anchor x"), Raw("yes"),
+    Raw("'"), Raw("[" * 3000 + "]" * 3000),
+    "nan", "inf", "1e999", "9" * 5000, "80GB", "4 GB", "-3", "1,5", "x" * 300, "x" * 5000, "a\nb", "a\tb",
+    "\x1b[31mred\x1b[0m",
+    "\x1b]0;title\x07", "[bold]x[/bold]", "[/]", "=1+1", "@SUM(A1)", "<script>alert(1)</script>",
+    "../../etc/passwd",
+    "/dev/null", "\ud83d", "\u202eabc", "ü", "日本", "\0", "$(reboot)", "`id`", "${HOME}", "%s%n", "{}",
+    "{0}",
+    [], {}, [[]], [None], {"a": 1}, [1, 2, 3], {"": None}, [[1, 2], [3]], "h100-sxm", "l4", "vllm", "fp8",
+    "node",
 )  # fmt: skip
 """Values that were wrong somewhere, or look like it."""
 
-BYTES = (b"\0", b"\xff", b"\xef\xbb\xbf", b"\r", b"\n", b"\t", b"\x1b[2J", b'"', b"'", b"{", b"[", b"]", b"}", b",", b":",
-         b"#", b"&a", b"*a", b"|", b">", b"---\n", b"...\n", b"%", b"-", b"\xc3", b"9" * 400, b"\x80")  # fmt: skip
+BYTES = (b"\0", b"\xff", b"\xef\xbb\xbf", b"\r", b"\n", b"\t", b"\x1b[2J",
+    b'"', b"'", b"{", b"[", b"]", b"}", b",", b":",
+         b"#", b"&a", b"*a", b"|", b">", b"---\n", b"...\n", b"%", b"-", b"\xc3", b"9" * 400,
+         b"\x80")  # fmt: skip
 
 
 def broken(good: Any, file: str, random: random.Random) -> tuple[Any, bytes]:
-    """A broken value, and the bytes to write: mostly one fault, at times up to four; some of them in the text."""
+    """A broken value, and the bytes to write: mostly one fault, at times up to four; some of them in the
+    text."""
     value = copy.deepcopy(good)
     faults = random.choice((1, 1, 1, 2, 4))
     if isinstance(value, dict | list) and random.random() < 0.8:
@@ -67,7 +77,8 @@ def _replaced(tree: Any, random: random.Random) -> Any:
 
 def _scaled(tree: Any, random: random.Random) -> Any:
     """A number at another order of magnitude or sign."""
-    numbers = [(a, b) for a, b in places(tree) if isinstance(a[b], int | float) and not isinstance(a[b], bool)] if isinstance(tree, dict | list) else []  # fmt: skip
+    numbers = [(a, b) for a, b in places(tree) if isinstance(a[b], int | float) and not isinstance(a[b],
+        bool)] if isinstance(tree, dict | list) else []  # fmt: skip
     if numbers:
         holder, key = random.choice(numbers)
         factor = random.choice((-1, 0, 0.5, 2, 10, 1e-6, 1e6, 1e15, 1e300, 1e-300))
@@ -186,7 +197,8 @@ def _column(rows: Any, random: random.Random) -> Any:
 
 def _rows(rows: Any, random: random.Random) -> Any:
     """Rows lost, in another order, or again."""
-    how = random.choice((lambda: rows[:1], lambda: rows[1:], lambda: rows[:2], lambda: rows[::-1], lambda: rows + rows[1:], lambda: [],
+    how = random.choice((lambda: rows[:1], lambda: rows[1:], lambda: rows[:2], lambda: rows[::-1],
+        lambda: rows + rows[1:], lambda: [],
                          lambda: random.sample(rows, len(rows))))  # fmt: skip
     return [list(row) for row in how()]
 

@@ -20,12 +20,14 @@ from types import FrameType
 EXITS = {0, 2, 3, 4, 5}
 PATIENCE_S = 20
 ELSEWHERE = re.compile(r"^  at (\w+\W|--)", re.MULTILINE)
-"""Where it is if not in the file: a place in the plan, "replicas[0].memory", or an option of the command line."""
+"""Where it is if not in the file: a place in the plan, "replicas[0].memory", or an option of the command
+line."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said: exit code, both streams, seconds, warnings of libraries, files it left unfinished."""
+    """What a command said: exit code, both streams, seconds, warnings of libraries, files it left
+    unfinished."""
 
     code: int
     stdout: str
@@ -107,7 +109,8 @@ def wrong(answer: Answer, file: str) -> str | None:
 
 
 def memory(gigabytes: float) -> None:
-    """From now on this process may have no more address space: a file of some kB that asks for more is a fault."""
+    """From now on this process may have no more address space: a file of some kB that asks for more is a
+    fault."""
     if sys.platform != "win32":
         import resource
 

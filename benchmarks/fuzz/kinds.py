@@ -24,8 +24,8 @@ SMALL = "--gpus 2xL4 -m qwen3-0.6b --time-limit 2"
 
 @dataclass(frozen=True)
 class Kind:
-    """`file` is broken and `command` reads it; `good` makes it: values of a YAML or JSON file, rows of cells of
-    a table, text, or bytes."""
+    """`file` is broken and `command` reads it; `good` makes it: values of a YAML or JSON file, rows of
+    cells of a table, text, or bytes."""
 
     name: str
     file: str
@@ -64,8 +64,10 @@ CLUSTER = {
         {"name": "h", "count": 2, "device": "h100-sxm", "gpus_per_node": 2, "price_usd_per_hour": 24.0,
          "power_cap_watts": 9000, "zone": "a", "scale_up_gpus": 2, "intra_gb_per_s": 450, "nic_gb_per_s": 50,
          "nic": "infiniband", "spot": False, "availability": 0.999,
-         "host": {"memory_gb": 256, "gb_per_s": 300, "tflops": 4, "pcie_gb_per_s": 55, "gpus_per_pcie_root": 2},
-         "tiers": [{"kind": "nvme", "gb": 7000, "read_gb_per_s": 12, "write_gb_per_s": 6, "shared_by": "node"}]},
+         "host": {"memory_gb": 256, "gb_per_s": 300, "tflops": 4, "pcie_gb_per_s": 55,
+         "gpus_per_pcie_root": 2},
+         "tiers": [{"kind": "nvme", "gb": 7000, "read_gb_per_s": 12, "write_gb_per_s": 6,
+         "shared_by": "node"}]},
         {"name": "l", "device": "l4", "gpus_per_node": 1, "zone": "b"},
     ],
     "links": [{"between": ["a", "b"], "gb_per_s": 1.25, "latency_ms": 4}],
@@ -90,18 +92,24 @@ AGENTS = {
     "slo": {"ttft_ms": 4000, "tpot_ms": 60},
 }
 SWEEP = {"base": {"workload": "chat", "engine": "vllm", "time_limit": 2},
-         "vary": {"gpus": ["1xL4", "2xT4"], "model": ["qwen3-0.6b"], "isl": {"from": 512, "to": 1024, "times": 2}}}  # fmt: skip
+         "vary": {"gpus": ["1xL4", "2xT4"], "model": ["qwen3-0.6b"], "isl": {"from": 512, "to": 1024,
+         "times": 2}}}  # fmt: skip
 CONFIG = {
-    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072,
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024,
+    "intermediate_size": 3072,
     "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
-    "vocab_size": 151936, "max_position_embeddings": 40960, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+    "vocab_size": 151936, "max_position_embeddings": 40960, "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16",
     "sliding_window": None, "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
 }  # fmt: skip
 MOE = {
     "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 1024,
-    "intermediate_size": 2048, "moe_intermediate_size": 512, "num_hidden_layers": 8, "num_attention_heads": 16,
-    "num_key_value_heads": 16, "n_routed_experts": 16, "n_shared_experts": 1, "num_experts_per_tok": 4, "n_group": 4,
-    "topk_group": 2, "first_k_dense_replace": 1, "kv_lora_rank": 512, "q_lora_rank": 768, "qk_nope_head_dim": 128,
+    "intermediate_size": 2048, "moe_intermediate_size": 512, "num_hidden_layers": 8,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16, "n_routed_experts": 16, "n_shared_experts": 1, "num_experts_per_tok": 4,
+    "n_group": 4,
+    "topk_group": 2, "first_k_dense_replace": 1, "kv_lora_rank": 512, "q_lora_rank": 768,
+    "qk_nope_head_dim": 128,
     "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 32000, "max_position_embeddings": 32768,
     "num_nextn_predict_layers": 1, "torch_dtype": "bfloat16",
 }  # fmt: skip
@@ -117,7 +125,8 @@ NODES = {"items": [{
     "metadata": {"name": "gpu-1", "labels": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
                  "nvidia.com/gpu.count": "8", "topology.kubernetes.io/zone": "a"}},
     "spec": {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
-    "status": {"capacity": {"nvidia.com/gpu": "8", "memory": "1056Gi"}, "allocatable": {"nvidia.com/gpu": "8"},
+    "status": {"capacity": {"nvidia.com/gpu": "8", "memory": "1056Gi"},
+    "allocatable": {"nvidia.com/gpu": "8"},
                "conditions": [{"type": "Ready", "status": "True"}]}}]}  # fmt: skip
 SMI = """index, name, memory.total [MiB], memory.used [MiB], power.limit [W]
 0, NVIDIA L40S, 46068 MiB, 12 MiB, 350.00 W
@@ -191,7 +200,7 @@ class _Opcodes(
 ):  # the pickler in Python: it alone lets names be written that do not exist here
     """Writes a tensor as torch.save does, without torch."""
 
-    dispatch: Any = dict(pickle._Pickler.dispatch)
+    dispatch: Any = dict(pickle._Pickler.dispatch)  # noqa: RUF012 - as the class that it overrides has it
 
     def named(self, module: str, name: str) -> None:
         self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
@@ -255,11 +264,15 @@ KINDS = (
     Kind("model, fit", "config.json", "fit --gpus 2xL4 -m config.json", as_is(MOE)),
     Kind("sweep", "s.yaml", "sweep s.yaml -o out.jsonl -j 1", as_is(SWEEP)),
     Kind("check", "plan.json", "check plan.json", lambda: plan("--gpus 2xL4 -m qwen3-8b")),
-    Kind("check, chains", "plan.json", "check plan.json", lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains")),
+    Kind("check, chains", "plan.json", "check plan.json",
+        lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains")),
     Kind("diff", "plan.json", "diff plan.json plan.json", lambda: plan("--gpus 2xL4 -m qwen3-8b")),
-    Kind("export", "plan.json", "export plan.json --to k8s -o out", lambda: plan("--gpus 2xL4 -m qwen3-8b --engine vllm")),
-    Kind("export, scripts", "plan.json", "export plan.json --to vllm -o out", lambda: plan("--gpus 8xH100 -m llama-3.1-70b -w rag --engine vllm")),
-    Kind("replan", "plan.json", "replan plan.json --without t4-0", lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains")),
+    Kind("export", "plan.json", "export plan.json --to k8s -o out",
+        lambda: plan("--gpus 2xL4 -m qwen3-8b --engine vllm")),
+    Kind("export, scripts", "plan.json", "export plan.json --to vllm -o out",
+        lambda: plan("--gpus 8xH100 -m llama-3.1-70b -w rag --engine vllm")),
+    Kind("replan", "plan.json", "replan plan.json --without t4-0",
+        lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains")),
     Kind("rows", "rows.csv", "predict rows.csv --out out.csv", table("rows.csv")),
     Kind("measured", "m.csv", "calibrate m.csv -o out.yaml", table("measured.csv")),
     Kind("trace", "t.csv", f"plan {SMALL} --trace t.csv", table("trace.csv")),
@@ -269,7 +282,9 @@ KINDS = (
     Kind("loads, npy", "loads.npy", f"experts loads.npy {EXPERTS}", npy),
     Kind("loads, npz", "loads.npz", f"experts loads.npz {EXPERTS}", npz),
     Kind("loads, pt", "loads.pt", f"experts loads.pt {EXPERTS}", dump_of_sglang),
-    Kind("profile", "p.csv", "plan --gpus 2xA10G,1xA100 -m qwen3-0.6b --rate 1 --profile p.csv --time-limit 2", table("profile.csv")),
+    Kind("profile", "p.csv",
+        "plan --gpus 2xA10G,1xA100 -m qwen3-0.6b --rate 1 --profile p.csv --time-limit 2",
+        table("profile.csv")),
     Kind("script", "serve.sh", "import serve.sh --gpus 8xH100", example("serve.sh")),
     Kind("manifest", "m.yaml", "import m.yaml --facts", as_is(PODS)),
     Kind("nvidia-smi", "n.txt", "cluster from-nvidia-smi n.txt", as_is(SMI)),

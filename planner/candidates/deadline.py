@@ -1,7 +1,7 @@
 """Until when candidates are looked for; what is found by then is planned with.
 
-It stands in a context variable, as every kind of replica, every variant and every search for a load would have
-to hand it on otherwise.
+It stands in a context variable, as every kind of replica, every variant and every search for a load would
+have to hand it on otherwise.
 """
 
 from __future__ import annotations

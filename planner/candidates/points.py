@@ -130,8 +130,8 @@ def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats
 def _points(
     s: Setup, index: Ints, sequences: Floats, step: StepTimes, rate: Floats, work: Floats, role: Role
 ) -> Points:
-    """Times at `rate` by the queueing formulas, KV in use by Little's law, and which buckets keep the promise:
-    some rows after the others, for the sake of memory. Raises OutOfTime."""
+    """Times at `rate` by the queueing formulas, KV in use by Little's law, and which buckets keep the
+    promise: some rows after the others, for the sake of memory. Raises OutOfTime."""
     many = max(CELLS // work.shape[1], 1)
     if len(index) <= many:
         return _some_points(s, index, sequences, step, rate, work, role)

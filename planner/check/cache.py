@@ -228,8 +228,8 @@ def _used(
 
 
 def _blocks(case: Case, replica: Replica, cache: Cache, where: str) -> Iterator[Violation]:
-    """Half a block of each sequence is empty, between the longest bucket's and the shortest's, whose own tokens
-    are whole ones."""
+    """Half a block of each sequence is empty, between the longest bucket's and the shortest's, whose own
+    tokens are whole ones."""
     empty, reserved = (cache.block_tokens - 1) / 2, case.workload.max_osl or 0
     own = [(queueing.own_tokens(case, replica, b), b.osl) for b in case.workload.buckets]
     least = empty / (max(max(isl, 1.0) + max(osl, reserved) for isl, osl in own) + empty)

@@ -37,7 +37,8 @@ def violations(case: Case) -> Iterator[Violation]:
 
 
 def _capacity(case: Case, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
-    """weights + cache + activations + reserve = capacity <= what the device has: all of it is accounted for."""
+    """weights + cache + activations + reserve = capacity <= what the device has: all of it is accounted
+    for."""
     used = part.weights_bytes + part.kv_bytes + part.activation_bytes + part.reserve_bytes
     if not case.measured(replica) and not at_most(part.capacity_bytes, used, MODEL):
         text = f"{used / GB:.3f} GB are accounted for, of {part.capacity_bytes / GB:.3f} GB"

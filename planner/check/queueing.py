@@ -138,8 +138,8 @@ def _not_below(name: str, value_ms: float, floor_ms: float, what: str) -> Iterat
 
 
 def _all_in_flight(case: Case) -> Iterator[Violation]:
-    """rate x (TTFT + (osl - 1) TPOT) within all batches; of TTFT only where one group does both phases, and of
-    requests that come at random what the prompt itself takes: those that wait are in no batch."""
+    """rate x (TTFT + (osl - 1) TPOT) within all batches; of TTFT only where one group does both phases, and
+    of requests that come at random what the prompt itself takes: those that wait are in no batch."""
     predicted = case.plan.predicted
     serving = [case.groups[name] for name, load in case.loads.items() if load.rps]
     seconds = case.mean(lambda b: b.osl - 1) * predicted.tpot_ms.value / 1e3

@@ -1,7 +1,8 @@
 """What a plan says and `check` does not count again, by field: why it may stand there as it is.
 
-Everything else of a plan is bounded by the arithmetic of `check`; `benchmarks/mutations.py` changes every figure
-and finds what passes. A bound leaves room: what is said to be *within* its bounds passes where a change stays inside.
+Everything else of a plan is bounded by the arithmetic of `check`; `benchmarks/mutations.py` changes every
+figure and finds what passes. A bound leaves room: what is said to be *within* its bounds passes where a
+change stays inside.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import re
 _ANOTHER = "of another plan, which is not here: plan that one to see its figures"
 _TRIED = "of plans that were tried beside this one, and are not here"
 _LENGTH = "how long the search took, and how far it went: of its own run alone"
-_WITHIN = "within its bounds: not faster than the device, and not above what is predicted"
 _BAND = "how sure a prediction is, by calibration: only the order of its ends is checked"
+_WITHIN = "within its bounds: "
 
 SAID: tuple[tuple[str, str], ...] = (
     (r"alternatives\[\].*|survives\.(bound|without|price)", _ANOTHER),
@@ -21,19 +22,19 @@ SAID: tuple[tuple[str, str], ...] = (
     (r"proof\.chosen", "left out it is the objective, which is checked"),
     (r"predicted\.\w+\.(low|high)", _BAND),
     (r"predicted\.chance_\w+", "left out, no chance is promised; where it stands it follows from the bands"),
-    (r"predicted\.ttft_ms\.value|chains\[\]\.tpot_s", "within its bounds: queueing on top of the steps, below the limit"),
-    (r"replicas\[\]\.step\.(decode_s|prefill_s|engine_s)", _WITHIN),
-    (r"replicas\[\]\.utilisation", "within its bounds: not below FLOPs at peak, not above the ceiling"),
-    (r"replicas\[\]\.watts", "within its bounds: together with idle GPUs what is predicted, none above its limit"),
-    (r"replicas\[\]\.(max_batch|kv_tokens)", "within its bounds: what is in flight finds room, and so does the cache"),
-    (r"replicas\[\]\.cache\.(delayed|preempted_limit)", "of a replay of the queue for the cache, which is not run again"),
-    (r"replicas\[\]\.memory\[\]\.\w+", "within its bounds: all parts fill the GPU, weights and step are counted again"),
-    (r"replicas\[\]\.draft\.weights_bytes", "within its bounds: of the drafter no configuration is here"),
-    (r"replicas\[\]\.count", "more of them than the traffic needs is no mistake where GPUs are free"),
-    (r"experts\..*", "within its bounds: loads of experts are not part of a plan"),
-    (r"routing\[\]\.kv_gb_per_s", "within its bounds: not less than the cache that moves"),
-    (r"survives\.losses\[\].*", "within its bounds: a loss that is told twice, or of more, is survived no less"),
-)  # fmt: skip
+    (r"predicted\.ttft_ms\.value|chains\[\]\.tpot_s", f"{_WITHIN}queueing beside the steps, below the limit"),
+    (r"replicas\[\]\.step\.\w+", f"{_WITHIN}not faster than the device, not above what is predicted"),
+    (r"replicas\[\]\.utilisation", f"{_WITHIN}not below FLOPs at peak, not above the ceiling"),
+    (r"replicas\[\]\.watts", f"{_WITHIN}with idle GPUs what is predicted, none above its limit"),
+    (r"replicas\[\]\.(max_batch|kv_tokens)", f"{_WITHIN}what is in flight finds room, in the cache, too"),
+    (r"replicas\[\]\.cache\.\w+", "of a replay of the queue for the cache, which is not run again"),
+    (r"replicas\[\]\.memory\[\]\.\w+", f"{_WITHIN}all parts fill the GPU; weights are counted again"),
+    (r"replicas\[\]\.draft\.weights_bytes", f"{_WITHIN}of the drafter no configuration is here"),
+    (r"replicas\[\]\.count", "more than the traffic needs is no mistake where GPUs are free"),
+    (r"experts\..*", f"{_WITHIN}loads of experts are not part of a plan"),
+    (r"routing\[\]\.kv_gb_per_s", f"{_WITHIN}not less than the cache that moves"),
+    (r"survives\.losses\[\].*", f"{_WITHIN}a loss that is told twice, or of more, is survived no less"),
+)
 """Patterns of fields ("replicas[].step.decode_s"), and the reason."""
 
 

@@ -100,7 +100,8 @@ def _power(case: Case) -> Iterator[Violation]:
         MOST_IDLE * c.device.tdp_watts * (c.gpus - idle.used(case, c)) for c in case.cluster.classes
     )
     if not at_most(predicted.watts.value, own + max(most_idle, 0.0), MODEL):
-        text = f"{predicted.watts.value:.6g} W, its replicas take {own:.6g} W, idle ones {most_idle:.4g} W at most"
+        parts = f"its replicas take {own:.6g} W, idle GPUs {most_idle:.4g} W at most"
+        text = f"{predicted.watts.value:.6g} W, {parts}"
         yield Violation("watts_overstated", "predicted.watts", text)
     for index, replica in enumerate(case.plan.replicas):
         classes = [(case.classes.get(stage.node_class), stage.gpus) for stage in replica.stages]

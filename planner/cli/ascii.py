@@ -1,5 +1,5 @@
-"""Output that a terminal shows as it is meant: bars, dashes and signs by their likes where the locale has no more
-than ASCII; control characters of a user's text by their numbers."""
+"""Output that a terminal shows as it is meant: bars, dashes and signs by their likes where the locale has
+no more than ASCII; control characters of a user's text by their numbers."""
 
 from __future__ import annotations
 

@@ -53,8 +53,10 @@ def whole_file(path: str | Path) -> Iterator[TextIO]:
     What is written is kept until then, and what was there stays; that it can be written is looked at first,
     before any work is done. Devices and pipes (`/dev/stdout`) are written directly. Raises InputError.
     """
-    direct = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-    path = Path(path) if direct else Path(os.path.realpath(path))
+    path = Path(path)
+    with refusing(path):
+        direct = path.exists() and not path.is_file() and not path.is_dir()
+        path = path if direct else path.resolve()
     kept = io.StringIO()
     with refusing(path):
         if path.is_dir():

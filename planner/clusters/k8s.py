@@ -206,7 +206,8 @@ def _objects(data: Any, where: str) -> Iterator[_Node]:
 
 
 def _fields(holder: dict[str, Any], name: str, where: str) -> dict[str, Any]:
-    """A part of an object that has named fields; {} where it is absent. Raises InputError where it is else."""
+    """A part of an object that has named fields; {} where it is absent. Raises InputError where it is
+    else."""
     part = holder.get(name) or {}
     if not isinstance(part, dict):
         raise InputError(f"`{name}` of a node must have named fields", where, f"run {RUN}")

@@ -74,8 +74,8 @@ class Load:
 
     @property
     def sampled(self) -> Floats:
-        """Tokens that pass the LM head: those of decoding sequences, and where there is none the next one of a
-        prompt."""
+        """Tokens that pass the LM head: those of decoding sequences, and where there is none the next one
+        of a prompt."""
         return np.maximum(self.decoded, np.minimum(self.tokens, 1.0))
 
     @property

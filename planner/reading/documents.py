@@ -103,7 +103,8 @@ def read_text(text: str, path: str) -> Document:
 
 
 def _visible(document: Document) -> Document:
-    """The document, where no name or text in it hides a control character behind a backslash. Raises InputError."""
+    """The document, where no name or text in it hides a control character behind a backslash. Raises
+    InputError."""
     parts: list[tuple[Loc, Any]] = [((), document.data)] if "\\" in (document.text or "") else []
     while parts:
         loc, part = parts.pop()

@@ -32,7 +32,7 @@ def starting(plan: Plan) -> Iterator[str]:
         )
     for r in plan.replicas:
         if told and r.launch and r.launch.argv and r.count > MANY:
-            yield f"# {r.count - MANY:,} more of {r.id} start alike: `meshwright export` writes their commands"
+            yield f"# {r.count - MANY:,} more of {r.id} start alike: `meshwright export` writes all commands"
     notes = dict.fromkeys(n for r in plan.replicas if r.launch for n in r.launch.notes)
     for note in notes:
         yield f"# {note}"

@@ -15,7 +15,7 @@ from planner import api
 from planner.cli.app import main, run
 from planner.errors import InputError
 from planner.exporters import export
-from planner.plans.text import text
+from planner.plans.text import text as told
 from tests.exporters.samples import made, replica
 
 PAIR = (replica("p1", "vllm", "prefill", tp=4), replica("d1", "vllm", "decode", tp=4))
@@ -99,7 +99,7 @@ def test_a_plan_that_does_not_hold_is_not_exported(tmp_path, capsys):
 
 def test_a_folder_with_files_is_left_alone(tmp_path, capsys, monkeypatch):
     plan = tmp_path / "plan.json"
-    plan.write_text(text(api.plan(None, "qwen3-0.6b", gpus="1xL4", engine="vllm", explain=False)))
+    plan.write_text(told(api.plan(None, "qwen3-0.6b", gpus="1xL4", engine="vllm", explain=False)))
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine").write_text("x")

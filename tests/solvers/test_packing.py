@@ -59,7 +59,7 @@ def test_arcs_hold_exactly_when_patterns_do(sizes, data, room, bins, rest):
 
 
 def test_a_rack_of_many_sizes_is_packed_by_arcs_at_once():
-    counts = {s: 1 for s in range(3, 33)}  # 525 units; patterns of 72 units would be millions
+    counts = dict.fromkeys(range(3, 33), 1)  # 525 units; patterns of 72 units would be millions
 
     assert packs(counts, [packing.Bins(72, 8)])
     assert not packs(counts, [packing.Bins(72, 7)])

@@ -1,0 +1,78 @@
+"""Files are whole or absent, nothing is left beside them, and nobody writes over what is read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from planner.cli.app import run
+from planner.cli.ascii import visible
+from planner.cli.output import beside, stdout, whole_file
+from planner.errors import InputError
+
+
+def test_a_file_is_written_whole_when_all_is_well(tmp_path: Path):
+    path = tmp_path / "out"
+    path.write_text("old")
+    path.chmod(0o600)
+    with whole_file(path) as file:
+        file.write("new")
+        assert path.read_text() == "old"
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o600)
+    with pytest.raises(ZeroDivisionError), whole_file(path) as file:
+        file.write(str(1 / (path.stat().st_size - 3)))
+    assert path.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", ["", "none/out", "x" * 300, "a\0b"])
+def test_what_cannot_be_written_is_told_before_any_work(tmp_path: Path, name: str):
+    with pytest.raises(InputError, match="cannot write"), whole_file(tmp_path / name):
+        raise AssertionError("work was begun")
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path):
+    dead, own = tmp_path / ".out.999999999.part", tmp_path / f".out.{os.getpid()}.part"
+    dead.write_text("half")
+    own.write_text("mine")
+    beside(tmp_path / "out")
+
+    assert (dead.exists(), own.exists()) == (False, True)
+
+
+@pytest.mark.parametrize("words", [["-o", "c.yaml"], ["-o", "./c.yaml"], ["--output=c.yaml"]])
+def test_a_file_that_is_read_is_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text("nodes: [{device: l4}]\n")
+
+    assert run(["plan", "c.yaml", "-m", "qwen3-8b", *words]) == 2
+    assert "is read and written by one command" in capsys.readouterr().err
+    assert Path("c.yaml").read_text() == "nodes: [{device: l4}]\n"
+
+
+def test_control_characters_are_shown_and_do_not_act(capsys: pytest.CaptureFixture[str]):
+    assert visible("\x1b[31mred\u202e\ud83d") == "\\x1b[31mred\\u202e\\ud83d"
+    assert run(["plan", "--gpus", "1xL4", "-m", "\x1b[31mred"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_terminal_of_no_columns_is_wide_enough(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "0")
+
+    assert stdout().width >= 40
+
+
+def test_what_the_system_refuses_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("planner.cli.version.version", refuse)
+
+    assert run(["--version"]) == 2
+    assert "error: the system refused: no space left on device" in capsys.readouterr().err
