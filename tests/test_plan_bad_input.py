@@ -109,13 +109,13 @@ OPTIONS = {
 }
 
 GPUS = {
-    "0xH100": "at least 1",
-    "-1xH100": "at least 1",
+    "0xH100": "from 1 to",
+    "-1xH100": "from 1 to",
     "8xH101": "did you mean",
     "8": "COUNTxGPU",
     "8xH100,,": "empty part",
     "1.5xH100": "COUNTxGPU",
-    "1000000000000xH100": "more than",
+    "1000000000000xH100": "from 1 to",
 }
 
 

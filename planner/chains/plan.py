@@ -54,6 +54,9 @@ SPACE = "stages of units that hold the same layers, in every order of regions, b
 
 def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
     """The plan that serves most within the SLO. Raises Infeasible, InputError."""
+    if any(node.power_cap_watts is not None for node in asked.cluster.classes):
+        hint = "leave out `power_cap_watts`, and keep it yourself"
+        raise InputError("chains are planned without caps on power", "power_cap_watts", hint)
     seconds = min(max(began + limits.seconds - time.perf_counter(), LEAST_S), SECONDS)
     asked, posed, front, best = chosen(asked, seconds)
     most = max(together(replicas).tokens_per_s for replicas in front)
@@ -72,9 +75,6 @@ def chosen(asked: Asked, seconds: float = SECONDS) -> tuple[Asked, Posed, list[l
         )
     if any(value is not None for value in vars(asked.options.budget).values()):
         raise InputError("chains are planned without a budget", "--budget", "leave it out")
-    if any(node.power_cap_watts is not None for node in asked.cluster.classes):
-        hint = "leave out `power_cap_watts`, and keep it yourself"
-        raise InputError("chains are planned without caps on power", "power_cap_watts", hint)
     if asked.options.risk != MEDIAN:
         raise InputError("chains keep limits by the median prediction", "--risk", "leave it out")
     posed, until = pose(asked), time.perf_counter() + seconds
