@@ -62,6 +62,12 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     ),
     "params": ("Parameters and KV bytes of all configurations", ["benchmarks.params"]),
     "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
+    "fuzz": ("Broken files", ["benchmarks.fuzz", "--minutes", "7", "--seed", "5", "--jobs", "1"]),
+    "odd": ("Valid but odd problems", ["benchmarks.odd", "--minutes", "7", "--seed", "5", "--jobs", "1"]),
+    "faults": ("Faults of the machine", ["benchmarks.faults", "--kills", "3"]),
+    "same": ("Same input, same bytes", ["benchmarks.same"]),
+    "mutations": ("What check notices", ["benchmarks.mutations"]),
+    "soak": ("Many plans in one process", ["benchmarks.soak", "--plans", "300"]),
 }
 FAMILIES = {
     "CASES": ("melange", "splitwise", "hexgen", "helix", "flexgen"),

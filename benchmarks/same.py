@@ -25,7 +25,7 @@ REPO = Path(__file__).resolve().parents[1]
 COMMANDS = {
     "plan": "plan c.yaml -m qwen3-8b -w w.yaml --json",
     "plan, cost": "plan cheap.yaml -m llama-3.1-8b --rate 20 --objective cost --json",
-    "plan, kept cache": "plan --gpus 2xL4 -m config.json -w agents.yaml --json",
+    "plan, kept cache": "plan --gpus 2xL4 -m qwen3-8b -w agents.yaml --json",
     "plan, chains": "plan --gpus 2xL4,1xT4 -m qwen3-8b --engine chains --json",
     "fit": "fit c.yaml -m qwen3-8b --json",
     "experts": "experts loads.csv --gpus 4 --slots 3 --json",
@@ -121,8 +121,8 @@ def _same(one: str, other: str) -> str:
 
 def _alike(one: str, other: str) -> str:
     """Plans by what they predict and prove, all else by the byte."""
-    if '"predicted"' not in one:
-        return _same(one, other)
+    if '"predicted": {' not in one or '"proof": {' not in one or '"$defs"' in one:
+        return "same" if sorted(one.splitlines()) == sorted(other.splitlines()) else "other lines"
     parts = [json.loads(text) for text in (one, other)]
     told = [{k: _rounded(p[k]) for k in ("predicted", "proof")} for p in parts]
     for t in told:

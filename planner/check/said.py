@@ -15,27 +15,27 @@ _LENGTH = "how long the search took, and how far it went: of its own run alone"
 _BAND = "how sure a prediction is, by calibration: only the order of its ends is checked"
 _WITHIN = "within its bounds: "
 
-SAID: tuple[tuple[str, str], ...] = (
-    (r"alternatives\[\].*|survives\.(bound|without|price)", _ANOTHER),
-    (r"(prices|assumptions)\[\].*|proof\.kinds\[\].*", _TRIED),
-    (r"proof\.(seconds|seed|space\..*)", _LENGTH),
-    (r"proof\.chosen", "left out it is the objective, which is checked"),
-    (r"predicted\.\w+\.(low|high)", _BAND),
-    (r"predicted\.chance_\w+", "left out, no chance is promised; where it stands it follows from the bands"),
-    (r"predicted\.ttft_ms\.value|chains\[\]\.tpot_s", f"{_WITHIN}queueing beside the steps, below the limit"),
-    (r"replicas\[\]\.step\.\w+", f"{_WITHIN}not faster than the device, not above what is predicted"),
-    (r"replicas\[\]\.utilisation", f"{_WITHIN}not below FLOPs at peak, not above the ceiling"),
-    (r"replicas\[\]\.watts", f"{_WITHIN}with idle GPUs what is predicted, none above its limit"),
-    (r"replicas\[\]\.(max_batch|kv_tokens)", f"{_WITHIN}what is in flight finds room, in the cache, too"),
-    (r"replicas\[\]\.cache\.\w+", "of a replay of the queue for the cache, which is not run again"),
-    (r"replicas\[\]\.memory\[\]\.\w+", f"{_WITHIN}all parts fill the GPU; weights are counted again"),
-    (r"replicas\[\]\.draft\.weights_bytes", f"{_WITHIN}of the drafter no configuration is here"),
-    (r"replicas\[\]\.count", "more than the traffic needs is no mistake where GPUs are free"),
-    (r"experts\..*", f"{_WITHIN}loads of experts are not part of a plan"),
-    (r"routing\[\]\.kv_gb_per_s", f"{_WITHIN}not less than the cache that moves"),
-    (r"survives\.losses\[\].*", f"{_WITHIN}a loss that is told twice, or of more, is survived no less"),
+SAID: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("alternatives[]*", "survives.bound", "survives.without", "survives.price"), _ANOTHER),
+    (("prices[]*", "assumptions[]*", "proof.kinds[]*"), _TRIED),
+    (("proof.seconds", "proof.seed", "proof.space.*"), _LENGTH),
+    (("proof.chosen",), "left out it is the objective, which is checked"),
+    (("predicted.*.low", "predicted.*.high"), _BAND),
+    (("predicted.chance_*",), "left out, no chance is promised; where it stands it follows from the bands"),
+    (("predicted.ttft_ms.value", "chains[].tpot_s"), f"{_WITHIN}queueing beside the steps, below the limit"),
+    (("replicas[].step.*",), f"{_WITHIN}not faster than the device, not above what is predicted"),
+    (("replicas[].utilisation",), f"{_WITHIN}not below FLOPs at peak, not above the ceiling"),
+    (("replicas[].watts",), f"{_WITHIN}with idle GPUs what is predicted, none above its limit"),
+    (("replicas[].max_batch", "replicas[].kv_tokens"), f"{_WITHIN}what is in flight finds room"),
+    (("replicas[].cache.*",), "of a replay of the queue for the cache, which is not run again"),
+    (("replicas[].memory[].*",), f"{_WITHIN}all parts fill the GPU; weights are counted again"),
+    (("replicas[].draft.weights_bytes",), f"{_WITHIN}of the drafter no configuration is here"),
+    (("replicas[].count",), "more than the traffic needs is no mistake where GPUs are free"),
+    (("experts.*",), f"{_WITHIN}loads of experts are not part of a plan"),
+    (("routing[].kv_gb_per_s",), f"{_WITHIN}not less than the cache that moves"),
+    (("survives.losses[]*",), f"{_WITHIN}a loss that is told twice, or of more, is survived no less"),
 )
-"""Patterns of fields ("replicas[].step.decode_s"), and the reason."""
+"""Fields ("replicas[].step.*": any of its own), and the reason."""
 
 
 def why(field: str) -> str | None:
@@ -46,4 +46,8 @@ def why(field: str) -> str | None:
     >>> why("routing[].share") is None
     True
     """
-    return next((reason for pattern, reason in SAID if re.fullmatch(pattern, field)), None)
+    return next((reason for fields, reason in SAID if any(_means(told, field) for told in fields)), None)
+
+
+def _means(told: str, field: str) -> bool:
+    return re.fullmatch(re.escape(told).replace(r"\*", ".*"), field) is not None

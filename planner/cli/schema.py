@@ -27,6 +27,10 @@ def json_schema(kind: Kind) -> dict[str, Any]:
         form["properties"] |= lengths
         form["required"] = [name for name in form.get("required", []) if name != "buckets"]
         form["not"] = {"required": ["buckets"], "anyOf": [{"required": ["isl"]}, {"required": ["osl"]}]}
+    if kind == "plan":
+        from planner.check.said import SAID
+
+        form["x-not-checked"] = {field: why for fields, why in SAID for field in fields}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"Meshwright {kind}"} | {
         key: value for key, value in form.items() if key != "title"
     }

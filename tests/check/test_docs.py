@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import planner.check
+from planner.check.said import SAID
+from planner.cli.schema import json_schema
 
 FOLDER = Path(planner.check.__file__).parent
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "check.md"
@@ -42,3 +44,11 @@ def test_every_code_stands_on_the_page_and_no_other() -> None:
     named = {code for cell in cells for code in re.findall(r"`([a-z_]+)`", cell)}
 
     assert named == {code for file in FOLDER.glob("*.py") for code in codes(file)}
+
+
+def test_what_is_said_and_not_checked_stands_on_the_page_and_in_the_schema() -> None:
+    page, named = PAGE.read_text(), json_schema("plan")["x-not-checked"]
+
+    for fields, reason in SAID:
+        assert f"| {', '.join(f'`{field}`' for field in fields)} | {reason} |" in page
+        assert all(named[field] == reason for field in fields)
