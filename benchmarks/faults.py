@@ -1,8 +1,8 @@
 """Faults of the machine: `python -m benchmarks.faults [--kills 10] [--seed 0] [--only NAME]`.
 
 *Killed*: every command that writes a file is killed, terminated or interrupted at a random moment, with a
-good old file where it writes: afterwards that file is whole, the old one or the new, and nothing else is
-left.
+good old file where it writes: afterwards that file is whole, the old one or the new, and when
+the command has run again nothing else is left.
 *Refused*: full disk, closed stdout, no HOME, an ASCII locale, 2 GB of address space, few open files and
 others: the command answers as ever, or with one clear error and exit code 2. Exits with 1 where anything is
 else.
@@ -11,6 +11,7 @@ else.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import resource
@@ -167,7 +168,7 @@ def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tup
             process.communicate(timeout=60)
             found = contents(folder / "out")
             done += found == good
-            if found not in (good, {} if old else {"out": "old\n"}):
+            if found not in (good, {} if old else {"out": "old\n"}) and not broken_off(found):
                 faults.append(f"{kind.name}: a file is torn: {sorted(found)[:3]}")
             left = {p.name for p in folder.iterdir()} - {
                 "out",
@@ -179,6 +180,8 @@ def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tup
             if command == "sweep":
                 left -= RESUMED
                 (folder / "out.part").unlink(missing_ok=True)
+            parts = {name for name in left if name.startswith(".out.")}  # the next that writes removes them
+            left -= parts
             if left:
                 faults.append(f"{kind.name}: left behind: {sorted(left)[:3]}")
                 for name in left:
@@ -186,6 +189,11 @@ def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tup
             if alive(process.pid):
                 faults.append(f"{kind.name}: a process of it runs on")
                 os.killpg(process.pid, signal.SIGKILL)
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    (folder / "out").unlink(missing_ok=True)
+    run(WRITERS[command], folder).wait()
+    if left := [p.name for p in folder.iterdir() if p.name.startswith(".")]:
+        faults.append(f"left behind: {left[:3]}")
     shutil.rmtree(folder / "out", ignore_errors=True)
     (folder / "out").unlink(missing_ok=True)
     return faults, done
@@ -196,6 +204,14 @@ def contents(place: Path) -> dict[str, str]:
     none."""
     files = [place] if place.is_file() else sorted(place.rglob("*")) if place.is_dir() else []
     return {f.name: "\n".join(untimed(f)) for f in files if f.is_file()}
+
+
+def broken_off(found: dict[str, str]) -> bool:
+    """Whether it is a whole plan that says that Ctrl-C ended its search."""
+    try:
+        return bool(json.loads(found.get("out", ""))["proof"]["status"] == "interrupted")
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def untimed(file: Path) -> list[str]:

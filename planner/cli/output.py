@@ -63,12 +63,10 @@ def whole_file(path: str | Path) -> Iterator[TextIO]:
             raise IsADirectoryError(21, "is a directory")
         if not path.parent.exists():
             raise FileNotFoundError(2, "no such file or directory")
+        if not path.parent.is_dir():
+            raise NotADirectoryError(20, "not a directory")
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise PermissionError(13, "permission denied")
-        if not direct:
-            os.close(os.open(path.parent, os.O_RDONLY))
-            beside(path).touch()  # a file system that is read-only, or a name that is too long, shows here
-            beside(path).unlink()
     yield kept
     with refusing(path):
         if direct:
