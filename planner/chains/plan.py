@@ -43,6 +43,8 @@ Held = tuple[str, tuple[int, int]]
 """A class, and the layers that a unit of it holds."""
 
 LEAST_S = 1.0
+"""Seconds that they get where none are left."""
+
 SECONDS = 8.0
 """After which what was found is refined no further."""
 

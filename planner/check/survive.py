@@ -133,12 +133,14 @@ def _times(case: Case, rest: Case) -> Iterator[Violation]:
     at peak."""
     for index, replica in enumerate(rest.plan.replicas):
         yield from queueing.room(rest, replica, f"replicas[{index}]")
-        before, after = (_by_bucket(own.loads[replica.id]) for own in (case, rest))
-        more = min((after.get(b, 0.0) / rate for b, rate in before.items() if rate), default=0.0)
-        busy = replica.utilisation * more * case.groups[replica.id].count / replica.count
-        if replica.role != "prefill":
-            busy = Floors(rest, case.card, replica, rest.loads[replica.id]).busy() if case.card else 0.0
-        most = case.options.max_utilisation if replica.role == "prefill" else 1.0
+        busy, most = 0.0, 1.0
+        if replica.role == "prefill":
+            before, after = (_by_bucket(own.loads[replica.id]) for own in (case, rest))
+            more = min((after.get(b, 0.0) / rate for b, rate in before.items() if rate), default=0.0)
+            busy = replica.utilisation * more * case.groups[replica.id].count / replica.count
+            most = case.options.max_utilisation
+        elif case.card:
+            busy = Floors(rest, case.card, replica, rest.loads[replica.id]).busy()
         if not at_most(busy, most, MODEL):
             text = f"{replica.id} would be busy {busy:.4g} of the time, {most:g} at most"
             yield Violation("utilisation_over", f"replicas[{index}]", text)

@@ -15,9 +15,11 @@ HOST_WATTS_FACTOR = 2.0
 """Watts of a replica may include its share of the host: at most as much again as the GPUs."""
 
 LEAST_IDLE = 0.04
-MOST_IDLE = 0.5
 """Share of its limit that a GPU in no replica draws at least, and so must be counted with: so little do cards
 for desktops, others two to five times as much."""
+
+MOST_IDLE = 0.5
+"""And at most: more is a replica's."""
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -92,14 +94,12 @@ def _power(case: Case) -> Iterator[Violation]:
     watts / tokens/s."""
     predicted = case.plan.predicted
     own = sum(replica.count * replica.watts for replica in case.plan.replicas)
-    rest = sum(LEAST_IDLE * c.device.tdp_watts * (c.gpus - idle.used(case, c)) for c in case.cluster.classes)
-    if not at_most(own + max(rest, 0.0), predicted.watts.value, FIGURE):
+    unused = sum(c.device.tdp_watts * (c.gpus - idle.used(case, c)) for c in case.cluster.classes)
+    rest, most_idle = (max(share * unused, 0.0) for share in (LEAST_IDLE, MOST_IDLE))
+    if not at_most(own + rest, predicted.watts.value, FIGURE):
         text = f"{predicted.watts.value:.6g} W, its replicas take {own:.6g} W, idle GPUs {rest:.4g} W or more"
         yield Violation("watts_understated", "predicted.watts", text)
-    most_idle = sum(
-        MOST_IDLE * c.device.tdp_watts * (c.gpus - idle.used(case, c)) for c in case.cluster.classes
-    )
-    if not at_most(predicted.watts.value, own + max(most_idle, 0.0), MODEL):
+    if not at_most(predicted.watts.value, own + most_idle, MODEL):
         parts = f"its replicas take {own:.6g} W, idle GPUs {most_idle:.4g} W at most"
         text = f"{predicted.watts.value:.6g} W, {parts}"
         yield Violation("watts_overstated", "predicted.watts", text)

@@ -7,8 +7,6 @@ import codecs
 import io
 from typing import Final, TextIO
 
-from planner.reading.documents import UNSEEN
-
 LIKE: Final = {
     "·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "≤": "<=", "≥": ">=", "²": "2", "³": "3",
     "█": "#", "▓": "=", "▒": "+", "░": ".", "µ": "u", "−": "-", "€": "EUR", "’": "'", "“": '"', "”": '"',
@@ -30,6 +28,8 @@ def visible(text: str) -> str:
     >>> print(visible("\\x1b[31mred"))
     \\x1b[31mred
     """
+    from planner.reading.documents import UNSEEN  # here, not above: `--help` needs none of it
+
     return UNSEEN.sub(lambda c: c[0].encode("unicode_escape").decode(), text)
 
 

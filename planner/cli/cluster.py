@@ -68,7 +68,8 @@ def reader(source: Source) -> Callable[..., None]:
         from planner.errors import placed
 
         names = files or ["-"]
-        with placed(", ".join("standard input" if name == "-" else name for name in names)):
+        where = ", ".join("standard input" if name == "-" else name for name in names)
+        with placed(where):
             found = source.read(tuple(Input.of(name, _text(name)) for name in names))
         if facts:
             said = [
@@ -82,7 +83,7 @@ def reader(source: Source) -> Callable[..., None]:
         found = completed(found, device, gpus_per_node)
         for warning in found.warnings if not found.machines else ():
             note(f"warning: {warning}")
-        with placed(", ".join(names)):
+        with placed(where):
             written = write(found, source.tool)
         for warning in written.warnings:
             note(f"warning: {warning}")
