@@ -67,6 +67,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "faults": ("Faults of the machine", ["benchmarks.faults", "--kills", "3"]),
     "same": ("Same input, same bytes", ["benchmarks.same"]),
     "mutations": ("What check notices", ["benchmarks.mutations"]),
+    "installs": ("Installs from the wheel", ["benchmarks.installs"]),
     "soak": ("Many plans in one process", ["benchmarks.soak", "--plans", "300"]),
 }
 FAMILIES = {

@@ -30,12 +30,17 @@ AGGREGATOR = 1 << 12
 5 do (`tests/solvers/test_fleet.py`). Off; it saved no time on fleets."""
 
 
+WIDE = 1000
+"""Columns for each row (of ten rows at least): beyond them, presolve compares columns with one another and
+looks at no clock meanwhile (50 s for 7 rows of 34,040 columns, of which branch and bound needs 0.2 s)."""
+
+
 def solve(model: Program, limits: Limits, start: Floats | None, relaxed: bool = False) -> Outcome:
     """Minimise `model`; `start` is a full solution to begin from; `relaxed` drops integers, returns duals."""
     import highspy
 
     solver = highspy.Highs()
-    for name, value in settings(limits).items():
+    for name, value in (settings(limits) | shaped(len(model.rows), len(model.integer))).items():
         if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise ValueError(f"HiGHS refuses {name} = {value}")
     if solver.passModel(_program(model, relaxed)) == highspy.HighsStatus.kError:
@@ -72,6 +77,11 @@ def settings(limits: Limits) -> dict[str, object]:
     if limits.work is not None:
         options["mip_max_nodes"] = limits.work
     return options
+
+
+def shaped(rows: int, columns: int) -> dict[str, object]:
+    """The options that depend on the shape of the program, by name."""
+    return {"presolve": "off"} if columns > WIDE * max(rows, 10) else {}
 
 
 def _program(model: Program, relaxed: bool) -> Any:

@@ -125,7 +125,7 @@ def _alike(
     use = _rows(s, points, role)
     serves = low[design] >= level[:, None] * (1 - 1e-12)
     top = batched(s, index[design], _last_alike(high, low)[design, bucket], role)
-    exact, step_s = _rows(s, top, role), _step_s(top)
+    exact, step_s = np.minimum(_rows(s, top, role), use), _step_s(top)  # beyond a wall `top` may be far worse
     least = exact.copy()
     bears = _longest(s, index, high, role)  # (n, w) step times that each bucket bears
     looked = alone(s)

@@ -31,6 +31,7 @@ def predict(
     from planner.errors import InputError
     from planner.inputs.tables import read_csv
     from planner.predict.predictions import ANSWERS, cells, predict_rows
+    from planner.reading.cells import harmless
 
     table = read_csv(rows, required=("model", "device"))
     used = None
@@ -49,9 +50,11 @@ def predict(
         lines = [InputError(row.problem) if row.problem else row.cells for row in table.rows]
         answers = predict_rows(lines, used, nodes)
         columns = [c for c in table.columns if c not in ANSWERS] + list(ANSWERS)
-        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row.cells | cells(answer) for row, answer in zip(table.rows, answers, strict=True))
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(map(harmless, columns))
+        for row, answer in zip(table.rows, answers, strict=True):
+            known = row.cells | cells(answer)
+            writer.writerow(harmless(known.get(column, "")) for column in columns)
     bad = [(row, a) for row, a in zip(table.rows, answers, strict=True) if isinstance(a, InputError)]
     for row, answer in bad:
         note(f"{row.path}:{row.line}: {answer.message}")

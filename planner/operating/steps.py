@@ -82,7 +82,7 @@ FEWEST, MOST = 1e-3, 1e5
 
 def batch_of(model: CostModel, designs: Designs, asked: Requests, rate: Floats, by: Terms) -> Floats:
     """Sequences (n,) that servers decode at once where `rate` (n,) requests/s come: as many as those steps do
-    that are made linear there."""
+    that are made linear there; the fewest such, as where almost nobody decodes more sequences may do less."""
     n = len(rate)
     tries = max(TRIES, AT_ONCE // max(n, 1))
     low, high, one = np.full(n, FEWEST), np.full(n, MOST), np.arange(n)
@@ -93,7 +93,8 @@ def batch_of(model: CostModel, designs: Designs, asked: Requests, rate: Floats, 
         batch = np.geomspace(low, high, tries, axis=1)
         step = decoding_steps(model, many, tried, batch.ravel(), wide)
         found = rate_of(step, tried, batch.ravel(), by.role).reshape(batch.shape)
-        above = np.clip((found < rate[:, None]).sum(axis=1), 1, tries - 1)
+        enough = found >= rate[:, None]
+        above = np.where(enough.any(axis=1), np.maximum(enough.argmax(axis=1), 1), tries - 1)
         low, high = batch[one, above - 1], batch[one, above]
     less, more = found[one, above - 1], found[one, above]  # nearly a line between them
     return np.asarray(low + np.clip((rate - less) / np.maximum(more - less, 1e-30), 0.0, 1.0) * (high - low))

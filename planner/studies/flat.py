@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from planner.errors import InputError
+from planner.reading.cells import harmless
 from planner.studies.journal import Row
 
 ORDER = (
@@ -52,8 +53,8 @@ def as_csv(rows: Sequence[Row], file: TextIO) -> None:
     """Write `rows` as CSV with a header; what a row lacks is empty."""
     table = columns(rows)
     out = csv.writer(file, lineterminator="\n")
-    out.writerow(table)
-    out.writerows(zip(*table.values(), strict=True))
+    out.writerow(map(harmless, table))
+    out.writerows([*map(harmless, row)] for row in zip(*table.values(), strict=True))
 
 
 def as_parquet(rows: Sequence[Row], file: TextIO) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from planner.candidates import columns as module
 from planner.candidates.columns import FEW, alone, decoding, prefilling
+from planner.candidates.largest import largest
 from planner.candidates.points import KEPT, batched
 from planner.inputs.workload import Bucket
 from tests.candidates.samples import CHAT, TWO, ask, one_setup
@@ -44,6 +45,18 @@ def test_the_rows_of_bounds_ask_no_more_and_serve_no_less(s):
         assert (found.least <= found.use * (1 + 1e-9)).all()
         assert np.isfinite(found.least[np.isfinite(found.use)]).all()
         assert np.isfinite(found.least).any()
+
+
+def test_beyond_a_wall_the_rows_of_bounds_stay_those_of_plans(monkeypatch):
+    """Where a load just above the largest breaks everything, what it fills bounds nothing."""
+
+    def walled(s, index, asked):
+        low, high = largest(s, index, asked)
+        return low, high * 30
+
+    monkeypatch.setattr(module, "largest", walled)
+    found = columns(MIXED)
+    assert (found.least <= found.use * (1 + 1e-9)).all()
 
 
 def test_rows_of_time_and_room_are_those_of_the_law_of_the_step():

@@ -64,3 +64,14 @@ def test_a_short_line_is_one_bad_row(table, tmp_path):
         notes = [row["note"] for row in csv.DictReader(file)]
     assert "2 cells" in notes[0]
     assert notes[1] == ""
+
+
+def test_what_a_spreadsheet_would_compute_comes_back_as_a_text(tmp_path):
+    """Own columns go through to a file that people open: their formulas must not."""
+    table, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    table.write_text("model,device,=who\nllama-3.1-8b,h100,=HYPERLINK(1)\nllama-3.1-8b,h100,-2.5\n")
+
+    assert run(["predict", str(table), "--out", str(out)]) == 0
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["'=who"] for row in rows] == ["'=HYPERLINK(1)", "-2.5"]

@@ -43,3 +43,10 @@ def test_what_c_prints_while_muted_is_lost_and_what_it_prints_after_is_not(capfd
     os.system("echo kept")
 
     assert capfd.readouterr().out == "kept\n"
+
+
+def test_programs_of_few_rows_and_many_columns_skip_presolve():
+    """There it takes a minute and looks at no clock; of all other programs it stays."""
+    assert highs.shaped(rows=7, columns=34_040) == {"presolve": "off"}
+    assert highs.shaped(rows=3, columns=9_000) == {}
+    assert highs.shaped(rows=400, columns=34_040) == {}

@@ -1,5 +1,6 @@
 """Sweeps: every cell once, in order, whatever fails and however often the process is killed."""
 
+import io
 import json
 import random
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from planner.errors import InputError
 from planner.studies import sweep
+from planner.studies.flat import as_csv
 from planner.studies.journal import Journal
 from tests.studies.fake import CELLS, plan
 
@@ -164,3 +166,9 @@ def test_an_interrupted_plan_is_no_row(tmp_path: Path) -> None:
         sweep.run(CELLS, tmp_path / "out.jsonl", stopped, 1, silent)
 
     assert _done(tmp_path / "out.jsonl") == 2
+
+
+def test_names_that_a_spreadsheet_would_compute_are_texts_in_the_csv() -> None:
+    text = io.StringIO()
+    as_csv([{"cell": {"model": "=1+2", "isl": -5}}], text)
+    assert text.getvalue().splitlines() == ["cell.model,cell.isl", "'=1+2,-5"]
