@@ -62,13 +62,19 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     ),
     "params": ("Parameters and KV bytes of all configurations", ["benchmarks.params"]),
     "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
-    "fuzz": ("Broken files", ["benchmarks.fuzz", "--minutes", "7", "--seed", "5", "--jobs", "1"]),
-    "odd": ("Valid but odd problems", ["benchmarks.odd", "--minutes", "7", "--seed", "5", "--jobs", "1"]),
+    "fuzz": (
+        "Broken files",
+        ["benchmarks.fuzz", "--cases", "20000", "--minutes", "40", "--seed", "6", "--jobs", "1"],
+    ),
+    "odd": (
+        "Valid but odd problems",
+        ["benchmarks.odd", "--cases", "1000", "--minutes", "40", "--seed", "6", "--jobs", "1"],
+    ),
     "faults": ("Faults of the machine", ["benchmarks.faults", "--kills", "3"]),
     "same": ("Same input, same bytes", ["benchmarks.same"]),
     "mutations": ("What check notices", ["benchmarks.mutations"]),
     "installs": ("Installs from the wheel", ["benchmarks.installs"]),
-    "soak": ("Many plans in one process", ["benchmarks.soak", "--plans", "300"]),
+    "soak": ("Many plans in one process", ["benchmarks.soak", "--plans", "5000"]),
 }
 FAMILIES = {
     "CASES": ("melange", "splitwise", "hexgen", "helix", "flexgen"),
