@@ -62,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.plans.moves": {*PLAN, "planner.plans.diff", "planner.launch"},
     "planner.plans.verified": {*PLAN, "planner.check", "planner.plans.reading"},
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
-    "planner.simulate": {*PLAN, "planner.cost"},
+    "planner.simulate": {*PLAN, "planner.cost", "planner.operating", "planner.engines"},
     "planner.plans.space": {*PROBLEMS, "planner.plans", "planner.question.asked"},
     "planner.search": {*PROBLEMS, "planner.plans"},
     "planner.measured": {
@@ -83,6 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports": {*PLAN, "planner.launch"},
     "planner.reports.experts": {*PLAN, "planner.reports", "planner.expert_maps"},
     "planner.reports.calibrated": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
+    "planner.reports.simulated": {*PLAN, "planner.reports", "planner.simulate"},
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.plans.text", "planner.api", "planner.reports"},
     "planner.question": LEAVES,

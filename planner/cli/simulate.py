@@ -1,0 +1,146 @@
+"""`meshwright simulate PLAN.json`."""
+
+from __future__ import annotations
+
+import json as json_
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from planner.cli import options as o
+
+if TYPE_CHECKING:
+    from planner.simulate.fleet import Trouble
+
+PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
+TraceOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--trace", metavar="FILE", help="Recorded requests; without: drawn as the plan expects them."
+    ),
+]
+RateOpt = Annotated[
+    float | None,
+    typer.Option(
+        "--rate", metavar="RPS", help="Mean requests per second, in place of the plan's or trace's."
+    ),
+]
+RequestsOpt = Annotated[
+    int | None, typer.Option("--requests", metavar="N", help="Requests to draw. [default: 20 lifetimes]")
+]
+SeedOpt = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of what is drawn.")]
+RoutingOpt = Annotated[
+    Literal["planned", "least-load"], typer.Option("--routing", help="How requests find their servers.")
+]
+FailOpt = Annotated[
+    list[str] | None,
+    typer.Option("--fail", metavar="GROUP@SECOND", help="A server of a group that fails then; repeatable."),
+]
+SlowOpt = Annotated[
+    list[str] | None,
+    typer.Option("--slow", metavar="GROUP@FACTOR", help="A server of a group so many times slower."),
+]
+SeriesOpt = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Queue, batch and cache over time: .csv or .json."),
+]
+BROKEN_EXIT = 4
+
+
+def simulate(
+    plan: PlanArg,
+    trace: TraceOpt = None,
+    rate: RateOpt = None,
+    requests: RequestsOpt = None,
+    seed: SeedOpt = 0,
+    routing: RoutingOpt = "planned",
+    fail: FailOpt = None,
+    slow: SlowOpt = None,
+    output: SeriesOpt = None,
+    json: o.JsonOpt = False,
+) -> None:
+    """Replay requests on a plan, event by event, and say whether its limits hold.
+
+    \b
+    Examples:
+      meshwright simulate plan.json
+      meshwright simulate plan.json --trace requests.csv --rate 20
+      meshwright simulate plan.json --fail r1@60 --routing least-load
+
+    Exit codes: 0 every limit was kept, 2 bad input, 4 a limit was broken.
+    """
+    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.progress import Status
+    from planner.errors import InputError
+    from planner.plans.verified import read_sound
+    from planner.simulate.answer import Ask
+    from planner.simulate.answer import simulate as replayed
+
+    if trace is not None and requests is not None:
+        raise InputError("`--requests` draws requests, a trace has its own", "--requests", "leave one out")
+    if rate is not None and not 0 < rate <= 1e9:
+        raise InputError(f"a rate of {rate:g} requests/s: more than 0 is needed", "--rate")
+    if requests is not None and not 3 <= requests <= MOST:
+        raise InputError(f"{requests:,} requests: from 3 to {MOST:,}", "--requests")
+    if output is not None and not output.endswith((".csv", ".json")):
+        raise InputError(
+            "the series is written as CSV or JSON", "-o/--output", "let its name end in .csv or .json"
+        )
+    read = read_sound(plan)
+    given = None
+    if trace is not None:
+        from planner.inputs.traces import read_trace
+
+        given = read_trace(trace)
+    trouble = [*_troubles(fail, "--fail"), *_troubles(slow, "--slow")]
+    with Status() as tell:
+        tell("replaying")
+        found = replayed(read, Ask(given, rate, requests, seed, routing, trouble))
+    if output is not None:
+        with whole_file(output) as file:
+            file.write(_series(found.rows(), output))
+    if json:
+        typer.echo(json_.dumps(found.as_json(), indent=1))
+    else:
+        from planner.reports.simulated import simulated
+
+        console = stdout()
+        console.print(simulated(Path(plan).name, found, console.width))
+        if output is not None:
+            note(f"written to {output}")
+    if not found.kept:
+        raise typer.Exit(BROKEN_EXIT)
+
+
+MOST = 5_000_000
+"""Requests that are drawn: some hundred bytes each."""
+
+
+def _troubles(words: list[str] | None, option: str) -> list[Trouble]:
+    """GROUP@NUMBER each. Raises InputError."""
+    from planner.errors import InputError
+    from planner.simulate.fleet import Trouble
+
+    found = []
+    for word in words or []:
+        group, at, number = word.rpartition("@")
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        least = 0.0 if option == "--fail" else 1e-3
+        if not (at and group and least <= value < 1e9):
+            what = "SECOND" if option == "--fail" else "FACTOR"
+            raise InputError(
+                f"`{word}` is not GROUP@{what}", option, f"as in {option} r1@{60 if least == 0 else 1.5}"
+            )
+        found.append(Trouble(group, fails_s=value) if option == "--fail" else Trouble(group, slower=value))
+    return found
+
+
+def _series(rows: list[list[object]], output: str) -> str:
+    """As CSV, or as JSON of columns."""
+    if output.endswith(".json"):
+        return json_.dumps({str(c[0]): list(c[1:]) for c in zip(*rows, strict=True)}) + "\n"
+    return "".join(",".join(str(x) for x in row) + "\n" for row in rows)

@@ -1,0 +1,109 @@
+"""A replayed plan, for people: achieved beside predicted, limits, and how queues and caches went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from planner.reports import words as say
+
+if TYPE_CHECKING:
+    from planner.simulate.answer import Simulated
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+"""Levels of a line of the picture: nothing, then eighths."""
+
+NAMES = {
+    "ttft_ms": "TTFT",
+    "tpot_ms": "TPOT",
+    "e2e_ms": "whole",
+}
+
+
+def simulated(name: str, s: Simulated, width: int) -> RenderableType:
+    """The whole answer in `width` columns."""
+    verdict = "every limit was kept" if s.kept else "a limit was broken"
+    if not s.promises:
+        verdict = "no limits were asked for"
+    head = f"{s.counted:,} requests on {name}: {verdict}"
+    under = f"{s.arrivals}; routing {s.routing}; seed {s.seed}"
+    parts: list[RenderableType] = [Text(head, style="bold"), Text(under, style="dim"), Text("")]
+    parts += [_rates(s), Text(""), _times(s)]
+    if s.promises:
+        parts += [Text(""), *(Text(line) for line in _promises(s))]
+    parts += [Text(""), _over_time(s, width)]
+    if s.preempted:
+        parts.append(Text(f"{s.preempted:,} times a sequence lost its room in the cache and began again"))
+    return Group(*parts)
+
+
+def _rates(s: Simulated) -> Table:
+    table = _table("", "achieved", "predicted", "80 % band")
+    for name, value, band in (
+        ("requests", s.rps, s.predicted["rps"]),
+        ("output tokens", s.out_tok_per_s, s.predicted["out_tok_per_s"]),
+    ):
+        range_ = f"{say.number(band.low)} – {say.number(band.high)}"
+        table.add_row(name, f"{say.number(value)} /s", f"{say.number(band.value)} /s", range_)
+    return table
+
+
+def _times(s: Simulated) -> Table:
+    percentile = next((p.percentile for p in s.promises.values()), "mean")
+    table = _table("", "mean", "p50", "p90", "p95", "p99", f"predicted {percentile}")
+    for name, times in (("ttft_ms", s.ttft_ms), ("tpot_ms", s.tpot_ms), ("e2e_ms", s.e2e_ms)):
+        band = s.predicted.get(name)
+        told = say.milliseconds(band.value) if band else ""
+        table.add_row(NAMES[name], *(say.milliseconds(times[k]) for k in times), told)
+    return table
+
+
+def _promises(s: Simulated) -> list[str]:
+    lines = []
+    for name, p in s.promises.items():
+        word = "kept" if p.kept else "BROKEN"
+        which = "the mean" if p.percentile == "mean" else p.percentile
+        lines.append(
+            f"{NAMES[name]} {word}: {which} {say.milliseconds(p.achieved_ms)}, limit "
+            f"{say.milliseconds(p.limit_ms)}; {say.percent(p.attained)} of requests within it"
+        )
+    lines.append(f"{say.percent(s.attained)} of requests were within all limits")
+    return lines
+
+
+def _over_time(s: Simulated, width: int) -> Group:
+    """A line a group and figure: the higher the block the more, the fullest one the number behind."""
+    series = s.outcome.series
+    room = max(min(width - 34, 80), 16)
+    lines = [Text(f"Over {say.milliseconds(1e3 * float(series.times_s[-1]))}", style="bold")]
+    for group, waiting in series.waiting.items():
+        for what, values in (("waiting", waiting), ("in work", series.running[group])):
+            most = float(values.max())
+            lines.append(Text(f"  {group:<4} {what:<8} {drawn(values.tolist(), room)} at most {most:,.0f}"))
+        held = series.held[group]
+        told = f"at most {say.percent(float(held.max()))}"
+        lines.append(Text(f"  {group:<4} KV cache {drawn(held.tolist(), room, 1.0)} {told}"))
+    return Group(*lines)
+
+
+def drawn(values: list[float], width: int, most: float = 0.0) -> str:
+    """Values as a line of blocks in `width` columns, the largest of each column's; `most`: what a full block
+    stands for, the largest of all unless told.
+
+    >>> drawn([0.0, 1.0, 2.0, 4.0], 4), drawn([0.0, 0.5], 2, 1.0), drawn([0.0, 0.0], 2)
+    (' ▂▄█', ' ▄', '  ')
+    """
+    top = max(most, *values) or 1.0
+    width = min(width, len(values))
+    cells = [values[len(values) * i // width : len(values) * (i + 1) // width] for i in range(width)]
+    return "".join(BLOCKS[min(int(8 * max(cell) / top + 0.999), 8)] for cell in cells)
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name in names:
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    return table

@@ -1,0 +1,210 @@
+"""A plan replayed: what was achieved beside what was predicted, and whether the limits were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from planner.cost.shape import Floats
+from planner.errors import InputError, nearest
+from planner.inputs.traces import Trace
+from planner.plans.schema import Band, Plan
+from planner.simulate.arrivals import drawn, traced
+from planner.simulate.fleet import Fleet, Outcome, Routing, Trouble
+from planner.simulate.groups import Servers
+
+QUANTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
+"""Percentiles of times, by linear interpolation between requests (NumPy's)."""
+
+Times = dict[str, float]
+"""Milliseconds by "mean" and the names of QUANTILES."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A limit on the times of requests at a percentile: the share of requests within it, and whether the
+    percentile (or mean) was."""
+
+    limit_ms: float
+    percentile: str
+    achieved_ms: float
+    attained: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What came of `requests`, of which `counted` (not those of a warm-up) are in the figures. `attained`:
+    share of requests within all limits. Rates: what ended between the first and the last counted arrival,
+    `span_s` apart."""
+
+    arrivals: str
+    routing: str
+    seed: int
+    requests: int
+    counted: int
+    span_s: float
+    rps: float
+    out_tok_per_s: float
+    ttft_ms: Times
+    tpot_ms: Times
+    e2e_ms: Times
+    predicted: dict[str, Band]
+    promises: dict[str, Promise]
+    attained: float
+    busy: dict[str, float]
+    steps: int
+    preempted: int
+    outcome: Outcome
+
+    @property
+    def kept(self) -> bool:
+        """Whether every limit was kept at its percentile."""
+        return all(p.kept for p in self.promises.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer as documents have it, with the series by group."""
+        own = {k: v for k, v in vars(self).items() if k not in ("outcome", "predicted", "promises")}
+        series = self.outcome.series
+        return {
+            **own,
+            "kept": self.kept,
+            "predicted": {k: v.model_dump() for k, v in self.predicted.items()},
+            "promises": {k: asdict(v) for k, v in self.promises.items()},
+            "series": {
+                "time_s": _listed(series.times_s),
+                **{
+                    name: {
+                        "waiting": _listed(w),
+                        "running": _listed(series.running[name]),
+                        "kv": _listed(series.held[name]),
+                    }
+                    for name, w in series.waiting.items()
+                },
+            },
+        }
+
+    def rows(self) -> list[list[object]]:
+        """The series as a table, its header first: a row a time, three columns a group."""
+        s = self.outcome.series
+        names = list(s.waiting)
+        head: list[object] = [
+            "time_s",
+            *(f"{n}.{what}" for n in names for what in ("waiting", "running", "kv")),
+        ]
+        columns = [s.times_s, *(x[n] for n in names for x in (s.waiting, s.running, s.held))]
+        rows: list[list[object]] = [[round(float(v), 6) for v in row] for row in zip(*columns, strict=True)]
+        return [head, *rows]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What to replay a plan with: a trace, or `requests` drawn at the plan's rate; `rate` in place of their
+    own."""
+
+    trace: Trace | None = None
+    rate: float | None = None
+    requests: int | None = None
+    seed: int = 0
+    routing: Routing = "planned"
+    trouble: Sequence[Trouble] = ()
+
+
+def simulate(plan: Plan, ask: Ask) -> Simulated:
+    """Replay `plan`. Raises InputError where it cannot be replayed."""
+    servers = Servers(plan)
+    _known(servers, ask.trouble)
+    given = (
+        traced(servers, ask.trace, ask.rate)
+        if ask.trace is not None
+        else drawn(servers, ask.requests, ask.rate, ask.seed)
+    )
+    joined = [way for ways in servers.ways for way in ways if way.second]
+    wires = {(way.first, str(way.second)): servers.wire(way) for way in joined}
+    sent = {way.first: servers.sent_bytes(way, given.load.requests.isl) for way in joined}
+    groups = [servers.group(r) for r in plan.replicas]
+    out = Fleet(groups, servers.ways, wires, sent, given.load, ask.routing, ask.trouble).run()
+    return _answer(servers, ask, out, given.counted, given.load.in_flight)
+
+
+def _known(servers: Servers, trouble: Sequence[Trouble]) -> None:
+    """Raises InputError where trouble is for a group that is not there."""
+    ids = [r.id for r in servers.plan.replicas]
+    for one in trouble:
+        if one.group not in ids:
+            near = ", ".join(f"`{n}`" for n in nearest(one.group, ids, 3))
+            raise InputError(f"the plan has no group `{one.group}`", "--fail, --slow", f"nearest: {near}")
+
+
+def _answer(servers: Servers, ask: Ask, out: Outcome, counted: slice, in_flight: int | None) -> Simulated:
+    ttft, tpot = 1e3 * out.ttft_s[counted], 1e3 * out.tpot_s[counted]
+    e2e = 1e3 * (out.end_s - out.arrival_s)[counted]
+    first_s, last_s = float(out.arrival_s[counted].min()), float(out.arrival_s[counted].max())
+    ended = (out.end_s > first_s) & (out.end_s <= last_s)
+    span_s = max(last_s - first_s, 1e-9)
+    slo, n = servers.workload.slo, len(ttft)
+    percentile = "mean" if servers.workload.loop == "closed" else slo.percentile
+    promises, within = {}, np.ones(n, dtype=bool)
+    for name, limit, times in (("ttft_ms", slo.ttft_ms, ttft), ("tpot_ms", slo.tpot_ms, tpot)):
+        if limit is None or np.isnan(times).all():
+            continue
+        good = np.isnan(times) | (times <= limit)
+        within &= good
+        got = _times(times)[percentile]
+        promises[name] = Promise(limit, percentile, got, float(good.mean()), got <= limit)
+    p = servers.plan.predicted
+    return Simulated(
+        arrivals=_arrivals(servers, ask, in_flight),
+        routing=ask.routing,
+        seed=ask.seed,
+        requests=len(out.end_s),
+        counted=n,
+        span_s=span_s,
+        rps=float(ended.sum()) / span_s,
+        out_tok_per_s=float(out.osl[ended].sum()) / span_s,
+        ttft_ms=_times(ttft),
+        tpot_ms=_times(tpot),
+        e2e_ms=_times(e2e),
+        predicted={
+            "ttft_ms": p.ttft_ms,
+            "tpot_ms": p.tpot_ms,
+            "rps": p.rps,
+            "out_tok_per_s": p.out_tok_per_s,
+        },
+        promises=promises,
+        attained=float(within.mean()),
+        busy=dict(out.busy),
+        steps=out.steps,
+        preempted=out.preempted,
+        outcome=out,
+    )
+
+
+def _arrivals(servers: Servers, ask: Ask, in_flight: int | None) -> str:
+    """How requests came, in words."""
+    if ask.trace is not None:
+        rate = ask.rate or ask.trace.rate_rps
+        stretched = (
+            f", its times stretched to {rate:.3g} requests/s" if ask.rate else f" at {rate:.3g} requests/s"
+        )
+        return f"{len(ask.trace):,} requests of {ask.trace.path}{stretched}"
+    if in_flight is not None:
+        return f"{in_flight:,} requests always in flight"
+    return f"at random (Poisson), {ask.rate or servers.workload.rate_rps:.3g} requests/s"
+
+
+def _times(ms: Floats) -> Times:
+    """Mean and percentiles, of requests that have such a time; 0 where none has."""
+    known = ms[~np.isnan(ms)]
+    if not len(known):
+        return dict.fromkeys(("mean", *QUANTILES), 0.0)
+    return {"mean": float(known.mean())} | {
+        name: float(np.percentile(known, q)) for name, q in QUANTILES.items()
+    }
+
+
+def _listed(values: Floats) -> list[float]:
+    return [round(float(v), 6) for v in values]

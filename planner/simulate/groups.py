@@ -1,0 +1,257 @@
+"""The replica groups of a plan as servers that can be replayed, from the Plan alone.
+
+A server is one rank group of a replica (attention dp has several). Its step is the linear one of the cost
+model at the load that the plan gives it, scaled to the plan's own figures: the decode part to
+`step.decode_s`, the prompt part to `step.prefill_s`. So a plan by another calibration, or with weights in
+host memory, keeps its level, and only the shape is ours. A server has the plan's room (`kv_tokens`), its
+limit on sequences (`max_batch`, what the launch line says) and the tokens of a step that its engine takes.
+
+A prefill replica sends the KV cache of a prompt over its own NICs, or inside a scale-up domain over that, and
+over the declared link between both places, each carrying one transfer after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Device, NodeClass, ResolvedCluster, declared_link
+from model_zoo.schema import ModelCard
+from planner.cost.attention import Load
+from planner.cost.model import CostModel
+from planner.cost.reserve import counted_tokens_per_step
+from planner.cost.shape import Designs, Precisions, Stage, Staging, StepTimes, designs_of
+from planner.cost.unequal import UnequalModel
+from planner.engines import named
+from planner.errors import InputError
+from planner.inputs.workload import Workload
+from planner.operating.requests import Requests, Terms
+from planner.operating.steps import batch_of, decoding_steps, prompt_steps
+from planner.plans.schema import Plan, Replica
+from planner.simulate.requests import Settings, StepCosts
+
+START_S = 50e-6
+"""Of a transfer inside a zone: connection and first byte."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal servers: `servers` of them, each with `step` and `rules`; `request_s` that the engine takes for a
+    request beside its steps; `emitted` tokens that a decode step gives a sequence; `rps` as the plan says."""
+
+    id: str
+    role: Literal["mixed", "prefill", "decode"]
+    servers: int
+    step: StepCosts
+    rules: Settings
+    request_s: float
+    emitted: float
+    rps: float
+
+
+@dataclass(frozen=True)
+class Wire:
+    """How the caches of prompts get from a prefill server of one group to a decode server of another: each
+    server's own `bytes_per_s`, and those of the declared `link` (None: there is none), which all share."""
+
+    bytes_per_s: float
+    latency_s: float
+    link: str | None = None
+    link_bytes_per_s: float = np.inf
+
+
+@dataclass(frozen=True)
+class Way:
+    """A `share` of the requests of a bucket goes to `first`, and to `second` for its tokens where that is
+    another group."""
+
+    share: float
+    first: str
+    second: str | None = None
+
+
+class Servers:
+    """A plan opened up. Raises InputError where it cannot be replayed: chains, a profile's own figures."""
+
+    def __init__(self, plan: Plan) -> None:
+        problem = plan.problem
+        if plan.chains:
+            text = "a plan of chains is not simulated: its requests pass many nodes, each with its own queue"
+            raise InputError(text, "plan", "simulate a plan without `--engine chains`")
+        if not problem.model:
+            text = "a plan of measured replicas is not simulated: nobody knows their steps"
+            raise InputError(text, "problem.model", "simulate a plan with `--model`")
+        if not plan.replicas:
+            raise InputError("the plan has no replicas", "replicas")
+        devices = {name: Device.model_validate(form) for name, form in problem.devices.items()}
+        self.plan = plan
+        self.cluster: ResolvedCluster = resolve(Cluster.model_validate(problem.cluster), devices=devices)
+        self.classes = {node.id: node for node in self.cluster.classes}
+        self.card = ModelCard.model_validate(problem.model)
+        self.workload = Workload.model_validate(problem.workload)
+        self.isl = np.array([b.isl for b in self.workload.buckets], dtype=float)
+        self.osl = np.array([b.osl for b in self.workload.buckets], dtype=float)
+
+    @cached_property
+    def ways(self) -> list[list[Way]]:
+        """Of each bucket, as the plan routes it."""
+        found: list[list[Way]] = [[] for _ in self.workload.buckets]
+        for r in self.plan.routing:
+            first = r.replica or r.prefill
+            if first is not None and r.share > 0:
+                found[r.bucket].append(Way(r.share, first, r.decode))
+        return found
+
+    def new(self, isl: np.ndarray, bucket: np.ndarray, group: str | None = None) -> np.ndarray:
+        """Prompt tokens that a server computes, of requests in their buckets (n,): not those in its prefix
+        cache."""
+        kept = next((r.kept for r in self.plan.replicas if r.id == group and r.kept), None)
+        found = isl * self.workload.prefix_hit
+        if kept is not None:
+            found = isl * np.minimum(np.array(kept.found_tokens)[bucket] / self.isl[bucket], 1.0)
+        return np.clip(np.round(isl - found), 1.0, isl)
+
+    @cached_property
+    def rates(self) -> Mapping[str, np.ndarray]:
+        """Requests/s of each bucket that the plan sends to each group, (w,)."""
+        shares = np.array(self.workload.shares)
+        rate = self.plan.predicted.rps.value * shares
+        found = {r.id: np.zeros(len(shares)) for r in self.plan.replicas}
+        for bucket, ways in enumerate(self.ways):
+            for way in ways:
+                for group in {way.first, way.second} - {None}:
+                    found[str(group)][bucket] += rate[bucket] * way.share
+        return found
+
+    def group(self, replica: Replica) -> Group:
+        """The servers of one replica group."""
+        model, designs = self.model(replica)
+        ranks, rate = replica.attn_dp, self.rates[replica.id]
+        servers = replica.count * ranks
+        budget = replica.max_batched_tokens or self._budget(replica)
+        role: Literal["mixed", "prefill", "decode"] = "mixed"
+        if replica.role in ("prefill", "decode"):
+            role = "prefill" if replica.role == "prefill" else "decode"
+        rules = Settings(
+            token_budget=budget,
+            max_sequences=max(replica.max_batch / ranks, 1.0),
+            kv_tokens=max(replica.kv_tokens / ranks, 1.0),
+            reserved_osl=self._longest if named(replica.engine).admits_whole else None,
+        )
+        started = 0.0 if role == "decode" else float(np.max(model.tuning.request_s))
+        step = StepCosts.of(self._step(replica, model, designs, rate / servers, budget))
+        return Group(replica.id, role, servers, step, rules, started, replica.emitted, float(rate.sum()))
+
+    def _step(
+        self, replica: Replica, model: CostModel, designs: Designs, rate: np.ndarray, budget: int
+    ) -> StepTimes:
+        """The linear step of one server at its `rate` (w,), on the plan's level."""
+        total = max(float(rate.sum()), 1e-12)
+        share = rate / total if rate.sum() > 0 else np.array(self.workload.shares)
+        new = self.new(self.isl, np.arange(len(self.isl)), replica.id)
+        asked = Requests(new[None], self.isl[None], self.osl[None], share[None], replica.emitted)
+        prefills = replica.role == "prefill" or float(asked.decodes[0]) == 0
+        prompts = prompt_steps(model, designs, asked, budget)
+        if prefills:
+            level = self._prompt_level(replica, model, designs, asked, budget)
+            return _scaled(prompts, level, level)
+        role: Literal["mixed", "decode"] = "decode" if replica.role == "decode" else "mixed"
+        terms = Terms(role, float(budget))
+        batch = batch_of(model, designs, asked, np.array([total]), terms)
+        step = decoding_steps(model, designs, asked, batch, float(budget))
+        alone = _decode_s(step, batch, asked)
+        decode = replica.step.decode_s / alone if replica.step.decode_s > 0 else 1.0
+        prompt = self._prompt_level(replica, model, designs, asked, budget) if role == "mixed" else 1.0
+        return _scaled(step, decode, prompt)
+
+    def _prompt_level(
+        self, replica: Replica, model: CostModel, designs: Designs, asked: Requests, budget: int
+    ) -> float:
+        """The plan's seconds of the mean prompt over the cost model's."""
+        new = float(asked.prompt[0])
+        chunks, pp = np.ceil(new / budget), int(model.concurrent(designs)[0])
+        each = model.step_s(designs, Load.of(0.0, 0.0, pp * new / chunks, float(asked.keys[0])))
+        alone = float((chunks + pp - 1) / pp * each[0])
+        return replica.step.prefill_s / alone if replica.step.prefill_s > 0 else 1.0
+
+    def model(self, replica: Replica) -> tuple[CostModel, Designs]:
+        """The cost model of a group's servers, and its design."""
+        used = replica.precision
+        precisions = Precisions(used.weights, used.experts, self.card.weights.embedding, used.kv)
+        first = self.classes[replica.stages[0].node_class]
+        alike = {(s.node_class, s.tp) for s in replica.stages}
+        if len(alike) > 1:
+            names = list(dict.fromkeys(s.node_class for s in replica.stages))
+            staging: Staging = tuple(Stage(s.node_class, s.tp, s.layers) for s in replica.stages)
+            classes = [self.classes[name] for name in names]
+            unlike = UnequalModel(
+                self.card, classes, self.cluster.links, [staging], replica.engine, precisions
+            )
+            return unlike, designs_of([staging])
+        sizes = (replica.tp, replica.pp, replica.attn_dp, replica.moe_tp, replica.ep)
+        designs = Designs(*(np.array([x]) for x in (*sizes, replica.redundant_experts, replica.cp)))
+        return CostModel(self.card, first, replica.engine, precisions), designs
+
+    @property
+    def _longest(self) -> int:
+        """Tokens of the longest answer."""
+        return self.workload.max_osl or max(b.osl for b in self.workload.buckets)
+
+    def _budget(self, replica: Replica) -> int:
+        devices = [self.classes[s.node_class].device for s in replica.stages]
+        return counted_tokens_per_step(replica.engine, devices)
+
+    def wire(self, way: Way) -> Wire:
+        """How a prompt's cache goes this way. Raises InputError where nothing joins both ends."""
+        groups = {r.id: r for r in self.plan.replicas}
+        one, two = groups[way.first], groups[str(way.second)]
+        a, b = self._end(one), self._end(two)
+        link = declared_link(self.cluster.links, a, b)
+        nics = min(_gpus(one) * a.nic_bytes_per_s, _gpus(two) * b.nic_bytes_per_s)
+        if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
+            return Wire(_gpus(one) * a.intra_bytes_per_s, START_S)
+        if link is None and a.zone != b.zone:
+            text = f"no link joins `{one.id}` and `{two.id}`, which share requests"
+            raise InputError(text, "problem.cluster.links", "add the link between their zones")
+        if link is None:
+            return Wire(nics, START_S)
+        up = (a.zone, a.id) <= (b.zone, b.id)
+        name = " to ".join(link.between if up else reversed(link.between))
+        return Wire(nics, link.latency_s, name, link.bytes_per_s)
+
+    def sent_bytes(self, way: Way, isl: np.ndarray) -> np.ndarray:
+        """Bytes of the caches of prompts of `isl` tokens (n,)."""
+        model, _ = self.model(next(r for r in self.plan.replicas if r.id == way.first))
+        known = np.unique(isl)
+        return np.asarray(model.transfer_bytes(known)[np.searchsorted(known, isl)])
+
+    def _end(self, replica: Replica) -> NodeClass:
+        return self.classes[replica.stages[0].node_class]
+
+
+def _gpus(replica: Replica) -> int:
+    """GPUs of a rank group of a replica."""
+    return sum(s.tp for s in replica.stages) * replica.cp
+
+
+def _decode_s(step: StepTimes, batch: np.ndarray, asked: Requests) -> float:
+    """Seconds of a decode step with `batch` sequences."""
+    each = step.sequence_s + step.context_s_per_token * asked.in_steps.context
+    return float((step.t0_s + batch * each)[0])
+
+
+def _scaled(step: StepTimes, decode: float, prompt: float) -> StepTimes:
+    """With its decode part and its prompt part so many times as long; t0 goes with the decode part."""
+    return replace(
+        step,
+        t0_s=step.t0_s * decode,
+        sequence_s=step.sequence_s * decode,
+        context_s_per_token=step.context_s_per_token * decode,
+        prefill_s_per_token=step.prefill_s_per_token * prompt,
+        prefill_s_per_pair=step.prefill_s_per_pair * prompt,
+    )
