@@ -45,7 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Installs from the built wheel.")
     parser.add_argument("--python", nargs="*", default=list(PYTHONS), help="versions to try")
     given = parser.parse_args()
-    print(f"| Python | versions | {' | '.join(TOLD)} | version, cluster, plan, check, sweep, API |")
+    print(f"| Python | versions | {' | '.join(TOLD)} | version, cluster, plan, check, sweep, a mistake, API |")
     print("|---" * (len(TOLD) + 3) + "|")
     first: float | None = None
     failed = 0
@@ -102,7 +102,10 @@ def tried(uv: str, wheel: Path, python: str, resolution: str, folder: Path) -> O
     (folder / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
     for name, words in commands(folder / "venv" / "bin"):
         done = _run(words, folder)
-        if done.returncode:
+        if name == "mistake":
+            if done.returncode != 2 or "Did you mean 'plan'" not in done.stderr:
+                out.wrong.append(f"{name}: exit code {done.returncode}: {_last(done.stderr)}")
+        elif done.returncode:
             out.wrong.append(f"{name}: exit code {done.returncode}: {_last(done.stderr or done.stdout)}")
         elif "Warning" in done.stderr:
             out.wrong.append(f"{name}: {_last(done.stderr)}")
@@ -120,6 +123,7 @@ def commands(binaries: Path) -> Iterator[tuple[str, list[str]]]:
     yield "plan", [tool, "plan", "c.yaml", "-m", "llama-3.1-70b", "-o", "p.json"]
     yield "check", [tool, "check", "p.json"]
     yield "sweep", [tool, "sweep", "sweep.yaml", "-o", "rows.jsonl"]
+    yield "mistake", [tool, "pln"]
     yield "API", [*python, "-c", API]
 
 
