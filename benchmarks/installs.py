@@ -45,7 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Installs from the built wheel.")
     parser.add_argument("--python", nargs="*", default=list(PYTHONS), help="versions to try")
     given = parser.parse_args()
-    print(f"| Python | versions | {' | '.join(TOLD)} | version, cluster, plan, check, sweep, a mistake, API |")
+    print(f"| Python | versions | {' | '.join(TOLD)} | plan, check, sweep, a mistake, API |")
     print("|---" * (len(TOLD) + 3) + "|")
     first: float | None = None
     failed = 0

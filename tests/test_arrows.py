@@ -62,6 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.plans.moves": {*PLAN, "planner.plans.diff", "planner.launch"},
     "planner.plans.verified": {*PLAN, "planner.check", "planner.plans.reading"},
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
+    "planner.traffic": {*LEAVES, "planner.inputs"},
     "planner.simulate": {*PLAN, "planner.cost", "planner.operating", "planner.engines"},
     "planner.plans.space": {*PROBLEMS, "planner.plans", "planner.question.asked"},
     "planner.search": {*PROBLEMS, "planner.plans"},

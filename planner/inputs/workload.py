@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from planner.errors import Misplaced
 from planner.inputs.reuse import Idle, Reuse
+from planner.inputs.traffic import Traffic
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 LIMITS: Final = ("ttft_ms", "tpot_ms")
@@ -52,6 +53,7 @@ class Workload(Strict):
     max_osl: Tokens | None = None
     reuse: list[Reuse] = []
     idle: Idle | None = None
+    traffic: Traffic | None = None
 
     @property
     def loop(self) -> Literal["open", "closed"]:

@@ -209,8 +209,8 @@ def lowered(options: Options) -> list[schema.PlanWarning]:
 
 
 def _unsaid(workload: Workload) -> set[str]:
-    """Fields of a workload that say nothing where nothing is found again."""
-    return {name for name in ("reuse", "idle") if not getattr(workload, name)}
+    """Fields of a workload that say nothing where nothing is found again, or no hours are told."""
+    return {name for name in ("reuse", "idle", "traffic") if not getattr(workload, name)}
 
 
 def problem_of(asked: Asked) -> schema.Problem:

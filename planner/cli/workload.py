@@ -1,0 +1,153 @@
+"""`meshwright workload TRACE`: recorded requests as a workload YAML."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import options as o
+
+if TYPE_CHECKING:
+    from planner.traffic.summary import Summary
+
+TraceArg = Annotated[
+    str | None,
+    typer.Argument(metavar="TRACE", help="Recorded requests: CSV, JSONL or Parquet.", show_default=False),
+]
+SlotOpt = Annotated[
+    float | None,
+    typer.Option("--slot", metavar="MINUTES", help="Length of a slot of the day. [default: an hour]"),
+]
+TtftOpt = Annotated[
+    str, typer.Option("--ttft-ms", metavar="X|none", help="Limit on the time to first token.")
+]
+TpotOpt = Annotated[
+    str, typer.Option("--tpot-ms", metavar="X|none", help="Limit on the time per output token.")
+]
+PercentileOpt = Annotated[o.Percentile, typer.Option("--percentile", help="Of which the limits are.")]
+ListOpt = Annotated[
+    bool, typer.Option("--list", help="The workloads known by name, and where they are from.")
+]
+FileOpt = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the workload YAML here.")
+]
+
+
+def workload(
+    trace: TraceArg = None,
+    slot: SlotOpt = None,
+    ttft_ms: TtftOpt = "2000",
+    tpot_ms: TpotOpt = "50",
+    percentile: PercentileOpt = "p99",
+    output: FileOpt = None,
+    list_: ListOpt = False,
+    json: o.JsonOpt = False,
+) -> None:
+    """Recorded requests as a workload: lengths in few buckets that keep the cost, the rate by hour, bursts.
+
+    \b
+    Examples:
+      meshwright workload trace.csv -o chat.yaml
+      meshwright workload trace.csv.gz --slot 10 --percentile p95
+      meshwright workload --list
+
+    Exit codes: 0 made, 2 bad input.
+    """
+    import io
+    import json as json_
+    from pathlib import Path
+
+    from planner.cli.output import note, whole_file
+    from planner.errors import InputError
+
+    if list_:
+        typer.echo("\n".join(_presets()))
+        return
+    if trace is None:
+        raise InputError("name a trace", "TRACE", "meshwright workload trace.csv -o chat.yaml, or --list")
+    if slot is not None and not 1 / 60 <= slot <= 1e5:
+        raise InputError(f"slots of {slot:g} minutes: from a second to 69 days", "--slot")
+    from planner.inputs.traces import read_trace
+    from planner.inputs.workload import Slo
+    from planner.traffic.summary import document, summary
+
+    limits = {"ttft_ms": _limit(ttft_ms, "--ttft-ms"), "tpot_ms": _limit(tpot_ms, "--tpot-ms")}
+    read = read_trace(trace)
+    name = Path(trace).name.split(".")[0] or "trace"
+    found = summary(read, name, None if slot is None else 60 * slot, Slo(**limits, percentile=percentile))
+    told = document(found.workload)
+    if json:
+        text = json_.dumps(told, indent=1) + "\n"
+    else:
+        from ruamel.yaml import YAML
+
+        yaml, stream = YAML(typ="safe", pure=True), io.StringIO()
+        yaml.default_flow_style, yaml.width = None, 110
+        yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+        yaml.dump(told, stream)
+        text = stream.getvalue()
+    for line in _told(found, len(read), read.span_s, read.dropped):
+        note(line)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    with whole_file(output) as file:
+        file.write(text)
+    note(f"written to {output}: meshwright plan … --workload {output}")
+
+
+def _limit(text: str, option: str) -> float | None:
+    """Milliseconds, or none."""
+    from planner.errors import InputError
+
+    if text.strip().lower() == "none":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 1e-12 <= value <= 1e12:
+        raise InputError(f"`{text}` is no limit in ms", option, f"a number above 0, or none: {option} 2000")
+    return value
+
+
+def _told(found: Summary, count: int, span_s: float, dropped: int) -> list[str]:
+    """What was made of the trace."""
+    w = found.workload
+    traffic = w.traffic
+    assert traffic is not None
+    rates, failed = traffic.rate_rps, f", {dropped:,} failed ones left out" if dropped else ""
+    lines = [
+        f"{count:,} requests in {span_s / 3600:.3g} h{failed}: {len(w.buckets)} buckets, which lose "
+        f"{100 * found.pairs_lost:.1f} % of prompts' attention, {100 * found.context_lost:.1f} % of answers'",
+        f"{len(rates)} slots of {traffic.slot_s / 60:g} min, {min(rates):.4g} to {max(rates):.4g} requests/s",
+    ]
+    if traffic.dispersion:
+        each = ", ".join(f"{d.index:.3g} in {_span(d.window_s)}" for d in traffic.dispersion)
+        lines.append(f"bursts: counts vary as at random times {each} (variance over mean)")
+    if w.idle is not None:
+        lines.append("prompts share beginnings: what is found again in a cache is part of the workload")
+    return lines
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:g} s" if seconds < 60 else f"{seconds / 60:g} min"
+
+
+def _presets() -> list[str]:
+    """A line a preset, and where its lengths are from."""
+    from planner.inputs.presets import PRESETS, SOURCES
+
+    lines = []
+    for name, w in PRESETS.items():
+        b, slo = w.buckets[0], w.slo
+        limits = ", ".join(
+            f"{label} {value:,.0f} ms"
+            for label, value in (("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms))
+            if value is not None
+        )
+        lines.append(
+            f"{name:<13} {b.isl:>6,} in {b.osl:>6,} out  {limits or 'no limits':<30} {SOURCES[name]}"
+        )
+    return lines

@@ -1,0 +1,40 @@
+"""How requests come over time: a rate a slot, and how far counts of short windows spread around it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from planner.errors import Misplaced
+
+Rate = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+
+
+class Dispersion(BaseModel):
+    """Variance over mean of the counts of requests in windows of `window_s`, around the rate of their slot:
+    1 where they come at random (Poisson)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    window_s: Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
+    index: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+
+
+class Traffic(BaseModel):
+    """Requests/s of slots of `slot_s` seconds that follow each other, `rate_rps` their means; `peak_rps`: of
+    the busiest minute of each, where it is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    slot_s: Annotated[float, Field(ge=1, le=1e7, allow_inf_nan=False)]
+    rate_rps: Annotated[list[Rate], Field(min_length=1, max_length=100_000)]
+    peak_rps: list[Rate] = []
+    dispersion: list[Dispersion] = []
+
+    @model_validator(mode="after")
+    def _a_peak_a_slot(self) -> Traffic:
+        if self.peak_rps and len(self.peak_rps) != len(self.rate_rps):
+            text = f"`peak_rps` has {len(self.peak_rps)} slots, `rate_rps` {len(self.rate_rps)}"
+            raise Misplaced(text, "peak_rps")
+        if not any(self.rate_rps):
+            raise Misplaced("no slot has any requests", "rate_rps")
+        return self

@@ -1,0 +1,208 @@
+"""A trace as a workload that keeps the cost: buckets of lengths, the rate by slot, bursts, what returns.
+
+Buckets are as few as keep what a server does for the requests. In a linear step a request takes
+
+    prompt = isl     pairs = isl isl / 2     steps = osl - 1     context = (osl - 1) (isl + osl / 2)
+
+of its time; a bucket stands for its requests by their mean lengths, which keep the first and the third
+exactly. What it loses of the second and fourth (they are not linear in the lengths) is the loss of bucketing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.inputs.idle import buckets_of, idle_of
+from planner.inputs.traces import Floats, Ints, Trace
+from planner.inputs.traffic import Dispersion, Traffic
+from planner.inputs.workload import Bucket, Slo, Workload
+
+WINDOWS_S = (1.0, 10.0, 60.0, 600.0)
+"""Windows in which requests are counted."""
+
+FEWEST_WINDOWS = 20
+"""Below so many a variance says little."""
+
+LOSS = 0.02
+"""Of pairs and of context, that buckets may lose."""
+
+MOST_BUCKETS = 12
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A workload, and the shares of quadratic work that its buckets lose: `pairs` of prompts, `context` of
+    decode steps."""
+
+    workload: Workload
+    pairs_lost: float
+    context_lost: float
+
+
+def summary(trace: Trace, name: str, slot_s: float | None, slo: Slo) -> Summary:
+    """`trace` as a workload called `name`; its `rate_rps` is that of the busiest slot."""
+    found, which = buckets_of(trace)
+    idle = idle_of(trace, which)
+    if idle is None:  # nothing is found again: buckets may part where that keeps the cost
+        which = parted(trace)
+        found = _means(trace, which)
+    traffic = traffic_of(trace, slot_s)
+    workload = Workload(
+        name=name,
+        buckets=found,
+        rate_rps=max(traffic.rate_rps),
+        slo=slo,
+        max_osl=int(trace.osl.max()),
+        idle=idle,
+        traffic=traffic,
+    )
+    return Summary(workload, *lost(trace, which))
+
+
+def parted(trace: Trace) -> Ints:
+    """The bucket of each request: one at first, then the one that loses most is cut in two where that loses
+    least, until `LOSS` is kept."""
+    which = np.zeros(len(trace), dtype=np.int64)
+    while max(lost(trace, which)) > LOSS and int(which.max()) + 1 < MOST_BUCKETS:
+        own = np.bincount(which, weights=_lost_each(trace, which))
+        worst = int(own.argmax())
+        inside = np.flatnonzero(which == worst)
+        halves = [h for h in (_halved(trace.isl[inside]), _halved(trace.osl[inside])) if h is not None]
+        if not halves:
+            break
+        trials = []
+        for half in halves:
+            trial = which.copy()
+            trial[inside[half]] = int(which.max()) + 1
+            trials.append((sum(lost(trace, trial)), trial))
+        which = min(trials, key=lambda pair: pair[0])[1]
+    return which
+
+
+def _halved(lengths: Ints) -> np.ndarray | None:
+    """Which are the longer ones: beyond the middle in tokens; None where all are alike."""
+    order = np.sort(lengths)
+    if order[0] == order[-1]:
+        return None
+    middle = order[np.searchsorted(np.cumsum(order), order.sum() / 2)]
+    longer = lengths >= middle if middle > order[0] else lengths > middle
+    return np.asarray(longer)
+
+
+def _quadratic(isl: Floats, osl: Floats) -> tuple[Floats, Floats]:
+    """Pairs of a prompt's tokens, and context of all decode steps."""
+    return isl**2 / 2, (osl - 1) * (isl + osl / 2)
+
+
+def lost(trace: Trace, which: Ints) -> tuple[float, float]:
+    """Shares of all pairs and of all context that buckets' mean lengths lose."""
+    isl, osl = trace.isl.astype(float), trace.osl.astype(float)
+    count = np.bincount(which)
+    means = [np.bincount(which, weights=x) / count for x in (isl, osl)]
+    whole = [max(float(x.sum()), 1e-12) for x in _quadratic(isl, osl)]
+    kept = [float(x @ count) for x in _quadratic(*means)]
+    pairs, context = (abs(1 - k / w) for k, w in zip(kept, whole, strict=True))
+    return pairs, context
+
+
+def _lost_each(trace: Trace, which: Ints) -> Floats:
+    """What each request adds to what is lost, as shares: how far it is from its bucket's mean lengths."""
+    isl, osl = trace.isl.astype(float), trace.osl.astype(float)
+    count = np.bincount(which)
+    mean_isl, mean_osl = (np.bincount(which, weights=x) / count for x in (isl, osl))
+    far_isl, far_osl = isl - mean_isl[which], osl - mean_osl[which]
+    pairs, context = (max(float(x.sum()), 1e-12) for x in _quadratic(isl, osl))
+    return np.asarray(far_isl**2 / 2 / pairs + np.abs(far_osl * (far_isl + far_osl / 2)) / context)
+
+
+def _means(trace: Trace, which: Ints) -> list[Bucket]:
+    found = []
+    for i in range(int(which.max()) + 1):
+        own = which == i
+        isl, osl = (max(round(float(x[own].mean())), 1) for x in (trace.isl, trace.osl))
+        found.append(Bucket(isl=isl, osl=osl, share=float(own.mean())))
+    return sorted(found, key=lambda b: (b.isl, b.osl))
+
+
+def traffic_of(trace: Trace, slot_s: float | None) -> Traffic:
+    """The trace's rate by slot (an hour, a tenth of shorter traces), busiest minutes, and bursts. The last
+    slot is left out where the trace ends in its first half."""
+    slot = slot_s or slot_of(trace.span_s)
+    slots = max(round(trace.span_s / slot), 1)
+    counts = np.bincount(np.minimum((trace.arrival_s / slot).astype(int), slots - 1), minlength=slots)
+    ends = np.minimum(slot * np.arange(1, slots + 1), max(trace.span_s, 1e-9))
+    lengths = np.diff(ends, prepend=0.0)
+    lengths[-1] = max(trace.span_s - slot * (slots - 1), 1e-9)
+    rates = counts / lengths
+    spread = []
+    for window_s in WINDOWS_S:
+        index = dispersion(trace.arrival_s, trace.span_s, window_s, slot)
+        if index is not None:
+            spread.append(Dispersion(window_s=window_s, index=_rounded(index)))
+    peaks = _peaks(trace, slot, slots, rates)
+    return Traffic(slot_s=slot, rate_rps=[_rounded(r) for r in rates], peak_rps=peaks, dispersion=spread)
+
+
+def slot_of(span_s: float) -> float:
+    """An hour, or a round tenth of what is shorter.
+
+    >>> slot_of(86_400), slot_of(3_500), slot_of(60)
+    (3600.0, 300.0, 6.0)
+    """
+    if span_s >= 6 * 3600:
+        return 3600.0
+    steps = (1.0, 2.0, 3.0, 6.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0)
+    return max([s for s in steps if s <= max(span_s / 10, 1.0)])
+
+
+def dispersion(arrival_s: Floats, span_s: float, window_s: float, slot_s: float) -> float | None:
+    """Variance over mean of counts in windows, around the mean of their slot; None where there are too few
+    windows."""
+    windows = int(span_s / window_s)
+    each = max(int(slot_s / window_s), 1)
+    if windows < FEWEST_WINDOWS or each < 2:
+        return None
+    counts = np.bincount((arrival_s / window_s).astype(int), minlength=windows)[:windows].astype(float)
+    which = np.arange(windows) // each
+    sums, sizes = np.bincount(which, weights=counts), np.bincount(which)
+    off = counts - (sums / sizes)[which]
+    free = windows - len(sizes)
+    return float((off**2).sum() / free / max(counts.mean(), 1e-12)) if free > 0 else None
+
+
+def _peaks(trace: Trace, slot_s: float, slots: int, rates: Floats) -> list[float]:
+    """Requests/s of the busiest minute of each slot; none for slots shorter than two minutes."""
+    if slot_s < 120:
+        return []
+    minutes = (trace.arrival_s / 60).astype(int)
+    counts = np.bincount(minutes) / 60
+    of_slot = np.minimum((np.arange(len(counts)) * 60 / slot_s).astype(int), slots - 1)
+    top = np.zeros(slots)
+    np.maximum.at(top, of_slot, counts)
+    return [_rounded(max(float(t), float(r))) for t, r in zip(top, rates, strict=True)]
+
+
+def _rounded(x: float) -> float:
+    """Six digits: what a trace knows."""
+    return float(f"{x:.6g}")
+
+
+def document(found: Workload) -> dict[str, object]:
+    """The workload as its YAML has it: nothing that says nothing."""
+    told = found.model_dump(exclude_none=True)
+    for name in ("reuse", "prefix_hit"):
+        if not told.get(name):
+            told.pop(name, None)
+    slo: dict[str, object] = told["slo"]
+    told["slo"] = {name: slo.get(name, "none") for name in ("ttft_ms", "tpot_ms")} | {
+        "percentile": slo["percentile"]
+    }
+    return told
+
+
+def slots_in_words(rates: Sequence[float]) -> str:
+    """From the quietest to the busiest."""
+    return f"{min(rates):.4g} to {max(rates):.4g} requests/s"
