@@ -50,7 +50,9 @@ def without(plan: schema.Plan, gone: Sequence[str], copies: int = 1) -> Left:
         raise InputError("not a plan of chains", hint="plan again on the cluster without those nodes")
     asked = _asked(plan)
     posed = chained.pose(asked)
-    assert posed is not None  # it was planned so
+    if posed is None:
+        text = f"no chain of these nodes holds {asked.card.name}: the plan is not of this cluster and model"
+        raise InputError(text, "problem", "take the plan as `plan -o` wrote it")
     names = _names(asked, posed)
     for node in gone:
         if node not in names:

@@ -86,8 +86,14 @@ def import_(
 
         there = read_cluster(cluster)
     with whole_file(output) if output is not None else nullcontext() as file:
-        with placed("--model" if model else "standard input" if deployment == "-" else deployment):
-            made = imported(found, there, gpus, model, asked)
+        own = "--model" if model else "standard input" if deployment == "-" else deployment
+        try:
+            with placed(own):
+                made = imported(found, there, gpus, model, asked)
+        except InputError as error:
+            if model is None and error.where == str(found.facts.get("model")):
+                error.where = f"{own}, model {error.where}"  # a path, but of the command, not of ours
+            raise
         if file:
             file.write(text(made.plan) + "\n")
     if json:

@@ -19,7 +19,7 @@ from planner.reading.yaml_nodes import Key, Node, YamlError, parse
 
 MAX_BYTES = 10_000_000
 
-UNSEEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that act on a terminal, turn the direction of what follows, or are halves of one: none shows."""
 
 Loc = tuple[Key, ...]

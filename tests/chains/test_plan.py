@@ -152,3 +152,9 @@ def test_zones_without_a_link_are_not_chained():
 
     assert (link[:2, 2:] == 0).all()
     assert (link[:2, :2].sum(axis=1) > 0).all()
+
+
+def test_a_plan_edited_so_that_no_chain_holds_its_model_is_bad_input(six, monkeypatch):
+    monkeypatch.setattr("planner.chains.leaving.chained.pose", lambda asked: None)
+    with pytest.raises(InputError, match="no chain of these nodes holds"):
+        without(six, ["a-0"])

@@ -7,7 +7,7 @@ import pytest
 from model_zoo import catalog
 from planner import plan
 from planner.check import check
-from planner.cli.app import main
+from planner.cli.app import main, run
 from planner.errors import InputError
 from planner.imports.plan import design_of, imported
 from planner.imports.read import read
@@ -81,3 +81,10 @@ def test_the_command_prints_what_it_read_and_exits_2_for_what_no_engine_starts(t
     assert code.value.code == 2
     assert '"tp": 14' in out
     assert "--nnodes 4" in err
+
+
+def test_a_model_that_is_a_path_is_named_with_the_file_that_has_it(tmp_path, capsys):
+    script = tmp_path / "serve.sh"
+    script.write_text("vllm serve ../nowhere/llama\n")
+    assert run(["import", str(script), "--gpus", "8xH100"]) == 2
+    assert f"at {script}, model ../nowhere/llama" in capsys.readouterr().err

@@ -156,6 +156,7 @@ def test_a_class_is_bins_of_as_many_nodes_as_links_join():
     assert stock(rack).domain_nodes == rack.scale_up_gpus // rack.gpus_per_node > 1
     assert (stock(rack).nodes, stock(rack).gpus_per_node) == (rack.node_count, rack.gpus_per_node)
     assert stock(box).domain_nodes == 1
+    assert stock(replace(rack, scale_up_gpus=2_000_000)).domain_nodes == rack.node_count  # not half a million
     assert stock(box).idle_watts == pytest.approx(idle_watts(box.device.tdp_watts))
 
 
