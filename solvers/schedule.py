@@ -150,7 +150,7 @@ def solve(problem: Problem, limits: Limits) -> Solution:
     left = max(stop - time.perf_counter(), 0.05) if by_clock else limits.seconds
     whole = _Beside(stated.m, replace(limits, seconds=left) if by_clock else limits)
     n = _started(problem, stated, relaxed, replace(limits, seconds=STARTING * left) if by_clock else limits)
-    if n is not None and whole.found is None:
+    if n is not None and (whole.found is None or not by_clock):  # by work nothing depends on who is first
         bound = relaxed.value
         n = _windows(problem, stated, n, bound, limits, whole, stop)
     found = whole.ended(stop + 1.0)

@@ -62,6 +62,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.plans.moves": {*PLAN, "planner.plans.diff", "planner.launch"},
     "planner.plans.verified": {*PLAN, "planner.check", "planner.plans.reading"},
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
+    "planner.schedule": {
+        *PROBLEMS,
+        "planner.plans",
+        "planner.search",
+        "planner.question.asked",
+        "planner.question.posed",
+    },
+    "planner.reports.scheduled": {*PLAN, "planner.reports", "planner.schedule"},
     "planner.traffic": {*LEAVES, "planner.inputs"},
     "planner.simulate": {*PLAN, "planner.cost", "planner.operating", "planner.engines"},
     "planner.plans.space": {*PROBLEMS, "planner.plans", "planner.question.asked"},

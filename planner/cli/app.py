@@ -29,6 +29,7 @@ COMMANDS = {
     "probe": "List the benchmarks that would make predictions surer.",
     "export": "Write the files that start a plan: scripts or manifests.",
     "import": "Read a launch command or manifest, and say how good it is.",
+    "schedule": "What to rent in each hour, for the least money.",
     "workload": "Make a workload of recorded requests; list those known.",
     "simulate": "Replay requests on a plan: does it hold?",
     "check": "Check a plan from its own figures alone.",

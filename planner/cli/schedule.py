@@ -1,0 +1,147 @@
+"""`meshwright schedule CLUSTER.yaml --workload chat.yaml`."""
+
+from __future__ import annotations
+
+import json as json_
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import options as o
+
+if TYPE_CHECKING:
+    from planner.schedule.answer import Schedule
+
+ColdOpt = Annotated[
+    float | None,
+    typer.Option("--cold-start", metavar="SECONDS", help="Until a started node serves. [default: computed]"),
+]
+UpOpt = Annotated[
+    float, typer.Option("--min-up", metavar="MINUTES", help="That a started node stays at least.")
+]
+ReservedOpt = Annotated[
+    float | None,
+    typer.Option(
+        "--reserved", metavar="SHARE", help="Of the price, at which nodes are reserved for all slots."
+    ),
+]
+SpotOpt = Annotated[
+    float,
+    typer.Option("--spot-share", metavar="SHARE", help="Of the requests, that spot nodes carry at most."),
+]
+MarginOpt = Annotated[
+    str, typer.Option("--margin", metavar="PERCENT", help="On every slot's rate: for forecasts that err.")
+]
+FileOpt = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Units by slot: .csv, .json, or .yaml for KEDA."),
+]
+ENDINGS = (".csv", ".json", ".yaml")
+TIME_EXIT = 4
+
+
+def schedule(
+    *,
+    cluster: o.ClusterArg = None,
+    gpus: o.GpusOpt = None,
+    model: o.ModelOpt,
+    workload: o.WorkloadOpt,
+    engine: o.EngineOpt = "any",
+    precision: o.PrecisionOpt = None,
+    kv_precision: o.KvPrecisionOpt = None,
+    cold_start: ColdOpt = None,
+    min_up: UpOpt = 0.0,
+    reserved: ReservedOpt = None,
+    spot_share: SpotOpt = 0.5,
+    margin: MarginOpt = "0",
+    gap: Annotated[float, typer.Option("--gap", metavar="SHARE", help="At which the search ends.")] = 0.002,
+    time_limit: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds of search.")] = 20.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the search.")] = 0,
+    json: o.JsonOpt = False,
+    output: FileOpt = None,
+) -> None:
+    """What to rent in each hour of a day or week, for the least money, so that the limits hold.
+
+    \b
+    Examples:
+      meshwright schedule cluster.yaml --model llama-3.1-8b --workload chat.yaml
+      meshwright schedule cluster.yaml --model qwen3-32b -w chat.yaml --reserved 0.6 --margin 10 -o day.csv
+
+    Exit codes: 0 within the gap, 2 bad input, 3 no schedule can be, 4 time limit (the gap is printed).
+    """
+    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.progress import Status
+    from planner.errors import InputError
+    from planner.question.asked import read
+    from planner.schedule.answer import Ask
+    from planner.schedule.answer import schedule as scheduled
+    from solvers.linear import Limits
+
+    for name, value, low, high in (
+        ("--cold-start", cold_start, 0.0, 1e6),
+        ("--min-up", min_up, 0.0, 1e6),
+        ("--reserved", reserved, 0.01, 1.0),
+        ("--spot-share", spot_share, 0.0, 1.0),
+        ("--gap", gap, 0.0, 1.0),
+        ("--time-limit", time_limit, 0.5, 1e5),
+    ):
+        if value is not None and not low <= value <= high:
+            raise InputError(f"{value:g} is not from {low:g} to {high:g}", name)
+    if output is not None and not output.endswith(ENDINGS):
+        raise InputError(
+            "a schedule is written as CSV, JSON or YAML", "-o/--output", f"let it end in {', '.join(ENDINGS)}"
+        )
+    options = {"engine": engine, "precision": precision, "kv_precision": kv_precision}
+    asked = read(cluster, model, gpus, workload, {}, options)
+    limits = Limits(gap=gap, seconds=time_limit, seed=seed)
+    ask = Ask(cold_start, 60 * min_up, reserved, spot_share, _percent(margin), limits)
+    for warning in asked.warnings:
+        note(f"warning: {warning.message}")
+    with Status() as tell:
+        tell("scheduling")
+        found = scheduled(asked, ask)
+    if output is not None:
+        with whole_file(output) as file:
+            file.write(_written(found, output))
+    if json:
+        typer.echo(json_.dumps(found.as_json(), indent=1))
+    else:
+        from planner.reports.scheduled import scheduled as shown
+
+        console = stdout()
+        console.print(shown(f"{asked.card.name} on {asked.cluster.name}", found, console.width))
+        if output is not None:
+            note(f"written to {output}")
+    if found.status not in ("optimal", "within_gap"):
+        raise typer.Exit(TIME_EXIT)
+
+
+def _percent(text: str) -> float:
+    """10 or 10 % as 0.1. Raises InputError."""
+    from planner.errors import InputError
+
+    try:
+        value = float(text.strip().removesuffix("%").strip())
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1000:
+        raise InputError(f"`{text}` is no margin in percent", "--margin", "as in --margin 10")
+    return value / 100
+
+
+def _written(found: Schedule, output: str) -> str:
+    """By the ending of the file's name."""
+    if output.endswith(".json"):
+        return json_.dumps(found.as_json(), indent=1) + "\n"
+    if output.endswith(".csv"):
+        return "".join(",".join(str(x) for x in row) + "\n" for row in found.rows())
+    import io
+
+    from ruamel.yaml import YAML
+
+    from planner.exporters.keda import scaled_objects
+
+    stream, yaml = io.StringIO(), YAML()
+    made = scaled_objects([u.name for u in found.units], found.counts, found.slot_s)
+    yaml.dump_all(made, stream)
+    return stream.getvalue()

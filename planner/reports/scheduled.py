@@ -1,0 +1,114 @@
+"""A schedule for people: what it costs against others, and what runs when."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from planner.reports import words as say
+from planner.reports.simulated import drawn
+
+if TYPE_CHECKING:
+    from planner.schedule.answer import Schedule
+
+LONGEST = 48
+"""Lines of the table; runs of slots alike are one."""
+
+
+def scheduled(name: str, s: Schedule, width: int) -> RenderableType:
+    """The whole answer in `width` columns."""
+    slots = len(s.rate_rps)
+    cost = f"{say.money(s.usd)}, {say.money(s.usd / s.hours)} an hour"
+    head = f"{name} over {s.hours:.3g} h in {slots} slots: {cost}"
+    parts: list[RenderableType] = [Text(head, style="bold"), Text(_proof(s), style="dim"), Text("")]
+    parts += [_against(s), Text(""), _units(s), Text("")]
+    room = max(min(width - 30, 90), 16)
+    parts.append(
+        Text(f"  {'requests/s':<12} {drawn(s.rate_rps, room)} at most {say.number(max(s.rate_rps))}")
+    )
+    for unit, counts in zip(s.units, s.counts, strict=True):
+        if any(counts):
+            line = drawn([float(c) for c in counts], room)
+            parts.append(Text(f"  {unit.name[:12]:<12} {line} at most {max(counts)}"))
+    parts += [Text(""), *_table(s)]
+    return Group(*parts)
+
+
+def _proof(s: Schedule) -> str:
+    sized = (
+        f"each slot sized by its {s.sized_by}" if s.sized_by == "busiest minute" else "sized by slots' means"
+    )
+    margin = f" and {say.percent(s.margin)} more" if s.margin else ""
+    bound = "no bound" if s.gap is None else f"at most {100 * s.gap:.2f} % above the cheapest possible"
+    return f"{sized}{margin}; {bound} of these units ({s.status}, {s.seconds:.1f} s)"
+
+
+def _against(s: Schedule) -> Table:
+    table = _plain("", "cost", "", "")
+    table.add_row("this schedule", say.money(s.usd), "", "")
+    for name, usd, note in (
+        ("a fleet that never changes", s.static_usd, ""),
+        (
+            "a reactive autoscaler",
+            s.reactive_usd,
+            f"{say.percent(s.reactive_head)} head-room, short of {100 * s.reactive_short:.2g} % of requests",
+        ),
+    ):
+        more = f"{say.percent(1 - s.usd / usd)} saved" if usd > 0 else ""
+        table.add_row(name, say.money(usd), more, note)
+    if s.margin_usd is not None:
+        table.add_row("the margin alone", say.money(s.margin_usd), "", "")
+    return table
+
+
+def _units(s: Schedule) -> Table:
+    table = _plain("unit", "nodes", "there are", "requests/s", "$/h", "starts in", "reserved", "each runs")
+    for unit, reserved in zip(s.units, s.reserved, strict=True):
+        kind = f"{unit.name} (spot)" if unit.spot else unit.name
+        table.add_row(
+            kind,
+            str(unit.nodes),
+            str(unit.count),
+            say.number(unit.rps),
+            f"{unit.usd_per_hour:,.2f}",
+            f"{unit.cold_s:,.0f} s",
+            str(reserved) if reserved else "",
+            unit.layout,
+        )
+    return table
+
+
+def _table(s: Schedule) -> list[RenderableType]:
+    """Runs of slots in which the same units run."""
+    used = [i for i, counts in enumerate(s.counts) if any(counts)]
+    table = _plain("from", "to", "requests/s", *(s.units[i].name for i in used))
+    columns = list(zip(*(s.counts[i] for i in used), strict=True))
+    at, lines = 0, 0
+    for counts, run in groupby(columns):
+        length = len(list(run))
+        if lines < LONGEST:
+            most = max(s.rate_rps[at : at + length])
+            table.add_row(_clock(at, s), _clock(at + length, s), say.number(most), *map(str, counts))
+        at, lines = at + length, lines + 1
+    more = (
+        [Text(f"  … {lines - LONGEST} more: -o schedule.csv has all", style="dim")] if lines > LONGEST else []
+    )
+    return [table, *more]
+
+
+def _clock(slot: int, s: Schedule) -> str:
+    """Hours and minutes since the start, days before them where there is more than one."""
+    minutes = round(slot * s.slot_s / 60)
+    day = f"day {minutes // 1440 + 1} " if s.hours > 24 else ""
+    return f"{day}{minutes // 60 % 24:02}:{minutes % 60:02}"
+
+
+def _plain(*names: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for i, name in enumerate(names):
+        table.add_column(name, justify="left" if i == 0 or name in ("", "each runs") else "right")
+    return table
