@@ -58,6 +58,9 @@ EXTRA_SHARE = 0.3
 LEAST_EXTRA_S = 0.2
 """Where the limit is spent: a plan without any explanation would be a riddle."""
 
+HINTS_S = 1.0
+"""At least to look for what would help where there is no plan, beyond the limit if need be."""
+
 EXTRA_NODES = 20
 """Explanations have one in so many of the nodes that limit the search."""
 
@@ -183,7 +186,9 @@ def _fleet(
     if bound is not None:
         found = replace(found, solution=judged(replace(found.solution, bound=bound), limits))
     if found.solution.objective is None:
-        raise shortage.explain(question, pool, found, limits)
+        until = time.monotonic() + began + limits.seconds - time.perf_counter()
+        spare = replace(limits, seconds=max(left(limits, until).seconds, HINTS_S))
+        raise shortage.explain(question, pool, found, spare)
     simple = Simple(found, found, ((kinds(found), found.solution.objective),))
     try:
         spent_s = max((time.perf_counter() - solving) / 2, SIMPLE_S)

@@ -276,6 +276,14 @@ def test_on_a_large_cluster_no_easier_question_has_a_bound_below_the_harder_ones
         assert bound >= harder.value * (1 - TOLERANCE if harder.value > 0 else 1 + TOLERANCE)
 
 
+UNLIKE = Workload(
+    buckets=[Bucket(isl=1000, osl=512, share=0.5), Bucket(isl=20000, osl=2, share=0.5)],
+    slo=Slo(ttft_ms=60e3, tpot_ms=5e3, percentile="mean"),
+    rate_rps=0.05,
+)
+CACHED = Workload(buckets=[Bucket(isl=900, osl=150)], prefix_hit=0.5)
+
+
 @pytest.mark.parametrize(
     ("gpus", "options"),
     [
@@ -283,20 +291,19 @@ def test_on_a_large_cluster_no_easier_question_has_a_bound_below_the_harder_ones
         ("2xL40S,1xH100", {"rate": 3.0, "percentile": "p95", "objective": "gpus"}),
         ("4xA100", {"rate": 2.0, "objective": "energy", "risk": 0.2}),
         ("2xH100", {"rate": 2.0, "objective": "latency", "isl": 4000, "osl": 20}),
+        ("2xL4", {"workload": UNLIKE, "objective": "latency"}),
         ("8xL4", {"isl": 300, "osl": 1}),
         ("1xH100", {"rate": 0.1, "objective": "throughput", "percentile": "p99", "isl": 2000, "osl": 2000}),
         ("1xH100", {"rate": 0.1, "objective": "throughput", "percentile": "p50", "isl": 7000, "osl": 400}),
         ("4xL4", {"tpot_ms": "none", "ttft_ms": "none", "precision": "fp8"}),
-        ("4xH100", {"budget": "gpus=3", "prefix": 0.5}),
+        ("4xH100", {"budget": "gpus=3", "workload": CACHED}),
         ("1xMI300X,2xA100", {"kv_precision": "fp8"}),
     ],
 )
 def test_every_plan_passes_its_check(gpus: str, options: dict[str, Any]):
-    options = {"engine": "vllm", "work_limit": 500} | options
-    prefix = options.pop("prefix", 0.0)
-    load: Any = Workload(buckets=[Bucket(isl=900, osl=150)], prefix_hit=prefix) if prefix else "chat"
+    asked = {"engine": "vllm", "work_limit": 500, "workload": "chat"} | options
 
-    plan = api.plan(None, MODEL, gpus=gpus, workload=load, **options)
+    plan = api.plan(None, MODEL, gpus=gpus, **asked)
 
     assert check(plan) == []
     assert plan.proof.gap <= 0.01

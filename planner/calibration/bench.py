@@ -110,7 +110,7 @@ class Bench:
         places: Places = _as_one([cell.places for cell, _ in every])
         host = Host(*(each([getattr(t, f.name) for _, t in every]) for f in fields(Host)))
         budget = each([cell.group.token_budget for cell, _ in every])
-        by = Terms(role, budget)
+        by = Terms(role, budget, computed=each([1.0 + cell.group.draft_tokens for cell, _ in every]))
         step = StepTimes(*(np.concatenate([getattr(s, f.name) for s in steps]) for f in fields(StepTimes)))
         found = looped(step, load, places, by, host)
         at = np.concatenate([self.cells[c].at for c in chosen])

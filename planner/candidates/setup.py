@@ -161,12 +161,13 @@ class Setup:
 
     def terms(self, role: Role) -> Terms:
         """How servers in a role are asked for their times."""
-        return Terms(role, float(self.token_budget), self.promise.percentile, self.promise.loop)
+        budget, promise = float(self.token_budget), self.promise
+        return Terms(role, budget, promise.percentile, promise.loop, self.model.computed)
 
     @property
     def decoded(self) -> Floats:
         """Tokens that the decode steps of a request compute, drafted ones with them, (w,)."""
-        return self.mix.decodes * (1 + self.model.draft_tokens)
+        return self.mix.decodes * self.model.computed
 
     @cached_property
     def caution(self) -> Floats:

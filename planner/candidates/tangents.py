@@ -185,6 +185,7 @@ def _latency(columns: Loaded, shares: Floats) -> Tangents:
     """The first line is through 0: nobody waits less than alone."""
     asked, full, share = columns.at(shares), columns.full, columns.share
     each = np.stack([_seconds(columns, p) for p in asked], axis=1)  # (m, k, w)
+    each = np.where(share[:, None, :] > 0, each, 0.0)  # without end where a bucket is not served
     mean = (each * share[:, None, :]).sum(axis=2)
     level = columns.rates(asked) / full[:, None]
     steeper = np.maximum(_slopes(mean, level), 0.0)  # seconds by level

@@ -104,7 +104,8 @@ def kind(case: Case, r: Replica) -> tuple[object, ...]:
         for part in case.plan.tiers
         if part.replica == r.id and part.what != "cache"
     )
-    return (r.role, r.engine, sizes, stages, tuple(beside))
+    drafts = (r.draft.kind, r.draft.tokens, str(r.draft.model)) if r.draft else ()
+    return (r.role, r.engine, sizes, stages, tuple(beside), drafts)
 
 
 def sense(case: Case) -> str:
@@ -135,10 +136,12 @@ def _objective(case: Case) -> Iterator[Violation]:
 
 
 def _soonest(case: Case, own_s: float) -> float:
-    """Seconds of a request at least. A plan states one TPOT: where buckets have answers of unlike length and
-    percentiles are promised, long answers have shorter ones, though none below a step without prompts."""
-    predicted = case.plan.predicted
-    if len(case.workload.buckets) == 1 or case.workload.slo.percentile == "mean":
+    """Seconds of a request at least. A plan states one TPOT, of the mean request or of a percentile: where
+    buckets have answers of unlike length, long answers have shorter ones, though none below a step without
+    prompts."""
+    predicted, buckets = case.plan.predicted, case.workload.buckets
+    alike = {b.osl for b in buckets} if case.workload.slo.percentile == "mean" else buckets
+    if len(alike) == 1:
         return own_s
     steps = [r.token_s for r in case.plan.replicas if r.role in ("mixed", "decode")]
     ttft_s, tpot_s = predicted.ttft_ms.value / 1e3, predicted.tpot_ms.value / 1e3

@@ -48,6 +48,11 @@ class CostModel(Holding):
     emitted = 1.0
     """Tokens that a step gives each sequence."""
 
+    @property
+    def computed(self) -> float:
+        """Tokens that a step computes of each sequence."""
+        return 1.0 + self.draft_tokens
+
     def __init__(
         self,
         card: ModelCard,
@@ -196,7 +201,7 @@ class CostModel(Holding):
 
     def _spread(self, designs: Designs, load: Load) -> Load:
         """Of every design, with the tokens that a step verifies."""
-        return load.over(len(designs), 1.0 + self.draft_tokens)
+        return load.over(len(designs), self.computed)
 
     def _at_once(self, designs: Designs, points: Sequence[tuple[Floats, ...]]) -> Floats:
         """`step_s` at several `points` of each design, shape (points, n): in one pass, as for few designs the

@@ -115,14 +115,16 @@ def estimate(
     role: Role = "mixed",
     kv_tokens: Floats | float = np.inf,
     max_sequences: Floats | float = np.inf,
+    computed: Floats | float = 1.0,
 ) -> Estimate:
     """Times at `rate` (n, w) requests/s per server, arriving at random ("open") or as soon as one ends
-    ("closed"). `token_budget`: tokens of a micro-batch, of which a round carries one for each stage.
+    ("closed"). `token_budget`: tokens of a micro-batch, of which a round carries one for each stage; a
+    sequence that decodes computes `computed` of them a step, drafted ones with its own.
 
     `new` prompt tokens are computed (the others are in the prefix cache), `isl` is the whole prompt; (n, w)
     or (w,). `rate` may be 0 or infinite, the limits too; step times are finite."""
     new, isl, osl, rate = (np.atleast_2d(np.asarray(x, dtype=float)) for x in (new, isl, osl, rate))
-    parts = Parts.of(step, new, isl, osl, role, token_budget)
+    parts = Parts.of(step, new, isl, osl, role, token_budget, computed)
     limits = Limits.of(token_budget, kv_tokens, max_sequences, step.stages)
     rate = np.minimum(rate, MOST_RATE) + np.zeros_like(parts.prompt_s)
     if role == "prefill":
@@ -148,13 +150,14 @@ def closed_loop(
     max_sequences: Floats | float = np.inf,
     prompt_places: Floats | float = 0.5,
     beside_s: Floats | float = 0.0,
+    computed: Floats | float = 1.0,
 ) -> Estimate:
     """Times and rate with `concurrency` (n,) requests always in flight; `share` (n, w) or (w,) of the buckets
     adds to 1. A prompt in work takes `prompt_places` (n,) of a sequence's room: it fills its own as it goes.
     `beside_s` (n,): of its time in flight, what a request is not in the server for; no time below holds it.
-    (On prefill servers neither counts.)"""
+    (On prefill servers neither counts.) `computed`: as in `estimate`."""
     new, isl, osl, share = (np.atleast_2d(np.asarray(x, dtype=float)) for x in (new, isl, osl, share))
-    parts = Parts.of(step, new, isl, osl, role, token_budget)
+    parts = Parts.of(step, new, isl, osl, role, token_budget, computed)
     share = share + np.zeros_like(parts.prompt_s)
     wanted, limits = column(concurrency), Limits.of(token_budget, kv_tokens, max_sequences, step.stages)
     if role == "prefill":

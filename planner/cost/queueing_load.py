@@ -77,6 +77,7 @@ class Load:
     sequences: Floats  # decoding in the mean step
     full_s: Floats  # prompt work of a step that uses the whole token budget
     budget: Floats  # tokens a step
+    room: Floats  # those of them that are left for prompts
     utilisation: Floats
 
     @cached_property
@@ -117,7 +118,7 @@ class Load:
         rho_p, rho_d = total(rate * parts.prompt_s), total(rate * parts.decode_s)
         step_s = t0 / (1 - rho_p - rho_d)
         sequences = total(rate * steps) * step_s
-        room = np.maximum(limits.budget - sequences, 1.0)
+        room = np.maximum(limits.budget - sequences * parts.computed, 1.0)
         own = parts.decode_s / np.maximum(steps, 1.0)
         return Load(
             rate=rate,
@@ -137,6 +138,7 @@ class Load:
             sequences=sequences,
             full_s=room * rho_p / np.maximum(total(rate * parts.new), TINY),
             budget=limits.budget,
+            room=room,
             utilisation=utilisation,
         )
 
@@ -154,7 +156,9 @@ def rounds(step: StepTimes, new: Floats, budget: Floats | float) -> Floats:
 @dataclass(frozen=True)
 class Parts:
     """What one request of each bucket takes, (n, w), and t0, (n, 1). Zero where the server's role has no part
-    in it. `drain_s` (n, w): a prompt's last chunk passes the other stages of the pipeline, after its work."""
+    in it. `drain_s` (n, w): a prompt's last chunk passes the other stages of the pipeline, after its work.
+    `computed` (n, 1):
+    tokens of a sequence in a decode step."""
 
     t0_s: Floats
     new: Floats
@@ -163,10 +167,17 @@ class Parts:
     decode_s: Floats
     context: Floats  # tokens in the KV cache, mean over the decode steps
     drain_s: Floats
+    computed: Floats
 
     @staticmethod
     def of(
-        step: StepTimes, new: Floats, isl: Floats, osl: Floats, role: str, budget: Floats | float = np.inf
+        step: StepTimes,
+        new: Floats,
+        isl: Floats,
+        osl: Floats,
+        role: str,
+        budget: Floats | float = np.inf,
+        computed: Floats | float = 1.0,
     ) -> Parts:
         """Work of a request on a server that does both phases ("mixed") or one ("prefill", "decode"). A
         prompt that is longer than the `budget` of a micro-batch is cut into chunks that follow each other
@@ -186,6 +197,7 @@ class Parts:
             decode_s=decode,
             context=isl + osl / 2,
             drain_s=drain,
+            computed=column(computed),
         )
 
 
@@ -217,10 +229,11 @@ class Limits:
     def utilisation(self, parts: Parts, rate: Floats) -> Floats:
         """Share of what the server can carry at most, (n, 1), proportional to `rate`.
 
-        Tokens a step, Σ λ (new + osl - 1) · T <= budget with T = t0 / (1 - ρ), read
-        ρ + t0 · Σ λ (new + osl - 1) / budget <= 1; KV and sequences alike: the largest left side.
+        Tokens a step, Σ λ (new + c (osl - 1)) · T <= budget with T = t0 / (1 - ρ) and c those `computed` of a
+        sequence, read ρ + t0 · Σ λ (new + c (osl - 1)) / budget <= 1; KV and sequences alike: the largest
+        left side.
         """
-        held = total(rate * (parts.new + parts.steps)) / self.budget
+        held = total(rate * (parts.new + parts.computed * parts.steps)) / self.budget
         held = np.maximum(held, total(rate * parts.steps * parts.context) / self.kv_tokens)
         held = np.maximum(held, total(rate * parts.steps) / self.sequences)
         return np.asarray(total(rate * (parts.prompt_s + parts.decode_s)) + parts.t0_s * held)

@@ -129,7 +129,7 @@ def variance_tpot(load: Load, line: Line, left: Behind) -> Floats:
 def tpot_quantile(load: Load, line: Line, mean: Floats, variance: Floats, quantile: float) -> Floats:
     """Quantile of TPOT, (n, w): a gamma above the shortest step, cut at the longest."""
     shortest = load.t0_s + load.own_s
-    whole = load.full_s * load.budget / np.maximum(load.budget - load.sequences, 1.0)
+    whole = load.full_s * load.budget / load.room
     longest = np.maximum(line.moments.full_gap_s + whole, mean)
     above = np.maximum(mean - shortest, TINY)
     excess = above * gamma_quantile(above**2 / np.maximum(variance, TINY**2), quantile)

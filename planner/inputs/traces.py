@@ -116,12 +116,11 @@ def _unpacked(raw: bytes, name: str) -> bytes:
 
 
 def _csv(text: str, name: str) -> Trace:
-    first = [squash(cell) for cell in text.lstrip("\ufeff").splitlines()[0].split(",")]
-    form = next((f for f, names in COLUMNS.items() if {squash(c) for c in names} <= set(first)), None)
-    if form is None:
-        columns = parse_csv(text, name, ()).columns
-        raise InputError(f"no trace has the columns {', '.join(columns)[:80]}", f"{name}:1", _rename(columns))
     table = parse_csv(text, name, ())
+    columns, had = table.columns, {squash(c) for c in table.columns}
+    form = next((f for f, names in COLUMNS.items() if {squash(c) for c in names} <= had), None)
+    if form is None:
+        raise InputError(f"no trace has the columns {', '.join(columns)[:80]}", f"{name}:1", _rename(columns))
     if not table.rows:
         raise InputError(f"`{name}` has a header but no requests", f"{name}:2")
     spelt = {squash(c): c for c in table.columns}

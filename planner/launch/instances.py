@@ -39,19 +39,21 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
     a node listen (0: from the engine's own on). Raises InputError where they find no room so."""
     sizes, taken = node_sizes(plan), defaultdict[str, int](int)
     used, found = defaultdict[str, int](int), list[Instance]()
+    earlier = {name: before(plan, name) for name in sizes}
     for r in sorted(plan.replicas, key=lambda r: -Server(plan, r).gpus):
         argv = (r.launch.argv if r.launch else None) or []
         first = ports or next((int(b) for a, b in pairwise(argv) if a == "--port"), 8000)
         rooms = {
             (s.node_class, tuple(s.nodes)): _Rooms(s.nodes, taken, sizes[s.node_class]) for s in r.stages
         }
+        own = [rooms[s.node_class, tuple(s.nodes)] for s in r.stages]
         for number in range(r.count):
             places: dict[str, list[int]] = {}
-            for stage in r.stages:
+            for stage, room in zip(r.stages, own, strict=True):
                 left, size = stage.gpus, sizes[stage.node_class]
-                for node in rooms[stage.node_class, tuple(stage.nodes)].taking(left):
+                for node in room.taking(left):
                     here = min(left, size - taken[node])
-                    first_gpu = before(plan, stage.node_class) + taken[node]
+                    first_gpu = earlier[stage.node_class] + taken[node]
                     places.setdefault(machine_of(node), []).extend(range(first_gpu, first_gpu + here))
                     taken[node] += here
                     for known in rooms.values():
@@ -71,7 +73,8 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
                 Instance(r, number, tuple((n, tuple(g)) for n, g in places.items()), first + used[head])
             )
             used[head] += 1
-    return sorted(found, key=lambda i: ([r.id for r in plan.replicas].index(i.replica.id), i.number))
+    order = {r.id: i for i, r in enumerate(plan.replicas)}
+    return sorted(found, key=lambda i: (order[i.replica.id], i.number))
 
 
 class _Rooms:

@@ -70,9 +70,11 @@ class Requests:
 @dataclass(frozen=True)
 class Terms:
     """What servers do, with so many tokens a micro-batch at most ((n,) or one for all); times at which
-    percentile, and how requests arrive: at random ("open") or as soon as one ends ("closed")."""
+    percentile, and how requests arrive: at random ("open") or as soon as one ends ("closed"). `computed`:
+    tokens of a sequence in a decode step, drafted ones with its own."""
 
     role: Role
     token_budget: Floats | float
     percentile: Percentile = "mean"
     loop: Loop = "closed"
+    computed: Floats | float = 1.0

@@ -98,7 +98,7 @@ class Group:
     @property
     def terms(self) -> Terms:
         """On which its servers work."""
-        return Terms(self.role, float(self.token_budget), self.percentile, self.loop)
+        return Terms(self.role, float(self.token_budget), self.percentile, self.loop, 1.0 + self.draft_tokens)
 
     def __hash__(self) -> int:
         return hash(self._identity())
@@ -252,6 +252,7 @@ def looped(step: StepTimes, load: Rows, places: Places, by: Terms, host: Host) -
         max_sequences=capacity,
         prompt_places=places.prompt,
         beside_s=started,
+        computed=by.computed,
     )
     if by.role == "decode":
         return replace(at, tpot_s=at.tpot_s / emitted, mean_tpot_s=at.mean_tpot_s / emitted)

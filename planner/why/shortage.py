@@ -57,6 +57,11 @@ class Look:
             return find(question, self.pool, replace(self.limits, seconds=left)).solution.objective
         return None
 
+    @property
+    def over(self) -> bool:
+        """Whether the time to look is over."""
+        return time.monotonic() > self.until
+
     def carries(self, question: Question) -> bool:
         """Whether some fleet does it."""
         return self.least(question) is not None
@@ -112,7 +117,12 @@ def _trickle(problem: FleetProblem) -> float:
 def _too_much(look: Look, rate: float) -> Infeasible:
     """The rate asked for is above what the nodes, or the budget, allow."""
     q = look.question
-    ceiling = look.least(_at(q, None, THROUGHPUT)) or 0.0
+    ceiling = look.least(_at(q, None, THROUGHPUT))
+    if ceiling is None and look.over:
+        held = "by these nodes within the SLO" + (" and the budget" if _asked(q.budget) else "")
+        hint = "a larger --time-limit, to be told how much they serve and what would help"
+        return Infeasible(f"{rate:g} req/s cannot be served {held}{_after_loss(q)}", hint=hint)
+    ceiling = ceiling or 0.0
     unlimited = replace(q, budget=Budget())
     budgeted = bool(_asked(q.budget)) and look.carries(replace(unlimited, objective=GPUS))
     hints = list(_rate_hints(look, ceiling))

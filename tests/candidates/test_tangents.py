@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from planner.candidates import tangents
 from planner.candidates.points import at_rate, draw
 from planner.candidates.tangents import Loaded, touching
 from planner.plans.operation import index_of, operate
@@ -79,3 +82,17 @@ def test_the_lines_that_latency_begins_with_are_near_it_at_any_load():
             near.append(highest(c.tangents, c, flow) / cost(found, c, flow, "latency"))
         assert min(near) > 0.93, share
         assert np.median(near) > 0.96, share
+
+
+def test_what_a_column_does_not_serve_may_take_for_ever(monkeypatch):
+    found, (c, *_) = columns("latency")
+    s, seconds = found.pool.setup(c), tangents._seconds
+    expected, slopes = touching(c, s, index_of(s, c), 0.5, "latency")
+    both = {name: np.repeat(getattr(s.mix, name), 2) for name in ("new", "isl", "osl", "held", "own")}
+    two = replace(s, mix=replace(s.mix, share=np.array([0.5, 0.5]), **both))
+    monkeypatch.setattr(tangents, "_seconds", lambda *asked: seconds(*asked) * np.array([1.0, np.inf]))
+
+    again, of_bucket = touching(c, two, index_of(two, c), 0.5, "latency")
+
+    assert again == pytest.approx(expected)
+    assert of_bucket == {"0": pytest.approx(slopes["0"])}

@@ -4,7 +4,7 @@ import pytest
 
 from model_zoo import catalog
 from planner import plan
-from planner.check import check, drafts, kv
+from planner.check import check, drafts, kv, proof
 from planner.check.case import Load, open_case
 from planner.check.drafts import least_bytes
 from planner.check.roofline import Floors
@@ -66,6 +66,18 @@ def test_plans_with_drafts_are_sound(plans):
 )
 def test_every_lie_is_found(plans, kind, path, change, code):
     assert code in lied(plans[kind], path, change)
+
+
+def test_replicas_that_draft_otherwise_are_of_another_kind(plans):
+    case = open_case(plans["mtp"])
+    own = case.plan.replicas[0]
+    others = [
+        own.draft.model_copy(update={"tokens": 1}),
+        own.draft.model_copy(update={"kind": "eagle"}),
+        None,
+    ]
+
+    assert len({proof.kind(case, own.model_copy(update={"draft": d})) for d in [own.draft, *others]}) == 4
 
 
 @pytest.mark.parametrize("sizes", [{"pp": 2}, {"cp": 2}])

@@ -147,19 +147,20 @@ def check_design(card: ModelCard, design: Designs, stated: list[float]) -> None:
         assert kv.sequence_bytes(card, own, stage, 5000.0) <= cache * (1 + 1e-9), where
 
 
-def test_long_answers_may_have_shorter_percentiles_but_no_step_is_skipped():
+def test_long_answers_may_have_shorter_steps_but_no_step_is_skipped():
     """Two buckets under a p95 of 20 ms: no request is sooner than steps of 12 ms."""
     told = SimpleNamespace(ttft_ms=SimpleNamespace(value=200.0), tpot_ms=SimpleNamespace(value=20.0))
     replica = SimpleNamespace(role="mixed", token_s=0.012)
     own_s = 0.2 + 100 * 0.02
 
-    def soonest(buckets: int, percentile: str) -> float:
-        workload = SimpleNamespace(buckets=[0] * buckets, slo=SimpleNamespace(percentile=percentile))
+    def soonest(answers: list[int], percentile: str) -> float:
+        buckets = [SimpleNamespace(osl=osl) for osl in answers]
+        workload = SimpleNamespace(buckets=buckets, slo=SimpleNamespace(percentile=percentile))
         plan = SimpleNamespace(predicted=told, replicas=[replica])
         return proof._soonest(SimpleNamespace(plan=plan, workload=workload), own_s)
 
-    assert soonest(1, "p95") == soonest(2, "mean") == own_s
-    assert soonest(2, "p95") == pytest.approx(0.2 + 100 * 0.012)
+    assert soonest([9], "p95") == soonest([9, 9], "mean") == own_s
+    assert soonest([9, 9], "p95") == soonest([9, 8], "mean") == pytest.approx(0.2 + 100 * 0.012)
 
 
 def test_the_tail_of_a_skewed_sum_is_no_less_the_nearer_to_its_mean():

@@ -110,17 +110,19 @@ def test_a_prefill_server_with_one_prompt_a_step_is_pollaczek_khinchine() -> Non
     assert e.ttft_s[0, 0] == pytest.approx(y + u * y / 2 / (1 - u), rel=0.01)
 
 
-def test_steps_spend_all_time_on_t0_and_work() -> None:
-    """t0 / T + ρ = 1, and tokens a step fill the budget where the utilisation says so."""
+@pytest.mark.parametrize("computed", [1.0, 4.0])
+def test_steps_spend_all_time_on_t0_and_work(computed: float) -> None:
+    """t0 / T + ρ = 1, and tokens a step, drafted ones with them, fill the budget where the utilisation says
+    so."""
     times, isl, osl = STEPS["8b"], np.array([[900.0, 100.0]]), np.array([[50.0, 400.0]])
-    parts = Parts.of(times, isl, isl, osl, "mixed")
+    parts = Parts.of(times, isl, isl, osl, "mixed", computed=computed)
     limits = Limits(column(1024), column(np.inf), column(np.inf))
     full = Load.of(parts, np.array([[1.0, 2.0]]), limits).utilisation[0, 0]
 
     load = Load.of(parts, np.array([[1.0, 2.0]]) * 0.999999 / full, limits)
 
     assert load.t0_s / load.step_s + load.rho == pytest.approx(1.0)
-    tokens = (load.rate * (isl + osl - 1)).sum() * load.step_s
+    tokens = (load.rate * (isl + computed * (osl - 1))).sum() * load.step_s
     assert float(tokens[0, 0]) == pytest.approx(1024, rel=1e-3)
 
 

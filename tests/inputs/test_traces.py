@@ -116,6 +116,7 @@ def test_qwen_s_stamps_are_seconds_and_its_blocks_of_16(tmp_path: Path):
         ("arrival_s,isl,osl\n0,1,1\n1,5\n", ":3", "2 cells, the header 3"),
         ("arival_s,isl,osl\n0,1,1\n", ":1", "no trace has the columns"),
         ("TIMESTAMP,ContextTokens,GeneratedTokens\nnoon,1,1\nnoon,1,1\n", ":2, column TIMESTAMP", "no time"),
+        ('"arrival_s\n",isl,osl\n0,1,1\n1,5\n', ":4", "2 cells, the header 3"),
         (line() + "\n{", ":2", "not valid JSON"),
         (line() + "\n" + line(hash_ids=[1], input_length=1400), ":2", "3 blocks of 512, `hash_ids` has 1"),
         (line() + "\n" + '{"timestamp": 1, "input_len": 3}', ":2", "`input_length` is missing"),
