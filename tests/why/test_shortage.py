@@ -57,13 +57,19 @@ def test_of_two_budgets_only_the_one_that_is_short_is_raised():
     assert re.search(r"--budget gpus=2,watts=\d+", hint)
 
 
-def stopped(status: Status) -> MeshwrightError:
-    """What is said of a search that ended with no fleet."""
-    _, pool, question = pose(read(None, "llama-3.1-8b", "2xL40S", "chat", {}, {"engine": "vllm"}))
+def stopped(status: Status, seconds: float = 60.0, **options: object) -> MeshwrightError:
+    """What is said of a search that ended with no fleet, `seconds` before its time was over."""
+    _, pool, question = pose(read(None, "llama-3.1-8b", "2xL40S", "chat", *parts(options)))
     none = FleetSolution(status, None, None, "none")
     problem = question.state(pool)
     found = Found(question.cluster, question.workload, question.objective, pool, problem, none)
-    return explain(question, pool, found, Limits())
+    return explain(question, pool, found, Limits(seconds=seconds))
+
+
+def parts(options: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """A load, and the other options."""
+    load = {"rate": options.pop("rate")} if "rate" in options else {}
+    return load, {"engine": "vllm", **options}
 
 
 def test_no_time_is_not_the_same_as_no_plan():
@@ -76,3 +82,11 @@ def test_no_time_is_not_the_same_as_no_plan():
 def test_an_interrupted_search_is_no_proof():
     with pytest.raises(KeyboardInterrupt):
         stopped("interrupted")
+
+
+@pytest.mark.parametrize(("budget", "held"), [(None, "SLO"), ("gpus=1", "SLO and the budget")])
+def test_where_no_time_is_left_to_look_nothing_is_said_of_how_much_is_served(budget: str | None, held: str):
+    error = stopped("infeasible", seconds=0.0, rate=1e6, budget=budget)
+
+    assert error.message == f"1e+06 req/s cannot be served by these nodes within the {held}"
+    assert "--time-limit" in (error.hint or "")
