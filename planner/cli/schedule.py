@@ -32,6 +32,7 @@ SpotOpt = Annotated[
 MarginOpt = Annotated[
     str, typer.Option("--margin", metavar="PERCENT", help="On every slot's rate: for forecasts that err.")
 ]
+ScaleOpt = Annotated[float, typer.Option("--scale", metavar="FACTOR", help="Times the recorded rates.")]
 FileOpt = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Units by slot: .csv, .json, or .yaml for KEDA."),
@@ -54,6 +55,7 @@ def schedule(
     reserved: ReservedOpt = None,
     spot_share: SpotOpt = 0.5,
     margin: MarginOpt = "0",
+    scale: ScaleOpt = 1.0,
     gap: Annotated[float, typer.Option("--gap", metavar="SHARE", help="At which the search ends.")] = 0.002,
     time_limit: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds of search.")] = 20.0,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the search.")] = 0,
@@ -82,6 +84,7 @@ def schedule(
         ("--min-up", min_up, 0.0, 1e6),
         ("--reserved", reserved, 0.01, 1.0),
         ("--spot-share", spot_share, 0.0, 1.0),
+        ("--scale", scale, 1e-6, 1e6),
         ("--gap", gap, 0.0, 1.0),
         ("--time-limit", time_limit, 0.5, 1e5),
     ):
@@ -94,7 +97,7 @@ def schedule(
     options = {"engine": engine, "precision": precision, "kv_precision": kv_precision}
     asked = read(cluster, model, gpus, workload, {}, options)
     limits = Limits(gap=gap, seconds=time_limit, seed=seed)
-    ask = Ask(cold_start, 60 * min_up, reserved, spot_share, _percent(margin), limits)
+    ask = Ask(cold_start, 60 * min_up, reserved, spot_share, _percent(margin), scale, limits)
     for warning in asked.warnings:
         note(f"warning: {warning.message}")
     with Status() as tell:

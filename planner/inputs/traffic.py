@@ -30,6 +30,11 @@ class Traffic(BaseModel):
     peak_rps: list[Rate] = []
     dispersion: list[Dispersion] = []
 
+    def scaled(self, by: float) -> Traffic:
+        """`by` times as many requests, as bursty."""
+        more = {name: [by * x for x in getattr(self, name)] for name in ("rate_rps", "peak_rps")}
+        return self.model_copy(update=more)
+
     @model_validator(mode="after")
     def _a_peak_a_slot(self) -> Traffic:
         if self.peak_rps and len(self.peak_rps) != len(self.rate_rps):

@@ -92,7 +92,7 @@ def _table(s: Schedule) -> list[RenderableType]:
         length = len(list(run))
         if lines < LONGEST:
             most = max(s.rate_rps[at : at + length])
-            table.add_row(_clock(at, s), _clock(at + length, s), say.number(most), *map(str, counts))
+            table.add_row(_clock(at, s), _clock(at + length, s, ends=True), say.number(most), *map(str, counts))
         at, lines = at + length, lines + 1
     more = (
         [Text(f"  … {lines - LONGEST} more: -o schedule.csv has all", style="dim")] if lines > LONGEST else []
@@ -100,11 +100,13 @@ def _table(s: Schedule) -> list[RenderableType]:
     return [table, *more]
 
 
-def _clock(slot: int, s: Schedule) -> str:
-    """Hours and minutes since the start, days before them where there is more than one."""
+def _clock(slot: int, s: Schedule, ends: bool = False) -> str:
+    """Hours and minutes since the start, days before them where there is more than one; a day ends at
+    24:00."""
     minutes = round(slot * s.slot_s / 60)
-    day = f"day {minutes // 1440 + 1} " if s.hours > 24 else ""
-    return f"{day}{minutes // 60 % 24:02}:{minutes % 60:02}"
+    days = (minutes - ends) // 1440
+    day = f"day {days + 1} " if s.hours > 24 else ""
+    return f"{day}{minutes // 60 - 24 * days:02}:{minutes % 60:02}"
 
 
 def _plain(*names: str) -> Table:

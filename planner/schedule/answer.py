@@ -31,13 +31,14 @@ TAIL = ("p95", "p99")
 class Ask:
     """`cold_s` in place of the computed cold starts; least minutes that a unit stays; share of the price at
     which units are reserved for the whole time (None: not offered); share of the demand that spot nodes may
-    carry at most; margin on every slot's rate, as a share."""
+    carry at most; margin on every slot's rate, as a share; `scale` times the recorded rates."""
 
     cold_s: float | None = None
     min_up_s: float = 0.0
     reserved: float | None = None
     spot_share: float = 0.5
     margin: float = 0.0
+    scale: float = 1.0
     limits: Limits = field(default_factory=lambda: Limits(gap=0.002, seconds=20.0))
 
 
@@ -92,9 +93,11 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
     if traffic is None:
         hint = "make one of recorded requests: meshwright workload trace.csv -o chat.yaml"
         raise InputError("the workload has no `traffic`: no rate by hour", "--workload", hint)
+    traffic = traffic.scaled(ask.scale)
     sized, by = demand(traffic, asked.workload.slo.percentile, ask.margin)
     asked = replace(asked, workload=asked.workload.model_copy(update={"rate_rps": max(sized)}))
-    found = units(asked, replace(ask.limits, seconds=UNITS_SHARE * ask.limits.seconds), ask.cold_s)
+    each_s = UNITS_SHARE * ask.limits.seconds / len(asked.cluster.classes)
+    found = units(asked, replace(ask.limits, seconds=each_s), ask.cold_s)
     problem = stated(found, sized, traffic.slot_s, ask)
     if problem.most * (1 + 1e-9) < max(sized):
         _too_few(found, sized)

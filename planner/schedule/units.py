@@ -3,7 +3,8 @@ serve, what they cost, and how long they take to start.
 
 What a unit serves is the most requests/s of the workload's mix that a fleet of its nodes keeps the limits at,
 as `plan` would have it. Units stand beside each other: that two serve twice as much as one is on the safe
-side, as they could share replicas.
+side, as they could share replicas. Where any engine may run, the one is taken that serves most requests of
+mean lengths: five engines under a dozen lengths take five times as long.
 
 A unit that is started boots, reads the weights from its disk and starts its engine:
 
@@ -17,12 +18,15 @@ from dataclasses import dataclass, replace
 
 from cluster_configs.schema import NameRun, NodeClass, NodeNames
 from planner.errors import Infeasible, InputError
+from planner.inputs.workload import Bucket
 from planner.objectives import THROUGHPUT
 from planner.plans.found import Found
 from planner.plans.operation import index_of
 from planner.question.asked import Asked
 from planner.question.posed import pose
 from planner.search.find import find
+from planner.search.question import Question
+from planner.search.simple import simplest
 from solvers.linear import Limits
 
 BOOT_S = 90.0
@@ -34,6 +38,12 @@ ENGINE_S = 60.0
 
 DISK_BYTES_PER_S = 2e9
 """A node's NVMe where it names none: one drive behind a file system."""
+
+SIMPLE = 0.02
+"""Share of what a unit serves that fewer kinds of replica may cost."""
+
+GAP = 0.02
+"""Within which a unit's fleet is looked for: schedules are of whole units."""
 
 SIZES = (1, 2, 4, 8, 16)
 """Nodes of a unit that are tried."""
@@ -64,6 +74,7 @@ def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> list[Uni
             text, "price_usd_per_hour", "a schedule is for the least money: give each node's price"
         )
     found, why = [], list[Infeasible]()
+    limits = replace(limits, gap=GAP)
     for node in asked.cluster.classes:
         try:
             found.append(_unit(asked, node, limits, cold_s))
@@ -83,12 +94,10 @@ def _unit(asked: Asked, node: NodeClass, limits: Limits, cold_s: float | None) -
         few = replace(node, nodes=NodeNames((NameRun(node.id, 0, size),)))
         alone = replace(asked, cluster=replace(asked.cluster, classes=(few,), links=()))
         try:
-            _, pool, question = pose(alone)
+            best = _simplest(_with_engine(alone, limits), limits)
         except Infeasible as error:
             last = error
             continue
-        traffic = replace(question.traffic, rate_rps=None)
-        best = find(replace(question, traffic=traffic, objective=THROUGHPUT), pool, limits)
         rps = best.solution.objective
         if rps is None or rps <= 0:
             continue
@@ -99,6 +108,39 @@ def _unit(asked: Asked, node: NodeClass, limits: Limits, cold_s: float | None) -
             node.id, node.device.name, size, count, rps, price, node.spot, seconds, "; ".join(_layouts(best))
         )
     raise last or Infeasible(f"no replica on {node.id} keeps the limits", hint="loosen them, or add nodes")
+
+
+def _with_engine(asked: Asked, limits: Limits) -> Asked:
+    """With the engine that serves most requests of mean lengths. Raises Infeasible."""
+    buckets, shares = asked.workload.buckets, asked.workload.shares
+    if asked.options.engine != "any" or len(buckets) == 1:
+        return asked
+    isl, osl = (
+        max(round(sum(x * s for x, s in zip(lengths, shares, strict=True))), 1)
+        for lengths in ([b.isl for b in buckets], [b.osl for b in buckets])
+    )
+    mean = asked.workload.model_copy(update={"buckets": [Bucket(isl=isl, osl=osl)], "idle": None})
+    _, best = _best(replace(asked, workload=mean), limits)
+    engines = {best.candidates[name].engine for name in best.solution.replicas}
+    if len(engines) != 1:
+        return asked
+    return replace(asked, options=asked.options.model_copy(update={"engine": engines.pop()}))
+
+
+def _best(asked: Asked, limits: Limits) -> tuple[Question, Found]:
+    """The fleet that serves most. Raises Infeasible."""
+    _, pool, question = pose(asked)
+    traffic = replace(question.traffic, rate_rps=None)
+    question = replace(question, traffic=traffic, objective=THROUGHPUT)
+    return question, find(question, pool, limits)
+
+
+def _simplest(asked: Asked, limits: Limits) -> Found:
+    """The fleet of the fewest kinds of replica that serves nearly most. Raises Infeasible."""
+    question, best = _best(asked, limits)
+    if best.solution.objective is None:
+        return best
+    return simplest(question, best, SIMPLE, limits).chosen
 
 
 def _read_s(found: Found, node: NodeClass) -> float:
