@@ -11,6 +11,7 @@ from rich.text import Text
 
 from planner.reports import words as say
 from planner.reports.simulated import drawn
+from planner.schedule.units import SIZES
 
 if TYPE_CHECKING:
     from planner.schedule.answer import Schedule
@@ -25,7 +26,11 @@ def scheduled(name: str, s: Schedule, width: int) -> RenderableType:
     cost = f"{say.money(s.usd)}, {say.money(s.usd / s.hours)} an hour"
     head = f"{name} over {s.hours:.3g} h in {slots} slots: {cost}"
     parts: list[RenderableType] = [Text(head, style="bold"), Text(_proof(s), style="dim"), Text("")]
-    parts += [_against(s), Text(""), _units(s), Text("")]
+    parts += [_against(s), Text(""), _units(s)]
+    if s.left_out:
+        names = f"{', '.join(s.left_out)}: no {SIZES[-1]} nodes of one class keep the limits"
+        parts.append(Text(names, style="dim"))
+    parts.append(Text(""))
     room = max(min(width - 30, 90), 16)
     parts.append(
         Text(f"  {'requests/s':<12} {drawn(s.rate_rps, room)} at most {say.number(max(s.rate_rps))}")
@@ -85,14 +90,14 @@ def _units(s: Schedule) -> Table:
 def _table(s: Schedule) -> list[RenderableType]:
     """Runs of slots in which the same units run."""
     used = [i for i, counts in enumerate(s.counts) if any(counts)]
-    table = _plain("from", "to", "requests/s", *(s.units[i].name for i in used))
+    table = _plain("from", "to", "requests/s", "sized for", *(s.units[i].name for i in used))
     columns = list(zip(*(s.counts[i] for i in used), strict=True))
     at, lines = 0, 0
     for counts, run in groupby(columns):
         length = len(list(run))
         if lines < LONGEST:
-            most = max(s.rate_rps[at : at + length])
-            table.add_row(_clock(at, s), _clock(at + length, s, ends=True), say.number(most), *map(str, counts))
+            most = [say.number(max(each[at : at + length])) for each in (s.rate_rps, s.sized_rps)]
+            table.add_row(_clock(at, s), _clock(at + length, s, ends=True), *most, *map(str, counts))
         at, lines = at + length, lines + 1
     more = (
         [Text(f"  … {lines - LONGEST} more: -o schedule.csv has all", style="dim")] if lines > LONGEST else []

@@ -44,11 +44,13 @@ class Ask:
 
 @dataclass(frozen=True)
 class Schedule:
-    """`counts` of each unit by slot (unit, slot), `reserved` of them; requests/s of each slot as given and as
+    """`counts` of each unit by slot (unit, slot), `reserved` of them; classes `left_out`, of which no unit
+    keeps the limits; requests/s of each slot as given and as
     planned for (`sized_rps`); dollars over all slots, the bound, and what others would pay: the best fleet
     that never changes, a tuned reactive autoscaler, and this one without its margin."""
 
     units: list[Unit]
+    left_out: list[str]
     slot_s: float
     rate_rps: list[float]
     sized_rps: list[float]
@@ -112,6 +114,7 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
     static, follows = solver.static(problem), reactive.tuned(problem)
     return Schedule(
         units=found,
+        left_out=[n.id for n in asked.cluster.classes if n.id not in {unit.name for unit in found}],
         slot_s=traffic.slot_s,
         rate_rps=list(traffic.rate_rps),
         sized_rps=sized,

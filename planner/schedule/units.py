@@ -4,7 +4,7 @@ serve, what they cost, and how long they take to start.
 What a unit serves is the most requests/s of the workload's mix that a fleet of its nodes keeps the limits at,
 as `plan` would have it. Units stand beside each other: that two serve twice as much as one is on the safe
 side, as they could share replicas. Where any engine may run, the one is taken that serves most requests of
-mean lengths: five engines under a dozen lengths take five times as long.
+two lengths, the longest and the mean: five engines under a dozen lengths take five times as long.
 
 A unit that is started boots, reads the weights from its disk and starts its engine:
 
@@ -18,14 +18,15 @@ from dataclasses import dataclass, replace
 
 from cluster_configs.schema import NameRun, NodeClass, NodeNames
 from planner.errors import Infeasible, InputError
-from planner.inputs.workload import Bucket
+from planner.inputs.workload import Bucket, Workload
 from planner.objectives import THROUGHPUT
 from planner.plans.found import Found
 from planner.plans.operation import index_of
 from planner.question.asked import Asked
-from planner.question.posed import pose
+from planner.question.posed import pooled, pose
 from planner.search.find import find
 from planner.search.question import Question
+from planner.search.shortlists import unserved
 from planner.search.simple import simplest
 from solvers.linear import Limits
 
@@ -45,7 +46,13 @@ SIMPLE = 0.02
 GAP = 0.02
 """Within which a unit's fleet is looked for: schedules are of whole units."""
 
-SIZES = (1, 2, 4, 8, 16)
+ROUGH = Limits(gap=0.1, seconds=1.0)
+"""Of the search that chooses an engine."""
+
+FEW = 4
+"""Lengths from which on an engine is chosen by two of them."""
+
+SIZES = (1, 2, 4)
 """Nodes of a unit that are tried."""
 
 
@@ -73,30 +80,26 @@ def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> list[Uni
         raise InputError(
             text, "price_usd_per_hour", "a schedule is for the least money: give each node's price"
         )
-    found, why = [], list[Infeasible]()
     limits = replace(limits, gap=GAP)
-    for node in asked.cluster.classes:
-        try:
-            found.append(_unit(asked, node, limits, cold_s))
-        except Infeasible as error:
-            why.append(error)
+    each = (_unit(asked, node, limits, cold_s) for node in asked.cluster.classes)
+    found = [unit for unit in each if unit is not None]
     if not found:
-        raise why[0]
+        pose(asked)  # which says why, where all nodes together can't, either
+        text = f"no {SIZES[-1]} nodes of one class keep the limits"
+        raise Infeasible(text, hint="looser limits, or `meshwright plan` for nodes of several classes")
     return found
 
 
-def _unit(asked: Asked, node: NodeClass, limits: Limits, cold_s: float | None) -> Unit:
-    """The least unit of one class. Raises Infeasible."""
-    last: Infeasible | None = None
+def _unit(asked: Asked, node: NodeClass, limits: Limits, cold_s: float | None) -> Unit | None:
+    """The least unit of one class; None where no size keeps the limits."""
     for size in SIZES:
         if size > node.node_count:
             break
         few = replace(node, nodes=NodeNames((NameRun(node.id, 0, size),)))
         alone = replace(asked, cluster=replace(asked.cluster, classes=(few,), links=()))
         try:
-            best = _simplest(_with_engine(alone, limits), limits)
-        except Infeasible as error:
-            last = error
+            best = _simplest(_with_engine(alone), limits)
+        except Infeasible:
             continue
         rps = best.solution.objective
         if rps is None or rps <= 0:
@@ -107,29 +110,40 @@ def _unit(asked: Asked, node: NodeClass, limits: Limits, cold_s: float | None) -
         return Unit(
             node.id, node.device.name, size, count, rps, price, node.spot, seconds, "; ".join(_layouts(best))
         )
-    raise last or Infeasible(f"no replica on {node.id} keeps the limits", hint="loosen them, or add nodes")
+    return None
 
 
-def _with_engine(asked: Asked, limits: Limits) -> Asked:
-    """With the engine that serves most requests of mean lengths. Raises Infeasible."""
-    buckets, shares = asked.workload.buckets, asked.workload.shares
-    if asked.options.engine != "any" or len(buckets) == 1:
+def _with_engine(asked: Asked) -> Asked:
+    """With the engine that serves most requests of two lengths: the longest, and the mean of the others.
+    Raises Infeasible."""
+    if asked.options.engine != "any" or len(asked.workload.buckets) < FEW:
         return asked
-    isl, osl = (
-        max(round(sum(x * s for x, s in zip(lengths, shares, strict=True))), 1)
-        for lengths in ([b.isl for b in buckets], [b.osl for b in buckets])
-    )
-    mean = asked.workload.model_copy(update={"buckets": [Bucket(isl=isl, osl=osl)], "idle": None})
-    _, best = _best(replace(asked, workload=mean), limits)
+    few = asked.workload.model_copy(update={"buckets": _two(asked.workload), "idle": None})
+    _, best = _best(replace(asked, workload=few), ROUGH)
     engines = {best.candidates[name].engine for name in best.solution.replicas}
     if len(engines) != 1:
         return asked
     return replace(asked, options=asked.options.model_copy(update={"engine": engines.pop()}))
 
 
+def _two(workload: Workload) -> list[Bucket]:
+    """The bucket of the longest prompts, and one for the others' mean lengths."""
+    *others, (longest, share) = sorted(
+        zip(workload.buckets, workload.shares, strict=True), key=lambda x: (x[0].isl, x[0].osl)
+    )
+    isl, osl = (
+        max(round(sum(x * s for x, s in lengths) / (1 - share)), 1)
+        for lengths in ([(b.isl, s) for b, s in others], [(b.osl, s) for b, s in others])
+    )
+    mean = Bucket(isl=isl, osl=osl, share=1 - share)
+    return [mean, Bucket(isl=longest.isl, osl=longest.osl, share=share)]
+
+
 def _best(asked: Asked, limits: Limits) -> tuple[Question, Found]:
     """The fleet that serves most. Raises Infeasible."""
-    _, pool, question = pose(asked)
+    pool, question = pooled(asked)
+    if unserved(question.state(pool, "bound")):
+        raise Infeasible("no replica keeps the limits", hint="loosen them, or add nodes")
     traffic = replace(question.traffic, rate_rps=None)
     question = replace(question, traffic=traffic, objective=THROUGHPUT)
     return question, find(question, pool, limits)
