@@ -16,6 +16,7 @@ from planner.drafts.kinds import drafts_of
 from planner.errors import InputError, nearest
 from planner.inputs.options import Options
 from planner.inputs.reading import parse_budget, parse_survive, read_workload
+from planner.inputs.traces import Trace, read_trace
 from planner.inputs.workload import Workload
 from planner.objectives import COST, GPUS, THROUGHPUT, Objective, named
 from planner.plans import schema
@@ -44,6 +45,7 @@ class Asked:
     offload: bool = False  # weights may lie in host memory
     model_id: str = ""  # under which engines load the model: as it was asked for
     only: Only | None = None  # what is kept of all candidates; None: all
+    trace: Trace | None = None  # when requests came, where that was recorded
 
 
 def read(
@@ -75,8 +77,10 @@ def read(
         load, defaulted = workload, list[str]()
     else:
         load, defaulted = read_workload(workload, **loads)
+    recorded = None
     if trace is not None:
-        load, told = _of_trace(load, card, trace, defaulted)
+        recorded = read_trace(trace)
+        load, told = _of_trace(load, card, recorded, defaulted)
         notes, defaulted = notes + told, [name for name in defaulted if name not in ("isl", "osl")]
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
     chosen = options_of(options)
@@ -97,17 +101,16 @@ def read(
         defaulted,
         warnings + lowered(chosen),
         model_id=model_id,
+        trace=recorded,
     )
 
 
 def _of_trace(
-    load: Workload, card: ModelCard, path: str | Path, defaulted: Sequence[str]
+    load: Workload, card: ModelCard, trace: Trace, defaulted: Sequence[str]
 ) -> tuple[Workload, list[str]]:
     """The workload with a trace's requests, and notes on it. Raises InputError."""
     from planner.inputs.idle import traced  # here, not above: few plans have a trace
-    from planner.inputs.traces import read_trace
 
-    trace = read_trace(path)
     found, notes = traced(load, trace, {"isl", "osl"} - set(defaulted) if defaulted else ())
     if long := int((trace.isl + trace.osl > card.max_context).sum()):
         most = f"{card.name} takes {card.max_context:,} tokens at most"
