@@ -88,6 +88,7 @@ def plan(
     rate: float | None = None,
     ttft_ms: float | str | None = None,
     tpot_ms: float | str | None = None,
+    e2e_ms: float | str | None = None,
     percentile: str | None = None,
     profile: str | Path | None = None,
     calibration: str | Path | Calibration | None = None,
@@ -114,6 +115,7 @@ def plan(
         "rate": rate,
         "ttft_ms": ttft_ms,
         "tpot_ms": tpot_ms,
+        "e2e_ms": e2e_ms,
         "percentile": percentile,
     }
     asked = read(cluster, model, gpus, workload, loads, counted(options), profile is not None, trace)

@@ -19,8 +19,8 @@ def violations(case: Case) -> Iterator[Violation]:
     told, slo, rate = case.plan.replayed, case.workload.slo, case.workload.rate_rps
     if told is None:
         return
-    if rate is None or slo.percentile not in PROMISED:
-        yield Violation("replay_unasked", "replayed", "there is no percentile at a rate to be kept")
+    if rate is None or (slo.percentile == "mean" and slo.e2e_ms is None):
+        yield Violation("replay_unasked", "replayed", "there is nothing at a rate that a replay is for")
         return
     if not same(told.rate_rps, rate, EXACT):
         text = f"{told.rate_rps:g} requests/s were replayed, {rate:g} are asked for"
@@ -32,9 +32,12 @@ def violations(case: Case) -> Iterator[Violation]:
         yield Violation(
             "replay_unlike", "replayed.busy", "a busy period that ends before it begins, or beyond all"
         )
+    if slo.e2e_ms is not None and "e2e_ms" not in told.achieved:
+        yield Violation("replay_missed", "replayed.achieved", "nothing is said of whole requests")
     for name, limit, tight in (
         ("ttft_ms", slo.ttft_ms, told.ttft_ms),
         ("tpot_ms", slo.tpot_ms, told.tpot_ms),
+        ("e2e_ms", slo.e2e_ms, slo.e2e_ms),
     ):
         yield from _limit(case, name, limit, tight)
 
@@ -44,7 +47,8 @@ def _limit(case: Case, name: str, limit: float | None, tight: float | None) -> I
     told, where = case.plan.replayed, f"replayed.achieved.{name}"
     assert told is not None
     got = told.achieved.get(name)  # type: ignore[call-overload]
-    if (tight is None) != (limit is None) or (tight and limit and not at_most(tight, limit, EXACT)):
+    looser = limit is not None and (tight is None or not at_most(tight, limit, EXACT))
+    if looser or (tight is not None and limit is None and case.workload.slo.e2e_ms is None):
         yield Violation(
             "replay_unlike", f"replayed.{name}", f"planned for {tight} ms where {limit} ms is the limit"
         )
@@ -55,6 +59,6 @@ def _limit(case: Case, name: str, limit: float | None, tight: float | None) -> I
     if not at_most(got.achieved_ms, got.limit_ms, EXACT):
         text = f"{got.achieved_ms:g} ms were achieved, {got.limit_ms:g} ms are promised"
         yield Violation("replay_missed", f"{where}.achieved_ms", text)
-    if got.attained < PROMISED[case.workload.slo.percentile] - NEAREST:
+    if got.attained < PROMISED.get(case.workload.slo.percentile, 0.0) - NEAREST:
         text = f"{100 * got.attained:.3g} % of requests within the limit are fewer than the percentile says"
         yield Violation("replay_missed", f"{where}.attained", text)

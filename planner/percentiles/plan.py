@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -24,7 +25,7 @@ LIKE: Final = 4
 """Other traces like the one that was recorded, which the promise must hold in, too: else the plan fits its
 accidents."""
 
-SHARES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+SHARES: Final = {"mean": 0.5, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 WAITING: Final = 0.5
 """Of the limit on TTFT, what a queue may take of it: the rest is the prompt's own."""
@@ -34,11 +35,12 @@ AGAINST: Final = ("usd_per_hour", "gpus")
 
 
 def known(asked: Asked) -> bool:
-    """Whether arrivals are known that a plan's percentiles are to hold for."""
+    """Whether a replay is to judge: of a percentile where arrivals are known, of whole requests at any."""
     w = asked.workload
     bursts = asked.trace is not None or bool(w.traffic and w.traffic.dispersion)
     plain = asked.options.survive is None and asked.only is None and asked.objective.spends in AGAINST
-    return bursts and plain and w.loop == "open" and w.slo.percentile != "mean"
+    percentile = bursts and w.slo.percentile != "mean"
+    return plain and w.loop == "open" and (percentile or w.slo.e2e_ms is not None)
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,7 @@ def replayed(asked: Asked, solve: Solve, late: Callable[[], bool], tell: Callabl
                 raise
             return None
         runs = arrivals.replay(plan)
-        worst = [max(_used(run, name) for run in runs) for name in ("ttft_ms", "tpot_ms")]
-        seen.append((Trial(tight, plan, objective, *worst), runs, finish))
+        seen.append((judged(tight, plan, objective, runs, asked.workload), runs, finish))
         return seen[-1][0]
 
     first = trial(Tight(rate))
@@ -139,38 +140,60 @@ def replayed(asked: Asked, solve: Solve, late: Callable[[], bool], tell: Callabl
     return finish(told(arrivals, end, burst, runs))
 
 
+def judged(
+    tight: Tight, plan: Plan, objective: float, runs: Sequence[Simulated], workload: Workload
+) -> Trial[Plan]:
+    """The worst of the replays against the workload's limits."""
+    ttft, tpot, whole = (
+        max(_used(run, workload, name) for run in runs) for name in ("ttft_ms", "tpot_ms", "e2e_ms")
+    )
+    at = workload.slo.percentile
+    first = max(run.ttft_ms[at] / max(run.e2e_ms[at], 1e-9) for run in runs)
+    return Trial(tight, plan, objective, ttft, tpot, whole, first)
+
+
 def tightly(asked: Asked, tight: Tight) -> Asked:
     """The question of a higher rate and tighter limits, none of them loosened by itself: real arrivals would
     break the promise all the more."""
     w = asked.workload
     if tight == Tight(w.rate_rps or 0.0):
         return asked
-    limits = {
-        name: None if limit is None else limit * share
-        for name, limit, share in (
-            ("ttft_ms", w.slo.ttft_ms, tight.ttft),
-            ("tpot_ms", w.slo.tpot_ms, tight.tpot),
-        )
-    }
-    slo = w.slo.model_copy(update=limits)
+    limits = {name: limit * share for name, limit, share in _limits(w, tight) if limit < inf}
+    slo = w.slo.model_copy(update={**limits, "e2e_ms": None})
     given = [name for name in asked.defaulted if not name.startswith("slo.")]
     return replace(
         asked, workload=w.model_copy(update={"rate_rps": tight.rate_rps, "slo": slo}), defaulted=given
     )
 
 
-def _used(run: Simulated, name: str) -> float:
-    """Share of a limit that a replay takes; 0 without."""
-    promise = run.promises.get(name)
-    return 0.0 if promise is None else promise.achieved_ms / promise.limit_ms
+def _limits(workload: Workload, tight: Tight) -> list[tuple[str, float, float]]:
+    """Limits in ms (infinite: none) and the shares of them that are asked for. Where whole requests have one,
+    no token may take longer on average than that leaves it."""
+    slo = workload.slo
+    whole = inf if slo.e2e_ms is None else slo.e2e_ms
+    osl = sum(share * b.osl for share, b in zip(workload.shares, workload.buckets, strict=True))
+    ttft, tpot = min(slo.ttft_ms or inf, whole), min(slo.tpot_ms or inf, whole / osl)
+    return [("ttft_ms", ttft, tight.ttft), ("tpot_ms", tpot, tight.tpot)]
+
+
+def _used(run: Simulated, workload: Workload, name: str) -> float:
+    """Share of a limit that a replay takes; of one that only whole requests bring at most 1, as it may be
+    exceeded; 0 without."""
+    promise, percentile = run.promises.get(name), workload.slo.percentile
+    if promise is not None:
+        return promise.achieved_ms / promise.limit_ms
+    limit = next((x for n, x, _ in _limits(workload, Tight(1.0)) if n == name), inf)
+    achieved = (run.ttft_ms if name == "ttft_ms" else run.tpot_ms)[percentile]
+    return min(achieved / limit, 1.0)
 
 
 def told(arrivals: Arrivals, end: Tightened[Plan], burst: Needed, runs: Sequence[Simulated]) -> Replayed:
     """What was replayed, in the Plan's form."""
     assert end.kept is not None
-    tight, slo = end.kept.asked, arrivals.workload.slo
+    tight = end.kept.asked
+    limits = {n: x * share for n, x, share in _limits(arrivals.workload, tight) if x < inf}
     achieved = {}
-    for name in ("ttft_ms", "tpot_ms"):
+    for name in ("ttft_ms", "tpot_ms", "e2e_ms"):
         ran = [run.promises[name] for run in runs if name in run.promises]
         if ran:
             worst = max(ran, key=lambda p: p.achieved_ms)
@@ -185,8 +208,8 @@ def told(arrivals: Arrivals, end: Tightened[Plan], burst: Needed, runs: Sequence
         rate_rps=arrivals.workload.rate_rps or 0.0,
         resamples=len(arrivals.like),
         sized_rps=tight.rate_rps,
-        ttft_ms=None if slo.ttft_ms is None else slo.ttft_ms * tight.ttft,
-        tpot_ms=None if slo.tpot_ms is None else slo.tpot_ms * tight.tpot,
+        ttft_ms=limits.get("ttft_ms"),
+        tpot_ms=limits.get("tpot_ms"),
         needed_rps=burst.rate_rps,
         busy=burst.requests,
         busy_from_s=burst.from_s,

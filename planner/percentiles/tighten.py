@@ -8,6 +8,8 @@ a limit, as a share of it:
     TTFT broken     the rate grows, at once to what the queue needs (`traffic/lindley.py`); the limit tightens
                     where more rate brings little
     TPOT broken     its limit tightens by as much as it was broken
+    whole requests  that last too long: what they mostly wait for, the first token or the others, is tightened
+                    from where it was found
     kept            halfway back (in logarithms) to the nearest that broke, while that may be cheaper
 
 `reach` goes up to the first plan that keeps all, `relax` back. What is found keeps its promise in every
@@ -64,19 +66,24 @@ class Tight:
 @dataclass(frozen=True)
 class Trial(Generic[T]):
     """A plan that was tried: what it was asked for, its objective (less is better), and the worst of its
-    replays as shares of both limits."""
+    replays as shares of the limits: on TTFT, on TPOT, and on a `whole` request, `first` of which is TTFT."""
 
     asked: Tight
     plan: T
     objective: float
     ttft: float
     tpot: float
+    whole: float = 0.0
+    first: float = 0.0
 
     @property
     def kept(self) -> bool:
-        """Whether every replay kept both limits."""
-        return self.ttft <= 1 and self.tpot <= 1
+        """Whether every replay kept all limits."""
+        return max(self.ttft, self.tpot, self.whole) <= 1
 
+
+MOSTLY = 0.5
+"""Of a whole request, from which on the first token is most of it."""
 
 Try = Callable[[Tight], Trial[T] | None]
 """A plan so asked for, replayed; None where no plan can be so."""
@@ -134,6 +141,11 @@ def reach(
 def tighter(found: Trial[T], before: Trial[T] | None, burst_rps: float) -> Tight:
     """What to ask for after a plan that broke its promise."""
     asked = found.asked
+    if found.whole > 1 and found.ttft <= 1 and found.tpot <= 1:
+        less = max(LESS / found.whole, TIGHTEST)
+        if found.first < MOSTLY:
+            return replace(asked, tpot=min(asked.tpot, found.tpot) * less)
+        return replace(asked, rate_rps=asked.rate_rps * FASTER, ttft=min(asked.ttft, found.ttft) * less)
     if found.tpot > 1:
         asked = replace(asked, tpot=asked.tpot * max(LESS / found.tpot, TIGHTEST))
     if found.ttft > 1:

@@ -517,10 +517,11 @@ class Replayed(Part):
     """Arrivals that the plan was sized for, one request after the other, not by a formula: those of `trace`
     (None: drawn as bursty as the workload says) at `rate_rps`, `requests` of them, and `resamples` like them.
 
-    The fleet is planned for `sized_rps` at random times within `ttft_ms` and `tpot_ms`, and so keeps the
-    limits of the workload at its percentile in every replay. `busy`: requests in the busy period that needs
-    most, from and to these seconds of the trace, which alone would need `needed_rps`. `broke`: objective of
-    the next plan below that was tried, which breaks the promise; None: none was.
+    The fleet is planned for `sized_rps` at random times within `ttft_ms` and `tpot_ms` (which a limit on
+    whole requests may bring), and so keeps the limits of the workload at its percentile in every replay.
+    `busy`: requests in the busy period that needs most, from and to these seconds of the trace, which alone
+    would need `needed_rps`. `broke`: objective of the next plan below that was tried, which breaks the
+    promise; None: none was.
     """
 
     trace: str | None
@@ -534,7 +535,7 @@ class Replayed(Part):
     busy: Annotated[int, Field(ge=0)]
     busy_from_s: NonNegative
     busy_to_s: NonNegative
-    achieved: dict[Literal["ttft_ms", "tpot_ms"], Achieved]
+    achieved: dict[Literal["ttft_ms", "tpot_ms", "e2e_ms"], Achieved]
     broke: FiniteFloat | None = None
     tried: Count
 

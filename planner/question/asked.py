@@ -24,7 +24,7 @@ from planner.plans import schema
 Only = Callable[[Any, Any, ResolvedCluster], Any]
 """From a pool, what is asked of it and the cluster to a pool of some of its designs (`planner/imports`)."""
 
-LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")
+LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "e2e_ms", "percentile")
 """Arguments that state a load."""
 
 
@@ -84,6 +84,7 @@ def read(
         notes, defaulted = notes + told, [name for name in defaulted if name not in ("isl", "osl")]
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
     chosen = options_of(options)
+    _refuse_whole_times(load, chosen, profiled)
     _refuse_loss_of_all(chosen, resolved)
     drafts_of(card, chosen.speculation, chosen.acceptance, chosen.draft_tokens)  # which the model must have
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
@@ -152,6 +153,25 @@ def options_of(given: dict[str, Any]) -> Options:
         name = "--" + str(first["loc"][0]).removesuffix("_s").replace("_", "-")
         message, hint = reworded(first, (name,), [])
         raise InputError(message, where=name, hint=hint) from None
+
+
+def _refuse_whole_times(workload: Workload, options: Options, profiled: bool) -> None:
+    """A limit on whole requests is kept by a replay, which needs a rate and one of the objectives that the
+    load does not change. Raises InputError."""
+    if workload.slo.e2e_ms is None:
+        return
+    for bad, text, hint in (
+        (workload.loop == "closed", "a limit on whole requests is kept in a replay at a rate", "add --rate"),
+        (options.survive is not None, "whole requests are not promised beside lost nodes", "leave one out"),
+        (profiled or options.engine == "chains", "whole requests are not promised for these", "leave it out"),
+        (
+            options.objective not in (None, "cost", "gpus"),
+            "a limit on whole requests is kept for the least cost or the fewest GPUs",
+            "--objective cost, or gpus",
+        ),
+    ):
+        if bad:
+            raise InputError(text, "--e2e-ms", hint)
 
 
 def _refuse_loss_of_all(options: Options, cluster: ResolvedCluster) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -9,7 +11,11 @@ from rich.text import Text
 from planner.plans.schema import Plan, Replayed
 from planner.reports import words as say
 
-NAMES = {"ttft_ms": "time to first token", "tpot_ms": "time per output token"}
+NAMES = {
+    "ttft_ms": "time to first token",
+    "tpot_ms": "time per output token",
+    "e2e_ms": "whole request",
+}
 
 EVEN = 1e-6
 """Share by which a plan is sized for more than its rate, at least, for that to be told."""
@@ -26,14 +32,15 @@ def replayed(plan: Plan, told: Replayed) -> RenderableType:
         times = say.milliseconds(a.achieved_ms), say.milliseconds(a.limit_ms)
         table.add_row(f"{NAMES[name]}, {percentile}", *times, _share(a.attained))
     after = [*_sized(plan, told), _next(plan, told)]
-    return Group(Text(_arrivals(told)), table, *(Text(line) for line in after))
+    return Group(Text(_arrivals(plan, told)), table, *(Text(line) for line in after))
 
 
-def _arrivals(told: Replayed) -> str:
+def _arrivals(plan: Plan, told: Replayed) -> str:
     rate = f"at {say.number(told.rate_rps)} requests/s"
     if told.trace is None:
-        times = told.resamples + 1
-        return f"{times} times {told.requests:,} requests {rate}, drawn as bursty as the workload says:"
+        bursts = (plan.problem.workload.get("traffic") or {}).get("dispersion")
+        how = "drawn as bursty as the workload says" if bursts else "at random times"
+        return f"{told.resamples + 1} times {told.requests:,} requests {rate}, {how}:"
     like = f", and {told.resamples} traces like it" if told.resamples else ""
     return f"{told.requests:,} requests of {told.trace} {rate}{like}:"
 
@@ -44,7 +51,7 @@ def _sized(plan: Plan, told: Replayed) -> list[str]:
     limits = [
         f"{name.removesuffix('_ms').upper()} within {say.milliseconds(limit)}"
         for name, limit in (("ttft_ms", told.ttft_ms), ("tpot_ms", told.tpot_ms))
-        if limit is not None and limit < slo[name] * (1 - EVEN)
+        if limit is not None and limit < (slo[name] or inf) * (1 - EVEN)
     ]
     more = told.sized_rps > told.rate_rps * (1 + EVEN)
     if not more and not limits:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from planner import plan
 from planner.check import check
-from planner.errors import OutOfTime
+from planner.errors import InputError, OutOfTime
 from planner.inputs.traces import read_trace
 from planner.percentiles.plan import known, tightly
 from planner.percentiles.tighten import Tight
@@ -123,6 +123,28 @@ def test_tight_limits_are_not_relaxed_by_themselves(trace):
     assert tight.workload.rate_rps == 3.0
     assert any(name.startswith("slo.") for name in asked.defaulted)
     assert not any(name.startswith("slo.") for name in tight.defaulted)
+
+
+def test_a_limit_on_whole_requests_is_kept_in_a_replay_and_told():
+    """At random times, as no arrivals are known; a mean is one, too."""
+    asked = {"gpus": "2xL40S", "engine": "vllm", "rate": 1.0, "isl": 500, "osl": 200, "objective": "gpus"}
+    found = plan(None, "llama-3.1-8b", tpot_ms="none", e2e_ms=4000, **asked, **TIMED)
+    told = found.replayed
+
+    assert told.trace is None
+    assert told.achieved["e2e_ms"].achieved_ms <= 4000
+    assert told.tpot_ms < 4000 / 200
+    assert found.problem.workload["slo"]["e2e_ms"] == 4000
+    assert check(found) == []
+    form = found.model_dump(mode="json", by_alias=True)
+    del form["replayed"]["achieved"]["e2e_ms"]
+    assert "replay_missed" in [v.code for v in check(Plan.model_validate(form))]
+
+
+@pytest.mark.parametrize("more", [{}, {"rate": 1.0, "objective": "energy"}, {"rate": 1.0, "survive": "node"}])
+def test_a_limit_on_whole_requests_without_a_replay_is_refused(more):
+    with pytest.raises(InputError, match="whole requests"):
+        plan(None, "llama-3.1-8b", gpus="16xL40S", e2e_ms=4000, **more)
 
 
 def test_where_no_plan_holds_that_is_said_and_not_called_proven(trace):

@@ -78,3 +78,15 @@ def test_a_time_that_is_over_ends_it_after_the_first():
 
     assert (kept, tried) == (None, 1)
     assert broke.plan == 2
+
+
+def test_whole_requests_that_last_too_long_tighten_what_they_mostly_wait_for():
+    """From where decoding was found; where the first token is most of it, the rate goes up."""
+    decoding = Trial(Tight(2.0), 0, 2.0, 0.2, 0.5, whole=1.25, first=0.1)
+    queued = Trial(Tight(2.0), 0, 2.0, 0.8, 0.5, whole=1.25, first=0.7)
+
+    assert tighter(decoding, None, 9.0).tpot == pytest.approx(0.5 * 0.97 / 1.25)
+    assert tighter(decoding, None, 9.0).rate_rps == 2.0
+    assert tighter(queued, None, 9.0).rate_rps > 2.0
+    assert tighter(queued, None, 9.0).tpot == 1.0
+    assert not decoding.kept
