@@ -62,6 +62,9 @@ LEAST_EXTRA_S = 0.2
 TRYING_SHARE = 0.6
 """Of the time limit, for plans that are tried in a replay; the last of them may end later."""
 
+TRIALS = 5
+"""Such plans, that share what is left of the time limit."""
+
 HINTS_S = 1.0
 """At least to look for what would help where there is no plan, beyond the limit if need be."""
 
@@ -182,7 +185,7 @@ def _replayed(asked: Asked, limits: Limits, began: float, tell: Progress, explai
         return limits.work is None and time.perf_counter() > began + TRYING_SHARE * limits.seconds
 
     def solve(tight: Asked) -> tuple[schema.Plan, float, percentiles.Finish]:
-        spare_s = max((end - time.perf_counter()) / 2, LEAST_S)
+        spare_s = max((end - time.perf_counter()) / TRIALS, LEAST_S)
         now, own = time.perf_counter(), limits if limits.work else replace(limits, seconds=spare_s)
         with deadline(now + LOOKING_SHARE * own.seconds):
             posed, pool, question = pose(tight)

@@ -93,6 +93,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports": {*PLAN, "planner.launch"},
     "planner.reports.experts": {*PLAN, "planner.reports", "planner.expert_maps"},
     "planner.reports.calibrated": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
+    "planner.reports.curve": {*PLAN, "planner.reports", "planner.studies.pareto"},
     "planner.reports.simulated": {*PLAN, "planner.reports", "planner.simulate"},
     "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
     "planner.studies": {*PLAN, "planner.plans.text", "planner.api", "planner.reports"},
