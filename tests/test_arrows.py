@@ -85,6 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.launch",
     },
     "planner.why": {*PROBLEMS, "planner.plans", "planner.search", "planner.fit"},
+    "planner.why.conflict": {*POSING, "planner.question.posed"},
     "planner.beside": {*POSING, "planner.question.posed", "planner.chains"},
     "planner.launch": {*PLAN, "planner.engines"},
     "planner.exporters": {*PLAN, "planner.launch"},
