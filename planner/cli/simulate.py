@@ -11,7 +11,7 @@ import typer
 from planner.cli import options as o
 
 if TYPE_CHECKING:
-    from planner.simulate.fleet import Trouble
+    from planner.simulate.pools import Trouble
 
 PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
 TraceOpt = Annotated[
@@ -120,7 +120,7 @@ MOST = 5_000_000
 def _troubles(words: list[str] | None, option: str) -> list[Trouble]:
     """GROUP@NUMBER each. Raises InputError."""
     from planner.errors import InputError
-    from planner.simulate.fleet import Trouble
+    from planner.simulate.pools import Trouble
 
     found = []
     for word in words or []:

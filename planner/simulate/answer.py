@@ -13,8 +13,10 @@ from planner.errors import InputError, nearest
 from planner.inputs.traces import Trace
 from planner.plans.schema import Band, Plan
 from planner.simulate.arrivals import drawn, traced
-from planner.simulate.fleet import Fleet, Outcome, Routing, Trouble
+from planner.simulate.fleet import Fleet, Outcome, Rules, Site
 from planner.simulate.groups import Servers
+from planner.simulate.pools import Trouble
+from planner.simulate.routing import Routing, router
 
 QUANTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 """Percentiles of times, by linear interpolation between requests (NumPy's)."""
@@ -126,7 +128,9 @@ def simulate(plan: Plan, ask: Ask) -> Simulated:
     wires = {(way.first, str(way.second)): servers.wire(way) for way in joined}
     sent = {way.first: servers.sent_bytes(way, given.load.requests.isl) for way in joined}
     groups = [servers.group(r) for r in plan.replicas]
-    out = Fleet(groups, servers.ways, wires, sent, given.load, ask.routing, ask.trouble).run()
+    site = Site(groups, servers.ways, wires, sent)
+    rules = Rules(lambda view: router(ask.routing, view), ask.trouble)
+    out = Fleet(site, given.load, rules).run()
     return _answer(servers, ask, out, given.counted, given.load.in_flight)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from planner.cost.shape import Ints
 from planner.inputs.traces import Trace
-from planner.simulate.fleet import Load
 from planner.simulate.groups import Servers
+from planner.simulate.pools import Load
 from planner.simulate.requests import Requests
 
 LIFETIMES = 20

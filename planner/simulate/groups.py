@@ -6,14 +6,14 @@ model at the load that the plan gives it, scaled to the plan's own figures: the 
 host memory, keeps its level, and only the shape is ours. A server has the plan's room (`kv_tokens`), its
 limit on sequences (`max_batch`, what the launch line says) and the tokens of a step that its engine takes.
 
-A prefill replica sends the KV cache of a prompt over its own NICs, or inside a scale-up domain over that, and
-over the declared link between both places, each carrying one transfer after the other.
+A prefill server sends the KV cache of a prompt over its own NICs, the declared link between both places and
+the decode server's NICs, or over both servers' links inside a scale-up domain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -33,46 +33,13 @@ from planner.inputs.workload import Workload
 from planner.operating.requests import Requests, Terms
 from planner.operating.steps import batch_of, decoding_steps, prompt_steps
 from planner.plans.schema import Plan, Replica
+from planner.simulate.links import Wire
+from planner.simulate.pools import Group
 from planner.simulate.requests import Settings, StepCosts
+from planner.simulate.routing import Way
 
 START_S = 50e-6
 """Of a transfer inside a zone: connection and first byte."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Equal servers: `servers` of them, each with `step` and `rules`; `request_s` that the engine takes for a
-    request beside its steps; `emitted` tokens that a decode step gives a sequence; `rps` as the plan says."""
-
-    id: str
-    role: Literal["mixed", "prefill", "decode"]
-    servers: int
-    step: StepCosts
-    rules: Settings
-    request_s: float
-    emitted: float
-    rps: float
-
-
-@dataclass(frozen=True)
-class Wire:
-    """How the caches of prompts get from a prefill server of one group to a decode server of another: each
-    server's own `bytes_per_s`, and those of the declared `link` (None: there is none), which all share."""
-
-    bytes_per_s: float
-    latency_s: float
-    link: str | None = None
-    link_bytes_per_s: float = np.inf
-
-
-@dataclass(frozen=True)
-class Way:
-    """A `share` of the requests of a bucket goes to `first`, and to `second` for its tokens where that is
-    another group."""
-
-    share: float
-    first: str
-    second: str | None = None
 
 
 class Servers:
@@ -212,17 +179,18 @@ class Servers:
         one, two = groups[way.first], groups[str(way.second)]
         a, b = self._end(one), self._end(two)
         link = declared_link(self.cluster.links, a, b)
-        nics = min(_gpus(one) * a.nic_bytes_per_s, _gpus(two) * b.nic_bytes_per_s)
+        nics = _gpus(one) * a.nic_bytes_per_s, _gpus(two) * b.nic_bytes_per_s
         if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
-            return Wire(_gpus(one) * a.intra_bytes_per_s, START_S)
+            inside = _gpus(one) * a.intra_bytes_per_s, _gpus(two) * a.intra_bytes_per_s
+            return Wire(*inside, START_S)
         if link is None and a.zone != b.zone:
             text = f"no link joins `{one.id}` and `{two.id}`, which share requests"
             raise InputError(text, "problem.cluster.links", "add the link between their zones")
         if link is None:
-            return Wire(nics, START_S)
+            return Wire(*nics, START_S)
         up = (a.zone, a.id) <= (b.zone, b.id)
         name = " to ".join(link.between if up else reversed(link.between))
-        return Wire(nics, link.latency_s, name, link.bytes_per_s)
+        return Wire(*nics, link.latency_s, name, link.bytes_per_s)
 
     def sent_bytes(self, way: Way, isl: np.ndarray) -> np.ndarray:
         """Bytes of the caches of prompts of `isl` tokens (n,)."""

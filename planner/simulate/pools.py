@@ -1,0 +1,111 @@
+"""Groups of equal servers, as the loop has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Literal
+
+import numpy as np
+
+from planner.cost.shape import Floats, Ints
+from planner.simulate.caches import Blocks, PrefixCache
+from planner.simulate.loop import Machine
+from planner.simulate.requests import Requests, Settings, StepCosts
+from planner.simulate.server import Ledger, Server
+
+INSIDE = attrgetter("inside")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal servers: `servers` of them, each with `step` and `rules`; `request_s` that the engine takes for a
+    request beside its steps; `emitted` tokens that a decode step gives a sequence; `rps` as the plan says;
+    `beside_tokens` of idle cache outside GPU memory. `machine`: servers of another make, by their ledger and
+    their number (None: engines' own rules, `Server`)."""
+
+    id: str
+    role: Literal["mixed", "prefill", "decode"]
+    servers: int
+    step: StepCosts
+    rules: Settings
+    request_s: float = 0.0
+    emitted: float = 1.0
+    rps: float = 1.0
+    beside_tokens: float = 0.0
+    machine: Callable[[Ledger, int], Machine] | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests in order of arrival, each of a `bucket` (n,); `new` prompt tokens computed by group (n,), or
+    what is found is followed by `blocks`. `in_flight`: a closed loop: so many come at their times, each of
+    the others when one ends (None: all come at their times)."""
+
+    requests: Requests
+    bucket: Ints
+    new: Mapping[str, Floats]
+    in_flight: int | None = None
+    blocks: Blocks | None = None
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One server of a group `fails` at that second (None: none does), or is `slower` by a factor all
+    along."""
+
+    group: str
+    fails_s: float | None = None
+    slower: float = 1.0
+
+
+class Pool:
+    """The servers of a group."""
+
+    def __init__(self, group: Group, load: Load, trouble: Sequence[Trouble]) -> None:
+        r = load.requests
+        osl = r.osl if group.emitted == 1 else 1 + np.ceil((r.osl - 1) / group.emitted)
+        lengths = (r.isl, osl, load.new.get(group.id, r.computed))
+        self.group, self.ledger = group, Ledger(*(a.astype(np.int64).tolist() for a in lengths))
+        made = group.machine or (lambda ledger, _: self._server(ledger, load.blocks))
+        self.servers = [made(self.ledger, i) for i in range(group.servers)]
+        self.gone: list[Machine] = []
+        for one in trouble:
+            first = self.servers[0]
+            if one.group == group.id and one.slower != 1.0 and isinstance(first, Server):
+                first.step_costs = slowed(first.step_costs, one.slower)
+
+    def _server(self, ledger: Ledger, blocks: Blocks | None) -> Server:
+        group, cache = self.group, None
+        if blocks is not None and group.role != "decode":
+            cache = PrefixCache(blocks, ledger.isl, int(group.beside_tokens // blocks.tokens))
+        return Server(group.step, group.rules, ledger, group.role, group.emitted, cache)
+
+    @property
+    def least(self) -> Machine:
+        """The server with the fewest unfinished requests, the first of them."""
+        return min(self.servers, key=INSIDE)
+
+    def fail(self) -> list[int]:
+        """Its last server fails; the requests that it had."""
+        server = self.servers.pop()
+        self.gone.append(server)
+        return server.leave_all()
+
+    @property
+    def places(self) -> float:
+        """Sequences that its servers were planned to have in flight."""
+        return self.group.servers * min(self.group.rules.max_sequences, 1e9)
+
+
+def slowed(s: StepCosts, by: float) -> StepCosts:
+    """Steps so many times as long."""
+    times = {k: getattr(s, k) * by for k in ("t0_s", "token_s", "pair_s", "sequence_s", "context_s")}
+    return replace(s, **times)
+
+
+def known_tokens(servers: Sequence[Machine]) -> tuple[int, int]:
+    """Prompt tokens that the servers' caches were asked for, and those found."""
+    caches = [s.cache for s in servers if isinstance(s, Server) and isinstance(s.cache, PrefixCache)]
+    return sum(c.asked_tokens for c in caches), sum(c.found_tokens for c in caches)
