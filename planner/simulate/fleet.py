@@ -10,7 +10,7 @@ their bucket's ways lead; caches on their way to it go to another one of its gro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from planner.cost.shape import Floats
 from planner.errors import InputError
 from planner.simulate.links import SENT, Shared, Transfer, Transfers, Wire
-from planner.simulate.loop import Event, Loop, Machine
+from planner.simulate.loop import Loop, Machine
 from planner.simulate.pools import Group, Load, Pool, Trouble, known_tokens
 from planner.simulate.routing import Planned, Router, View, Way
 from planner.simulate.series import Sampler, Series
@@ -26,8 +26,9 @@ from planner.simulate.series import Sampler, Series
 Tell = Callable[[int, int], None]
 """Hears now and then how many requests have ended, of how many."""
 
-FAILS, DONE, THERE = "!", "=", "."
-"""What comes: a failure (before the group's name); the end of a prompt that is computed apart; its cache."""
+COMES, AGAIN, DONE, THERE, FAILS = "comes", "again", "done", "there", "fails "
+"""What comes: a request, in its order or at some other time; the end of a prompt that is computed apart, and
+its cache; a failure (before the group's name)."""
 
 
 @dataclass(frozen=True)
@@ -94,18 +95,28 @@ class Fleet:
         n = len(load.requests)
         self.arrival_s, self.first_s, self.end_s = ([math.nan] * n for _ in range(3))
         self.way: list[Way | None] = [None] * n
-        self.bucket = load.bucket.tolist()
         self.led: dict[int, tuple[Way, Machine]] = {}
         self.to: dict[int, Machine] = {}  # where caches under way go, and
         self.sender: dict[int, int] = {}  # where they come from
-        self.next = self.ended = 0
-        at = load.requests.arrival_s.tolist()
-        events: list[Event] = [(at[i], i, "") for i in range(min(n, load.in_flight or n))]
-        self.next = len(events)
-        self.arrival_s[: self.next] = at[: self.next]
-        events += [(t.fails_s, -1, FAILS + t.group) for t in rules.trouble if t.fails_s is not None]
-        self.loop.coming = sorted(events)  # a sorted list is a heap
-        self.span_s = (at[-1] - at[0]) if load.in_flight is None else math.nan
+        self.over: dict[tuple[int, int], Mapping[Hashable, float]] = {}  # wires between two servers
+        self.sent_bytes = {name: sizes.tolist() for name, sizes in site.sent_bytes.items()}
+        self.at = load.requests.arrival_s.tolist()
+        self.first_to_come, self.ended = 0, 0  # of those that come at their times
+        self.next = min(n, load.in_flight or n)  # of a closed loop's others
+        self.timed = self.next
+        self._next_comes()
+        for one in rules.trouble:
+            if one.fails_s is not None:
+                self.loop.at(one.fails_s, -1, FAILS + one.group)
+        self.span_s = (self.at[-1] - self.at[0]) if load.in_flight is None else math.nan
+
+    def _next_comes(self) -> None:
+        """The next request that comes at its time: one is under way at a time, so that few events wait."""
+        i = self.first_to_come
+        if i < self.timed:
+            self.arrival_s[i] = self.at[i]
+            self.loop.at(self.at[i], i, COMES)
+            self.first_to_come = i + 1
 
     def run(self) -> Outcome:
         """All requests to their end."""
@@ -117,21 +128,23 @@ class Fleet:
 
     def comes(self, request: int, what: str, at_s: float) -> Machine | None:
         """A request, a cache or a failure."""
-        if what == SENT:
-            there_s = self.transfers.through(request, at_s)
-            if there_s is None or there_s > at_s:
-                if there_s is not None:
-                    self.loop.at(there_s, request, THERE)
-                return None
-        elif what == DONE:
+        if what == COMES:
+            self._next_comes()
+            return self._begins(request)
+        if what == AGAIN:
+            return self._begins(request)
+        if what == DONE:
             self._sends(request, at_s)
             return None
-        elif request < 0:
-            self._fail(self.pools[what[len(FAILS) :]], at_s)
+        if what == SENT:
+            there_s = self.transfers.through(request, at_s)
+            if there_s is not None:
+                self.loop.at(there_s, request, THERE)
             return None
-        elif not what:
-            return self._begins(request)
-        return self._goes_on(request, at_s)
+        if what == THERE:
+            return self._goes_on(request, at_s)
+        self._fail(self.pools[what[len(FAILS) :]], at_s)
+        return None
 
     def _begins(self, request: int) -> Machine:
         """A request comes: where it goes."""
@@ -161,7 +174,7 @@ class Fleet:
             return server
         other = self.router.second(request, way)  # it failed meanwhile
         if other is None:
-            self.loop.at(at_s, request)
+            self.loop.at(at_s, request, AGAIN)
             return None
         other.inside += 1
         return other
@@ -169,7 +182,8 @@ class Fleet:
     def _fail(self, pool: Pool, at_s: float) -> None:
         if pool.servers:
             for request in pool.fail():
-                self.loop.at(at_s, request)  # begins again, from its prompt
+                self.loop.at(at_s, request, AGAIN)  # begins again, from its prompt
+            self.view.whole = self.view.whole and bool(pool.servers)
 
     def finished(self, server: Machine, requests: Sequence[int]) -> None:
         """What a server has finished: prompts travel, requests end; in a closed loop each lets one in."""
@@ -194,9 +208,9 @@ class Fleet:
     def _lets_in(self, request: int, way: Way, server: Machine) -> None:
         """The next request of a closed loop comes."""
         self.arrival_s[self.next] = server.now_s
-        if self.bucket[self.next] == self.bucket[request]:
+        if self.view.bucket[self.next] == self.view.bucket[request]:
             self.led[self.next] = way, server
-        self.loop.at(server.now_s, self.next)
+        self.loop.at(server.now_s, self.next, AGAIN)
         self.next += 1
 
     def _first(self, request: int, at_s: float) -> None:
@@ -208,16 +222,18 @@ class Fleet:
         way = self.way[request]
         two = self.router.second(request, way) if way is not None else None
         if way is None or two is None:
-            self.loop.at(at_s, request)
+            self.loop.at(at_s, request, AGAIN)
             return
         if not self.site.first_waits:
             self._first(request, at_s + self.pools[way.first].group.request_s)
         two.inside += 1
         self.to[request] = two
-        wire = self.site.wires[way.first, str(way.second)]
-        size = float(self.site.sent_bytes[way.first][request])
-        sender = self.sender.pop(request)
-        self.transfers.send(Transfer(request, sender, size, wire.over(sender, id(two)), wire.latency_s), at_s)
+        sender, ends = self.sender.pop(request), (way.first, str(way.second))
+        wire, size = self.site.wires[ends], self.sent_bytes[way.first][request]
+        over = self.over.get((sender, id(two)))
+        if over is None:
+            over = self.over[sender, id(two)] = wire.over(sender, id(two))
+        self.transfers.send(Transfer(request, sender, size, over, wire.latency_s), at_s)
 
     def _outcome(self, series: Series) -> Outcome:
         end_s, first_s = np.array(self.end_s), np.array(self.first_s)

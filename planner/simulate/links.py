@@ -16,7 +16,7 @@ from typing import Protocol
 
 from planner.simulate.transfers import fair_rates
 
-SENT = ">"
+SENT = "sent"
 """What comes when a transfer may be through: the loop's word for it."""
 
 
@@ -76,36 +76,49 @@ class Beside:
         return now_s
 
 
+@dataclass(slots=True)
+class _Moving:
+    """A transfer under way: `left` bytes at `since_s`, at that rate [bytes/s] from there on, through at
+    `done_s`."""
+
+    one: Transfer
+    left: float
+    since_s: float
+    rate: float = 0.0
+    done_s: float = math.nan
+
+
 class Shared:
     """Transfers that share wires. `carried` [bytes] by wire is what went over it so far."""
 
     def __init__(self, at: Callable[[float, int, str], None]) -> None:
         self.at = at
         self.line: dict[Hashable, deque[Transfer]] = {}  # by sender, the first is under way
-        self.under_way: dict[int, Transfer] = {}
-        self.left: dict[int, float] = {}  # bytes
-        self.rate: dict[int, float] = {}
-        self.since_s: dict[int, float] = {}  # when `left` was so much
-        self.done_s: dict[int, float] = {}
+        self.moving: dict[int, _Moving] = {}
         self.users: dict[Hashable, set[int]] = {}  # of each wire
         self.carried: dict[Hashable, float] = {}
 
     def send(self, one: Transfer, now_s: float) -> None:
-        line = self.line.setdefault(one.sender, deque())
+        line = self.line.get(one.sender)
+        if line is None:
+            line = self.line[one.sender] = deque()
         line.append(one)
         if len(line) == 1:
             self._begin(one, now_s)
 
     def through(self, request: int, now_s: float) -> float | None:
-        if self.done_s.get(request) != now_s:
-            return None  # others came meanwhile: it takes longer
-        one = self.under_way.pop(request)
+        moving = self.moving.get(request)
+        if moving is None or moving.done_s != now_s:
+            return None  # others came or went meanwhile: it takes longer, or took less
+        one, met = moving.one, False
+        del self.moving[request]
         for wire in one.over:
-            self.users[wire].discard(request)
+            users = self.users[wire]
+            users.discard(request)
+            met = met or bool(users)
             self.carried[wire] = self.carried.get(wire, 0.0) + one.sent_bytes
-        for each in (self.left, self.rate, self.since_s, self.done_s):
-            del each[request]
-        self._share(one.over, now_s)
+        if met:
+            self._share(one.over, now_s)
         line = self.line[one.sender]
         line.popleft()
         if line:
@@ -113,42 +126,50 @@ class Shared:
         return now_s + one.latency_s
 
     def _begin(self, one: Transfer, now_s: float) -> None:
-        self.under_way[one.request] = one
-        self.left[one.request], self.since_s[one.request] = one.sent_bytes, now_s
+        moving = self.moving[one.request] = _Moving(one, one.sent_bytes, now_s)
+        met = False
         for wire in one.over:
-            self.users.setdefault(wire, set()).add(one.request)
-        self._share(one.over, now_s)
+            users = self.users.get(wire)
+            if users is None:
+                users = self.users[wire] = set()
+            met = met or bool(users)
+            users.add(one.request)
+        if met:
+            self._share(one.over, now_s)
+        else:
+            self._set(moving, min(one.over.values()), now_s)
 
     def _share(self, wires: Mapping[Hashable, float], now_s: float) -> None:
         """New rates for all that shares a wire, directly or by others, with what has come or gone."""
-        for request, rate in self._rates(self._meeting(wires)).items():
-            if request in self.rate:
-                if self.rate[request] == rate:
-                    continue
-                self.left[request] -= self.rate[request] * (now_s - self.since_s[request])
-            self.rate[request], self.since_s[request] = rate, now_s
-            done_s = now_s + max(self.left[request], 0.0) / rate
-            self.done_s[request] = done_s
-            self.at(done_s, request, SENT)
+        over, room = self._meeting(wires)
+        for request, rate in fair_rates(over, room).items():
+            moving = self.moving[request]
+            if moving.rate != rate:
+                self._set(moving, rate, now_s)
 
-    def _meeting(self, wires: Mapping[Hashable, float]) -> set[int]:
-        found: set[int] = set()
-        seen, new = set[Hashable](), list(wires)
+    def _set(self, moving: _Moving, rate: float, now_s: float) -> None:
+        """Its rate from now on."""
+        moving.left = max(moving.left - moving.rate * (now_s - moving.since_s), 0.0)
+        moving.rate, moving.since_s = rate, now_s
+        moving.done_s = now_s + moving.left / rate
+        self.at(moving.done_s, moving.one.request, SENT)
+
+    def _meeting(
+        self, wires: Mapping[Hashable, float]
+    ) -> tuple[dict[int, Sequence[Hashable]], dict[Hashable, float]]:
+        """Transfers that share a wire with those, directly or by others, with their wires; and what these
+        carry."""
+        over: dict[int, Sequence[Hashable]] = {}
+        room: dict[Hashable, float] = {}
+        new = list(wires)
         while new:
             wire = new.pop()
-            if wire in seen:
+            if wire in room:
                 continue
-            seen.add(wire)
             for request in self.users.get(wire, ()):
-                if request not in found:
-                    found.add(request)
-                    new += self.under_way[request].over
-        return found
-
-    def _rates(self, requests: set[int]) -> dict[int, float]:
-        if len(requests) == 1:
-            (one,) = requests
-            return {one: min(self.under_way[one].over.values(), default=math.inf)}
-        over: dict[int, Sequence[Hashable]] = {i: list(self.under_way[i].over) for i in sorted(requests)}
-        room = {k: rate for i in over for k, rate in self.under_way[i].over.items()}
-        return fair_rates(over, room)
+                own = self.moving[request].one.over
+                room[wire] = own[wire]
+                if request not in over:
+                    over[request] = list(own)
+                    new += own
+        return dict(sorted(over.items())), room

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 Event = tuple[float, int, str]
-"""When, which request (negative: none), and what comes of it: "" is the request itself."""
+"""When, which request (negative: none), and what comes: a word of the desk's own."""
 
 
 class Machine(Protocol):
@@ -70,7 +70,7 @@ class Loop:
         self.coming: list[Event] = []  # heap
         self.ready: list[tuple[float, int]] = []  # heap of (due, server); stale where it is due elsewhen
 
-    def at(self, at_s: float, request: int, what: str = "") -> None:
+    def at(self, at_s: float, request: int, what: str) -> None:
         """Something is going to come."""
         heappush(self.coming, (at_s, request, what))
 

@@ -53,7 +53,7 @@ class Load:
 @dataclass(frozen=True)
 class Trouble:
     """One server of a group `fails` at that second (None: none does), or is `slower` by a factor all
-    along."""
+    along; each of several is another server, slow ones the first and failing ones the last of their group."""
 
     group: str
     fails_s: float | None = None
@@ -68,19 +68,21 @@ class Pool:
         osl = r.osl if group.emitted == 1 else 1 + np.ceil((r.osl - 1) / group.emitted)
         lengths = (r.isl, osl, load.new.get(group.id, r.computed))
         self.group, self.ledger = group, Ledger(*(a.astype(np.int64).tolist() for a in lengths))
-        made = group.machine or (lambda ledger, _: self._server(ledger, load.blocks))
-        self.servers = [made(self.ledger, i) for i in range(group.servers)]
+        slower = [t.slower for t in trouble if t.group == group.id and t.slower != 1.0]
+        steps = [slowed(group.step, by) for by in slower[: group.servers]]
+        steps += [group.step] * (group.servers - len(steps))
+        made = group.machine
+        self.servers: list[Machine] = [
+            self._server(step, load.blocks) if made is None else made(self.ledger, i)
+            for i, step in enumerate(steps)
+        ]
         self.gone: list[Machine] = []
-        for one in trouble:
-            first = self.servers[0]
-            if one.group == group.id and one.slower != 1.0 and isinstance(first, Server):
-                first.step_costs = slowed(first.step_costs, one.slower)
 
-    def _server(self, ledger: Ledger, blocks: Blocks | None) -> Server:
+    def _server(self, step: StepCosts, blocks: Blocks | None) -> Server:
         group, cache = self.group, None
         if blocks is not None and group.role != "decode":
-            cache = PrefixCache(blocks, ledger.isl, int(group.beside_tokens // blocks.tokens))
-        return Server(group.step, group.rules, ledger, group.role, group.emitted, cache)
+            cache = PrefixCache(blocks, self.ledger.isl, int(group.beside_tokens // blocks.tokens))
+        return Server(step, group.rules, self.ledger, group.role, group.emitted, cache)
 
     @property
     def least(self) -> Machine:

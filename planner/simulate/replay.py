@@ -129,7 +129,7 @@ def _result(fleet: Fleet, out: Outcome) -> Result:
         steps=steps,
         preemptions=sum(s.preemptions for s in servers),
         busy=busy_s * share,
-        utilisation=(busy_s - steps * servers[0].step_costs.t0_s) * share,
+        utilisation=(busy_s - steps * servers[0].costs.t0_s) * share,
         mean_sequences=sum(s.sequence_seconds for s in servers) * share,
         kv_peak_tokens=max(s.held_peak for s in servers),
     )

@@ -90,10 +90,6 @@ class StepCosts:
     context_s: float
     stages: float
 
-    def decode_s(self, sequences: int, context: float) -> float:
-        """Seconds of a step that decodes so many sequences with so many tokens of context in all."""
-        return self.t0_s + self.sequence_s * sequences + self.context_s * context
-
     @classmethod
     def of(cls, step: StepTimes) -> StepCosts:
         """From a `StepTimes` whose fields are scalars or have one element."""

@@ -45,17 +45,23 @@ class Router(Protocol):
         """Where it goes for its tokens, of a way that has two ends; chosen when the prompt is done."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class View:
-    """What routers see: pools by group, the ways of each bucket, the load."""
+    """What routers see: pools by group, the ways of each bucket, the load. `whole`: every group has servers
+    left."""
 
     pools: Mapping[str, Pool]
     ways: Sequence[Sequence[Way]]
     load: Load
+    whole: bool = True
 
-    def alive(self, request: int) -> list[Way]:
+    def __post_init__(self) -> None:
+        self.bucket: list[int] = self.load.bucket.tolist()
+
+    def alive(self, request: int) -> Sequence[Way]:
         """Ways of its bucket on which servers are left."""
-        return [way for way in self.ways[self.load.bucket[request]] if self.stands(way)]
+        ways = self.ways[self.bucket[request]]
+        return ways if self.whole else [way for way in ways if self.stands(way)]
 
     def stands(self, way: Way) -> bool:
         """Whether a way has a server at each end."""
@@ -71,11 +77,12 @@ class Planned:
         self.sent: dict[tuple[int, Way], float] = {}
 
     def first(self, request: int) -> tuple[Way, Machine] | None:
-        alive, bucket = self.view.alive(request), int(self.view.load.bucket[request])
+        alive = self.view.alive(request)
         if not alive:
             return None
         way = alive[0]
         if len(alive) > 1:
+            bucket = self.view.bucket[request]
             way = min(alive, key=lambda w: (self.sent.get((bucket, w), 0.0) + 1) / self.part(w))
             self.sent[bucket, way] = self.sent.get((bucket, way), 0.0) + 1
         return way, self.choose(self.view.pools[way.first])

@@ -29,6 +29,8 @@ from planner.simulate.requests import Settings, StepCosts
 
 Role = Literal["mixed", "prefill", "decode"]
 
+NO_JUMP = (0, 0.0, 0.0)
+
 
 class Finder(Protocol):
     """What of prompts a server has in its prefix cache."""
@@ -67,7 +69,7 @@ class Server:
     `due_s`: when it next has to be looked at (inf: never, by itself); `inside`: requests sent here and not
     finished, those that the step in progress finishes not among them."""
 
-    step_costs: StepCosts
+    costs: StepCosts
     rules: Settings
     ledger: Ledger
     role: Role = "mixed"
@@ -100,6 +102,12 @@ class Server:
     )  # request -> time through the later pipeline stages
     blocked: bool = False  # the head of the queue has no room, until something leaves
     jump: tuple[int, float, float] = (0, 0.0, 0.0)  # steps until `due_s`, the first's seconds, growth
+    grows: bool = True  # room is taken token by token
+    round_tokens: int = 0  # of a round: a micro-batch of `token_budget` for each stage
+
+    def __post_init__(self) -> None:
+        self.grows = self.rules.reserved_osl is None
+        self.round_tokens = int(self.rules.token_budget * self.costs.stages)
 
     @property
     def has_work(self) -> bool:
@@ -121,7 +129,7 @@ class Server:
             self.now_s = max(self.now_s, at_s)
         if not (self.waiting and self.blocked):
             self._advance(at_s)
-            self.jump, self.due_s = (0, 0.0, 0.0), self.now_s
+            self.jump, self.due_s = NO_JUMP, self.now_s
         self.waiting.append(request)
 
     def leave_all(self) -> list[int]:
@@ -138,9 +146,24 @@ class Server:
             self._advance(self.due_s)
         if self.waiting and not self.blocked:
             self._admit()
-        finished = self._step_with_prompts() if self.prompts else self._decode()
+        costs = self.costs
+        seconds = costs.t0_s + costs.sequence_s * self.decoding + costs.context_s * self.context
+        finished: list[int] = []
+        if self.prompts:
+            work_s, done = self._prompt_work()
+            self._pass(1, seconds + work_s)
+            self._end(finished)
+            for request, drain_s in done:
+                self._prompt_done(request, drain_s, finished)
+        else:
+            self._pass(1, seconds)
+            self._end(finished)
+        if self.held > self.held_peak:
+            self.held_peak = self.held
+        while self.held > self.rules.kv_tokens and len(self.batch) > 1:
+            self._preempt()
         if self.prompts or (self.waiting and not self.blocked):
-            self.jump, self.due_s = (0, 0.0, 0.0), self.now_s
+            self.jump, self.due_s = NO_JUMP, self.now_s
         else:
             self._look_ahead()
         return finished
@@ -164,55 +187,58 @@ class Server:
         """How many steps go by until a sequence ends or the cache overflows: the last of them is due."""
         n = self.decoding
         if not n:
-            self.jump, self.due_s = (0, 0.0, 0.0), math.inf
+            self.jump, self.due_s = NO_JUMP, math.inf
             return
-        rules, grow = self.rules, n * self.emitted
+        costs, grow = self.costs, n * self.emitted
         count = self.ends[0][0] - self.steps
-        if rules.kv_tokens < math.inf and rules.reserved_osl is None:
-            count = min(count, int((rules.kv_tokens - self.held) // grow) + 1)
+        if self.grows and (self.rules.kv_tokens - self.held) < count * grow:
+            count = int((self.rules.kv_tokens - self.held) // grow) + 1
         if count <= 1:
-            self.jump, self.due_s = (0, 0.0, 0.0), self.now_s
+            self.jump, self.due_s = NO_JUMP, self.now_s
             return
-        first_s = self.step_costs.decode_s(n, self.context)
-        growth_s = self.step_costs.context_s * grow
-        self.jump = (count - 1, first_s, growth_s)
-        self.due_s = self.now_s + steps_s(count - 1, first_s, growth_s)
+        count -= 1
+        first_s = costs.t0_s + costs.sequence_s * n + costs.context_s * self.context
+        growth_s = costs.context_s * grow
+        self.jump = (count, first_s, growth_s)
+        self.due_s = self.now_s + count * first_s + growth_s * count * (count - 1) / 2
 
     def _admit(self) -> None:
         """Waiting requests enter in order of arrival while batch and KV cache have room; an empty server
         takes any."""
-        book, rules, prefill = self.ledger, self.rules, self.role == "prefill"
-        room = self._round_tokens if prefill else 0
-        while self.waiting:
-            request = self.waiting[0]
-            made = self.kept.get(request, int(self.role == "decode"))
-            need = self._tokens(request, made)
-            taken = self._reserved(request) or need
-            full = len(self.batch) >= rules.max_sequences
-            if full or (self.batch and self.held + max(taken, need + 1) > rules.kv_tokens):
+        book, rules, batch, waiting = self.ledger, self.rules, self.batch, self.waiting
+        prefill, decode, kept = self.role == "prefill", self.role == "decode", self.kept
+        room = self.round_tokens
+        while waiting:
+            request = waiting[0]
+            again = request in kept
+            made = kept[request] if again else int(decode)
+            need = book.isl[request] + made * self.emitted
+            taken = need if self.grows else self._reserved(request)
+            if batch and (
+                len(batch) >= rules.max_sequences or self.held + max(taken, need + 1) > rules.kv_tokens
+            ):
                 self.blocked = True
                 return
-            if self.cache is not None and self.role != "decode" and request not in self.kept:
+            if self.cache is not None and not again:
                 book.new[request] = self.cache.enter(request, rules.kv_tokens - self.held)
             if prefill:  # whole prompts, as many as fit the budget
                 room -= book.new[request]
-                if self.batch and room < 0:
+                if batch and room < 0:
                     return
-            self.waiting.popleft()
-            self.batch[request] = None
+            waiting.popleft()
+            batch[request] = None
             self.held += taken
             if book.entry_s[request] != book.entry_s[request]:
                 book.entry_s[request] = self.now_s
-            if self.role == "decode" and request not in self.kept:
+            if decode and not again:
                 self._join(request, made)
             else:
-                cached = 0 if request in self.kept else book.isl[request] - book.new[request]
+                cached = 0 if again else book.isl[request] - book.new[request]
                 self.prompts.append([request, int(need) - cached, cached])
 
     def _reserved(self, request: int) -> int:
-        """Tokens held from entry to end by an engine that reserves; 0: as they come."""
-        most = self.rules.reserved_osl
-        return 0 if most is None else self.ledger.isl[request] + max(most, self.ledger.osl[request])
+        """Tokens held from entry to end by an engine that reserves."""
+        return self.ledger.isl[request] + max(self.rules.reserved_osl or 0, self.ledger.osl[request])
 
     def _tokens(self, request: int, steps: int) -> float:
         """Of a sequence that has made so many steps."""
@@ -220,100 +246,97 @@ class Server:
 
     def _join(self, request: int, made: int) -> None:
         """A sequence whose prompt is done decodes from the next step on."""
+        book, origin = self.ledger, self.steps - made
         self.decoding += 1
-        self.context += self._tokens(request, made)
-        self.origin[request] = self.steps - made
-        heappush(self.ends, (self.steps - made + self.ledger.osl[request], request))
+        self.context += book.isl[request] + made * self.emitted
+        self.origin[request] = origin
+        heappush(self.ends, (origin + book.osl[request], request))
 
-    def _decode(self) -> list[int]:
-        """One step of decoding sequences alone."""
-        self._pass(1, self.step_costs.decode_s(self.decoding, self.context))
-        return self._close([])
-
-    def _step_with_prompts(self) -> list[int]:
-        """One step: a token for each decoding sequence, what that leaves of the budget for prompts in order
-        of entry."""
-        costs = self.step_costs
-        seconds = costs.decode_s(self.decoding, self.context)
-        budget = self._round_tokens - self.decoding
+    def _prompt_work(self) -> tuple[float, list[tuple[int, float]]]:
+        """Seconds of the prompts in a step, which get in order of entry what decoding sequences leave of its
+        tokens; and those it finishes, each with its time through the later pipeline stages."""
+        costs, whole = self.costs, self.role == "prefill"
+        seconds, budget = 0.0, self.round_tokens - self.decoding
         done: list[tuple[int, float]] = []
         for prompt in self.prompts:
             if budget <= 0:
                 break
             request, left, there = prompt
-            chunk = left if self.role == "prefill" else min(left, budget)
+            chunk = left if whole or left <= budget else budget
             chunk_s = costs.token_s * chunk + costs.pair_s * chunk * (there + (chunk + 1) / 2)
-            if self.role == "prefill":  # a prompt longer than the budget takes several steps
+            if whole and chunk > self.rules.token_budget:  # a prompt longer than the budget: several steps
                 chunk_s += costs.t0_s * (self._rounds(chunk) - 1)
             seconds += chunk_s
             budget -= chunk
-            prompt[1], prompt[2] = left - chunk, there + chunk
-            if chunk == left:
-                pieces = math.ceil(chunk / self.rules.token_budget)  # the last passes the other stages
-                done.append((request, (costs.stages - 1) * chunk_s / pieces))
-        self._pass(1, seconds)
-        return self._close(done)
-
-    @property
-    def _round_tokens(self) -> int:
-        """Tokens of a round: a micro-batch of `token_budget` for each stage."""
-        return int(self.rules.token_budget * self.step_costs.stages)
+            if chunk < left:
+                prompt[1], prompt[2] = left - chunk, there + chunk
+                continue
+            drain_s = 0.0
+            if costs.stages > 1:  # the last piece passes the other stages
+                drain_s = (costs.stages - 1) * chunk_s / math.ceil(chunk / self.rules.token_budget)
+            done.append((request, drain_s))
+        return seconds, done
 
     def _rounds(self, tokens: int) -> int:
         """Steps of `tokens` prompt tokens: as many as the budget a stage makes."""
         chunks = math.ceil(tokens / self.rules.token_budget)
-        return max(1, math.ceil(chunks / self.step_costs.stages))
+        return max(1, math.ceil(chunks / self.costs.stages))
 
     def _pass(self, count: int, seconds: float) -> None:
         """`count` steps go by."""
+        inside, grown = len(self.batch), count * self.decoding * self.emitted
         self.steps += count
         self.now_s += seconds
         self.busy_s += seconds
-        self.sequence_seconds += seconds * len(self.batch)
-        grown = count * self.decoding * self.emitted
+        self.sequence_seconds += seconds * inside
         self.context += grown
-        if self.rules.reserved_osl is None:
+        if self.grows:
             self.held += grown
-        self.in_step = len(self.batch), self.held
+        self.in_step = inside, self.held
 
-    def _close(self, prompts_done: list[tuple[int, float]]) -> list[int]:
-        """After a step: first tokens of finished prompts, ends of sequences, then preemption where KV
-        overflows."""
-        book, finished = self.ledger, []
-        while self.ends and self.ends[0][0] <= self.steps:
-            last, request = heappop(self.ends)
-            if self.origin.get(request) == last - book.osl[request]:
-                del self.origin[request]
+    def _end(self, finished: list[int]) -> None:
+        """After a step: sequences that have made their last token."""
+        ends, origin, osl = self.ends, self.origin, self.ledger.osl
+        while ends and ends[0][0] <= self.steps:
+            last, request = heappop(ends)
+            made = osl[request]
+            if origin.get(request) == last - made:
+                del origin[request]
                 self.decoding -= 1
-                self.context -= self._tokens(request, book.osl[request])
-                finished.append(self._leave(request, book.osl[request]))
-        for request, drain_s in prompts_done:
-            self.prompts.popleft()
-            made = self.kept.pop(request, 0) + 1
-            self.held += self.emitted * (self.rules.reserved_osl is None)
-            if self.cache is not None:
-                self.cache.done(request, self.rules.kv_tokens - self.held)
-            if book.first_s[request] != book.first_s[request]:
-                book.first_s[request] = self.now_s + drain_s
-                self.drain_s[request] = drain_s
-            if self.role == "prefill" or made >= book.osl[request]:
+                self.context -= self.ledger.isl[request] + made * self.emitted
                 finished.append(self._leave(request, made))
-            else:
-                self._join(request, made)
-        self.held_peak = max(self.held_peak, self.held)
-        while self.held > self.rules.kv_tokens and len(self.batch) > 1:
-            self._preempt()
-        return finished
+
+    def _prompt_done(self, request: int, drain_s: float, finished: list[int]) -> None:
+        """After a step: the first token of a prompt that it finished."""
+        book = self.ledger
+        self.prompts.popleft()
+        made = self.kept.pop(request, 0) + 1
+        if self.grows:
+            self.held += self.emitted
+        if self.cache is not None:
+            self.cache.done(request, self.rules.kv_tokens - self.held)
+        if book.first_s[request] != book.first_s[request]:
+            book.first_s[request] = self.now_s + drain_s
+            if drain_s:
+                self.drain_s[request] = drain_s
+        if self.role == "prefill" or made >= book.osl[request]:
+            finished.append(self._leave(request, made))
+        else:
+            self._join(request, made)
 
     def _leave(self, request: int, made: int) -> int:
         """The request ends here; its KV is freed."""
+        book = self.ledger
         del self.batch[request]
         self.inside -= 1
+        self.blocked = False
         if self.cache is not None:
             self.cache.left(request)
-        self.blocked = False
-        self.held -= self._reserved(request) or self._tokens(request, made)
-        self.ledger.end_s[request] = self.now_s + self.drain_s.pop(request, 0.0)
+        self.held -= book.isl[request] + made * self.emitted if self.grows else self._reserved(request)
+        end_s = self.now_s
+        if self.drain_s:
+            end_s += self.drain_s.pop(request, 0.0)
+        book.end_s[request] = end_s
         if not self.batch:
             self.held, self.context = 0, 0  # what rounding has left
         return request

@@ -8,6 +8,7 @@ rate: all rates rise together until a link is full, whose transfers then stay as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from heapq import heapify, heappop
 from typing import Any
@@ -61,7 +62,10 @@ def fair_rates(over: Mapping[int, Sequence[Hashable]], bytes_per_s: Mapping[Any,
         for link in links:
             users.setdefault(link, set()).add(i)
     while rising:
-        level, _, full = min((room[k] / len(own), n, k) for n, (k, own) in enumerate(users.items()) if own)
+        level, full = math.inf, next(iter(users))
+        for link, own in users.items():
+            if own and room[link] / len(own) < level:
+                level, full = room[link] / len(own), link
         for i in sorted(users[full]):
             rates[i] = level
             for link in rising.pop(i):
