@@ -108,7 +108,7 @@ class Fleet:
         for one in rules.trouble:
             if one.fails_s is not None:
                 self.loop.at(one.fails_s, -1, FAILS + one.group)
-        self.span_s = (self.at[-1] - self.at[0]) if load.in_flight is None else math.nan
+        self.span_s = load.span_s if load.in_flight is not None else self.at[-1] - self.at[0]
 
     def _next_comes(self) -> None:
         """The next request that comes at its time: one is under way at a time, so that few events wait."""
@@ -151,8 +151,11 @@ class Fleet:
         found = self._led(request) or self.router.first(request)
         if found is None:
             raise InputError("no server is left for a request", "--fail", "let fewer servers fail")
-        self.way[request], server = found
-        server.inside += 1
+        way, server = found
+        if request < self.load.met and way.second is not None:
+            server = self.router.second(request, way) or server
+        self.way[request] = way
+        self.of[id(server)].sent(server)
         return server
 
     def _led(self, request: int) -> tuple[Way, Machine] | None:
@@ -160,8 +163,8 @@ class Fleet:
         way, server = self.led.pop(request, (None, None))
         if way is None or server is None or not self.view.stands(way):
             return None
-        servers = self.pools[way.first].servers
-        return way, server if any(s is server for s in servers) else self.pools[way.first].least
+        pool = self.pools[way.first]
+        return way, server if pool.has(server) else pool.least
 
     def _goes_on(self, request: int, at_s: float) -> Machine | None:
         """Its cache is there: where its tokens are made."""
@@ -170,13 +173,14 @@ class Fleet:
             raise RuntimeError("a cache has come for a request that sent none")
         if self.site.first_waits:
             self._first(request, at_s + self.pools[way.first].group.request_s)
-        if any(s is server for s in self.pools[way.second].servers):
+        pool = self.pools[way.second]
+        if pool.has(server):
             return server
         other = self.router.second(request, way)  # it failed meanwhile
         if other is None:
             self.loop.at(at_s, request, AGAIN)
             return None
-        other.inside += 1
+        pool.sent(other)
         return other
 
     def _fail(self, pool: Pool, at_s: float) -> None:
@@ -189,6 +193,7 @@ class Fleet:
         """What a server has finished: prompts travel, requests end; in a closed loop each lets one in."""
         pool = self.of[id(server)]
         book, group = pool.ledger, pool.group
+        pool.changed(server)
         for request in requests:
             way, end_s = self.way[request], book.end_s[request]
             if way is None:
@@ -226,7 +231,7 @@ class Fleet:
             return
         if not self.site.first_waits:
             self._first(request, at_s + self.pools[way.first].group.request_s)
-        two.inside += 1
+        self.of[id(two)].sent(two)
         self.to[request] = two
         sender, ends = self.sender.pop(request), (way.first, str(way.second))
         wire, size = self.site.wires[ends], self.sent_bytes[way.first][request]

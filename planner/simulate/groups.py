@@ -1,10 +1,8 @@
 """The replica groups of a plan as servers that can be replayed, from the Plan alone.
 
-A server is one rank group of a replica (attention dp has several). Its step is the linear one of the cost
-model at the load that the plan gives it, scaled to the plan's own figures: the decode part to
-`step.decode_s`, the prompt part to `step.prefill_s`. So a plan by another calibration, or with weights in
-host memory, keeps its level, and only the shape is ours. A server has the plan's room (`kv_tokens`), its
-limit on sequences (`max_batch`, what the launch line says) and the tokens of a step that its engine takes.
+A server is one rank group of a replica (attention dp has several). Its step: `planner.simulate.steps`. A
+server has the plan's room (`kv_tokens`), its limit on sequences (`max_batch`, what the launch line says) and
+the tokens of a step that its engine takes.
 
 A prefill server sends the KV cache of a prompt over its own NICs, the declared link between both places and
 the decode server's NICs, or over both servers' links inside a scale-up domain.
@@ -13,7 +11,6 @@ the decode server's NICs, or over both servers' links inside a scale-up domain.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -22,21 +19,22 @@ import numpy as np
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Device, NodeClass, ResolvedCluster, declared_link
 from model_zoo.schema import ModelCard
-from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Designs, Precisions, Stage, Staging, StepTimes, designs_of
+from planner.cost.shape import Designs, Precisions, Stage, Staging, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.engines import named
 from planner.errors import InputError
 from planner.inputs.workload import Workload
-from planner.operating.requests import Requests, Terms
-from planner.operating.steps import batch_of, decoding_steps, prompt_steps
+from planner.operating.requests import Requests
 from planner.plans.schema import Plan, Replica
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group
 from planner.simulate.requests import Settings, StepCosts
 from planner.simulate.routing import Way
+from planner.simulate.steps import leveled
+
+NOT_MEASURED = "plan with `--model` and without `--profile`"
 
 START_S = 50e-6
 """Of a transfer inside a zone: connection and first byte."""
@@ -50,9 +48,14 @@ class Servers:
         if plan.chains:
             text = "a plan of chains is not simulated: its requests pass many nodes, each with its own queue"
             raise InputError(text, "plan", "simulate a plan without `--engine chains`")
-        if not problem.model:
-            text = "a plan of measured replicas is not simulated: nobody knows their steps"
-            raise InputError(text, "problem.model", "simulate a plan with `--model`")
+        measured = next((r.id for r in plan.replicas if r.engine == "measured"), None)
+        if not problem.model or measured:
+            text = "a plan of measured replicas is not simulated: a table of what they sustain says no steps"
+            raise InputError(text, f"replica {measured}" if measured else "problem.model", NOT_MEASURED)
+        apart = next((r for r in plan.replicas if r.role in ("attention", "ffn")), None)
+        if apart is not None:
+            text = f"`{apart.id}` computes attention apart from FFNs, which is not simulated"
+            raise InputError(text, "replicas", "simulate a plan of whole replicas")
         if not plan.replicas:
             raise InputError("the plan has no replicas", "replicas")
         devices = {name: Device.model_validate(form) for name, form in problem.devices.items()}
@@ -111,40 +114,30 @@ class Servers:
             reserved_osl=self._longest if named(replica.engine).admits_whole else None,
         )
         started = 0.0 if role == "decode" else float(np.max(model.tuning.request_s))
-        step = StepCosts.of(self._step(replica, model, designs, rate / servers, budget))
-        return Group(replica.id, role, servers, step, rules, started, replica.emitted, float(rate.sum()))
+        asked = self._asked(replica, rate)
+        own = leveled(replica, model, designs, asked, float(rate.sum()) / servers, budget)
+        return Group(
+            id=replica.id,
+            role=role,
+            servers=servers,
+            step=StepCosts.of(own.step),
+            rules=rules,
+            request_s=started,
+            emitted=replica.emitted,
+            rps=float(rate.sum()),
+            stay_s=self._before_s(replica) + own.mean_s * float(asked.decodes[0]),
+        )
 
-    def _step(
-        self, replica: Replica, model: CostModel, designs: Designs, rate: np.ndarray, budget: int
-    ) -> StepTimes:
-        """The linear step of one server at its `rate` (w,), on the plan's level."""
+    def _before_s(self, replica: Replica) -> float:
+        """Until the first token, where that is made there."""
+        return 0.0 if replica.role == "decode" else self.plan.predicted.ttft_ms.value / 1e3
+
+    def _asked(self, replica: Replica, rate: np.ndarray) -> Requests:
+        """What comes to one server at its `rate` (w,)."""
         total = max(float(rate.sum()), 1e-12)
         share = rate / total if rate.sum() > 0 else np.array(self.workload.shares)
         new = self.new(self.isl, np.arange(len(self.isl)), replica.id)
-        asked = Requests(new[None], self.isl[None], self.osl[None], share[None], replica.emitted)
-        prefills = replica.role == "prefill" or float(asked.decodes[0]) == 0
-        prompts = prompt_steps(model, designs, asked, budget)
-        if prefills:
-            level = self._prompt_level(replica, model, designs, asked, budget)
-            return _scaled(prompts, level, level)
-        role: Literal["mixed", "decode"] = "decode" if replica.role == "decode" else "mixed"
-        terms = Terms(role, float(budget))
-        batch = batch_of(model, designs, asked, np.array([total]), terms)
-        step = decoding_steps(model, designs, asked, batch, float(budget))
-        alone = _decode_s(step, batch, asked)
-        decode = replica.step.decode_s / alone if replica.step.decode_s > 0 else 1.0
-        prompt = self._prompt_level(replica, model, designs, asked, budget) if role == "mixed" else 1.0
-        return _scaled(step, decode, prompt)
-
-    def _prompt_level(
-        self, replica: Replica, model: CostModel, designs: Designs, asked: Requests, budget: int
-    ) -> float:
-        """The plan's seconds of the mean prompt over the cost model's."""
-        new = float(asked.prompt[0])
-        chunks, pp = np.ceil(new / budget), int(model.concurrent(designs)[0])
-        each = model.step_s(designs, Load.of(0.0, 0.0, pp * new / chunks, float(asked.keys[0])))
-        alone = float((chunks + pp - 1) / pp * each[0])
-        return replica.step.prefill_s / alone if replica.step.prefill_s > 0 else 1.0
+        return Requests(new[None], self.isl[None], self.osl[None], share[None], replica.emitted)
 
     def model(self, replica: Replica) -> tuple[CostModel, Designs]:
         """The cost model of a group's servers, and its design."""
@@ -205,21 +198,3 @@ class Servers:
 def _gpus(replica: Replica) -> int:
     """GPUs of a rank group of a replica."""
     return sum(s.tp for s in replica.stages) * replica.cp
-
-
-def _decode_s(step: StepTimes, batch: np.ndarray, asked: Requests) -> float:
-    """Seconds of a decode step with `batch` sequences."""
-    each = step.sequence_s + step.context_s_per_token * asked.in_steps.context
-    return float((step.t0_s + batch * each)[0])
-
-
-def _scaled(step: StepTimes, decode: float, prompt: float) -> StepTimes:
-    """With its decode part and its prompt part so many times as long; t0 goes with the decode part."""
-    return replace(
-        step,
-        t0_s=step.t0_s * decode,
-        sequence_s=step.sequence_s * decode,
-        context_s_per_token=step.context_s_per_token * decode,
-        prefill_s_per_token=step.prefill_s_per_token * prompt,
-        prefill_s_per_pair=step.prefill_s_per_pair * prompt,
-    )

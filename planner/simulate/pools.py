@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Literal
 
@@ -16,13 +17,16 @@ from planner.simulate.requests import Requests, Settings, StepCosts
 from planner.simulate.server import Ledger, Server
 
 INSIDE = attrgetter("inside")
+FEW = 32
+"""Servers among which the emptiest is looked for one by one."""
 
 
 @dataclass(frozen=True)
 class Group:
     """Equal servers: `servers` of them, each with `step` and `rules`; `request_s` that the engine takes for a
     request beside its steps; `emitted` tokens that a decode step gives a sequence; `rps` as the plan says;
-    `beside_tokens` of idle cache outside GPU memory. `machine`: servers of another make, by their ledger and
+    `stay_s`: how long a request is there, as the plan has it; `beside_tokens` of idle cache outside GPU
+    memory. `machine`: servers of another make, by their ledger and
     their number (None: engines' own rules, `Server`)."""
 
     id: str
@@ -33,6 +37,7 @@ class Group:
     request_s: float = 0.0
     emitted: float = 1.0
     rps: float = 1.0
+    stay_s: float = 1.0
     beside_tokens: float = 0.0
     machine: Callable[[Ledger, int], Machine] | None = None
 
@@ -41,13 +46,17 @@ class Group:
 class Load:
     """Requests in order of arrival, each of a `bucket` (n,); `new` prompt tokens computed by group (n,), or
     what is found is followed by `blocks`. `in_flight`: a closed loop: so many come at their times, each of
-    the others when one ends (None: all come at their times)."""
+    the others when one ends (None: all come at their times), and the first `met` are met in the middle of
+    their answers: they are with who makes their tokens. `span_s`: how long it will take, about (0: nobody
+    knows)."""
 
     requests: Requests
     bucket: Ints
     new: Mapping[str, Floats]
     in_flight: int | None = None
     blocks: Blocks | None = None
+    met: int = 0
+    span_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,8 @@ class Pool:
             for i, step in enumerate(steps)
         ]
         self.gone: list[Machine] = []
+        self.place = {id(s): i for i, s in enumerate(self.servers)}
+        self.emptiest = [(0, i) for i in range(len(self.servers))]  # heap; stale where `inside` is another
 
     def _server(self, step: StepCosts, blocks: Blocks | None) -> Server:
         group, cache = self.group, None
@@ -87,18 +98,34 @@ class Pool:
     @property
     def least(self) -> Machine:
         """The server with the fewest unfinished requests, the first of them."""
-        return min(self.servers, key=INSIDE)
+        servers, heap = self.servers, self.emptiest
+        if len(servers) <= FEW:
+            return min(servers, key=INSIDE)
+        while True:
+            inside, i = heap[0]
+            if i < len(servers) and servers[i].inside == inside:
+                return servers[i]
+            heappop(heap)
+
+    def sent(self, server: Machine) -> None:
+        """A request is on its way to a server."""
+        server.inside += 1
+        self.changed(server)
+
+    def changed(self, server: Machine) -> None:
+        """A server has another number of unfinished requests."""
+        if len(self.servers) > FEW:
+            heappush(self.emptiest, (server.inside, self.place[id(server)]))
+
+    def has(self, server: Machine) -> bool:
+        """Whether a server is one of those that are left."""
+        return self.place.get(id(server), len(self.servers)) < len(self.servers)
 
     def fail(self) -> list[int]:
         """Its last server fails; the requests that it had."""
         server = self.servers.pop()
         self.gone.append(server)
         return server.leave_all()
-
-    @property
-    def places(self) -> float:
-        """Sequences that its servers were planned to have in flight."""
-        return self.group.servers * min(self.group.rules.max_sequences, 1e9)
 
 
 def slowed(s: StepCosts, by: float) -> StepCosts:

@@ -70,7 +70,7 @@ class View:
 
 
 class Planned:
-    """By the plan's shares; in a closed loop by the sequences that ways were planned to have."""
+    """By the plan's shares; in a closed loop by how many requests the plan has on each way."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -99,7 +99,7 @@ class Planned:
         """What a way is to get, for that of others."""
         if self.view.load.in_flight is None:
             return way.share
-        return sum(self.view.pools[name].places for name in (way.first, way.second) if name)
+        return way.share * sum(self.view.pools[name].group.stay_s for name in (way.first, way.second) if name)
 
 
 class RoundRobin(Planned):
