@@ -9,6 +9,7 @@ import numpy as np
 from planner.cost.shape import Ints
 from planner.errors import InputError
 from planner.inputs.traces import Trace
+from planner.simulate.caches import Blocks
 from planner.simulate.groups import Servers
 from planner.simulate.pools import Load
 from planner.simulate.requests import Requests
@@ -25,10 +26,12 @@ PATIENCE = 2_000_000
 
 @dataclass(frozen=True)
 class Drawn:
-    """A load, and the requests (as a slice) whose times count: not those of the warm-up."""
+    """A load, and the requests (as a slice) whose times count: not those of the warm-up. `refused`: longer
+    than the model takes, and not in the load."""
 
     load: Load
     counted: slice
+    refused: int = 0
 
 
 def drawn(servers: Servers, count: int | None, rate: float | None, seed: int) -> Drawn:
@@ -70,14 +73,24 @@ def drawn(servers: Servers, count: int | None, rate: float | None, seed: int) ->
 
 def traced(servers: Servers, trace: Trace, rate: float | None) -> Drawn:
     """The requests of a trace at their own times, or with all times stretched to a mean `rate`; each goes the
-    ways of the bucket whose lengths are nearest in proportion."""
-    at = trace.arrival_s - trace.arrival_s[0]
+    ways of the bucket whose lengths are nearest in proportion. Where prompts are known by their blocks, what
+    servers' caches hold of them is followed. Requests longer than the model takes are left out."""
+    most = servers.card.max_context
+    fits = trace.isl + trace.osl <= most
+    if fits.sum() < 2:
+        text = f"no two requests of `{trace.path}` are within the {most:,} tokens that the model takes"
+        raise InputError(text, trace.path, "give requests that fit, or plan for another model")
+    at = (trace.arrival_s - trace.arrival_s[0])[fits]
     if rate:
         at = at * (trace.rate_rps / rate)
-    isl, osl = trace.isl.astype(float), trace.osl.astype(float)
+    isl, osl = trace.isl[fits].astype(float), trace.osl[fits].astype(float)
     far = np.log(isl[:, None] / servers.isl) ** 2 + np.log(osl[:, None] / servers.osl) ** 2
     far[:, [not ways for ways in servers.ways]] = np.inf
-    return Drawn(_load(servers, Requests(at, isl, osl), far.argmin(axis=1)), slice(None))
+    load = _load(servers, Requests(at, isl, osl), far.argmin(axis=1))
+    if trace.block_tokens:
+        edges = trace.start[:-1][fits], trace.start[1:][fits]
+        load = replace(load, blocks=Blocks(trace.block, *edges, trace.block_tokens))
+    return Drawn(load, slice(None), int((~fits).sum()))
 
 
 def _load(servers: Servers, requests: Requests, bucket: Ints) -> Load:

@@ -16,16 +16,17 @@ from planner.cost.shape import Ints
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """What prompts are made of: ids (`block[start[i] : start[i + 1]]` of request i, in order) of blocks of
+    """What prompts are made of: ids (`block[start[i] : end[i]]` of request i, in order) of blocks of so many
     `tokens`; equal ids mean equal tokens up to and including the block."""
 
     block: Ints
     start: Ints
+    end: Ints
     tokens: int
 
     def of(self, request: int) -> list[int]:
         """Ids of a prompt's blocks."""
-        found: list[int] = self.block[self.start[request] : self.start[request + 1]].tolist()
+        found: list[int] = self.block[self.start[request] : self.end[request]].tolist()
         return found
 
 

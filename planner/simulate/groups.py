@@ -11,8 +11,8 @@ the decode server's NICs, or over both servers' links inside a scale-up domain.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -32,12 +32,23 @@ from planner.simulate.links import Wire
 from planner.simulate.pools import Group
 from planner.simulate.requests import Settings, StepCosts
 from planner.simulate.routing import Way
-from planner.simulate.steps import leveled
+from planner.simulate.server import Role
+from planner.simulate.steps import Leveled, leveled
 
 NOT_MEASURED = "plan with `--model` and without `--profile`"
 
 START_S = 50e-6
 """Of a transfer inside a zone: connection and first byte."""
+
+
+@dataclass(frozen=True)
+class OwnStep:
+    """A server's step, with the model, requests and tokens of a step (`budget`) it was made for."""
+
+    model: CostModel
+    asked: Requests
+    budget: int
+    leveled: Leveled
 
 
 class Servers:
@@ -98,35 +109,45 @@ class Servers:
                     found[str(group)][bucket] += rate[bucket] * way.share
         return found
 
+    def own_step(self, replica: Replica) -> OwnStep:
+        """The step of a group's servers at the plan's load, and what it was made of."""
+        model, designs = self.model(replica)
+        rate = self.rates[replica.id] / (replica.count * replica.attn_dp)
+        budget, asked = replica.max_batched_tokens or self._budget(replica), self._asked(replica, rate)
+        made = leveled(replica, model, designs, asked, float(rate.sum()), budget)
+        return OwnStep(model, asked, budget, made)
+
     def group(self, replica: Replica) -> Group:
         """The servers of one replica group."""
-        model, designs = self.model(replica)
-        ranks, rate = replica.attn_dp, self.rates[replica.id]
-        servers = replica.count * ranks
-        budget = replica.max_batched_tokens or self._budget(replica)
-        role: Literal["mixed", "prefill", "decode"] = "mixed"
+        own, ranks = self.own_step(replica), replica.attn_dp
+        role: Role = "mixed"
         if replica.role in ("prefill", "decode"):
             role = "prefill" if replica.role == "prefill" else "decode"
         rules = Settings(
-            token_budget=budget,
+            token_budget=own.budget,
             max_sequences=max(replica.max_batch / ranks, 1.0),
             kv_tokens=max(replica.kv_tokens / ranks, 1.0),
             reserved_osl=self._longest if named(replica.engine).admits_whole else None,
         )
-        started = 0.0 if role == "decode" else float(np.max(model.tuning.request_s))
-        asked = self._asked(replica, rate)
-        own = leveled(replica, model, designs, asked, float(rate.sum()) / servers, budget)
         return Group(
             id=replica.id,
             role=role,
-            servers=servers,
-            step=StepCosts.of(own.step),
+            servers=replica.count * ranks,
+            step=StepCosts.of(own.leveled.step),
             rules=rules,
-            request_s=started,
+            request_s=0.0 if role == "decode" else float(np.max(own.model.tuning.request_s)),
             emitted=replica.emitted,
-            rps=float(rate.sum()),
-            stay_s=self._before_s(replica) + own.mean_s * float(asked.decodes[0]),
+            rps=float(self.rates[replica.id].sum()),
+            stay_s=self._before_s(replica) + own.leveled.mean_s * float(own.asked.decodes[0]),
+            beside_tokens=self._beside_tokens(replica, own.model),
         )
+
+    def _beside_tokens(self, replica: Replica, model: CostModel) -> float:
+        """Of idle cache that one of its servers keeps outside GPU memory."""
+        if replica.kept is None or replica.kept.place == "hbm":
+            return 0.0
+        one, two = model.transfer_bytes(np.array([1e4, 2e4]))
+        return float(replica.kept.bytes / ((two - one) / 1e4) / replica.attn_dp)
 
     def _before_s(self, replica: Replica) -> float:
         """Until the first token, where that is made there."""
