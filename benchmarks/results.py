@@ -20,6 +20,7 @@ PAGE = ROOT / "benchmarks" / "RESULTS.md"
 
 SECTIONS: dict[str, tuple[str, list[str]]] = {
     "peers": ("Other planners' instances", ["benchmarks.peers", "--markdown", "CASES"]),
+    "simulators": ("Other simulators' cases", ["benchmarks.peers", "--markdown", "SIMULATORS"]),
     "maxflow": (
         "Layers on networks: max-flow",
         ["benchmarks.peers", "--markdown", "--objective", "maxflow", "NETWORKS"],
@@ -79,6 +80,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
 FAMILIES = {
     "CASES": ("melange", "splitwise", "hexgen", "helix", "flexgen"),
     "NETWORKS": ("helix",),
+    "SIMULATORS": ("simulate",),
     "EXPERTS": ("eplb", "exflow"),
     "BALANCED": ("eplb",),
 }
