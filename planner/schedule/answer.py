@@ -101,7 +101,7 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
     each_s = UNITS_SHARE * ask.limits.seconds / len(asked.cluster.classes)
     found = units(asked, replace(ask.limits, seconds=each_s), ask.cold_s)
     problem = stated(found, sized, traffic.slot_s, ask)
-    if problem.most * (1 + 1e-9) < max(sized):
+    if sum(u.rps * u.count for u in found) * (1 + 1e-9) < max(sized):
         _too_few(found, sized)
     left = max(ask.limits.seconds - (time.perf_counter() - began), 0.5)
     margin_s = MARGIN_SHARE * left if ask.margin > 0 else 0.0

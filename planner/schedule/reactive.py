@@ -41,25 +41,25 @@ def tuned(p: Problem) -> Reactive:
 def follow(p: Problem, head: float) -> Reactive:
     """One autoscaler over all slots; its first fleet is that of the first slot."""
     order = sorted(
-        range(len(p.kinds)), key=lambda k: (p.kinds[k].price_usd_per_hour / p.kinds[k].capacity, k)
+        range(len(p.kinds)), key=lambda k: (p.kinds[k].price_usd_per_hour / float(p.kinds[k].capacity), k)
     )
-    slots = len(p.demand)
+    slots = p.slots
     n = np.zeros((len(p.kinds), slots), dtype=np.int64)
     missed = 0.0
     for t in range(slots):
-        want = p.demand[max(t - 1, 0)] * (1 + head)
+        want = p.needs[0, max(t - 1, 0)] * (1 + head)
         before = n[:, t - 1] if t else np.zeros(len(p.kinds), dtype=np.int64)
         for k in order:
             kind = p.kinds[k]
             stay = _staying(n[k], t, kind.up_slots)
-            n[k, t] = min(max(stay, math.ceil(max(want, 0.0) / kind.capacity - 1e-9)), kind.most)
-            want -= n[k, t] * kind.capacity
-        ready = sum(kind.capacity * n[k, t] for k, kind in enumerate(p.kinds))
-        fresh = sum(kind.capacity * max(n[k, t] - before[k], 0) for k, kind in enumerate(p.kinds) if t)
+            n[k, t] = min(max(stay, math.ceil(max(want, 0.0) / float(kind.capacity) - 1e-9)), kind.most)
+            want -= n[k, t] * float(kind.capacity)
+        ready = sum(float(kind.capacity) * n[k, t] for k, kind in enumerate(p.kinds))
+        fresh = sum(float(kind.capacity) * max(n[k, t] - before[k], 0) for k, kind in enumerate(p.kinds) if t)
         cold = max((kind.cold_hours for kind in p.kinds), default=0.0) / p.hours if t else 0.0
-        late = min(cold, 1.0) * max(p.demand[t] - (ready - fresh), 0.0)
-        missed += max(late, p.demand[t] - ready, 0.0)
-    return Reactive(p.cost(n, [0] * len(p.kinds)), head, missed / max(sum(p.demand), 1e-12), n)
+        late = min(cold, 1.0) * max(p.needs[0, t] - (ready - fresh), 0.0)
+        missed += max(late, p.needs[0, t] - ready, 0.0)
+    return Reactive(p.cost(n, [0] * len(p.kinds)), head, missed / max(p.needs.sum(), 1e-12), n)
 
 
 def _staying(mine: np.ndarray, t: int, up: int) -> int:
