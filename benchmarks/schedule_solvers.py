@@ -93,10 +93,16 @@ def main() -> int:
             took, used = time.perf_counter() - began, time.process_time() - cpu
             far = "-" if value is None or bound is None else f"{100 * (value - bound) / value:.3f} %"
             figures = ["-" if x is None else f"{x:.2f}" for x in (value, bound)]
-            known = case["known"]["best_known"]
-            print(
-                f"| {path.stem} | {name} | {' | '.join(figures)} | {far} | {took:.1f} | {used:.1f} | {known} |"
-            )
+            cells = [
+                path.stem,
+                name,
+                *figures,
+                far,
+                f"{took:.1f}",
+                f"{used:.1f}",
+                case["known"]["best_known"],
+            ]
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
     return 0
 
 

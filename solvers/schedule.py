@@ -161,7 +161,7 @@ def _bounds(race: _Race, stated: Stated, relaxed: Outcome) -> None:
             return
         edges = np.linspace(0, p.slots, many + 1).round()
         race.bounded(blocks.bound(edges, limits, race.ends))
-        width *= LONGER
+        width = width * LONGER if not stated.r else p.slots  # reserved machines tie all slots together
 
 
 def _first(p: Problem, stated: Stated, relaxed: Outcome, race: _Race) -> np.ndarray | None:

@@ -23,7 +23,7 @@ HEAD = 0.2
 """Share of the table's count that the autoscaler may start beyond it."""
 
 METRIC, WAITING = "num_requests_waiting", "4"
-"""What an adapter (prometheus-adapter, say) must offer of each pod, and how many of it are borne: the share of
+"""What an adapter (prometheus-adapter, say) must offer of each pod, and how many are borne: the share of
 the CPU, which engines keep busy whatever they do, says nothing. Without it the limits still hold."""
 
 IMAGE = "registry.k8s.io/kubectl:v1.33.0"

@@ -9,7 +9,7 @@ step
                 and serves a cold start later; it stops servers that it had no use for in `DOWN_S`, as
                 Kubernetes' autoscaler does by default, and no sooner than a minimum time allows
 
-and of both, where there are both, whatever is more. Servers are of the cheapest kinds first, by dollars for
+and of both, where there are both, whatever is more. Servers are of the cheapest kinds, by dollars for
 a request, a prefill and a decode server counting as one way to serve it. Requests beyond what is ready are
 short: a share of all, without queues.
 
@@ -19,7 +19,8 @@ Source of the window: kubernetes.io, Horizontal Pod Autoscaling, `scaleDown.stab
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +29,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from solvers.schedule import Problem
 
 Floats = np.ndarray
+NEAR = 1e-9
 DOWN_S = 300.0
 STEP_S = 60.0
 MOST_STEPS = 4000
@@ -97,28 +99,27 @@ class Fleet:
         return sorted(found, key=lambda way: found[way])
 
     def servers(self, want: Floats, slot: Floats) -> Floats:
-        """Counts (k, x) for `want` requests/s (x,) in slots (x,): the cheapest ways first."""
-        p = self.problem
-        n = np.zeros((len(p.kinds), len(want)))
-        machines = {k: g for g, own in enumerate(p.machines) for k in own}
-        free = np.array([[float(p.kinds[own[0]].most)] * len(want) for own in p.machines])
-        rest, risk = want.astype(float).copy(), (1 - p.safe) * want
-        for way in self.ways:
-            risky = p.kinds[way[0]].risky
-            asked = np.minimum(rest, risk) if risky else rest
-            each = [p.capacity[k, d, slot] for d, k in enumerate(way)]
-            need = [np.ceil(np.divide(asked, c, out=np.zeros_like(asked), where=c > 0) - 1e-9) for c in each]
-            room = np.minimum.reduce([free[machines[k]] for k in way])
-            whole = need[0] if len(way) == 1 else need[0] + need[1]
-            short = np.minimum(1.0, np.divide(room, whole, out=np.ones_like(asked), where=whole > 0))
-            got = [np.where(short < 1, np.floor(x * short), x) for x in need]
-            served = np.minimum(np.minimum.reduce([g * c for g, c in zip(got, each, strict=True)]), asked)
-            for k, g in zip(way, got, strict=True):
-                n[k] += g
-                free[machines[k]] -= g
-            rest = rest - served
-            risk = risk - served if risky else risk
-        return n
+        """Counts (k, x) for `want` requests/s (x,) in slots (x,): of the cheapest ways as many as are full,
+        and the rest by the way that serves it for least, whichever of these is cheapest in all; where nodes
+        do not do, as many of the cheapest as there are."""
+        filling = _Filling.of(self.problem, want, slot)
+        best, least = np.zeros_like(filling.n), np.full(len(want), np.inf)
+        for full in [None, *self.ways]:
+            if full is not None:
+                filling.take(full, np.floor)
+            for way in self.ways:
+                ended = filling.copy()
+                ended.take(way, np.ceil)
+                usd = np.where(ended.rest <= NEAR * want, ended.usd, np.inf)
+                better = usd < least
+                best[:, better], least = ended.n[:, better], np.minimum(usd, least)
+        short = ~np.isfinite(least)
+        if short.any():
+            all_ = _Filling.of(self.problem, want[short], slot[short])
+            for way in self.ways:
+                all_.take(way, np.ceil)
+            best[:, short] = all_.n
+        return best
 
     def carried(self, n: Floats, slot: Floats) -> Floats:
         """Requests/s that counts (k, x) serve, (x,)."""
@@ -156,6 +157,55 @@ class Fleet:
             stays_s = max(DOWN_S, (kind.up_slots - 1) * self.problem.hours * 3600)
             n[k] = _most(n[k], round(stays_s / load.step_s))
         return n
+
+
+@dataclass(eq=False)
+class _Filling:
+    """Servers (k, x) so far: `rest` requests/s to be served, of which risky ones may take `risk`; machines
+    `free` (g, x)."""
+
+    problem: Problem
+    slot: Floats
+    n: Floats
+    rest: Floats
+    risk: Floats
+    free: Floats
+
+    @staticmethod
+    def of(p: Problem, want: Floats, slot: Floats) -> _Filling:
+        """None yet."""
+        free = np.array([[float(p.kinds[own[0]].most)] * len(want) for own in p.machines])
+        return _Filling(p, slot, np.zeros((len(p.kinds), len(want))), want * 1.0, (1 - p.safe) * want, free)
+
+    def copy(self) -> _Filling:
+        """To go on from."""
+        return replace(self, n=self.n.copy(), free=self.free.copy())
+
+    @property
+    def usd(self) -> Floats:
+        """Dollars an hour, (x,)."""
+        return np.asarray(np.array([k.price_usd_per_hour for k in self.problem.kinds]) @ self.n)
+
+    def take(self, way: tuple[int, ...], whole: Callable[[Floats], Floats]) -> None:
+        """Servers of a way for what is left, as many as are free: full ones (floor) or enough (ceil)."""
+        p = self.problem
+        machines = [next(g for g, own in enumerate(p.machines) if k in own) for k in way]
+        risky = p.kinds[way[0]].risky
+        asked = np.minimum(self.rest, self.risk) if risky else self.rest
+        each = [p.capacity[k, d, self.slot] for d, k in enumerate(way)]
+        near = NEAR if whole is np.floor else -NEAR
+        need = [whole(np.divide(asked, c, out=np.zeros_like(asked), where=c > 0) + near) for c in each]
+        need = [np.maximum(x, 0.0) for x in need]
+        room = np.minimum.reduce([self.free[g] for g in machines])
+        all_ = need[0] if len(way) == 1 or machines[0] != machines[1] else need[0] + need[1]
+        part = np.minimum(1.0, np.divide(room, all_, out=np.ones_like(asked), where=all_ > 0))
+        got = [np.where(part < 1, np.floor(x * part), x) for x in need]
+        served = np.minimum(np.minimum.reduce([x * c for x, c in zip(got, each, strict=True)]), asked)
+        for k, g, x in zip(way, machines, got, strict=True):
+            self.n[k] += x
+            self.free[g] -= x
+        self.rest = self.rest - served
+        self.risk = self.risk - served if risky else self.risk
 
 
 def _most(x: Floats, steps: int) -> Floats:

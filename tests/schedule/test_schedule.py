@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -258,3 +260,32 @@ def test_manifests_are_written_and_are_what_was_asked_for(files: Path) -> None:
         assert run(asked(files, "-o", str(files / "s.yaml"), "--autoscaler", form)) == 0
         objects = list(YAML(typ="safe").load_all((files / "s.yaml").read_text()))
         assert kind in {o["kind"] for o in objects}
+
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["schedule.md", "workload.md"])
+def test_every_command_of_the_pages_runs(page: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    for name in ("docs", "cluster_configs"):
+        (tmp_path / name).symlink_to(DOCS.parent / name)
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / page).read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ meshwright (.*)$", text, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        assert run(shlex.split(command)) == 0, command
+    for link in re.findall(r"\]\(([\w./-]+)\)", text):
+        assert (DOCS / link).exists(), link
+    capsys.readouterr()
+
+
+def test_the_pages_example_of_traffic_is_one(tmp_path: Path) -> None:
+    from planner.question.asked import read
+
+    example = re.findall(r"```yaml\n(.*?)```", (DOCS / "workload.md").read_text(encoding="utf-8"), re.DOTALL)[
+        0
+    ]
+    (tmp_path / "w.yaml").write_text("buckets: [{isl: 100, osl: 10}, {isl: 900, osl: 10}]\n" + example)
+    asked = read(None, "qwen3-8b", "1xH100", str(tmp_path / "w.yaml"), {}, {})
+    assert asked.workload.traffic.shares[3] == [0.5, 0.5]
