@@ -62,9 +62,12 @@ def peers() -> list[str]:
 
 
 def stated(case: Case) -> Case:
-    """`case` with `peer`, `problem` and `known.best_known`, which those of a `family` lay out flat."""
+    """`case` with `peer`, `problem` and `known.best_known`, which those of a `family` lay out flat; schedules
+    have no peer and are told by their slots."""
     if case.get("peer") in SIMULATORS:
         return {**case, "peer": "simulate", "simulator": case["peer"]}
+    if case.get("peer") == "none" and "slot_minutes" in case.get("problem", {}):  # no other planner does it
+        return {**case, "peer": "schedule"}
     family = str(case.get("family", ""))
     peer = next((peer for start, peer in FAMILIES.items() if family.startswith(start)), None)
     if peer is None or "problem" in case:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from planner.errors import Misplaced
 
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
@@ -22,13 +23,15 @@ class Dispersion(BaseModel):
 
 class Traffic(BaseModel):
     """Requests/s of slots of `slot_s` seconds that follow each other, `rate_rps` their means; `peak_rps`: of
-    the busiest minute of each, where it is known."""
+    the busiest minute of each, where it is known; `shares`: of each bucket in each slot, where lengths are
+    other ones by the hour (none where they are the same)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     slot_s: Annotated[float, Field(ge=1, le=1e7, allow_inf_nan=False)]
     rate_rps: Annotated[list[Rate], Field(min_length=1, max_length=100_000)]
     peak_rps: list[Rate] = []
     dispersion: list[Dispersion] = []
+    shares: list[list[Share]] = []
 
     def scaled(self, by: float) -> Traffic:
         """`by` times as many requests, as bursty."""
@@ -40,6 +43,13 @@ class Traffic(BaseModel):
         if self.peak_rps and len(self.peak_rps) != len(self.rate_rps):
             text = f"`peak_rps` has {len(self.peak_rps)} slots, `rate_rps` {len(self.rate_rps)}"
             raise Misplaced(text, "peak_rps")
+        if self.shares and len(self.shares) != len(self.rate_rps):
+            text = f"`shares` has {len(self.shares)} slots, `rate_rps` {len(self.rate_rps)}"
+            raise Misplaced(text, "shares")
+        for t, row in enumerate(self.shares):
+            if len(row) != len(self.shares[0]) or abs(sum(row) - 1) > 0.01:
+                text = f"shares of slot {t} add up to {sum(row):g}, or are not as many as those of slot 0"
+                raise Misplaced(text, "shares", t)
         if not any(self.rate_rps):
             raise Misplaced("no slot has any requests", "rate_rps")
         return self

@@ -135,6 +135,14 @@ class Workload(Strict):
                 raise Misplaced("a kind of `idle` names a bucket that is not there", "idle", "kinds")
         return self
 
+    @model_validator(mode="after")
+    def _a_share_a_bucket(self) -> Workload:
+        given = self.traffic.shares if self.traffic else []
+        if given and len(given[0]) != len(self.buckets):
+            text = f"a slot has {len(given[0])} shares, there are {len(self.buckets)} buckets"
+            raise Misplaced(text, "traffic", "shares")
+        return self
+
     @property
     def shares(self) -> list[float]:
         """Shares of the buckets, adding up to one."""
