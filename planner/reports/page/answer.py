@@ -46,10 +46,8 @@ def sentences(plan: Plan) -> Iterator[str]:
     who = f"{servers:,} servers {on} answer" if servers > 1 else f"1 server {on} answers"
     if plan.chains:
         who = f"Nodes with some of the layers each, {servers:,} in all, {on} answer"
-    yield (
-        f"{who} {say.number(p.rps.value)} requests a second, {say.number(p.out_tok_per_s.value)} output tokens "
-        "a second."
-    )
+    tokens = f"{say.number(p.out_tok_per_s.value)} output tokens a second"
+    yield f"{who} {say.number(p.rps.value)} requests a second, {tokens}."
     yield _waits(plan)
     if p.usd_per_hour:
         million = f", {say.money(p.usd_per_mtok.value)} for a million output tokens" if p.usd_per_mtok else ""
