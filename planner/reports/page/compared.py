@@ -15,7 +15,7 @@ from planner.reports.short import short
 FACTS: tuple[tuple[str, Callable[[Plan], Sequence[str]]], ...] = (
     ("model", lambda plan: [str(plan.problem.model["name"])]),
     ("cluster", lambda plan: [str(plan.problem.cluster.get("name", "cluster"))]),
-    ("requests", lambda plan: [_bucket(b) for b in plan.problem.workload["buckets"]]),
+    ("a request", lambda plan: [_bucket(b) for b in plan.problem.workload["buckets"]]),
     ("asked for", lambda plan: [_goal(plan)]),
     ("replicas", lambda plan: [f"{r.id}: {short(r)}" for r in plan.replicas]),
     ("GPUs", lambda plan: [f"{used(plan):,} of {owned(plan):,}"]),

@@ -104,7 +104,8 @@ def _frame(plan: Plan, r: Replica, seat: Seat, times: int) -> Frame:
     where = f", part of a server over {seat.nodes} nodes" if seat.nodes > 1 else ""
     memory = {m.stage: m for m in r.memory}
     gpus = tuple(_gpu(plan, r, stage, memory.get(stage)) for stage in seat.stages)
-    return Frame(r.id, r.role, f"{say.layout(r)}{where}", gpus, times)
+    layout = "" if r.role == "chain" else say.layout(r)  # of a chain its GPUs say all
+    return Frame(r.id, r.role, f"{layout}{where}", gpus, times)
 
 
 def _gpu(plan: Plan, r: Replica, at: int, memory: StageMemory | None) -> Gpu:
@@ -127,10 +128,11 @@ def held(plan: Plan, r: Replica, at: int, memory: StageMemory | None) -> Iterato
 
 
 def experts(plan: Plan, r: Replica) -> str:
-    """`16 of 128 experts`, "" of a model without any."""
+    """`16 of 128 experts`; "" of a model without any, and where some lie beside the GPUs."""
     ffns = plan.problem.model.get("ffns", {}).values()
     many = max((ffn.get("experts", 0) for ffn in ffns), default=0)
-    if not many or r.role == "attention":
+    away = any(part.what == "experts" and part.replica == r.id for part in plan.tiers)
+    if not many or away or r.role == "attention":
         return ""
     told = [e for e in plan.experts.replicas if e.replica == r.id] if plan.experts else []
     own = told[0].slots_per_rank if told else -(-(many + r.redundant_experts) // r.ep)
@@ -147,8 +149,8 @@ def in_words(memory: StageMemory) -> str:
 
 def _beside(plan: Plan, r: Replica, alike: Alike) -> Iterator[str]:
     """Weights and idle cache of a group in memory of its node beside the GPUs."""
-    layers = sum(run["times"] * len(run["of"]) for run in plan.problem.model["layers"])
-    moe = bool(experts(plan, r))
+    layers = sum(run["times"] * len(run["of"]) for run in plan.problem.model.get("layers", []))
+    moe = any(ffn.get("experts") for ffn in plan.problem.model.get("ffns", {}).values())
     here = {stage for seat in alike.seats if seat.replica == r.id for stage in seat.stages}
     for part in plan.tiers:
         stage = len(r.stages) - 1 if part.stage is None else part.stage

@@ -33,5 +33,5 @@ def section(plan: Plan) -> Section | None:
     if rest := short[FEW:]:
         found.append(Folded(f"{len(rest):,} more", (Commands(rest),)))
     if said:
-        found.append(Listed(tuple(f"{line[:1].upper()}{line[1:]}" for line in said)))
+        found.append(Listed(tuple(said)))
     return Section("start", "How it is started", tuple(found))

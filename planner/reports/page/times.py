@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from planner.plans.schema import Plan, Replica
 from planner.reports import words as say
-from planner.reports.beside import bound, weights
 from planner.reports.page.blocks import Bar, Bars, Block, Key, Part, Section, Words, in_row
 
 WORK = {
@@ -84,10 +83,6 @@ def _steps(plan: Plan, timed: list[Replica]) -> Iterator[Block]:
                 for r in reading
             )
         )
-    slow = {part.replica for part in weights(plan)}
-    for r in plan.replicas:
-        if r.id in slow:
-            yield Words.of(f"{r.id}: {bound(r)}.")
 
 
 def split(r: Replica) -> dict[str, float]:

@@ -102,7 +102,7 @@ def supposed(plan: Plan) -> Section | None:
     """What nobody asked for or told, and what of it decides."""
     if not plan.problem.defaulted and not plan.assumptions:
         return None
-    told = [line[:1].upper() + line[1:] + "." for line in assumed(plan.problem)]
+    told = assumed(plan.problem)
     found: list[Block] = [Listed(tuple(decisive(plan)))] if plan.assumptions else []
     if told:
         found += [Words.of("Not asked for, so assumed:"), Listed(tuple(told))]
@@ -111,8 +111,7 @@ def supposed(plan: Plan) -> Section | None:
 
 def warned(plan: Plan) -> tuple[str, ...]:
     """What is to be known before a plan is trusted."""
-    said = [
+    return tuple(
         f"{w.message} ({w.reason})" if w.reason and w.reason not in w.message else w.message
         for w in plan.warnings
-    ]
-    return tuple(f"{line[:1].upper()}{line[1:]}." for line in said)
+    )
