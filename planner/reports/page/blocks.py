@@ -194,7 +194,7 @@ class Drawing:
 
     block: ClassVar[str] = "drawing"
     sites: tuple[Site, ...]
-    links: tuple[str, ...]
+    links: str
     keys: tuple[Key, ...]
 
 

@@ -37,7 +37,7 @@ MOST = 8
 """Servers of a node that are drawn one by one; of more, equal ones together."""
 
 LOOKS = 6
-"""Kinds of node of a class that are drawn; of more the rest is only counted."""
+"""Kinds of node of a class that are drawn, and links that are named; of more the rest is only counted."""
 
 
 def drawing(plan: Plan) -> Drawing:
@@ -52,15 +52,18 @@ def drawing(plan: Plan) -> Drawing:
     if len(racks) == 1:
         racks = {"": next(iter(racks.values()))}
     sites = tuple(Site(zone, tuple(found)) for zone, found in racks.items())
-    return Drawing(sites, tuple(_links(plan)), keys)
+    return Drawing(sites, _links(plan), keys)
 
 
-def _links(plan: Plan) -> Iterator[str]:
-    """Declared links in words."""
+def _links(plan: Plan) -> str:
+    """Declared links in words, the first few."""
+    said = []
     for link in plan.problem.cluster.get("links", []):
         ends, delay = " – ".join(link["between"]), link.get("latency_ms") or 0
-        late = f", {say.milliseconds(delay)} away" if delay else ""
-        yield f"{ends}: {say.number(link['gb_per_s'])} GB/s{late}"
+        late = f" {say.milliseconds(delay)} away" if delay else ""
+        said.append(f"{ends} {say.number(link['gb_per_s'])} GB/s{late}")
+    rest = [f"{len(said) - LOOKS:,} more"] if len(said) > LOOKS else []
+    return f"Links: {', '.join([*said[:LOOKS], *rest])}." if said else ""
 
 
 def _rack(plan: Plan, node: dict[str, Any], spots: list[Alike]) -> Rack:
@@ -121,6 +124,8 @@ def held(plan: Plan, r: Replica, at: int, memory: StageMemory | None) -> Iterato
     first, end = r.stages[at].layers
     if end > first:
         yield f"layer {first}" if end == first + 1 else f"layers {first}–{end - 1}"
+        if r.stages[at].tp > 1:
+            yield f"1/{r.stages[at].tp} of each layer"
     if told := experts(plan, r):
         yield told
     if memory is not None and memory.kv_bytes:

@@ -19,7 +19,7 @@ WIDE, EDGE = 1200.0, 40.0
 """Of the picture, and its margin."""
 
 INNER = WIDE - 2 * EDGE
-TILE_WIDE, TILE_TALL, GAP = 106.0, 50.0, 6.0
+TILE_WIDE, GAP = 106.0, 6.0
 SCALE = 2
 """Pixels of a PNG for one of the picture."""
 
@@ -56,7 +56,8 @@ def _plan(plan: Plan, name: str) -> Item:
     shown = drawing(plan)
     said = [lines(sentence, 15.0, "ink", INNER) for sentence in sentences(plan)]
     parts = [line(name, 28.0, "ink strong", INNER), below(said, 3.0), _facts(facts(plan)), _keys(shown)]
-    return below([*parts, *(_site(site) for site in shown.sites)], 16.0)
+    links = [lines(shown.links, 12.0, "dim", INNER)] if shown.links else []
+    return below([*parts, *(_site(site) for site in shown.sites), *links], 16.0)
 
 
 def _facts(found: Sequence[Fact]) -> Item:
@@ -117,8 +118,8 @@ def _frame(frame: Frame) -> Item:
 
 
 def _gpu(gpu: Gpu) -> Item:
-    """What a GPU holds, in up to three lines over the bar of its memory."""
-    said = below([line(text, 10.5, "ink", TILE_WIDE) for text in gpu.lines[:3]], 0.0)
+    """What a GPU holds, over the bar of its memory."""
+    said = below([line(text, 10.5, "ink", TILE_WIDE) for text in gpu.lines], 0.0)
     return Item(TILE_WIDE, said.height + 13.0, (*said.shapes, *_bar(gpu.parts, said.height + 3.0)))
 
 

@@ -109,18 +109,13 @@ class Chromium:
         self.ask("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
         self.ask("Input.dispatchKeyEvent", type="keyUp", **about)
 
-    def picture(self, path: Path, whole: bool = True) -> None:
-        """A screenshot as PNG."""
-        told = self.ask(
-            "Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._clip(whole)
-        )
-        path.write_bytes(base64.b64decode(told["data"]))
-
-    def _clip(self, whole: bool) -> dict[str, Any]:
-        if not whole:
-            return {}
+    def picture(self, path: Path, height: int | None = None) -> None:
+        """A screenshot of the page as PNG, of all of it or its first `height` pixels."""
         size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
-        return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}}
+        tall = size["height"] if height is None else min(height, size["height"])
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": tall, "scale": 1}
+        told = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(told["data"]))
 
     def _next(self) -> dict[str, Any]:
         """The next message; what it says of the page is noted."""

@@ -66,7 +66,7 @@ def test_the_gpus_of_a_group_show_all_its_layers(name):
             if f.name == r.id
             for gpu in f.gpus
             for line in gpu.lines
-            if line.startswith("layer")
+            if line.startswith("layer")  # not "1/4 of each layer"
         }
         assert shown == {
             f"layers {a}–{b - 1}" if b > a + 1 else f"layer {a}" for a, b in (s.layers for s in r.stages)
