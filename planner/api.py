@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,14 @@ from planner.errors import Infeasible, InputError, OutOfTime
 from planner.inputs.options import Survive
 from planner.inputs.workload import Workload
 from planner.launch import launched
+from planner.percentiles import plan as percentiles
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
-from planner.plans.found import SLACK, Found
+from planner.plans.found import SLACK, Found, Group, groups, scaled
 from planner.plans.insured import Insured
 from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
-from planner.plans.space import space_of
+from planner.plans.space import sized, space_of
 from planner.plans.verified import Unsound, verified
 from planner.problems.balance import Balanced
 from planner.question.asked import Asked, problem_of, read
@@ -58,6 +59,9 @@ EXTRA_SHARE = 0.3
 LEAST_EXTRA_S = 0.2
 """Where the limit is spent: a plan without any explanation would be a riddle."""
 
+TRYING_SHARE = 0.6
+"""Of the time limit, for plans that are tried in a replay; the last of them may end later."""
+
 HINTS_S = 1.0
 """At least to look for what would help where there is no plan, beyond the limit if need be."""
 
@@ -84,6 +88,7 @@ def plan(
     rate: float | None = None,
     ttft_ms: float | str | None = None,
     tpot_ms: float | str | None = None,
+    e2e_ms: float | str | None = None,
     percentile: str | None = None,
     profile: str | Path | None = None,
     calibration: str | Path | Calibration | None = None,
@@ -110,6 +115,7 @@ def plan(
         "rate": rate,
         "ttft_ms": ttft_ms,
         "tpot_ms": tpot_ms,
+        "e2e_ms": e2e_ms,
         "percentile": percentile,
     }
     asked = read(cluster, model, gpus, workload, loads, counted(options), profile is not None, trace)
@@ -138,7 +144,10 @@ def plan(
 def planned(
     asked: Asked, limits: Limits, began: float, tell: Progress = lambda text: None, explain: bool = True
 ) -> schema.Plan:
-    """Replicas with all layers each: candidates, the fleet of them, and why this one."""
+    """Replicas with all layers each: candidates, the fleet of them, and why this one; sized by a replay where
+    arrivals are known and a percentile is promised."""
+    if percentiles.known(asked):
+        return _replayed(asked, limits, began, tell, explain)
     tell("generating candidates")
     try:
         with deadline(began + LOOKING_SHARE * limits.seconds):
@@ -165,6 +174,31 @@ def planned(
     raise unsound
 
 
+def _replayed(asked: Asked, limits: Limits, began: float, tell: Progress, explain: bool) -> schema.Plan:
+    """The plan whose percentiles hold in a replay of the workload's own arrivals."""
+    end, meant = began + limits.seconds, asked.workload
+
+    def late() -> bool:
+        return limits.work is None and time.perf_counter() > began + TRYING_SHARE * limits.seconds
+
+    def solve(tight: Asked) -> tuple[schema.Plan, float, percentiles.Finish]:
+        spare_s = max((end - time.perf_counter()) / 2, LEAST_S)
+        now, own = time.perf_counter(), limits if limits.work else replace(limits, seconds=spare_s)
+        with deadline(now + LOOKING_SHARE * own.seconds):
+            posed, pool, question = pose(tight)
+        simple, extra = _fleet(posed, pool, question, own, now, None, hints=tight is asked)
+        stop = end if explain else 0.0
+
+        def finished(until: float, what: schema.Replayed | None = None) -> schema.Plan:
+            return finish(posed, question, simple, extra, began, until, Meant(meant, what))
+
+        value = simple.chosen.solution.objective
+        assert value is not None
+        return finished(0.0), value, lambda what: finished(stop, what)
+
+    return percentiles.replayed(asked, solve, late, tell)
+
+
 def _without(asked: Asked, pool: Pool, simple: Simple, error: Unsound) -> tuple[Asked, Pool]:
     """The pool without the designs of a plan that fails its check, and a word on that."""
     used = {*simple.chosen.solution.replicas, *simple.best.solution.replicas}
@@ -175,10 +209,17 @@ def _without(asked: Asked, pool: Pool, simple: Simple, error: Unsound) -> tuple[
 
 
 def _fleet(
-    asked: Asked, pool: Pool, question: Question, limits: Limits, began: float, bound: float | None
+    asked: Asked,
+    pool: Pool,
+    question: Question,
+    limits: Limits,
+    began: float,
+    bound: float | None,
+    hints: bool = True,
 ) -> tuple[Simple, Limits]:
     """The best fleet of the pool, the one of few kinds that is chosen, and limits for what explains it.
-    `bound`: of a pool with more in it, where there was one. Raises Infeasible, OutOfTime."""
+    `bound`: of a pool with more in it, where there was one. Raises Infeasible, with `hints` on what would
+    help, and OutOfTime."""
     solving = time.perf_counter()
     until = time.monotonic() + (1 - EXTRA_SHARE) * max(began + limits.seconds - solving, LEAST_S)
     with deadline(began + limits.seconds):
@@ -186,6 +227,8 @@ def _fleet(
     if bound is not None:
         found = replace(found, solution=judged(replace(found.solution, bound=bound), limits))
     if found.solution.objective is None:
+        if not hints and found.solution.status == "infeasible":
+            raise Infeasible("no fleet serves that much")
         until = time.monotonic() + began + limits.seconds - time.perf_counter()
         spare = replace(limits, seconds=max(left(limits, until).seconds, HINTS_S))
         raise shortage.explain(question, pool, found, spare)
@@ -246,8 +289,23 @@ def with_loads(asked: Asked, path: str | Path | None) -> Asked:
     return replace(asked, calibration=replace(asked.calibration, popularity=popularity))
 
 
+@dataclass(frozen=True)
+class Meant:
+    """The workload that a fleet is for, where it was solved for a tighter one, and the replay that sized
+    it."""
+
+    workload: Workload
+    replayed: schema.Replayed | None = None
+
+
 def finish(
-    asked: Asked, question: Question, simple: Simple, extra: Limits, began: float, until: float = inf
+    asked: Asked,
+    question: Question,
+    simple: Simple,
+    extra: Limits,
+    began: float,
+    until: float = inf,
+    meant: Meant | None = None,
 ) -> schema.Plan:
     """Explain within `extra` each, none begun after `until` (`time.perf_counter`), assemble and check a
     solved fleet. Ctrl-C while explaining ends that: the plan is there already."""
@@ -269,11 +327,28 @@ def finish(
     extras["alternatives"] = told_once(extras["alternatives"])
     extras["experts"] = experts_of(planned.made, extra)
     seconds, space = time.perf_counter() - began, space_of(asked, simple.best)
-    proven = proof(simple.best, found, simple.by_kinds, seconds, extra.seed, space)
-    result = assemble(found, problem_of(asked), planned.made, proven, extras)
+    made = planned.made
+    if meant is not None:
+        space = sized(space, asked.workload)
+        found, made, extras = _meant(found, made, meant, extras)
+        asked = replace(asked, workload=meant.workload)
+    proven = proof(simple.best, simple.chosen, simple.by_kinds, seconds, extra.seed, space)
+    result = assemble(found, problem_of(asked), made, proven, extras)
     result = launched(result)
     verified(result)
     return result
+
+
+def _meant(
+    found: Found, made: Sequence[Group], meant: Meant, extras: dict[str, Any]
+) -> tuple[Found, Sequence[Group], dict[str, Any]]:
+    """A fleet and its groups under the traffic it is for; its batches are for what it was sized for."""
+    rate, value = meant.workload.rate_rps, found.solution.objective
+    assert rate is not None
+    real = scaled(found, rate / found.solution.rate)
+    real = replace(real, workload=meant.workload, solution=replace(real.solution, objective=value))
+    sized_for = {g.candidate.id: [g] for g in made}
+    return real, groups(real), {**extras, "replayed": meant.replayed, "sized_for": sized_for}
 
 
 def insured(survive: Survive, question: Question, found: Found, extra: Limits, explain: bool) -> Insured:

@@ -71,6 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "planner.reports.scheduled": {*PLAN, "planner.reports", "planner.schedule"},
     "planner.traffic": {*LEAVES, "planner.inputs"},
+    "planner.percentiles": {*PLAN, "planner.traffic", "planner.simulate", "planner.question.asked"},
     "planner.simulate": {*PLAN, "planner.cost", "planner.operating", "planner.engines"},
     "planner.plans.space": {*PROBLEMS, "planner.plans", "planner.question.asked"},
     "planner.search": {*PROBLEMS, "planner.plans"},

@@ -21,6 +21,7 @@ from planner.check import (
     pairs,
     proof,
     queueing,
+    replayed,
     roofline,
     routing,
     structure,
@@ -74,6 +75,7 @@ RULES = (
     Rule("totals", "tokens, money and energy follow from rates, nodes and watts", totals.violations),
     Rule("budgets", "within the budgets and power caps", budgets.violations),
     Rule("survive", "whichever nodes are lost, the rest serves its share of the rate", survive.violations),
+    Rule("replayed", "what a replay sized keeps the workload's own promise", replayed.violations),
     Rule("proof", "objective, bound, gap and status agree", proof.violations),
 )
 

@@ -33,6 +33,7 @@ SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("replicas[].count",), "more than the traffic needs is no mistake where GPUs are free"),
     (("experts.*",), f"{_WITHIN}loads of experts are not part of a plan"),
     (("routing[].kv_gb_per_s",), f"{_WITHIN}not less than the cache that moves"),
+    (("replayed.*",), "of a replay that is not run again: `meshwright simulate` does"),
     (("survives.losses[]*",), f"{_WITHIN}a loss that is told twice, or of more, is survived no less"),
 )
 """Fields ("replicas[].step.*": any of its own), and the reason."""

@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Model and GPUs": ("--model", "--gpus", "--cluster", "--engine", "--precision", "--kv-precision"),
     "Load": ("--workload", "--trace", "--isl", "--osl", "--rate", "--users", "--prefix-hit"),
-    "Promises": ("--ttft-ms", "--tpot-ms", "--percentile", "--risk", "--survive"),
+    "Promises": ("--ttft-ms", "--tpot-ms", "--e2e-ms", "--percentile", "--risk", "--survive"),
     "What is best": ("--objective", "--budget", "--simple", "--max-utilisation"),
     "Speculative decoding": ("--speculation", "--acceptance", "--draft-tokens"),
     "Measurements of your own": ("--profile", "--calibration", "--expert-loads"),

@@ -66,6 +66,12 @@ TtftOpt = Annotated[
 TpotOpt = Annotated[
     str | None, typer.Option("--tpot-ms", metavar="MS|none", help="Limit on time per output token.")
 ]
+E2eOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--e2e-ms", metavar="MS|none", help="Limit on a whole request, kept in a replay; with --rate."
+    ),
+]
 PercentileOpt = Annotated[Percentile | None, typer.Option("--percentile", help="Where the limits must hold.")]
 ObjectiveOpt = Annotated[
     ObjectiveName | None,

@@ -35,11 +35,12 @@ def read_workload(
     rate: float | None = None,
     ttft_ms: float | str | None = None,
     tpot_ms: float | str | None = None,
+    e2e_ms: float | str | None = None,
     percentile: str | None = None,
 ) -> tuple[Workload, list[str]]:
     """The workload, options put over it, and what nobody asked for: a preset's figures, a file's gaps.
 
-    `ttft_ms` and `tpot_ms` may be "none"; `isl` and `osl` hold for every bucket. Raises InputError.
+    `ttft_ms`, `tpot_ms` and `e2e_ms` may be "none"; `isl` and `osl` hold for every bucket. Raises InputError.
 
     >>> workload, defaulted = read_workload("chat", isl=4096, tpot_ms="none")
     >>> workload.buckets[0].isl, workload.slo.tpot_ms, defaulted
@@ -52,6 +53,8 @@ def read_workload(
         slo["ttft_ms"] = _limit(ttft_ms, "--ttft-ms")
     if tpot_ms is not None:
         slo["tpot_ms"] = _limit(tpot_ms, "--tpot-ms")
+    if e2e_ms is not None:
+        slo["e2e_ms"] = _limit(e2e_ms, "--e2e-ms")
     if percentile is not None:
         slo["percentile"] = _percentile(percentile)
     update: dict[str, Any] = {"slo": workload.slo.model_copy(update=slo)}
@@ -59,7 +62,7 @@ def read_workload(
         update["rate_rps"] = number(rate, "--rate", "--rate", _RATE, "requests a second")
     lengths = {name for name, value in (("isl", isl), ("osl", osl)) if value is not None}
     asked = base.values | lengths | {f"slo.{key}" for key in slo}
-    values = ["isl", "osl", *(f"slo.{key}" for key in Slo.model_fields)]
+    values = ["isl", "osl", *(f"slo.{key}" for key in Slo.model_fields if key != "e2e_ms")]
     return workload.model_copy(update=update), [value for value in values if value not in asked]
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from planner.errors import Misplaced
 from planner.inputs.reuse import Idle, Reuse
@@ -30,11 +37,19 @@ class Bucket(Strict):
 
 
 class Slo(Strict):
-    """Latency promise at `percentile`; None (in YAML also `none`) = no promise."""
+    """Latency promise at `percentile`; None (in YAML also `none`) = no promise. `e2e_ms`: of a whole request,
+    arrival to last token, which only a replay can tell."""
 
     ttft_ms: Positive | None = 2000.0
     tpot_ms: Positive | None = 50.0
+    e2e_ms: Positive | None = None
     percentile: Percentile = "mean"
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_seldom_promised(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """`e2e_ms` is written only where it is promised."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if v is not None or k != "e2e_ms"}
 
     @model_validator(mode="before")
     @classmethod

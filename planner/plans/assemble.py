@@ -38,7 +38,8 @@ def replica(
     keeps: schema.Kept | None,
     after: Sequence[Group],
 ) -> schema.Replica:
-    """One group in the Plan's form; `after`: what is left of it after losses, which its batch is for, too."""
+    """One group in the Plan's form; `after`: other loads that its batch is for, too: of what is left of it
+    after losses, or in bursts."""
     c, d, op, s = g.candidate, g.candidate.design, g.operation, g.setup
     like = [Stage(c.node_class, d.tp, x) for x in stage_layers(len(s.model.card.stack), d.pp)]
     stages, held = d.stages or like, placed.stages[c.id]
@@ -215,14 +216,16 @@ def assemble(
     proven: schema.Proof,
     extras: Mapping[str, Any],
 ) -> schema.Plan:
-    """The Plan; `extras`: prices, warnings, alternatives, experts, long prompts, insured."""
+    """The Plan; `extras`: prices, warnings, alternatives, experts, long prompts, insured; what was replayed,
+    and the groups at the load that they were `sized_for`, by candidate."""
     safe: Insured | None = extras.get("insured")
     counts = {g.candidate.id: g.count for g in made}
     nodes = {n.id: n for n in found.cluster.classes}
     placed = safe.on if safe else placement.place(found.cluster.classes, counts, found.candidates)
     osl = np.array([b.osl for b in found.workload.buckets], dtype=float)
     keeps = {g.id: kept.kept(g, found.workload) for g in made}
-    after = {g.id: safe.after.get(g.candidate.id, []) if safe else [] for g in made}
+    loads = safe.after if safe else extras.get("sized_for", {})
+    after = {g.id: loads.get(g.candidate.id, []) for g in made}
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
@@ -238,4 +241,5 @@ def assemble(
         assumptions=list(extras.get("assumptions", [])),
         long_prompts=list(extras.get("long_prompts", [])),
         survives=safe.told(found, made, proven.own) if safe else None,
+        replayed=extras.get("replayed"),
     )

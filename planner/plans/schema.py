@@ -505,6 +505,42 @@ class Survives(Part):
     price: NonNegative | None = None
 
 
+class Achieved(Part):
+    """A limit of the promise in the worst of the replays: what was achieved at its percentile, and the share
+    of requests within it."""
+
+    limit_ms: NonNegative
+    achieved_ms: NonNegative
+    attained: Share
+
+
+class Replayed(Part):
+    """Arrivals that the plan was sized for, one request after the other, not by a formula: those of `trace`
+    (None: drawn as bursty as the workload says) at `rate_rps`, `requests` of them, and `resamples` like them.
+
+    The fleet is planned for `sized_rps` at random times within `ttft_ms` and `tpot_ms` (which a limit on
+    whole requests may bring), and so keeps the limits of the workload at its percentile in every replay.
+    `busy`: requests in the busy period that needs most, from and to these seconds of the trace, which alone
+    would need `needed_rps`. `broke`: objective of the next plan below that was tried, which breaks the
+    promise; None: none was.
+    """
+
+    trace: str | None
+    requests: Count
+    rate_rps: NonNegative
+    resamples: Annotated[int, Field(ge=0)]
+    sized_rps: NonNegative
+    ttft_ms: NonNegative | None = None
+    tpot_ms: NonNegative | None = None
+    needed_rps: NonNegative
+    busy: Annotated[int, Field(ge=0)]
+    busy_from_s: NonNegative
+    busy_to_s: NonNegative
+    achieved: dict[Literal["ttft_ms", "tpot_ms", "e2e_ms"], Achieved]
+    broke: FiniteFloat | None = None
+    tried: Count
+
+
 class Plan(Part):
     meshwright_version: str
     schema_version: Literal[1] = 1
@@ -522,9 +558,11 @@ class Plan(Part):
     assumptions: list[Assumption] = []
     long_prompts: list[LongPrompt] = []
     survives: Survives | None = None
+    replayed: Replayed | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_was_not_asked(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """`survives` is written only where nodes may be lost, `assumptions` where any is decisive."""
+        """`survives` is written only where nodes may be lost, `replayed` where arrivals are known,
+        `assumptions` where any is decisive."""
         written: dict[str, Any] = form(self)
-        return {k: v for k, v in written.items() if v or k not in ("survives", "assumptions")}
+        return {k: v for k, v in written.items() if v or k not in ("survives", "assumptions", "replayed")}

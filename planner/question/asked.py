@@ -16,6 +16,7 @@ from planner.drafts.kinds import drafts_of
 from planner.errors import InputError, nearest
 from planner.inputs.options import Options
 from planner.inputs.reading import parse_budget, parse_survive, read_workload
+from planner.inputs.traces import Trace, read_trace
 from planner.inputs.workload import Workload
 from planner.objectives import COST, GPUS, THROUGHPUT, Objective, named
 from planner.plans import schema
@@ -23,7 +24,7 @@ from planner.plans import schema
 Only = Callable[[Any, Any, ResolvedCluster], Any]
 """From a pool, what is asked of it and the cluster to a pool of some of its designs (`planner/imports`)."""
 
-LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")
+LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "e2e_ms", "percentile")
 """Arguments that state a load."""
 
 
@@ -44,6 +45,7 @@ class Asked:
     offload: bool = False  # weights may lie in host memory
     model_id: str = ""  # under which engines load the model: as it was asked for
     only: Only | None = None  # what is kept of all candidates; None: all
+    trace: Trace | None = None  # when requests came, where that was recorded
 
 
 def read(
@@ -75,11 +77,14 @@ def read(
         load, defaulted = workload, list[str]()
     else:
         load, defaulted = read_workload(workload, **loads)
+    recorded = None
     if trace is not None:
-        load, told = _of_trace(load, card, trace, defaulted)
+        recorded = read_trace(trace)
+        load, told = _of_trace(load, card, recorded, defaulted)
         notes, defaulted = notes + told, [name for name in defaulted if name not in ("isl", "osl")]
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
     chosen = options_of(options)
+    _refuse_whole_times(load, chosen, profiled)
     _refuse_loss_of_all(chosen, resolved)
     drafts_of(card, chosen.speculation, chosen.acceptance, chosen.draft_tokens)  # which the model must have
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
@@ -97,17 +102,16 @@ def read(
         defaulted,
         warnings + lowered(chosen),
         model_id=model_id,
+        trace=recorded,
     )
 
 
 def _of_trace(
-    load: Workload, card: ModelCard, path: str | Path, defaulted: Sequence[str]
+    load: Workload, card: ModelCard, trace: Trace, defaulted: Sequence[str]
 ) -> tuple[Workload, list[str]]:
     """The workload with a trace's requests, and notes on it. Raises InputError."""
     from planner.inputs.idle import traced  # here, not above: few plans have a trace
-    from planner.inputs.traces import read_trace
 
-    trace = read_trace(path)
     found, notes = traced(load, trace, {"isl", "osl"} - set(defaulted) if defaulted else ())
     if long := int((trace.isl + trace.osl > card.max_context).sum()):
         most = f"{card.name} takes {card.max_context:,} tokens at most"
@@ -149,6 +153,25 @@ def options_of(given: dict[str, Any]) -> Options:
         name = "--" + str(first["loc"][0]).removesuffix("_s").replace("_", "-")
         message, hint = reworded(first, (name,), [])
         raise InputError(message, where=name, hint=hint) from None
+
+
+def _refuse_whole_times(workload: Workload, options: Options, profiled: bool) -> None:
+    """A limit on whole requests is kept by a replay, which needs a rate and one of the objectives that the
+    load does not change. Raises InputError."""
+    if workload.slo.e2e_ms is None:
+        return
+    for bad, text, hint in (
+        (workload.loop == "closed", "a limit on whole requests is kept in a replay at a rate", "add --rate"),
+        (options.survive is not None, "whole requests are not promised beside lost nodes", "leave one out"),
+        (profiled or options.engine == "chains", "whole requests are not promised for these", "leave it out"),
+        (
+            options.objective not in (None, "cost", "gpus"),
+            "a limit on whole requests is kept for the least cost or the fewest GPUs",
+            "--objective cost, or gpus",
+        ),
+    ):
+        if bad:
+            raise InputError(text, "--e2e-ms", hint)
 
 
 def _refuse_loss_of_all(options: Options, cluster: ResolvedCluster) -> None:

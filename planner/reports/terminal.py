@@ -22,6 +22,7 @@ from planner.reports.instead import in_order, phases, verdict
 from planner.reports.kept import keeping
 from planner.reports.proven import price_list, proof
 from planner.reports.rented import rented
+from planner.reports.replayed import replayed
 from planner.reports.started import show
 from planner.reports.survives import surviving
 
@@ -36,6 +37,8 @@ def render(plan: Plan, console: Console) -> None:
     told = [*([paid] if paid else []), *rented(plan)]
     section(console, "Run", Group(replicas(plan), *(Text(line, style="dim") for line in told)))
     section(console, "Expect", expected(plan))
+    if plan.replayed:
+        section(console, "In the replay", replayed(plan, plan.replayed))
     section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
     if weights(plan):
         section(console, "Beside the GPUs", beside(plan))

@@ -148,7 +148,11 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, counted: slice, in_flight:
     slo, n = servers.workload.slo, len(ttft)
     percentile = "mean" if servers.workload.loop == "closed" else slo.percentile
     promises, within = {}, np.ones(n, dtype=bool)
-    for name, limit, times in (("ttft_ms", slo.ttft_ms, ttft), ("tpot_ms", slo.tpot_ms, tpot)):
+    for name, limit, times in (
+        ("ttft_ms", slo.ttft_ms, ttft),
+        ("tpot_ms", slo.tpot_ms, tpot),
+        ("e2e_ms", slo.e2e_ms, e2e),
+    ):
         if limit is None or np.isnan(times).all():
             continue
         good = np.isnan(times) | (times <= limit)

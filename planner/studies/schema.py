@@ -77,6 +77,7 @@ class Options(Strict):
     rate: Finite | None = None
     ttft_ms: Finite | Literal["none"] | None = None
     tpot_ms: Finite | Literal["none"] | None = None
+    e2e_ms: Finite | Literal["none"] | None = None
     percentile: str | None = None
     objective: str | None = None
     budget: str | None = None
@@ -110,6 +111,7 @@ class Vary(Strict):
     rate: Values[Finite | None] | None = None
     ttft_ms: Values[Finite | Literal["none"]] | None = None
     tpot_ms: Values[Finite | Literal["none"]] | None = None
+    e2e_ms: Values[Finite | Literal["none"]] | None = None
     percentile: list[str] | None = None
     objective: list[str] | None = None
     budget: list[str | None] | None = None

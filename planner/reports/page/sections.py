@@ -14,6 +14,7 @@ SECTIONS: tuple[Callable[[Plan], Section | None], ...] = (
     flow.section,
     money.expected,
     money.spent,
+    told.again,
     told.memory,
     times.section,
     told.balanced,

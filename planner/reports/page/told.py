@@ -14,6 +14,7 @@ from planner.reports.page.blocks import Bar, Bars, Block, Folded, Listed, Sectio
 from planner.reports.page.drawing import MEMORY, MEMORY_KEYS, drawing, in_words
 from planner.reports.proven import held_by, proof
 from planner.reports.rented import rented
+from planner.reports.replayed import replayed
 from planner.reports.survives import surviving
 from planner.reports.terminal import caches, experts, long_prompts, replicas
 
@@ -55,6 +56,13 @@ def balanced(plan: Plan) -> Section | None:
     return Section(
         "experts", "Balance of experts", tuple(blocks(experts(plan.experts), "Balance of experts"))
     )
+
+
+def again(plan: Plan) -> Section | None:
+    """What a replay of requests showed, where it sized the plan."""
+    if not plan.replayed:
+        return None
+    return Section("replay", "In the replay", tuple(blocks(replayed(plan, plan.replayed), "In the replay")))
 
 
 def lost(plan: Plan) -> Section | None:

@@ -37,7 +37,7 @@ KEPT = ONE_NODE.model_copy(
 """One node whose replicas keep cache between requests in host memory."""
 
 OWN = {"kept": KEPT, "one-node": ONE_NODE, "mixed": MIXED, "stopped": STOPPED, "simple": SIMPLE}
-FILES = ("chains", "survive")
+FILES = ("chains", "replayed", "survive")
 """Kinds that no golden plan is of: plans of these names stand beside this file."""
 
 ALL = (*OWN, *NAMES, *FILES)

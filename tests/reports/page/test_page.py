@@ -20,6 +20,7 @@ from tests.reports.page.samples import ALL, HERE, Tag, page_of, plan_of, tree
 
 OWN_MATTER = {
     "chains": "Node by node, each with its layers",
+    "replayed": "In the replay",
     "survive": "If nodes are lost",
     "long-prompts": "A prompt of 100,000 tokens by itself",
     "kept": "118 GB of KV cache kept between requests in host memory",

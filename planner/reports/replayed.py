@@ -1,0 +1,92 @@
+"""What sized a plan that was replayed, in words."""
+
+from __future__ import annotations
+
+from math import inf
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from planner.plans.schema import Plan, Replayed
+from planner.reports import words as say
+
+NAMES = {
+    "ttft_ms": "time to first token",
+    "tpot_ms": "time per output token",
+    "e2e_ms": "whole request",
+}
+
+EVEN = 1e-6
+"""Share by which a plan is sized for more than its rate, at least, for that to be told."""
+
+
+def replayed(plan: Plan, told: Replayed) -> RenderableType:
+    """What was replayed and achieved, what the fleet was sized for, and what the next one down does."""
+    percentile = plan.problem.workload["slo"]["percentile"]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("")
+    for name in ("at worst", "limit", "within it"):
+        table.add_column(name, justify="right")
+    for name, a in told.achieved.items():
+        times = say.milliseconds(a.achieved_ms), say.milliseconds(a.limit_ms)
+        table.add_row(f"{NAMES[name]}, {percentile}", *times, _share(a.attained))
+    after = [*_sized(plan, told), _next(plan, told)]
+    return Group(Text(_arrivals(plan, told)), table, *(Text(line) for line in after))
+
+
+def _arrivals(plan: Plan, told: Replayed) -> str:
+    rate = f"at {say.number(told.rate_rps)} requests/s"
+    if told.trace is None:
+        bursts = (plan.problem.workload.get("traffic") or {}).get("dispersion")
+        how = "drawn as bursty as the workload says" if bursts else "at random times"
+        return f"{told.resamples + 1} times {told.requests:,} requests {rate}, {how}:"
+    like = f", and {told.resamples} traces like it" if told.resamples else ""
+    return f"{told.requests:,} requests of {told.trace} {rate}{like}:"
+
+
+def _sized(plan: Plan, told: Replayed) -> list[str]:
+    """The busiest time, and what that made the fleet."""
+    slo = plan.problem.workload["slo"]
+    limits = [
+        f"{name.removesuffix('_ms').upper()} within {say.milliseconds(limit)}"
+        for name, limit in (("ttft_ms", told.ttft_ms), ("tpot_ms", told.tpot_ms))
+        if limit is not None and limit < (slo[name] or inf) * (1 - EVEN)
+    ]
+    more = told.sized_rps > told.rate_rps * (1 + EVEN)
+    if not more and not limits:
+        return ["Requests at random times would need the same fleet."]
+    rate = [f"{say.number(told.sized_rps)} requests/s"] if more else []
+    lines = [f"Sized as if for requests at random times: {', '.join([*rate, *limits])}."]
+    if more and told.busy > 1:
+        window = f"{_clock(told.busy_from_s)} to {_clock(told.busy_to_s)}"
+        lines.append(
+            f"Busiest: {told.busy:,} requests from {window}; queues need {say.number(told.needed_rps)} "
+            "requests/s for the percentile."
+        )
+    return lines
+
+
+def _next(plan: Plan, told: Replayed) -> str:
+    plans = "1 plan was" if told.tried == 1 else f"{told.tried} plans were"
+    if told.broke is None:
+        return f"{plans} tried; what formulas ask for is enough."
+    if told.broke < plan.proof.own:
+        below = say.rate(told.broke, plan.proof.unit)
+        return f"{plans} tried; the next below, {below}, breaks a limit in the replay."
+    same = say.rate(told.broke, plan.proof.unit)
+    return f"{plans} tried; another of {same}, sized for less, breaks a limit in the replay."
+
+
+def _share(share: float) -> str:
+    return "all" if share >= 1 else f"{100 * share:.2f} % of requests"
+
+
+def _clock(seconds: float) -> str:
+    """As 0:28:23, from the first request on.
+
+    >>> _clock(1703.3)
+    '0:28:23'
+    """
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
