@@ -71,6 +71,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
         "Valid but odd problems",
         ["benchmarks.odd", "--cases", "1000", "--minutes", "40", "--seed", "6", "--jobs", "1"],
     ),
+    "report": ("Reports: size, and seconds to open", ["benchmarks.report_page"]),
     "faults": ("Faults of the machine", ["benchmarks.faults", "--kills", "3"]),
     "same": ("Same input, same bytes", ["benchmarks.same"]),
     "mutations": ("What check notices", ["benchmarks.mutations"]),

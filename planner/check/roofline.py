@@ -21,6 +21,8 @@ from planner.inputs.workload import Bucket
 from planner.plans.schema import Replica
 
 ACTIVATION_BYTES = 2.0  # bf16 hidden states between stages
+PARTS = 0.02
+"""Of a step, by which what it goes to may be apart from it."""
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -54,6 +56,10 @@ class Floors:
             if not at_most(floor, step.decode_s, MODEL):
                 text = f"{step.decode_s:.4g} s, physics needs {floor:.4g} s"
                 yield Violation("decode_below_roofline", f"{where}.step.decode_s", text)
+            parts = sum(step.by.values())
+            if step.by and abs(parts - step.decode_s) > PARTS * step.decode_s:
+                text = f"its parts add up to {parts:.4g} s, not {step.decode_s:.4g} s"
+                yield Violation("step_parts", f"{where}.step.by", text)
         if role != "decode":
             floor = self.prefill_floor_s()
             if not at_most(floor, step.prefill_s, MODEL):

@@ -145,9 +145,6 @@ class Beside:
             if not at_most(floors[name], step.decode_s, MODEL):
                 text = f"{step.decode_s:.4g} s, {name} needs {floors[name]:.4g} s"
                 yield Violation("decode_below_tiers", f"{where}.step.decode_s", text)
-            if self.serves and step.by and abs(sum(step.by.values()) - step.decode_s) > 0.02 * step.decode_s:
-                text = f"its parts add up to {sum(step.by.values()):.4g} s, not {step.decode_s:.4g} s"
-                yield Violation("step_parts", f"{where}.step.by", text)
         if self.replica.role != "decode":
             floor = self._floors(self.case.new_prompt(self.replica, load))["both"]
             if not at_most(floor, step.prefill_s, MODEL):

@@ -30,6 +30,7 @@ COMMANDS = {
     "calibrate": "Refine predictions by your own measurements.",
     "probe": "List the benchmarks that would make predictions surer.",
     "export": "Write the files that start a plan: scripts or manifests.",
+    "report": "Write a plan as a page or picture to pass on; compare several.",
     "import": "Read a launch command or manifest, and say how good it is.",
     "schedule": "What to rent in each hour, for the least money.",
     "workload": "Make a workload of recorded requests; list those known.",

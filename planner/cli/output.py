@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from planner.cli.ascii import visible
 from planner.errors import InputError
@@ -53,11 +53,20 @@ def whole_file(path: str | Path) -> Iterator[TextIO]:
     What is written is kept until then, and what was there stays; that it can be written is looked at first,
     before any work is done. Devices and pipes (`/dev/stdout`) are written directly. Raises InputError.
     """
+    kept = io.StringIO()
+    with whole_bytes(path) as file:
+        yield kept
+        file.write(kept.getvalue().encode())
+
+
+@contextmanager
+def whole_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    """The same for what is no text."""
     path = Path(path)
     with refusing(path):
         direct = path.exists() and not path.is_file() and not path.is_dir()
         path = path if direct else path.resolve()
-    kept = io.StringIO()
+    kept = io.BytesIO()
     with refusing(path):
         if path.is_dir():
             raise IsADirectoryError(21, "is a directory")
@@ -70,18 +79,18 @@ def whole_file(path: str | Path) -> Iterator[TextIO]:
     yield kept
     with refusing(path):
         if direct:
-            with path.open("w", encoding="utf-8") as file:
+            with path.open("wb") as file:
                 file.write(kept.getvalue())
         else:
             _replaced(path, kept.getvalue())
 
 
-def _replaced(path: Path, text: str) -> None:
+def _replaced(path: Path, content: bytes) -> None:
     """A new file in place of what is there, with the access rights that it has, or that a new one would."""
     temporary = beside(path)
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if path.exists():

@@ -70,18 +70,33 @@ class Layers:
         mixer, rows, tp = layer.mixer, load.rows, designs.tp
         if mixer is None:
             return np.zeros(len(designs))
-        t = self._gemms_s(self.mixer_matmuls(layer, tp), rows)
-        if isinstance(mixer, Attention | Mla):
-            t = t + self._attention_s(mixer, load, tp)
-        else:
-            t = t + self._recurrent_s(mixer, load, tp)
+        t = self._mixer_computed_s(layer, load, designs)
         message = ACTIVATION_BYTES * rows * self.card.hidden
-        t = t + glue_s(self.glue, self.chip, 4 * message, MIXER_KERNELS)
         if (designs.cp > 1).any() and isinstance(mixer, Attention | Mla):
             t = t + np.where(designs.cp > 1, self._context_s(mixer, load, designs), 0.0)
         if getattr(mixer, "joint_norm", False):
             t = t + self.links.all_reduce_s(NORM_BYTES * rows, tp)
         return t + self.links.all_reduce_s(message, tp)
+
+    def _mixer_computed_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
+        """What a rank computes of the mixer."""
+        t = self._gemms_s(self.mixer_matmuls(layer, designs.tp), load.rows)
+        t = t + self._mixed_s(layer, load, designs)
+        message = ACTIVATION_BYTES * load.rows * self.card.hidden
+        return t + glue_s(self.glue, self.chip, 4 * message, MIXER_KERNELS)
+
+    def _mixed_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
+        """Seconds of attention, or of its recurrent kin, beside their GEMMs."""
+        if isinstance(layer.mixer, Attention | Mla):
+            return self._attention_s(layer.mixer, load, designs.tp)
+        return self._recurrent_s(layer.mixer, load, designs.tp) if layer.mixer else np.zeros(len(designs))
+
+    def computed_s(self, layer: Layer, load: Load, designs: Designs) -> tuple[Floats, Floats, Floats]:
+        """Seconds of what a rank computes of a layer: attention, routed experts, and the matrices that every
+        token passes with the small kernels around them."""
+        attention, routed = self._mixed_s(layer, load, designs), self.routed_s(layer, load, designs)
+        own = self._mixer_computed_s(layer, load, designs) if layer.mixer else 0.0
+        return attention, routed, own + self._ffn_computed_s(layer, load, designs) - attention - routed
 
     def _context_s(self, mixer: Attention | Mla, load: Load, designs: Designs) -> Floats:
         """Seconds of messages between context-parallel groups: keys and values that prompt tokens attend to

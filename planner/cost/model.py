@@ -223,7 +223,7 @@ class CostModel(Holding):
         kernels = np.maximum(k * fullest, all_stages)
         waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
         engine_s = self._engine_s(load.sequences, k)
-        return np.asarray(kernels * waits + self._hops_s(designs, own) + engine_s + self._prompts_s(load))
+        return np.asarray(kernels * waits + self.hops_s(designs, own) + engine_s + self._prompts_s(load))
 
     def _engine_s(self, sequences: Floats, micro_batches: Floats | float) -> Floats:
         """Seconds of the engine itself in a round of so many micro-batches without prompts."""
@@ -233,7 +233,7 @@ class CostModel(Holding):
         """What the engine takes more where a step has prompts."""
         return np.where(load.tokens > 0, self.launching_s, 0.0)
 
-    def _hops_s(self, designs: Designs, load: Load) -> Floats:
+    def hops_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one token's way between stages, the sampled token's way back included."""
         each = self.links.hop_s(self._message(load), designs.gpus)
         return np.where(designs.pp > 1, designs.pp * each, 0.0)

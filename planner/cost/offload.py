@@ -182,7 +182,7 @@ class OffloadModel(CostModel):
             if self.before[which, k].any():
                 total += self.before[which, k][:, None] * self._before_s(k, load, which, whole)
         total[:, GPU] += self.layers.head_s(load.sampled, designs)
-        total[:, GPU] += self._hops_s(designs, load)
+        total[:, GPU] += self.hops_s(designs, load)
         if self.streamed.any():
             self._stream(which, streamed, total)
         total[:, ENGINE] = self.engine_s(designs, load.sequences) + self._prompts_s(load)

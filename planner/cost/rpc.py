@@ -164,7 +164,7 @@ class RpcModel(OffloadModel):
         total[:, NETWORK] = sent + RPC_S * self.devices[which]
         return total
 
-    def _hops_s(self, designs: Designs, load: Load) -> Floats:
+    def hops_s(self, designs: Designs, load: Load) -> Floats:
         """Between the first node's own GPUs."""
         own = np.array([sum(s.node == 0 for s in staging) for staging in self.placements])[which_of(designs)]
         return (own - 1) * self.links.hop_s(self._message(load), np.ones(len(designs), dtype=np.int64))

@@ -97,7 +97,7 @@ class UnequalModel(SeveralClasses):
         sending = self.slowest_hop_s_per_byte[which(designs)] * self._message(load)
         return np.maximum(seconds.max(axis=1), sending), seconds.sum(axis=1)
 
-    def _hops_s(self, designs: Designs, load: Load) -> Floats:
+    def hops_s(self, designs: Designs, load: Load) -> Floats:
         staging = which(designs)
         return np.asarray(self.hop_s[staging] + self.hop_s_per_byte[staging] * self._message(load))
 

@@ -145,7 +145,7 @@ class UnevenModel(SeveralClasses):
     def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         return self._slowest(designs, load, _compute_s), self._slowest(designs, load, _memory_s)
 
-    def _hops_s(self, designs: Designs, load: Load) -> Floats:
+    def hops_s(self, designs: Designs, load: Load) -> Floats:
         return np.zeros(len(designs))
 
     def _slowest(

@@ -78,8 +78,9 @@ class Stage(Part):
 
 class Step(Part):
     """At the operating point, from the cost model: one decode step; the prefill of one mean prompt; the
-    engine's share. `by`: of a replica with weights in `Plan.tiers`, seconds of the decode step by what they
-    go to ("host memory bandwidth"), adding up to it."""
+    engine's share. `by`: seconds of the decode step by what they go to, adding up to it: kinds of work
+    ("attention"), or of a replica with weights in `Plan.tiers` resources ("host memory bandwidth"); empty
+    where the plan does not tell."""
 
     decode_s: NonNegative
     prefill_s: NonNegative

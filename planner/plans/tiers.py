@@ -1,4 +1,4 @@
-"""What of a replica lies beside its GPUs, and what a decode step's seconds go to then."""
+"""What of a replica lies beside its GPUs, and what a decode step's seconds go to."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.cost.attention import Load
 from planner.cost.shape import Designs, Floats
+from planner.cost.work import seconds_by_work
 from planner.plans import schema
 from planner.plans.found import Group
 from planner.plans.operation import index_of
@@ -22,12 +23,19 @@ Parts = Iterable[schema.Tiered]
 
 
 def seconds_by(g: Group) -> dict[str, float]:
-    """Seconds of the group's decode step by resource; of replicas that lie on their GPUs nothing."""
-    if not g.candidate.design.offloads or not g.operation.decode_s:
+    """Seconds of the group's decode step by resource; of replicas that lie on their GPUs by kind of work, and
+    of stages on several classes nothing."""
+    if g.candidate.role == "prefill" or not g.operation.decode_s:
         return {}
     designs, context = _design(g), g.setup.mix.context
     sequences = max(g.operation.sequences, 1.0)  # a step that is made has one
-    found = _model(g).seconds_by(designs, Load.of(sequences, context))
+    load = Load.of(sequences, context)
+    if g.candidate.design.offloads:
+        found = _model(g).seconds_by(designs, load)
+    elif g.candidate.design.stages:
+        return {}
+    else:
+        found = seconds_by_work(g.setup.model, designs, load)
     scale = g.operation.decode_s / max(sum(found.values()), 1e-30)
     return {name: scale * seconds for name, seconds in found.items()}
 

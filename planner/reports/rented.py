@@ -41,9 +41,9 @@ def nodes_of(plan: Plan) -> dict[str, list[str]]:
 
 def _listed(groups: dict[str, list[str]]) -> str:
     """`2 h100-sxm (h100-sxm-0, h100-sxm-1)`, by class."""
-    said = [f"{len(names):,} {name} ({_names(names)})" for name, names in groups.items() if names]
+    said = [f"{len(names):,} {name} ({shortened(names)})" for name, names in groups.items() if names]
     return ", ".join(said)
 
 
-def _names(names: Sequence[str]) -> str:
+def shortened(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= MANY else f"{names[0]} … {names[-1]}"

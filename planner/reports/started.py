@@ -30,18 +30,27 @@ def starting(plan: Plan) -> Iterator[str]:
         yield (
             words if len(words) <= SHOWN else f"# {len(words):,} characters, which `meshwright export` writes"
         )
-    for r in plan.replicas:
-        if told and r.launch and r.launch.argv and r.count > MANY:
-            yield f"# {r.count - MANY:,} more of {r.id} start alike: `meshwright export` writes all commands"
-    notes = dict.fromkeys(n for r in plan.replicas if r.launch for n in r.launch.notes)
-    for note in notes:
+    for note in notes(plan, bool(told)):
         yield f"# {note}"
-    for name, text in {n: t for r in plan.replicas if r.launch for n, t in r.launch.files.items()}.items():
+    for name, text in files(plan).items():
         if len(text) > SHOWN:
             yield f"# {name}: {len(text):,} characters, which `meshwright export` writes"
             continue
         yield f"# {name}:"
         yield from text.splitlines()
+
+
+def notes(plan: Plan, written: bool) -> Iterator[str]:
+    """Servers whose commands are left out, where any are `written`; what is to be known of each launch."""
+    for r in plan.replicas:
+        if written and r.launch and r.launch.argv and r.count > MANY:
+            yield f"{r.count - MANY:,} more of {r.id} start alike: `meshwright export` writes all commands"
+    yield from dict.fromkeys(n for r in plan.replicas if r.launch for n in r.launch.notes)
+
+
+def files(plan: Plan) -> dict[str, str]:
+    """What commands read, by name."""
+    return {name: text for r in plan.replicas if r.launch for name, text in r.launch.files.items()}
 
 
 def show(plan: Plan, console: Console) -> None:

@@ -17,6 +17,7 @@ from planner.reports import bars
 from planner.reports import words as say
 from planner.reports.beside import beside, weights
 from planner.reports.defaults import assumed, decisive
+from planner.reports.figures import figures
 from planner.reports.instead import in_order, phases, verdict
 from planner.reports.kept import keeping
 from planner.reports.proven import price_list, proof
@@ -157,26 +158,12 @@ def replicas(plan: Plan) -> RenderableType:
 
 def expected(plan: Plan) -> RenderableType:
     """Predicted figures, their 80 % bands, the limits that were to be kept, and the chance that they are."""
-    p, slo = plan.predicted, plan.problem.workload.get("slo", {})
-    which = slo.get("percentile", "mean")
-    rows = [
-        ("output tokens", p.out_tok_per_s, "/s", None, None),
-        ("requests", p.rps, "/s", None, None),
-        (f"time to first token, {which}", p.ttft_ms, "ms", slo.get("ttft_ms"), p.chance_ttft),
-        (f"time per output token, {which}", p.tpot_ms, "ms", slo.get("tpot_ms"), p.chance_tpot),
-        ("cost", p.usd_per_hour, "$/h", None, None),
-        ("cost of 1M output tokens", p.usd_per_mtok, "$", None, None),
-        ("power of all GPUs", p.watts, "W", None, None),
-        ("energy of an output token", p.joules_per_tok, "J", None, None),
-    ]
+    p = plan.predicted
     sure = p.chance_ttft is not None or p.chance_tpot is not None
     table = grid("", ">", ">80 % band", ">limit", ">kept" if sure else ">")
-    for label, value, unit, limit, kept in rows:
-        if value is not None:
-            edges = "" if value.low == value.high else f"{say.number(value.low)} – {say.number(value.high)}"
-            bound = "" if limit is None else say.amount(limit, unit)
-            odds = "" if kept is None else say.odds(kept)
-            table.add_row(label, Text(say.amount(value.value, unit), style="bold"), edges, bound, odds)
+    for f in figures(plan):
+        odds = "" if f.kept is None else say.odds(f.kept)
+        table.add_row(f.label, Text(f.shown, style="bold"), f.edges, f.limited, odds)
     note = "band: four measurements of five lie inside"
     if sure:
         note += "; kept: the chance that a measurement is within the limit"

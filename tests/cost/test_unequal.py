@@ -87,7 +87,7 @@ def test_a_slow_link_is_paid_on_the_way_there_and_back():
         a, b = (c.id for c in cluster.classes)
         staging = (Stage(a, 1, (0, 40)), Stage(b, 1, (40, 64)))
         m = UnequalModel(card, cluster.classes, cluster.links, [staging], "vllm", precisions(card))
-        hop[gb_per_s] = m._hops_s(designs_of([staging]), _load())[0]
+        hop[gb_per_s] = m.hops_s(designs_of([staging]), _load())[0]
     message = 2.0 * card.hidden * 16
 
     assert hop[10.0] > 2 * 5e-3

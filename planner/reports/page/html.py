@@ -1,0 +1,80 @@
+"""Plans as one HTML file that fetches nothing: styles and the script for copying are inside, allowed by their
+hashes alone (Content-Security-Policy), and no name of a plan can become markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.plans.schema import Plan
+from planner.reports.page import colours
+from planner.reports.page.answer import Fact, facts, sentences, title
+from planner.reports.page.blocks import Section
+from planner.reports.page.compared import comparison, names
+from planner.reports.page.sections import sections
+from planner.reports.page.templates import HERE, rendered
+from planner.reports.page.told import warned
+
+
+@dataclass(frozen=True)
+class Told:
+    """A plan as the template gets it; `mark` stands before the names of its sections."""
+
+    mark: str
+    title: str
+    answer: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    warnings: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+def html(plans: Sequence[Plan], given: Sequence[str]) -> str:
+    """The page of one plan, or of several with their comparison first; `given`: what they may be called.
+    Raises InputError where Jinja is not installed."""
+    called = names(plans, given)
+    alone = len(plans) == 1
+    told = [
+        _told(plan, "" if alone else f"plan-{i + 1}-", title(plan) if alone else called[i])
+        for i, plan in enumerate(plans)
+    ]
+    style, script = _style(), (HERE / "copy.js").read_text(encoding="utf-8").strip()
+    return rendered(
+        "page.html.j2",
+        title=told[0].title if alone else f"{len(plans)} plans side by side",
+        parts=told[0].title.split(" on ") if alone else [f"{len(plans)} plans side by side"],
+        plans=told,
+        compared=None if alone else comparison(plans, called),
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+        versions=", ".join(dict.fromkeys(plan.meshwright_version for plan in plans)),
+    )
+
+
+def _told(plan: Plan, mark: str, name: str) -> Told:
+    return Told(mark, name, tuple(sentences(plan)), tuple(facts(plan)), warned(plan), sections(plan))
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing is loaded, and only this style and this script count."""
+    hashes = (base64.b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in (style, script))
+    allowed = zip(("style-src", "script-src"), hashes, strict=True)
+    rules = [f"{what} 'sha256-{digest}'" for what, digest in allowed]
+    return "; ".join(["default-src 'none'", *rules, "img-src data:", "base-uri 'none'", "form-action 'none'"])
+
+
+def _style() -> str:
+    """The style sheet with the colours of both themes before it."""
+    light, dark = (
+        "".join(f"--{name}:{value};" for name, value in theme.items())
+        for theme in (colours.LIGHT, colours.DARK)
+    )
+    themes = f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    parts = "".join(f".fill-{name}{{fill:var(--{name});background:var(--{name})}}" for name in colours.PARTS)
+    roles = "".join(
+        f".role-{name}{{--edge:var(--{name});--tint:var(--{name}-tint)}}" for name in colours.ROLES
+    )
+    printed = f"@media print{{:root{{{light}}}}}"
+    return f"{themes}{printed}{parts}{roles}\n{(HERE / 'page.css').read_text(encoding='utf-8')}".strip()

@@ -1,0 +1,116 @@
+"""The cluster as it is drawn: every GPU once, every layer somewhere, nodes that are alike told once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from planner.errors import InputError
+from planner.launch.instances import instances
+from planner.plans.schema import Plan
+from planner.reports.page.answer import owned, used
+from planner.reports.page.blocks import Box, Drawing
+from planner.reports.page.drawing import drawing
+from planner.reports.page.placed import Seat, placed, seats_by_node, together
+from tests.reports.page.samples import ALL, plan_of
+
+
+def boxes(d: Drawing) -> list[Box]:
+    return [box for site in d.sites for rack in site.racks for box in rack.boxes]
+
+
+def drawn(box: Box) -> int:
+    """GPUs of all nodes of a box that something runs on."""
+    return box.times * sum(f.times * len(f.gpus) for f in box.frames)
+
+
+def places_are_told(plan: Plan) -> bool:
+    try:
+        return bool(instances(plan))
+    except InputError:
+        return False
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_gpu_is_drawn_once(name):
+    plan = plan_of(name)
+    if not places_are_told(plan):
+        pytest.skip("this plan does not say which GPUs its servers have")
+    found = boxes(drawing(plan))
+
+    assert sum(map(drawn, found)) == used(plan)
+    assert sum(drawn(box) + box.times * box.idle for box in found) == owned(plan)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_server_has_the_gpus_of_each_of_its_stages(name):
+    plan = plan_of(name)
+    if not places_are_told(plan):
+        pytest.skip("this plan does not say which GPUs its servers have")
+    held = Counter(
+        (s.replica, stage) for seats in seats_by_node(plan).values() for s in seats for stage in s.stages
+    )
+
+    assert held == {(r.id, i): r.count * s.gpus for r in plan.replicas for i, s in enumerate(r.stages)}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_gpus_of_a_group_show_all_its_layers(name):
+    plan = plan_of(name)
+    for r in plan.replicas:
+        shown = {
+            line
+            for box in boxes(drawing(plan))
+            for f in box.frames
+            if f.name == r.id
+            for gpu in f.gpus
+            for line in gpu.lines
+            if line.startswith("layer")  # not "1/4 of each layer"
+        }
+        assert shown == {
+            f"layers {a}–{b - 1}" if b > a + 1 else f"layer {a}" for a, b in (s.layers for s in r.stages)
+        }
+
+
+def test_ten_thousand_gpus_are_drawn_by_what_nodes_have_in_common():
+    found = boxes(drawing(plan_of("ten-thousand")))
+
+    assert len(found) < 20
+    assert sum(box.times for box in found) == 1250
+
+
+def test_a_server_over_two_nodes_shows_its_stages_where_they_are():
+    """By hand: the first of two pipeline stages is on every other l4 node."""
+    alike = placed(plan_of("melange-cloud"))["l4"]
+
+    assert [a.names for a in alike] == [tuple(f"l4-{i}" for i in range(k, 8, 2)) for k in (0, 1)]
+    assert [a.seats for a in alike] == [(Seat("p1", (0,), 2),), (Seat("p1", (1,), 2),)]
+
+
+def test_many_equal_servers_of_a_node_are_drawn_together():
+    one, other = Seat("r1", (0,), 1), Seat("r2", (0,), 1)
+
+    assert list(together([one, one, other], 3)) == [(one, 1), (one, 1), (other, 1)]
+    assert list(together([one, one, other], 2)) == [(one, 2), (other, 1)]
+
+
+def test_experts_on_a_rank_are_told():
+    lines = {
+        line
+        for box in boxes(drawing(plan_of("h200-2x8")))
+        for f in box.frames
+        for g in f.gpus
+        for line in g.lines
+    }
+
+    assert "all 128 experts" in lines
+
+
+def test_what_lies_beside_the_gpus_is_told_of_their_node():
+    (box,) = boxes(drawing(plan_of("cxl-768gb")))
+
+    assert [line.rpartition(", ")[0] for line in box.beside] == [
+        "r1: 64 % of the experts of 48 of 48 layers in host memory",
+        "r1: 12 % of the experts of 48 of 48 layers in CXL memory",
+    ]
