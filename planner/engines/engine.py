@@ -69,7 +69,8 @@ class Engine:
     are neither weights, activations nor KV cache, (n, stages). `admits_whole`: a request is let in where the
     cache has room for its longest answer (TensorRT-LLM: guaranteed no evict). `keeps_idle`: mixers whose
     cache it keeps in host memory between requests, None for all. `drafts`: by kind of drafter
-    (planner/drafts/kinds.py) the option that starts it, of {k} tokens a step, by the model {name}.
+    (planner/drafts/kinds.py) the option that starts it, of {k} tokens a step, by the model
+    {name}; HEAD is the checkpoint of a head that was trained for the model.
     `sends_wide`: generations on which tokens go by DeepEP to experts beyond a scale-up domain, two batches
     taking turns (planner/cost/exchange.py). `balance_steps`: that attention-dp ranks of public recipes wait
     for each other's prompts at most."""

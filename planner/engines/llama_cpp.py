@@ -52,7 +52,7 @@ LLAMA_CPP: Final = Engine(
     # docs/speculative.md, common/speculative.cpp (draft-mtp and draft-eagle3 since 2026)
     drafts={
         "mtp": "--spec-type draft-mtp --draft-max {k}",
-        "eagle": "--spec-type draft-eagle3 --draft-max {k}",
+        "eagle": "--spec-type draft-eagle3 --model-draft HEAD --draft-max {k}",
         "ngram": "--spec-type ngram-simple --draft-max {k}",
         "draft": "--model-draft {name} --draft-max {k}",
     },

@@ -86,7 +86,8 @@ SGLANG: Final = Engine(
     sends_wide=frozenset({"hopper", "blackwell_dc"}),  # DeepEP
     drafts={
         "mtp": "--speculative-algorithm EAGLE --speculative-num-steps {k} --speculative-eagle-topk 1",
-        "eagle": "--speculative-algorithm EAGLE3 --speculative-num-steps {k} --speculative-eagle-topk 1",
+        "eagle": "--speculative-algorithm EAGLE3 --speculative-draft-model-path HEAD "
+        "--speculative-num-steps {k} --speculative-eagle-topk 1",
         "ngram": "--speculative-algorithm NGRAM --speculative-num-draft-tokens {k}",
         "draft": "--speculative-algorithm STANDALONE --speculative-draft-model-path {name} "
         "--speculative-num-steps {k}",

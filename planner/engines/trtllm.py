@@ -65,7 +65,7 @@ TRTLLM: Final = Engine(
     # 1.0 and later, features/speculative-decoding
     drafts={
         "mtp": "speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {k}}}",
-        "eagle": "speculative_config: {{decoding_type: Eagle3, max_draft_len: {k}}}",
+        "eagle": "speculative_config: {{decoding_type: Eagle3, max_draft_len: {k}, speculative_model: HEAD}}",
         "ngram": "speculative_config: {{decoding_type: NGram, max_draft_len: {k}}}",
         "draft": "speculative_config: {{decoding_type: DraftTarget, max_draft_len: {k}, "
         "speculative_model: {name}}}",

@@ -79,7 +79,7 @@ VLLM: Final = Engine(
     sends_wide=frozenset({"hopper", "blackwell_dc"}),  # DeepEP
     drafts={
         "mtp": '--speculative-config {{"method":"mtp","num_speculative_tokens":{k}}}',
-        "eagle": '--speculative-config {{"method":"eagle3","model":HEAD,"num_speculative_tokens":{k}}}',
+        "eagle": '--speculative-config {{"method":"eagle3","model":"HEAD","num_speculative_tokens":{k}}}',
         "ngram": '--speculative-config {{"method":"ngram","num_speculative_tokens":{k}}}',
         "draft": '--speculative-config {{"method":"draft_model","model":"{name}",'
         '"num_speculative_tokens":{k}}}',
