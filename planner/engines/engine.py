@@ -65,7 +65,7 @@ class Engine:
     that picks entries of a latent, None where no page names them.
 
     `block_tokens` of a block of the paged cache; `logit_bytes` a (sequence, vocabulary entry) of sampling;
-    `tokens_per_step` and `max_sequences` by default, of a device's GiB and name; `reserve_bytes` a GPU that
+    `tokens_per_step` by default, of a device's GiB and name; `reserve_bytes` a GPU that
     are neither weights, activations nor KV cache, (n, stages). `admits_whole`: a request is let in where the
     cache has room for its longest answer (TensorRT-LLM: guaranteed no evict). `keeps_idle`: mixers whose
     cache it keeps in host memory between requests, None for all. `drafts`: by kind of drafter
@@ -80,7 +80,6 @@ class Engine:
     weights: Mapping[str, Generations]
     cache: Mapping[str, Generations]
     tokens_per_step: Callable[[float, str], int]
-    max_sequences: Callable[[float, str], int]
     reserve_bytes: Callable[[Reserving], Floats]
     block_tokens: int
     logit_bytes: float

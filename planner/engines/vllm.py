@@ -40,11 +40,6 @@ def _tokens_per_step(gib: float, device: str) -> int:
     return 2048 if _small(gib, device) else 16384 if gib >= 160 else 8192
 
 
-def _max_sequences(gib: float, device: str) -> int:
-    """`--max-num-seqs`."""
-    return 256 if _small(gib, device) else 1024
-
-
 def _reserve_bytes(m: Reserving) -> Floats:
     """The context lies outside its share: what it measures starts after it."""
     return np.broadcast_to(
@@ -67,7 +62,6 @@ VLLM: Final = Engine(
     sparse=FROM_HOPPER | MI300 | {"xe2"} | GAUDI,
     balanced=dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), GENERATIONS),
     tokens_per_step=_tokens_per_step,
-    max_sequences=_max_sequences,
     reserve_bytes=_reserve_bytes,
     block_tokens=16,  # --block-size
     logit_bytes=41.0,

@@ -105,11 +105,11 @@ def commands(plan: Plan, most: int | None = None) -> Iterator[tuple[str, str]]:
     for i in started if most is None else [i for i in started if i.number < most]:
         for rank in range(1 + len(i.replica.launch.ranks if i.replica.launch else [])):
             yield i.gpus[min(rank, len(i.gpus) - 1)][0], command(plan, i, rank)
-    if len(started) > 1 and (words := router(plan, started)):
+    if len(started) > 1 and (words := router(started)):
         yield "router", quoted(words)
 
 
-def router(plan: Plan, started: Sequence[Instance], hosts: Mapping[str, str] | None = None) -> list[str]:
+def router(started: Sequence[Instance], hosts: Mapping[str, str] | None = None) -> list[str]:
     """What spreads requests over the servers, or sends them from prefill to decode; nothing where servers are
     of several engines or their engine has none."""
     engines, roles = {i.replica.engine for i in started}, {i.replica.role for i in started}

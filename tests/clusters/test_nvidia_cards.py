@@ -31,7 +31,7 @@ XML = """\
 H100 = Card(
     "NVIDIA H100 80GB HBM3", 81559.0, 40.0, 650.0, 700.0, "Disabled",
     fabric="Completed", architecture="Hopper",
-    pcie_gen_max=5, pcie_gen_now=4, pcie_width_max=16, pcie_width_now=8,
+    pcie_gen_max=5, pcie_gen_now=4, pcie_width_now=8,
 )  # fmt: skip
 QUERY = """\
 ==============NVSMI LOG==============
@@ -174,7 +174,7 @@ def test_all_columns_of_a_csv_that_matter_are_read():
     (card,) = cards(f"{heads}\nNVIDIA L40S,20,350.00,4,1,16,8,[N/A]\n")
 
     assert card == Card("NVIDIA L40S", None, 20.0, None, 350.0, "[N/A]",
-                        pcie_gen_max=4, pcie_gen_now=1, pcie_width_max=16, pcie_width_now=8)  # fmt: skip
+                        pcie_gen_max=4, pcie_gen_now=1, pcie_width_now=8)  # fmt: skip
 
 
 def test_of_free_memory_and_all_of_it_the_larger_is_the_cards():

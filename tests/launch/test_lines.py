@@ -113,7 +113,7 @@ def test_servers_of_one_node_have_gpus_and_ports_of_their_own():
 
 def test_a_router_sends_pairs_from_prefill_to_decode():
     p = made(replica("p1", "sglang", "prefill", tp=4), replica("d1", "sglang", "decode", tp=4))
-    words = router(p, instances(p))
+    words = router(instances(p))
 
     assert "--pd-disaggregation" in words
     assert words[words.index("--prefill") + 1 : words.index("--prefill") + 3] == [
@@ -199,7 +199,7 @@ def test_llama_cpp_over_two_nodes_serves_from_the_last_with_the_others_gpus():
 def test_sglangs_router_asks_each_prefill_server_at_its_own_bootstrap_port():
     p = made(replica("r1", "sglang", "decode", tp=4), replica("r2", "sglang", "prefill", tp=4, count=2))
     servers = instances(p)
-    words = router(p, servers)
+    words = router(servers)
     told = {words[k + 1]: words[k + 2] for k, w in enumerate(words) if w == "--prefill"}
     for i in servers[1:]:
         own = command(p, i).split("--disaggregation-bootstrap-port ")[1].split()[0]
