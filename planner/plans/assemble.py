@@ -23,7 +23,7 @@ from planner.plans import kept, parts, placement, schema, tiers
 from planner.plans.found import Found, Group
 from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of
-from planner.plans.predicted import predicted, watts_of
+from planner.plans.predicted import predicted
 from planner.plans.routing import routing
 from planner.version import __version__
 from solvers import linear
@@ -229,7 +229,7 @@ def assemble(
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
-        replicas=[replica(g, nodes, placed, osl, watts_of(found, g), keeps[g.id], after[g.id]) for g in made],
+        replicas=[replica(g, nodes, placed, osl, g.operation.watts, keeps[g.id], after[g.id]) for g in made],
         routing=routing(found, made),
         experts=extras.get("experts"),
         tiers=[*tiers.tiers(made), *kept.tiers(made, keeps)],
