@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,10 +77,11 @@ def alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def fault(command: str, file: str, data: bytes) -> str | None:
-    """What is wrong with the answer to a command whose `file` holds `data`, in a folder of its own."""
+def fault(command: str, files: Mapping[str, bytes], file: str) -> str | None:
+    """What is wrong with the answer to a command in a folder of these files, of which `file` is broken."""
     with TemporaryDirectory(prefix="fuzz-") as folder, chdir(folder):
-        Path(file).write_bytes(data)
+        for name, data in files.items():
+            Path(name).write_bytes(data)
         answer = answered(command)
     return wrong(answer, file)
 
