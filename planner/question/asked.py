@@ -79,6 +79,7 @@ def read(
         load, told = _of_trace(load, card, trace, defaulted)
         notes, defaulted = notes + told, [name for name in defaulted if name not in ("isl", "osl")]
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
+    load = load.merged
     chosen = options_of(options)
     _refuse_loss_of_all(chosen, resolved)
     drafts_of(card, chosen.speculation, chosen.acceptance, chosen.draft_tokens)  # which the model must have
