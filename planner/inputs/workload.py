@@ -144,6 +144,18 @@ class Workload(Strict):
         return self
 
     @property
+    def merged(self) -> Workload:
+        """The same requests with each length told once. What `idle` says goes by bucket: then as it is."""
+        shares = dict[tuple[int, int], float]()
+        for b in self.buckets:
+            shares[b.isl, b.osl] = shares.get((b.isl, b.osl), 0.0) + b.share
+        if self.idle is not None or len(shares) == len(self.buckets):
+            return self
+        one = len(shares) == 1
+        buckets = [Bucket(isl=i, osl=o, share=1.0 if one else share) for (i, o), share in shares.items()]
+        return self.model_copy(update={"buckets": buckets})
+
+    @property
     def shares(self) -> list[float]:
         """Shares of the buckets, adding up to one."""
         total = sum(b.share for b in self.buckets)

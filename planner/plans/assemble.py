@@ -140,7 +140,8 @@ def _cache(g: Group, kv_tokens: float) -> schema.Cache | None:
     if s.does(g.candidate.role) == "prefill":
         return None
     met = admission(s, g.candidate, op)
-    inside = min(met.inside / op.sequences, 1.0) if op.sequences else 1.0
+    decoding = float(op.rate @ ((s.mix.osl - 1) * op.at.mean_tpot_s[0]))  # however few requests there are
+    inside = min(met.inside / decoding, 1.0) if decoding > 0 else 1.0
     return schema.Cache(
         tokens_per_gpu=kv_tokens / g.candidate.gpus,
         used=min(op.kv_prompts + (op.kv_used - op.kv_prompts) * inside, 1.0),

@@ -84,6 +84,7 @@ def read(
         load, told = _of_trace(load, card, recorded, defaulted)
         notes, defaulted = notes + told, [name for name in defaulted if name not in ("isl", "osl")]
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
+    load = load.merged
     chosen = options_of(options)
     _refuse_whole_times(load, chosen, profiled)
     _refuse_loss_of_all(chosen, resolved)
