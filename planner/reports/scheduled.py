@@ -49,9 +49,7 @@ def scheduled(name: str, s: Schedule, width: int) -> RenderableType:
 
 
 def _proof(s: Schedule) -> str:
-    sized = (
-        f"each slot sized by its {s.sized_by}" if s.sized_by == "busiest minute" else "sized by slots' means"
-    )
+    sized = f"each slot sized by its {s.sized_by}"
     margin = f" and {say.percent(s.margin)} more" if s.margin else ""
     bound = "no bound" if s.gap is None else f"at most {100 * s.gap:.2f} % above the cheapest possible"
     return f"{sized}{margin}; {bound} of these units ({s.status}, {s.seconds:.1f} s)"

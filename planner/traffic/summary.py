@@ -19,6 +19,7 @@ from planner.inputs.idle import buckets_of, idle_of
 from planner.inputs.traces import Floats, Ints, Trace
 from planner.inputs.traffic import Dispersion, Traffic
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.traffic.lindley import SHARES, WAITING, needed_by_slot, tokens
 
 WINDOWS_S = (1.0, 10.0, 60.0, 600.0)
 """Windows in which requests are counted."""
@@ -49,7 +50,7 @@ def summary(trace: Trace, name: str, slot_s: float | None, slo: Slo) -> Summary:
     if idle is None:  # nothing is found again: buckets may part where that keeps the cost
         which = parted(trace)
         found, which = _means(trace, which)
-    traffic = traffic_of(trace, slot_s, which)
+    traffic = queued(traffic_of(trace, slot_s, which), trace, slo)
     workload = Workload(
         name=name,
         buckets=found,
@@ -150,6 +151,18 @@ def traffic_of(trace: Trace, slot_s: float | None, which: Ints | None = None) ->
     rates = [_rounded(r) for r in rates]
     shares = [] if which is None or slots < 2 or which.max() == 0 else _shares(at, which, counts)
     return Traffic(slot_s=slot, rate_rps=rates, peak_rps=peaks, dispersion=spread, shares=shares)
+
+
+def queued(traffic: Traffic, trace: Trace, slo: Slo) -> Traffic:
+    """With the rate that the queue of each slot needs for the limit on TTFT, not below its mean; without
+    one, or for a mean, there is none."""
+    if slo.ttft_ms is None or slo.percentile == "mean":
+        return traffic
+    ends = np.asarray(np.arange(1.0, len(traffic.rate_rps) + 1) * traffic.slot_s, dtype=np.float64)
+    at, wait_s = trace.arrival_s - trace.arrival_s[0], WAITING * slo.ttft_ms / 1e3
+    found = needed_by_slot(at, tokens(trace.isl, trace.osl), ends, wait_s, SHARES[slo.percentile])
+    most = [_rounded(max(q, r)) for q, r in zip(found, traffic.rate_rps, strict=True)]
+    return traffic.model_copy(update={"needed_rps": most})
 
 
 def _shares(at: Ints, which: Ints, counts: Ints) -> list[list[float]]:
