@@ -54,6 +54,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
     "admission": ("Admission to the KV cache against the replay", ["benchmarks.admission"]),
     "prefix": ("Prefix cache: formula, program and replay", ["benchmarks.prefix"]),
+    "percentiles": ("Percentiles of recorded arrivals", ["benchmarks.percentiles"]),
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
     "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),
     "building": ("Stating a fleet", ["benchmarks.solver_building", "--markdown"]),
