@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from planner.beside.ways import WAYS
 from planner.calibration.counters import counted
 from planner.candidates.deadline import deadline
 from planner.cost.calibration import Calibration
-from planner.errors import Infeasible, InputError, MeshwrightError, OutOfTime
+from planner.errors import Infeasible, InputError, OutOfTime
 from planner.inputs.options import Survive
 from planner.inputs.workload import Workload
 from planner.launch import launched
@@ -26,8 +26,9 @@ from planner.percentiles import plan as percentiles
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
-from planner.plans.found import SLACK, Found, Group, groups, scaled
+from planner.plans.found import SLACK, Found
 from planner.plans.insured import Insured
+from planner.plans.meant import Meant
 from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
 from planner.plans.space import sized, space_of
 from planner.plans.verified import Unsound, verified
@@ -42,7 +43,7 @@ from planner.search.limits import LEAST_S, left
 from planner.search.question import Question
 from planner.search.simple import Simple, kinds, simplest
 from planner.why import shortage
-from planner.why.conflict import conflict
+from planner.why.conflict import with_conflict
 from solvers.linear import Limits
 
 SIMPLE_S = 2.0
@@ -65,9 +66,6 @@ TRYING_SHARE = 0.6
 
 TRIALS = 5
 """Such plans, that share what is left of the time limit."""
-
-CONFLICT_S = 10.0
-"""At most, to find which limits cannot be kept together."""
 
 HINTS_S = 1.0
 """At least to look for what would help where there is no plan, beyond the limit if need be."""
@@ -162,7 +160,7 @@ def planned(
     except Infeasible as error:
         made = _instead(asked, limits, began, tell)
         if made is None:
-            raise _with_conflict(error, asked, limits, began, explain) from None
+            raise with_conflict(error, asked, began + limits.seconds if explain else 0.0) from None
         return made
     bound, unsound = None, None
     for _ in range(TRIES):
@@ -175,26 +173,10 @@ def planned(
             asked, pool = _without(asked, pool, simple, error)
         except (Infeasible, OutOfTime) as error:
             if unsound is None:
-                raise _with_conflict(error, asked, limits, began, explain) from None
+                raise with_conflict(error, asked, began + limits.seconds if explain else 0.0) from None
             break
     assert unsound is not None
     raise unsound
-
-
-def _with_conflict(
-    error: MeshwrightError, asked: Asked, limits: Limits, began: float, explain: bool
-) -> MeshwrightError:
-    """The error of a question that has no fleet, with the limits that cannot be kept together, where these
-    are several and there is time to find them."""
-    left_s = began + limits.seconds - time.perf_counter()
-    if not isinstance(error, Infeasible) or not explain or left_s < LEAST_S:
-        return error
-    several = conflict(asked, min(left_s, CONFLICT_S))
-    if several is None:
-        return error
-    together = f"{', '.join(several[:-1])} and {several[-1]}"
-    said = f"{together} cannot be kept together; without any one of them the others can"
-    return Infeasible(f"{error.message}; {said}", error.where, error.hint)
 
 
 def _replayed(asked: Asked, limits: Limits, began: float, tell: Progress, explain: bool) -> schema.Plan:
@@ -312,15 +294,6 @@ def with_loads(asked: Asked, path: str | Path | None) -> Asked:
     return replace(asked, calibration=replace(asked.calibration, popularity=popularity))
 
 
-@dataclass(frozen=True)
-class Meant:
-    """The workload that a fleet is for, where it was solved for a tighter one, and the replay that sized
-    it."""
-
-    workload: Workload
-    replayed: schema.Replayed | None = None
-
-
 def finish(
     asked: Asked,
     question: Question,
@@ -353,25 +326,14 @@ def finish(
     made = planned.made
     if meant is not None:
         space = sized(space, asked.workload)
-        found, made, extras = _meant(found, made, meant, extras)
+        found, made, sized_for = meant.fleet(found, made)
+        extras |= {"replayed": meant.replayed, "sized_for": sized_for}
         asked = replace(asked, workload=meant.workload)
     proven = proof(simple.best, simple.chosen, simple.by_kinds, seconds, extra.seed, space)
     result = assemble(found, problem_of(asked), made, proven, extras)
     result = launched(result)
     verified(result)
     return result
-
-
-def _meant(
-    found: Found, made: Sequence[Group], meant: Meant, extras: dict[str, Any]
-) -> tuple[Found, Sequence[Group], dict[str, Any]]:
-    """A fleet and its groups under the traffic it is for; its batches are for what it was sized for."""
-    rate, value = meant.workload.rate_rps, found.solution.objective
-    assert rate is not None
-    real = scaled(found, rate / found.solution.rate)
-    real = replace(real, workload=meant.workload, solution=replace(real.solution, objective=value))
-    sized_for = {g.candidate.id: [g] for g in made}
-    return real, groups(real), {**extras, "replayed": meant.replayed, "sized_for": sized_for}
 
 
 def insured(survive: Survive, question: Question, found: Found, extra: Limits, explain: bool) -> Insured:

@@ -63,6 +63,7 @@ def pareto(
     from planner.cli.output import note, stdout, whole_file
     from planner.cli.progress import Progress
     from planner.errors import InputError
+    from planner.studies import curve_rows
     from planner.studies import pareto as study
 
     if output is not None and not output.endswith((".csv", ".json")):
@@ -92,7 +93,7 @@ def pareto(
         with whole_file(output) as file:
             file.write(_written(of, found, output))
     if json:
-        typer.echo(json_.dumps(study.as_json(of, found), indent=1))
+        typer.echo(json_.dumps(curve_rows.as_json(of, found), indent=1))
     else:
         from planner.reports.curve import curve as shown
 
@@ -112,10 +113,12 @@ def _written(of: Curve, points: list[Point], output: str) -> str:
     import io
 
     from planner.reading.cells import harmless
-    from planner.studies import pareto as study
+    from planner.studies import curve_rows
 
     if output.endswith(".json"):
-        return json_.dumps(study.as_json(of, points), indent=1) + "\n"
+        return json_.dumps(curve_rows.as_json(of, points), indent=1) + "\n"
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([map(harmless, row) for row in study.rows(of, points)])
+    csv.writer(stream, lineterminator="\n").writerows(
+        [map(harmless, row) for row in curve_rows.rows(of, points)]
+    )
     return stream.getvalue()

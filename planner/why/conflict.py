@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from planner.candidates.deadline import deadline
-from planner.errors import Infeasible, OutOfTime
+from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.inputs.options import Budget
 from planner.question.asked import Asked
 from planner.question.posed import pooled
@@ -27,6 +27,9 @@ SELDOM = 1e-3
 
 ROUGH_GAP = 0.5
 """Any fleet will do: how good it is does not matter."""
+
+MOST_S = 10.0
+"""Seconds at most."""
 
 T = TypeVar("T")
 
@@ -69,6 +72,20 @@ def conflict(asked: Asked, seconds: float) -> list[str] | None:
         found = minimal(list(known), feasible) if len(known) > 1 else None
         return [known[name].words for name in found] if found and len(found) > 1 else None
     return None
+
+
+def with_conflict(error: MeshwrightError, asked: Asked, end_s: float) -> MeshwrightError:
+    """The error of a question that has no fleet, with the limits that cannot be kept together where these are
+    several, and there is time to find them until `end_s` (`time.perf_counter`)."""
+    left_s = min(end_s - time.perf_counter(), MOST_S)
+    if not isinstance(error, Infeasible) or left_s <= 0:
+        return error
+    several = conflict(asked, left_s)
+    if several is None:
+        return error
+    together = f"{', '.join(several[:-1])} and {several[-1]}"
+    said = f"{together} cannot be kept together; without any one of them the others can"
+    return Infeasible(f"{error.message}; {said}", error.where, error.hint)
 
 
 def limits_of(asked: Asked) -> dict[str, Limit]:

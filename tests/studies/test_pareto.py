@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from planner import plan
 from planner.cli.app import run
 from planner.errors import Infeasible, InputError
-from planner.studies.pareto import CURVES, Point, asked, curve, pareto, rows, undominated
+from planner.studies.curve_rows import rows
+from planner.studies.pareto import CURVES, Point, asked, curve, pareto, undominated
 
 SMALL = {"gpus": "2xL40S,2xL4", "engine": "vllm", "isl": 500, "osl": 100, "explain": False, "work_limit": 200}
 
