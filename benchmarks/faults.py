@@ -25,6 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.fuzz.samples import CLOUD, DAY
+from benchmarks.fuzz.writing import written
+
 REPO = Path(__file__).resolve().parents[1]
 EXAMPLES = REPO / "docs" / "examples"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -32,6 +35,8 @@ SWEEP = """base: {workload: chat, engine: vllm}
 vary: {gpus: [1xL4, 2xL4], model: [qwen3-0.6b, qwen3-8b], isl: [512, 1024]}
 """
 PLAN = "plan --gpus 2xL4 -m qwen3-8b --engine vllm"
+SCHEDULE = "schedule cloud.yaml -m qwen3-0.6b -w day.yaml"
+SIMULATE = "simulate plan.json --requests 300"
 WRITERS = {
     "plan": f"{PLAN} -o out",
     "experts": f"experts {EXAMPLES}/expert_loads.csv --gpus 4 --slots 3 -o out",
@@ -39,8 +44,13 @@ WRITERS = {
     "predict": f"predict {EXAMPLES}/rows.csv --out out",
     "cluster": "cluster init --gpus 8xH100 -o out",
     "export": "export plan.json --to k8s -o out",
+    "workload": f"workload {EXAMPLES}/trace.csv -o out",
+    "schedule": f"{SCHEDULE} -o out.csv",
+    "simulate": "simulate plan.json --requests 3000 -o out.csv",
     "sweep": "sweep sweep.yaml -o out -j 2",
 }
+OUT = {"schedule": "out.csv", "simulate": "out.csv"}
+"""Where a command writes that looks at the ending of a name."""
 RESUMED = {"out.part"}
 """What a sweep that was killed goes on from."""
 
@@ -67,11 +77,21 @@ def closed(*streams: int) -> Callable[[], object]:
     return lambda: [os.close(stream) for stream in streams]
 
 
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 REFUSALS = {
     "full disk, the answer": Refusal(stdout="/dev/full", codes=(2,)),
     "full disk, JSON": Refusal(f"{PLAN} --json", stdout="/dev/full", codes=(2,)),
     "full disk, -o": Refusal(f"{PLAN} -o /dev/full", codes=(2,)),
     "files of 4 kB at most": Refusal(f"{PLAN} -o big", before=limit(resource.RLIMIT_FSIZE, 4096), codes=(2,)),
+    "full disk, a replay": Refusal(f"{SIMULATE} --json", stdout="/dev/full", codes=(2,)),
+    "full disk, a workload": Refusal(f"workload {EXAMPLES}/trace.csv", stdout="/dev/full", codes=(2,)),
+    "full disk, a schedule": Refusal(SCHEDULE, stdout="/dev/full", codes=(2,)),
+    "4 kB, a replay's series": Refusal(
+        f"{SIMULATE} -o big.json", before=limit(resource.RLIMIT_FSIZE, 2048), codes=(2,)
+    ),
+    "the plan's own file, a replay": Refusal("simulate plan.json -o ./plan.json", codes=(2,)),
+    "the workload's own file, a schedule": Refusal(f"{SCHEDULE} -o ./day.yaml", codes=(2,)),
+    "the trace's own file": Refusal("workload trace.csv -o ./trace.csv", codes=(2,)),
     "no such folder": Refusal(f"{PLAN} -o none/plan.json", codes=(2,)),
     "a folder that nobody writes": Refusal(f"{PLAN} -o /proc/plan.json", codes=(2,)),
     "a name that is too long": Refusal(f"{PLAN} -o {'x' * 300}", codes=(2,)),
@@ -79,15 +99,22 @@ REFUSALS = {
     "rows over rows": Refusal("predict rows.csv --out ./rows.csv", codes=(2,)),
     "/dev/stdout": Refusal(f"{PLAN} -o /dev/stdout"),
     "closed stdout": Refusal(before=closed(1)),
+    "closed stdout, a replay": Refusal(SIMULATE, before=closed(1)),
+    "closed stdout, a workload": Refusal(f"workload {EXAMPLES}/trace.csv", before=closed(1)),
+    "closed stdout, a schedule": Refusal(SCHEDULE, before=closed(1)),
     "closed stderr": Refusal(before=closed(2)),
     "closed stdin": Refusal(before=closed(0)),
     "no HOME": Refusal(env={"HOME": None}),
     "no environment": Refusal(env={name: None for name in os.environ if name not in ("PATH", "PYTHONPATH")}),
-    "ASCII": Refusal(env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+    "ASCII": Refusal(env=ASCII),
     "COLUMNS=0": Refusal(env={"COLUMNS": "0"}),
     "TERM=dumb": Refusal(env={"TERM": "dumb"}),
     "no temporary folder": Refusal(env={"TMPDIR": "/nowhere"}),
     "2 GB of address space": Refusal(before=limit(resource.RLIMIT_AS, 2_000_000_000)),
+    "2 GB, a replay": Refusal(SIMULATE, before=limit(resource.RLIMIT_AS, 2_000_000_000)),
+    "2 GB, a schedule": Refusal(SCHEDULE, before=limit(resource.RLIMIT_AS, 2_000_000_000)),
+    "ASCII, a replay": Refusal(SIMULATE, env=ASCII),
+    "ASCII, a schedule": Refusal(SCHEDULE, env=ASCII),
     "400 MB of address space": Refusal(before=limit(resource.RLIMIT_AS, 400_000_000), codes=(0, 1, 2)),
     "30 open files, a sweep": Refusal(
         "sweep sweep.yaml -o out2 -j 2", before=limit(resource.RLIMIT_NOFILE, 30), codes=(0, 2)
@@ -134,8 +161,11 @@ def prepared(folder: Path) -> None:
     """What the commands read."""
     (folder / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
     (folder / "c.yaml").write_text("nodes: [{device: l4, gpus_per_node: 2}]\n", encoding="utf-8")
-    shutil.copy(EXAMPLES / "rows.csv", folder / "rows.csv")
-    run(f"{PLAN} -o plan.json", folder).wait()
+    for name in ("rows.csv", "trace.csv"):
+        shutil.copy(EXAMPLES / name, folder / name)
+    for name, tree in (("cloud.yaml", CLOUD), ("day.yaml", DAY)):
+        (folder / name).write_bytes(written(name, tree))
+    run(f"{PLAN} --rate 0.5 -o plan.json", folder).wait()
 
 
 def run(
@@ -151,37 +181,31 @@ def run(
 
 def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tuple[list[str], int]:
     """What was wrong after each kill of a command, and how often the new file stood there."""
+    out, files = folder / OUT.get(command, "out"), {p.name for p in folder.iterdir()}
     began = time.monotonic()
     run(WRITERS[command], folder).wait()
     took_s, faults, done = time.monotonic() - began, list[str](), 0
-    good = contents(folder / "out")
+    good = contents(out)
     for kind in SIGNALS:
         for _ in range(kills):
             old = "sweep" in command or command == "export"  # these begin with nothing there
-            shutil.rmtree(folder / "out", ignore_errors=True)
-            (folder / "out").unlink(missing_ok=True)
+            shutil.rmtree(out, ignore_errors=True)
+            out.unlink(missing_ok=True)
             if not old:
-                (folder / "out").write_text("old\n", encoding="utf-8")
+                out.write_text("old\n", encoding="utf-8")
             process = run(WRITERS[command], folder)
             time.sleep(chance.uniform(0.4, 1.2) * took_s)
             process.send_signal(kind)
             process.communicate(timeout=60)
-            found = contents(folder / "out")
+            found = contents(out)
             done += found == good
-            if found not in (good, {} if old else {"out": "old\n"}) and not broken_off(found):
+            if found not in (good, {} if old else {out.name: "old\n"}) and not broken_off(found):
                 faults.append(f"{kind.name}: a file is torn: {sorted(found)[:3]}")
-            left = {p.name for p in folder.iterdir()} - {
-                "out",
-                "sweep.yaml",
-                "c.yaml",
-                "rows.csv",
-                "plan.json",
-            }
+            left = {p.name for p in folder.iterdir()} - {out.name} - files
             if command == "sweep":
                 left -= RESUMED
                 (folder / "out.part").unlink(missing_ok=True)
-            parts = {name for name in left if name.startswith(".out.")}  # the next that writes removes them
-            left -= parts
+            left -= {name for name in left if name.startswith(f".{out.name}.")}  # the next writer's to remove
             if left:
                 faults.append(f"{kind.name}: left behind: {sorted(left)[:3]}")
                 for name in left:
@@ -189,13 +213,13 @@ def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tup
             if alive(process.pid):
                 faults.append(f"{kind.name}: a process of it runs on")
                 os.killpg(process.pid, signal.SIGKILL)
-    shutil.rmtree(folder / "out", ignore_errors=True)
-    (folder / "out").unlink(missing_ok=True)
+    shutil.rmtree(out, ignore_errors=True)
+    out.unlink(missing_ok=True)
     run(WRITERS[command], folder).wait()
     if left := [p.name for p in folder.iterdir() if p.name.startswith(".")]:
         faults.append(f"left behind: {left[:3]}")
-    shutil.rmtree(folder / "out", ignore_errors=True)
-    (folder / "out").unlink(missing_ok=True)
+    shutil.rmtree(out, ignore_errors=True)
+    out.unlink(missing_ok=True)
     return faults, done
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.fuzz.samples import AGENTS, CLUSTER, CONFIG, WORKLOAD
+from benchmarks.fuzz.kinds import plan
+from benchmarks.fuzz.samples import AGENTS, CLOUD, CLUSTER, CONFIG, DAY, WORKLOAD
 from benchmarks.fuzz.writing import written
 
 REPO = Path(__file__).resolve().parents[1]
@@ -31,6 +32,10 @@ COMMANDS = {
     "experts": "experts loads.csv --gpus 4 --slots 3 --json",
     "predict": "predict rows.csv --out /dev/stdout",
     "calibrate": "calibrate measured.csv -o /dev/stdout",
+    "simulate": "simulate plan.json --requests 400 --seed 3 --json",
+    "simulate, trace": "simulate plan.json --trace trace.csv --json",
+    "workload": "workload trace.csv --slot 1",
+    "schedule": "schedule cloud.yaml -m qwen3-0.6b -w day.yaml --json",
     "cluster": "cluster init --gpus 8xH100,4xL40S",
     "schema": "schema plan",
 }
@@ -80,12 +85,16 @@ def prepared(folder: Path, order: Any) -> None:
         "w.yaml": WORKLOAD,
         "agents.yaml": AGENTS,
         "config.json": CONFIG,
+        "cloud.yaml": CLOUD,
+        "day.yaml": DAY,
+        "plan.json": plan("--gpus 2xL4 -m qwen3-8b --rate 0.5"),
     }.items():
         (folder / name).write_bytes(written(name, order(tree)))
     for name, own in {
         "loads.csv": "expert_loads.csv",
         "rows.csv": "rows.csv",
         "measured.csv": "measured.csv",
+        "trace.csv": "trace.csv",
     }.items():
         (folder / name).write_bytes((REPO / "docs" / "examples" / own).read_bytes())
 

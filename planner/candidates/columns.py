@@ -59,9 +59,8 @@ def decoding(s: Setup, index: Ints, asked: Asked) -> Iterator[tuple[Role, Column
     for role in dict.fromkeys(role for role, _ in asked):
         at = [i for i, (name, _) in enumerate(asked) if name == role]
         every, shape = np.tile(index, len(at)), (len(at) * len(index), len(s.mix.share))
-        low, *_ = (below[at].reshape(shape) for below, _ in batches)
-        high, *above = (most[at].reshape(shape) for _, most in batches)
-        which, columns = (_alike if _several(s) else _single)(s, every, role, low, high, above)
+        (low, high), *others = ([load[at].reshape(shape) for load in both] for both in batches)
+        which, columns = (_alike if _several(s) else _single)(s, every, role, low, high, others)
         limits = np.array([limit for name, limit in asked if name == role])
         within = limits[which // len(index)] if role == "decode" else np.zeros(len(which))
         yield role, replace(columns, within_s=within)
@@ -101,7 +100,7 @@ def _packed(s: Setup, p: Points) -> Floats:
 
 
 def _single(
-    s: Setup, index: Ints, role: Role, low: Floats, high: Floats, above: Sequence[Floats]
+    s: Setup, index: Ints, role: Role, low: Floats, high: Floats, others: Sequence[Sequence[Floats]]
 ) -> tuple[Ints, Columns]:
     """One bucket: the largest batch that keeps its promise is the whole truth. The row of each column,
     too."""
@@ -115,27 +114,32 @@ def _single(
 
 
 def _alike(
-    s: Setup, index: Ints, role: Role, low: Floats, high: Floats, above: Sequence[Floats]
+    s: Setup, index: Ints, role: Role, low: Floats, high: Floats, others: Sequence[Sequence[Floats]]
 ) -> tuple[Ints, Columns]:
-    """Several buckets: a column a level, with rows in the bound's favour beside the exact ones; `above`: the
-    largest batches of each bucket in the company of each of `alone`."""
+    """Several buckets: a column a level, with rows in the bound's favour beside the exact ones; `others`: the
+    largest batches of each bucket in the company of each of `alone`, from below and from above."""
     design, bucket = np.nonzero(_first_alike(low))
     level = low[design, bucket]
     points = batched(s, index[design], level, role)
     use = _rows(s, points, role)
     serves = low[design] >= level[:, None] * (1 - 1e-12)
     top = batched(s, index[design], _last_alike(high, low)[design, bucket], role)
-    exact, step_s = np.minimum(_rows(s, top, role), use), _step_s(top)  # beyond a wall `top` may be far worse
-    least = exact.copy()
-    bears = _longest(s, index, high, role)  # (n, w) step times that each bucket bears
-    looked = alone(s)
-    for w, most in zip(looked, above, strict=True):
-        own = _company(s, w)
+    looked, bears = alone(s), _longest(s, index, high, role)  # (n, w) step times that each bucket bears
+    companies = [_company(s, w) for w in looked]
+    for own, (_, most) in zip(companies, others, strict=True):
         bears = np.maximum(bears, _longest(own, index, most, role))
-        at = batched(own, index, np.maximum(most[:, w], 1e-3), role)
-        least[..., w] = np.minimum(least[..., w], _loaded(own, at, role, w, design, step_s, most[:, w] > 0))
+    might = bears[design] >= _step_s(top)[:, None] * (1 - 1e-9)
+    step_s = _step_s(top)
+    step_s = np.where(_in_time(points, bucket), np.maximum(step_s, bears[design].max(axis=1)), step_s)
+    exact = np.minimum(_rows(s, top, role), use)  # beyond a wall `top` may be far worse
+    exact[:, 0] = np.minimum(exact[:, 0], _within(top.work_s, top.step.t0_s, step_s))
+    least = exact.copy()
+    for w, own, (kept, _) in zip(looked, companies, others, strict=True):
+        at = batched(
+            own, index, np.maximum(kept[:, w], 1e-3), role
+        )  # above a wall nothing is as it was below
+        least[..., w] = np.minimum(least[..., w], _loaded(own, at, role, w, design, step_s, kept[:, w] > 0))
     _as_the_others(least, exact, looked)
-    might = bears[design] >= step_s[:, None] * (1 - 1e-9)
     return design, Columns(points, _only(use, serves), _only(least, might | serves), np.zeros(len(level)))
 
 
@@ -161,6 +165,18 @@ def _loaded(
     longest = np.minimum(step_s, _step_s(at)[design])
     rows[:, 0] = at.work_s[design, w] / np.maximum(1 - t0 / longest, 1e-9)
     return np.where(able[design][:, None], rows, np.inf)
+
+
+def _in_time(largest: Points, bucket: Ints) -> NDArray[np.bool_]:
+    """Whether the largest loads (m,) that `bucket` (m,) bears keep its times with room: something else is
+    full there, and a mix that takes less of it may make longer steps."""
+    one = np.arange(len(bucket))
+    return np.asarray(np.maximum(largest.late, largest.slow)[one, bucket] < -ROOMY)
+
+
+def _within(work_s: Floats, t0_s: Floats, step_s: Floats) -> Floats:
+    """Shares of the time (m, w) that one request/s fills where steps last up to `step_s` (m,)."""
+    return np.asarray(work_s / np.maximum(1 - t0_s / step_s, 1e-9)[:, None])
 
 
 def _longest(s: Setup, index: Ints, high: Floats, role: Role) -> Floats:
@@ -221,6 +237,9 @@ def _company(s: Setup, w: int) -> Setup:
     share = np.where(np.arange(len(s.mix.share)) == w, 1.0, RARE * (s.mix.share > 0))
     return replace(s, mix=replace(s.mix, share=share / share.sum()))
 
+
+ROOMY = 1e-3
+"""Share of a limit that is left where the limit is not what binds."""
 
 RARE = 1e-6
 """Share of the other buckets where one is almost alone."""

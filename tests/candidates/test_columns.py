@@ -14,7 +14,7 @@ from planner.candidates.columns import FEW, alone, decoding, prefilling
 from planner.candidates.largest import largest
 from planner.candidates.points import KEPT, batched
 from planner.inputs.workload import Bucket
-from tests.candidates.samples import CHAT, TWO, ask, one_setup
+from tests.candidates.samples import CHAT, TWO, ask, one_setup, promising
 
 ONE = one_setup(ask(workload=CHAT))
 MIXED = one_setup(ask(workload=TWO))
@@ -95,6 +95,22 @@ def test_what_the_one_model_says_is_kept_keeps_the_bounds_rows(share, row):
     used = found.least[column] @ own.mix.share * p.rate[0]
 
     assert not np.isfinite(used).all() or used.max() <= 1 + 1e-3
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.7])
+def test_without_limits_a_mix_that_fills_less_may_make_longer_steps(share):
+    """Long prompts fill the tokens of a step before its time is over: servers that get fewer of them do
+    more than under the workload's own mix, and the bound counts that."""
+    buckets = [Bucket(isl=30_000, osl=128, share=1.0), Bucket(isl=2, osl=4096, share=1e-6)]
+    asked = promising(CHAT.model_copy(update={"buckets": buckets}), ttft_ms=1e8, tpot_ms=None)
+    s = one_setup(asked, engine="llama.cpp")
+    found = dict(decoding(s, s.fitting[:3], [("mixed", np.inf)]))["mixed"]
+    own = replace(s, mix=replace(s.mix, share=np.array([share, 1 - share])))
+    low = largest(own, s.fitting[:3], [("mixed", np.inf)])[0][0].min(axis=1)
+    rate = batched(own, s.fitting[:3], low, "mixed").rate
+    for design, most in zip(s.fitting[:3], rate, strict=True):
+        used = (found.least[found.points.index == design] @ own.mix.share * most).max(axis=1)
+        assert used.min() <= 1 + 3e-3
 
 
 def test_a_decode_column_stands_at_the_step_it_keeps():
