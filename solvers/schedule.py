@@ -59,6 +59,9 @@ CUTTING = 0.25
 BEGINNING = 0.4
 """Share of the time that is left for the shortest blocks, whose plans are where windows begin."""
 
+CLOSE = 1e-3
+"""Gap at which a plan with machines reserved is good enough to begin from."""
+
 BLOCK_COUNTS, LONGER = 36, 1.7
 """Counts of the first blocks, slots times kinds, and how much longer the next are."""
 
@@ -81,12 +84,14 @@ def solve(problem: Problem, limits: Limits) -> Solution:
         return race.solution()
     status: Status = "time_limit"
     blocks = Blocks.of(stated, relaxed)
-    width = _begin(race, blocks)
+    width = float(problem.slots) if stated.r else _begin(race, blocks)
     bounding = threading.Thread(target=_bounds, args=(race, blocks, width), daemon=True)
     bounding.start()
     if limits.work is not None:  # nothing may depend on who is first
         bounding.join()
     try:
+        if stated.r:
+            _reserving(race, stated, relaxed.values)
         start = _first(race, stated)
         if start is not None:
             improve(problem, start, stated.cuts, limits, race.ends, race.offer)
@@ -166,7 +171,20 @@ def _begin(race: _Race, blocks: Blocks) -> float:
     race.bounded(bound)
     if not np.isnan(values[[v.column for v in blocks.stated.n.values()]]).any():
         race.offer(_rounded(p, blocks.stated, np.nan_to_num(values)))
-    return float(p.slots) if blocks.stated.r else width * LONGER  # reserved ones tie all slots together
+    return width * LONGER
+
+
+def _reserving(race: _Race, stated: Stated, values: Floats) -> None:
+    """A plan with as many machines reserved as the relaxation has, rounded: they tie all slots together, so
+    that blocks, which each reserve their own, begin far off."""
+    p, r = race.problem, [0] * len(race.problem.machines)
+    for g, v in stated.r.items():
+        r[g] = round(float(values[v.column]))
+    part = Stated(p, range(p.slots), None, r)
+    part.take(stated.cuts)
+    seconds = BEGINNING / 2 * race.ends.share(1) if race.limits.work is None else race.limits.seconds
+    found = highs.solve(part.m, replace(race.limits, gap=CLOSE, seconds=seconds), None)
+    race.offer(None if found.values is None else part.counts(found.values))
 
 
 def _bounds(race: _Race, blocks: Blocks, width: float) -> None:
