@@ -5,7 +5,8 @@
 Load       ServeGen's rates and mean lengths by 10 minutes (`servegen_profile_10min.csv.gz` in
            `../shared/data/traces`; windows without data are filled from their neighbours), as a workload of
            hours: buckets are windows of like lengths (k-means, 12), an hour's shares those of its windows,
-           its peak that of its busiest window. Rates of m-small and R1 times 4, of mm-image times 40. Each sized for p95 (TTFT 2 s, 5 s for R1; TPOT 50 ms).
+           its peak that of its busiest window. Rates of m-small and R1 are multiplied by 4, of mm-image by
+           40. Each is sized for p95 (TTFT 2 s, 5 s for R1; TPOT 50 ms).
 Nodes      five classes of 8 GPUs, H100 $32, H200 $39.2, A100 $14.4, L40S $8, B200 $64.8 an hour; vLLM.
 Compared   what `meshwright schedule` answers, in one process. Everybody has the same units, prices, cold
            starts and sizes. All are replayed by the minute on the 10-minute rates, with straight lines
@@ -203,7 +204,7 @@ def before(r: Ran) -> list[str] | None:
 def _policy(p: Policy) -> str:
     """Margin of the table and head-room of the autoscaler."""
     parts = [("table", p.margin), ("autoscaler", p.head)]
-    return ", ".join(f"{name} +{100 * x:.0f} %" for name, x in parts if x is not None)
+    return ", ".join(f"{name} {100 * x:+.0f} %" for name, x in parts if x is not None)
 
 
 def ratio(r: Ran) -> list[str] | None:
