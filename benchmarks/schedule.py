@@ -5,7 +5,8 @@
 Load       ServeGen's rates and mean lengths by 10 minutes (`servegen_profile_10min.csv.gz` in
            `../shared/data/traces`; windows without data are filled from their neighbours), as a workload of
            hours: buckets are windows of like lengths (k-means, 12), an hour's shares those of its windows,
-           its peak that of its busiest window. Each sized for p95 (TTFT 2 s, 5 s for R1; TPOT 50 ms).
+           its peak that of its busiest window. Rates of m-small and R1 are multiplied by 4, of mm-image by
+           40. Each is sized for p95 (TTFT 2 s, 5 s for R1; TPOT 50 ms).
 Nodes      five classes of 8 GPUs, H100 $32, H200 $39.2, A100 $14.4, L40S $8, B200 $64.8 an hour; vLLM.
 Compared   what `meshwright schedule` answers, in one process. Everybody has the same units, prices, cold
            starts and sizes. All are replayed by the minute on the 10-minute rates, with straight lines
@@ -26,7 +27,7 @@ import csv
 import gzip
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,9 @@ MODELS = {
     "deepseek-r1": ("deepseek-r1", 5000.0),
     "mm-image": ("qwen3-32b", 2000.0),
 }
+TIMES = {"m-small": 4.0, "mm-image": 40.0, "deepseek-r1": 4.0}
+"""Rates are multiplied where a node or two would do for all of them."""
+
 WINDOW_S, IN_HOUR, BUCKETS = 600.0, 6, 12
 SHORT = 0.001
 
@@ -143,6 +147,7 @@ class Ran:
 def run(name: str, profile: Profile, cluster: Path, seconds: float) -> Ran:
     """Schedule it, and the load by the minute on the units that were found."""
     model, ttft_ms = MODELS[name]
+    profile = replace(profile, rate=profile.rate * TIMES.get(name, 1.0))
     asked = read(str(cluster), model, None, workload_of(profile, ttft_ms), {}, {"engine": "vllm"})
     ask = Ask(limits=Limits(gap=0.002, seconds=seconds), short=SHORT)
     began, cpu = time.perf_counter(), time.process_time()
@@ -199,7 +204,7 @@ def before(r: Ran) -> list[str] | None:
 def _policy(p: Policy) -> str:
     """Margin of the table and head-room of the autoscaler."""
     parts = [("table", p.margin), ("autoscaler", p.head)]
-    return ", ".join(f"{name} +{100 * x:.0f} %" for name, x in parts if x is not None)
+    return ", ".join(f"{name} {100 * x:+.0f} %" for name, x in parts if x is not None)
 
 
 def ratio(r: Ran) -> list[str] | None:

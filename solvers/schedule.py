@@ -42,9 +42,10 @@ import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from solvers import highs
-from solvers.linear import EXACT, Limits, Linear, Outcome, Status, gap, judge, total
+from solvers.linear import EXACT, Floats, Limits, Linear, Status, gap, judge, total
 from solvers.schedule_blocks import Blocks, Ends
 from solvers.schedule_rows import Stated
 from solvers.schedule_types import Kind, Problem, Solution, reserve
@@ -54,6 +55,12 @@ __all__ = ["Kind", "Problem", "Solution", "Stated", "reserve", "solve", "static"
 
 CUTTING = 0.25
 """Share of the time after which there are no more cuts."""
+
+BEGINNING = 0.4
+"""Share of the time that is left for the shortest blocks, whose plans are where windows begin."""
+
+CLOSE = 1e-3
+"""Gap at which a plan with machines reserved is good enough to begin from."""
 
 BLOCK_COUNTS, LONGER = 36, 1.7
 """Counts of the first blocks, slots times kinds, and how much longer the next are."""
@@ -73,15 +80,19 @@ def solve(problem: Problem, limits: Limits) -> Solution:
     if relaxed.values is None:
         return Solution(None, (), None, None, relaxed.status, relaxed.solver)
     race.bounded(relaxed.value)
-    if race.offer(_rounded(problem, stated, relaxed)):
+    if race.offer(_rounded(problem, stated, relaxed.values)):
         return race.solution()
-    bounding = threading.Thread(target=_bounds, args=(race, stated, relaxed), daemon=True)
+    status: Status = "time_limit"
+    blocks = Blocks.of(stated, relaxed)
+    width = float(problem.slots) if stated.r else _begin(race, blocks)
+    bounding = threading.Thread(target=_bounds, args=(race, blocks, width), daemon=True)
     bounding.start()
     if limits.work is not None:  # nothing may depend on who is first
         bounding.join()
-    status: Status = "time_limit"
     try:
-        start = _first(problem, stated, relaxed, race)
+        if stated.r:
+            _reserving(race, stated, relaxed.values)
+        start = _first(race, stated)
         if start is not None:
             improve(problem, start, stated.cuts, limits, race.ends, race.offer)
         while bounding.is_alive() and not race.ends.over():  # in short waits: Ctrl-C is heard between them
@@ -137,19 +148,48 @@ class _Race:
         return Solution(self.best, r, self.value, bound, judge(self.value, bound, self.limits, stopped), NAME)
 
 
-def _rounded(p: Problem, stated: Stated, relaxed: Outcome) -> np.ndarray:
-    """The relaxation's counts, rounded up: the optimum where they are whole."""
-    assert relaxed.values is not None
-    near = relaxed.values.copy()
+def _rounded(p: Problem, stated: Stated, values: Floats) -> np.ndarray:
+    """Counts rounded up, and as long as servers stay: the optimum where those of the relaxation are whole."""
+    near = values.copy()
     for v in stated.n.values():
         near[v.column] = np.ceil(near[v.column] - 1e-6)
-    return stated.counts(near)
+    n = stated.counts(near)
+    for kind, mine in zip(p.kinds, n, strict=True):
+        if kind.up_slots > 1:  # the most of so many slots: nobody leaves sooner
+            before = np.concatenate([np.zeros(kind.up_slots - 1, dtype=mine.dtype), mine])
+            mine[:] = sliding_window_view(before, kind.up_slots).max(axis=1)
+    return n
 
 
-def _bounds(race: _Race, stated: Stated, relaxed: Outcome) -> None:
+def _begin(race: _Race, blocks: Blocks) -> float:
+    """Bound and plan of the shortest blocks; the width of the next, in slots."""
+    p, width = race.problem, max(BLOCK_COUNTS / len(race.problem.kinds), LEAST_SLOTS)
+    now = time.perf_counter()
+    ends = Ends(now + BEGINNING * (race.ends.at - now))
+    edges = np.linspace(0, p.slots, max(round(p.slots / width), 1) + 1).round()
+    bound, values = blocks.solved(edges, race.limits, ends)
+    race.bounded(bound)
+    if not np.isnan(values[[v.column for v in blocks.stated.n.values()]]).any():
+        race.offer(_rounded(p, blocks.stated, np.nan_to_num(values)))
+    return width * LONGER
+
+
+def _reserving(race: _Race, stated: Stated, values: Floats) -> None:
+    """A plan with as many machines reserved as the relaxation has, rounded: they tie all slots together, so
+    that blocks, which each reserve their own, begin far off."""
+    p, r = race.problem, [0] * len(race.problem.machines)
+    for g, v in stated.r.items():
+        r[g] = round(float(values[v.column]))
+    part = Stated(p, range(p.slots), None, r)
+    part.take(stated.cuts)
+    seconds = BEGINNING / 2 * race.ends.share(1) if race.limits.work is None else race.limits.seconds
+    found = highs.solve(part.m, replace(race.limits, gap=CLOSE, seconds=seconds), None)
+    race.offer(None if found.values is None else part.counts(found.values))
+
+
+def _bounds(race: _Race, blocks: Blocks, width: float) -> None:
     """Bounds by ever longer blocks; the last is the whole, which may end with a schedule, too."""
-    p, limits, blocks = race.problem, race.limits, Blocks.of(stated, relaxed)
-    width = max(BLOCK_COUNTS / len(p.kinds), LEAST_SLOTS)
+    p, limits, stated = race.problem, race.limits, blocks.stated
     while not race.ends.over():
         many = round(p.slots / width)
         if many <= 1:
@@ -161,21 +201,18 @@ def _bounds(race: _Race, stated: Stated, relaxed: Outcome) -> None:
             return
         edges = np.linspace(0, p.slots, many + 1).round()
         race.bounded(blocks.bound(edges, limits, race.ends))
-        width = width * LONGER if not stated.r else p.slots  # reserved machines tie all slots together
+        width *= LONGER
 
 
-def _first(p: Problem, stated: Stated, relaxed: Outcome, race: _Race) -> np.ndarray | None:
-    """A plan to begin from: of the counts rounded up, those that never change, and branch and bound for a
-    moment, the cheapest that keeps all rows."""
-    tried = [_rounded(p, stated, relaxed), _static(p)]
-    kept = [n for n in tried if n is not None and p.keeps(n)]
-    if not kept:
+def _first(race: _Race, stated: Stated) -> np.ndarray | None:
+    """A plan to begin from: that of the blocks, or one that never changes, the cheaper; where neither keeps
+    all rows what branch and bound finds first."""
+    race.offer(_static(race.problem))
+    if race.best is None:
         seconds = race.ends.share(2) if race.limits.work is None else race.limits.seconds
         found = highs.solve(stated.m, replace(race.limits, gap=0.5, seconds=seconds), None)
         race.infeasible = race.infeasible or found.status == "infeasible"
-        kept = [] if found.values is None else [stated.counts(found.values)]
-    for n in kept:
-        race.offer(n)
+        race.offer(None if found.values is None else stated.counts(found.values))
     return race.best
 
 

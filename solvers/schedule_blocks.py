@@ -69,6 +69,12 @@ class Blocks:
 
     def bound(self, edges: Floats, limits: Limits, ends: Ends) -> float | None:
         """Of blocks [edges[b], edges[b + 1]); None where it was not finished."""
+        return self.solved(edges, limits, ends)[0]
+
+    def solved(self, edges: Floats, limits: Limits, ends: Ends) -> tuple[float | None, Floats]:
+        """The bound, and values (columns,) of each block's own optimum: none are known (nan) of blocks that
+        were not solved in time."""
+        values = np.full(len(self.cost), np.nan)
         block = np.where(self.slot < 0, -1, np.searchsorted(edges, self.slot, side="right") - 1)
         of_row, priced = self._parted(block)
         y = np.where(priced, self.duals, 0.0)
@@ -80,14 +86,16 @@ class Blocks:
         for b in range(len(edges) - 1):
             seconds = ends.share(len(edges) - 1 - b)
             if ends.over():
-                return None
-            own = self._block(b, block, of_row, cost, kept)
+                return None, values
+            own, columns = self._block(b, block, of_row, cost, kept)
             done = highs.solve(own, Limits(INSIDE, seconds, limits.work, seed=limits.seed), None)
             least = done.bound if done.bound is not None else own.relax(Limits()).value
             if least is None:
-                return None
+                return None, values
+            if done.values is not None:
+                values[columns] = done.values[: len(columns)]
             found += least
-        return found
+        return found, values
 
     def _parted(self, block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The block of each row, and whether it is priced as it has columns in several."""
@@ -111,8 +119,8 @@ class Blocks:
 
     def _block(
         self, b: int, block: np.ndarray, of_row: np.ndarray, cost: Floats, kept: dict[int, Floats]
-    ) -> Linear:
-        """The program of one block."""
+    ) -> tuple[Linear, list[int]]:
+        """The program of one block, and the columns of the whole that its first are."""
         m = Linear(f"block {b}")
         columns = np.flatnonzero(block == b)
         tops = dict(enumerate(self.upper.tolist()))
@@ -128,4 +136,4 @@ class Blocks:
                 Term(var[int(j)].column, float(a)) for j, a in zip(self.index[at], self.data[at], strict=True)
             ]
             m.add("row", int(i), Expr(terms, float(self.row_lower[i]), float(self.row_upper[i])))
-        return m
+        return m, [j for j in var if block[j] >= 0]

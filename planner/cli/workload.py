@@ -59,6 +59,7 @@ def workload(
     from pathlib import Path
 
     from planner.cli.output import note, whole_file
+    from planner.cli.progress import Status
     from planner.errors import InputError
 
     if list_:
@@ -73,9 +74,11 @@ def workload(
     from planner.traffic.summary import document, summary
 
     limits = {"ttft_ms": _limit(ttft_ms, "--ttft-ms"), "tpot_ms": _limit(tpot_ms, "--tpot-ms")}
-    read = read_trace(trace)
-    name = Path(trace).name.split(".")[0] or "trace"
-    found = summary(read, name, None if slot is None else 60 * slot, Slo(**limits, percentile=percentile))
+    with Status() as tell:
+        read = read_trace(trace, tell)
+        tell("looking for buckets")
+        name = Path(trace).name.split(".")[0] or "trace"
+        found = summary(read, name, None if slot is None else 60 * slot, Slo(**limits, percentile=percentile))
     told = document(found.workload)
     if json:
         text = json_.dumps(told, indent=1) + "\n"

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from planner.errors import InputError
 from planner.inputs.reuse import LONGEST_S, Idle, IdleKind
-from planner.inputs.traces import Floats, Ints, Trace
+from planner.inputs.trace_columns import Floats, Ints
+from planner.inputs.traces import Trace
 from planner.inputs.workload import Bucket, Workload
 
 EDGES = ((0.5, 0.8, 0.95), (0.5, 0.9), (0.9,), ())

@@ -9,8 +9,9 @@
 | Qwen-Bailian JSONL | the same in seconds, with `chat_id` | of 16 tokens |
 | Parquet | `arrival_s, prompt_tokens, output_tokens, prefix_blocks` | of 512 or 16 tokens; needs pyarrow |
 
-Each may be compressed with gzip. Equal block ids mean equal tokens up to and including the block. Mooncake's
-stamps are multiples of 3 s: fine for reuse after minutes, not for burstiness.
+Each may be compressed with gzip. A CSV of more than 50 MB is read in blocks (`long_traces.py`). Equal block
+ids mean equal tokens up to and including the block. Mooncake's stamps are multiples of 3 s: fine for reuse
+after minutes, not for burstiness.
 """
 
 from __future__ import annotations
@@ -22,22 +23,20 @@ import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planner.errors import InputError, nearest, squash
+from planner.inputs.long_traces import Tell, is_long, read_long
 from planner.inputs.numbers import NOT_NEGATIVE, TOKENS, number, whole
-from planner.inputs.tables import MAX_BYTES, Row, parse_csv
+from planner.inputs.tables import MAX_BYTES, parse_csv
+from planner.inputs.trace_columns import COLUMNS, Floats, Ints, Request, request_of
 from planner.reading.documents import decoded, read_bytes
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 OWN_BLOCK = 16
 """Tokens of the blocks that a `prefix_id` is cut into."""
 
@@ -76,19 +75,13 @@ class Trace:
         return (len(self) - 1) / self.span_s
 
 
-@dataclass(frozen=True)
-class Request:
-    """One row of a file."""
-
-    arrival_s: float
-    isl: int
-    osl: int
-    blocks: Sequence[int] = ()
-
-
-def read_trace(path: str | Path) -> Trace:
-    """The requests of a file, told apart by its content. Raises InputError, with the line."""
+def read_trace(path: str | Path, tell: Tell | None = None) -> Trace:
+    """The requests of a file, told apart by its content; `tell` hears how far a long one is. Raises
+    InputError, with the line."""
     name = str(path)
+    if is_long(path):
+        (at, isl, osl), dropped = read_long(path, tell)
+        return _ordered(name, at, isl, osl, dropped)
     raw = _unpacked(read_bytes(path, MAX_BYTES, binary=True), name)
     if raw[:4] == b"PAR1":
         return _parquet(raw, name)
@@ -125,7 +118,7 @@ def _csv(text: str, name: str) -> Trace:
         raise InputError(f"`{name}` has a header but no requests", f"{name}:2")
     spelt = {squash(c): c for c in table.columns}
     named = [spelt[squash(c)] for c in COLUMNS[form]]
-    rows = [_row(row, form, named) for row in table.rows]
+    rows = [request_of(row, form, named) for row in table.rows]
     prefix = spelt.get(squash("prefix_id"))
     if form == "own" and prefix:
         groups = [row.cells[prefix] or f"\n{row.line}" for row in table.rows]
@@ -145,35 +138,6 @@ def _rename(columns: Sequence[str]) -> str:
     lacking = [c for c in names if squash(c) not in had]
     close = get_close_matches(lacking[0], [c for c in columns if c not in names], 1)
     return f"rename column `{close[0]}` to `{lacking[0]}`?" if close else FORMS
-
-
-COLUMNS = {
-    "own": ("arrival_s", "isl", "osl"),
-    "azure": ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
-    "burstgpt": ("Timestamp", "Request tokens", "Response tokens"),
-}
-
-
-def _row(row: Row, form: str, columns: Sequence[str]) -> Request | None:
-    """One line of a CSV; None: it failed."""
-    if row.problem:
-        raise InputError(row.problem, f"{row.path}:{row.line}")
-    at, isl, osl = columns
-    if form == "burstgpt" and row.number(osl) == 0:
-        return None
-    seconds = _stamp(row, at) if form == "azure" else row.number(at)
-    return Request(seconds, row.whole(isl, TOKENS), row.whole(osl, TOKENS))
-
-
-def _stamp(row: Row, column: str) -> float:
-    """A date as seconds; UTC where it names no zone."""
-    text = row.text(column)
-    try:
-        date = datetime.fromisoformat(text)
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        hint = "as in 2023-11-16 18:15:46.68"
-        raise InputError(f"`{column}` is no time: {text[:40]}", row.where(column), hint) from None
 
 
 def _json_lines(text: str, name: str) -> Trace:
@@ -290,6 +254,17 @@ def _trace(name: str, rows: Sequence[Request], size: int, dropped: int = 0) -> T
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         dropped,
     )
+
+
+def _ordered(name: str, at: Floats, isl: Ints, osl: Ints, dropped: int) -> Trace:
+    """Arrays (n,) by arrival, from second 0 on."""
+    if len(at) < 2 or at.max() == at.min():
+        raise InputError(f"all requests of `{name}` come at the same time", name)
+    if (np.diff(at) < 0).any():
+        order = np.argsort(at, kind="stable")
+        at, isl, osl = at[order], isl[order], osl[order]
+    none = np.zeros(0, dtype=np.int64)
+    return Trace(name, at - at[0], isl, osl, 0, none, np.zeros(1, dtype=np.int64), dropped)
 
 
 def _numbered(blocks: Sequence[Sequence[int]]) -> Ints:

@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from planner.errors import Infeasible, OutOfTime
-from planner.inputs.traces import Floats, Trace
+from planner.inputs.trace_columns import Floats
+from planner.inputs.traces import Trace
 from planner.inputs.workload import Workload
 from planner.percentiles.tighten import Tight, Tightened, Trial, tightened
 from planner.plans.schema import Achieved, Plan, Replayed

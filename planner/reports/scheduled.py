@@ -78,23 +78,27 @@ def _misses(share: float) -> str:
     return "misses none" if share < 5e-7 else f"misses {100 * share:.2g} %"
 
 
+def _signed(share: float | None) -> str:
+    return f"{100 * (share or 0.0):+.0f} %"
+
+
 def _before(s: Schedule) -> list[RenderableType]:
     """What those pay and miss who know the day before alone."""
     f = s.forecast
     if f is None:
         return []
     table = _plain("", "cost", "misses", "")
-    rows: list[tuple[str, Judged]] = [("its table", f.bare), (f"its table +{say.percent(FIXED)}", f.fixed)]
+    rows: list[tuple[str, Judged]] = [("its table", f.bare), (f"its table {_signed(FIXED)}", f.fixed)]
     if f.table.policy.margin:
-        rows.append((f"its table +{say.percent(f.table.policy.margin)}", f.table))
-    head = say.percent(f.alone.policy.head or 0.0)
-    rows.append((f"an autoscaler +{head}", f.alone))
-    table_, over = (say.percent(x or 0.0) for x in (f.both.policy.margin, f.both.policy.head))
-    rows.append((f"its table +{table_}, autoscaler +{over}", f.both))
+        rows.append((f"its table {_signed(f.table.policy.margin)}", f.table))
+    rows.append(
+        (f"its table {_signed(f.both.policy.margin)}, autoscaler {_signed(f.both.policy.head)}", f.both)
+    )
+    rows.append((f"an autoscaler {_signed(f.alone.policy.head)}", f.alone))
     table.add_row("the day itself, known", say.money(f.known_usd), "0 %", "")
     best = min((j for _, j in rows if j.short <= f.short), key=lambda j: j.usd, default=None)
     for name, judged in rows:
-        more = f"+{say.percent(judged.usd / f.known_usd - 1)}" if f.known_usd > 0 else ""
+        more = _signed(judged.usd / f.known_usd - 1) if f.known_usd > 0 else ""
         mark = f"cheapest that misses {100 * f.short:g} % at most" if judged is best else ""
         table.add_row(name, f"{say.money(judged.usd)} {more}", f"{100 * judged.short:.2g} %", mark)
     title = f"Knowing the day before alone ({f.days:.3g} day{'s' if f.days > 1 else ''} tried)"

@@ -50,7 +50,7 @@ class Load:
         """Of slots' rates, with straight lines between their middles."""
         rates = np.asarray(rate_rps, dtype=float)
         span = len(rates) * slot_s
-        step = min(max(STEP_S, span / MOST_STEPS), slot_s)
+        step = slot_s / math.ceil(slot_s / max(STEP_S, span / MOST_STEPS))
         at = (np.arange(round(span / step)) + 0.5) * step
         rate = np.interp(at, (np.arange(len(rates)) + 0.5) * slot_s, rates)
         return Load(rate, np.minimum((at / slot_s).astype(int), len(rates) - 1), step)

@@ -18,7 +18,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.inputs.traces import Floats, Trace
+from planner.inputs.trace_columns import Floats
+from planner.inputs.traces import Trace
 from planner.inputs.traffic import Dispersion
 from planner.inputs.workload import Workload
 

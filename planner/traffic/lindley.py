@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.inputs.traces import Floats, Ints
+from planner.inputs.trace_columns import Floats, Ints
 
 SHARES: Final = {"mean": 0.5, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 """Of requests that are to be in time, by the percentile of a limit; of a mean half of them."""

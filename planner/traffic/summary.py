@@ -11,12 +11,13 @@ exactly. What it loses of the second and fourth (they are not linear in the leng
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.inputs.idle import buckets_of, idle_of
-from planner.inputs.traces import Floats, Ints, Trace
+from planner.inputs.trace_columns import Floats, Ints
+from planner.inputs.traces import Trace
 from planner.inputs.traffic import Dispersion, Traffic
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.traffic.lindley import SHARES, WAITING, needed_by_slot, tokens
@@ -32,6 +33,9 @@ LOSS = 0.02
 
 MOST_BUCKETS = 12
 
+MOST_LENGTHS = 1_000_000
+"""Requests whose lengths are looked at."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -44,23 +48,38 @@ class Summary:
 
 
 def summary(trace: Trace, name: str, slot_s: float | None, slo: Slo) -> Summary:
-    """`trace` as a workload called `name`; its `rate_rps` is that of the busiest slot."""
+    """`trace` as a workload called `name`; its `rate_rps` is that of the busiest slot. Lengths of many are
+    those of evenly many of them."""
+    all_, trace = trace, thinned(trace)
     found, which = buckets_of(trace)
     idle = idle_of(trace, which)
     if idle is None:  # nothing is found again: buckets may part where that keeps the cost
         which = parted(trace)
         found, which = _means(trace, which)
-    traffic = queued(traffic_of(trace, slot_s, which), trace, slo)
+    traffic = queued(traffic_of(all_, slot_s, which), all_, slo)
     workload = Workload(
         name=name,
         buckets=found,
         rate_rps=max(traffic.rate_rps),
         slo=slo,
-        max_osl=int(trace.osl.max()),
+        max_osl=int(all_.osl.max()),
         idle=idle,
         traffic=traffic,
     )
     return Summary(workload, *lost(trace, which))
+
+
+def thinned(trace: Trace) -> Trace:
+    """Every so many requests of a trace of more than `MOST_LENGTHS` that names no blocks."""
+    every = _every(len(trace))
+    if len(every) == len(trace) or trace.block_tokens:
+        return trace
+    return replace(trace, arrival_s=trace.arrival_s[every], isl=trace.isl[every], osl=trace.osl[every])
+
+
+def _every(many: int) -> Ints:
+    """Indices of at most `MOST_LENGTHS` of so many, evenly spread."""
+    return np.arange(0, many, max(-(-many // MOST_LENGTHS), 1))
 
 
 def parted(trace: Trace) -> Ints:
@@ -149,7 +168,11 @@ def traffic_of(trace: Trace, slot_s: float | None, which: Ints | None = None) ->
             spread.append(Dispersion(window_s=window_s, index=_rounded(index)))
     peaks = _peaks(trace, slot, slots, rates)
     rates = [_rounded(r) for r in rates]
-    shares = [] if which is None or slots < 2 or which.max() == 0 else _shares(at, which, counts)
+    if which is None or slots < 2 or which.max() == 0:
+        shares = []
+    else:
+        at = at if len(which) == len(at) else at[_every(len(at))]
+        shares = _shares(at, which, np.bincount(at, minlength=slots))
     return Traffic(slot_s=slot, rate_rps=rates, peak_rps=peaks, dispersion=spread, shares=shares)
 
 

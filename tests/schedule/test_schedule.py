@@ -246,10 +246,10 @@ def test_servers_of_prompts_and_answers_follow_the_mix_of_each_slot(files: Path,
 
 
 def test_shares_that_are_no_shares(files: Path, capsys) -> None:
-    for change, _ in (("0.95, 0.05", "add up to"), ("[0.5, 0.5], ", "slots"), ("[0.05, 0.95]", "add up")):
+    for change, says in (("0.95, 0.05", "add up"), ("[0.5, 0.5], ", "slots"), ("[0.05, 0.95]", "shares")):
         (files / "day.yaml").write_text(HOURS.replace(change, {"0.95, 0.05": "0.95, 0.5"}.get(change, ""), 1))
         assert run(asked(files)) == 2
-        assert capsys.readouterr().err.startswith("error")
+        assert says in capsys.readouterr().err
 
 
 def test_the_autoscaler_of_kubernetes_is_told_every_count() -> None:

@@ -126,6 +126,19 @@ def test_blocks_bound_every_schedule_whatever_the_duals_are(p: Problem, many: in
     assert Blocks(stated, blocks.duals * noise).bound(edges, EXACTLY, NEVER) <= least + 1e-6 + 2e-5 * least
 
 
+@pytest.mark.parametrize("many", [2, 3, 6, 12])
+@pytest.mark.parametrize("reserved", [None, 0.6])
+def test_blocks_lose_nothing_where_the_relaxation_is_whole(many: int, reserved: float | None) -> None:
+    """One kind, whole demands: starts and stays over the edges are priced by their duals, and add up."""
+    kind = Kind("a", 1.0, 3.0, 9, cold_hours=0.7, up_slots=3, reserved=reserved)
+    p = Problem((kind,), (1.0, 5.0, 2.0, 2.0, 6.0, 3.0, 1.0, 4.0, 1.0, 1.0, 7.0, 2.0), 1.0)
+    stated = Stated(p, range(12))
+    relaxed = stated.m.relax(Limits())
+    bound = Blocks.of(stated, relaxed).bound(np.linspace(0, 12, many + 1), EXACTLY, NEVER)
+    assert solve(p, EXACTLY).value == pytest.approx(relaxed.value)
+    assert bound == pytest.approx(relaxed.value, rel=1e-5)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     capacity=st.lists(st.integers(1, 12), min_size=1, max_size=3),
