@@ -52,7 +52,8 @@ MOONCAKE, QWEN = 512, 16
 class Trace:
     """n requests in order of arrival: arrays (n,). Blocks of request i: `block[start[i] : start[i + 1]]`, ids
     in order of the prompt, each of `block_tokens` (the last may be shorter); 0: no blocks are known.
-    `dropped`: failed requests that were left out."""
+    `dropped`: failed requests that were left out. `unordered`: those that the file has after a later one,
+    which are put in order, and which of its requests is the first of them, from 1 on."""
 
     path: str
     arrival_s: Floats
@@ -62,6 +63,7 @@ class Trace:
     block: Ints
     start: Ints
     dropped: int = 0
+    unordered: tuple[int, int] = (0, 0)
 
     def __len__(self) -> int:
         return len(self.isl)
@@ -289,7 +291,15 @@ def _trace(name: str, rows: Sequence[Request], size: int, dropped: int = 0) -> T
         _numbered([r.blocks for r in by_time if size]),
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         dropped,
+        _unordered(rows),
     )
+
+
+def _unordered(rows: Sequence[Request]) -> tuple[int, int]:
+    """How many come after a later one, and the first of them, from 1 on."""
+    at = np.array([row.arrival_s for row in rows])
+    late = np.flatnonzero(at < np.maximum.accumulate(at))
+    return len(late), int(late[0]) + 1 if len(late) else 0
 
 
 def _numbered(blocks: Sequence[Sequence[int]]) -> Ints:
