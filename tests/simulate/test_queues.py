@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.simulate.fleet import Fleet, Site
-from planner.simulate.pools import FEW, Group, Load
+from planner.simulate import pools
+from planner.simulate.fleet import Fleet, Rules, Site
+from planner.simulate.links import Wire
+from planner.simulate.pools import FEW, Group, Load, Trouble
 from planner.simulate.replay import replay
 from planner.simulate.requests import Requests, Settings, StepCosts
 from planner.simulate.routing import Way
@@ -125,3 +129,34 @@ def test_drafted_tokens_take_room_as_others_do() -> None:
     assert isinstance(server, Server)
     assert server.steps == 1 + 15
     assert server.in_step == (1, 100 + 2 * 16)
+
+
+@pytest.mark.parametrize("in_flight", [None, 60])
+def test_the_emptiest_server_is_the_same_however_it_is_looked_for(in_flight, monkeypatch) -> None:
+    requests = poisson(600, 300.0, np.array([50.0, 400.0]), np.array([3.0, 40.0]))
+    group = Group("r", "mixed", 12, StepCosts.of(step()), Settings())
+    load = Load(requests, np.zeros(600, dtype=np.int64), {}, in_flight)
+    ends = []
+    for few in (0, 1000):
+        monkeypatch.setattr(pools, "FEW", few)
+        ends.append(Fleet(Site([group], [[Way(1.0, "r")]], {}, {}), load).run().end_s)
+    assert ends[0].tolist() == ends[1].tolist()
+
+
+def test_caches_on_their_way_to_a_server_that_fails_go_to_another() -> None:
+    """By hand: a prompt of 20 ms, its cache under way until 1.02 s; its decode server fails at 0.5 s."""
+    one = Requests(np.zeros(1), np.full(1, 100.0), np.full(1, 3.0))
+    costs = StepCosts.of(step())
+    groups = [Group("p", "prefill", 1, costs, Settings()), Group("d", "decode", 2, costs, Settings())]
+    site = Site(groups, [[Way(1.0, "p", "d")]], {("p", "d"): Wire(1.0, 1.0, 0.0)}, {"p": np.ones(1)})
+    load = Load(one, np.zeros(1, dtype=np.int64), {})
+    other = Requests(np.zeros(2), np.full(2, 100.0), np.full(2, 3.0))
+    assert Fleet(site, load).run().end_s == pytest.approx([1.02 + 2 * 0.011])
+    two = replace(site, sent_bytes={"p": np.array([0.0, 1.0])})  # the first is on the first decode server
+    fleet = Fleet(two, replace(load, requests=other, bucket=np.zeros(2, dtype=np.int64)), FAILING)
+    out = fleet.run()
+    assert out.end_s == pytest.approx([0.03 + 0.022, 1.03 + 0.022])
+    assert [s.steps for s in fleet.pools["d"].servers] == [4]
+
+
+FAILING = Rules(trouble=(Trouble("d", fails_s=0.5),))
