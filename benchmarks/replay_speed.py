@@ -1,60 +1,75 @@
-"""Requests a minute that the replay gets through on one core, budget 100,000:
-`python -m benchmarks.replay_speed`.
+"""How fast the replay is: `python -m benchmarks.replay_speed [--requests 200000]`
+
+First whole plans of 16 replicas and more, with open arrivals at the plan's rate: seconds of CPU, how many
+times faster than the time they stand for, the most memory that the process had so far. Then bare servers.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
+import resource
 import time
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.queueing import MIXES, STEPS
-from planner.cost.shape import StepTimes
+from planner import api
+from planner.simulate.answer import Ask, simulate
 from planner.simulate.replay import replay
 from planner.simulate.requests import Requests, Settings
 
-CASES = Path(__file__).resolve().parents[2] / "shared" / "cases" / "simulate"
+PLANS: dict[str, dict[str, Any]] = {
+    "70B": {"gpus": "64xH100", "model": "llama-3.1-70b", "rate": 90.0, "ttft_ms": 800},
+    "405B": {"gpus": "128xH100", "model": "llama-3.1-405b-fp8", "rate": 24.0, "ttft_ms": 4000},
+    "32B": {"gpus": "32xH100", "model": "qwen3-32b", "rate": 100.0},
+    "8B": {"gpus": "16xH100", "model": "llama-3.1-8b", "rate": 320.0},
+    "8B on L4": {"gpus": "16xL4", "model": "llama-3.1-8b", "rate": 20.0, "ttft_ms": 4000, "tpot_ms": 100},
+}
+"""What is planned, by name; open arrivals."""
 
 
-def report(name: str, step: StepTimes, requests: Requests, rules: Settings) -> None:
-    began = time.process_time()
-    result = replay(step, requests, rules)
-    seconds = time.process_time() - began
-    each_minute = 60 * len(requests) / seconds
-    print(f"{name:34s} {len(requests):8d} {result.steps:9d} {seconds:8.3f} {each_minute:14,.0f}")
+def plans(requests: int) -> None:
+    """A line a plan."""
+    print(f"{'plan':10s} {'servers':>22s} {'requests/s':>10s} {'CPU s':>7s} {'us each':>8s} {'x real':>12s}")
+    for name, asked in PLANS.items():
+        plan = api.plan(None, **asked, work_limit=50, explain=False)
+        servers = " + ".join(f"{r.count * r.attn_dp} {r.role}" for r in plan.replicas)
+        began = time.process_time()
+        found = simulate(plan, Ask(requests=requests))
+        seconds = time.process_time() - began
+        span_s = float(found.outcome.end_s.max() - found.outcome.arrival_s.min())
+        each = 1e6 * seconds / requests
+        speed = f"{span_s / seconds:12,.0f}"
+        print(f"{name:10s} {servers:>22s} {found.rps:10.1f} {seconds:7.2f} {each:8.1f} {speed}")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{requests:,} requests each; {most:,.0f} MB of memory at most")
 
 
-def stored() -> None:
-    """The cases kept beside the repository, where they are."""
-    for path in sorted(CASES.glob("chunked_*.json")):
-        problem = json.loads(path.read_text())["problem"]
-        t = problem["step"]
-        numbers = (t["t0_s"], t["prefill_s_per_token"], 0.0, t["sequence_s"], t["context_s_per_token"], 1.0)
-        step = StepTimes(*(np.asarray(x) for x in numbers))
-        rules = (problem[k] for k in ("token_budget", "max_sequences", "kv_tokens", "replicas", "routing"))
-        report(path.stem, step, Requests(*np.array(problem["requests"], dtype=float).T), Settings(*rules))
-
-
-def drawn(count: int = 50_000) -> None:
-    """Poisson arrivals of two mixes at a high load, on one and on eight replicas."""
+def bare(count: int = 50_000) -> None:
+    """Poisson arrivals of two mixes at a high load, on one and on more servers."""
+    print(f"\n{'bare servers':34s} {'requests':>8s} {'steps':>9s} {'CPU s':>8s} {'requests/min':>14s}")
     rng = np.random.default_rng(1)
     for mix, rate in (("conversation", 13.0), ("short", 10.0)):
         isl, osl, share = np.array(MIXES[mix], dtype=float).T
         kind = rng.choice(len(isl), count, p=share / share.sum())
-        for replicas in (1, 8):
+        for replicas in (1, 16, 128):
             arrival = np.cumsum(rng.exponential(1 / (rate * replicas), count))
             rules = Settings(replicas=replicas, routing="least_requests", kv_tokens=400_000)
-            report(
-                f"{mix}, {replicas} replica(s)", STEPS["8b"], Requests(arrival, isl[kind], osl[kind]), rules
-            )
+            began = time.process_time()
+            result = replay(STEPS["8b"], Requests(arrival, isl[kind], osl[kind]), rules)
+            seconds = time.process_time() - began
+            each_minute = 60 * count / seconds
+            name = f"{mix}, {replicas} server(s)"
+            print(f"{name:34s} {count:8d} {result.steps:9d} {seconds:8.3f} {each_minute:14,.0f}")
 
 
 def main() -> None:
-    print(f"{'':34s} {'requests':>8s} {'steps':>9s} {'CPU s':>8s} {'requests/min':>14s}")
-    stored()
-    drawn()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--requests", type=int, default=200_000, help="of each plan (200000)")
+    options = parser.parse_args()
+    plans(options.requests)
+    bare()
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ MOONCAKE, QWEN = 512, 16
 class Trace:
     """n requests in order of arrival: arrays (n,). Blocks of request i: `block[start[i] : start[i + 1]]`, ids
     in order of the prompt, each of `block_tokens` (the last may be shorter); 0: no blocks are known.
-    `dropped`: failed requests that were left out."""
+    `dropped`: failed requests that were left out. `unordered`: those that the file has after a later one,
+    which are put in order, and which of its requests is the first of them, from 1 on."""
 
     path: str
     arrival_s: Floats
@@ -61,6 +62,7 @@ class Trace:
     block: Ints
     start: Ints
     dropped: int = 0
+    unordered: tuple[int, int] = (0, 0)
 
     def __len__(self) -> int:
         return len(self.isl)
@@ -253,6 +255,7 @@ def _trace(name: str, rows: Sequence[Request], size: int, dropped: int = 0) -> T
         _numbered([r.blocks for r in by_time if size]),
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         dropped,
+        _unordered(np.array([row.arrival_s for row in rows])),
     )
 
 
@@ -260,11 +263,18 @@ def _ordered(name: str, at: Floats, isl: Ints, osl: Ints, dropped: int) -> Trace
     """Arrays (n,) by arrival, from second 0 on."""
     if len(at) < 2 or at.max() == at.min():
         raise InputError(f"all requests of `{name}` come at the same time", name)
-    if (np.diff(at) < 0).any():
+    late = _unordered(at)
+    if late[0]:
         order = np.argsort(at, kind="stable")
         at, isl, osl = at[order], isl[order], osl[order]
     none = np.zeros(0, dtype=np.int64)
-    return Trace(name, at - at[0], isl, osl, 0, none, np.zeros(1, dtype=np.int64), dropped)
+    return Trace(name, at - at[0], isl, osl, 0, none, np.zeros(1, dtype=np.int64), dropped, late)
+
+
+def _unordered(at: Floats) -> tuple[int, int]:
+    """How many arrivals (n,) come after a later one, and the first of them, from 1 on."""
+    late = np.flatnonzero(at < np.maximum.accumulate(at))
+    return len(late), int(late[0]) + 1 if len(late) else 0
 
 
 def _numbered(blocks: Sequence[Sequence[int]]) -> Ints:

@@ -95,6 +95,9 @@ def _notes(s: Simulated) -> Iterator[str]:
         yield f"{say.percent(s.found)} of prompt tokens were found in the servers' caches."
     if s.refused:
         yield f"{s.refused:,} requests are longer than the model takes, and were left out."
+    if s.unordered[0]:
+        count, first = s.unordered
+        yield f"{count:,} requests of the trace stood after later ones (the first: {first:,}): put in order."
     if s.preempted:
         yield f"{s.preempted:,} times a sequence lost its room in the cache and began again."
     for wire, busy in s.wires.items():

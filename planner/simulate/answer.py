@@ -55,7 +55,7 @@ class Simulated:
     `span_s` apart. `planned_rps`: the plan's own load, which `predicted` and `expected` (percentiles by the
     plan's formulas; empty where those know means only) are for. `found`: share of prompt tokens found in
     caches, where a trace says what prompts share. `wires`: busy shares of declared links. `refused`: requests
-    of the trace that are longer than the model takes."""
+    of the trace that are longer than the model takes. `unordered`: those put in order, and the first."""
 
     arrivals: str
     routing: str
@@ -81,6 +81,7 @@ class Simulated:
     found: float | None = None
     wires: dict[str, float] = field(default_factory=dict)
     refused: int = 0
+    unordered: tuple[int, int] = (0, 0)
 
     @property
     def kept(self) -> bool:
@@ -218,6 +219,7 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, given: Drawn) -> Simulated
         found=out.found,
         wires=dict(out.wires),
         refused=given.refused,
+        unordered=ask.trace.unordered if ask.trace is not None else (0, 0),
     )
 
 

@@ -96,6 +96,7 @@ class Fleet:
         self.arrival_s, self.first_s, self.end_s = ([math.nan] * n for _ in range(3))
         self.way: list[Way | None] = [None] * n
         self.led: dict[int, tuple[Way, Machine]] = {}
+        self.lost = ""  # the group that has no servers any more
         self.to: dict[int, Machine] = {}  # where caches under way go, and
         self.sender: dict[int, int] = {}  # where they come from
         self.over: dict[tuple[int, int], Mapping[Hashable, float]] = {}  # wires between two servers
@@ -150,7 +151,8 @@ class Fleet:
         """A request comes: where it goes."""
         found = self._led(request) or self.router.first(request)
         if found is None:
-            raise InputError("no server is left for a request", "--fail", "let fewer servers fail")
+            text = f"no server is left for a request: the last one of `{self.lost}` has failed"
+            raise InputError(text, "--fail", "let fewer servers fail")
         way, server = found
         if request < self.load.met and way.second is not None:
             server = self.router.second(request, way) or server
@@ -187,7 +189,8 @@ class Fleet:
         if pool.servers:
             for request in pool.fail():
                 self.loop.at(at_s, request, AGAIN)  # begins again, from its prompt
-            self.view.whole = self.view.whole and bool(pool.servers)
+            if not pool.servers:
+                self.view.whole, self.lost = False, pool.group.id
 
     def finished(self, server: Machine, requests: Sequence[int]) -> None:
         """What a server has finished: prompts travel, requests end; in a closed loop each lets one in."""
