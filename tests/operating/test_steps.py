@@ -139,6 +139,9 @@ def test_a_step_has_a_sequence_of_one_attention_rank_at_least():
     """Of eight ranks that step together one has one: an eighth of a sequence on average, not fewer."""
     ranks = like(1, 1)
     ranks = replace(ranks, attn_dp=8 * ranks.attn_dp)
-    few, eighth = (decoding_steps(MODEL, ranks, asked(), np.array([x]), BUDGET) for x in (0.01, 1 / 8))
+    few, eighth, more = (
+        decoding_steps(MODEL, ranks, asked(), np.array([x]), BUDGET) for x in (0.01, 1 / 8, 16)
+    )
 
-    assert few == eighth
+    assert few.t0_s == eighth.t0_s
+    assert few.t0_s != more.t0_s
