@@ -1,12 +1,13 @@
 """`meshwright export`: a plan as files that start it, for an engine or an orchestrator.
 
-An exporter is a function from a `Deployed` plan to files by name; its line is in `EXPORTERS`. It sees the
-Plan only, and what it writes can be read back without it (`planner/imports`).
+An exporter is a function from a `Deployed` plan to files by name, and how these are started; its line is in
+`EXPORTERS`. It sees the Plan only, and what it writes can be read back without it (`planner/imports`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from planner.errors import InputError, nearest
@@ -16,20 +17,28 @@ from planner.launch import launched
 from planner.plans.schema import Plan
 
 Files = dict[str, str]
-Exporter = Callable[[Deployed], Files]
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """What writes the files of a plan by name, and the steps by which they are started."""
+
+    files: Callable[[Deployed], Files]
+    start: Sequence[str]
+
 
 EXPORTERS: Final[Mapping[str, Exporter]] = {
-    "vllm": scripts.of("vllm"),
-    "sglang": scripts.of("sglang"),
-    "tensorrt-llm": scripts.of("trtllm"),
-    "llama.cpp": scripts.of("llama.cpp"),
-    "dynamo": dynamo.files,
-    "llm-d": llm_d.files,
-    "kserve": kserve.files,
-    "ray-serve": ray_serve.files,
-    "slurm": slurm.files,
-    "compose": compose.files,
-    "k8s": kubernetes.files,
+    "vllm": Exporter(scripts.of("vllm"), scripts.START),
+    "sglang": Exporter(scripts.of("sglang"), scripts.START),
+    "tensorrt-llm": Exporter(scripts.of("trtllm"), scripts.START),
+    "llama.cpp": Exporter(scripts.of("llama.cpp"), scripts.START),
+    "dynamo": Exporter(dynamo.files, dynamo.START),
+    "llm-d": Exporter(llm_d.files, llm_d.START),
+    "kserve": Exporter(kserve.files, kserve.START),
+    "ray-serve": Exporter(ray_serve.files, ray_serve.START),
+    "slurm": Exporter(slurm.files, slurm.START),
+    "compose": Exporter(compose.files, compose.START),
+    "k8s": Exporter(kubernetes.files, kubernetes.START),
 }
 
 
@@ -44,5 +53,6 @@ def export(plan: Plan, to: str) -> Files:
         if r.launch is None or not r.launch.argv:
             why = "; ".join(r.launch.notes) if r.launch else "no engine starts it"
             raise InputError(f"{r.id} cannot be exported: {why}", "--to")
-    found = EXPORTERS[to](deployed)
-    return {"README.md": deployed.readme(found), **found}
+    exporter = EXPORTERS[to]
+    found = exporter.files(deployed)
+    return {"README.md": deployed.readme(found, exporter.start), **found}

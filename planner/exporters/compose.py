@@ -12,6 +12,11 @@ from planner.launch.instances import Instance
 from planner.launch.server import vendor_of
 from planner.launch.words import FILLED, VISIBLE, environment, with_ports
 
+START = (
+    "On each node, `docker compose -f compose-NODE.yaml up -d`.",
+    front.START,
+)
+
 
 def files(d: Deployed) -> Files:
     """One file a node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -104,8 +104,8 @@ class Deployed:
                 "llama.cpp or slurm",
             )
 
-    def readme(self, files: Mapping[str, str]) -> str:
-        """How to start it, and what was assumed."""
+    def readme(self, files: Mapping[str, str], start: Sequence[str]) -> str:
+        """How to start it, step by step, and what was assumed."""
         p, plan = self.plan.predicted, self.plan
         lines = [f"# {plan.problem.model['name']} for {self.to}", ""]
         lines += [
@@ -118,7 +118,7 @@ class Deployed:
             f"{self.gpus(r)} x {r.stages[0].device} each"
             for r in plan.replicas
         ]
-        lines += ["", "## How to start it", "", *(f"1. {text}" for text in START[self.to])]
+        lines += ["", "## How to start it", "", *(f"1. {text}" for text in start)]
         shares = [_way(route.model_dump(exclude_none=True)) for route in plan.routing]
         lines += ["", "## Traffic", "", *(f"- {text}" for text in shares)]
         vendors = {vendor_of(plan, r.stages[0]) for r in plan.replicas} - {"nvidia"}
@@ -129,37 +129,6 @@ class Deployed:
         lines += ["", "## Assumed", "", *(f"- {note}" for note in notes)]
         lines += ["", "## Files", "", *(f"- `{name}`" for name in files), ""]
         return "\n".join(lines)
-
-
-ROUTER = "Then the router, if there is one; `nginx.conf` is for nginx, which sends shares by weight."
-
-START = {
-    **dict.fromkeys(
-        ("vllm", "sglang", "tensorrt-llm", "llama.cpp"),
-        (
-            "Copy the folder to every node.",
-            "Run the script that is named for each server on the node it names.",
-            ROUTER,
-        ),
-    ),
-    "slurm": (
-        "Fill in partition and account.",
-        "`sbatch` every file that ends in `.sbatch`.",
-        ROUTER,
-    ),
-    "compose": (
-        "On each node, `docker compose -f compose-NODE.yaml up -d`.",
-        ROUTER,
-    ),
-    "k8s": (
-        "`kubectl apply -f` every file.",
-        "Several nodes a server need the LeaderWorkerSet controller, a route the Gateway API.",
-    ),
-    "dynamo": ("`kubectl apply -f deployment.yaml`, with the Dynamo operator installed.",),
-    "llm-d": ("`helm install` the ModelService chart 0.4.12 with each values file.",),
-    "kserve": ("`kubectl apply -f` every file, with KServe's LLMInferenceService installed.",),
-    "ray-serve": ("`serve deploy serve.yaml` on a Ray cluster with these GPUs.",),
-}
 
 
 def _way(route: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from planner.exporters.deployed import Deployed, Files, without, yaml
 from planner.exporters.kubernetes import config_maps, container, volumes
 from planner.plans.schema import Replica
 
+START = ("`kubectl apply -f deployment.yaml`, with the Dynamo operator installed.",)
 WORKERS = {"vllm": "dynamo.vllm", "sglang": "dynamo.sglang", "trtllm": "dynamo.trtllm"}
 RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
 IMAGES = {engine: f"nvcr.io/nvidia/ai-dynamo/{name}-runtime:1.6.1" for engine, name in RUNTIMES.items()}

@@ -17,6 +17,9 @@ from planner.launch.instances import Instance
 from planner.launch.words import ROUTER_PORT, ROUTERS, port_of, quoted, router
 from planner.plans.schema import Plan
 
+START = "Then the router, if there is one; `nginx.conf` is for nginx, which sends shares by weight."
+"""How it is started."""
+
 EVEN = 0.02
 """Shares of servers that differ by less than this are equal."""
 

@@ -11,6 +11,7 @@ from planner.exporters.deployed import IMAGES, Deployed, Files, without, yaml
 from planner.exporters.kubernetes import environment
 from planner.plans.schema import Replica
 
+START = ("`kubectl apply -f` every file, with KServe's LLMInferenceService installed.",)
 SIZES = (
     "--port",
     "--tensor-parallel-size",

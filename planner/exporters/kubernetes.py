@@ -10,6 +10,10 @@ from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
 from planner.launch.words import port_of
 from planner.plans.schema import Launch, Replica
 
+START = (
+    "`kubectl apply -f` every file.",
+    "Several nodes a server need the LeaderWorkerSet controller, a route the Gateway API.",
+)
 HEAD = "$(LWS_LEADER_ADDRESS)"
 
 

@@ -11,6 +11,7 @@ from planner.exporters.kubernetes import environment
 from planner.launch.server import vendor_of
 from planner.plans.schema import Replica
 
+START = ("`helm install` the ModelService chart 0.4.12 with each values file.",)
 SIZES = ("--port", "--tensor-parallel-size", "--data-parallel-size", "--data-parallel-size-local")
 """Said by the chart's own fields."""
 

@@ -10,6 +10,7 @@ from planner.errors import InputError
 from planner.exporters.deployed import Deployed, Files, yaml
 from planner.plans.schema import Replica
 
+START = ("`serve deploy serve.yaml` on a Ray cluster with these GPUs.",)
 ACCELERATORS = {
     "h100": "H100", "h200": "H200", "a100-sxm-40gb": "A100-40G", "a100": "A100-80G", "l40s": "L40S",
     "l4": "L4", "a10": "A10G", "t4": "T4", "b200": "B200", "v100": "V100",

@@ -9,6 +9,12 @@ from planner.exporters.deployed import Deployed, Files, script
 from planner.launch.instances import Instance
 from planner.launch.words import command
 
+START = (
+    "Copy the folder to every node.",
+    "Run the script that is named for each server on the node it names.",
+    front.START,
+)
+
 
 def of(engine: str) -> Callable[[Deployed], Files]:
     """Scripts for a plan of one engine."""

@@ -9,6 +9,11 @@ from planner.launch.instances import Instance
 from planner.launch.llama_cpp import RPC_HOSTS, RPC_PORT
 from planner.launch.words import assigned, environment, quoted, shift, with_ports
 
+START = (
+    "Fill in partition and account.",
+    "`sbatch` every file that ends in `.sbatch`.",
+    front.START,
+)
 HOST = "$HOST_ADDR"
 OWN_ADDRESS = """HOST_ADDR="$({}hostname -I | cut -d' ' -f1)\""""
 """The first address of the node that a command runs on."""

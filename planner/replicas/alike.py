@@ -1,6 +1,6 @@
 """Replicas of one class of nodes, every stage alike: the layouts that the engine accepts for the model.
 
-Space: for each class x engine every (tp, pp, attn_dp, moe_tp, ep) that the engine accepts (`engine_rules`),
+Space: for each class x engine every (tp, pp, attn_dp, moe_tp, ep) that the engine accepts (`planner.rules`),
 up to `MOST_GPUS` GPUs a replica, of the usual sizes (`usual_sizes`), and of one node more than the class has
 (so that "one more node" is priced in the same space); roles mixed, prefill, decode. Where a bucket's prompts
 are long with context parallelism (cp), too.

@@ -1,13 +1,13 @@
 """Replicas in one node whose weights lie partly in host memory: every placement worth a column.
 
-For each engine that offloads (`engine_rules.OFFLOADS`), each usual number of a node's GPUs, and every number
-of sequences the placement with the least away from the GPUs that leaves cache for so many. As fewer
-sequences never need more to be away, these are all the counts of layers that can be best: a batch in between
-runs as fast on the one made for more. Routed experts leave first, being met least by a byte; only where all
-of them have left and it still does not fit, whole layers do, the first ones. The split of layers over GPUs
-is by `solvers.offload`. Where the engine keeps as many experts of every layer on the GPU, all their numbers
-are. Where the engine streams whole layers, all the bytes that its options can name are, each spread most
-evenly.
+For each engine that offloads (`OFFLOADS` in `planner/rules/designs.py`), each usual number of a node's
+GPUs, and every number of sequences the placement with the least away from the GPUs that leaves cache for so
+many. As fewer sequences never need more to be away, these are all the counts of layers that can be best: a
+batch in between runs as fast on the one made for more. Routed experts leave first, being met least by a
+byte; only where all of them have left and it still does not fit, whole layers do, the first ones. The split
+of layers over GPUs is by `solvers.offload`. Where the engine keeps as many experts of every layer on the
+GPU, all their numbers are. Where the engine streams whole layers, all the bytes that its options can name
+are, each spread most evenly.
 
 On the CPU or over PCIe is not a placement: each step takes the faster (`planner/cost/offload.py`).
 """

@@ -72,7 +72,7 @@ def headline(found: Found) -> Text:
     slots = "/".join(str(s) for s in sorted(set(m.slots), reverse=True))
     extra = sum(m.slots) - m.experts
     replicas = f", {extra} of {sum(m.slots)} for replicas" if extra else ""
-    text = Text.assemble((m.model, "bold"), ": " if m.model else "") if m.model else Text()
+    text = Text.assemble((m.model, "bold"), ": ") if m.model else Text()
     text.append(
         f"{plural(len(m.layers), 'layer')} of {m.experts} experts on {m.gpus} GPUs{nodes}, {slots} slot"
         f"{'' if slots == '1' else 's'} each{replicas}\n"

@@ -90,11 +90,11 @@ def test_the_page_says_what_runs_where_shares_go_and_what_was_assumed():
     p = made(replica("r1", "vllm", "prefill", tp=8, count=2), replica("r2", "vllm", "decode", tp=8))
     p = p.model_copy(update={"routing": [Route(bucket=0, share=0.25, prefill="r1", decode="r2")]})
     d = Deployed(p, "k8s", ["weights are at hand"])
-    text = d.readme({"r1.yaml": ""})
+    text = d.readme({"r1.yaml": ""}, ["Start it."])
 
     assert "- 2 x r1: prefill, vllm" in text
     assert "8 x h200-sxm each" in text
     assert "requests of bucket 0: 25 % to r1 then r2" in text
     assert "- weights are at hand" in text
     assert "- `r1.yaml`" in text
-    assert "kubectl apply" in text
+    assert "1. Start it.\n" in text

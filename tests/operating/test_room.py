@@ -11,7 +11,7 @@ from planner.cost.activations import sampling_bytes
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
 from planner.cost.shape import like
-from planner.operating.room import counted, planned_sequences
+from planner.operating.room import counted, held_tokens, planned_sequences, unfilled_tokens
 from planner.predict.predictions import usual_node
 
 CARD = find("llama-3.1-8b")[0]
@@ -58,3 +58,16 @@ def test_engines_are_told_the_tokens_of_a_step_that_they_would_not_take_by_thems
     made = api.plan(None, "llama-3.1-8b", gpus=gpus, engine="vllm")
 
     assert {r.max_batched_tokens for r in made.replicas} == {told}
+
+
+def test_a_sequence_holds_its_prompt_half_of_its_answer_and_half_of_a_block():
+    """TensorRT-LLM, which lets nobody in without room for the whole answer, holds all of it."""
+    own, osl = np.array([100.0]), np.array([40.0])
+
+    assert held_tokens("vllm", own, osl) == pytest.approx(100 + 15 / 2 + 20)
+    assert held_tokens("sglang", own, osl) == pytest.approx(100 + 20)
+    assert held_tokens("trtllm", own, osl) == pytest.approx(100 + unfilled_tokens("trtllm") + 40)
+    assert held_tokens("trtllm", own, osl, np.array([90.0])) == pytest.approx(
+        100 + unfilled_tokens("trtllm") + 90
+    )
+    assert held_tokens("vllm", own, osl, np.array([90.0])) == held_tokens("vllm", own, osl)

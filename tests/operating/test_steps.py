@@ -123,3 +123,25 @@ def test_watts_are_those_of_the_mean_step():
     assert mixed == pytest.approx(MODEL.watts(PIPES, Load.of(64.0, 1100.0, 64 / 199 * 1000, 500.0), 1.0))
     assert prefill == pytest.approx(MODEL.watts(PIPES, Load.of(0.0, 0.0, PIPES.pp * 1000.0, 500.0), 0.5))
     assert decode == pytest.approx(MODEL.watts(PIPES, Load.of(64.0, 1100.0, 0.0, 500.0), 1.0))
+
+
+def test_steps_of_several_tokens_add_to_the_true_step():
+    """Contexts of fewer, longer steps are a sequence's own: nothing of a step without prompts is lost."""
+    several, batch = asked(emitted=4.0), np.full(2, 64.0)
+    step = decoding_steps(MODEL, PIPES, several, batch, BUDGET)
+    linear = step.t0_s + batch * (step.sequence_s + several.in_steps.context * step.context_s_per_token)
+
+    assert linear == pytest.approx(MODEL.step_s(PIPES, Load.of(64.0, several.context)), rel=1e-6)
+    assert (several.in_steps.context < several.context).all()
+
+
+def test_a_step_has_a_sequence_of_one_attention_rank_at_least():
+    """Of eight ranks that step together one has one: an eighth of a sequence on average, not fewer."""
+    ranks = like(1, 1)
+    ranks = replace(ranks, attn_dp=8 * ranks.attn_dp)
+    few, eighth, more = (
+        decoding_steps(MODEL, ranks, asked(), np.array([x]), BUDGET) for x in (0.01, 1 / 8, 16)
+    )
+
+    assert few.t0_s == eighth.t0_s
+    assert few.t0_s != more.t0_s

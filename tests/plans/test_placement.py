@@ -4,6 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from planner.plans.placement import Placed, place
 from planner.plans.verified import Unsound
@@ -75,3 +77,55 @@ def test_blocks_of_several_sizes_fill_racks_without_holes():
     assert len(racks) == 42
     with pytest.raises(Unsound, match="finds no room"):
         place([RACKS], {"tp12": 83, "tp16": 126}, every)
+
+
+PAIRS: Any = SimpleNamespace(id="g", gpus_per_node=4, scale_up_gpus=16, node_count=400)
+"""Racks of four nodes of four GPUs."""
+
+
+def test_a_block_that_needs_one_domain_leaves_what_is_too_small_for_the_next():
+    """Blocks of three of a rack's four nodes: the fourth is for others."""
+    every = {"tp12": replica(12, joined=True), "tp2": replica(2)}
+    on = place([PAIRS], {"tp12": 3, "tp2": 2}, every)
+
+    assert on.stages["tp12"] == [[0, 1, 2, 4, 5, 6, 8, 9, 10]]
+    assert on.stages["tp2"] == [[3]]
+    assert place([PAIRS], {"tp12": 3}, {"tp12": replica(12)}).stages["tp12"] == [list(range(9))]
+
+
+def test_stages_of_one_class_fill_their_nodes_in_order():
+    """Four stages of two GPUs are two to a node of four; of six GPUs two stages share the middle node."""
+    small, large = (replica(gpus) for gpus in (8, 12))
+    small.design.pp, large.design.pp = 4, 2
+    on = place([PAIRS], {"tp8": 1, "tp12": 1}, {"tp8": small, "tp12": large})
+
+    assert on.stages["tp12"] == [[0, 1], [1, 2]]
+    assert on.stages["tp8"] == [[3], [3], [4], [4]]
+
+
+def test_stages_on_several_classes_stand_on_each_by_itself():
+    other: Any = SimpleNamespace(id="h", gpus_per_node=2, scale_up_gpus=2, node_count=9)
+    both = replica(6)
+    both.design.pp, both.design.stages = 2, (1, 2)
+    both.blocks = (("g", 4), ("h", 2))
+    on = place([PAIRS, other], {"tp6": 2}, {"tp6": both})
+
+    assert on.stages["tp6"] == [[0, 1], [0, 1]]
+    assert on.used == {"g": 2, "h": 2}
+    assert on.standing["h", 1] == {"tp6": 1}
+
+
+@settings(max_examples=60, deadline=None)
+@given(counts=st.dictionaries(st.sampled_from([1, 2, 3, 4, 8, 12, 16]), st.integers(1, 6), min_size=1))
+def test_no_node_has_more_than_its_gpus_and_no_joined_block_leaves_its_rack(counts: dict[int, int]):
+    every = {f"tp{gpus}": replica(gpus, joined=gpus > 4) for gpus in counts}
+    on = place([PAIRS], {f"tp{gpus}": n for gpus, n in counts.items()}, every)
+    for own in on.standing.values():
+        assert sum(n * min(every[c].gpus, 4) for c, n in own.items()) <= 4
+    for gpus, n in counts.items():
+        nodes = on.stages[f"tp{gpus}"][0]
+        assert sum(own.get(f"tp{gpus}", 0) for own in on.standing.values()) == n * max(gpus // 4, 1)
+        if gpus > 4:  # whole nodes, as many in each rack as whole blocks take
+            racks = [sum(k // 4 == rack for k in nodes) for rack in range(100)]
+            assert all(k % (gpus // 4) == 0 for k in racks)
+    assert on.used["g"] == len(on.standing)
