@@ -4,11 +4,10 @@ A closed loop: N requests are always in flight, a new one starts as soon as one 
 room in the KV cache wait. A benchmark's has a first wave, in which all come at once: `together` says how many
 of all requests are of it. Of a crowd of M, of which g fit one step, a prompt has its first token when its
 step ends: (M + g) / 2 prompts after the start on average. Its TTFT is longer by what its TPOT is shorter, as
-the crowd decodes without meeting prompts later on. Where lengths differ by a fifth, the waves after it are as
-steady as any (so a replay of them says). Where they are alike and the engine computes prompts before it
-decodes, all stay one crowd for ever: nobody decodes before the last prompt is done, so all end at once. A row
-may say that it means the steady state, as plans do: then nobody comes in a first wave. An open loop: requests
-come at random, so many a second. Rows of one `Group` share all but parallelism, lengths, load.
+the crowd decodes without meeting prompts later on. Where lengths are alike and the engine computes prompts
+before it decodes, all stay one crowd for ever: nobody decodes before the last prompt is done, so all end at
+once. A row may say that it means the steady state, as plans do: then nobody comes in a first wave. An open
+loop: requests come at random, so many a second. Rows of one `Group` share all but parallelism, lengths, load.
 
 Where a decode step emits e tokens of a sequence (speculative decoding), a request takes (osl - 1) / e of them
 at the same contexts.
