@@ -128,7 +128,7 @@ def seconds(runs: Runs, engine: str, over: Setting = UNCHANGED) -> Floats:
     isl, osl = runs.isl[:, None], runs.osl[:, None]
     none = np.zeros(len(runs.batch))
     asked = Requests(isl, isl, osl, np.ones_like(osl))
-    load = Rows(runs.designs, asked, osl, runs.batch, none, none + np.inf, none, none + 1)
+    load = Rows(runs.designs, asked, osl, runs.batch, none, none + np.inf, none, none + 1, none)
     node = usual_node(DEVICES[runs.hardware])
     group = Group(runs.card, node, engine, "mixed", runs.used, chunk=round(runs.prompt_tokens))
     cost = group.cost(calibration)

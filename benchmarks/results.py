@@ -43,6 +43,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "shipped": ("Shipped clusters and large questions", ["benchmarks.shipped", "--markdown"]),
     "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
+    "alike": ("Runs whose requests are alike in length", ["benchmarks.alike"]),
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),

@@ -107,10 +107,13 @@ class Fit:
         for kind, deviation in ((TTFT, self.noise.ttft_group), (TPOT, self.noise.tpot_group)):
             self.has[np.arange(len(bench)), kind, group_of + kind * len(numbers)] = deviation
         self.own = np.zeros(2 * len(numbers))
+        self.known: dict[bytes, Floats] = {}
+        """Log times of rows held out together, by which these are."""
 
     def run(self, keep: Mask | None = None, steps: int = 12) -> Fitted:
         """Gauss-Newton on the rows `keep`."""
         keep = np.ones(len(self.bench), dtype=bool) if keep is None else keep
+        self.known.clear()
         self.linearise()
         self._descend(keep, steps)
         self.linearise()
@@ -158,14 +161,16 @@ class Fit:
     def held_out(self, labels: Sequence[object], steps: int = 12) -> Floats:
         """Log times of every row, (n, 2), by the parameters of all rows with another label. After `run`: each
         fit starts from its optimum and goes on until its own is found (a single damped step would stay near
-        what the held rows helped to find)."""
+        what the held rows helped to find). Rows that were held out together before are not fitted again."""
         out = np.full((len(self.bench), 2), np.nan)
         whole = self.x, self.own, self.here, self.slope, list(self.bench.batches)
         for label in dict.fromkeys(labels):
             held = np.array([other == label for other in labels])
-            self._descend(~held, steps)
-            out[held] = self.bench.log_times(self._settled())[held]
-            self.x, self.own, self.here, self.slope, self.bench.batches = *whole[:4], list(whole[4])
+            if held.tobytes() not in self.known:
+                self._descend(~held, steps)
+                self.known[held.tobytes()] = self.bench.log_times(self._settled())[held]
+                self.x, self.own, self.here, self.slope, self.bench.batches = *whole[:4], list(whole[4])
+            out[held] = self.known[held.tobytes()]
         return out
 
     def _regression(self, keep: Mask) -> tuple[Floats, Floats]:

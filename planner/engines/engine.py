@@ -73,7 +73,8 @@ class Engine:
     {name}; HEAD is the checkpoint of a head that was trained for the model.
     `sends_wide`: generations on which tokens go by DeepEP to experts beyond a scale-up domain, two batches
     taking turns (planner/cost/exchange.py). `balance_steps`: that attention-dp ranks of public recipes wait
-    for each other's prompts at most."""
+    for each other's prompts at most. `prompts_first`: while prompts wait, a step has them alone and nobody
+    decodes."""
 
     name: str
     generations: Generations
@@ -87,6 +88,7 @@ class Engine:
     balanced: Mapping[str, Generations] = field(default_factory=dict)
     offloads: Offloads | None = None
     admits_whole: bool = False
+    prompts_first: bool = False
     keeps_idle: AbstractSet[str] | None = None
     drafts: Mapping[str, str] = field(default_factory=dict)
     balance_steps: float = 0.0

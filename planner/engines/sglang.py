@@ -3,7 +3,8 @@
 Memory: 0.5.23 arg_groups/memory_hook.py (share computed from memory, chunk, graphs, GPUs), model_runner
 (requests: 2048 at least, 4096 at most, by its cache). Devices and precisions: server documentation; sparse
 latents: 0.5, basic_usage/deepseek_v32 (H200, B200, MI300, MI350). On AMD its kernels build for gfx942 and
-gfx950 alone (issues 27519 and 30599, pull 26867 closed). Where a table names no Blackwell column,
+gfx950 alone (issues 27519 and 30599, pull 26867 closed). Prompts first: managers/scheduler.py,
+get_next_batch_to_run, with `--enable-mixed-chunk` off as by default. Where a table names no Blackwell column,
 the kernels that the measured efficiencies cover were taken.
 """
 
@@ -67,6 +68,7 @@ SGLANG: Final = Engine(
     },
     cache={"fp8": FROM_AMPERE | MI300},
     sparse=frozenset({"hopper", "blackwell_dc"}) | MI300,
+    prompts_first=True,
     balanced=dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), GENERATIONS),
     tokens_per_step=_tokens_per_step,
     reserve_bytes=_reserve_bytes,

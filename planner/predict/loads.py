@@ -1,12 +1,13 @@
 """Replicas under loads of their own, one a row, as arrays: what `predict` answers and calibration fits.
 
 A closed loop: N requests are always in flight, a new one starts as soon as one ends, and those that find no
-room in the KV cache wait. A benchmark's has a first wave: all come at once, and where lengths are alike
-they stay together: `together` says how much. Of a crowd of M, of which g fit one step, a prompt has its
-first token when its step ends: (M + g) / 2 prompts after the start on average. Its TTFT is longer by what
-its TPOT is shorter, as the crowd decodes without meeting prompts later on. A row may say that it means the
-steady state, as plans do: then nobody comes in a crowd. An open loop: requests come at random, so many a
-second. Rows of one `Group` share all but parallelism, lengths, load.
+room in the KV cache wait. A benchmark's has a first wave, in which all come at once: `together` says how many
+of all requests are of it. Of a crowd of M, of which g fit one step, a prompt has its first token when its
+step ends: (M + g) / 2 prompts after the start on average. Its TTFT is longer by what its TPOT is shorter, as
+the crowd decodes without meeting prompts later on. Where lengths are alike and the engine computes prompts
+before it decodes, all stay one crowd for ever: nobody decodes before the last prompt is done, so all end at
+once. A row may say that it means the steady state, as plans do: then nobody comes in a first wave. An open
+loop: requests come at random, so many a second. Rows of one `Group` share all but parallelism, lengths, load.
 
 Where a decode step emits e tokens of a sequence (speculative decoding), a request takes (osl - 1) / e of them
 at the same contexts.
@@ -31,6 +32,7 @@ from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, 
 from planner.cost.unequal import UnequalModel
 from planner.drafts.kinds import Draft, mtp_card
 from planner.drafts.model import DraftedModel
+from planner.engines import named
 from planner.operating.requests import Requests, Terms
 from planner.operating.room import counted, held_tokens
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
@@ -128,6 +130,7 @@ class Rows:
     running: Floats  # most at once on one server, by what the engine is told
     waits: Floats  # decode steps that a first token waits beside the queue
     wave: Floats  # 1 where all requests came at once at the start, 0 in steady state
+    alike: Floats  # 1 where all come together for ever: alike in length, prompts before decode steps
 
     @classmethod
     def of(cls, group: Group, rows: Sequence[Row]) -> Rows:
@@ -148,11 +151,13 @@ class Rows:
         asked = Requests(new, isl, osl, share / share.sum(axis=1, keepdims=True), emitted)
         longest = np.maximum(floats("max_osl")[:, None], osl)
         wave = np.array([float(row.start == "at_once") for row in rows])
+        first = named(engine_of(group.engine)).prompts_first
+        alike = np.array([float(first and row.lengths == "alike") for row in rows])
         ranks, most = designs.attn_dp, floats("max_running")
         loop, rate = floats("concurrency") / ranks, floats("rate_rps") / ranks
         running = np.where(most > 0, np.maximum(most / ranks, 1.0), np.inf)
         waits = held_back(group.engine, rows, designs.attn_dp, loop, asked.mean(asked.osl))
-        return cls(designs, asked, longest, loop, rate, running, waits, wave)
+        return cls(designs, asked, longest, loop, rate, running, waits, wave, alike)
 
 
 @dataclass(frozen=True)
@@ -259,7 +264,8 @@ def looped(step: StepTimes, load: Rows, places: Places, by: Terms, host: Host) -
     inside = np.minimum(load.sequences, capacity)
     step_prompts = np.clip(by.token_budget / asked.prompt, 1.0, np.maximum(inside, 1.0))
     before = np.maximum((inside + step_prompts) / 2 - 1, 0.0)
-    crowd = np.asarray(host.together / (1 + np.asarray(host.together))) * before * load.wave
+    share = np.asarray(host.together / (1 + np.asarray(host.together))) * load.wave
+    crowd = np.maximum(share, load.alike) * before
     one = asked.mean(prefill_s(step, asked.new, asked.isl))
     waited = (crowd * (one + host.arrival_s))[:, None]
     tpot = at.tpot_s

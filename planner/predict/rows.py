@@ -14,6 +14,7 @@ from planner.errors import InputError, nearest
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
 
 Start = Literal["at_once", "steady"]
+Lengths = Literal["varied", "alike"]
 
 DRAFT = Range(low=0, high=64, whole=True)
 SHARE = Range(low=0.0, high=1.0 - 1e-9)
@@ -30,7 +31,8 @@ class Row:
 
     Precisions are None where the checkpoint's hold; `moe_tp`, `ep` are None where blank (see
     `expert_split`). `start`: of a benchmark's closed loop all requests come "at_once"; "steady" is what it
-    settles to, and what plans state. A decode step verifies `draft_tokens` beside the next one, of which it
+    settles to, and what plans state. `lengths`: whether requests differ in length ("varied") or all have
+    exactly `isl` and `osl` ("alike"). A decode step verifies `draft_tokens` beside the next one, of which it
     keeps `accepted_tokens` on average. `chunk`: tokens of a step that the engine is told, 0 its default.
 
     Settings that a launch line may tell the engine, 0 where it tells none: `max_running` requests of the
@@ -68,6 +70,7 @@ class Row:
     draft_tokens: int
     accepted_tokens: float
     start: Start = "at_once"
+    lengths: Lengths = "varied"
     redundant: int = 0
     cp: int = 1
     chunk: int = 0
@@ -98,10 +101,13 @@ def parse(cells: Mapping[str, str]) -> Row:
     engine = _choice(cells, "engine", (*NAMES, "any"), "vllm")
     role: Role = _choice(cells, "role", get_args(Role), "mixed")  # type: ignore[assignment]
     start: Start = _choice(cells, "start", get_args(Start), "at_once")  # type: ignore[assignment]
+    lengths: Lengths = _choice(cells, "lengths", get_args(Lengths), "varied")  # type: ignore[assignment]
     percentile: Percentile = _choice(cells, "percentile", get_args(Percentile), "mean")  # type: ignore[assignment]
     stages = _stages(cells)
     _one_of(cells, "rate_rps", "concurrency", "start")
     _one_of(cells, "mix", "isl", "osl")
+    if lengths == "alike" and cells.get("mix"):
+        raise InputError("`lengths` alike of a `mix` of several: leave one of the two blank", "lengths")
     _one_of(cells, "stages", "tp", "pp", "attn_dp", "moe_tp", "ep", "redundant", "cp", "draft_tokens")
     if percentile != "mean" and not cells.get("rate_rps"):
         raise InputError(
@@ -129,6 +135,7 @@ def parse(cells: Mapping[str, str]) -> Row:
         draft_tokens=draft,
         accepted_tokens=_accepted(cells, draft),
         start=start,
+        lengths=lengths,
         redundant=_whole(cells, "redundant", 0, COPIES),
         cp=_whole(cells, "cp", 1),
         chunk=_whole(cells, "chunk", 0, CHUNK),

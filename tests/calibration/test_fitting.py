@@ -112,3 +112,20 @@ def test_a_level_narrower_knows_better_in_bands():
 
     assert known.sigma("tpot", traits) == 0.1
     assert known.sigma("tpot", replace(traits, engine="sglang")) == 0.2
+
+
+def test_rows_held_out_together_are_fitted_without_once(monkeypatch):
+    rows = table(devices=("h100-sxm",))
+    fit = Fit(measured(rows, Calibration(), noise=0.05), Calibration(), SPREAD, NOISE)
+    fit.run()
+    fits: list[int] = []
+    descend = Fit._descend
+    monkeypatch.setattr(Fit, "_descend", lambda *args: fits.append(1) or descend(*args))
+    engine = [row.engine for _, row in rows]
+    once = fit.held_out(engine)
+    again = fit.held_out([name if name == "vllm" else i % 2 for i, name in enumerate(engine)])
+
+    assert len(fits) == 2 + 2  # two engines; of the second time only the halves of one
+    vllm = np.array([name == "vllm" for name in engine])
+    assert (again[vllm] == once[vllm]).all()
+    assert (again[~vllm] != once[~vllm]).any()

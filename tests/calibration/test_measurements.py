@@ -149,6 +149,7 @@ def test_the_arguments_of_an_sglang_server_are_columns() -> None:
             "isl": "1000",
             "osl": "200",
             "concurrency": "128",
+            "lengths": "alike",
         },
     }
     assert "does not say the `model`" in refused[0].reason  # older versions did not save them

@@ -38,13 +38,19 @@ def run(data: Fields) -> Run:
     found = vllm.serving_run(
         data,
         told=told,
-        guessed={"engine": "sglang"},
+        guessed={"engine": "sglang"} | _lengths(data),
         failed=float(sum(map(bool, errors))) if isinstance(errors, list) else 0.0,
         latency_ms=data.number("mean_e2e_latency_ms"),
     )
     copies = 1 if server.data.get("enable_dp_attention") else server.whole("dp_size")
     shares = data.text("dataset_name") == "generated-shared-prefix"
     return replace(found, replicas=copies, shares_prefix=shares)
+
+
+def _lengths(data: Fields) -> dict[str, str]:
+    """Whether all lengths are alike: random ones, drawn from this share of the stated length to all of it."""
+    alike = data.text("dataset_name") == "random" and data.number("random_range_ratio") == 1.0
+    return {"lengths": "alike"} if alike else {}
 
 
 def _tagged(tag: str) -> dict[str, str]:
