@@ -80,9 +80,7 @@ def how_good(plan: Plan) -> str:
         if p.given_up > SAME:
             best = "The best plan of those considered is known, with proof"
     else:
-        best = (
-            f"It is proven that no plan among those considered is more than {near} better than the best found"
-        )
+        best = f"It is proven that no plan among those considered beats the best found by more than {near}"
     return f"{best}; {given_up(plan)}." if p.given_up > SAME else f"{best}."
 
 
