@@ -1,8 +1,9 @@
-"""How the code is built: `python -m benchmarks.house [--markdown] [--before CHECKOUT]`.
+"""How the code is built: `python -m benchmarks.house [--markdown] [--where] [--before CHECKOUT]`.
 
 Lines, modules beyond 300 lines, knots (modules that import each other, lazily too), modules that a request
 rate and a TPOT limit pass under their names, lines of modules that no test imports, tests by source, repeated
-passages of six lines and more; of this checkout, and of another beside it.
+passages of six lines and more; of this checkout, and of another beside it. `--where` names long modules,
+modules without a test and repeated passages.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,11 +61,17 @@ class House:
         """What each module of the source imports of it."""
         return {name: set(imported(path, self.source)) - {name} for name, path in self.source.items()}
 
+    @cached_property
+    def bare(self) -> dict[str, int]:
+        """Modules that no test imports, with their lines, the longest first."""
+        known = {m for path in self.modules("tests").values() for m in imported(path, self.source)}
+        left = {m: n for m, n in lengths(self.source).items() if m not in known and n}
+        return dict(sorted(left.items(), key=lambda item: -item[1]))
+
     def figures(self) -> dict[str, str]:
         """All that is told of it, by what it is called."""
         sizes, tests = lengths(self.source), self.modules("tests")
-        known = {m for path in tests.values() for m in imported(path, self.source)}
-        bare = sum(n for m, n in sizes.items() if m not in known)
+        bare = sum(self.bare.values())
         total, checked = sum(sizes.values()), sum(lengths(tests).values())
         knots = tangled(self.imports)
         return {
@@ -77,8 +84,15 @@ class House:
             **{f"of these on a plan's way, {room}": f"{len(named_in(self.way, room))}" for room in ROOMS},
             "lines that no test imports": f"{bare / total:.1%}",
             "lines of tests a line of source": f"{checked / total:.2f}",
-            f"repeated passages of {PASSAGE} lines": f"{repeated(self.source)}",
+            f"repeated passages of {PASSAGE} lines": f"{len(repeated(self.source))}",
         }
+
+    def where(self) -> Iterator[str]:
+        """What the figures count, by name."""
+        sizes = lengths(self.source)
+        yield from (f"{n} lines: {m}" for m, n in sizes.items() if n > LONG)
+        yield from (f"no test imports {m}, {n} lines" for m, n in self.bare.items())
+        yield from (f"the same in {' and '.join(places)}" for places in repeated(self.source))
 
 
 def lengths(modules: Mapping[str, Path]) -> dict[str, int]:
@@ -145,16 +159,19 @@ def named_in(modules: Mapping[str, Path], word: str) -> list[str]:
     ]
 
 
-def repeated(modules: Mapping[str, Path]) -> int:
-    """Passages that stand in more than one place, imports and blank lines left out; overlapping ones once."""
-    seen = Counter[tuple[str, ...]]()
-    for path in modules.values():
-        lines = [line.strip() for line in path.read_text().splitlines()]
-        lines = [line for line in lines if line and not line.startswith(("from ", "import ", "#", '"'))]
-        seen.update(tuple(lines[i : i + PASSAGE]) for i in range(len(lines) - PASSAGE + 1))
-    twice = [passage for passage, n in seen.items() if n > 1]
+def repeated(modules: Mapping[str, Path]) -> list[list[str]]:
+    """Where passages stand that stand in more than one place ("module:line"), imports and blank lines left
+    out; overlapping ones once."""
+    seen = defaultdict[tuple[str, ...], list[str]](list)
+    for name, path in modules.items():
+        numbered = [(i, line.strip()) for i, line in enumerate(path.read_text().splitlines(), 1)]
+        lines = [(i, x) for i, x in numbered if x and not x.startswith(("from ", "import ", "#", '"'))]
+        for at in range(len(lines) - PASSAGE + 1):
+            part = lines[at : at + PASSAGE]
+            seen[tuple(text for _, text in part)].append(f"{name}:{part[0][0]}")
+    twice = {passage: places for passage, places in seen.items() if len(places) > 1}
     goes_on = {passage[1:] for passage in twice}
-    return sum(passage[:-1] not in goes_on for passage in twice)
+    return [places for passage, places in twice.items() if passage[:-1] not in goes_on]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -162,8 +179,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.house")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--before", type=Path, help="another checkout, beside this one")
+    parser.add_argument("--where", action="store_true", help="what is counted, by name")
     options = parser.parse_args(argv)
-    now = House(Path(__file__).resolve().parents[1]).figures()
+    here = House(Path(__file__).resolve().parents[1])
+    if options.where:
+        print("\n".join(here.where()))
+        return 0
+    now = here.figures()
     before = House(options.before).figures() if options.before else {}
     heads = ("", "before", "now") if before else ("", "now")
     lines = [(name, before[name], told) if before else (name, told) for name, told in now.items()]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from planner import api
 from planner.errors import MeshwrightError
 from planner.inputs.traces import Trace, read_trace
 from planner.percentiles.plan import Arrivals
-from planner.plans.schema import Plan
+from planner.plans.schema import Plan, Replica
 from planner.question.asked import Asked, read
 from planner.simulate.answer import Ask, Simulated, simulate
 from planner.traffic.drawn import at_rate, resampled
@@ -95,7 +96,7 @@ def rows(case: Case, seeds: int, seconds: float) -> Iterator[tuple[str, int, int
     asked = question(case, trace)
     for name, tight in ways(asked):
         try:
-            plan = api.planned(tight, Limits(gap=0.01, seconds=seconds), _now(), explain=False)
+            plan = api.planned(tight, Limits(gap=0.01, seconds=seconds), time.perf_counter(), explain=False)
         except MeshwrightError as error:
             yield f"| {case} | {name} | {error.message} | | | | | | |", 0, 0
             continue
@@ -145,18 +146,12 @@ def told(case: Case, name: str, plan: Plan, judged: list[float], whole: float, a
     return f"| {case} | {name} | {roles} | {cost} | {figures} |"
 
 
-def _layout(r) -> str:  # type: ignore[no-untyped-def]
+def _layout(r: Replica) -> str:
     return f"{r.stages[0].device} tp{r.tp}" + (f" pp{r.pp}" if r.pp > 1 else "")
 
 
-def _gpus(r) -> int:  # type: ignore[no-untyped-def]
+def _gpus(r: Replica) -> int:
     return sum(s.gpus for s in r.stages)
-
-
-def _now() -> float:
-    import time
-
-    return time.perf_counter()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ PAGE = ROOT / "benchmarks" / "RESULTS.md"
 
 SECTIONS: dict[str, tuple[str, list[str]]] = {
     "peers": ("Other planners' instances", ["benchmarks.peers", "--markdown", "CASES"]),
+    "simulators": ("Other simulators' cases", ["benchmarks.peers", "--markdown", "SIMULATORS"]),
     "maxflow": (
         "Layers on networks: max-flow",
         ["benchmarks.peers", "--markdown", "--objective", "maxflow", "NETWORKS"],
@@ -53,6 +54,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
     "admission": ("Admission to the KV cache against the replay", ["benchmarks.admission"]),
     "prefix": ("Prefix cache: formula, program and replay", ["benchmarks.prefix"]),
+    "percentiles": ("Percentiles of recorded arrivals", ["benchmarks.percentiles"]),
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
     "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),
     "building": ("Stating a fleet", ["benchmarks.solver_building", "--markdown"]),
@@ -80,6 +82,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
 FAMILIES = {
     "CASES": ("melange", "splitwise", "hexgen", "helix", "flexgen"),
     "NETWORKS": ("helix",),
+    "SIMULATORS": ("simulate",),
     "EXPERTS": ("eplb", "exflow"),
     "BALANCED": ("eplb",),
 }

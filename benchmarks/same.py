@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.fuzz.kinds import AGENTS, CLUSTER, CONFIG, WORKLOAD
+from benchmarks.fuzz.samples import AGENTS, CLUSTER, CONFIG, WORKLOAD
 from benchmarks.fuzz.writing import written
 
 REPO = Path(__file__).resolve().parents[1]

@@ -18,7 +18,7 @@ from planner.beside.ways import WAYS
 from planner.calibration.counters import counted
 from planner.candidates.deadline import deadline
 from planner.cost.calibration import Calibration
-from planner.errors import Infeasible, InputError, OutOfTime
+from planner.errors import Infeasible, InputError, MeshwrightError, OutOfTime
 from planner.inputs.options import Survive
 from planner.inputs.workload import Workload
 from planner.launch import launched
@@ -42,6 +42,7 @@ from planner.search.limits import LEAST_S, left
 from planner.search.question import Question
 from planner.search.simple import Simple, kinds, simplest
 from planner.why import shortage
+from planner.why.conflict import conflict
 from solvers.linear import Limits
 
 SIMPLE_S = 2.0
@@ -61,6 +62,12 @@ LEAST_EXTRA_S = 0.2
 
 TRYING_SHARE = 0.6
 """Of the time limit, for plans that are tried in a replay; the last of them may end later."""
+
+TRIALS = 5
+"""Such plans, that share what is left of the time limit."""
+
+CONFLICT_S = 10.0
+"""At most, to find which limits cannot be kept together."""
 
 HINTS_S = 1.0
 """At least to look for what would help where there is no plan, beyond the limit if need be."""
@@ -152,10 +159,10 @@ def planned(
     try:
         with deadline(began + LOOKING_SHARE * limits.seconds):
             asked, pool, question = pose(asked)
-    except Infeasible:
+    except Infeasible as error:
         made = _instead(asked, limits, began, tell)
         if made is None:
-            raise
+            raise _with_conflict(error, asked, limits, began, explain) from None
         return made
     bound, unsound = None, None
     for _ in range(TRIES):
@@ -166,12 +173,28 @@ def planned(
         except Unsound as error:
             bound, unsound = simple.best.solution.bound, error
             asked, pool = _without(asked, pool, simple, error)
-        except (Infeasible, OutOfTime):
+        except (Infeasible, OutOfTime) as error:
             if unsound is None:
-                raise
+                raise _with_conflict(error, asked, limits, began, explain) from None
             break
     assert unsound is not None
     raise unsound
+
+
+def _with_conflict(
+    error: MeshwrightError, asked: Asked, limits: Limits, began: float, explain: bool
+) -> MeshwrightError:
+    """The error of a question that has no fleet, with the limits that cannot be kept together, where these
+    are several and there is time to find them."""
+    left_s = began + limits.seconds - time.perf_counter()
+    if not isinstance(error, Infeasible) or not explain or left_s < LEAST_S:
+        return error
+    several = conflict(asked, min(left_s, CONFLICT_S))
+    if several is None:
+        return error
+    together = f"{', '.join(several[:-1])} and {several[-1]}"
+    said = f"{together} cannot be kept together; without any one of them the others can"
+    return Infeasible(f"{error.message}; {said}", error.where, error.hint)
 
 
 def _replayed(asked: Asked, limits: Limits, began: float, tell: Progress, explain: bool) -> schema.Plan:
@@ -182,7 +205,7 @@ def _replayed(asked: Asked, limits: Limits, began: float, tell: Progress, explai
         return limits.work is None and time.perf_counter() > began + TRYING_SHARE * limits.seconds
 
     def solve(tight: Asked) -> tuple[schema.Plan, float, percentiles.Finish]:
-        spare_s = max((end - time.perf_counter()) / 2, LEAST_S)
+        spare_s = max((end - time.perf_counter()) / TRIALS, LEAST_S)
         now, own = time.perf_counter(), limits if limits.work else replace(limits, seconds=spare_s)
         with deadline(now + LOOKING_SHARE * own.seconds):
             posed, pool, question = pose(tight)

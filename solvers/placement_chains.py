@@ -24,13 +24,11 @@ class Chain:
     share: float
 
 
-def decomposed(
-    layers: int, intervals: Mapping[int, Interval], shares: Mapping[Route, float]
-) -> tuple[Chain, ...]:
+def decomposed(intervals: Mapping[int, Interval], shares: Mapping[Route, float]) -> tuple[Chain, ...]:
     """Chains whose shares add up to those of the links.
 
     >>> even = {(-1, 0): 0.5, (-1, 1): 0.5, (0, -2): 0.5, (1, -2): 0.5}
-    >>> [(c.hops, c.share) for c in decomposed(2, {0: (0, 2), 1: (0, 2)}, even)]
+    >>> [(c.hops, c.share) for c in decomposed({0: (0, 2), 1: (0, 2)}, even)]
     [(((0, (0, 2)),), 0.5), (((1, (0, 2)),), 0.5)]
     """
     left = dict(shares)

@@ -116,14 +116,14 @@ def cheapest(capacity: Sequence[int], need: int, cost: Floats) -> tuple[float, l
     return float(best[need]), counts
 
 
-def in_units(capacity: Floats, demand: Floats) -> tuple[list[int], list[int]]:
-    """Capacities (k,) and demands (t,) as whole units: exact where few decimals say them, else capacities
-    rounded up and demands down, which loses no fleet.
+def in_units(capacity: Floats, demand: Floats, most: float) -> tuple[list[int], list[int]]:
+    """Capacities (k,) and demands (t,), `most` at most, as whole units: exact where few decimals say them,
+    else capacities rounded up and demands down, which loses no fleet.
 
-    >>> in_units(np.array([1.0, 0.45]), np.array([10.0, 3.21]))
+    >>> in_units(np.array([1.0, 0.45]), np.array([10.0, 3.21]), 10.0)
     ([20, 9], [200, 65])
     """
-    top = max(float(demand.max()), 1e-12)
+    top = max(most, 1e-12)
     for scale in (1, 10, 100, 1000):
         whole = capacity * scale
         if np.abs(whole - whole.round()).max() < 1e-9 * scale and top * scale <= 5 * MOST_UNITS:

@@ -63,7 +63,7 @@ def solve(problem: Network | Service, objective: Objective, limits: Limits) -> P
 def _flowing(network: Network, limits: Limits) -> Placement:
     found = placement_maxflow.solve(network, limits)
     by_link = shares(network, found.intervals)
-    chains = decomposed(network.layers, found.intervals, by_link)
+    chains = decomposed(found.intervals, by_link)
     return Placement(found.intervals, by_link, chains, found.flow, found.bound, found.status)
 
 
@@ -76,7 +76,7 @@ def _serving(service: Service, limits: Limits) -> Placement:
     return Placement(
         plan.intervals,
         plan.shares,
-        decomposed(service.network.layers, plan.intervals, plan.shares),
+        decomposed(plan.intervals, plan.shares),
         plan.tokens_per_s,
         bound,
         judge(plan.tokens_per_s, bound, limits, "time_limit"),

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz.breaking import broken, places
-from benchmarks.fuzz.judging import fault, memory
+from benchmarks.fuzz.judging import memory
 from benchmarks.fuzz.kinds import KINDS, Kind
 from benchmarks.fuzz.writing import written
 
@@ -44,7 +44,7 @@ def chunk(kind_at: int, seed: int, start: int, end: float) -> tuple[str, int, li
             break
         tried += 1
         value, data = case(kind, seed, number)
-        if said := fault(kind.command, kind.file, data):
+        if said := kind.fault(data):
             small = data if said.startswith("hang") else smallest(kind, value, data, said)
             failures.append((kind.name, number, said, small))
     return kind.name, tried, failures
@@ -55,7 +55,7 @@ def smallest(kind: Kind, value: Any, data: bytes, said: str, tries: int = 120) -
     alike = said[:25]
 
     def fails(tried: bytes) -> bool:
-        return (fault(kind.command, kind.file, tried) or "").startswith(alike)
+        return (kind.fault(tried) or "").startswith(alike)
 
     tree = value if isinstance(value, dict | list) else None
     for _ in range(tries):
@@ -146,6 +146,8 @@ def keep(failure: Failure, folder: Path) -> None:
     short, mark = re.sub(r"\W+", "-", name), hashlib.sha1(said.encode()).hexdigest()[:6]
     place = folder / f"{short}-{mark}-{number}"
     place.mkdir(parents=True, exist_ok=True)
+    for file, value in kind.beside().items():
+        (place / file).write_bytes(written(file, value))
     (place / kind.file).write_bytes(data)
     (place / "run.sh").write_text(f"# {said}\nmeshwright {kind.command}\n", encoding="utf-8")
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,11 @@ from types import FrameType
 
 EXITS = {0, 2, 3, 4, 5}
 PATIENCE_S = 20
+"""Seconds of the processor after which a command hangs."""
+
+AT_REST = 5
+"""Times as many on the wall: other programs may be running."""
+
 ELSEWHERE = re.compile(r"^  at (\w+\W|--)", re.MULTILINE)
 """Where it is if not in the file: a place in the plan, "replicas[0].memory", or an option of the command
 line."""
@@ -61,26 +66,33 @@ def answered(command: str, patience_s: float = PATIENCE_S) -> Answer:
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raises Hang in here after that time."""
+    """Raises Hang in here after so many seconds of the processor, or AT_REST times as many on the wall."""
 
     def ring(_: int, frame: FrameType | None) -> None:
         raise Hang
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    faulthandler.dump_traceback_later(5 * seconds, exit=True, file=sys.__stderr__)  # hung in a library
+    clocks = (
+        (signal.ITIMER_PROF, signal.SIGPROF, seconds),
+        (signal.ITIMER_REAL, signal.SIGALRM, AT_REST * seconds),
+    )
+    before = [signal.signal(heard, ring) for _, heard, _ in clocks]
+    for clock, _, after in clocks:
+        signal.setitimer(clock, after)
+    faulthandler.dump_traceback_later(2 * AT_REST * seconds, exit=True, file=sys.__stderr__)  # in a library
     try:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (clock, heard, _), old in zip(clocks, before, strict=True):
+            signal.setitimer(clock, 0)
+            signal.signal(heard, old)
 
 
-def fault(command: str, file: str, data: bytes) -> str | None:
-    """What is wrong with the answer to a command whose `file` holds `data`, in a folder of its own."""
+def fault(command: str, files: Mapping[str, bytes], file: str) -> str | None:
+    """What is wrong with the answer to a command in a folder of these files, of which `file` is broken."""
     with TemporaryDirectory(prefix="fuzz-") as folder, chdir(folder):
-        Path(file).write_bytes(data)
+        for name, data in files.items():
+            Path(name).write_bytes(data)
         answer = answered(command)
     return wrong(answer, file)
 
@@ -90,7 +102,7 @@ def wrong(answer: Answer, file: str) -> str | None:
     end or a place, terminal control in what was printed, a file left unfinished."""
     said = answer.stderr
     if answer.code == 124:
-        return f"hang: longer than {PATIENCE_S} s"
+        return f"hang: longer than {PATIENCE_S} s of the processor"
     if "unexpected " in said and "this is a bug" in said:
         return next(line for line in said.splitlines() if "unexpected " in line)[:200]
     if "Traceback" in said + answer.stdout:

@@ -16,6 +16,8 @@ Case = dict[str, Any]
 NOT_ADAPTERS = {"__init__", "__main__", "answer", "measured", "table"}
 FAMILIES = {"hexgen3": "hexgen", "layer-placement": "helix"}
 """How the `family` of a case that names no peer begins, and whose it is."""
+SIMULATORS = {"own step simulator", "DistServe simdistserve", "splitwise-sim"}
+"""Peers that replay requests, as their cases name them; they have one adapter."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,12 @@ def peers() -> list[str]:
 
 
 def stated(case: Case) -> Case:
-    """`case` with `peer`, `problem` and `known.best_known`, which those of a `family` lay out flat."""
+    """`case` with `peer`, `problem` and `known.best_known`, which those of a `family` lay out flat; schedules
+    have no peer and are told by their slots."""
+    if case.get("peer") in SIMULATORS:
+        return {**case, "peer": "simulate", "simulator": case["peer"]}
+    if case.get("peer") == "none" and "slot_minutes" in case.get("problem", {}):  # no other planner does it
+        return {**case, "peer": "schedule"}
     family = str(case.get("family", ""))
     peer = next((peer for start, peer in FAMILIES.items() if family.startswith(start)), None)
     if peer is None or "problem" in case:

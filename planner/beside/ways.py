@@ -10,6 +10,7 @@ from planner.beside.assumptions import assumptions
 from planner.beside.blocks import in_blocks
 from planner.beside.cache_worth import lower_cache
 from planner.beside.chains import chains
+from planner.beside.checkpoints import checkpoints
 from planner.beside.contexts import other_contexts
 from planner.beside.long_prompts import long_prompts
 from planner.beside.other_engines import other_engines
@@ -28,6 +29,7 @@ WAYS: tuple[Way, ...] = (
     speculation,
     pipelined_drafts,
     lower_cache,
+    checkpoints,
     other_contexts,
     other_engines,
     cut_over_nodes,

@@ -73,14 +73,15 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
         return np.maximum(np.maximum(points.late, points.other), slow)
 
     def at(rows: Ints, batch: Floats) -> Floats:
-        which, design, bucket = np.unravel_index(rows, (len(asked), n, w))
-        out, step = np.empty(len(rows)), decode_steps(s, index[design], batch)
+        server, bucket = np.divmod(rows, w)
+        server, batch, same = _once(server, batch)
+        which, design = np.divmod(server, n)
+        out, step = np.empty((len(server), w)), decode_steps(s, index[design], batch)
         for i, (role, limit_s) in enumerate(asked):
             own = np.flatnonzero(which == i)
             if len(own):
-                found = batched(s, index[design[own]], batch[own], role, _of(step, own))
-                out[own] = excess(found, limit_s)[np.arange(len(own)), bucket[own]]
-        return out
+                out[own] = excess(batched(s, index[design[own]], batch[own], role, _of(step, own)), limit_s)
+        return out[same, bucket]
 
     known = [excess(curves[role], limit_s).reshape(n, k, w).transpose(0, 2, 1) for role, limit_s in asked]
     all_ = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, k))
@@ -110,11 +111,11 @@ def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
     excess = np.maximum(over(ttft[None], limits[:, None, None, None]), kept[None])
 
     def at(rows: Ints, level: Floats) -> Floats:
-        edge, design, bucket = np.unravel_index(rows, (k, n, w))
+        edge, server, bucket = np.unravel_index(rows, (k, n, w))
+        design, level, same = _once(server, level)
         p = prefilled(s, parts, design, level)
-        one = np.arange(len(rows))
-        late = over(p.ttft_s[one, bucket] * caution[design], limits[edge])
-        return np.asarray(np.maximum(late, p.other[one, bucket]))
+        late = over(p.ttft_s[same, bucket] * caution[server], limits[edge])
+        return np.asarray(np.maximum(late, p.other[same, bucket]))
 
     known = excess.transpose(0, 1, 3, 2).reshape(-1, len(levels))
     low, high = closed(at, np.broadcast_to(levels, known.shape), known)
@@ -159,6 +160,18 @@ def closed(at: Excess, tries: Floats, excess: Floats) -> tuple[Floats, Floats]:
     high = np.where(met | (high <= low * (1 + EXACT)), low, high)
     none = best < 0
     return np.where(none, 0.0, low), np.where(none, 0.0, high)
+
+
+def _once(server: Ints, load: Floats) -> tuple[Ints, Floats, Ints]:
+    """Servers at loads, (m,) each, once each; and where each of the given ones is among them: buckets that
+    one limit binds are looked at under the same loads, and one look tells of all of them."""
+    order = np.lexsort((load, server))
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (np.diff(server[order]) != 0) | (np.diff(load[order]) != 0)
+    where = np.empty(len(order), dtype=np.int64)
+    where[order] = np.cumsum(new) - 1
+    first = order[new]
+    return server[first], load[first], where
 
 
 def _narrow(rows: Ints, tries: Floats, found: Floats, ends: tuple[Floats, Floats, Floats, Floats]) -> None:

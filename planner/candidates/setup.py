@@ -291,9 +291,12 @@ def prefill_parts(s: Setup, index: Ints) -> PrefillParts:
     queueing formula's to say.
     """
     step = prompt_steps(s.model, s.designs.take(index), s.mix.requests, s.token_budget)
-    alone = np.eye(len(s.mix.share))
-    works = [predict(s, step, np.tile(one, (len(index), 1)), "prefill").utilisation for one in alone]
-    return PrefillParts(index, step, np.stack(works, axis=1))
+    one, terms, works = np.ones((len(index), 1)), s.terms("prefill"), dict[tuple[float, float], Floats]()
+    prompts = list(zip(s.mix.new.tolist(), s.mix.isl.tolist(), strict=True))
+    for w, prompt in enumerate(prompts):
+        if prompt not in works:
+            works[prompt] = times.arriving(s.model, step, s.mix.requests.only(w), one, terms).utilisation
+    return PrefillParts(index, step, np.stack([works[prompt] for prompt in prompts], axis=1))
 
 
 def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:

@@ -255,7 +255,7 @@ class Assembly:
             utilisation=busy,
             step=schema.Step(decode_s=decode, prefill_s=prefill, engine_s=model.tuning.step_s),
             memory=[parts.stage_memory(memory, at, 0)],
-            watts=self._watts(node.id, share, batch, busy),
+            watts=self._watts(node.id, batch, busy),
         )
 
     def _memory(self, name: str, layers: tuple[int, int]) -> tuple[Memory, int]:
@@ -279,7 +279,7 @@ class Assembly:
         held = kv_bytes_by_stage(self.asked.card, designs, model.precisions, tokens, np.array(ranges))
         return float(held[0, 0, ranges.index(layers)])
 
-    def _watts(self, name: str, share: float, batch: int, busy: float) -> float:
+    def _watts(self, name: str, batch: int, busy: float) -> float:
         model, mix = self.posed.models[name], self.mix
         one = like(1, self.posed.tp[name])
         prompts = batch * mix.prompt / max(mix.steps, 1.0)

@@ -220,7 +220,7 @@ def _used(
         both = cache.sequences * held.most_bytes + rate * prompt_s * held.need_bytes
         high = max(high, both / least / max(1 - cache.block_waste, 1e-9) if least > 0 else inf)
     if not (
-        at_most(min(low, 1.0), cache.used, MODEL)
+        at_most(min(low, 1.0), max(cache.used, NOTHING), MODEL)
         and at_most(cache.used, max(ROUGHLY * high, NOTHING), UNLIKE)
     ):
         text = f"{cache.used:.4g} of the room, but {cache.sequences:.4g} sequences hold "

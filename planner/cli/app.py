@@ -22,6 +22,8 @@ from planner.cli.help import Grouped
 
 COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",
+    "pareto": "Curves: speed, cost or energy against what it takes.",
+    "explain": "What holds a plan back, and why not another design.",
     "fit": "Does it fit? Memory, longest context, most users.",
     "experts": "Place a model's experts: replicas, balance, traffic, moves.",
     "predict": "Predict latency and throughput of each row of a table.",

@@ -7,7 +7,15 @@ from typing import Any, Final
 from typer.core import TyperCommand
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "Model and GPUs": ("--model", "--gpus", "--cluster", "--engine", "--precision", "--kv-precision"),
+    "Model and GPUs": (
+        "--model",
+        "--gpus",
+        "--cluster",
+        "--engine",
+        "--precision",
+        "--precisions",
+        "--kv-precision",
+    ),
     "Load": ("--workload", "--trace", "--isl", "--osl", "--rate", "--users", "--prefix-hit"),
     "Promises": ("--ttft-ms", "--tpot-ms", "--e2e-ms", "--percentile", "--risk", "--survive"),
     "What is best": ("--objective", "--budget", "--simple", "--max-utilisation"),

@@ -163,7 +163,7 @@ def _print_card(console: Console, card: ModelCard) -> None:
     rows = [(part, f"{n / 1e9:.3f} B") for part, n in full["params"].items() if n]
     in_all = f"{full['total_params'] / 1e9:.2f} B text, {full['active_params'] / 1e9:.2f} B active per token"
     _print_block(console, "parameters", [*rows, ("in all", in_all)])
-    _print_block(console, "KV cache", _kv_rows(card, full["kv"]))
+    _print_block(console, "KV cache", _kv_rows(full["kv"]))
     weights = [(p, f"{n / 1e9:.2f} GB") for p, n in full["weights_bytes_by_precision"].items()]
     weights.append(("in all", f"{full['weights_bytes'] / 1e9:.2f} GB text"))
     beside = (("with MTP layers", "mtp_bytes"), ("with vision tower", "vision_bytes"))
@@ -173,7 +173,7 @@ def _print_card(console: Console, card: ModelCard) -> None:
         console.print(f"also: {', '.join(card.also)}")
 
 
-def _kv_rows(card: ModelCard, kv: dict[str, Any]) -> list[tuple[str, str]]:
+def _kv_rows(kv: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("per token", f"{kv['bytes_per_token_full'] / 1e3:.2f} kB", kv["bytes_per_token_full"]),
         (

@@ -91,6 +91,10 @@ PrecisionOpt = Annotated[
     str | None,
     typer.Option("--precision", metavar="P", help="Of the weights; default the checkpoint's."),
 ]
+PrecisionsOpt = Annotated[
+    str | None,
+    typer.Option("--precisions", metavar="P,P", help="Of the weights, to try beside: as in fp8,nvfp4."),
+]
 KvPrecisionOpt = Annotated[
     str | None, typer.Option("--kv-precision", metavar="P", help="Of the KV cache; default the checkpoint's.")
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,30 +12,86 @@ from planner.cli import options as o
 if TYPE_CHECKING:
     from planner.schedule.answer import Schedule
 
+RENT = "What renting costs"
+LOAD = "What is planned for"
+
 ColdOpt = Annotated[
     float | None,
-    typer.Option("--cold-start", metavar="SECONDS", help="Until a started node serves. [default: computed]"),
+    typer.Option(
+        "--cold-start",
+        metavar="SECONDS",
+        help="Until a started node serves. [default: computed from weights and disk]",
+        rich_help_panel=RENT,
+    ),
 ]
 UpOpt = Annotated[
-    float, typer.Option("--min-up", metavar="MINUTES", help="That a started node stays at least.")
+    float,
+    typer.Option(
+        "--min-up", metavar="MINUTES", help="That a started node stays at least.", rich_help_panel=RENT
+    ),
 ]
 ReservedOpt = Annotated[
     float | None,
     typer.Option(
-        "--reserved", metavar="SHARE", help="Of the price, at which nodes are reserved for all slots."
+        "--reserved",
+        metavar="SHARE",
+        help="Of the price, at which nodes are reserved for all slots. [default: not offered]",
+        rich_help_panel=RENT,
     ),
 ]
 SpotOpt = Annotated[
     float,
-    typer.Option("--spot-share", metavar="SHARE", help="Of the requests, that spot nodes carry at most."),
+    typer.Option(
+        "--spot-share",
+        metavar="SHARE",
+        help="Of the requests, that spot nodes carry at most.",
+        rich_help_panel=RENT,
+    ),
+]
+LossOpt = Annotated[
+    float,
+    typer.Option(
+        "--spot-losses",
+        metavar="PER_HOUR",
+        help="How often a spot node is taken away and another started.",
+        rich_help_panel=RENT,
+    ),
 ]
 MarginOpt = Annotated[
-    str, typer.Option("--margin", metavar="PERCENT", help="On every slot's rate: for forecasts that err.")
+    str,
+    typer.Option(
+        "--margin",
+        metavar="PERCENT",
+        help="On every slot's rate: for forecasts that err.",
+        rich_help_panel=LOAD,
+    ),
 ]
-ScaleOpt = Annotated[float, typer.Option("--scale", metavar="FACTOR", help="Times the recorded rates.")]
+ShortOpt = Annotated[
+    str,
+    typer.Option(
+        "--short",
+        metavar="PERCENT",
+        help="Of all requests, that tables of the day before and autoscalers, which are shown beside, "
+        "may miss.",
+        rich_help_panel=LOAD,
+    ),
+]
+ScaleOpt = Annotated[
+    float,
+    typer.Option("--scale", metavar="FACTOR", help="Times the recorded rates.", rich_help_panel=LOAD),
+]
 FileOpt = Annotated[
     str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Units by slot: .csv, .json, or .yaml for KEDA."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Units by slot: .csv, .json, or .yaml for autoscalers on Kubernetes.",
+    ),
+]
+FormOpt = Annotated[
+    Literal["keda", "hpa"],
+    typer.Option("--autoscaler", help="Of a .yaml: KEDA's cron scaler, or an HPA that CronJobs set."),
 ]
 ENDINGS = (".csv", ".json", ".yaml")
 TIME_EXIT = 4
@@ -54,13 +110,16 @@ def schedule(
     min_up: UpOpt = 0.0,
     reserved: ReservedOpt = None,
     spot_share: SpotOpt = 0.5,
+    spot_losses: LossOpt = 0.05,
     margin: MarginOpt = "0",
+    short: ShortOpt = "0.1",
     scale: ScaleOpt = 1.0,
     gap: Annotated[float, typer.Option("--gap", metavar="SHARE", help="At which the search ends.")] = 0.002,
     time_limit: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds of search.")] = 20.0,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the search.")] = 0,
     json: o.JsonOpt = False,
     output: FileOpt = None,
+    autoscaler: FormOpt = "keda",
 ) -> None:
     """What to rent in each hour of a day or week, for the least money, so that the limits hold.
 
@@ -69,7 +128,8 @@ def schedule(
       meshwright schedule cluster.yaml --model llama-3.1-8b --workload chat.yaml
       meshwright schedule cluster.yaml --model qwen3-32b -w chat.yaml --reserved 0.6 --margin 10 -o day.csv
 
-    Exit codes: 0 within the gap, 2 bad input, 3 no schedule can be, 4 time limit (the gap is printed).
+    Exit codes: 0 within the gap, 2 bad input, 3 no schedule can be, 4 time limit (the gap is
+    printed), 5 time limit without one.
     """
     from planner.cli.output import note, stdout, whole_file
     from planner.cli.progress import Status
@@ -84,6 +144,7 @@ def schedule(
         ("--min-up", min_up, 0.0, 1e6),
         ("--reserved", reserved, 0.01, 1.0),
         ("--spot-share", spot_share, 0.0, 1.0),
+        ("--spot-losses", spot_losses, 0.0, 60.0),
         ("--scale", scale, 1e-6, 1e6),
         ("--gap", gap, 0.0, 1.0),
         ("--time-limit", time_limit, 0.5, 1e5),
@@ -97,7 +158,17 @@ def schedule(
     options = {"engine": engine, "precision": precision, "kv_precision": kv_precision}
     asked = read(cluster, model, gpus, workload, {}, options)
     limits = Limits(gap=gap, seconds=time_limit, seed=seed)
-    ask = Ask(cold_start, 60 * min_up, reserved, spot_share, _percent(margin), scale, limits)
+    ask = Ask(
+        cold_s=cold_start,
+        min_up_s=60 * min_up,
+        reserved=reserved,
+        spot_share=spot_share,
+        spot_losses=spot_losses,
+        margin=_percent(margin, "--margin", 1000),
+        scale=scale,
+        short=_percent(short, "--short", 100),
+        limits=limits,
+    )
     for warning in asked.warnings:
         note(f"warning: {warning.message}")
     with Status() as tell:
@@ -105,7 +176,7 @@ def schedule(
         found = scheduled(asked, ask)
     if output is not None:
         with whole_file(output) as file:
-            file.write(_written(found, output))
+            file.write(_written(found, output, autoscaler))
     if json:
         typer.echo(json_.dumps(found.as_json(), indent=1))
     else:
@@ -119,7 +190,7 @@ def schedule(
         raise typer.Exit(TIME_EXIT)
 
 
-def _percent(text: str) -> float:
+def _percent(text: str, option: str, most: float) -> float:
     """10 or 10 % as 0.1. Raises InputError."""
     from planner.errors import InputError
 
@@ -127,12 +198,12 @@ def _percent(text: str) -> float:
         value = float(text.strip().removesuffix("%").strip())
     except ValueError:
         value = -1.0
-    if not 0 <= value <= 1000:
-        raise InputError(f"`{text}` is no margin in percent", "--margin", "as in --margin 10")
+    if not 0 <= value <= most:
+        raise InputError(f"`{text}` is no percentage", option, f"0 to {most:g}, as in {option} 10")
     return value / 100
 
 
-def _written(found: Schedule, output: str) -> str:
+def _written(found: Schedule, output: str, autoscaler: str) -> str:
     """By the ending of the file's name."""
     if output.endswith(".json"):
         return json_.dumps(found.as_json(), indent=1) + "\n"
@@ -142,9 +213,10 @@ def _written(found: Schedule, output: str) -> str:
 
     from ruamel.yaml import YAML
 
+    from planner.exporters.hpa import autoscaled
     from planner.exporters.keda import scaled_objects
 
     stream, yaml = io.StringIO(), YAML()
-    made = scaled_objects([u.name for u in found.units], found.counts, found.slot_s)
-    yaml.dump_all(made, stream)
+    write = autoscaled if autoscaler == "hpa" else scaled_objects
+    yaml.dump_all(write([u.name for u in found.units], found.counts, found.slot_s), stream)
     return stream.getvalue()

@@ -11,7 +11,7 @@ import typer
 from planner.cli import options as o
 
 if TYPE_CHECKING:
-    from planner.simulate.fleet import Trouble
+    from planner.simulate.pools import Trouble
 
 PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
 TraceOpt = Annotated[
@@ -31,7 +31,8 @@ RequestsOpt = Annotated[
 ]
 SeedOpt = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of what is drawn.")]
 RoutingOpt = Annotated[
-    Literal["planned", "least-load"], typer.Option("--routing", help="How requests find their servers.")
+    Literal["planned", "least-load", "prefix-aware"],
+    typer.Option("--routing", help="How requests find their servers."),
 ]
 FailOpt = Annotated[
     list[str] | None,
@@ -68,10 +69,10 @@ def simulate(
       meshwright simulate plan.json --trace requests.csv --rate 20
       meshwright simulate plan.json --fail r1@60 --routing least-load
 
-    Exit codes: 0 every limit was kept, 2 bad input, 4 a limit was broken.
+    Exit codes: 0 every limit was kept, 2 bad input, 4 one was broken, or requests came faster than they end.
     """
     from planner.cli.output import note, stdout, whole_file
-    from planner.cli.progress import Status
+    from planner.cli.progress import Progress
     from planner.errors import InputError
     from planner.plans.verified import read_sound
     from planner.simulate.answer import Ask
@@ -94,9 +95,9 @@ def simulate(
 
         given = read_trace(trace)
     trouble = [*_troubles(fail, "--fail"), *_troubles(slow, "--slow")]
-    with Status() as tell:
-        tell("replaying")
-        found = replayed(read, Ask(given, rate, requests, seed, routing, trouble))
+    with Progress("requests replayed") as progress:
+        live = (lambda done, of: progress(done, of, 0)) if progress.live else None
+        found = replayed(read, Ask(given, rate, requests, seed, routing, trouble, live))
     if output is not None:
         with whole_file(output) as file:
             file.write(_series(found.rows(), output))
@@ -120,7 +121,7 @@ MOST = 5_000_000
 def _troubles(words: list[str] | None, option: str) -> list[Trouble]:
     """GROUP@NUMBER each. Raises InputError."""
     from planner.errors import InputError
-    from planner.simulate.fleet import Trouble
+    from planner.simulate.pools import Trouble
 
     found = []
     for word in words or []:

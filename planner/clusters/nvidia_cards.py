@@ -34,7 +34,6 @@ class Card:
     architecture: str | None = None
     pcie_gen_max: int | None = None
     pcie_gen_now: int | None = None
-    pcie_width_max: int | None = None
     pcie_width_now: int | None = None
 
 
@@ -128,9 +127,6 @@ def _described(gpu: Element) -> Card:
         pcie_gen_now=_whole(
             _first(gpu, f"{link[0]}/pcie_gen/current_link_gen", f"{link[1]}/pcie_generation/current")
         ),
-        pcie_width_max=_whole(
-            _first(gpu, f"{link[0]}/link_widths/max_link_width", f"{link[1]}/link_width/max")
-        ),
         pcie_width_now=_whole(
             _first(gpu, f"{link[0]}/link_widths/current_link_width", f"{link[1]}/link_width/current")
         ),
@@ -199,7 +195,7 @@ _FIELDS = {
     "memory.total": "memory_mib", "memory.used": "used_mib", "power.limit": "limit_watts",
     "power.default_limit": "default_watts", "pcie.link.gen.max": "pcie_gen_max",
     "pcie.link.gen.current": "pcie_gen_now", "pcie.link.gen.gpucurrent": "pcie_gen_now",
-    "pcie.link.width.max": "pcie_width_max", "pcie.link.width.current": "pcie_width_now",
+    "pcie.link.width.current": "pcie_width_now",
 }  # fmt: skip
 
 

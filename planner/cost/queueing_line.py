@@ -29,12 +29,12 @@ Error against the replay: `python -m benchmarks.queueing`. Gated queues: Takagi,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.cost.queueing_load import TINY, Load, total
-from planner.cost.shape import Floats
+from planner.cost.shape import Floats, Ints
 
 PULL = 3.0
 """Factor on Cov(D, R), whose closed form takes R for small: fitted at utilisation 0.9, where it is 5 to 10 %
@@ -124,7 +124,10 @@ def moments(load: Load, seen: Floats) -> Moments:
 def line(load: Load, drain_s: Floats, m: Moments, others: Floats | None = None) -> Line:
     """Mean time to first token. In a closed loop (`others`: requests it can meet over all, (n, 1)) requests
     come with the end of a step: no residual, but half of those that come at the same time are before it.
-    `drain_s` (n, w): as in `Parts`."""
+    `drain_s` (n, w): as in `Parts`. Buckets with the same prompts wait alike, and are looked at as one."""
+    prompts, of = _prompts(load)
+    if len(prompts) < len(of):
+        return _spread(line(_merged(load, prompts, of), np.zeros((1, 1)), m, others), of, drain_s)
     residual = m.square / (2 * load.step_s)
     if others is None:
         met, window, starts = 1 + 0 * residual, residual, residual
@@ -145,6 +148,32 @@ def line(load: Load, drain_s: Floats, m: Moments, others: Floats | None = None) 
         ttft, fill, steps = ttft + chance * time, fill + chance * filled, steps + chance * taken
     first = alone[0] + drain_s
     return Line(m, residual, ttft + drain_s, first, fill, alone[1], alone[2], steps, ahead)
+
+
+def _prompts(load: Load) -> tuple[Ints, Ints]:
+    """The first bucket with each prompt, and for every bucket which of these its own is."""
+    every = np.arange(load.prompt_s.shape[1])
+    told = list(zip(*(x[:1].ravel().tolist() for x in (load.prompt_s, load.chunk_s)), strict=True))
+    kinds = {kind: i for i, kind in enumerate(dict.fromkeys(told))}
+    if len(kinds) in (0, len(every)):
+        return every, every
+    of, first = np.array([kinds[kind] for kind in told]), np.array([told.index(kind) for kind in kinds])
+    alike = all(np.array_equal(x, x[:, first][:, of]) for x in (load.prompt_s, load.chunk_s))
+    return (first, of) if alike else (every, every)
+
+
+def _merged(load: Load, first: Ints, of: Ints) -> Load:
+    """The load with one bucket for each prompt."""
+    own = {k: getattr(load, k)[:, first] for k in ("prompt_s", "chunk_s", "steps", "own_s")}
+    same = (of[:, None] == np.arange(len(first))).astype(np.float64)  # (w, prompts)
+    return replace(load, rate=load.rate @ same, **own)
+
+
+def _spread(met: Line, of: Ints, drain_s: Floats) -> Line:
+    """The line of prompts, for every bucket that of its own."""
+    ttft, free, fill, free_fill = (x[:, of] for x in (met.ttft_s, met.free_s, met.fill_s, met.free_fill_s))
+    first, chunks, steps = free + drain_s, met.chunks[:, of], met.steps[:, of]
+    return Line(met.moments, met.residual_s, ttft + drain_s, first, fill, free_fill, chunks, steps, met.ahead)
 
 
 def _ways(load: Load, before: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:

@@ -77,16 +77,6 @@ def counted_tokens_per_step(engine: str, devices: Iterable[Device]) -> int:
     return min(default_tokens_per_step(engine, device_bytes(device)) for device in devices)
 
 
-def default_max_sequences(engine: str, device_memory_bytes: float, device: str = "") -> int:
-    """Sequences that one server has in flight at most unless told. More has to be asked for; so has less,
-    where memory was counted for less. `device`: its name, where that is known.
-
-    >>> default_max_sequences("vllm", 80e9), default_max_sequences("vllm", 80e9, "a100-sxm")
-    (1024, 256)
-    """
-    return named(engine).max_sequences(device_memory_bytes / GIB, device)
-
-
 def graph_bytes(engine: str, sequences: Sequences) -> Floats:
     """Bytes of the graphs captured for steps of up to `sequences`, by vLLM's list of sizes; of the others
     nothing is logged. Shape (1,) or (n,).

@@ -65,11 +65,12 @@ class Engine:
     that picks entries of a latent, None where no page names them.
 
     `block_tokens` of a block of the paged cache; `logit_bytes` a (sequence, vocabulary entry) of sampling;
-    `tokens_per_step` and `max_sequences` by default, of a device's GiB and name; `reserve_bytes` a GPU that
+    `tokens_per_step` by default, of a device's GiB and name; `reserve_bytes` a GPU that
     are neither weights, activations nor KV cache, (n, stages). `admits_whole`: a request is let in where the
     cache has room for its longest answer (TensorRT-LLM: guaranteed no evict). `keeps_idle`: mixers whose
     cache it keeps in host memory between requests, None for all. `drafts`: by kind of drafter
-    (planner/drafts/kinds.py) the option that starts it, of {k} tokens a step, by the model {name}.
+    (planner/drafts/kinds.py) the option that starts it, of {k} tokens a step, by the model
+    {name}; HEAD is the checkpoint of a head that was trained for the model.
     `sends_wide`: generations on which tokens go by DeepEP to experts beyond a scale-up domain, two batches
     taking turns (planner/cost/exchange.py). `balance_steps`: that attention-dp ranks of public recipes wait
     for each other's prompts at most."""
@@ -79,7 +80,6 @@ class Engine:
     weights: Mapping[str, Generations]
     cache: Mapping[str, Generations]
     tokens_per_step: Callable[[float, str], int]
-    max_sequences: Callable[[float, str], int]
     reserve_bytes: Callable[[Reserving], Floats]
     block_tokens: int
     logit_bytes: float

@@ -29,11 +29,6 @@ def _tokens_per_step(gib: float, device: str) -> int:
     return 512
 
 
-def _max_sequences(gib: float, device: str) -> int:
-    """`--parallel`, where it chooses."""
-    return 4
-
-
 def _reserve_bytes(m: Reserving) -> Floats:
     return np.full(m.used.shape, m.device_bytes - m.visible + CONTEXT_BYTES + MARGIN_BYTES)
 
@@ -44,7 +39,6 @@ LLAMA_CPP: Final = Engine(
     weights=dict.fromkeys(("mxfp4", "int4_wo", "int8"), GENERATIONS),
     cache={},
     tokens_per_step=_tokens_per_step,
-    max_sequences=_max_sequences,
     reserve_bytes=_reserve_bytes,
     block_tokens=1,  # cells
     logit_bytes=4.0,  # fp32
@@ -52,7 +46,7 @@ LLAMA_CPP: Final = Engine(
     # docs/speculative.md, common/speculative.cpp (draft-mtp and draft-eagle3 since 2026)
     drafts={
         "mtp": "--spec-type draft-mtp --draft-max {k}",
-        "eagle": "--spec-type draft-eagle3 --draft-max {k}",
+        "eagle": "--spec-type draft-eagle3 --model-draft HEAD --draft-max {k}",
         "ngram": "--spec-type ngram-simple --draft-max {k}",
         "draft": "--model-draft {name} --draft-max {k}",
     },

@@ -33,11 +33,6 @@ def _tokens_per_step(gib: float, device: str) -> int:
     return 2048 if gib < 20 else 4096 if gib < 60 else 8192 if gib < 160 else 16384
 
 
-def _max_sequences(gib: float, device: str) -> int:
-    """`--max-running-requests`."""
-    return 2048
-
-
 def _share(m: Reserving) -> Floats:
     """`--mem-fraction-static` when it is unset, shape (n,): total less 512 MiB, 1.5 MiB a chunk token, 2 MiB
     a sequence of the largest decode graph and 1024 MiB x GPUs / 8; at least 10 GiB kept on devices above 60
@@ -74,7 +69,6 @@ SGLANG: Final = Engine(
     sparse=frozenset({"hopper", "blackwell_dc"}) | MI300,
     balanced=dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), GENERATIONS),
     tokens_per_step=_tokens_per_step,
-    max_sequences=_max_sequences,
     reserve_bytes=_reserve_bytes,
     block_tokens=1,  # --page-size
     logit_bytes=12.0,  # fp32 logits, probabilities and a copy
@@ -86,7 +80,8 @@ SGLANG: Final = Engine(
     sends_wide=frozenset({"hopper", "blackwell_dc"}),  # DeepEP
     drafts={
         "mtp": "--speculative-algorithm EAGLE --speculative-num-steps {k} --speculative-eagle-topk 1",
-        "eagle": "--speculative-algorithm EAGLE3 --speculative-num-steps {k} --speculative-eagle-topk 1",
+        "eagle": "--speculative-algorithm EAGLE3 --speculative-draft-model-path HEAD "
+        "--speculative-num-steps {k} --speculative-eagle-topk 1",
         "ngram": "--speculative-algorithm NGRAM --speculative-num-draft-tokens {k}",
         "draft": "--speculative-algorithm STANDALONE --speculative-draft-model-path {name} "
         "--speculative-num-steps {k}",

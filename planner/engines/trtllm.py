@@ -27,11 +27,6 @@ def _tokens_per_step(gib: float, device: str) -> int:
     return 8192
 
 
-def _max_sequences(gib: float, device: str) -> int:
-    """`--max_batch_size`."""
-    return 2048
-
-
 def _reserve_bytes(m: Reserving) -> Floats:
     left = m.visible - CONTEXT_BYTES - m.buffers - m.graphs - m.used
     return m.device_bytes - m.used - np.minimum(left, (m.share or FREE_SHARE) * left)
@@ -55,7 +50,6 @@ TRTLLM: Final = Engine(
         "nvfp4": BLACKWELL,
     },
     tokens_per_step=_tokens_per_step,
-    max_sequences=_max_sequences,
     reserve_bytes=_reserve_bytes,
     balance_steps=60,
     block_tokens=32,  # tokens_per_block
@@ -65,7 +59,7 @@ TRTLLM: Final = Engine(
     # 1.0 and later, features/speculative-decoding
     drafts={
         "mtp": "speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {k}}}",
-        "eagle": "speculative_config: {{decoding_type: Eagle3, max_draft_len: {k}}}",
+        "eagle": "speculative_config: {{decoding_type: Eagle3, max_draft_len: {k}, speculative_model: HEAD}}",
         "ngram": "speculative_config: {{decoding_type: NGram, max_draft_len: {k}}}",
         "draft": "speculative_config: {{decoding_type: DraftTarget, max_draft_len: {k}, "
         "speculative_model: {name}}}",

@@ -40,11 +40,6 @@ def _tokens_per_step(gib: float, device: str) -> int:
     return 2048 if _small(gib, device) else 16384 if gib >= 160 else 8192
 
 
-def _max_sequences(gib: float, device: str) -> int:
-    """`--max-num-seqs`."""
-    return 256 if _small(gib, device) else 1024
-
-
 def _reserve_bytes(m: Reserving) -> Floats:
     """The context lies outside its share: what it measures starts after it."""
     return np.broadcast_to(
@@ -67,7 +62,6 @@ VLLM: Final = Engine(
     sparse=FROM_HOPPER | MI300 | {"xe2"} | GAUDI,
     balanced=dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), GENERATIONS),
     tokens_per_step=_tokens_per_step,
-    max_sequences=_max_sequences,
     reserve_bytes=_reserve_bytes,
     block_tokens=16,  # --block-size
     logit_bytes=41.0,
@@ -79,7 +73,7 @@ VLLM: Final = Engine(
     sends_wide=frozenset({"hopper", "blackwell_dc"}),  # DeepEP
     drafts={
         "mtp": '--speculative-config {{"method":"mtp","num_speculative_tokens":{k}}}',
-        "eagle": '--speculative-config {{"method":"eagle3","model":HEAD,"num_speculative_tokens":{k}}}',
+        "eagle": '--speculative-config {{"method":"eagle3","model":"HEAD","num_speculative_tokens":{k}}}',
         "ngram": '--speculative-config {{"method":"ngram","num_speculative_tokens":{k}}}',
         "draft": '--speculative-config {{"method":"draft_model","model":"{name}",'
         '"num_speculative_tokens":{k}}}',

@@ -10,7 +10,7 @@ from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
 from planner.exporters.scripts import called
 from planner.launch.instances import Instance
 from planner.launch.server import vendor_of
-from planner.launch.words import VISIBLE, with_ports
+from planner.launch.words import FILLED, VISIBLE, environment, with_ports
 
 
 def files(d: Deployed) -> Files:
@@ -37,25 +37,38 @@ def _service(d: Deployed, i: Instance, rank: int) -> dict[str, Any]:
     launch = i.replica.launch
     assert launch is not None
     words = with_ports(d.words(i.replica, min(rank, len(launch.ranks))), i)
-    env = {
-        k: v.replace("$", "$$") if "$" not in v[:1] else "${" + v[1:] + ":?}" for k, v in launch.env.items()
-    }
-    ids = [str(g) for g in i.gpus[rank][1]]
+    env = {name: _filled(value) for name, value in environment(i).items()}
+    reserved = _reserved(vendor_of(d.plan, i.replica.stages[0]), [str(g) for g in i.gpus[rank][1]])
+    env |= reserved.pop("environment", {})
     mounts = ["~/.cache/huggingface:/root/.cache/huggingface", *(f"./{n}:/app/{n}:ro" for n in launch.files)]
     return {
         "image": IMAGES[i.replica.engine],
         "entrypoint": [],
-        "command": [w if not w.startswith("$") else "${" + w[1:] + ":?}" for w in words],
+        "command": [_filled(word) for word in words],
         **({"environment": env} if env else {}),
         "network_mode": "host",
         "ipc": "host",
         "volumes": mounts,
         **({"working_dir": "/app"} if launch.files else {}),
-        "deploy": {
-            "resources": {
-                "reservations": {
-                    "devices": [{"driver": "nvidia", "device_ids": ids, "capabilities": ["gpu"]}]
-                }
-            }
-        },
+        **reserved,
     }
+
+
+def _reserved(vendor: str, gpus: list[str]) -> dict[str, Any]:
+    """What gives a service its GPUs: NVIDIA's driver reserves them by number; AMD's are files, of which it is
+    told which GPUs to see."""
+    if vendor == "amd":
+        return {"devices": ["/dev/kfd", "/dev/dri"], "environment": {VISIBLE[vendor]: ",".join(gpus)}}
+    devices = [{"driver": "nvidia", "device_ids": gpus, "capabilities": ["gpu"]}]
+    return {"deploy": {"resources": {"reservations": {"devices": devices}}}}
+
+
+def _filled(text: str) -> str:
+    """Text as Compose reads it: variables that it asks for, all other dollars doubled.
+
+    >>> _filled("$HEAD_ADDR:5000"), _filled("a$1")
+    ('${HEAD_ADDR:?}:5000', 'a$$1')
+    """
+    names = [found.strip("${}") for found in FILLED.findall(text)]
+    parts = [part.replace("$", "$$") for part in FILLED.split(text)]
+    return parts[0] + "".join("${" + name + ":?}" + part for name, part in zip(names, parts[1:], strict=True))

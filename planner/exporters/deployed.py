@@ -19,7 +19,8 @@ IMAGES = {
     "trtllm": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0",
     "llama.cpp": "ghcr.io/ggml-org/llama.cpp:server-cuda",
 }
-"""Containers in which every flag that is written was looked up; llama.cpp's is the newest."""
+"""Containers in which every flag that is written was looked up, all for NVIDIA GPUs; llama.cpp's is the
+newest."""
 
 NEEDED = ("HEAD_ADDR", "RPC_HOSTS", "HOST_ADDR", "DRAFT_HEAD", "MODEL_GGUF", "KT_WEIGHTS", "KT_METHOD")
 """Variables that the scripts ask for where they use them."""
@@ -120,9 +121,11 @@ class Deployed:
         lines += ["", "## How to start it", "", *(f"1. {text}" for text in START[self.to])]
         shares = [_way(route.model_dump(exclude_none=True)) for route in plan.routing]
         lines += ["", "## Traffic", "", *(f"- {text}" for text in shares)]
-        notes = dict.fromkeys(
-            [*self.assumed, *(n for r in plan.replicas for n in (r.launch.notes if r.launch else []))]
-        )
+        vendors = {vendor_of(plan, r.stages[0]) for r in plan.replicas} - {"nvidia"}
+        built = ["images are built for NVIDIA GPUs: name ones that are built for yours"]
+        built *= bool(vendors) and any("image:" in text for text in files.values())
+        told = [note for r in plan.replicas for note in (r.launch.notes if r.launch else [])]
+        notes = dict.fromkeys([*self.assumed, *built, *told])
         lines += ["", "## Assumed", "", *(f"- {note}" for note in notes)]
         lines += ["", "## Files", "", *(f"- `{name}`" for name in files), ""]
         return "\n".join(lines)

@@ -29,7 +29,7 @@ def files(d: Deployed, hosts: Mapping[str, str] | None = None) -> Files:
     weights = by_server(d)
     if weights and (len({r.engine for r in d.plan.replicas}) > 1 or not _even(weights.values())):
         return {"nginx.conf": _nginx(d.instances, weights, hosts or {})}
-    words = router(d.plan, d.instances, hosts)
+    words = router(d.instances, hosts)
     found = {"disaggregated.yaml": _pairs(d.instances)} if words[:1] == ["trtllm-serve"] else {}
     return {**found, "router.sh": script(quoted(words), "the router")} if words else found
 

@@ -20,21 +20,11 @@ def scaled_objects(
 ) -> list[dict[str, Any]]:
     """One object a class with any replicas; slot 0 begins at midnight, of Monday where there is more than a
     day. Raises InputError for slots that cron cannot say."""
-    span_s = slot_s * len(counts[0])
-    if slot_s % 60 or span_s > WEEK_S + 1:
-        text = "cron says whole minutes of a day or week"
-        raise InputError(text, "-o/--output", "write the table as .csv or .json")
-    week = span_s > DAY_S + 1
     made = []
     for name, mine in zip(names, counts, strict=True):
         if not any(mine):
             continue
-        triggers, at = [], 0
-        for count, run in groupby(mine):
-            length = len(list(run))
-            if count:
-                triggers.append(_trigger(at * slot_s, (at + length) * slot_s, count, week, zone))
-            at += length
+        parts, week = runs_of(mine, slot_s)
         made.append(
             {
                 "apiVersion": "keda.sh/v1alpha1",
@@ -44,11 +34,26 @@ def scaled_objects(
                     "scaleTargetRef": {"name": name},
                     "minReplicaCount": min(mine),
                     "maxReplicaCount": max(mine),
-                    "triggers": triggers,
+                    "triggers": [_trigger(*part, week, zone) for part in parts if part[2]],
                 },
             }
         )
     return made
+
+
+def runs_of(mine: Sequence[int], slot_s: float) -> tuple[list[tuple[float, float, int]], bool]:
+    """Start and end in seconds and the count of each run of slots alike, and whether they are of a week.
+    Raises InputError for slots that cron cannot say."""
+    span_s = slot_s * len(mine)
+    if slot_s % 60 or span_s > WEEK_S + 1:
+        text = "cron says whole minutes of a day or week"
+        raise InputError(text, "-o/--output", "write the table as .csv or .json")
+    parts, at = [], 0
+    for count, run in groupby(mine):
+        length = len(list(run))
+        parts.append((at * slot_s, (at + length) * slot_s, count))
+        at += length
+    return parts, span_s > DAY_S + 1
 
 
 def _trigger(start_s: float, end_s: float, count: int, week: bool, zone: str) -> dict[str, Any]:
@@ -57,17 +62,17 @@ def _trigger(start_s: float, end_s: float, count: int, week: bool, zone: str) ->
         "type": "cron",
         "metadata": {
             "timezone": zone,
-            "start": _cron(start_s, week),
-            "end": _cron(min(end_s, last), week),
+            "start": cron_of(start_s, week),
+            "end": cron_of(min(end_s, last), week),
             "desiredReplicas": str(count),
         },
     }
 
 
-def _cron(second: float, week: bool) -> str:
+def cron_of(second: float, week: bool) -> str:
     """Minute and hour, and the day of the week from Monday on.
 
-    >>> _cron(8 * 3600 + 600, False), _cron(86400 + 3600, True)
+    >>> cron_of(8 * 3600 + 600, False), cron_of(86400 + 3600, True)
     ('10 8 * * *', '0 1 * * 2')
     """
     minute = int(second // 60)

@@ -39,7 +39,7 @@ def _values(d: Deployed, roles: dict[str, Replica]) -> dict[str, Any]:
     return {
         "multinode": any(d.nodes(r) > 1 for r in roles.values()),
         "accelerator": {"type": vendor_of(d.plan, first.stages[0])},
-        "modelArtifacts": {"name": model, "uri": f"hf://{model}", "size": _size(d, first)},
+        "modelArtifacts": {"name": model, "uri": f"hf://{model}", "size": _size(first)},
         "routing": {"servicePort": 8000, "proxy": {"secure": False}},
         **{
             role: _role(d, roles[role]) if role in roles else {"create": False}
@@ -48,7 +48,7 @@ def _values(d: Deployed, roles: dict[str, Replica]) -> dict[str, Any]:
     }
 
 
-def _size(d: Deployed, r: Replica) -> str:
+def _size(r: Replica) -> str:
     """Room for the weights, a quarter more, in Gi."""
     held = sum(m.weights_bytes * s.gpus for m, s in zip(r.memory, r.stages, strict=False)) / r.attn_dp
     return f"{max(round(1.25 * held / 2**30), 1)}Gi"

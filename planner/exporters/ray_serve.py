@@ -45,6 +45,8 @@ def _config(d: Deployed, r: Replica) -> dict[str, Any]:
     name = str(d.plan.problem.model["name"]) + (
         f"-{r.id}" if r.role == "mixed" and len(d.plan.replicas) > 1 else ""
     )
+    # plain values: the side channel's address Ray finds itself
+    env = {k: v for k, v in launch.env.items() if not v.startswith("$")}
     return {
         "model_loading_config": {"model_id": name, "model_source": model},
         **({"accelerator_type": kind} if kind else {}),
@@ -54,14 +56,8 @@ def _config(d: Deployed, r: Replica) -> dict[str, Any]:
             "bundles": [{"GPU": 1}] * d.gpus(r),
             "strategy": "STRICT_PACK" if d.nodes(r) == 1 else "PACK",
         },
-        **({"runtime_env": {"env_vars": _env(d, r)}} if _env(d, r) else {}),
+        **({"runtime_env": {"env_vars": env}} if env else {}),
     }
-
-
-def _env(d: Deployed, r: Replica) -> dict[str, str]:
-    """Plain values; the side channel's address Ray finds itself."""
-    env = r.launch.env if r.launch else {}
-    return {k: v for k, v in env.items() if not v.startswith("$")}
 
 
 def kwargs(words: list[str]) -> dict[str, Any]:

@@ -7,7 +7,11 @@ from planner.exporters.deployed import Deployed, Files
 from planner.exporters.scripts import called
 from planner.launch.instances import Instance
 from planner.launch.llama_cpp import RPC_HOSTS, RPC_PORT
-from planner.launch.words import assigned, quoted, shift, with_ports
+from planner.launch.words import assigned, environment, quoted, shift, with_ports
+
+HOST = "$HOST_ADDR"
+OWN_ADDRESS = """HOST_ADDR="$({}hostname -I | cut -d' ' -f1)\""""
+"""The first address of the node that a command runs on."""
 
 
 def files(d: Deployed) -> Files:
@@ -41,12 +45,14 @@ def _batch(d: Deployed, i: Instance) -> str:
     if RPC_HOSTS in r.launch.argv:
         ports = f"tail -n +2 | sed 's/$/:{RPC_PORT + shift(i)}/' | paste -sd,"
         lines.append(f'RPC_HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | {ports})"')
-    env = assigned({k: v for k, v in r.launch.env.items() if "$HOST" not in v})
+    env = assigned(environment(i))
     if ranks or nodes == 1:
         kind = " --mpi=pmix" if ranks else ""
-        return "\n".join(
-            [*lines, f"srun{kind} env {env}{quoted(with_ports(r.launch.argv, i))}".replace("env  ", ""), ""]
-        )
+        lines += [OWN_ADDRESS.format("")] * (HOST in env)
+        start = f"srun{kind} env {env}" if env else f"srun{kind} "
+        return "\n".join([*lines, f"{start}{quoted(with_ports(r.launch.argv, i))}", ""])
     for k, words in enumerate([r.launch.argv, *r.launch.ranks]):
-        lines.append(f"srun --nodes=1 --ntasks=1 --relative={k} env {env}{quoted(with_ports(words, i))} &")
+        on_node = f"srun --nodes=1 --ntasks=1 --relative={k} "
+        lines += [OWN_ADDRESS.format(on_node)] * (HOST in env)
+        lines.append(f"{on_node}env {env}{quoted(with_ports(words, i))} &")
     return "\n".join([*lines, "wait", ""])

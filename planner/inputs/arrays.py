@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,8 @@ def _start(path: Path) -> bytes:
 def _loaded(path: Path) -> Any:
     """The array of a .npy file, the named arrays of a .npz file."""
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote: they are read all the same
             data = np.load(file, allow_pickle=False)
             return data if isinstance(data, np.ndarray) else {name: data[name] for name in data.files}
     except Exception as error:  # of damaged files numpy, zipfile and tokenize raise whatever comes up

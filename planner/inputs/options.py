@@ -52,6 +52,7 @@ class Options(BaseModel):
     engine: PlannerName = "any"
     precision: str | None = None  # None: the checkpoint's
     kv_precision: str | None = None
+    precisions: tuple[str, ...] | None = None  # of the weights, that are tried beside the plan's; None: none
     risk: Annotated[float, Field(ge=1e-9, le=MEDIAN)] = MEDIAN  # above, the median breaks the promise
     simple: Annotated[float, Field(ge=0, lt=1)] = 0.03  # of the best, given up for fewer kinds of replica
     max_utilisation: Annotated[float, Field(gt=0, lt=1)] = 0.98  # of a server that only prefills, at most
@@ -62,6 +63,12 @@ class Options(BaseModel):
     gap: Annotated[float, Field(ge=0, lt=1)] = 0.01
     time_limit_s: Annotated[float, Field(gt=0)] = 60.0
     seed: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("precisions", mode="before")
+    @classmethod
+    def _listed(cls, named: object) -> object:
+        """ "fp8,nvfp4" as a list."""
+        return tuple(filter(None, (p.strip() for p in named.split(",")))) if isinstance(named, str) else named
 
     @field_validator("speculation")
     @classmethod

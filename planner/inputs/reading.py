@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -138,10 +137,10 @@ def _with_lengths(workload: Workload, isl: int | None, osl: int | None) -> Workl
     new_osl = None if osl is None else whole(osl, "--osl", "--osl", TOKENS)
     if new_osl is not None and workload.max_osl is not None and new_osl > workload.max_osl:
         raise InputError(f"`--osl` {new_osl} is above the workload's `max_osl` ({workload.max_osl})", "--osl")
-    shares: Counter[tuple[int, int]] = Counter()
-    for bucket in workload.buckets:
-        shares[new_isl or bucket.isl, new_osl or bucket.osl] += bucket.share  # type: ignore[assignment]
-    buckets = [Bucket(isl=i, osl=o, share=1.0 if len(shares) == 1 else s) for (i, o), s in shares.items()]
+    buckets = [
+        Bucket(isl=new_isl or bucket.isl, osl=new_osl or bucket.osl, share=bucket.share)
+        for bucket in workload.buckets
+    ]
     told = ("--isl" if new_isl else "--osl", "state lengths and what returns in one place")
     if workload.idle is not None:
         raise InputError("the workload's `idle:` is of prompts of its own lengths", *told)
@@ -149,7 +148,7 @@ def _with_lengths(workload: Workload, isl: int | None, osl: int | None) -> Workl
     if new_isl and new_isl < begun:
         text = f"`--isl` {new_isl:,} is shorter than a beginning of the workload's `reuse` ({begun:,} tokens)"
         raise InputError(text, *told)
-    return workload.model_copy(update={"buckets": buckets})
+    return workload.model_copy(update={"buckets": buckets}).merged
 
 
 def _limit(value: float | str, option: str) -> float | None:

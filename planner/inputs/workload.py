@@ -135,6 +135,26 @@ class Workload(Strict):
                 raise Misplaced("a kind of `idle` names a bucket that is not there", "idle", "kinds")
         return self
 
+    @model_validator(mode="after")
+    def _a_share_a_bucket(self) -> Workload:
+        given = self.traffic.shares if self.traffic else []
+        if given and len(given[0]) != len(self.buckets):
+            text = f"a slot has {len(given[0])} shares, there are {len(self.buckets)} buckets"
+            raise Misplaced(text, "traffic", "shares")
+        return self
+
+    @property
+    def merged(self) -> Workload:
+        """The same requests with each length told once. What `idle` says goes by bucket: then as it is."""
+        shares = dict[tuple[int, int], float]()
+        for b in self.buckets:
+            shares[b.isl, b.osl] = shares.get((b.isl, b.osl), 0.0) + b.share
+        if self.idle is not None or len(shares) == len(self.buckets):
+            return self
+        one = len(shares) == 1
+        buckets = [Bucket(isl=i, osl=o, share=1.0 if one else share) for (i, o), share in shares.items()]
+        return self.model_copy(update={"buckets": buckets})
+
     @property
     def shares(self) -> list[float]:
         """Shares of the buckets, adding up to one."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from planner.launch import llama_cpp, sglang, trtllm, vllm
-from planner.launch.server import Server
+from planner.launch.server import DRAFT_HEAD, Server
 from planner.plans.schema import Launch, Plan
 
 LINES: Final[Mapping[str, Callable[[Server], Launch]]] = {
@@ -30,4 +30,8 @@ def launch(s: Server) -> Launch:
     why = s.why_not()
     if why is None and s.replica.engine not in LINES:
         why = f"how {s.replica.engine} is started is not known"
-    return Launch(argv=[], notes=[why]) if why else LINES[s.replica.engine](s)
+    if why is not None:
+        return Launch(argv=[], notes=[why])
+    made = LINES[s.replica.engine](s)
+    heads = ["DRAFT_HEAD is the checkpoint of the EAGLE head that was trained for the model"]
+    return made.model_copy(update={"notes": made.notes + heads * (DRAFT_HEAD in s.draft_option)})

@@ -48,8 +48,7 @@ def line(s: Server) -> Launch:
         words += ["--no-mmap"]
     if s.kept_bytes:
         words += ["--cache-ram", str(math.ceil(s.kept_bytes / 2**20))]
-    if r.draft:
-        words += r.draft.option.split()
+    words += s.draft_option.split()
     notes = ["MODEL_GGUF is the model's file in GGUF, in the plan's precision"]
     others = [_rpc_server(s, own) for own in _sites(s)[:-1]]
     if others:

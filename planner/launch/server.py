@@ -18,6 +18,7 @@ BLOCK = 1024
 """Tokens to a multiple of which that length is rounded up."""
 
 
+DRAFT_HEAD = "$DRAFT_HEAD"
 DEEPEP = "DeepEP and NVSHMEM are to be installed with the engine: experts of other nodes are sent to by them"
 
 
@@ -92,6 +93,12 @@ class Server:
         the engine's prefix cache alone."""
         kept = self.replica.kept
         return kept.bytes if kept and kept.place != "hbm" else 0.0
+
+    @property
+    def draft_option(self) -> str:
+        """What asks the engine for its drafter; empty without one. A trained head's checkpoint is left to
+        fill in."""
+        return self.replica.draft.option.replace("HEAD", DRAFT_HEAD) if self.replica.draft else ""
 
     @property
     def kv(self) -> str:

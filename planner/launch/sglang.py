@@ -54,8 +54,7 @@ def line(s: Server) -> Launch:
         words += _kept(s)
     if s.lowered == "fp8":
         words += ["--quantization", "fp8"]
-    if r.draft:
-        words += shlex.split(r.draft.option)
+    words += shlex.split(s.draft_option)
     if r.role != "mixed":
         words += ["--disaggregation-mode", r.role, "--disaggregation-transfer-backend", "nixl"]
         words += ["--disaggregation-bootstrap-port", str(BOOTSTRAP)] * (r.role == "prefill")

@@ -46,7 +46,7 @@ def line(s: Server) -> Launch:
         args["pp_partition"] = s.layers
     if r.role != "mixed":
         args["cache_transceiver_config"] = {"backend": "DEFAULT"}
-    text = written(args) + (f"{r.draft.option}\n" if r.draft else "")
+    text = written(args) + (f"{s.draft_option}\n" if r.draft else "")
     words = ["trtllm-serve", s.model, "--port", str(PORT), "--config", f"{r.id}.yaml"]
     notes = [*s.quantised, f"free_gpu_memory_fraction {FREE_SHARE} is of what weights and buffers leave free"]
     if s.nodes > 1:

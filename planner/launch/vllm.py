@@ -43,7 +43,7 @@ def line(s: Server) -> Launch:
     if s.lowered == "fp8":
         words += ["--quantization", "fp8"]
     if r.draft:
-        words += r.draft.option.replace("HEAD", "$DRAFT_HEAD").split(" ", 1)
+        words += s.draft_option.split(" ", 1)
     if r.role != "mixed":
         words += ["--kv-transfer-config", _transfer(s)]
     elif s.kept_bytes:
@@ -124,8 +124,6 @@ def _notes(s: Server) -> list[str]:
         notes.append("vLLM takes no expert map at the start: its balancer finds one while it serves")
     elif expert_maps.entry(s):
         notes.append("vLLM takes no expert map at the start, and without copies has no balancer: in order")
-    if s.replica.draft and "HEAD" in s.replica.draft.option:
-        notes.append("DRAFT_HEAD is the checkpoint of the EAGLE head that was trained for the model")
     if s.replica.role != "mixed":
         notes.append("HOST_ADDR is the address of the node itself")
     notes.append("--gpu-memory-utilization is a share of all memory of a GPU: weights, cache and activations")

@@ -14,8 +14,8 @@ from planner.launch.sglang import BOOTSTRAP
 from planner.plans.schema import Plan
 
 FILLED = re.compile(r"\$[A-Z_]+|\$\{\w+\}")
-KEPT = re.compile(r"[\"`\\]")
-"""What double quotes would not keep as it is."""
+ESCAPED = re.compile(r"[\"`\\]|\$(?![A-Z_]|\{\w+\})")
+"""What double quotes do not keep as it is, variables apart."""
 
 VISIBLE = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
 PORTS = ("--disaggregation-bootstrap-port",)
@@ -50,7 +50,9 @@ ROUTERS = {
 
 def quoted(words: Sequence[str]) -> str:
     """A command for a shell; variables stay variables."""
-    return " ".join(f'"{w}"' if FILLED.search(w) and not KEPT.search(w) else shlex.quote(w) for w in words)
+    return " ".join(
+        f'"{ESCAPED.sub(lambda m: chr(92) + m[0], w)}"' if FILLED.search(w) else shlex.quote(w) for w in words
+    )
 
 
 def assigned(env: Mapping[str, str]) -> str:
@@ -67,8 +69,13 @@ def command(plan: Plan, i: Instance, rank: int = 0) -> str:
     visible = {VISIBLE[vendor]: ",".join(map(str, gpus))} if vendor in VISIBLE else {}
     others = ",".join(f"{node}:{RPC_PORT + shift(i)}" for node, _ in i.gpus[1:])
     words = [others if w == RPC_HOSTS else w for w in [launch.argv, *launch.ranks][rank]]
-    own = {k: str(int(v) + APART * shift(i)) if k.endswith("_PORT") else v for k, v in launch.env.items()}
-    return assigned({**visible, **own}) + quoted(with_ports(words, i))
+    return assigned({**visible, **environment(i)}) + quoted(with_ports(words, i))
+
+
+def environment(i: Instance) -> dict[str, str]:
+    """Variables of a server beside its command, with ports that no other server of its node has."""
+    env = i.replica.launch.env if i.replica.launch else {}
+    return {k: str(int(v) + APART * shift(i)) if k.endswith("_PORT") else v for k, v in env.items()}
 
 
 def shift(i: Instance) -> int:
@@ -98,11 +105,11 @@ def commands(plan: Plan, most: int | None = None) -> Iterator[tuple[str, str]]:
     for i in started if most is None else [i for i in started if i.number < most]:
         for rank in range(1 + len(i.replica.launch.ranks if i.replica.launch else [])):
             yield i.gpus[min(rank, len(i.gpus) - 1)][0], command(plan, i, rank)
-    if len(started) > 1 and (words := router(plan, started)):
+    if len(started) > 1 and (words := router(started)):
         yield "router", quoted(words)
 
 
-def router(plan: Plan, started: Sequence[Instance], hosts: Mapping[str, str] | None = None) -> list[str]:
+def router(started: Sequence[Instance], hosts: Mapping[str, str] | None = None) -> list[str]:
     """What spreads requests over the servers, or sends them from prefill to decode; nothing where servers are
     of several engines or their engine has none."""
     engines, roles = {i.replica.engine for i in started}, {i.replica.role for i in started}

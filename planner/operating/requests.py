@@ -61,6 +61,11 @@ class Requests:
         """Over requests, (n,)."""
         return np.asarray((self.share * values).sum(axis=-1))
 
+    def only(self, w: int) -> Requests:
+        """Of one bucket."""
+        new, isl, osl = (x[:, w : w + 1] for x in (self.new, self.isl, self.osl))
+        return Requests(new, isl, osl, np.ones((1, 1)), self.emitted)
+
     def take(self, index: Ints) -> Requests:
         """Of the servers at `index` (repeats allowed)."""
         emitted = self.emitted if np.ndim(self.emitted) == 0 else np.asarray(self.emitted)[index]

@@ -19,16 +19,11 @@ from planner.question.asked import Asked
 from planner.simulate.answer import Ask, Simulated, simulate
 from planner.simulate.groups import Servers
 from planner.traffic.drawn import MOST, at_rate, bursty, busiest, resampled
-from planner.traffic.lindley import Needed, needed
+from planner.traffic.lindley import SHARES, WAITING, Needed, needed
 
 LIKE: Final = 4
 """Other traces like the one that was recorded, which the promise must hold in, too: else the plan fits its
 accidents."""
-
-SHARES: Final = {"mean": 0.5, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-
-WAITING: Final = 0.5
-"""Of the limit on TTFT, what a queue may take of it: the rest is the prompt's own."""
 
 AGAINST: Final = ("usd_per_hour", "gpus")
 """What a fleet spends may be: of others the load decides, too, and the replay's is not the plan's."""

@@ -23,7 +23,7 @@ from planner.plans import kept, parts, placement, schema, tiers
 from planner.plans.found import Found, Group
 from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of
-from planner.plans.predicted import predicted, watts_of
+from planner.plans.predicted import predicted
 from planner.plans.routing import routing
 from planner.version import __version__
 from solvers import linear
@@ -140,7 +140,8 @@ def _cache(g: Group, kv_tokens: float) -> schema.Cache | None:
     if s.does(g.candidate.role) == "prefill":
         return None
     met = admission(s, g.candidate, op)
-    inside = min(met.inside / op.sequences, 1.0) if op.sequences else 1.0
+    decoding = float(op.rate @ ((s.mix.osl - 1) * op.at.mean_tpot_s[0]))  # however few requests there are
+    inside = min(met.inside / decoding, 1.0) if decoding > 0 else 1.0
     return schema.Cache(
         tokens_per_gpu=kv_tokens / g.candidate.gpus,
         used=min(op.kv_prompts + (op.kv_used - op.kv_prompts) * inside, 1.0),
@@ -229,7 +230,7 @@ def assemble(
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
-        replicas=[replica(g, nodes, placed, osl, watts_of(found, g), keeps[g.id], after[g.id]) for g in made],
+        replicas=[replica(g, nodes, placed, osl, g.operation.watts, keeps[g.id], after[g.id]) for g in made],
         routing=routing(found, made),
         experts=extras.get("experts"),
         tiers=[*tiers.tiers(made), *kept.tiers(made, keeps)],

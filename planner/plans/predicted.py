@@ -36,7 +36,7 @@ def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> 
     picked = max(g.setup.model.calibration.picked for g in made)
     speed = Edges() if given else rate_edges(made, ways).flattered(picked)
     used = {n.id: sum(g.count * g.candidate.gpus_on(n.id) for g in made) for n in found.cluster.classes}
-    watts = sum(g.count * watts_of(found, g) for g in made) + idle(found.cluster.classes, used)
+    watts = sum(g.count * g.operation.watts for g in made) + idle(found.cluster.classes, used)
     used_share = band(busiest.operation.utilisation, rate_sigma(busiest) if given else 0.0)
     totals = Totals(rate, out, tokens, usd, watts, speed)
     return totals.predicted(mean_band(firsts), mean_band(others), used_share, sure)
@@ -82,8 +82,3 @@ def price(classes: Sequence[NodeClass], used: Mapping[str, int]) -> float | None
 def idle(classes: Iterable[NodeClass], used: Mapping[str, int]) -> float:
     """Watts of all GPUs that stand in no replica; `used`: GPUs in replicas, by class."""
     return sum((n.gpus - used.get(n.id, 0)) * idle_watts(n.device.tdp_watts) for n in classes)
-
-
-def watts_of(found: Found, g: Group) -> float:
-    """Watts of one replica at its real load."""
-    return g.operation.watts

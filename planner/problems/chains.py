@@ -129,7 +129,7 @@ class Posed:
     def ways(self, replica: Served) -> list[tuple[Chain, float, float]]:
         """Chains of one replica, with seconds of a prompt and of a token: the replica's, longer or shorter as
         a chain's own way is."""
-        found = decomposed(self.service.network.layers, replica.intervals, replica.shares)
+        found = decomposed(replica.intervals, replica.shares)
         shares = np.array([c.share for c in found]) / sum(c.share for c in found)
         alone = np.array([self._alone_s(replica, c) for c in found])  # (chains, prompt and token)
         slower = alone / (shares @ alone) * np.array([replica.prompt_s, replica.decode_s])

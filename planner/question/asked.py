@@ -12,6 +12,7 @@ from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.candidates.ask import Freedom
 from planner.cost.calibration import Calibration, shipped
+from planner.cost.precision import precisions
 from planner.drafts.kinds import drafts_of
 from planner.errors import InputError, nearest
 from planner.inputs.options import Options
@@ -83,9 +84,11 @@ def read(
         load, told = _of_trace(load, card, recorded, defaulted)
         notes, defaulted = notes + told, [name for name in defaulted if name not in ("isl", "osl")]
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
+    load = load.merged
     chosen = options_of(options)
     _refuse_whole_times(load, chosen, profiled)
     _refuse_loss_of_all(chosen, resolved)
+    _refuse_unknown_precisions(card, chosen)
     drafts_of(card, chosen.speculation, chosen.acceptance, chosen.draft_tokens)  # which the model must have
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
     names = ["objective", "engine", "precision", "kv_precision"]
@@ -153,6 +156,15 @@ def options_of(given: dict[str, Any]) -> Options:
         name = "--" + str(first["loc"][0]).removesuffix("_s").replace("_", "-")
         message, hint = reworded(first, (name,), [])
         raise InputError(message, where=name, hint=hint) from None
+
+
+def _refuse_unknown_precisions(card: ModelCard, options: Options) -> None:
+    """Raises InputError for one to be tried that does not exist."""
+    for name in options.precisions or ():
+        try:
+            precisions(card, name)
+        except InputError as error:
+            raise InputError(error.message, "--precisions", error.hint) from None
 
 
 def _refuse_whole_times(workload: Workload, options: Options, profiled: bool) -> None:

@@ -30,6 +30,9 @@ from planner.replicas.kind import Space
 from planner.replicas.pool import Pool
 from planner.variants import VARIANTS, Variant
 
+PIECE = 8_000
+"""Designs x buckets² that are looked at together."""
+
 
 def generate(
     classes: Sequence[NodeClass],
@@ -86,14 +89,25 @@ def offered(
     before all of them were."""
     found, looked = list[Candidate](), 0
     try:
-        for own in made:
-            for index, roles in own.parts:
-                for offer in _offers(own.setup, index, roles, ask.standing(own, pairing), edges):
-                    looked += len(offer)
-                    found += offer.candidates(ask.counts)
+        for own, index, roles in _in_turns(made):
+            for offer in _offers(own.setup, index, roles, ask.standing(own, pairing), edges):
+                looked += len(offer)
+                found += offer.candidates(ask.counts)
     except OutOfTime:
         return found, looked, True
     return found, looked, False
+
+
+def _in_turns(made: Iterable[Made]) -> Iterator[tuple[Made, Ints, Sequence[Role]]]:
+    """Designs of setups with the roles that they are offered in; where they are many, in pieces of few and
+    large replicas alike, the first of every setup before the second of any: where time is short something of
+    all of them has been looked at."""
+    parts = [(own, index, roles) for own in made for index, roles in own.parts]
+    counts = [-(-len(index) * len(own.setup.mix.share) ** 2 // PIECE) for own, index, _ in parts]
+    for turn in range(max(counts, default=0)):
+        for (own, index, roles), count in zip(parts, counts, strict=True):
+            if turn < count:
+                yield own, index[turn::count], roles
 
 
 def every_offered(

@@ -11,10 +11,12 @@ from rich.text import Text
 
 from planner.reports import words as say
 from planner.reports.simulated import drawn
+from planner.schedule.forecast import FIXED
 from planner.schedule.units import SIZES
 
 if TYPE_CHECKING:
     from planner.schedule.answer import Schedule
+    from planner.schedule.policies import Judged
 
 LONGEST = 48
 """Lines of the table; runs of slots alike are one."""
@@ -26,10 +28,13 @@ def scheduled(name: str, s: Schedule, width: int) -> RenderableType:
     cost = f"{say.money(s.usd)}, {say.money(s.usd / s.hours)} an hour"
     head = f"{name} over {s.hours:.3g} h in {slots} slots: {cost}"
     parts: list[RenderableType] = [Text(head, style="bold"), Text(_proof(s), style="dim"), Text("")]
-    parts += [_against(s), Text(""), _units(s)]
+    parts += [_against(s), Text(""), *_before(s), _units(s)]
     if s.left_out:
         names = f"{', '.join(s.left_out)}: no {SIZES[-1]} nodes of one class keep the limits"
         parts.append(Text(names, style="dim"))
+    kept = ", ".join(f"{count} x {name}" for name, count in s.reserved.items() if count)
+    if kept:
+        parts.append(Text(f"reserved for all slots: {kept}"))
     parts.append(Text(""))
     room = max(min(width - 30, 90), 16)
     parts.append(
@@ -44,46 +49,72 @@ def scheduled(name: str, s: Schedule, width: int) -> RenderableType:
 
 
 def _proof(s: Schedule) -> str:
-    sized = (
-        f"each slot sized by its {s.sized_by}" if s.sized_by == "busiest minute" else "sized by slots' means"
-    )
+    sized = f"each slot sized by its {s.sized_by}"
     margin = f" and {say.percent(s.margin)} more" if s.margin else ""
     bound = "no bound" if s.gap is None else f"at most {100 * s.gap:.2f} % above the cheapest possible"
     return f"{sized}{margin}; {bound} of these units ({s.status}, {s.seconds:.1f} s)"
 
 
 def _against(s: Schedule) -> Table:
+    """What others pay for the same slots."""
     table = _plain("", "cost", "", "")
     table.add_row("this schedule", say.money(s.usd), "", "")
+    follows = f"+{say.percent(s.autoscaler.policy.head or 0.0)} head-room, {_misses(s.autoscaler.short)}"
     for name, usd, note in (
         ("a fleet that never changes", s.static_usd, ""),
-        (
-            "a reactive autoscaler",
-            s.reactive_usd,
-            f"{say.percent(s.reactive_head)} head-room, short of {100 * s.reactive_short:.2g} % of requests",
-        ),
+        ("an autoscaler, tuned", s.autoscaler.usd, follows),
+        ("whole units alone", s.whole_usd, "no servers of prompts or answers"),
+        ("without the margin", s.bare_usd, ""),
     ):
-        more = f"{say.percent(1 - s.usd / usd)} saved" if usd > 0 else ""
-        table.add_row(name, say.money(usd), more, note)
-    if s.margin_usd is not None:
-        table.add_row("the margin alone", say.money(s.margin_usd), "", "")
+        if usd:
+            more = s.usd / usd - 1
+            table.add_row(
+                name, say.money(usd), f"{say.percent(abs(more))} {'saved' if more < 0 else 'more'}", note
+            )
     return table
 
 
+def _misses(share: float) -> str:
+    return "misses none" if share < 5e-7 else f"misses {100 * share:.2g} %"
+
+
+def _before(s: Schedule) -> list[RenderableType]:
+    """What those pay and miss who know the day before alone."""
+    f = s.forecast
+    if f is None:
+        return []
+    table = _plain("", "cost", "misses", "")
+    rows: list[tuple[str, Judged]] = [("its table", f.bare), (f"its table +{say.percent(FIXED)}", f.fixed)]
+    if f.table.policy.margin:
+        rows.append((f"its table +{say.percent(f.table.policy.margin)}", f.table))
+    head = say.percent(f.alone.policy.head or 0.0)
+    rows.append((f"an autoscaler +{head}", f.alone))
+    table_, over = (say.percent(x or 0.0) for x in (f.both.policy.margin, f.both.policy.head))
+    rows.append((f"its table +{table_}, autoscaler +{over}", f.both))
+    table.add_row("the day itself, known", say.money(f.known_usd), "0 %", "")
+    best = min((j for _, j in rows if j.short <= f.short), key=lambda j: j.usd, default=None)
+    for name, judged in rows:
+        more = f"+{say.percent(judged.usd / f.known_usd - 1)}" if f.known_usd > 0 else ""
+        mark = f"cheapest that misses {100 * f.short:g} % at most" if judged is best else ""
+        table.add_row(name, f"{say.money(judged.usd)} {more}", f"{100 * judged.short:.2g} %", mark)
+    title = f"Knowing the day before alone ({f.days:.3g} day{'s' if f.days > 1 else ''} tried)"
+    return [Text(title, style="bold"), table, Text("")]
+
+
 def _units(s: Schedule) -> Table:
-    table = _plain("unit", "nodes", "there are", "requests/s", "$/h", "starts in", "reserved", "each runs")
-    for unit, reserved in zip(s.units, s.reserved, strict=True):
-        kind = f"{unit.name} (spot)" if unit.spot else unit.name
-        table.add_row(
-            kind,
+    table = _plain("unit", "nodes", "of", "requests/s", "$/h", "starts in", "each runs")
+    for unit in s.units:
+        name = f"{unit.name} (spot)" if unit.spot else unit.name
+        low, high = min(unit.by_slot), max(unit.by_slot)
+        rate = say.number(low) if high < 1.01 * low else f"{say.number(low)} – {say.number(high)}"
+        figures = (
             str(unit.nodes),
             str(unit.count),
-            say.number(unit.rps),
+            rate,
             f"{unit.usd_per_hour:,.2f}",
             f"{unit.cold_s:,.0f} s",
-            str(reserved) if reserved else "",
-            unit.layout,
         )
+        table.add_row(name, *figures, unit.layout)
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -16,28 +17,30 @@ if TYPE_CHECKING:
 BLOCKS = " ▁▂▃▄▅▆▇█"
 """Levels of a line of the picture: nothing, then eighths."""
 
-NAMES = {
-    "ttft_ms": "TTFT",
-    "tpot_ms": "TPOT",
-    "e2e_ms": "whole",
-}
+NAMES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "e2e_ms": "whole"}
+
+PICTURED = 4
+"""Groups whose queues are drawn: those in which most wait, where there are more."""
 
 
 def simulated(name: str, s: Simulated, width: int) -> RenderableType:
     """The whole answer in `width` columns."""
-    verdict = "every limit was kept" if s.kept else "a limit was broken"
-    if not s.promises:
-        verdict = "no limits were asked for"
-    head = f"{s.counted:,} requests on {name}: {verdict}"
+    head = f"{s.counted:,} requests on {name}: {_verdict(s)}"
     under = f"{s.arrivals}; routing {s.routing}; seed {s.seed}"
     parts: list[RenderableType] = [Text(head, style="bold"), Text(under, style="dim"), Text("")]
     parts += [_rates(s), Text(""), _times(s)]
-    if s.promises:
-        parts += [Text(""), *(Text(line) for line in _promises(s))]
-    parts += [Text(""), _over_time(s, width)]
-    if s.preempted:
-        parts.append(Text(f"{s.preempted:,} times a sequence lost its room in the cache and began again"))
-    return Group(*parts)
+    parts += [Text(""), *(Text(line) for line in _promises(s))] if s.promises else []
+    notes = list(_notes(s))
+    parts += [Text(""), *(Text(line) for line in notes)] if notes else []
+    return Group(*parts, Text(""), _over_time(s, width))
+
+
+def _verdict(s: Simulated) -> str:
+    if s.overload is not None:
+        return "more come than it serves"
+    if not s.promises:
+        return "no limits were asked for"
+    return "every limit was kept" if s.kept else "a limit was broken"
 
 
 def _rates(s: Simulated) -> Table:
@@ -46,18 +49,22 @@ def _rates(s: Simulated) -> Table:
         ("requests", s.rps, s.predicted["rps"]),
         ("output tokens", s.out_tok_per_s, s.predicted["out_tok_per_s"]),
     ):
-        range_ = f"{say.number(band.low)} – {say.number(band.high)}"
+        range_ = f"{say.number(band.low)} – {say.number(band.high)}" if band.low < band.high else ""
         table.add_row(name, f"{say.number(value)} /s", f"{say.number(band.value)} /s", range_)
     return table
 
 
 def _times(s: Simulated) -> Table:
+    """Achieved times, and below each what was predicted, where it was."""
     percentile = next((p.percentile for p in s.promises.values()), "mean")
-    table = _table("", "mean", "p50", "p90", "p95", "p99", f"predicted {percentile}")
+    table = _table("", "mean", "p50", "p90", "p95", "p99")
     for name, times in (("ttft_ms", s.ttft_ms), ("tpot_ms", s.tpot_ms), ("e2e_ms", s.e2e_ms)):
+        table.add_row(NAMES[name], *(say.milliseconds(times[k]) for k in times))
         band = s.predicted.get(name)
-        told = say.milliseconds(band.value) if band else ""
-        table.add_row(NAMES[name], *(say.milliseconds(times[k]) for k in times), told)
+        if band:
+            told = {**s.expected.get(name, {}), percentile: band.value}
+            cells = (say.milliseconds(told[k]) if k in told else "" for k in times)
+            table.add_row("  predicted", *cells, style="dim")
     return table
 
 
@@ -70,8 +77,32 @@ def _promises(s: Simulated) -> list[str]:
             f"{NAMES[name]} {word}: {which} {say.milliseconds(p.achieved_ms)}, limit "
             f"{say.milliseconds(p.limit_ms)}; {say.percent(p.attained)} of requests within it"
         )
-    lines.append(f"{say.percent(s.attained)} of requests were within all limits")
+    if len(s.promises) > 1:
+        lines.append(f"{say.percent(s.attained)} of requests were within all limits")
     return lines
+
+
+def _notes(s: Simulated) -> Iterator[str]:
+    """What else there is to say."""
+    if s.overload is not None:
+        came, ended = say.number(s.overload.came_rps), say.number(s.overload.ended_rps)
+        yield f"OVERLOADED: {came} requests/s came, {ended} ended, and the queue only grew:"
+        yield f"  {s.overload.unfinished:,} were unfinished when the last one came; times mean little."
+    offered = s.overload.came_rps if s.overload else s.rps
+    if s.planned_rps and abs(offered / s.planned_rps - 1) > OFF:
+        yield f"The plan, and what is predicted, is for {say.number(s.planned_rps)} requests/s."
+    if s.found is not None:
+        yield f"{say.percent(s.found)} of prompt tokens were found in the servers' caches."
+    if s.refused:
+        yield f"{s.refused:,} requests are longer than the model takes, and were left out."
+    if s.preempted:
+        yield f"{s.preempted:,} times a sequence lost its room in the cache and began again."
+    for wire, busy in s.wires.items():
+        yield f"The link {wire} was {say.percent(busy)} full."
+
+
+OFF = 0.1
+"""Share by which a load differs from the plan's before it is said."""
 
 
 def _over_time(s: Simulated, width: int) -> Group:
@@ -79,13 +110,16 @@ def _over_time(s: Simulated, width: int) -> Group:
     series = s.outcome.series
     room = max(min(width - 34, 80), 16)
     lines = [Text(f"Over {say.milliseconds(1e3 * float(series.times_s[-1]))}", style="bold")]
-    for group, waiting in series.waiting.items():
-        for what, values in (("waiting", waiting), ("in work", series.running[group])):
+    shown = sorted(series.waiting, key=lambda group: -float(series.waiting[group].max()))[:PICTURED]
+    for group in (g for g in series.waiting if g in shown):
+        for what, values in (("waiting", series.waiting[group]), ("in work", series.running[group])):
             most = float(values.max())
             lines.append(Text(f"  {group:<4} {what:<8} {drawn(values.tolist(), room)} at most {most:,.0f}"))
         held = series.held[group]
         told = f"at most {say.percent(float(held.max()))}"
         lines.append(Text(f"  {group:<4} KV cache {drawn(held.tolist(), room, 1.0)} {told}"))
+    if len(series.waiting) > PICTURED:
+        lines.append(Text(f"  and {len(series.waiting) - PICTURED} groups more (-o FILE has them all)"))
     return Group(*lines)
 
 

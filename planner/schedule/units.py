@@ -1,10 +1,13 @@
 """What is rented at once: the fewest nodes of a class that serve the model within the limits; what they
-serve, what they cost, and how long they take to start.
+serve in each slot, what they cost, and how long they take to start.
 
-What a unit serves is the most requests/s of the workload's mix that a fleet of its nodes keeps the limits at,
-as `plan` would have it. Units stand beside each other: that two serve twice as much as one is on the safe
-side, as they could share replicas. Where any engine may run, the one is taken that serves most requests of
-two lengths, the longest and the mean: five engines under a dozen lengths take five times as long.
+What a unit runs is the fleet of its nodes that serves most requests of the workload's mix, as `plan` would
+have it; of many lengths two stand for all of them there, the longest and the mean of the others. What it
+serves is then asked of the one model of a server for all lengths, under the mix of every slot. Units stand
+beside each other: that two serve twice as much as one is on the safe side, as they could share replicas.
+
+Where slots have unlike mixes, units of the class that serves most for a dollar may also only prefill or only
+decode, with the replicas of the best split of four of them: as many of each as a slot needs.
 
 A unit that is started boots, reads the weights from its disk and starts its engine:
 
@@ -13,10 +16,15 @@ A unit that is started boots, reads the weights from its disk and starts its eng
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cluster_configs.schema import NameRun, NodeClass, NodeNames
+import numpy as np
+
+from cluster_configs.schema import NameRun, NodeClass, NodeNames, ResolvedCluster
+from planner.candidates.ask import Ask
+from planner.candidates.candidate import Role
+from planner.cost.shape import Floats, Ints
 from planner.errors import Infeasible, InputError
 from planner.inputs.workload import Bucket, Workload
 from planner.objectives import THROUGHPUT
@@ -24,6 +32,9 @@ from planner.plans.found import Found
 from planner.plans.operation import index_of
 from planner.question.asked import Asked
 from planner.question.posed import pooled, pose
+from planner.replicas.pool import Pool
+from planner.schedule.capacity import Run, of_fleet, runs
+from planner.schedule.mixes import mixes
 from planner.search.find import find
 from planner.search.question import Question
 from planner.search.shortlists import unserved
@@ -46,29 +57,46 @@ SIMPLE = 0.02
 GAP = 0.02
 """Within which a unit's fleet is looked for: schedules are of whole units."""
 
-ROUGH = Limits(gap=0.1, seconds=1.0)
-"""Of the search that chooses an engine."""
-
 FEW = 4
-"""Lengths from which on an engine is chosen by two of them."""
+"""Lengths from which on a unit's fleet is looked for with two of them: a dozen take five times as long."""
 
 SIZES = (1, 2, 4)
 """Nodes of a unit that are tried."""
 
+SPLIT = 4
+"""Units that the best split into servers of prompts and of answers is looked for on."""
+
+UNFIT = 0.01
+"""Units that carry less than this share of the mean in some slot are no units."""
+
 
 @dataclass(frozen=True)
 class Unit:
-    """`count` units of `nodes` nodes of a class, each serving `rps` requests/s of the mix."""
+    """`count` units of `nodes` nodes of a class in a role (mixed: whole requests), each serving `rps`
+    requests/s of the workload's mix, `by_slot` of each slot's. Units of a class in several roles are the
+    same `count` nodes."""
 
-    name: str
+    node_class: str
     device: str
     nodes: int
     count: int
+    role: Role
     rps: float
+    by_slot: tuple[float, ...]
     usd_per_hour: float
     spot: bool
     cold_s: float
     layout: str
+
+    @property
+    def name(self) -> str:
+        """The class, and the role where it is one of several."""
+        return self.node_class if self.role == "mixed" else f"{self.node_class}-{self.role}"
+
+    @property
+    def usd_per_rps(self) -> float:
+        """Dollars an hour for a request/s of the workload's mix."""
+        return self.usd_per_hour / self.rps
 
 
 def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> list[Unit]:
@@ -81,49 +109,107 @@ def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> list[Uni
             text, "price_usd_per_hour", "a schedule is for the least money: give each node's price"
         )
     limits = replace(limits, gap=GAP)
-    each = (_unit(asked, node, limits, cold_s) for node in asked.cluster.classes)
+    shares = mixes(asked.workload)
+    each = (_whole(asked, node, shares, limits, cold_s) for node in asked.cluster.classes)
     found = [unit for unit in each if unit is not None]
     if not found:
         pose(asked)  # which says why, where all nodes together can't, either
         text = f"no {SIZES[-1]} nodes of one class keep the limits"
         raise Infeasible(text, hint="looser limits, or `meshwright plan` for nodes of several classes")
+    if len(shares[0]) > 1:
+        best = min(found, key=lambda u: u.usd_per_rps)
+        found += _roles(asked, best, shares, limits, cold_s)
     return found
 
 
-def _unit(asked: Asked, node: NodeClass, limits: Limits, cold_s: float | None) -> Unit | None:
-    """The least unit of one class; None where no size keeps the limits."""
+Shares = tuple[Floats, Ints]
+"""Mixes (m, w), and that of each slot (t,)."""
+
+
+def _whole(
+    asked: Asked, node: NodeClass, shares: Shares, limits: Limits, cold_s: float | None
+) -> Unit | None:
+    """The least unit of one class that serves whole requests; None where no size keeps the limits."""
     for size in SIZES:
         if size > node.node_count:
             break
-        few = replace(node, nodes=NodeNames((NameRun(node.id, 0, size),)))
-        alone = replace(asked, cluster=replace(asked.cluster, classes=(few,), links=()))
+        few, alone = _alone(asked, node, size)
         try:
-            best = _simplest(_with_engine(alone), limits)
+            best = _simplest(alone, limits)
         except Infeasible:
             continue
-        rps = best.solution.objective
-        if rps is None or rps <= 0:
+        if best.solution.objective is None:
             continue
-        seconds = cold_s if cold_s is not None else BOOT_S + _read_s(best, few) + ENGINE_S
-        price = size * float(node.price_usd_per_hour or 0.0)
-        count = node.node_count // size
-        return Unit(
-            node.id, node.device.name, size, count, rps, price, node.spot, seconds, "; ".join(_layouts(best))
-        )
+        made = runs(best, asked.workload)
+        seconds = cold_s if cold_s is not None else BOOT_S + _read_s(made, few) + ENGINE_S
+        carried = Carried(of_fleet(made, np.array([asked.workload.shares])), of_fleet(made, shares[0]))
+        unit = _unit(node, size, "mixed", carried, shares[1])
+        if unit is not None:
+            return replace(unit, cold_s=seconds, layout="; ".join(_layouts(made)))
     return None
 
 
-def _with_engine(asked: Asked) -> Asked:
-    """With the engine that serves most requests of two lengths: the longest, and the mean of the others.
-    Raises Infeasible."""
-    if asked.options.engine != "any" or len(asked.workload.buckets) < FEW:
-        return asked
-    few = asked.workload.model_copy(update={"buckets": _two(asked.workload), "idle": None})
-    _, best = _best(replace(asked, workload=few), ROUGH)
-    engines = {best.candidates[name].engine for name in best.solution.replicas}
-    if len(engines) != 1:
-        return asked
-    return replace(asked, options=asked.options.model_copy(update={"engine": engines.pop()}))
+@dataclass(frozen=True)
+class Carried:
+    """Requests/s of the workload's mix (1,), and of the mixes (m,)."""
+
+    mean: Floats
+    each: Floats
+
+
+def _unit(node: NodeClass, size: int, role: Role, carried: Carried, which: Ints) -> Unit | None:
+    """A unit that carries so much; None where that is next to nothing."""
+    mean = float(carried.mean[0])
+    if mean <= 0 or carried.each.min() < UNFIT * mean:
+        return None
+    price = size * float(node.price_usd_per_hour or 0.0)
+    by_slot = tuple(carried.each[which].tolist())
+    at = node.id, node.device.name, size, node.node_count // size, role
+    return Unit(*at, mean, by_slot, price, node.spot, 0.0, "")
+
+
+def _alone(asked: Asked, node: NodeClass, size: int) -> tuple[NodeClass, Asked]:
+    """So many nodes of a class by themselves."""
+    few = replace(node, nodes=NodeNames((NameRun(node.id, 0, size),)))
+    alone = replace(asked, cluster=replace(asked.cluster, classes=(few,), links=()))
+    if len(asked.workload.buckets) < FEW or asked.workload.idle is not None:
+        return few, alone
+    two = {"buckets": _two(asked.workload), "traffic": None}
+    return few, replace(alone, workload=asked.workload.model_copy(update=two))
+
+
+def _roles(asked: Asked, whole: Unit, shares: Shares, limits: Limits, cold_s: float | None) -> list[Unit]:
+    """Units like `whole` that only prefill, and such that only decode; none where that can't be."""
+    node = next(n for n in asked.cluster.classes if n.id == whole.node_class)
+    if whole.count < 2 or not asked.workload.decodes:
+        return []
+    few, alone = _alone(asked, node, min(SPLIT, whole.count) * whole.nodes)
+    try:
+        best = _simplest(replace(alone, only=_split), limits)
+    except Infeasible:
+        return []
+    found = []
+    made = sorted(runs(best, asked.workload), key=lambda run: -run.count * run.candidate.gpus)
+    for role in ("prefill", "decode"):
+        run = next((r for r in made if r.candidate.role == role), None)
+        many = 0 if run is None else whole.nodes * node.gpus_per_node // run.candidate.gpus
+        if run is None or many == 0:
+            return []
+        own = replace(run, count=many)
+        each = [
+            np.array([own.rps(share) for share in x]) for x in (np.array([asked.workload.shares]), shares[0])
+        ]
+        unit = _unit(node, whole.nodes, run.candidate.role, Carried(*each), shares[1])
+        if unit is None:
+            return []
+        seconds = cold_s if cold_s is not None else BOOT_S + _read_s([own], few) + ENGINE_S
+        found.append(replace(unit, cold_s=seconds, layout="; ".join(_layouts([own]))))
+    return found
+
+
+def _split(pool: Pool, ask: Ask, cluster: ResolvedCluster) -> Pool:
+    """Only candidates for pairs."""
+    return replace(pool, candidates=tuple(c for c in pool.candidates if c.role != "mixed"))
 
 
 def _two(workload: Workload) -> list[Bucket]:
@@ -157,25 +243,23 @@ def _simplest(asked: Asked, limits: Limits) -> Found:
     return simplest(question, best, SIMPLE, limits).chosen
 
 
-def _read_s(found: Found, node: NodeClass) -> float:
+def _read_s(made: Sequence[Run], node: NodeClass) -> float:
     """Seconds until the fullest node of a unit has read its weights: each replica's, once a node."""
     disk = max((1e9 * t.read_gb_per_s for t in node.tiers if t.kind == "nvme"), default=DISK_BYTES_PER_S)
     weights = 0.0
-    for name in found.solution.replicas:
-        c = found.candidates[name]
-        s = found.pool.setup(c)
-        each = float(s.memory.weights_bytes[index_of(s, c)])
-        weights = max(weights, each * min(c.gpus, node.gpus_per_node))
+    for run in made:
+        each = float(run.setup.memory.weights_bytes[index_of(run.setup, run.candidate)])
+        weights = max(weights, each * min(run.candidate.gpus, node.gpus_per_node))
     return weights / disk
 
 
-def _layouts(found: Found) -> Iterator[str]:
-    """The unit's replicas in short."""
-    for name, count in sorted(found.solution.replicas.items()):
-        c = found.candidates[name]
-        d = c.design
-        sizes = [f"tp{d.tp}"] + [
-            f"{k}{v}" for k, v in (("pp", d.pp), ("dp", d.attn_dp), ("ep", d.ep)) if v > 1
-        ]
+def _layouts(made: Sequence[Run]) -> Iterator[str]:
+    """The unit's replicas in short; those of one design at several loads are alike."""
+    alike: dict[str, int] = {}
+    for run in made:
+        c = run.candidate
         role = "" if c.role == "mixed" else f" {c.role}"
-        yield f"{count} x {' '.join(sizes)} {c.engine}{role}"
+        name = f"{c.design} {c.engine}{role}"
+        alike[name] = alike.get(name, 0) + run.count
+    for name, count in sorted(alike.items()):
+        yield f"{count} x {name}"

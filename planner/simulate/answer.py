@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,12 @@ from planner.cost.shape import Floats
 from planner.errors import InputError, nearest
 from planner.inputs.traces import Trace
 from planner.plans.schema import Band, Plan
-from planner.simulate.arrivals import drawn, traced
-from planner.simulate.fleet import Fleet, Outcome, Routing, Trouble
+from planner.simulate.arrivals import Drawn, drawn, traced
+from planner.simulate.expected import expected
+from planner.simulate.fleet import Fleet, Outcome, Rules, Site, Tell
 from planner.simulate.groups import Servers
+from planner.simulate.pools import Trouble
+from planner.simulate.routing import Routing, router
 
 QUANTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 """Percentiles of times, by linear interpolation between requests (NumPy's)."""
@@ -36,10 +39,23 @@ class Promise:
 
 
 @dataclass(frozen=True)
+class Overload:
+    """Requests came faster than they ended, and more and more of them waited: so many `unfinished` when the
+    last one came. Times then grow with the length of the replay."""
+
+    came_rps: float
+    ended_rps: float
+    unfinished: int
+
+
+@dataclass(frozen=True)
 class Simulated:
     """What came of `requests`, of which `counted` (not those of a warm-up) are in the figures. `attained`:
     share of requests within all limits. Rates: what ended between the first and the last counted arrival,
-    `span_s` apart."""
+    `span_s` apart. `planned_rps`: the plan's own load, which `predicted` and `expected` (percentiles by the
+    plan's formulas; empty where those know means only) are for. `found`: share of prompt tokens found in
+    caches, where a trace says what prompts share. `wires`: busy shares of declared links. `refused`: requests
+    of the trace that are longer than the model takes."""
 
     arrivals: str
     routing: str
@@ -59,19 +75,27 @@ class Simulated:
     steps: int
     preempted: int
     outcome: Outcome
+    planned_rps: float = 0.0
+    expected: dict[str, Times] = field(default_factory=dict)
+    overload: Overload | None = None
+    found: float | None = None
+    wires: dict[str, float] = field(default_factory=dict)
+    refused: int = 0
 
     @property
     def kept(self) -> bool:
-        """Whether every limit was kept at its percentile."""
-        return all(p.kept for p in self.promises.values())
+        """Whether every limit was kept at its percentile, and the queue did not grow without end."""
+        return self.overload is None and all(p.kept for p in self.promises.values())
 
     def as_json(self) -> dict[str, Any]:
         """The answer as documents have it, with the series by group."""
-        own = {k: v for k, v in vars(self).items() if k not in ("outcome", "predicted", "promises")}
+        nested = ("outcome", "predicted", "promises", "overload")
+        own = {k: v for k, v in vars(self).items() if k not in nested}
         series = self.outcome.series
         return {
             **own,
             "kept": self.kept,
+            "overload": asdict(self.overload) if self.overload else None,
             "predicted": {k: v.model_dump() for k, v in self.predicted.items()},
             "promises": {k: asdict(v) for k, v in self.promises.items()},
             "series": {
@@ -103,7 +127,7 @@ class Simulated:
 @dataclass(frozen=True)
 class Ask:
     """What to replay a plan with: a trace, or `requests` drawn at the plan's rate; `rate` in place of their
-    own."""
+    own. `tell` hears how far it is."""
 
     trace: Trace | None = None
     rate: float | None = None
@@ -111,6 +135,7 @@ class Ask:
     seed: int = 0
     routing: Routing = "planned"
     trouble: Sequence[Trouble] = ()
+    tell: Tell | None = None
 
 
 def simulate(plan: Plan, ask: Ask) -> Simulated:
@@ -126,8 +151,10 @@ def simulate(plan: Plan, ask: Ask) -> Simulated:
     wires = {(way.first, str(way.second)): servers.wire(way) for way in joined}
     sent = {way.first: servers.sent_bytes(way, given.load.requests.isl) for way in joined}
     groups = [servers.group(r) for r in plan.replicas]
-    out = Fleet(groups, servers.ways, wires, sent, given.load, ask.routing, ask.trouble).run()
-    return _answer(servers, ask, out, given.counted, given.load.in_flight)
+    site = Site(groups, servers.ways, wires, sent)
+    rules = Rules(lambda view: router(ask.routing, view), ask.trouble, tell=ask.tell)
+    out = Fleet(site, given.load, rules).run()
+    return _answer(servers, ask, out, given)
 
 
 def _known(servers: Servers, trouble: Sequence[Trouble]) -> None:
@@ -139,7 +166,8 @@ def _known(servers: Servers, trouble: Sequence[Trouble]) -> None:
             raise InputError(f"the plan has no group `{one.group}`", "--fail, --slow", f"nearest: {near}")
 
 
-def _answer(servers: Servers, ask: Ask, out: Outcome, counted: slice, in_flight: int | None) -> Simulated:
+def _answer(servers: Servers, ask: Ask, out: Outcome, given: Drawn) -> Simulated:
+    counted, in_flight = given.counted, given.load.in_flight
     ttft, tpot = 1e3 * out.ttft_s[counted], 1e3 * out.tpot_s[counted]
     e2e = 1e3 * (out.end_s - out.arrival_s)[counted]
     first_s, last_s = float(out.arrival_s[counted].min()), float(out.arrival_s[counted].max())
@@ -184,7 +212,34 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, counted: slice, in_flight:
         steps=out.steps,
         preempted=out.preempted,
         outcome=out,
+        planned_rps=p.rps.value,
+        expected=expected(servers),
+        overload=_overload(out) if in_flight is None else None,
+        found=out.found,
+        wires=dict(out.wires),
+        refused=given.refused,
     )
+
+
+GROWS, SCATTER = 0.05, 4.0
+"""The queue grows where more of the second half of requests than this share is added to it, and more than so
+many standard deviations of what is unfinished anyway."""
+
+
+def _overload(out: Outcome) -> Overload | None:
+    """Whether more and more requests were unfinished as they came: of open loops."""
+    arrival_s, end_s = out.arrival_s, np.sort(out.end_s)
+    n = len(arrival_s)
+    half_s, last_s = float(arrival_s[n // 2]), float(arrival_s[-1])
+    ended = np.searchsorted(end_s, [half_s, last_s], side="right")
+    before, after = n // 2 - int(ended[0]), n - int(ended[1])
+    waits = np.sum(list(out.series.waiting.values()), axis=0)
+    quarters = [float(q.mean()) for q in np.array_split(waits[out.series.times_s <= last_s], 4) if len(q)]
+    queued = len(quarters) == 4 and quarters[3] > 1.5 * quarters[1] + 1
+    if not queued or after - before < max(GROWS * (n - n // 2), SCATTER * max(before, 1) ** 0.5):
+        return None
+    span_s = max(last_s - half_s, 1e-9)
+    return Overload((n - n // 2) / span_s, float(ended[1] - ended[0]) / span_s, after)
 
 
 def _arrivals(servers: Servers, ask: Ask, in_flight: int | None) -> str:
@@ -194,7 +249,7 @@ def _arrivals(servers: Servers, ask: Ask, in_flight: int | None) -> str:
         stretched = (
             f", its times stretched to {rate:.3g} requests/s" if ask.rate else f" at {rate:.3g} requests/s"
         )
-        return f"{len(ask.trace):,} requests of {ask.trace.path}{stretched}"
+        return f"the requests of {ask.trace.path}{stretched}"
     if in_flight is not None:
         return f"{in_flight:,} requests always in flight"
     return f"at random (Poisson), {ask.rate or servers.workload.rate_rps:.3g} requests/s"

@@ -2,67 +2,97 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.cost.shape import Ints
+from planner.errors import InputError
 from planner.inputs.traces import Trace
-from planner.simulate.fleet import Load
+from planner.simulate.caches import Blocks
 from planner.simulate.groups import Servers
+from planner.simulate.pools import Load
 from planner.simulate.requests import Requests
 
 LIFETIMES = 20
 """Of a mean request: how long a drawn load lasts at least, beside its warm-up."""
 
 FEWEST, MOST = 2_000, 200_000
-"""Requests that are drawn."""
+"""Requests that are drawn; more where so many are in flight at once."""
+
+PATIENCE = 2_000_000
+"""Requests beyond which nobody is made to wait unasked: about a minute."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A load, and the requests (as a slice) whose times count: not those of the warm-up."""
+    """A load, and the requests (as a slice) whose times count: not those of the warm-up. `refused`: longer
+    than the model takes, and not in the load."""
 
     load: Load
     counted: slice
+    refused: int = 0
 
 
 def drawn(servers: Servers, count: int | None, rate: float | None, seed: int) -> Drawn:
     """Requests of the plan's buckets: at random times (Poisson) where it has a rate, or `rate` is given; else
-    as many always in flight as the plan has by Little's law, the first of which come over the first lifetime
-    of a request, one after the other. That lifetime is warm-up, in a closed loop the next one, too."""
+    as many always in flight as the plan has by Little's law. A lifetime of a request is warm-up."""
     rng = np.random.default_rng(seed)
     predicted, workload = servers.plan.predicted, servers.workload
     per_s = rate or workload.rate_rps
     tokens = float(np.array(workload.shares) @ np.maximum(servers.osl - 1, 0.0))
-    lifetime_s = (predicted.ttft_ms.value + tokens * predicted.tpot_ms.value) / 1e3
+    ttft_s, tpot_s = predicted.ttft_ms.value / 1e3, predicted.tpot_ms.value / 1e3
+    lifetime_s = ttft_s + tokens * tpot_s
     speed = per_s or predicted.rps.value
-    n = count or int(np.clip((LIFETIMES + 1) * lifetime_s * speed, FEWEST, MOST))
+    inside = max(round(lifetime_s * speed), 1 if per_s else sum(r.count for r in servers.plan.replicas))
+    n = count or max(int(np.clip((LIFETIMES + 1) * inside, FEWEST, MOST)), 4 * inside)
+    if n > PATIENCE and not count:
+        text = f"the plan has {inside:,} requests in flight at once: a replay of it takes {n:,} and more"
+        raise InputError(text, "--requests", f"say so with --requests {n}, or plan a part of the cluster")
+    if n < 2 * inside:
+        text = f"{n:,} requests are too few: the plan has {inside:,} in flight at once"
+        raise InputError(text, "--requests", f"at least {4 * inside:,} show how it runs")
     kind = rng.choice(len(servers.isl), n, p=workload.shares)
     isl, osl = servers.isl[kind].copy(), servers.osl[kind].copy()
-    warm = min(math.ceil(lifetime_s * speed), n // 3)
     if per_s:
         at = np.cumsum(rng.exponential(1 / per_s, n))
+        warm = min(inside, n // 3)
         return Drawn(_load(servers, Requests(at, isl, osl), kind), slice(warm, None))
-    inside = min(max(round(lifetime_s * speed), sum(r.count for r in servers.plan.replicas)), n)
-    at = np.concatenate([np.linspace(0, lifetime_s, inside, endpoint=False), np.full(n - inside, lifetime_s)])
-    load = _load(servers, Requests(at, isl, osl), kind, inside)
+    met = int(inside * tokens * tpot_s / lifetime_s)
+    part = rng.permutation(np.arange(1, met + 1)) / max(met, 1)  # even places in their answers
+    left = np.ceil(osl[:met] * part)
+    isl[:met] += osl[:met] - left
+    osl[:met] = left
+    fresh = np.linspace(0, ttft_s, inside - met, endpoint=False)
+    at = np.concatenate([np.zeros(met), fresh, np.full(n - inside, ttft_s)])
+    load = replace(_load(servers, Requests(at, isl, osl), kind), in_flight=inside, met=met, span_s=n / speed)
+    for new in load.new.values():
+        new[:met] = 1.0
     return Drawn(load, slice(min(2 * inside, n // 3), n - inside if n > 3 * inside else None))
 
 
 def traced(servers: Servers, trace: Trace, rate: float | None) -> Drawn:
     """The requests of a trace at their own times, or with all times stretched to a mean `rate`; each goes the
-    ways of the bucket whose lengths are nearest in proportion."""
-    at = trace.arrival_s - trace.arrival_s[0]
+    ways of the bucket whose lengths are nearest in proportion. Where prompts are known by their blocks, what
+    servers' caches hold of them is followed. Requests longer than the model takes are left out."""
+    most = servers.card.max_context
+    fits = trace.isl + trace.osl <= most
+    if fits.sum() < 2:
+        text = f"no two requests of `{trace.path}` are within the {most:,} tokens that the model takes"
+        raise InputError(text, trace.path, "give requests that fit, or plan for another model")
+    at = (trace.arrival_s - trace.arrival_s[0])[fits]
     if rate:
         at = at * (trace.rate_rps / rate)
-    isl, osl = trace.isl.astype(float), trace.osl.astype(float)
+    isl, osl = trace.isl[fits].astype(float), trace.osl[fits].astype(float)
     far = np.log(isl[:, None] / servers.isl) ** 2 + np.log(osl[:, None] / servers.osl) ** 2
     far[:, [not ways for ways in servers.ways]] = np.inf
-    return Drawn(_load(servers, Requests(at, isl, osl), far.argmin(axis=1)), slice(None))
+    load = _load(servers, Requests(at, isl, osl), far.argmin(axis=1))
+    if trace.block_tokens:
+        edges = trace.start[:-1][fits], trace.start[1:][fits]
+        load = replace(load, blocks=Blocks(trace.block, *edges, trace.block_tokens))
+    return Drawn(load, slice(None), int((~fits).sum()))
 
 
-def _load(servers: Servers, requests: Requests, bucket: Ints, in_flight: int | None = None) -> Load:
+def _load(servers: Servers, requests: Requests, bucket: Ints) -> Load:
     new = {r.id: servers.new(requests.isl, bucket, r.id) for r in servers.plan.replicas}
-    return Load(requests, bucket, new, in_flight)
+    return Load(requests, bucket, new)

@@ -1,76 +1,63 @@
 """Discrete events of a whole plan: its groups of servers, the way that each request takes through them.
 
-Whichever comes first happens: an arrival (of a request at its first server, of its prompt's cache at its
-second, or a failure), or the beginning of a server's next step. Steps are those of `planner.simulate.server`.
-
-Routing *planned*: each bucket's requests take the plan's ways in the plan's shares (the way that is furthest
-behind its share), and inside a group the server with the fewest unfinished requests. *least-load*: of all
-servers that any way of the bucket begins at, the one with the fewest unfinished requests for what the plan
-sends it. In a closed loop a request goes where one of its bucket has just ended, as plans have it.
-
-A prompt's cache leaves its server's wire, then the declared link, one after the other in each; its first
-token is there when the cache is, as plans count it. A server that fails takes its requests with it: they
-begin again where their bucket's ways lead.
+Who a request goes to: `planner.simulate.routing`. What a server does with it: `planner.simulate.server`. How
+caches of prompts travel: `planner.simulate.links`. In a closed loop a request goes where one of its bucket
+has just ended, as plans have it. The first token of a prompt that is computed apart is there when its cache
+is, as plans count it (`first_waits`). A server that fails takes its requests with it: they begin again where
+their bucket's ways lead; caches on their way to it go to another one of its group.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
-from typing import Literal
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.shape import Floats, Ints
+from planner.cost.shape import Floats
 from planner.errors import InputError
-from planner.simulate.groups import Group, Way, Wire
-from planner.simulate.requests import Requests, StepCosts
-from planner.simulate.server import Ledger, Server
+from planner.simulate.links import SENT, Shared, Transfer, Transfers, Wire
+from planner.simulate.loop import Loop, Machine
+from planner.simulate.pools import Group, Load, Pool, Trouble, known_tokens
+from planner.simulate.routing import Planned, Router, View, Way
+from planner.simulate.series import Sampler, Series
 
-Routing = Literal["planned", "least-load"]
-SAMPLES = 240
-"""Times at which queues, batches and caches are looked at."""
+Tell = Callable[[int, int], None]
+"""Hears now and then how many requests have ended, of how many."""
 
-
-@dataclass(frozen=True)
-class Load:
-    """Requests in order of arrival, each of a `bucket` (n,); `new` prompt tokens computed by group (n,).
-    `in_flight`: a closed loop: so many come at their times, each of the others when one ends (None: all come
-    at their times)."""
-
-    requests: Requests
-    bucket: Ints
-    new: Mapping[str, Floats]
-    in_flight: int | None = None
+COMES, AGAIN, DONE, THERE, FAILS = "comes", "again", "done", "there", "fails "
+"""What comes: a request, in its order or at some other time; the end of a prompt that is computed apart, and
+its cache; a failure (before the group's name)."""
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """One server of a group `fails` at that second (None: none does), or is `slower` by a factor all
-    along."""
+class Site:
+    """What is built: groups, the ways of each bucket, how caches travel between two groups, and their bytes
+    by request (n,) from each group."""
 
-    group: str
-    fails_s: float | None = None
-    slower: float = 1.0
+    groups: Sequence[Group]
+    ways: Sequence[Sequence[Way]]
+    wires: Mapping[tuple[str, str], Wire]
+    sent_bytes: Mapping[str, Floats]
+    first_waits: bool = True
 
 
 @dataclass(frozen=True)
-class Series:
-    """At `times_s` (k,), by group, all servers together: requests that wait, that are in work, and the share
-    of the cache that is held, (k,) each."""
+class Rules:
+    """How it is run."""
 
-    times_s: Floats
-    waiting: Mapping[str, Floats]
-    running: Mapping[str, Floats]
-    held: Mapping[str, Floats]
+    router: Callable[[View], Router] = Planned
+    trouble: Sequence[Trouble] = ()
+    transfers: Callable[[Callable[[float, int, str], None]], Transfers] = Shared
+    tell: Tell | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
     """Seconds of every request (n,): arrival, first token, end; the servers' steps, times that sequences lost
-    their room, busy shares by group, and the series."""
+    their room, busy shares by group, the share of prompt tokens found in caches (None: not followed), the
+    busy share of each shared wire, and the series."""
 
     arrival_s: Floats
     first_s: Floats
@@ -79,6 +66,8 @@ class Outcome:
     steps: int
     preempted: int
     busy: Mapping[str, float]
+    found: float | None
+    wires: Mapping[str, float]
     series: Series
 
     @property
@@ -92,274 +81,188 @@ class Outcome:
         return (self.end_s - self.first_s) / np.where(self.osl > 1, self.osl - 1, np.nan)
 
 
-class Pool:
-    """The servers of a group."""
-
-    def __init__(self, group: Group, load: Load, trouble: Sequence[Trouble]) -> None:
-        r = load.requests
-        osl = r.osl if group.emitted == 1 else 1 + np.ceil((r.osl - 1) / group.emitted)
-        lengths = (r.isl, osl, load.new[group.id])
-        self.group, self.ledger = group, Ledger(*(a.astype(np.int64).tolist() for a in lengths))
-        self.servers = [
-            Server(group.step, group.rules, self.ledger, group.role) for _ in range(group.servers)
-        ]
-        for one in trouble:
-            if one.group == group.id and one.slower != 1.0:
-                self.servers[0].step = slowed(group, one.slower)
-        self.gone: list[Server] = []
-
-    @property
-    def least(self) -> Server:
-        """The server with the fewest unfinished requests."""
-        return min(self.servers, key=lambda s: len(s.waiting) + len(s.batch))
-
-    def fail(self) -> list[int]:
-        """Its last server fails; the requests that it had."""
-        server = self.servers.pop()
-        self.gone.append(server)
-        lost = [*server.batch, *server.waiting]
-        server.waiting.clear()
-        server.batch.clear()
-        return lost
-
-
-def slowed(group: Group, by: float) -> StepCosts:
-    """The group's step, so many times as long."""
-    s = group.step
-    times = {k: getattr(s, k) * by for k in ("t0_s", "token_s", "pair_s", "sequence_s", "context_s")}
-    return replace(s, **times)
-
-
 class Fleet:
-    """One replay of `load` on `groups`."""
+    """One replay of `load` on `site`."""
 
-    def __init__(
-        self,
-        groups: Sequence[Group],
-        ways: Sequence[Sequence[Way]],
-        wires: Mapping[tuple[str, str], Wire],
-        sent_bytes: Mapping[str, Floats],
-        load: Load,
-        routing: Routing = "planned",
-        trouble: Sequence[Trouble] = (),
-    ) -> None:
-        self.load, self.routing, self.wires, self.sent_bytes = load, routing, wires, sent_bytes
-        self.pools = {g.id: Pool(g, load, trouble) for g in groups}
-        self.ways = [list(each) for each in ways]
-        self.sent = [[0.0] * len(each) for each in ways]
+    def __init__(self, site: Site, load: Load, rules: Rules = Rules()) -> None:
+        self.site, self.load, self.tell = site, load, rules.tell
+        self.pools = {g.id: Pool(g, load, rules.trouble) for g in site.groups}
+        self.of = {id(s): p for p in self.pools.values() for s in p.servers}
+        self.loop = Loop([s for p in self.pools.values() for s in p.servers])
+        view = View(self.pools, site.ways, load)
+        self.router, self.view = rules.router(view), view
+        self.transfers = rules.transfers(self.loop.at)
         n = len(load.requests)
         self.arrival_s, self.first_s, self.end_s = ([math.nan] * n for _ in range(3))
         self.way: list[Way | None] = [None] * n
-        self.bucket = load.bucket.tolist()
-        self.led: dict[int, tuple[Way, Server]] = {}
-        self.wire_free: dict[object, float] = {}
-        self.coming: list[
-            tuple[float, int, str]
-        ] = []  # heap of (time, request, group); request < 0: a failure
-        self.next = 0
-        at = load.requests.arrival_s.tolist()
-        for _ in range(min(n, load.in_flight or n)):
-            self._send(at[self.next])
-        heapify(self.coming)
-        for one in trouble:
+        self.led: dict[int, tuple[Way, Machine]] = {}
+        self.to: dict[int, Machine] = {}  # where caches under way go, and
+        self.sender: dict[int, int] = {}  # where they come from
+        self.over: dict[tuple[int, int], Mapping[Hashable, float]] = {}  # wires between two servers
+        self.sent_bytes = {name: sizes.tolist() for name, sizes in site.sent_bytes.items()}
+        self.at = load.requests.arrival_s.tolist()
+        self.first_to_come, self.ended = 0, 0  # of those that come at their times
+        self.next = min(n, load.in_flight or n)  # of a closed loop's others
+        self.timed = self.next
+        self._next_comes()
+        for one in rules.trouble:
             if one.fails_s is not None:
-                heappush(self.coming, (one.fails_s, -1, one.group))
-        self.span_s = (at[-1] - at[0]) if load.in_flight is None else math.nan
+                self.loop.at(one.fails_s, -1, FAILS + one.group)
+        self.span_s = load.span_s if load.in_flight is not None else self.at[-1] - self.at[0]
 
-    def _send(self, at_s: float) -> None:
-        """The next request arrives."""
-        self.arrival_s[self.next] = at_s
-        self.coming.append((at_s, self.next, ""))
-        self.next += 1
+    def _next_comes(self) -> None:
+        """The next request that comes at its time: one is under way at a time, so that few events wait."""
+        i = self.first_to_come
+        if i < self.timed:
+            self.arrival_s[i] = self.at[i]
+            self.loop.at(self.at[i], i, COMES)
+            self.first_to_come = i + 1
 
     def run(self) -> Outcome:
         """All requests to their end."""
-        feeding = any(way.second for each in self.ways for way in each)
-        closed = self.load.in_flight is not None
-        feeders = [s for p in self.pools.values() for s in p.servers if closed or p.group.role == "prefill"]
-        feeders = feeders if feeding or closed else []
-        of = {id(s): p for p in self.pools.values() for s in p.servers}
-        ready: list[tuple[float, int, Server]] = []  # heap: each server with work once
-        queued: set[int] = set()
-        order = {id(s): i for i, s in enumerate(s for p in self.pools.values() for s in p.servers)}
-        sampled = _Sampler(self.pools, self.span_s)
-        while True:
-            next_s = self.coming[0][0] if self.coming else math.inf
-            begins_s = ready[0][0] if ready else math.inf
-            if next_s == math.inf and begins_s == math.inf:
-                break
-            sampled.until(min(next_s, begins_s))
-            if next_s <= begins_s:
-                at_s, request, name = heappop(self.coming)
-                if request < 0:
-                    self._fail(name, at_s)
-                    continue
-                server = self._server(request, name)
-                server.take(request, at_s)
-                if id(server) not in queued:
-                    queued.add(id(server))
-                    heappush(ready, (server.now_s, order[id(server)], server))
-                continue
-            _, _, server = heappop(ready)
-            queued.discard(id(server))
-            if not server.has_work:
-                continue  # it failed
-            until_s = next_s
-            for other in feeders:
-                if other is not server and other.has_work and other.now_s < until_s:
-                    until_s = other.now_s
-            pool, finished = of[id(server)], server.run(until_s)
-            sampled.during(pool, server, finished)
-            self._pass_on(pool, server, finished)
-            if server.has_work:
-                queued.add(id(server))
-                heappush(ready, (server.now_s, order[id(server)], server))
-        return self._outcome(sampled)
+        sampler = Sampler(self.pools, self.span_s)
+        tell = self.tell
+        told = None if tell is None else (lambda _: tell(self.ended, len(self.load.requests)))
+        self.loop.run(self, sampler, told)
+        return self._outcome(sampler.series())
 
-    def _server(self, request: int, name: str) -> Server:
-        """Where a request goes: to its first server, or in the group `name` for its tokens."""
-        if name:
-            return self.pools[name].least
-        if (led := self.led.pop(request, None)) is not None and self._alive(led[0]):
-            self.way[request] = led[0]
-            pool = self.pools[led[0].first]
-            return led[1] if any(s is led[1] for s in pool.servers) else pool.least
-        ways, sent = self.ways[self.bucket[request]], self.sent[self.bucket[request]]
-        alive = [i for i, way in enumerate(ways) if self._alive(way)]
-        if not alive:
+    def comes(self, request: int, what: str, at_s: float) -> Machine | None:
+        """A request, a cache or a failure."""
+        if what == COMES:
+            self._next_comes()
+            return self._begins(request)
+        if what == AGAIN:
+            return self._begins(request)
+        if what == DONE:
+            self._sends(request, at_s)
+            return None
+        if what == SENT:
+            there_s = self.transfers.through(request, at_s)
+            if there_s is not None:
+                self.loop.at(there_s, request, THERE)
+            return None
+        if what == THERE:
+            return self._goes_on(request, at_s)
+        self._fail(self.pools[what[len(FAILS) :]], at_s)
+        return None
+
+    def _begins(self, request: int) -> Machine:
+        """A request comes: where it goes."""
+        found = self._led(request) or self.router.first(request)
+        if found is None:
             raise InputError("no server is left for a request", "--fail", "let fewer servers fail")
-        if self.load.in_flight is not None:
-            best = min(alive, key=lambda i: (sent[i] + 1) / self._places(ways[i]))
-        elif self.routing == "planned":
-            best = min(alive, key=lambda i: (sent[i] + 1) / ways[i].share)
-        else:
-            best = min(alive, key=lambda i: self._crowd(ways[i]))
-        sent[best] += 1
-        self.way[request] = ways[best]
-        return self.pools[ways[best].first].least
+        way, server = found
+        if request < self.load.met and way.second is not None:
+            server = self.router.second(request, way) or server
+        self.way[request] = way
+        self.of[id(server)].sent(server)
+        return server
 
-    def _alive(self, way: Way) -> bool:
-        return bool(self.pools[way.first].servers) and (
-            way.second is None or bool(self.pools[way.second].servers)
-        )
-
-    def _places(self, way: Way) -> float:
-        """Sequences that a way's servers were planned to have in flight: how a closed loop is spread."""
-        groups = [self.pools[name].group for name in (way.first, way.second) if name]
-        return sum(g.servers * min(g.rules.max_sequences, 1e9) for g in groups)
-
-    def _crowd(self, way: Way) -> float:
-        """Unfinished requests of the emptiest server, for what the plan sends one."""
+    def _led(self, request: int) -> tuple[Way, Machine] | None:
+        """In a closed loop: where the one before it has ended."""
+        way, server = self.led.pop(request, (None, None))
+        if way is None or server is None or not self.view.stands(way):
+            return None
         pool = self.pools[way.first]
-        s = pool.least
-        return (len(s.waiting) + len(s.batch) + 1) * pool.group.servers / max(pool.group.rps, 1e-12)
+        return way, server if pool.has(server) else pool.least
 
-    def _fail(self, name: str, at_s: float) -> None:
-        pool = self.pools[name]
-        if not pool.servers:
-            return
-        for request in pool.fail():
-            heappush(self.coming, (at_s, request, ""))  # begins again, from its prompt
+    def _goes_on(self, request: int, at_s: float) -> Machine | None:
+        """Its cache is there: where its tokens are made."""
+        way, server = self.way[request], self.to.pop(request)
+        if way is None or way.second is None:
+            raise RuntimeError("a cache has come for a request that sent none")
+        if self.site.first_waits:
+            self._first(request, at_s + self.pools[way.first].group.request_s)
+        pool = self.pools[way.second]
+        if pool.has(server):
+            return server
+        other = self.router.second(request, way)  # it failed meanwhile
+        if other is None:
+            self.loop.at(at_s, request, AGAIN)
+            return None
+        pool.sent(other)
+        return other
 
-    def _pass_on(self, pool: Pool, server: Server, finished: Sequence[int]) -> None:
+    def _fail(self, pool: Pool, at_s: float) -> None:
+        if pool.servers:
+            for request in pool.fail():
+                self.loop.at(at_s, request, AGAIN)  # begins again, from its prompt
+            self.view.whole = self.view.whole and bool(pool.servers)
+
+    def finished(self, server: Machine, requests: Sequence[int]) -> None:
         """What a server has finished: prompts travel, requests end; in a closed loop each lets one in."""
-        book = pool.ledger
-        for request in finished:
-            way = self.way[request]
-            if pool.group.role == "prefill" and way is not None and way.second and book.osl[request] > 1:
-                there_s = self._sent(server, way, request, book.end_s[request])
-                self._first(request, there_s + pool.group.request_s)
-                heappush(self.coming, (there_s, request, way.second))
+        pool = self.of[id(server)]
+        book, group = pool.ledger, pool.group
+        pool.changed(server)
+        for request in requests:
+            way, end_s = self.way[request], book.end_s[request]
+            if way is None:
                 continue
-            late_s = pool.group.request_s
-            if pool.group.role != "decode":
-                self._first(request, book.first_s[request] + late_s)
-            self.end_s[request] = book.end_s[request] + late_s
+            begins = way.first == group.id
+            if begins and way.second is not None and book.osl[request] > 1:
+                self.sender[request] = id(server)
+                self.loop.at(end_s, request, DONE)
+                continue
+            if begins:
+                self._first(request, book.first_s[request] + group.request_s)
+            self.end_s[request] = end_s + group.request_s
+            self.ended += 1
             if self.load.in_flight is not None and self.next < len(self.load.requests):
-                self.arrival_s[self.next] = server.now_s
-                if way is not None and self.bucket[self.next] == self.bucket[request]:
-                    self.led[self.next] = way, server
-                heappush(self.coming, (server.now_s, self.next, ""))
-                self.next += 1
+                self._lets_in(request, way, server)
+
+    def _lets_in(self, request: int, way: Way, server: Machine) -> None:
+        """The next request of a closed loop comes."""
+        self.arrival_s[self.next] = server.now_s
+        if self.view.bucket[self.next] == self.view.bucket[request]:
+            self.led[self.next] = way, server
+        self.loop.at(server.now_s, self.next, AGAIN)
+        self.next += 1
 
     def _first(self, request: int, at_s: float) -> None:
         if math.isnan(self.first_s[request]):
             self.first_s[request] = at_s
 
-    def _sent(self, server: Server, way: Way, request: int, at_s: float) -> float:
-        """When the cache of a prompt is at the other end."""
-        wire = self.wires[way.first, str(way.second)]
-        size = float(self.sent_bytes[way.first][request])
-        done_s = max(at_s, self.wire_free.get(id(server), 0.0)) + size / wire.bytes_per_s
-        self.wire_free[id(server)] = done_s
-        if wire.link is not None:
-            start_s = max(at_s, self.wire_free.get(wire.link, 0.0))
-            self.wire_free[wire.link] = start_s + size / wire.link_bytes_per_s
-            done_s = max(done_s, self.wire_free[wire.link])
-        return done_s + wire.latency_s
+    def _sends(self, request: int, at_s: float) -> None:
+        """A prompt is computed: its cache leaves for where its tokens are made."""
+        way = self.way[request]
+        two = self.router.second(request, way) if way is not None else None
+        if way is None or two is None:
+            self.loop.at(at_s, request, AGAIN)
+            return
+        if not self.site.first_waits:
+            self._first(request, at_s + self.pools[way.first].group.request_s)
+        self.of[id(two)].sent(two)
+        self.to[request] = two
+        sender, ends = self.sender.pop(request), (way.first, str(way.second))
+        wire, size = self.site.wires[ends], self.sent_bytes[way.first][request]
+        over = self.over.get((sender, id(two)))
+        if over is None:
+            over = self.over[sender, id(two)] = wire.over(sender, id(two))
+        self.transfers.send(Transfer(request, sender, size, over, wire.latency_s), at_s)
 
-    def _outcome(self, sampled: _Sampler) -> Outcome:
+    def _outcome(self, series: Series) -> Outcome:
         end_s, first_s = np.array(self.end_s), np.array(self.first_s)
         arrival_s = np.array(self.arrival_s)
         span_s = float(np.nanmax(end_s) - np.nanmin(arrival_s))
         servers = {name: [*p.servers, *p.gone] for name, p in self.pools.items()}
-        busy = {
-            name: sum(s.busy_s for s in all_) / span_s / max(len(all_), 1) for name, all_ in servers.items()
-        }
+        every = [s for all_ in servers.values() for s in all_]
+        asked, found = known_tokens(every)
         return Outcome(
             arrival_s=arrival_s,
             first_s=first_s,
             end_s=end_s,
             osl=self.load.requests.osl,
-            steps=sum(s.steps for all_ in servers.values() for s in all_),
-            preempted=sum(s.preemptions for all_ in servers.values() for s in all_),
-            busy=busy,
-            series=sampled.series(),
+            steps=sum(s.steps for s in every),
+            preempted=sum(s.preemptions for s in every),
+            busy={name: sum(s.busy_s for s in all_) / span_s / len(all_) for name, all_ in servers.items()},
+            found=found / asked if asked else None,
+            wires=self._wires(span_s),
+            series=series,
         )
 
-
-class _Sampler:
-    """Looks at all servers at even times; in a closed loop, whose span nobody knows, ever more seldom."""
-
-    def __init__(self, pools: Mapping[str, Pool], span_s: float) -> None:
-        self.pools = pools
-        self.every_s = span_s / SAMPLES if span_s > 0 else 1e-3
-        self.open = span_s > 0
-        self.next_s = 0.0
-        self.rows: list[tuple[float, ...]] = []
-        self.in_step: dict[
-            int, tuple[float, int, int]
-        ] = {}  # server: (end of its step, requests, tokens held)
-
-    def during(self, pool: Pool, server: Server, finished: Sequence[int]) -> None:
-        """A server's step, which took `finished` with it: until its end they are seen."""
-        book = pool.ledger
-        left = sum(book.isl[i] + (book.osl[i] if server.role != "prefill" else 1) for i in finished)
-        self.in_step[id(server)] = server.now_s, len(server.batch) + len(finished), server.held + left
-
-    def _seen(self, server: Server) -> tuple[int, int]:
-        """Requests in work and tokens held now."""
-        end_s, running, held = self.in_step.get(id(server), (-1.0, 0, 0))
-        return (running, held) if end_s > self.next_s else (len(server.batch), server.held)
-
-    def until(self, now_s: float) -> None:
-        """All looks due before this second."""
-        while self.next_s <= now_s < math.inf:
-            row = [self.next_s]
-            for pool in self.pools.values():
-                row.append(float(sum(len(s.waiting) for s in pool.servers)))
-                seen = [self._seen(s) for s in pool.servers]
-                row.append(float(sum(running for running, _ in seen)))
-                room = max(pool.group.rules.kv_tokens * len(pool.servers), 1.0)
-                row.append(sum(held for _, held in seen) / room)
-            self.rows.append(tuple(row))
-            self.next_s += self.every_s
-            if len(self.rows) >= 2 * SAMPLES:
-                self.rows, self.every_s = self.rows[::2], 2 * self.every_s
-                self.next_s = self.rows[-1][0] + self.every_s
-
-    def series(self) -> Series:
-        """What was seen."""
-        table = np.array(self.rows or [(0.0,) * (1 + 3 * len(self.pools))])
-        parts = [{name: table[:, 1 + 3 * i + j] for i, name in enumerate(self.pools)} for j in range(3)]
-        return Series(table[:, 0], *parts)
+    def _wires(self, span_s: float) -> dict[str, float]:
+        """Of each declared link, the share of what it could have carried."""
+        if not isinstance(self.transfers, Shared):
+            return {}
+        rates = {w.link: w.link_bytes_per_s for w in self.site.wires.values() if w.link is not None}
+        return {name: self.transfers.carried.get(name, 0.0) / rate / span_s for name, rate in rates.items()}

@@ -1,78 +1,54 @@
 """The replica groups of a plan as servers that can be replayed, from the Plan alone.
 
-A server is one rank group of a replica (attention dp has several). Its step is the linear one of the cost
-model at the load that the plan gives it, scaled to the plan's own figures: the decode part to
-`step.decode_s`, the prompt part to `step.prefill_s`. So a plan by another calibration, or with weights in
-host memory, keeps its level, and only the shape is ours. A server has the plan's room (`kv_tokens`), its
-limit on sequences (`max_batch`, what the launch line says) and the tokens of a step that its engine takes.
+A server is one rank group of a replica (attention dp has several). Its step: `planner.simulate.steps`. A
+server has the plan's room (`kv_tokens`), its limit on sequences (`max_batch`, what the launch line says) and
+the tokens of a step that its engine takes.
 
-A prefill replica sends the KV cache of a prompt over its own NICs, or inside a scale-up domain over that, and
-over the declared link between both places, each carrying one transfer after the other.
+A prefill server sends the KV cache of a prompt over its own NICs, the declared link between both places and
+the decode server's NICs, or over both servers' links inside a scale-up domain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Device, NodeClass, ResolvedCluster, declared_link
 from model_zoo.schema import ModelCard
-from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Designs, Precisions, Stage, Staging, StepTimes, designs_of
+from planner.cost.shape import Designs, Precisions, Stage, Staging, designs_of
 from planner.cost.unequal import UnequalModel
 from planner.engines import named
 from planner.errors import InputError
 from planner.inputs.workload import Workload
-from planner.operating.requests import Requests, Terms
-from planner.operating.steps import batch_of, decoding_steps, prompt_steps
+from planner.operating.requests import Requests
 from planner.plans.schema import Plan, Replica
+from planner.simulate.links import Wire
+from planner.simulate.pools import Group
 from planner.simulate.requests import Settings, StepCosts
+from planner.simulate.routing import Way
+from planner.simulate.server import Role
+from planner.simulate.steps import Leveled, leveled
+
+NOT_MEASURED = "plan with `--model` and without `--profile`"
 
 START_S = 50e-6
 """Of a transfer inside a zone: connection and first byte."""
 
 
 @dataclass(frozen=True)
-class Group:
-    """Equal servers: `servers` of them, each with `step` and `rules`; `request_s` that the engine takes for a
-    request beside its steps; `emitted` tokens that a decode step gives a sequence; `rps` as the plan says."""
+class OwnStep:
+    """A server's step, with the model, requests and tokens of a step (`budget`) it was made for."""
 
-    id: str
-    role: Literal["mixed", "prefill", "decode"]
-    servers: int
-    step: StepCosts
-    rules: Settings
-    request_s: float
-    emitted: float
-    rps: float
-
-
-@dataclass(frozen=True)
-class Wire:
-    """How the caches of prompts get from a prefill server of one group to a decode server of another: each
-    server's own `bytes_per_s`, and those of the declared `link` (None: there is none), which all share."""
-
-    bytes_per_s: float
-    latency_s: float
-    link: str | None = None
-    link_bytes_per_s: float = np.inf
-
-
-@dataclass(frozen=True)
-class Way:
-    """A `share` of the requests of a bucket goes to `first`, and to `second` for its tokens where that is
-    another group."""
-
-    share: float
-    first: str
-    second: str | None = None
+    model: CostModel
+    asked: Requests
+    budget: int
+    leveled: Leveled
 
 
 class Servers:
@@ -83,9 +59,14 @@ class Servers:
         if plan.chains:
             text = "a plan of chains is not simulated: its requests pass many nodes, each with its own queue"
             raise InputError(text, "plan", "simulate a plan without `--engine chains`")
-        if not problem.model:
-            text = "a plan of measured replicas is not simulated: nobody knows their steps"
-            raise InputError(text, "problem.model", "simulate a plan with `--model`")
+        measured = next((r.id for r in plan.replicas if r.engine == "measured"), None)
+        if not problem.model or measured:
+            text = "a plan of measured replicas is not simulated: a table of what they sustain says no steps"
+            raise InputError(text, f"replica {measured}" if measured else "problem.model", NOT_MEASURED)
+        apart = next((r for r in plan.replicas if r.role in ("attention", "ffn")), None)
+        if apart is not None:
+            text = f"`{apart.id}` computes attention apart from FFNs, which is not simulated"
+            raise InputError(text, "replicas", "simulate a plan of whole replicas")
         if not plan.replicas:
             raise InputError("the plan has no replicas", "replicas")
         devices = {name: Device.model_validate(form) for name, form in problem.devices.items()}
@@ -128,56 +109,56 @@ class Servers:
                     found[str(group)][bucket] += rate[bucket] * way.share
         return found
 
+    def own_step(self, replica: Replica) -> OwnStep:
+        """The step of a group's servers at the plan's load, and what it was made of."""
+        model, designs = self.model(replica)
+        rate = self.rates[replica.id] / (replica.count * replica.attn_dp)
+        budget, asked = replica.max_batched_tokens or self._budget(replica), self._asked(replica, rate)
+        made = leveled(replica, model, designs, asked, float(rate.sum()), budget)
+        return OwnStep(model, asked, budget, made)
+
     def group(self, replica: Replica) -> Group:
         """The servers of one replica group."""
-        model, designs = self.model(replica)
-        ranks, rate = replica.attn_dp, self.rates[replica.id]
-        servers = replica.count * ranks
-        budget = replica.max_batched_tokens or self._budget(replica)
-        role: Literal["mixed", "prefill", "decode"] = "mixed"
+        own, ranks = self.own_step(replica), replica.attn_dp
+        role: Role = "mixed"
         if replica.role in ("prefill", "decode"):
             role = "prefill" if replica.role == "prefill" else "decode"
         rules = Settings(
-            token_budget=budget,
+            token_budget=own.budget,
             max_sequences=max(replica.max_batch / ranks, 1.0),
             kv_tokens=max(replica.kv_tokens / ranks, 1.0),
             reserved_osl=self._longest if named(replica.engine).admits_whole else None,
         )
-        started = 0.0 if role == "decode" else float(np.max(model.tuning.request_s))
-        step = StepCosts.of(self._step(replica, model, designs, rate / servers, budget))
-        return Group(replica.id, role, servers, step, rules, started, replica.emitted, float(rate.sum()))
+        return Group(
+            id=replica.id,
+            role=role,
+            servers=replica.count * ranks,
+            step=StepCosts.of(own.leveled.step),
+            rules=rules,
+            request_s=0.0 if role == "decode" else float(np.max(own.model.tuning.request_s)),
+            emitted=replica.emitted,
+            rps=float(self.rates[replica.id].sum()),
+            stay_s=self._before_s(replica) + own.leveled.mean_s * float(own.asked.decodes[0]),
+            beside_tokens=self._beside_tokens(replica, own.model),
+        )
 
-    def _step(
-        self, replica: Replica, model: CostModel, designs: Designs, rate: np.ndarray, budget: int
-    ) -> StepTimes:
-        """The linear step of one server at its `rate` (w,), on the plan's level."""
+    def _beside_tokens(self, replica: Replica, model: CostModel) -> float:
+        """Of idle cache that one of its servers keeps outside GPU memory."""
+        if replica.kept is None or replica.kept.place == "hbm":
+            return 0.0
+        one, two = model.transfer_bytes(np.array([1e4, 2e4]))
+        return float(replica.kept.bytes / ((two - one) / 1e4) / replica.attn_dp)
+
+    def _before_s(self, replica: Replica) -> float:
+        """Until the first token, where that is made there."""
+        return 0.0 if replica.role == "decode" else self.plan.predicted.ttft_ms.value / 1e3
+
+    def _asked(self, replica: Replica, rate: np.ndarray) -> Requests:
+        """What comes to one server at its `rate` (w,)."""
         total = max(float(rate.sum()), 1e-12)
         share = rate / total if rate.sum() > 0 else np.array(self.workload.shares)
         new = self.new(self.isl, np.arange(len(self.isl)), replica.id)
-        asked = Requests(new[None], self.isl[None], self.osl[None], share[None], replica.emitted)
-        prefills = replica.role == "prefill" or float(asked.decodes[0]) == 0
-        prompts = prompt_steps(model, designs, asked, budget)
-        if prefills:
-            level = self._prompt_level(replica, model, designs, asked, budget)
-            return _scaled(prompts, level, level)
-        role: Literal["mixed", "decode"] = "decode" if replica.role == "decode" else "mixed"
-        terms = Terms(role, float(budget))
-        batch = batch_of(model, designs, asked, np.array([total]), terms)
-        step = decoding_steps(model, designs, asked, batch, float(budget))
-        alone = _decode_s(step, batch, asked)
-        decode = replica.step.decode_s / alone if replica.step.decode_s > 0 else 1.0
-        prompt = self._prompt_level(replica, model, designs, asked, budget) if role == "mixed" else 1.0
-        return _scaled(step, decode, prompt)
-
-    def _prompt_level(
-        self, replica: Replica, model: CostModel, designs: Designs, asked: Requests, budget: int
-    ) -> float:
-        """The plan's seconds of the mean prompt over the cost model's."""
-        new = float(asked.prompt[0])
-        chunks, pp = np.ceil(new / budget), int(model.concurrent(designs)[0])
-        each = model.step_s(designs, Load.of(0.0, 0.0, pp * new / chunks, float(asked.keys[0])))
-        alone = float((chunks + pp - 1) / pp * each[0])
-        return replica.step.prefill_s / alone if replica.step.prefill_s > 0 else 1.0
+        return Requests(new[None], self.isl[None], self.osl[None], share[None], replica.emitted)
 
     def model(self, replica: Replica) -> tuple[CostModel, Designs]:
         """The cost model of a group's servers, and its design."""
@@ -212,17 +193,18 @@ class Servers:
         one, two = groups[way.first], groups[str(way.second)]
         a, b = self._end(one), self._end(two)
         link = declared_link(self.cluster.links, a, b)
-        nics = min(_gpus(one) * a.nic_bytes_per_s, _gpus(two) * b.nic_bytes_per_s)
+        nics = _gpus(one) * a.nic_bytes_per_s, _gpus(two) * b.nic_bytes_per_s
         if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
-            return Wire(_gpus(one) * a.intra_bytes_per_s, START_S)
+            inside = _gpus(one) * a.intra_bytes_per_s, _gpus(two) * a.intra_bytes_per_s
+            return Wire(*inside, START_S)
         if link is None and a.zone != b.zone:
             text = f"no link joins `{one.id}` and `{two.id}`, which share requests"
             raise InputError(text, "problem.cluster.links", "add the link between their zones")
         if link is None:
-            return Wire(nics, START_S)
+            return Wire(*nics, START_S)
         up = (a.zone, a.id) <= (b.zone, b.id)
         name = " to ".join(link.between if up else reversed(link.between))
-        return Wire(nics, link.latency_s, name, link.bytes_per_s)
+        return Wire(*nics, link.latency_s, name, link.bytes_per_s)
 
     def sent_bytes(self, way: Way, isl: np.ndarray) -> np.ndarray:
         """Bytes of the caches of prompts of `isl` tokens (n,)."""
@@ -237,21 +219,3 @@ class Servers:
 def _gpus(replica: Replica) -> int:
     """GPUs of a rank group of a replica."""
     return sum(s.tp for s in replica.stages) * replica.cp
-
-
-def _decode_s(step: StepTimes, batch: np.ndarray, asked: Requests) -> float:
-    """Seconds of a decode step with `batch` sequences."""
-    each = step.sequence_s + step.context_s_per_token * asked.in_steps.context
-    return float((step.t0_s + batch * each)[0])
-
-
-def _scaled(step: StepTimes, decode: float, prompt: float) -> StepTimes:
-    """With its decode part and its prompt part so many times as long; t0 goes with the decode part."""
-    return replace(
-        step,
-        t0_s=step.t0_s * decode,
-        sequence_s=step.sequence_s * decode,
-        context_s_per_token=step.context_s_per_token * decode,
-        prefill_s_per_token=step.prefill_s_per_token * prompt,
-        prefill_s_per_pair=step.prefill_s_per_pair * prompt,
-    )

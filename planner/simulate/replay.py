@@ -32,14 +32,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from heapq import heappop, heappush
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.cost.shape import StepTimes
+from planner.simulate.fleet import Fleet, Outcome, Rules, Site
+from planner.simulate.links import Beside, Wire
+from planner.simulate.pools import Group, Load
 from planner.simulate.requests import Requests, Result, Settings, StepCosts
-from planner.simulate.server import Ledger, Role, Server
+from planner.simulate.routing import Planned, RoundRobin, Way
+from planner.simulate.server import Role, Server
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def replay(step: StepTimes, requests: Requests, settings: Settings) -> Result:
     >>> round(float(result.ttft_s[0]), 6), round(float(result.tpot_s[0]), 6), round(float(result.e2e_s[0]), 6)
     (0.02, 0.011, 0.13)
     """
-    return _Run(requests, [_Pool(step, settings, "mixed", requests)], None).result()
+    return _alone(step, requests, settings, "mixed")
 
 
 def replay_pair(
@@ -78,111 +81,55 @@ def replay_pair(
 
     The first token is the prefill server's, at the end of its step; figures of utilisation are those of the
     decode servers (replay the prefill side alone for its own)."""
-    pools = [_Pool(*prefill, "prefill", requests), _Pool(*decode, "decode", requests)]
-    return _Run(requests, pools, transfer).result()
+    groups = [_group(*prefill, "prefill"), _group(*decode, "decode")]
+    wire = Wire(transfer.bytes_per_s, math.inf, transfer.latency_s)
+    sent = np.floor(requests.isl) * transfer.bytes_per_token
+    way = Way(1.0, "prefill", "decode")
+    site = Site(groups, [[way]], {("prefill", "decode"): wire}, {"prefill": sent}, first_waits=False)
+    return _run(site, requests, prefill[1])
 
 
 def replay_prefill(step: StepTimes, requests: Requests, settings: Settings) -> Result:
     """Replay on prefill servers alone: every request ends with its first token."""
-    return _Run(requests, [_Pool(step, settings, "prefill", requests)], None).result()
+    return _alone(step, requests, settings, "prefill")
 
 
-class _Pool:
-    """Equal servers of one role, their ledger and their routing."""
-
-    def __init__(self, step: StepTimes, settings: Settings, role: Role, requests: Requests) -> None:
-        isl, osl, new = ([int(x) for x in a] for a in (requests.isl, requests.osl, requests.computed))
-        self.ledger = Ledger(isl, osl, new)
-        self.settings = settings
-        costs = StepCosts.of(step)
-        self.t0_s = costs.t0_s
-        self.servers = [Server(costs, settings, self.ledger, role) for _ in range(settings.replicas)]
-        self.dealt = 0
-
-    def route(self) -> Server:
-        """The server that the next request goes to."""
-        if self.settings.routing == "least_requests" and len(self.servers) > 1:
-            return min(self.servers, key=lambda s: s.unfinished)
-        self.dealt += 1
-        return self.servers[(self.dealt - 1) % len(self.servers)]
+def _alone(step: StepTimes, requests: Requests, settings: Settings, role: Role) -> Result:
+    return _run(Site([_group(step, settings, role)], [[Way(1.0, role)]], {}, {}), requests, settings)
 
 
-class _Run:
-    """The event loop: whichever comes first, an arrival or the beginning of a server's next step."""
+def _group(step: StepTimes, settings: Settings, role: Role) -> Group:
+    return Group(role, role, settings.replicas, StepCosts.of(step), settings)
 
-    def __init__(self, requests: Requests, pools: Sequence[_Pool], transfer: Transfer | None) -> None:
-        self.requests, self.pools, self.transfer = requests, pools, transfer
-        self.concurrency = pools[0].settings.concurrency
-        self.arrival_s = [math.nan] * len(requests)
-        self.coming: list[
-            tuple[float, int, int, Server | None]
-        ] = []  # heap of (time, request, pool, server if known)
-        self.sent = 0
-        for _ in range(min(len(requests), self.concurrency or len(requests))):
-            self._send(0.0 if self.concurrency else float(requests.arrival_s[self.sent]), None)
-        self.servers = [server for pool in pools for server in pool.servers]
-        self.feeds_back = len(self.servers) > 1 and (self.concurrency is not None or len(pools) > 1)
-        self._loop()
 
-    def _send(self, at_s: float, server: Server | None) -> None:
-        """The next request of the list arrives at `at_s`."""
-        self.arrival_s[self.sent] = at_s
-        heappush(self.coming, (at_s, self.sent, 0, server))
-        self.sent += 1
+def _run(site: Site, requests: Requests, settings: Settings) -> Result:
+    if settings.concurrency is not None:
+        requests = replace(requests, arrival_s=np.zeros(len(requests)))
+    load = Load(requests, np.zeros(len(requests), dtype=np.int64), {}, settings.concurrency)
+    turns = settings.routing == "round_robin"
+    fleet = Fleet(site, load, Rules(router=RoundRobin if turns else Planned, transfers=Beside))
+    return _result(fleet, fleet.run())
 
-    def _loop(self) -> None:
-        while True:
-            busy = [s for s in self.servers if s.has_work]
-            if not busy and not self.coming:
-                return
-            server = min(busy, key=lambda s: s.now_s) if len(busy) > 1 else (busy[0] if busy else None)
-            next_s = self.coming[0][0] if self.coming else math.inf
-            if server is None or next_s <= server.now_s:
-                at_s, request, index, known = heappop(self.coming)
-                (known or self.pools[index].route()).take(request, at_s)
-                continue
-            until_s = next_s
-            if (
-                self.feeds_back
-            ):  # what another server finishes may arrive here, but not before its next step begins
-                until_s = min([next_s, *(s.now_s for s in busy if s is not server)])
-            self._pass_on(server, server.run(until_s))
 
-    def _pass_on(self, server: Server, finished: list[int]) -> None:
-        """Finished prompts travel to the decode servers; in a closed loop each finished request lets one
-        in."""
-        for request in finished:
-            if server.role == "prefill" and self.transfer and self.pools[1].ledger.osl[request] > 1:
-                arrives_s = self.pools[0].ledger.end_s[request] + self.transfer.seconds(
-                    int(self.requests.isl[request])
-                )
-                heappush(self.coming, (arrives_s, request, 1, None))
-            elif self.concurrency and self.sent < len(self.requests):
-                self._send(server.now_s, server if server.role != "decode" else None)
-
-    def result(self) -> Result:
-        """Times by request and sums over the servers of the last pool."""
-        first, last = self.pools[0].ledger, self.pools[-1]
-        arrival, first_s = np.array(self.arrival_s), np.array(first.first_s)
-        end_s = np.array(last.ledger.end_s)
-        end_s = np.where(
-            np.isnan(end_s), np.array(first.end_s), end_s
-        )  # one token: ended by the prefill server
-        more = np.where(np.asarray(self.requests.osl) > 1, np.asarray(self.requests.osl) - 1.0, np.nan)
-        servers, span_s = last.servers, float(end_s.max() - arrival.min())
-        busy_s, steps = sum(s.busy_s for s in servers), sum(s.steps for s in servers)
-        return Result(
-            ttft_s=first_s - arrival,
-            tpot_s=(end_s - first_s) / more,
-            e2e_s=end_s - arrival,
-            queue_s=np.array(first.entry_s) - arrival,
-            end_s=end_s,
-            preempted=np.array(last.ledger.preempted),
-            span_s=span_s,
-            steps=steps,
-            preemptions=sum(s.preemptions for s in servers),
-            busy=busy_s / span_s / len(servers),
-            utilisation=(busy_s - steps * last.t0_s) / span_s / len(servers),
-            mean_sequences=sum(s.sequence_seconds for s in servers) / span_s / len(servers),
-            kv_peak_tokens=max(s.held_peak for s in servers),
-        )
+def _result(fleet: Fleet, out: Outcome) -> Result:
+    """Times by request and sums over the servers of the last pool."""
+    pools = list(fleet.pools.values())
+    servers: Sequence[Server] = [s for s in pools[-1].servers if isinstance(s, Server)]
+    span_s = float(out.end_s.max() - out.arrival_s.min())
+    busy_s, steps = sum(s.busy_s for s in servers), sum(s.steps for s in servers)
+    share = 1 / span_s / len(servers)
+    return Result(
+        ttft_s=out.ttft_s,
+        tpot_s=out.tpot_s,
+        e2e_s=out.end_s - out.arrival_s,
+        queue_s=np.array(pools[0].ledger.entry_s) - out.arrival_s,
+        end_s=out.end_s,
+        preempted=np.array(pools[-1].ledger.preempted),
+        span_s=span_s,
+        steps=steps,
+        preemptions=sum(s.preemptions for s in servers),
+        busy=busy_s * share,
+        utilisation=(busy_s - steps * servers[0].costs.t0_s) * share,
+        mean_sequences=sum(s.sequence_seconds for s in servers) * share,
+        kv_peak_tokens=max(s.held_peak for s in servers),
+    )

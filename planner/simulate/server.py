@@ -8,8 +8,13 @@ ends, k steps last
 
     k·(t0 + sequence_s·n + context_s·context) + context_s·n·k·(k - 1)/2
 
-because each adds n tokens of context, and are taken at once. The rules: docstring of
-`planner.simulate.replay`.
+because each adds n tokens of context, and are taken at once. A jump ends before the step in which a
+sequence ends or the cache overflows (`due_s`); what comes before cuts it short at the end of a step. So
+servers that nothing comes to cost nothing, however often something comes to others. With speculation a step
+gives each sequence `emitted` tokens: `osl` counts steps then, cache and context grow by so much.
+
+The rules: docstring of `planner.simulate.replay`. Other rules, one step at a time:
+`planner.simulate.stepwise`.
 """
 
 from __future__ import annotations
@@ -18,11 +23,27 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Literal
+from typing import Literal, Protocol
 
 from planner.simulate.requests import Settings, StepCosts
 
 Role = Literal["mixed", "prefill", "decode"]
+
+NO_JUMP = (0, 0.0, 0.0)
+
+
+class Finder(Protocol):
+    """What of prompts a server has in its prefix cache."""
+
+    def enter(self, request: int, room_tokens: float) -> int:
+        """Prompt tokens that are computed of a request that enters now; `room_tokens`: of the KV cache that
+        sequences in work leave."""
+
+    def done(self, request: int, room_tokens: float) -> None:
+        """A prompt is computed, and can be found from now on."""
+
+    def left(self, request: int) -> None:
+        """A request is no longer in work."""
 
 
 @dataclass
@@ -42,23 +63,30 @@ class Ledger:
         self.preempted = [0] * len(self.isl)
 
 
-@dataclass
+@dataclass(slots=True)
 class Server:
-    """A server, its queue and its batch. `now_s`: the end of its last step, when the next one may begin."""
+    """A server, its queue and its batch. `now_s`: the end of its last step, when the next one may begin;
+    `due_s`: when it next has to be looked at (inf: never, by itself); `inside`: requests sent here and not
+    finished, those that the step in progress finishes not among them."""
 
-    step: StepCosts
+    costs: StepCosts
     rules: Settings
     ledger: Ledger
     role: Role = "mixed"
+    emitted: float = 1.0
+    cache: Finder | None = None
     now_s: float = 0.0
+    due_s: float = math.inf
+    inside: int = 0
     steps: int = 0
     preemptions: int = 0
     busy_s: float = 0.0
     sequence_seconds: float = 0.0  # integral over time of the sequences in the batch
-    held: int = 0  # KV tokens
-    held_peak: int = 0
+    held: float = 0  # KV tokens
+    held_peak: float = 0
+    in_step: tuple[int, float] = (0, 0)  # requests and KV tokens of the last step, with those that it ended
     decoding: int = 0  # sequences, and
-    context: int = 0  # their tokens
+    context: float = 0  # their tokens
     waiting: deque[int] = field(default_factory=deque)
     batch: dict[int, None] = field(default_factory=dict)  # requests in order of entry
     prompts: deque[list[int]] = field(
@@ -68,179 +96,267 @@ class Server:
     ends: list[tuple[int, int]] = field(
         default_factory=list
     )  # heap of (last step, request); stale after preemption
-    kept: dict[int, int] = field(default_factory=dict)  # preempted request -> tokens made before
+    kept: dict[int, int] = field(default_factory=dict)  # preempted request -> steps made before
     drain_s: dict[int, float] = field(
         default_factory=dict
     )  # request -> time through the later pipeline stages
+    blocked: bool = False  # the head of the queue has no room, until something leaves
+    jump: tuple[int, float, float] = (0, 0.0, 0.0)  # steps until `due_s`, the first's seconds, growth
+    grows: bool = True  # room is taken token by token
+    round_tokens: int = 0  # of a round: a micro-batch of `token_budget` for each stage
+
+    def __post_init__(self) -> None:
+        self.grows = self.rules.reserved_osl is None
+        self.round_tokens = int(self.rules.token_budget * self.costs.stages)
 
     @property
     def has_work(self) -> bool:
         return bool(self.batch or self.waiting)
 
     @property
-    def unfinished(self) -> int:
-        """Requests sent here and not finished; those that the step in progress will finish count as
-        finished."""
-        return len(self.waiting) + len(self.batch)
+    def queue(self) -> int:
+        """Requests that wait."""
+        return len(self.waiting)
+
+    def seen(self, at_s: float) -> tuple[int, float]:
+        """Requests in work and tokens held at that second, which is not after the next event."""
+        self._advance(at_s)
+        return self.in_step if self.now_s > at_s else (len(self.batch), self.held)
 
     def take(self, request: int, at_s: float) -> None:
-        """A request arrives; an idle server wakes up."""
+        """A request arrives; an idle server wakes up. Whoever sends it counts it in `inside`."""
         if not self.has_work:
             self.now_s = max(self.now_s, at_s)
+        if not (self.waiting and self.blocked):
+            self._advance(at_s)
+            self.jump, self.due_s = NO_JUMP, self.now_s
         self.waiting.append(request)
 
-    def run(self, until_s: float) -> list[int]:
-        """Run one step, and more that begin before `until_s` while nothing changes; return the requests they
-        finish."""
-        self._admit()
+    def leave_all(self) -> list[int]:
+        """The server fails: the requests that it had."""
+        lost = [*self.batch, *self.waiting]
+        for each in (self.waiting, self.batch, self.prompts, self.origin, self.ends):
+            each.clear()
+        self.inside, self.decoding, self.context, self.held, self.due_s = 0, 0, 0, 0, math.inf
+        return lost
+
+    def step(self) -> list[int]:
+        """The step that begins at `due_s`; the requests that it finishes."""
+        if self.jump[0]:
+            self._advance(self.due_s)
+        if self.waiting and not self.blocked:
+            self._admit()
+        costs = self.costs
+        seconds = costs.t0_s + costs.sequence_s * self.decoding + costs.context_s * self.context
+        finished: list[int] = []
         if self.prompts:
-            return self._step_with_prompts()
-        return self._decode_only(until_s)
+            work_s, done = self._prompt_work()
+            self._pass(1, seconds + work_s)
+            self._end(finished)
+            for request, drain_s in done:
+                self._prompt_done(request, drain_s, finished)
+        else:
+            self._pass(1, seconds)
+            self._end(finished)
+        if self.held > self.held_peak:
+            self.held_peak = self.held
+        while self.held > self.rules.kv_tokens and len(self.batch) > 1:
+            self._preempt()
+        if self.prompts or (self.waiting and not self.blocked):
+            self.jump, self.due_s = NO_JUMP, self.now_s
+        else:
+            self._look_ahead()
+        return finished
+
+    def _advance(self, to_s: float) -> None:
+        """Those steps of the jump that begin before `to_s`."""
+        count, first_s, growth_s = self.jump
+        if not count or to_s <= self.now_s:
+            return
+        made = (
+            min(count, steps_to_reach(to_s - self.now_s, first_s, growth_s)) if to_s < self.due_s else count
+        )
+        if made == count:
+            self._pass(made, self.due_s - self.now_s)
+            self.now_s = self.due_s  # to the last digit: it is what the loop knows
+        else:
+            self._pass(made, steps_s(made, first_s, growth_s))
+        self.jump = (count - made, first_s + made * growth_s, growth_s)
+
+    def _look_ahead(self) -> None:
+        """How many steps go by until a sequence ends or the cache overflows: the last of them is due."""
+        n = self.decoding
+        if not n:
+            self.jump, self.due_s = NO_JUMP, math.inf
+            return
+        costs, grow = self.costs, n * self.emitted
+        count = self.ends[0][0] - self.steps
+        if self.grows and (self.rules.kv_tokens - self.held) < count * grow:
+            count = int((self.rules.kv_tokens - self.held) // grow) + 1
+        if count <= 1:
+            self.jump, self.due_s = NO_JUMP, self.now_s
+            return
+        count -= 1
+        first_s = costs.t0_s + costs.sequence_s * n + costs.context_s * self.context
+        growth_s = costs.context_s * grow
+        self.jump = (count, first_s, growth_s)
+        self.due_s = self.now_s + count * first_s + growth_s * count * (count - 1) / 2
 
     def _admit(self) -> None:
         """Waiting requests enter in order of arrival while batch and KV cache have room; an empty server
         takes any."""
-        book, room = self.ledger, 0 if self.role != "prefill" else self._round_tokens
-        while self.waiting and len(self.batch) < self.rules.max_sequences:
-            request = self.waiting[0]
-            made = self.kept.get(request, int(self.role == "decode"))
-            need = book.isl[request] + made
-            taken = self._reserved(request) or need
-            if self.batch and self.held + max(taken, need + 1) > self.rules.kv_tokens:
+        book, rules, batch, waiting = self.ledger, self.rules, self.batch, self.waiting
+        prefill, decode, kept = self.role == "prefill", self.role == "decode", self.kept
+        room = self.round_tokens
+        while waiting:
+            request = waiting[0]
+            again = request in kept
+            made = kept[request] if again else int(decode)
+            need = book.isl[request] + made * self.emitted
+            taken = need if self.grows else self._reserved(request)
+            if batch and (
+                len(batch) >= rules.max_sequences or self.held + max(taken, need + 1) > rules.kv_tokens
+            ):
+                self.blocked = True
                 return
-            if self.role == "prefill":  # whole prompts, as many as fit the budget
+            if self.cache is not None and not again:
+                book.new[request] = self.cache.enter(request, rules.kv_tokens - self.held)
+            if prefill:  # whole prompts, as many as fit the budget
                 room -= book.new[request]
-                if self.batch and room < 0:
+                if batch and room < 0:
                     return
-            self.waiting.popleft()
-            self.batch[request] = None
+            waiting.popleft()
+            batch[request] = None
             self.held += taken
             if book.entry_s[request] != book.entry_s[request]:
                 book.entry_s[request] = self.now_s
-            if self.role == "decode" and request not in self.kept:
+            if decode and not again:
                 self._join(request, made)
             else:
-                cached = 0 if request in self.kept else book.isl[request] - book.new[request]
-                self.prompts.append([request, need - cached, cached])
+                cached = 0 if again else book.isl[request] - book.new[request]
+                self.prompts.append([request, int(need) - cached, cached])
 
     def _reserved(self, request: int) -> int:
-        """Tokens held from entry to end by an engine that reserves; 0: as they come."""
-        most = self.rules.reserved_osl
-        return 0 if most is None else self.ledger.isl[request] + max(most, self.ledger.osl[request])
+        """Tokens held from entry to end by an engine that reserves."""
+        return self.ledger.isl[request] + max(self.rules.reserved_osl or 0, self.ledger.osl[request])
+
+    def _tokens(self, request: int, steps: int) -> float:
+        """Of a sequence that has made so many steps."""
+        return self.ledger.isl[request] + steps * self.emitted
 
     def _join(self, request: int, made: int) -> None:
         """A sequence whose prompt is done decodes from the next step on."""
+        book, origin = self.ledger, self.steps - made
         self.decoding += 1
-        self.context += self.ledger.isl[request] + made
-        self.origin[request] = self.steps - made
-        heappush(self.ends, (self.steps - made + self.ledger.osl[request], request))
+        self.context += book.isl[request] + made * self.emitted
+        self.origin[request] = origin
+        heappush(self.ends, (origin + book.osl[request], request))
 
-    def _decode_only(self, until_s: float) -> list[int]:
-        """Steps until a sequence ends, the KV cache overflows or a step begins at or after `until_s`."""
-        n = self.decoding
-        first_s = self.step.t0_s + self.step.sequence_s * n + self.step.context_s * self.context
-        growth_s = self.step.context_s * n
-        count = max(1, self.ends[0][0] - self.steps)
-        if n and self.rules.kv_tokens < math.inf and self.rules.reserved_osl is None:
-            count = min(count, max(1, int((self.rules.kv_tokens - self.held) // n) + 1))
-        seconds = steps_s(count, first_s, growth_s)
-        if count > 1 and self.now_s + seconds > until_s:
-            count = min(count, steps_to_reach(until_s - self.now_s, first_s, growth_s))
-            seconds = steps_s(count, first_s, growth_s)
-        self._pass(count, seconds)
-        return self._close([])
-
-    def _step_with_prompts(self) -> list[int]:
-        """One step: a token for each decoding sequence, what that leaves of the budget for prompts in order
-        of entry."""
-        step = self.step
-        seconds = step.t0_s + step.sequence_s * self.decoding + step.context_s * self.context
-        budget = self._round_tokens - self.decoding
+    def _prompt_work(self) -> tuple[float, list[tuple[int, float]]]:
+        """Seconds of the prompts in a step, which get in order of entry what decoding sequences leave of its
+        tokens; and those it finishes, each with its time through the later pipeline stages."""
+        costs, whole = self.costs, self.role == "prefill"
+        seconds, budget = 0.0, self.round_tokens - self.decoding
         done: list[tuple[int, float]] = []
         for prompt in self.prompts:
             if budget <= 0:
                 break
             request, left, there = prompt
-            chunk = left if self.role == "prefill" else min(left, budget)
-            chunk_s = step.token_s * chunk + step.pair_s * chunk * (there + (chunk + 1) / 2)
-            if self.role == "prefill":  # a prompt longer than the budget takes several steps
-                chunk_s += step.t0_s * (self._rounds(chunk) - 1)
+            chunk = left if whole or left <= budget else budget
+            chunk_s = costs.token_s * chunk + costs.pair_s * chunk * (there + (chunk + 1) / 2)
+            if whole and chunk > self.rules.token_budget:  # a prompt longer than the budget: several steps
+                chunk_s += costs.t0_s * (self._rounds(chunk) - 1)
             seconds += chunk_s
             budget -= chunk
-            prompt[1], prompt[2] = left - chunk, there + chunk
-            if chunk == left:
-                pieces = math.ceil(chunk / self.rules.token_budget)  # the last passes the other stages
-                done.append((request, (step.stages - 1) * chunk_s / pieces))
-        self._pass(1, seconds)
-        return self._close(done)
-
-    @property
-    def _round_tokens(self) -> int:
-        """Tokens of a round: a micro-batch of `token_budget` for each stage."""
-        return int(self.rules.token_budget * self.step.stages)
+            if chunk < left:
+                prompt[1], prompt[2] = left - chunk, there + chunk
+                continue
+            drain_s = 0.0
+            if costs.stages > 1:  # the last piece passes the other stages
+                drain_s = (costs.stages - 1) * chunk_s / math.ceil(chunk / self.rules.token_budget)
+            done.append((request, drain_s))
+        return seconds, done
 
     def _rounds(self, tokens: int) -> int:
         """Steps of `tokens` prompt tokens: as many as the budget a stage makes."""
         chunks = math.ceil(tokens / self.rules.token_budget)
-        return max(1, math.ceil(chunks / self.step.stages))
+        return max(1, math.ceil(chunks / self.costs.stages))
 
     def _pass(self, count: int, seconds: float) -> None:
         """`count` steps go by."""
+        inside, grown = len(self.batch), count * self.decoding * self.emitted
         self.steps += count
         self.now_s += seconds
         self.busy_s += seconds
-        self.sequence_seconds += seconds * len(self.batch)
-        self.context += count * self.decoding
-        if self.rules.reserved_osl is None:
-            self.held += count * self.decoding
+        self.sequence_seconds += seconds * inside
+        self.context += grown
+        if self.grows:
+            self.held += grown
+        self.in_step = inside, self.held
 
-    def _close(self, prompts_done: list[tuple[int, float]]) -> list[int]:
-        """After a step: first tokens of finished prompts, ends of sequences, then preemption where KV
-        overflows."""
-        book, finished = self.ledger, []
-        while self.ends and self.ends[0][0] <= self.steps:
-            last, request = heappop(self.ends)
-            if self.origin.get(request) == last - book.osl[request]:
-                del self.origin[request]
+    def _end(self, finished: list[int]) -> None:
+        """After a step: sequences that have made their last token."""
+        ends, origin, osl = self.ends, self.origin, self.ledger.osl
+        while ends and ends[0][0] <= self.steps:
+            last, request = heappop(ends)
+            made = osl[request]
+            if origin.get(request) == last - made:
+                del origin[request]
                 self.decoding -= 1
-                self.context -= book.isl[request] + book.osl[request]
-                finished.append(self._leave(request, book.osl[request]))
-        for request, drain_s in prompts_done:
-            self.prompts.popleft()
-            made = self.kept.pop(request, 0) + 1
-            self.held += self.rules.reserved_osl is None
-            if book.first_s[request] != book.first_s[request]:
-                book.first_s[request] = self.now_s + drain_s
-                self.drain_s[request] = drain_s
-            if self.role == "prefill" or made >= book.osl[request]:
+                self.context -= self.ledger.isl[request] + made * self.emitted
                 finished.append(self._leave(request, made))
-            else:
-                self._join(request, made)
-        self.held_peak = max(self.held_peak, self.held)
-        while self.held > self.rules.kv_tokens and len(self.batch) > 1:
-            self._preempt()
-        return finished
+
+    def _prompt_done(self, request: int, drain_s: float, finished: list[int]) -> None:
+        """After a step: the first token of a prompt that it finished."""
+        book = self.ledger
+        self.prompts.popleft()
+        made = self.kept.pop(request, 0) + 1
+        if self.grows:
+            self.held += self.emitted
+        if self.cache is not None:
+            self.cache.done(request, self.rules.kv_tokens - self.held)
+        if book.first_s[request] != book.first_s[request]:
+            book.first_s[request] = self.now_s + drain_s
+            if drain_s:
+                self.drain_s[request] = drain_s
+        if self.role == "prefill" or made >= book.osl[request]:
+            finished.append(self._leave(request, made))
+        else:
+            self._join(request, made)
 
     def _leave(self, request: int, made: int) -> int:
         """The request ends here; its KV is freed."""
+        book = self.ledger
         del self.batch[request]
-        self.held -= self._reserved(request) or self.ledger.isl[request] + made
-        self.ledger.end_s[request] = self.now_s + self.drain_s.pop(request, 0.0)
+        self.inside -= 1
+        self.blocked = False
+        if self.cache is not None:
+            self.cache.left(request)
+        self.held -= book.isl[request] + made * self.emitted if self.grows else self._reserved(request)
+        end_s = self.now_s
+        if self.drain_s:
+            end_s += self.drain_s.pop(request, 0.0)
+        book.end_s[request] = end_s
+        if not self.batch:
+            self.held, self.context = 0, 0  # what rounding has left
         return request
 
     def _preempt(self) -> None:
         """Put the sequence that entered last back at the head of the queue, to recompute its prompt and
         tokens made."""
         request, _ = self.batch.popitem()
+        if self.cache is not None:
+            self.cache.left(request)
         origin = self.origin.pop(request, None)
         if origin is None:  # its prompt is still in work: the last one of the line
             self.prompts.pop()
         else:
             self.decoding -= 1
-            self.context -= self.ledger.isl[request] + self.steps - origin
+            self.context -= self._tokens(request, self.steps - origin)
             self.kept[request] = self.steps - origin
-        self.held -= self.ledger.isl[request] + self.kept.get(request, 0)
+        self.held -= self._tokens(request, self.kept.get(request, 0))
         self.waiting.appendleft(request)
+        self.blocked = False
         self.preemptions += 1
         self.ledger.preempted[request] += 1
 

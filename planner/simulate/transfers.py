@@ -1,4 +1,5 @@
-"""Replay of transfers that share links: the truth that `planner.cost.transfer` is tested against.
+"""Transfers that share links: their fair rates, and a replay of transfers alone, the truth that
+`planner.cost.transfer` is tested against.
 
 Transfers start at given times and go over given links. Between two events every one has its max-min fair
 rate: all rates rise together until a link is full, whose transfers then stay as they are, the others rise on
@@ -7,8 +8,10 @@ rate: all rates rise together until a link is full, whose transfers then stay as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from heapq import heapify, heappop
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +31,9 @@ def replay_transfers(
     coming = [(float(at), i) for i, at in enumerate(start_s)]
     heapify(coming)
     left, end_s, now = dict[int, float](), np.full(len(start_s), np.nan), 0.0
+    room = dict(enumerate(bytes_per_s.tolist()))
     while coming or left:
-        rates = fair_rates({i: over[i] for i in left}, bytes_per_s)
+        rates = fair_rates({i: over[i] for i in left}, room)
         first = min(((left[i] / rates[i], i) for i in left), default=(np.inf, -1))
         until = coming[0][0] if coming else np.inf
         gone = now + first[0] <= until
@@ -45,16 +49,26 @@ def replay_transfers(
     return end_s
 
 
-def fair_rates(over: dict[int, Sequence[int]], bytes_per_s: Floats) -> dict[int, float]:
-    """Max-min fair rate of each transfer over its links."""
-    room, rates = {k: float(b) for k, b in enumerate(bytes_per_s)}, dict[int, float]()
-    rising = set(over)
+def fair_rates(over: Mapping[int, Sequence[Hashable]], bytes_per_s: Mapping[Any, float]) -> dict[int, float]:
+    """Max-min fair rate of each transfer over its links.
+
+    >>> fair_rates({0: ["a"], 1: ["a", "b"]}, {"a": 10.0, "b": 3.0})  # what b keeps 1 from, 0 has
+    {1: 3.0, 0: 7.0}
+    """
+    room, rates = dict(bytes_per_s), dict[int, float]()
+    rising = {i: set(links) for i, links in over.items()}
+    users: dict[Hashable, set[int]] = {}
+    for i, links in rising.items():
+        for link in links:
+            users.setdefault(link, set()).add(i)
     while rising:
-        users = {k: [i for i in rising if k in over[i]] for k in room}
-        level, k = min((room[k] / len(own), k) for k, own in users.items() if own)
-        for i in users[k]:
+        level, full = math.inf, next(iter(users))
+        for link, own in users.items():
+            if own and room[link] / len(own) < level:
+                level, full = room[link] / len(own), link
+        for i in sorted(users[full]):
             rates[i] = level
-            rising.discard(i)
-            for link in over[i]:
+            for link in rising.pop(i):
                 room[link] = max(room[link] - level, 0.0)
+                users[link].discard(i)
     return rates

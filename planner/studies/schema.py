@@ -84,6 +84,7 @@ class Options(Strict):
     engine: str | None = None
     precision: str | None = None
     kv_precision: str | None = None
+    precisions: str | None = None
     profile: str | None = None
     calibration: str | None = None
     risk: Finite | None = None
@@ -118,6 +119,7 @@ class Vary(Strict):
     engine: list[str] | None = None
     precision: list[str | None] | None = None
     kv_precision: list[str | None] | None = None
+    precisions: list[str | None] | None = None
     profile: list[str | None] | None = None
     calibration: list[str | None] | None = None
     risk: Values[Finite] | None = None

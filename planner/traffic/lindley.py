@@ -13,10 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from planner.inputs.traces import Floats
+from planner.inputs.traces import Floats, Ints
+
+SHARES: Final = {"mean": 0.5, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+"""Of requests that are to be in time, by the percentile of a limit; of a mean half of them."""
+
+WAITING: Final = 0.5
+"""Of a limit on TTFT, what a queue may take of it: the rest is the prompt's own."""
+
+ANSWER_TOKEN: Final = 4.0
+"""Tokens of prompts that take a server as long as one of an answer, where no server is known: 2 to 8 on the
+servers of the fit."""
 
 CLOSE = 1e-4
 """Relative width at which the rate is found."""
@@ -65,14 +76,22 @@ def needed(arrival_s: Floats, work: Floats, wait_s: float, share: float) -> Need
     return Needed(high, *_worst(arrival_s, waits_s(arrival_s, work, high)))
 
 
-def needed_by_slot(arrival_s: Floats, slot_s: float, wait_s: float, share: float) -> list[float]:
-    """`needed` of each slot of `slot_s` by itself, requests alike; arrivals count from 0."""
-    slot = (arrival_s / slot_s).astype(int)
+def needed_by_slot(
+    arrival_s: Floats, work: Floats, ends_s: Floats, wait_s: float, share: float
+) -> list[float]:
+    """`needed` of the requests of each slot by themselves; slots end at `ends_s` (t,), arrivals count from 0.
+    What waits from the slot before is not counted: servers of that slot are for its own peak."""
+    slot = np.minimum(np.searchsorted(ends_s, arrival_s, side="right"), len(ends_s) - 1)
     found = []
-    for t in range(int(slot[-1]) + 1 if len(slot) else 0):
-        own = arrival_s[slot == t]
-        found.append(needed(own, np.ones(len(own)), wait_s, share).rate_rps if len(own) else 0.0)
+    for t in range(len(ends_s)):
+        own = slot == t
+        found.append(needed(arrival_s[own], work[own], wait_s, share).rate_rps if own.any() else 0.0)
     return found
+
+
+def tokens(isl: Ints, osl: Ints) -> Floats:
+    """The work of requests (n,) in tokens of prompts, where no server is known."""
+    return np.asarray(isl + ANSWER_TOKEN * osl, dtype=float)
 
 
 def _allowed(requests: int, share: float) -> int:

@@ -19,6 +19,7 @@ from planner.inputs.idle import buckets_of, idle_of
 from planner.inputs.traces import Floats, Ints, Trace
 from planner.inputs.traffic import Dispersion, Traffic
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.traffic.lindley import SHARES, WAITING, needed_by_slot, tokens
 
 WINDOWS_S = (1.0, 10.0, 60.0, 600.0)
 """Windows in which requests are counted."""
@@ -48,8 +49,8 @@ def summary(trace: Trace, name: str, slot_s: float | None, slo: Slo) -> Summary:
     idle = idle_of(trace, which)
     if idle is None:  # nothing is found again: buckets may part where that keeps the cost
         which = parted(trace)
-        found = _means(trace, which)
-    traffic = traffic_of(trace, slot_s)
+        found, which = _means(trace, which)
+    traffic = queued(traffic_of(trace, slot_s, which), trace, slo)
     workload = Workload(
         name=name,
         buckets=found,
@@ -118,21 +119,25 @@ def _lost_each(trace: Trace, which: Ints) -> Floats:
     return np.asarray(far_isl**2 / 2 / pairs + np.abs(far_osl * (far_isl + far_osl / 2)) / context)
 
 
-def _means(trace: Trace, which: Ints) -> list[Bucket]:
+def _means(trace: Trace, which: Ints) -> tuple[list[Bucket], Ints]:
+    """Buckets by length, and that of each request."""
     found = []
     for i in range(int(which.max()) + 1):
         own = which == i
         isl, osl = (max(round(float(x[own].mean())), 1) for x in (trace.isl, trace.osl))
         found.append(Bucket(isl=isl, osl=osl, share=float(own.mean())))
-    return sorted(found, key=lambda b: (b.isl, b.osl))
+    order = sorted(range(len(found)), key=lambda i: (found[i].isl, found[i].osl))
+    return [found[i] for i in order], np.argsort(order)[which]
 
 
-def traffic_of(trace: Trace, slot_s: float | None) -> Traffic:
-    """The trace's rate by slot (an hour, a tenth of shorter traces), busiest minutes, and bursts. The last
-    slot is left out where the trace ends in its first half."""
+def traffic_of(trace: Trace, slot_s: float | None, which: Ints | None = None) -> Traffic:
+    """The trace's rate by slot (an hour, a tenth of shorter traces), busiest minutes, bursts, and the shares
+    of the buckets in each slot (`which` bucket each request is of). The last slot is left out where the
+    trace ends in its first half."""
     slot = slot_s or slot_of(trace.span_s)
     slots = max(round(trace.span_s / slot), 1)
-    counts = np.bincount(np.minimum((trace.arrival_s / slot).astype(int), slots - 1), minlength=slots)
+    at = np.minimum((trace.arrival_s / slot).astype(int), slots - 1)
+    counts = np.bincount(at, minlength=slots)
     ends = np.minimum(slot * np.arange(1, slots + 1), max(trace.span_s, 1e-9))
     lengths = np.diff(ends, prepend=0.0)
     lengths[-1] = max(trace.span_s - slot * (slots - 1), 1e-9)
@@ -143,7 +148,30 @@ def traffic_of(trace: Trace, slot_s: float | None) -> Traffic:
         if index is not None:
             spread.append(Dispersion(window_s=window_s, index=_rounded(index)))
     peaks = _peaks(trace, slot, slots, rates)
-    return Traffic(slot_s=slot, rate_rps=[_rounded(r) for r in rates], peak_rps=peaks, dispersion=spread)
+    rates = [_rounded(r) for r in rates]
+    shares = [] if which is None or slots < 2 or which.max() == 0 else _shares(at, which, counts)
+    return Traffic(slot_s=slot, rate_rps=rates, peak_rps=peaks, dispersion=spread, shares=shares)
+
+
+def queued(traffic: Traffic, trace: Trace, slo: Slo) -> Traffic:
+    """With the rate that the queue of each slot needs for the limit on TTFT, not below its mean; without
+    one, or for a mean, there is none."""
+    if slo.ttft_ms is None or slo.percentile == "mean":
+        return traffic
+    ends = np.asarray(np.arange(1.0, len(traffic.rate_rps) + 1) * traffic.slot_s, dtype=np.float64)
+    at, wait_s = trace.arrival_s - trace.arrival_s[0], WAITING * slo.ttft_ms / 1e3
+    found = needed_by_slot(at, tokens(trace.isl, trace.osl), ends, wait_s, SHARES[slo.percentile])
+    most = [_rounded(max(q, r)) for q, r in zip(found, traffic.rate_rps, strict=True)]
+    return traffic.model_copy(update={"needed_rps": most})
+
+
+def _shares(at: Ints, which: Ints, counts: Ints) -> list[list[float]]:
+    """Of each bucket, by slot (slots, w); those of all requests in slots with none."""
+    w = int(which.max()) + 1
+    each = np.bincount(at * w + which, minlength=len(counts) * w).reshape(len(counts), w).astype(float)
+    each[counts == 0] = np.bincount(which, minlength=w)
+    each /= each.sum(axis=1, keepdims=True)
+    return [[round(float(x), 5) for x in row] for row in each]
 
 
 def slot_of(span_s: float) -> float:

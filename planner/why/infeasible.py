@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
@@ -21,7 +22,7 @@ from planner.candidates.setup import Mix, Setup
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
 from planner.engines import NAMES
-from planner.errors import Infeasible
+from planner.errors import Infeasible, OutOfTime
 from planner.fit import fits
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
@@ -138,7 +139,8 @@ def loosened(near: Tightest, slo: Slo, carries: Carries | None = None) -> Slo | 
 
 
 def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeasible:
-    """An SLO that was asked for and that nothing meets. `carries`: as in `loosened`, for the hint."""
+    """An SLO that was asked for and that nothing meets. `carries`: as in `loosened`, for the hint, which says
+    so where that is not found in time."""
     best = {"ttft_ms": 1e3 * near.ttft_s, "tpot_ms": 1e3 * near.tpot_s}
     missed = [k for k, v in best.items() if v > (getattr(slo, k) or math.inf)]
     if not missed:
@@ -147,8 +149,12 @@ def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeas
         )
     limits = {k: f"{k.removesuffix('_ms').upper()} {getattr(slo, k):g} ms" for k in missed}
     what = " and ".join(f"{limits[k]} (best {_ms(best[k])} ms)" for k in missed)
-    enough = loosened(near, slo, carries) or loosened(near, slo)
-    hint = " ".join(f"--{k.replace('_', '-')} {getattr(enough, k):g}" for k in missed)
+    enough = None
+    with suppress(OutOfTime):  # that nothing keeps the SLO is proven, time for a hint or not
+        enough = loosened(near, slo, carries)
+    least = enough or loosened(near, slo)
+    hint = " ".join(f"--{k.replace('_', '-')} {getattr(least, k):g}" for k in missed)
+    hint += "" if enough else ", or more for the rate asked for"
     return Infeasible(
         f"no replica design keeps {what}; the nearest is {near.design}, one request at a time", hint=hint
     )

@@ -12,7 +12,7 @@ from benchmarks import mutations, odd
 from benchmarks.fuzz import judging
 from benchmarks.fuzz.__main__ import case, smallest
 from benchmarks.fuzz.breaking import broken
-from benchmarks.fuzz.judging import Answer, answered, fault, wrong
+from benchmarks.fuzz.judging import Answer, answered, wrong
 from benchmarks.fuzz.kinds import KINDS, Kind
 from planner.check.said import why
 
@@ -24,7 +24,7 @@ def test_no_broken_file_breaks_a_command(kind: Kind):
     for number in range(EACH):
         _, data = case(kind, 42, number)
 
-        assert fault(kind.command, kind.file, data) is None, f"case {number}: {data[:300]!r}"
+        assert kind.fault(data) is None, f"case {number}: {data[:300]!r}"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -62,10 +62,10 @@ def test_every_kind_of_fault_is_seen(answer: Answer, said: str | None):
 
 
 def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch):
-    def fails(command: str, file: str, data: bytes) -> str | None:
+    def fails(kind: Kind, data: bytes) -> str | None:
         return "unexpected" if b"bad" in data else None
 
-    monkeypatch.setattr("benchmarks.fuzz.__main__.fault", fails)
+    monkeypatch.setattr(Kind, "fault", fails)
     tree = {"a": 1, "b": {"c": "bad", "d": [1, 2, 3]}, "e": [4]}
     kind = Kind("it", "c.json", "", lambda: tree)
 

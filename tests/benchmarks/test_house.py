@@ -31,7 +31,7 @@ def test_imports_inside_functions_count_and_those_for_type_checkers_do_not(house
 
 
 def test_a_passage_in_two_places_is_told_once(house: House) -> None:
-    assert repeated(house.source) == 1
+    assert repeated(house.source) == [["planner.a:2", "solvers.c:4"]]
 
 
 def test_rooms_are_modules_that_name_a_figure_in_code(house: House) -> None:
@@ -44,3 +44,14 @@ def test_lines_that_no_test_imports_are_a_share(house: House) -> None:
     assert (
         house.figures()["lines that no test imports"] == f"{bare / sum(lengths(house.source).values()):.1%}"
     )
+
+
+def test_what_is_counted_is_named(house: House) -> None:
+    (house.root / "planner" / "long.py").write_text("x = 1\n" * 301)
+    told = list(House(house.root).where())
+
+    assert told[0] == "301 lines: planner.long"
+    assert told[1] == "no test imports planner.long, 301 lines"
+    assert "no test imports planner.b, 3 lines" in told
+    assert not any("planner.a," in line for line in told)
+    assert told[-1] == "the same in planner.a:2 and solvers.c:4"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import pytest
+
+from planner.candidates import largest as module
 from planner.candidates.candidate import Key
 from planner.candidates.largest import largest
-from planner.candidates.points import batched
+from planner.candidates.points import Points, batched
+from planner.candidates.setup import Setup
+from planner.cost.shape import Ints
+from planner.inputs.workload import Bucket
 from planner.question.asked import read
 from planner.question.posed import pooled
+from tests.candidates.samples import CHAT, ask, one_setup
 
 
 def test_a_percentile_of_tpot_may_be_kept_only_by_more_load():
@@ -26,3 +34,20 @@ def test_a_percentile_of_tpot_may_be_kept_only_by_more_load():
     assert slow[0] > 0 > slow[1]
     assert slow[2] > 0
     assert 1.6 < low.min() <= high.max() < 2.0
+
+
+def test_buckets_that_one_limit_binds_are_looked_at_together(monkeypatch: pytest.MonkeyPatch):
+    """Of six prompts alike, with answers of six lengths, one TPOT is the limit of all."""
+    buckets = [Bucket(isl=1000, osl=100 + 10 * i, share=1.0) for i in range(6)]
+    s = one_setup(ask(workload=CHAT.model_copy(update={"buckets": buckets})), gpus="1xH100")
+    asked, rows = batched, list[int]()
+
+    def counted(s: Setup, index: Ints, *more: Any) -> Points:
+        rows.append(len(index))
+        return asked(s, index, *more)
+
+    monkeypatch.setattr(module, "batched", counted)
+    low, _ = largest(s, s.fitting[:1], [("mixed", s.promise.tpot_s)])
+
+    assert len({f"{x:.9g}" for x in low.ravel()}) == 1
+    assert max(rows[1:]) == 1

@@ -131,7 +131,7 @@ def test_an_unexpected_error_is_one_line_without_a_traceback(
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["pln"], "no such command 'pln'. Did you mean 'plan', 'replan'?"),
+        (["pln"], "no such command 'pln'. Did you mean 'plan', 'replan', 'explain'?"),
         (["plan"], "missing option '--model'"),
         (["plan", "--model", "m", "--isl", "many"], "--isl"),
         (["plan", "--model", "m", "--engine", "tensorflow"], "`tensorflow` is none of"),

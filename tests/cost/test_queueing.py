@@ -211,6 +211,22 @@ def test_fewer_places_make_an_open_queue_longer() -> None:
     assert waits[-1] > 1.2 * waits[0]
 
 
+@pytest.mark.parametrize("percentile", ["mean", "p90"])
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_buckets_with_the_same_prompts_wait_alike(loop: str, percentile: str) -> None:
+    """Whether they are told as one bucket or as two."""
+
+    def times(isl: list[float], osl: list[float], rate: list[float]) -> tuple[Floats, Floats]:
+        lengths, asked = np.array([isl]), np.array([rate])
+        found = estimate(STEPS["8b"], lengths, lengths, np.array([osl]), asked, 2048, percentile, loop)  # type: ignore[arg-type]
+        return found.ttft_s[0], found.tpot_s[0]
+
+    two = times([1000.0, 3000.0], [80.0, 80.0], [3.0, 1.0])
+    three = times([1000.0, 3000.0, 1000.0], [80.0, 80.0, 80.0], [1.0, 1.0, 2.0])
+    for told, once in zip(three, two, strict=True):
+        assert told == pytest.approx(once[[0, 1, 0]], rel=1e-9)
+
+
 def test_rows_do_not_depend_on_their_neighbours() -> None:
     times = StepTimes(*(np.array([x, 2 * x]) for x in (6e-3, 3e-5, 0.0, 2e-5, 4e-8)), np.ones(2))
     isl, osl, rate = np.array([500.0, 3000.0]), np.array([100.0, 60.0]), np.array([[3.0, 1.0], [1.0, 0.5]])

@@ -22,7 +22,6 @@ from planner.cost.reserve import (
     DEFAULT_SEQUENCES,
     GIB,
     GRAPH_BYTES,
-    default_max_sequences,
     default_tokens_per_step,
     graph_bytes,
 )
@@ -150,26 +149,6 @@ def cut(memory: Memory, i: int) -> Memory:
     return Memory(*(getattr(memory, f.name)[i : i + 1] for f in fields(Memory)))
 
 
-@pytest.mark.parametrize(
-    ("engine", "device", "sequences"),
-    [
-        ("vllm", "h100-sxm", 1024),
-        ("vllm", "b200-sxm", 1024),
-        ("vllm", "a100-sxm", 256),  # 80 GiB, and yet
-        ("vllm", "a800-sxm", 1024),
-        ("vllm", "gb10", 256),
-        ("vllm", "l40s", 256),
-        ("sglang", "h100-sxm", 2048),
-        ("trtllm", "h100-sxm", 2048),
-        ("llama.cpp", "rtx-4090", 4),
-    ],
-)
-def test_engines_let_in_as_many_as_they_say(engine: str, device: str, sequences: int):
-    own = devices.find(device)
-
-    assert default_max_sequences(engine, device_bytes(own), own.name) == sequences
-
-
 def test_engines_take_other_steps_on_devices_they_name():
     names = ("h100-sxm", "a100-sxm", "gb10", "b200-sxm", "l4")
     sizes = [default_tokens_per_step("vllm", device_bytes(devices.find(n)), n) for n in names]
@@ -180,7 +159,7 @@ def test_engines_take_other_steps_on_devices_they_name():
 
 def test_an_unknown_engine_has_no_limits():
     with pytest.raises(InputError, match="unknown engine"):
-        default_max_sequences("tgi", 80e9)
+        default_tokens_per_step("tgi", 80e9)
 
 
 def test_one_design_s_memory_by_hand():

@@ -38,25 +38,24 @@ def test_an_engine_is_found_by_its_name_and_another_is_refused_with_all_names():
 
 
 @pytest.mark.parametrize(
-    ("engine", "device", "size", "tokens", "sequences"),
+    ("engine", "device", "size", "tokens"),
     [
-        (VLLM, "h100-sxm", 80, 8192, 1024),
-        (VLLM, "a100-80gb-sxm", 80, 2048, 256),
-        (VLLM, "l4", 24, 2048, 256),
-        (VLLM, "b200", 180, 16384, 1024),
-        (VLLM, "gb10", 119, 2048, 256),
-        (VLLM, "any", 70, 8192, 1024),
-        (SGLANG, "t4", 16, 2048, 2048),
-        (SGLANG, "l4", 24, 4096, 2048),
-        (SGLANG, "h100-sxm", 80, 8192, 2048),
-        (SGLANG, "b200", 180, 16384, 2048),
-        (TRTLLM, "l4", 24, 8192, 2048),
-        (LLAMA_CPP, "l4", 24, 512, 4),
+        (VLLM, "h100-sxm", 80, 8192),
+        (VLLM, "a100-80gb-sxm", 80, 2048),
+        (VLLM, "l4", 24, 2048),
+        (VLLM, "b200", 180, 16384),
+        (VLLM, "gb10", 119, 2048),
+        (VLLM, "any", 70, 8192),
+        (SGLANG, "t4", 16, 2048),
+        (SGLANG, "l4", 24, 4096),
+        (SGLANG, "h100-sxm", 80, 8192),
+        (SGLANG, "b200", 180, 16384),
+        (TRTLLM, "l4", 24, 8192),
+        (LLAMA_CPP, "l4", 24, 512),
     ],
 )
-def test_defaults_are_those_of_the_engines_on_the_device(engine, device, size, tokens, sequences):
+def test_defaults_are_those_of_the_engines_on_the_device(engine, device, size, tokens):
     assert engine.tokens_per_step(size, device) == tokens
-    assert engine.max_sequences(size, device) == sequences
 
 
 def test_vllm_keeps_what_its_share_leaves_and_its_graphs_and_buffers_beside():

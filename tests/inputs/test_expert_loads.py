@@ -117,6 +117,18 @@ def test_arrays_of_every_form_are_the_same_loads(tmp_path: Path, form: str) -> N
     assert loads.layers == ((3, 4) if form in ("named", "object") else None)
 
 
+def test_an_array_that_an_old_python_wrote_is_read_without_a_word(tmp_path: Path) -> None:
+    path = tmp_path / "loads.npy"
+    with path.open("wb") as file:
+        np.save(file, np.array(TWO_LAYERS))
+    old = path.read_bytes()
+    shape = str(np.array(TWO_LAYERS).shape)
+    path.write_bytes(old.replace(f"{shape}, }} ".encode(), f"{shape[:-1]}L), }}".encode(), 1))
+    assert path.read_bytes() != old
+
+    assert read_expert_loads(path).tokens.tolist() == [TWO_LAYERS]
+
+
 def test_sglangs_statistics_leave_out_dense_layers_and_steps_not_yet_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from planner.inputs.options import Budget
 from planner.inputs.presets import PRESETS
 from planner.inputs.reading import parse_budget, read_workload
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.question.asked import read
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "workload.yaml"
 
@@ -73,6 +74,17 @@ def test_a_length_given_for_all_buckets_merges_those_it_makes_equal():
 
     assert [(b.isl, b.osl, b.share) for b in workload.buckets] == [(512, 100, 0.6), (4096, 100, 0.4)]
     assert both.buckets == [Bucket(isl=10, osl=100)]
+
+
+def test_requests_of_one_length_are_one_bucket_however_often_they_are_told():
+    twice = [
+        Bucket(isl=8, osl=4, share=0.2),
+        Bucket(isl=9, osl=4, share=0.5),
+        Bucket(isl=8, osl=4, share=0.3),
+    ]
+    asked = read(None, "qwen3-0.6b", "1xL4", Workload(buckets=twice), {}, {})
+
+    assert asked.workload.buckets == [Bucket(isl=8, osl=4, share=0.5), Bucket(isl=9, osl=4, share=0.5)]
 
 
 def test_what_a_file_leaves_out_is_a_default(tmp_path: Path):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from planner import plan
 from planner.check import check
+from planner.engines import named
 from planner.imports.flags import parsed, refused
 from planner.launch.instances import instances
 from planner.launch.words import command, commands, quoted, router
+from planner.plans.schema import Draft
 from tests.exporters.samples import ENGINES, KEPT, made, replica
 
 FLAGS = Path(__file__).resolve().parents[3] / "shared" / "engines"
@@ -110,7 +113,7 @@ def test_servers_of_one_node_have_gpus_and_ports_of_their_own():
 
 def test_a_router_sends_pairs_from_prefill_to_decode():
     p = made(replica("p1", "sglang", "prefill", tp=4), replica("d1", "sglang", "decode", tp=4))
-    words = router(p, instances(p))
+    words = router(instances(p))
 
     assert "--pd-disaggregation" in words
     assert words[words.index("--prefill") + 1 : words.index("--prefill") + 3] == [
@@ -196,7 +199,7 @@ def test_llama_cpp_over_two_nodes_serves_from_the_last_with_the_others_gpus():
 def test_sglangs_router_asks_each_prefill_server_at_its_own_bootstrap_port():
     p = made(replica("r1", "sglang", "decode", tp=4), replica("r2", "sglang", "prefill", tp=4, count=2))
     servers = instances(p)
-    words = router(p, servers)
+    words = router(servers)
     told = {words[k + 1]: words[k + 2] for k, w in enumerate(words) if w == "--prefill"}
     for i in servers[1:]:
         own = command(p, i).split("--disaggregation-bootstrap-port ")[1].split()[0]
@@ -231,3 +234,27 @@ def test_nothing_else_is_sent_so(engine, sizes):
 
     assert not {"--moe-a2a-backend", "--all2all-backend", "--enable-dbo"} & {*launch.argv}
     assert not any("DeepEP" in note for note in launch.notes)
+
+
+def test_variables_inside_quoted_words_are_filled_in_by_the_shell():
+    """What JSON and regular expressions have besides stays as it is."""
+    words = ['{"model":"$DRAFT_HEAD"}', "$HEAD_ADDR:5", r"a\.b$", "`date`", "$HOST_ADDR `x` $1"]
+    script = f"DRAFT_HEAD=head HEAD_ADDR=h HOST_ADDR=o; printf '%s\\n' {quoted(words)}"
+    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+
+    assert told.splitlines() == ['{"model":"head"}', "h:5", r"a\.b$", "`date`", "o `x` $1"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_trained_head_is_asked_for_by_its_checkpoint(engine):
+    option = named(engine).drafts["eagle"].format(k=3, name="")
+    draft = Draft(kind="eagle", tokens=3, accepted=1.0, weights_bytes=0, option=option)
+    own = replica("r1", engine).model_copy(update={"draft": draft})
+    launch = line(own)
+    said = " ".join(launch.argv) + " ".join(launch.files.values())
+
+    assert "$DRAFT_HEAD" in said
+    assert any(note.startswith("DRAFT_HEAD is the checkpoint") for note in launch.notes)
+    if engine == "vllm":
+        assert json.loads(after(launch, "--speculative-config"))["model"] == "$DRAFT_HEAD"
+    assert not any("DRAFT_HEAD" in note for note in line(replica("r1", engine)).notes)

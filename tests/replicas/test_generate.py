@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from planner.candidates.ask import serving
+from planner.candidates.candidate import Key
+from planner.candidates.made import Made
 from planner.candidates.points import batched
 from planner.cost.shape import Precisions
 from planner.engines import NAMES as ENGINES
 from planner.replicas.alike import setup
-from planner.replicas.generate import generate
+from planner.replicas.generate import _in_turns, generate
 from tests.candidates.samples import CHAT, TWO, ask, node, one_setup
 from tests.cost.samples import LLAMA_70B, SPARSE_MOE
 
@@ -110,3 +112,18 @@ def test_precisions_that_no_engine_serves_leave_nothing():
     odd = type(wanted)(**{**vars(wanted), "precisions": Precisions("nvfp4", "nvfp4", "bf16", "nvfp4")})
 
     assert generate([node("1xL40S")], odd).made == {} or not generate([node("1xA100")], odd).candidates
+
+
+def test_where_designs_are_many_every_setup_has_its_turn_before_any_is_done(monkeypatch):
+    """What is found until time is over is planned with: it should be something of everything."""
+    monkeypatch.setattr("planner.replicas.generate.PIECE", 2)
+    made = [
+        Made.of(Key("h", engine), one_setup(engine=engine), None, ("mixed",)) for engine in ("vllm", "sglang")
+    ]
+    turns = [(own.key.engine, index.tolist()) for own, index, _ in _in_turns(made)]
+
+    assert [engine for engine, _ in turns[:2]] == ["vllm", "sglang"]
+    for own in made:
+        looked = [i for engine, index in turns for i in index if engine == own.key.engine]
+        assert sorted(looked) == own.setup.fitting.tolist()
+    assert len(turns) == 6

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.errors import InputError
-from planner.simulate.fleet import Fleet, Load, Outcome, Trouble
-from planner.simulate.groups import Group, Way, Wire
+from planner.simulate.fleet import Fleet, Outcome, Rules, Site
+from planner.simulate.links import Wire
+from planner.simulate.pools import Group, Load, Trouble
 from planner.simulate.replay import replay
 from planner.simulate.requests import Requests, Settings, StepCosts
+from planner.simulate.routing import LeastLoad, Way
 from tests.simulate.test_replay import poisson, step
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "simulate"
@@ -35,7 +37,9 @@ def load(requests: Requests, groups: list[Group], in_flight: int | None = None) 
 def run(requests: Requests, *groups: Group, trouble: tuple[Trouble, ...] = (), **given: object) -> Outcome:
     """On groups that each take an equal share of one bucket."""
     ways = [[Way(1 / len(groups), g.id) for g in groups]]
-    fleet = Fleet(groups, ways, NO_WIRES, {}, load(requests, list(groups)), trouble=trouble, **given)  # type: ignore[arg-type]
+    fleet = Fleet(
+        Site(groups, ways, NO_WIRES, {}), load(requests, list(groups)), Rules(trouble=trouble, **given)
+    )  # type: ignore[arg-type]
     return fleet.run()
 
 
@@ -84,9 +88,9 @@ def test_planned_routing_keeps_the_shares() -> None:
     requests = poisson(300, 50.0, np.array([50.0]), np.array([5.0]))
     one, two = group("r1"), group("r2")
     ways = [[Way(0.75, "r1"), Way(0.25, "r2")]]
-    fleet = Fleet([one, two], ways, NO_WIRES, {}, load(requests, [one, two]))
+    fleet = Fleet(Site([one, two], ways, NO_WIRES, {}), load(requests, [one, two]))
     fleet.run()
-    assert [fleet.sent[0][0], fleet.sent[0][1]] == [225, 75]
+    assert sorted(w.first for w in fleet.way if w) == ["r1"] * 225 + ["r2"] * 75
 
 
 def test_least_load_goes_where_fewest_wait_for_what_is_sent_there() -> None:
@@ -94,27 +98,22 @@ def test_least_load_goes_where_fewest_wait_for_what_is_sent_there() -> None:
     requests = Requests(np.zeros(40), np.full(40, 50.0), np.full(40, 5.0))
     one, two = group("r1", rps=1.0), group("r2", rps=3.0)
     ways = [[Way(0.5, "r1"), Way(0.5, "r2")]]
-    fleet = Fleet([one, two], ways, NO_WIRES, {}, load(requests, [one, two]), "least-load")
+    fleet = Fleet(Site([one, two], ways, NO_WIRES, {}), load(requests, [one, two]), Rules(LeastLoad))
     fleet.run()
-    assert fleet.sent[0] == [10, 30]
+    assert sorted(w.first for w in fleet.way if w) == ["r1"] * 10 + ["r2"] * 30
 
 
 def pair(requests: Requests, wire: Wire, size: float = 1e6) -> Outcome:
     p, d = group("p1", role="prefill"), group("d1", role="decode")
-    return Fleet(
-        [p, d],
-        [[Way(1.0, "p1", "d1")]],
-        {("p1", "d1"): wire},
-        {"p1": np.full(len(requests), size)},
-        load(requests, [p, d]),
-    ).run()
+    ways, sent = [[Way(1.0, "p1", "d1")]], {"p1": np.full(len(requests), size)}
+    return Fleet(Site([p, d], ways, {("p1", "d1"): wire}, sent), load(requests, [p, d])).run()
 
 
 def test_caches_leave_a_wire_one_after_the_other() -> None:
     """By hand: two prompts of one step (30 ms); the wire takes 0.5 s for each, the link 2 s."""
     two = Requests(np.zeros(2), np.full(2, 100.0), np.full(2, 3.0))
-    near = pair(two, Wire(2e6, 0.1))
-    far = pair(two, Wire(2e6, 0.1, "a to b", 0.5e6))
+    near = pair(two, Wire(2e6, 9e9, 0.1))
+    far = pair(two, Wire(2e6, 9e9, 0.1, "a to b", 0.5e6))
 
     assert near.first_s == pytest.approx([0.03 + 0.5 + 0.1, 0.03 + 1.0 + 0.1])
     assert far.first_s == pytest.approx([0.03 + 2.0 + 0.1, 0.03 + 4.0 + 0.1])
@@ -123,7 +122,7 @@ def test_caches_leave_a_wire_one_after_the_other() -> None:
 
 def test_answers_of_one_token_end_where_their_prompt_does() -> None:
     one = Requests(np.zeros(1), np.full(1, 100.0), np.ones(1))
-    assert pair(one, Wire(1.0, 9.0)).end_s == pytest.approx([0.02])
+    assert pair(one, Wire(1.0, 1.0, 9.0)).end_s == pytest.approx([0.02])
 
 
 def test_a_server_that_fails_loses_no_request() -> None:
@@ -151,7 +150,7 @@ def test_a_slow_server_is_slow() -> None:
 def test_a_closed_loop_keeps_so_many_in_flight() -> None:
     requests = Requests(np.zeros(60), np.full(60, 100.0), np.full(60, 20.0))
     g = group()
-    out = Fleet([g], [[Way(1.0, "r1")]], NO_WIRES, {}, load(requests, [g], 4)).run()
+    out = Fleet(Site([g], [[Way(1.0, "r1")]], NO_WIRES, {}), load(requests, [g], 4)).run()
     at = np.sort(np.concatenate([out.arrival_s, out.end_s - 1e-9]))
     inside = [int(((out.arrival_s <= t) & (out.end_s > t)).sum()) for t in at]
     assert max(inside) <= 4
@@ -173,6 +172,6 @@ def test_every_request_ends_after_its_first_token_after_it_came(seed, slower, fa
 def test_the_series_sees_steps_that_end_with_all_they_began() -> None:
     """Prefill servers take whole prompts: between two steps there is nothing in work."""
     requests = poisson(400, 30.0, np.array([200.0]), np.array([2.0]))
-    series = pair(requests, Wire(1e9, 0.0)).series
+    series = pair(requests, Wire(1e9, 1e9, 0.0)).series
     assert series.running["p1"].max() >= 1
     assert (np.diff(series.times_s) > 0).all()

@@ -9,8 +9,8 @@ from planner import api
 from planner.errors import InputError
 from planner.plans.schema import Plan
 from planner.simulate.answer import Ask, simulate
-from planner.simulate.fleet import Trouble
 from planner.simulate.groups import Servers
+from planner.simulate.pools import Trouble
 
 ASKED = {
     "open": {"gpus": "2xL4", "model": "qwen3-8b", "rate": 1.0, "ttft_ms": 5000},

@@ -126,7 +126,7 @@ def test_chains_add_up_to_the_shares_of_the_links_they_take(ways: list[tuple[int
         for link in ((SOURCE, a), (a, b), (b, SINK)):
             links[link] = links.get(link, 0.0) + share / total
 
-    found = decomposed(3, intervals, links)
+    found = decomposed(intervals, links)
 
     taken = dict[tuple[int, int], float]()
     for chain in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -12,44 +13,58 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import schedule as module
+from benchmarks.peers.schedule import problem as of_case
 from solvers.linear import Limits
 from solvers.schedule import Kind, Problem, Stated, reserve, solve, static
+from solvers.schedule_blocks import Blocks, Ends
 from solvers.schedule_hull import Hull, cheapest, in_units
+from solvers.schedule_windows import improve
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "schedule"
 EXACTLY = Limits(gap=0.0, seconds=20.0)
 
 
-def kinds(draw: st.DrawFn) -> tuple[Kind, ...]:
-    made = []
-    for i in range(draw(st.integers(1, 2))):
-        made.append(
-            Kind(
-                name=f"k{i}",
-                capacity=draw(st.sampled_from([0.5, 1.0, 1.3, 2.0])),
-                price_usd_per_hour=draw(st.sampled_from([1.0, 1.7, 2.5, 4.0])),
-                most=draw(st.integers(1, 3)),
-                cold_hours=draw(st.sampled_from([0.0, 0.2, 1.5])),
-                up_slots=draw(st.integers(1, 3)),
-                reserved=draw(st.sampled_from([None, 0.5, 0.7])),
-                risky=i == 1 and draw(st.booleans()),
-            )
+NEVER = Ends(math.inf)
+
+
+def kinds(draw: st.DrawFn, needs: int, slots: int) -> tuple[Kind, ...]:
+    """Up to three kinds; the last may be another role of the machines of the one before."""
+    made: list[Kind] = []
+    for i in range(draw(st.integers(1, 3 if slots < 4 else 2))):
+        own = Kind(
+            name=f"k{i}",
+            capacity=draw(st.sampled_from([0.5, 1.0, 1.3, 2.0])),
+            price_usd_per_hour=draw(st.sampled_from([1.0, 1.7, 2.5, 4.0])),
+            most=draw(st.integers(1, 3 if i < 2 else 1)),
+            cold_hours=draw(st.sampled_from([0.0, 0.2, 1.5])),
+            up_slots=draw(st.integers(1, 3)),
+            reserved=draw(st.sampled_from([None, 0.5, 0.7])),
+            risky=i == 1 and draw(st.booleans()),
         )
+        if made and draw(st.booleans()):
+            first = made[-1]
+            shared = {n: getattr(first, n) for n in ("price_usd_per_hour", "most", "reserved", "risky")}
+            own = replace(own, of=first.of or first.name, **shared)
+        if needs == 2:
+            by_slot = st.lists(st.sampled_from([0.0, 0.6, 1.0, 2.1]), min_size=slots, max_size=slots)
+            each = np.array([draw(by_slot), draw(by_slot)])
+            own = replace(own, capacity=each if each.any() else np.ones((2, slots)))
+        made.append(own)
     return tuple(made)
 
 
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
-    own = kinds(draw)
-    demand = draw(st.lists(st.sampled_from([0.0, 0.4, 1.0, 1.9, 3.0]), min_size=1, max_size=4))
-    return Problem(own, tuple(demand), draw(st.sampled_from([0.5, 1.0])), draw(st.sampled_from([0.0, 0.5])))
+    slots, needs = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    one = st.lists(st.sampled_from([0.0, 0.4, 1.0, 1.9, 3.0]), min_size=slots, max_size=slots)
+    demand = np.array([draw(one) for _ in range(needs)])
+    hours, safe = draw(st.sampled_from([0.5, 1.0])), draw(st.sampled_from([0.0, 0.5]))
+    return Problem(kinds(draw, needs, slots), demand, hours, safe)
 
 
 def best_of_all(p: Problem) -> float:
     """The least cost over every schedule; infinite where none keeps the rows."""
-    slots = len(p.demand)
-    ways = [list(product(range(k.most + 1), repeat=slots)) for k in p.kinds]
+    ways = [list(product(range(k.most + 1), repeat=p.slots)) for k in p.kinds]
     least = math.inf
     for choice in product(*ways):
         n = np.array(choice)
@@ -58,7 +73,7 @@ def best_of_all(p: Problem) -> float:
     return least
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problems())
 def test_the_optimum_is_that_of_all_schedules(p: Problem) -> None:
     found, least = solve(p, EXACTLY), best_of_all(p)
@@ -76,21 +91,39 @@ def test_the_optimum_is_that_of_all_schedules(p: Problem) -> None:
 @given(problems(), st.integers(0, 3), st.integers(1, 3), st.integers(0, 99))
 def test_a_window_planned_anew_keeps_all_rows_and_is_never_dearer(p, first, width, seed) -> None:
     """From any schedule that keeps the rows: what its window gives does, too."""
-    slots = len(p.demand)
-    ways = [list(product(range(k.most + 1), repeat=slots)) for k in p.kinds]
+    ways = [list(product(range(k.most + 1), repeat=p.slots)) for k in p.kinds]
     good = [n for n in map(np.array, product(*ways)) if p.keeps(n)]
     if not good:
         return
     n = good[seed % len(good)]
-    window = range(min(first, slots - 1), min(min(first, slots - 1) + width, slots))
+    begin = min(first, p.slots - 1)
+    window = range(begin, min(begin + width, p.slots))
     r = reserve(p, n)
     part = Stated(p, window, n, r)
     part.after(n)
     found = part.m.solve(EXACTLY)
     trial = n.copy()
-    trial[:, window.start : window.stop] = part.counts(found)
+    trial[:, window.start : window.stop] = part.counts(found.values)
     assert p.keeps(trial)
     assert p.cost(trial, r) <= p.cost(n, r) + 1e-6
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(1, 4), st.integers(0, 9))
+def test_blocks_bound_every_schedule_whatever_the_duals_are(p: Problem, many: int, seed: int) -> None:
+    """From the relaxation they begin at least at its value; duals that are wrong make a bound weak, never
+    false."""
+    least, stated = best_of_all(p), Stated(p, range(p.slots))
+    relaxed = stated.m.relax(Limits())
+    if math.isinf(least) or relaxed.value is None:
+        return
+    blocks = Blocks.of(stated, relaxed)
+    edges = np.unique(np.linspace(0, p.slots, many + 1).round())
+    bound = blocks.bound(edges, EXACTLY, NEVER)
+    assert bound is not None
+    assert relaxed.value - 1e-6 <= bound <= least + 1e-6 + 2e-5 * abs(least)
+    noise = np.random.default_rng(seed).uniform(0.0, 2.0, len(blocks.duals))
+    assert Blocks(stated, blocks.duals * noise).bound(edges, EXACTLY, NEVER) <= least + 1e-6 + 2e-5 * least
 
 
 @settings(max_examples=60, deadline=None)
@@ -128,7 +161,7 @@ def test_the_cheapest_counts_are_those_of_all(capacity: list[int], need: int, co
 
 
 def test_figures_of_many_decimals_are_rounded_in_the_fleets_favour() -> None:
-    capacity, need = in_units(np.array([math.pi, 1.1]), np.array([37.7, 1.0]))
+    capacity, need = in_units(np.array([math.pi, 1.1]), np.array([37.7, 1.0]), 37.7)
     for c, units in zip((math.pi, 1.1), capacity, strict=True):
         assert units * 37.7 / 20_000 >= c
     assert need[0] * 37.7 / 20_000 <= 37.7
@@ -155,22 +188,6 @@ def test_stored_cases_with_one_kind_are_solved_to_the_end(name: str) -> None:
     assert found.bound == pytest.approx(case["known"]["bound"], rel=1e-6)
 
 
-def of_case(p: dict) -> Problem:
-    made = tuple(
-        Kind(
-            c["name"],
-            c["capacity"],
-            c["price_usd_per_hour"],
-            c.get("max_count", math.ceil(max(p["demand"]) / c["capacity"])),
-            p["cold_start_minutes"] / 60,
-            max(1, math.ceil(p["minimum_up_minutes"] / p["slot_minutes"])),
-            p["reserved_price_factor"],
-        )
-        for c in p["classes"]
-    )
-    return Problem(made, tuple(p["demand"]), p["slot_minutes"] / 60)
-
-
 def test_a_limit_on_work_gives_the_same_answer_twice() -> None:
     rng = np.random.default_rng(3)
     own = (
@@ -185,10 +202,31 @@ def test_a_limit_on_work_gives_the_same_answer_twice() -> None:
     assert one.gap < 0.02
 
 
-def test_windows_make_a_plan_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_make_a_plan_cheaper_and_tell_of_it() -> None:
     """From the fleet that never changes, without the help of branch and bound."""
     own = (Kind("a", 1.0, 4.0, 9, 0.1, 1), Kind("b", 0.45, 2.0, 9, 0.1, 1))
     p = Problem(own, tuple([1.0, 5.0] * 10), 1.0)
-    monkeypatch.setattr(module, "_started", lambda *_: module._static(p))
-    found = solve(p, Limits(gap=0.0, work=1))
-    assert found.value < static(p).value
+    start, told = static(p), []
+    n = improve(p, start.counts, [[]] * 20, Limits(work=1), NEVER, lambda n: bool(told.append(n)))
+    assert p.keeps(n)
+    assert p.cost(n, reserve(p, n)) < start.value
+    assert np.array_equal(told[-1], n)
+
+
+def test_servers_of_prompts_and_of_answers_follow_each_slot() -> None:
+    """By hand: 4 requests/s take 2 that prefill and 4 that decode, with half as long answers 2 and 2; one
+    that does both carries 1 of either and costs as much."""
+    mixed = Kind("m", 1.0, 1.0, 9, of="node")
+    prefill = Kind("p", np.array([[2.0, 2.0], [0.0, 0.0]]), 1.0, 9, of="node")
+    decode = Kind("d", np.array([[0.0, 0.0], [1.0, 2.0]]), 1.0, 9, of="node")
+    p = Problem((mixed, prefill, decode), np.full((2, 2), 4.0), 1.0)
+    found = solve(p, EXACTLY)
+    assert found.value == pytest.approx(4.0 + 4.0)
+    assert found.counts[:, 1].tolist() == [0, 2, 2]
+    few = Problem(tuple(replace(k, most=3) for k in p.kinds), p.needs, 1.0)
+    assert solve(few, EXACTLY).status == "infeasible"
+
+
+def test_kinds_on_the_same_machines_share_what_they_cost() -> None:
+    with pytest.raises(ValueError, match="same machines"):
+        Problem((Kind("a", 1.0, 1.0, 3, of="x"), Kind("b", 1.0, 2.0, 3, of="x")), (1.0,), 1.0)

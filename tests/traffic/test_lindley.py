@@ -70,6 +70,6 @@ def test_the_unit_of_work_does_not_matter():
 def test_slots_are_sized_each_by_itself():
     """Four in one slot within a second's wait, none in the next, one alone."""
     at = np.array([0.0, 1e-9, 2e-9, 3e-9, 20.5])
-    found = needed_by_slot(at, 10.0, 1.0, 1.0)
+    found = needed_by_slot(at, np.ones(5), np.array([10.0, 20.0, 30.0]), 1.0, 1.0)
 
     assert found == pytest.approx([3.0, 0.0, 0.0], rel=1e-3)

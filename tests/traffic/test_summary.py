@@ -161,3 +161,15 @@ def test_traffic_that_is_none(tmp_path: Path, text: str, says: str, capsys) -> N
     err = capsys.readouterr().err
     assert str(path) in err
     assert says in err
+
+
+def test_slots_know_the_rate_that_their_queue_needs() -> None:
+    """Thirty at once in the second slot: for half of 2 s of waiting they need nearly 30 a second."""
+    at = np.concatenate([np.arange(0.0, 600.0, 10.0), 700 + np.linspace(0, 1e-3, 30), [1199.0]])
+    n = len(at)
+    trace = Trace("t", at, np.full(n, 100), np.full(n, 10), 0, np.zeros(0, int), np.zeros(n + 1, int))
+    traffic = summary(trace, "t", 600.0, Slo(ttft_ms=2000, percentile="p99")).workload.traffic
+
+    assert traffic.needed_rps[0] == pytest.approx(traffic.rate_rps[0], rel=0.01)
+    assert traffic.needed_rps[1] == pytest.approx(29.0, rel=0.02)
+    assert summary(trace, "t", 600.0, Slo(percentile="mean")).workload.traffic.needed_rps == []

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
-from planner.errors import Infeasible
+from planner.errors import Infeasible, OutOfTime
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
 from planner.question.asked import read
@@ -48,6 +48,16 @@ def test_what_is_missed_is_said_with_the_best_there_is_and_the_options_that_help
 
     assert "TTFT 50 ms (best 100 ms) and TPOT 10 ms (best 20 ms)" in error.message
     assert error.hint == "--ttft-ms 100 --tpot-ms 20"
+
+
+def test_what_is_proven_is_said_where_the_time_for_a_hint_is_over():
+    def late(slo: Slo) -> bool:
+        raise OutOfTime("over")
+
+    error = too_slow(NEAR, Slo(ttft_ms=50, tpot_ms=30), late)
+
+    assert "TTFT 50 ms (best 100 ms)" in error.message
+    assert error.hint == "--ttft-ms 100, or more for the rate asked for"
 
 
 def test_no_promise_is_never_missed():

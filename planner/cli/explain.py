@@ -1,0 +1,78 @@
+"""`meshwright explain PLAN.json`."""
+
+from __future__ import annotations
+
+import json as json_
+from typing import Annotated
+
+import typer
+
+from planner.cli import options as o
+
+PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
+WhyNotOpt = Annotated[
+    list[str] | None,
+    typer.Option("--why-not", metavar="DESIGN", help="As 'tp=8', 'engine=vllm role=mixed'; repeatable."),
+]
+CalibrationOpt = Annotated[
+    str | None, typer.Option("--calibration", metavar="FILE", help="That the plan was made with.")
+]
+LimitOpt = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds of each solve.")]
+
+
+def explain(
+    plan: PlanArg,
+    why_not: WhyNotOpt = None,
+    calibration: CalibrationOpt = None,
+    time_limit: LimitOpt = 30.0,
+    json: o.JsonOpt = False,
+) -> None:
+    """What holds a plan back, what would change it, and why it does not use another design.
+
+    \b
+    Examples:
+      meshwright explain plan.json
+      meshwright explain plan.json --why-not tp=8 --why-not 'engine=vllm role=mixed'
+
+    Exit codes: 0 explained, 2 bad input.
+    """
+    from planner.cli.output import stdout
+    from planner.cli.progress import Status
+    from planner.errors import InputError
+    from planner.explain.spec import parse
+    from planner.plans.verified import read_sound
+
+    if not 0.5 <= time_limit <= 1e5:
+        raise InputError(f"{time_limit:g} s are not from 0.5 to 100,000", "--time-limit")
+    specs = [parse(text) for text in why_not or []]
+    read = read_sound(plan)
+    lines = []
+    if specs:
+        from planner import api
+        from planner.explain.again import asked_again
+        from planner.explain.why_not import solved
+        from planner.explain.why_not import why_not as answered
+        from solvers.linear import Limits
+
+        asked = asked_again(read)
+        if calibration is not None:
+            asked = api.with_calibration(asked, calibration)
+        elif (made := read.problem.calibration.get("name", "shipped")) != "shipped":
+            raise InputError(f"the plan was made with `{made}`", "--calibration", "name the file again")
+        limits = Limits(asked.options.gap, time_limit, seed=asked.options.seed)
+        with Status() as tell:
+            tell("solving the plan's question again")
+            best = solved(asked, limits)
+            tell("solving it with these designs alone")
+            lines = answered(best, specs, limits)
+    if json:
+        form = {
+            "prices": [p.model_dump(mode="json") for p in read.prices],
+            "assumptions": [a.model_dump(mode="json") for a in read.assumptions],
+            "why_not": [a.model_dump(mode="json") for a in lines],
+        }
+        typer.echo(json_.dumps(form, indent=1))
+        return
+    from planner.reports.explained import explained
+
+    explained(read, lines, stdout())

@@ -1,0 +1,121 @@
+"""`meshwright pareto CLUSTER --model M`."""
+
+from __future__ import annotations
+
+import json as json_
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from planner.cli import options as o
+
+if TYPE_CHECKING:
+    from planner.plans.schema import Plan
+    from planner.studies.pareto import Curve, Point
+
+CurveOpt = Annotated[
+    Literal["speed", "cost", "energy"],
+    typer.Option("--curve", help="Users' speed and throughput; cost and latency; rate and watts."),
+]
+PointsOpt = Annotated[int, typer.Option("--points", min=3, max=100, metavar="N", help="At most so many.")]
+FileOpt = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="The points: .csv, or .json with all their plans."),
+]
+LimitOpt = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds for each point.")]
+UNPROVEN_EXIT = 4
+
+
+def pareto(
+    *,
+    cluster: o.ClusterArg = None,
+    gpus: o.GpusOpt = None,
+    model: o.ModelOpt,
+    curve: CurveOpt = "speed",
+    points: PointsOpt = 9,
+    workload: o.WorkloadOpt = "chat",
+    isl: o.IslOpt = None,
+    osl: o.OslOpt = None,
+    rate: o.RateOpt = None,
+    ttft_ms: o.TtftOpt = None,
+    tpot_ms: o.TpotOpt = None,
+    percentile: o.PercentileOpt = None,
+    engine: o.EngineOpt = "any",
+    precision: o.PrecisionOpt = None,
+    kv_precision: o.KvPrecisionOpt = None,
+    gap: o.GapOpt = 0.01,
+    time_limit: LimitOpt = 30.0,
+    seed: o.SeedOpt = 0,
+    json: o.JsonOpt = False,
+    output: FileOpt = None,
+) -> None:
+    """What is given up for what: exact points of a curve, each a plan with its bound.
+
+    \b
+    Examples:
+      meshwright pareto --gpus 8xH100 --model llama-3.1-70b
+      meshwright pareto cluster.yaml --model qwen3-32b --curve cost --rate 20 -o curve.csv
+
+    Exit codes: 0 every point is within the gap, 2 bad input, 3 no fleet keeps the other limits, 4 a point is
+    farther from its bound.
+    """
+    from planner import api
+    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.progress import Progress
+    from planner.errors import InputError
+    from planner.studies import pareto as study
+
+    if output is not None and not output.endswith((".csv", ".json")):
+        raise InputError("a curve is written as CSV or JSON", "-o/--output", "let it end in .csv or .json")
+    question = {
+        **{
+            "gpus": gpus,
+            "workload": workload,
+            "isl": isl,
+            "osl": osl,
+            "rate": rate,
+            "percentile": percentile,
+        },
+        **{"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "engine": engine, "precision": precision},
+        **{"kv_precision": kv_precision, "gap": gap, "time_limit_s": time_limit, "seed": seed, "simple": 0.0},
+    }
+    study.asked(curve, question)
+    of = study.curve(curve)
+
+    def solve(**more: Any) -> Plan:
+        options = {k: v for k, v in {**question, **more}.items() if v is not None}
+        return api.plan(cluster, model, explain=False, **options)
+
+    with Progress("points") as progress:
+        found = study.pareto(of, solve, points, lambda n: progress(n, points, 0))
+    if output is not None:
+        with whole_file(output) as file:
+            file.write(_written(of, found, output))
+    if json:
+        typer.echo(json_.dumps(study.as_json(of, found), indent=1))
+    else:
+        from planner.reports.curve import curve as shown
+
+        problem = found[0].plan.problem
+        name = f"{problem.model.get('name', model)} on {problem.cluster.get('name', 'the cluster')}"
+        console = stdout()
+        console.print(shown(name, of, found, console.width))
+        if output is not None:
+            note(f"written to {output}")
+    if max(p.gap for p in found) > gap:
+        raise typer.Exit(UNPROVEN_EXIT)
+
+
+def _written(of: Curve, points: list[Point], output: str) -> str:
+    """By the ending of the file's name."""
+    import csv
+    import io
+
+    from planner.reading.cells import harmless
+    from planner.studies import pareto as study
+
+    if output.endswith(".json"):
+        return json_.dumps(study.as_json(of, points), indent=1) + "\n"
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([map(harmless, row) for row in study.rows(of, points)])
+    return stream.getvalue()

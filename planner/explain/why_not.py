@@ -1,0 +1,131 @@
+"""Why a plan does not use other designs: the best fleet of such replicas alone, beside the best of all.
+
+Candidates of the designs asked for are made anew, as most of them were dominated by others and are gone from
+the plan's own. Where there is none, the reason is looked for in this order: no engine starts such a design
+here, it has no room, it is too slow by itself; what is left is the mix of requests, or the rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.beside.rivals import Rivals
+from planner.candidates.candidate import Design
+from planner.candidates.made import Made
+from planner.errors import Infeasible, squash
+from planner.explain.spec import Spec
+from planner.plans.found import Found
+from planner.plans.schema import Alternative
+from planner.question.asked import Asked
+from planner.question.posed import ask_of, pose
+from planner.replicas.again import anew
+from planner.replicas.alike import ROLES
+from planner.replicas.pool import Pool
+from planner.search.find import find
+from planner.search.question import Question
+from planner.why.infeasible import quickest
+from solvers.linear import Limits
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A question with its candidates and best fleet."""
+
+    asked: Asked
+    pool: Pool
+    question: Question
+    best: Found
+
+
+def solved(asked: Asked, limits: Limits) -> Solved:
+    """The best fleet there is. Raises Infeasible, OutOfTime."""
+    posed, pool, question = pose(asked)
+    best = find(question, pool, limits)
+    if best.solution.objective is None:
+        raise Infeasible("no fleet does what the plan says it does", hint="see `meshwright plan`")
+    return Solved(posed, best.pool, question, best)
+
+
+def why_not(s: Solved, specs: Sequence[Spec], limits: Limits) -> list[Alternative]:
+    """A line for each: what the best fleet of such replicas alone gives, or why there is none."""
+    found = []
+    for spec in specs:
+        rivals = Rivals.within(s.question, s.best, limits)
+        pool = _alone(s, spec)
+        rivals.show(rivals.of(pool), f"only {spec.text}", _never(s, spec))
+        found += rivals.shown
+    return found
+
+
+def _alone(s: Solved, spec: Spec) -> Pool:
+    """Candidates that are as asked for: the plan's own, and of its designs those made anew."""
+    devices = {n.id: n.device.name for n in s.asked.cluster.classes}
+    levels = {key.level for key in s.pool.made} - {0}
+    designs = list({d for made in s.pool.plain for d in _designs(made) if spec.design(d)})
+    again = s.pool
+    if designs:
+        own = {k: m for k, m in s.pool.made.items() if spec.engine in (None, k.engine)}
+        fresh = anew(
+            replace(s.pool, made=own), s.asked.cluster.classes, ask_of(s.asked), ROLES, levels, designs
+        )
+        again = replace(fresh, made={**s.pool.made, **fresh.made})
+    known = {c.id: c for c in (*s.pool.candidates, *again.candidates)}
+    kept = tuple(c for c in known.values() if spec.candidate(c, devices.get(c.node_class, "")))
+    return replace(again, candidates=kept)
+
+
+def _designs(made: Made) -> list[Design]:
+    """All designs of a setup, those without room, too."""
+    d = made.setup.designs
+    names = ("tp", "pp", "attn_dp", "moe_tp", "ep")
+    sizes = zip(*(getattr(d, n).tolist() for n in (*names, "redundant", "cp")), strict=True)
+    return (
+        [Design(**dict(zip(names, row[:5], strict=True)), redundant=row[5], cp=row[6]) for row in sizes]
+        if not made.setup.model.stagings
+        else []
+    )
+
+
+def _never(s: Solved, spec: Spec) -> str:
+    """Why there is no fleet of such replicas."""
+    here = [
+        (made, rows)
+        for made in s.pool.plain
+        if made.node is not None
+        and spec.engine in (None, made.key.engine)
+        and spec.device in (None, squash(made.node.device.name))
+        and len(rows := [i for i, d in enumerate(_designs(made)) if spec.design(d)])
+    ]
+    if not here:
+        return "no engine starts such a design on these nodes, by its own rules or for the GPUs of a node"
+    if all(m.setup.designs.gpus[rows].min() > m.setup.model.most_gpus for m, rows in here):
+        return "one such replica takes more GPUs than there are of one class"
+    fits = [
+        (made, own)
+        for made, rows in here
+        if len(own := np.intersect1d(made.setup.fitting, np.array(rows, dtype=np.int64)))
+    ]
+    if not fits:
+        return "the weights and one request find no room in it"
+    slow = _too_slow(fits)
+    return slow or "not with the whole mix of requests, or not at the rate"
+
+
+def _too_slow(fits: Sequence[tuple[Made, np.ndarray]]) -> str:
+    """By which limit even a lone request is too late on the quickest of these designs; nothing where none
+    is."""
+    best: tuple[float, str] | None = None
+    for made, rows in fits:
+        s = made.setup
+        ttft, tpot = quickest(s, rows)
+        over = np.maximum(ttft / s.promise.ttft_s, tpot / s.promise.tpot_s)
+        i = int(np.argmin(over))
+        names = (("TTFT", ttft[i], s.promise.ttft_s), ("TPOT", tpot[i], s.promise.tpot_s))
+        late = [f"{n} {1e3 * x:.4g} ms, the limit is {1e3 * most:g} ms" for n, x, most in names if x > most]
+        said = f"one request alone already has {' and '.join(late)}" if late else ""
+        if best is None or over[i] < best[0]:
+            best = float(over[i]), said
+    return best[1] if best else ""

@@ -1,0 +1,119 @@
+"""The Plan: the hub that check, reports, exporters, simulate, explain and diff depend on, and nothing else
+of ours.
+
+Names and meanings: the Plan JSON contract. It embeds the problem as used, so that a plan can be checked
+alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from planner.plans.schema.beside import Alternative, Assumption, Ended, LongPrompt, Loss, Standing, Survives
+from planner.plans.schema.parts import Count, NonNegative, Part, Price, Role, Share, Status
+from planner.plans.schema.proof import Band, Cap, KindCount, PlanWarning, Predicted, Proof, Space
+from planner.plans.schema.replayed import Achieved, Replayed
+from planner.plans.schema.replica import (
+    Cache,
+    Draft,
+    Kept,
+    KeptTime,
+    Launch,
+    PrecisionUsed,
+    Replica,
+    Stage,
+    StageMemory,
+    Step,
+)
+from planner.plans.schema.served import Chain, ExpertMap, Experts, Hop, Route, Tiered
+
+__all__ = [
+    "Achieved",
+    "Alternative",
+    "Assumption",
+    "Band",
+    "Cache",
+    "Cap",
+    "Chain",
+    "Count",
+    "Draft",
+    "Ended",
+    "ExpertMap",
+    "Experts",
+    "Hop",
+    "Kept",
+    "KeptTime",
+    "KindCount",
+    "Launch",
+    "LongPrompt",
+    "Loss",
+    "NonNegative",
+    "Part",
+    "Plan",
+    "PlanWarning",
+    "PrecisionUsed",
+    "Predicted",
+    "Price",
+    "Problem",
+    "Proof",
+    "Replayed",
+    "Replica",
+    "Role",
+    "Route",
+    "Share",
+    "Space",
+    "Stage",
+    "StageMemory",
+    "Standing",
+    "Status",
+    "Step",
+    "Survives",
+    "Tiered",
+]
+
+
+class Problem(Part):
+    """All as used, defaults filled in; `defaulted` names what the user did not ask for ("slo.tpot_ms")."""
+
+    cluster: dict[str, Any]  # the Cluster YAML form
+    devices: dict[str, dict[str, Any]]  # by device name, overrides applied; the device YAML form
+    model: dict[str, Any]  # the model card form
+    model_id: str = ""  # under which engines load it: as it was asked for
+    workload: dict[str, Any]  # the Workload YAML form
+    options: dict[str, Any]
+    defaulted: list[str] = []
+    calibration: dict[str, Any] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_an_id_that_nobody_gave(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if k != "model_id" or v}
+
+
+class Plan(Part):
+    meshwright_version: str
+    schema_version: Literal[1] = 1
+    problem: Problem
+    replicas: list[Replica]
+    routing: list[Route]
+    chains: list[Chain] = []
+    experts: Experts | None = None
+    tiers: list[Tiered] = []
+    predicted: Predicted
+    proof: Proof
+    prices: list[Price] = []
+    warnings: list[PlanWarning] = []
+    alternatives: list[Alternative] = []
+    assumptions: list[Assumption] = []
+    long_prompts: list[LongPrompt] = []
+    survives: Survives | None = None
+    replayed: Replayed | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_was_not_asked(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """`survives` is written only where nodes may be lost, `replayed` where arrivals are known,
+        `assumptions` where any is decisive."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if v or k not in ("survives", "assumptions", "replayed")}

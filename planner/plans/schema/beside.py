@@ -1,0 +1,89 @@
+"""What stands beside the plan: alternatives, assumptions, long prompts, losses that it survives."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import FiniteFloat, SerializerFunctionWrapHandler, model_serializer
+
+from planner.plans.schema.parts import Count, NonNegative, Part, Share
+from planner.plans.schema.served import Route
+
+
+class Assumption(Part):
+    """What nobody told (`name`, as in `problem.defaulted`), and what the plan's kinds of replica would give
+    with `what` in its place: as in `Alternative`; `objective` None: nothing."""
+
+    name: str
+    what: str
+    objective: FiniteFloat | None
+    loss: FiniteFloat | None
+
+
+Ended = Literal["proven", "within_gap", "stopped", "none_found", "infeasible", "estimate"]
+"""How the search for an alternative ended: at its `bound`, within the gap asked for, or out of time with a
+fleet; out of time `seconds` long without one; with a proof that there is none. "estimate": formulas."""
+
+
+class Alternative(Part):
+    """Another way and what it loses against the plan's own objective, (plan - its objective) / plan, >= 0; of
+    one that was stopped what its bound proves it to lose at least. `objective` None: there is none to show,
+    and `status` says why (None in plans of before, which do not tell)."""
+
+    what: str
+    objective: FiniteFloat | None
+    loss: FiniteFloat | None
+    why: str
+    status: Ended | None = None
+    bound: FiniteFloat | None = None
+    seconds: NonNegative | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_stated(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Status, bound and seconds are written only where there are any."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if v is not None or k in ("objective", "loss")}
+
+
+class LongPrompt(Part):
+    """A way to compute the longest prompt by itself: when its first token is out, and the tokens of cache
+    that one replica holds. `started_by`: the engine, or None where none starts it as it comes."""
+
+    what: str
+    ttft_ms: NonNegative
+    kv_tokens: NonNegative
+    started_by: str | None
+    why: str = ""
+
+
+class Standing(Part):
+    """Nodes that have as many replicas of each group: `replicas`, on each of them at least a part of each."""
+
+    nodes: list[str]
+    replicas: dict[str, Count]
+
+
+class Loss(Part):
+    """A loss of nodes, `classes` of them by class (empty: it stands for several that are no worse), and of
+    `lost` replicas by group with them. The others serve `rps` at most within the limits; `routing`: how they
+    serve the share of the rate that is promised."""
+
+    classes: dict[str, int]
+    lost: dict[str, Count]
+    rps: NonNegative
+    routing: list[Route]
+
+
+class Survives(Part):
+    """When any `nodes` are lost, the rest serves `share` of the rate. `standing`: all nodes in use; `losses`:
+    those that no other contains. `without`, `bound`: objective of the best fleet found that need not survive,
+    and its bound; None: not solved. `price`: what this plan gives up for surviving, |own - without| /
+    |without|."""
+
+    nodes: Count
+    share: Share
+    standing: list[Standing]
+    losses: list[Loss]
+    without: FiniteFloat | None = None
+    bound: FiniteFloat | None = None
+    price: NonNegative | None = None

@@ -1,0 +1,140 @@
+"""Groups of equal servers, as the loop has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from operator import attrgetter
+from typing import Literal
+
+import numpy as np
+
+from planner.cost.shape import Floats, Ints
+from planner.simulate.caches import Blocks, PrefixCache
+from planner.simulate.loop import Machine
+from planner.simulate.requests import Requests, Settings, StepCosts
+from planner.simulate.server import Ledger, Server
+
+INSIDE = attrgetter("inside")
+FEW = 32
+"""Servers among which the emptiest is looked for one by one."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal servers: `servers` of them, each with `step` and `rules`; `request_s` that the engine takes for a
+    request beside its steps; `emitted` tokens that a decode step gives a sequence; `rps` as the plan says;
+    `stay_s`: how long a request is there, as the plan has it; `beside_tokens` of idle cache outside GPU
+    memory. `machine`: servers of another make, by their ledger and
+    their number (None: engines' own rules, `Server`)."""
+
+    id: str
+    role: Literal["mixed", "prefill", "decode"]
+    servers: int
+    step: StepCosts
+    rules: Settings
+    request_s: float = 0.0
+    emitted: float = 1.0
+    rps: float = 1.0
+    stay_s: float = 1.0
+    beside_tokens: float = 0.0
+    machine: Callable[[Ledger, int], Machine] | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests in order of arrival, each of a `bucket` (n,); `new` prompt tokens computed by group (n,), or
+    what is found is followed by `blocks`. `in_flight`: a closed loop: so many come at their times, each of
+    the others when one ends (None: all come at their times), and the first `met` are met in the middle of
+    their answers: they are with who makes their tokens. `span_s`: how long it will take, about (0: nobody
+    knows)."""
+
+    requests: Requests
+    bucket: Ints
+    new: Mapping[str, Floats]
+    in_flight: int | None = None
+    blocks: Blocks | None = None
+    met: int = 0
+    span_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One server of a group `fails` at that second (None: none does), or is `slower` by a factor all
+    along; each of several is another server, slow ones the first and failing ones the last of their group."""
+
+    group: str
+    fails_s: float | None = None
+    slower: float = 1.0
+
+
+class Pool:
+    """The servers of a group."""
+
+    def __init__(self, group: Group, load: Load, trouble: Sequence[Trouble]) -> None:
+        r = load.requests
+        osl = r.osl if group.emitted == 1 else 1 + np.ceil((r.osl - 1) / group.emitted)
+        lengths = (r.isl, osl, load.new.get(group.id, r.computed))
+        self.group, self.ledger = group, Ledger(*(a.astype(np.int64).tolist() for a in lengths))
+        slower = [t.slower for t in trouble if t.group == group.id and t.slower != 1.0]
+        steps = [slowed(group.step, by) for by in slower[: group.servers]]
+        steps += [group.step] * (group.servers - len(steps))
+        made = group.machine
+        self.servers: list[Machine] = [
+            self._server(step, load.blocks) if made is None else made(self.ledger, i)
+            for i, step in enumerate(steps)
+        ]
+        self.gone: list[Machine] = []
+        self.place = {id(s): i for i, s in enumerate(self.servers)}
+        self.emptiest = [(0, i) for i in range(len(self.servers))]  # heap; stale where `inside` is another
+
+    def _server(self, step: StepCosts, blocks: Blocks | None) -> Server:
+        group, cache = self.group, None
+        if blocks is not None and group.role != "decode":
+            cache = PrefixCache(blocks, self.ledger.isl, int(group.beside_tokens // blocks.tokens))
+        return Server(step, group.rules, self.ledger, group.role, group.emitted, cache)
+
+    @property
+    def least(self) -> Machine:
+        """The server with the fewest unfinished requests, the first of them."""
+        servers, heap = self.servers, self.emptiest
+        if len(servers) <= FEW:
+            return min(servers, key=INSIDE)
+        while True:
+            inside, i = heap[0]
+            if i < len(servers) and servers[i].inside == inside:
+                return servers[i]
+            heappop(heap)
+
+    def sent(self, server: Machine) -> None:
+        """A request is on its way to a server."""
+        server.inside += 1
+        self.changed(server)
+
+    def changed(self, server: Machine) -> None:
+        """A server has another number of unfinished requests."""
+        if len(self.servers) > FEW:
+            heappush(self.emptiest, (server.inside, self.place[id(server)]))
+
+    def has(self, server: Machine) -> bool:
+        """Whether a server is one of those that are left."""
+        return self.place.get(id(server), len(self.servers)) < len(self.servers)
+
+    def fail(self) -> list[int]:
+        """Its last server fails; the requests that it had."""
+        server = self.servers.pop()
+        self.gone.append(server)
+        return server.leave_all()
+
+
+def slowed(s: StepCosts, by: float) -> StepCosts:
+    """Steps so many times as long."""
+    times = {k: getattr(s, k) * by for k in ("t0_s", "token_s", "pair_s", "sequence_s", "context_s")}
+    return replace(s, **times)
+
+
+def known_tokens(servers: Sequence[Machine]) -> tuple[int, int]:
+    """Prompt tokens that the servers' caches were asked for, and those found."""
+    caches = [s.cache for s in servers if isinstance(s, Server) and isinstance(s.cache, PrefixCache)]
+    return sum(c.asked_tokens for c in caches), sum(c.found_tokens for c in caches)

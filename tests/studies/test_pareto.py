@@ -1,0 +1,160 @@
+"""Curves: no point that another beats, none missed against trying every limit, and what they refuse."""
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner import plan
+from planner.cli.app import run
+from planner.errors import Infeasible, InputError
+from planner.studies.pareto import CURVES, Point, asked, curve, pareto, rows, undominated
+
+SMALL = {"gpus": "2xL40S,2xL4", "engine": "vllm", "isl": 500, "osl": 100, "explain": False, "work_limit": 200}
+
+
+def quiet(n):
+    pass
+
+
+def planned(**more):
+    return plan(
+        None, "llama-3.1-8b", simple=0.0, **{k: v for k, v in {**SMALL, **more}.items() if v is not None}
+    )
+
+
+class Shop:
+    """Fleets of given cost and latency instead of plans: `plan` with a budget takes the best that it may."""
+
+    def __init__(self, fleets):
+        self.fleets, self.asked = sorted(fleets), []
+
+    def __call__(self, objective, budget=None, **_):
+        most = float(budget.split("=")[1]) + 1e-9 if budget else float("inf")
+        self.asked.append(most)
+        may = [f for f in self.fleets if f[0] <= most]
+        if not may:
+            raise Infeasible("nothing for so little")
+        key = (lambda f: (f[0], f[1])) if objective == "cost" else (lambda f: (f[1], f[0]))
+        usd, seconds = min(may, key=key)
+        proof = SimpleNamespace(own=seconds, bound=seconds)
+        told = SimpleNamespace(usd_per_hour=SimpleNamespace(value=usd))
+        return SimpleNamespace(predicted=told, proof=proof)
+
+
+FLEETS = st.lists(
+    st.tuples(st.integers(100, 5000).map(lambda c: c / 100), st.integers(1, 400).map(lambda s: s / 100)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=200)
+@given(FLEETS)
+def test_no_step_of_cost_and_latency_is_missed(fleets):
+    found = pareto(curve("cost"), Shop(fleets), 40, quiet)
+    best = {f for f in fleets if not any(g != f and g[0] <= f[0] and g[1] <= f[1] for g in fleets)}
+
+    assert {(p.x, p.y) for p in found} == best
+
+
+@given(FLEETS)
+def test_with_few_points_the_ends_are_there(fleets):
+    found = pareto(curve("cost"), Shop(fleets), 3, quiet)
+    best = [f for f in fleets if not any(g != f and g[0] <= f[0] and g[1] <= f[1] for g in fleets)]
+
+    assert len(found) <= 3
+    assert {min(best), max(best)} <= {(p.x, p.y) for p in found}
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=10))
+def test_what_another_beats_is_left_out_and_nothing_else(pairs):
+    of = curve("speed")
+    kept = undominated([Point(float(x), float(y), 1.0, 1.0, None) for x, y in pairs], of)
+    best = {p for p in pairs if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in pairs)}
+
+    assert {(p.x, p.y) for p in kept} == best
+    assert len(kept) == len(best)
+
+
+@pytest.fixture(scope="module")
+def fast():
+    return pareto(curve("speed"), planned, 6, quiet)
+
+
+def test_faster_users_mean_less_throughput_and_no_point_beats_another(fast):
+    for a, b in itertools.pairwise(fast):
+        assert a.x < b.x
+        assert a.y > b.y
+
+
+def test_no_limit_on_tpot_gives_more_than_the_curve(fast):
+    """Tried one by one: at each limit no plan is better than the curve's next faster point, or its bound."""
+    for limit_ms in (15.0, 25.0, 40.0, 80.0):
+        try:
+            other = planned(tpot_ms=limit_ms, objective="throughput")
+        except Infeasible:
+            assert max(p.x for p in fast) <= 1e3 / limit_ms * 1.001
+            continue
+        y = other.proof.own * 100 / 4
+        slower = [p for p in fast if p.x <= 1e3 / limit_ms * 1.001]
+        assert y <= max(p.bound for p in slower) * 1.001
+
+
+def test_every_point_is_a_plan_within_its_limit_and_bound(fast):
+    for p in fast:
+        assert p.x >= p.limit * (1 - 1e-6)
+        assert p.bound >= p.y * (1 - 1e-9)
+        assert p.plan.predicted.tpot_ms.value == pytest.approx(1e3 / p.x)
+
+
+def test_more_requests_take_more_watts():
+    found = pareto(curve("energy"), planned, 3, quiet)
+
+    for a, b in itertools.pairwise(found):
+        assert a.x < b.x
+        assert a.y < b.y
+    assert all(p.bound <= p.y for p in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [("cost", {}), ("speed", {"rate": 3.0}), ("energy", {"rate": 3.0}), ("speed", {"tpot_ms": 30})],
+)
+def test_what_a_curve_cannot_take_is_refused(name, question):
+    with pytest.raises(InputError, match="curve of"):
+        asked(name, question)
+
+
+def test_where_nothing_can_be_that_is_said():
+    def nothing(**_):
+        raise Infeasible("no")
+
+    with pytest.raises(Infeasible):
+        pareto(curve("speed"), nothing, 5, quiet)
+
+
+def test_rows_have_a_column_for_each_of_the_header(fast):
+    table = rows(curve("speed"), fast)
+
+    assert {len(row) for row in table} == {9}
+    assert len(table) == len(fast) + 1
+
+
+def test_names_of_curves_are_what_the_command_takes(capsys):
+    assert run(["pareto", "--gpus", "2xL40S", "--model", "llama-3.1-8b", "--curve", "spede"]) == 2
+    told = capsys.readouterr().err
+    assert all(c.name in told for c in CURVES)
+
+
+def test_the_command_prints_the_points_and_writes_them(capsys, tmp_path):
+    out = tmp_path / "curve.csv"
+    args = ["pareto", "--gpus", "1xL40S", "--engine", "vllm", "--model", "llama-3.1-8b", "--points", "3"]
+
+    assert run([*args, "-o", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "from the best possible" in told
+    assert max(len(line) for line in told.splitlines()) <= 80
+    assert len(out.read_text().splitlines()) >= 3
