@@ -44,7 +44,10 @@ def main() -> int:
     if installed() is None:
         print("no Chromium is installed", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory() as folder, Chromium(Path(folder) / "profile") as browser:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        Chromium(Path(folder) / "profile") as browser,
+    ):
         if asked.picture:
             page = Path(folder) / "report.html"
             page.write_text(html([read_plan(p) for p in asked.plans], asked.plans), encoding="utf-8")

@@ -74,15 +74,13 @@ def how_good(plan: Plan) -> str:
     p = plan.proof
     if p.gap > LOOSE:
         return "How far a better plan could go is not known: the bound is too loose to say."
-    near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
+    near = "0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
     if p.gap <= SAME:
-        best = "It is proven that no plan of the kinds considered does better"
+        best = "It is proven that no other plan among those considered does better"
         if p.given_up > SAME:
-            best = "The best plan of the kinds considered is known, with proof"
+            best = "The best plan of those considered is known, with proof"
     else:
-        best = f"It is proven that no plan of the kinds considered takes {near} less than the best found"
-        if p.sense == "max":
-            best = f"It is proven that no plan of the kinds considered gives {near} more than the best found"
+        best = f"It is proven that no plan among those considered beats the best found by more than {near}"
     return f"{best}; {given_up(plan)}." if p.given_up > SAME else f"{best}."
 
 

@@ -198,7 +198,39 @@ class Drawing:
     keys: tuple[Key, ...]
 
 
-Block = Union[Words, Listed, Table, Bars, Flow, Commands, Drawing, "Folded"]
+@dataclass(frozen=True)
+class Tick:
+    """A value on an axis, at a share of its length."""
+
+    at: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point that is named, at shares of both axes."""
+
+    x: float
+    y: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Points on a `line`, at shares of both axes from the corner below left, and some beside it. Its figures
+    are to stand beside it, too."""
+
+    block: ClassVar[str] = "chart"
+    label: str
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    x: str
+    y: str
+    line: tuple[tuple[float, float], ...]
+    marks: tuple[Mark, ...]
+
+
+Block = Union[Words, Listed, Table, Bars, Flow, Commands, Drawing, Chart, "Folded"]
 
 
 @dataclass(frozen=True)

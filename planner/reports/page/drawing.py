@@ -60,7 +60,7 @@ def _links(plan: Plan) -> str:
     said = []
     for link in plan.problem.cluster.get("links", []):
         ends, delay = " – ".join(link["between"]), link.get("latency_ms") or 0
-        late = f" {say.milliseconds(delay)} away" if delay else ""
+        late = f" at {say.milliseconds(delay)}" if delay else ""
         said.append(f"{ends} {say.number(link['gb_per_s'])} GB/s{late}")
     rest = [f"{len(said) - LOOKS:,} more"] if len(said) > LOOKS else []
     return f"Links: {', '.join([*said[:LOOKS], *rest])}." if said else ""

@@ -13,6 +13,8 @@ from planner.reports.page import colours
 from planner.reports.page.answer import Fact, facts, sentences, title
 from planner.reports.page.blocks import Section
 from planner.reports.page.compared import comparison, names
+from planner.reports.page.curve import Curve
+from planner.reports.page.curve import section as on_curve
 from planner.reports.page.sections import sections
 from planner.reports.page.templates import HERE, rendered
 from planner.reports.page.told import warned
@@ -30,22 +32,23 @@ class Told:
     sections: tuple[Section, ...]
 
 
-def html(plans: Sequence[Plan], given: Sequence[str]) -> str:
-    """The page of one plan, or of several with their comparison first; `given`: what they may be called.
-    Raises InputError where Jinja is not installed."""
+def html(plans: Sequence[Plan], given: Sequence[str], curve: Curve | None = None) -> str:
+    """The page of one plan, or of several with their comparison first; `given`: what they may be called;
+    `curve`: that they stand on. Raises InputError where Jinja is not installed, and of a curve of others."""
     called = names(plans, given)
     alone = len(plans) == 1
-    told = [
-        _told(plan, "" if alone else f"plan-{i + 1}-", title(plan) if alone else called[i])
-        for i, plan in enumerate(plans)
-    ]
+    on = () if curve is None else (on_curve(curve, plans, ["this plan"] if alone else called),)
+    if alone:
+        told = [_told(plans[0], "", title(plans[0]), on)]
+    else:
+        told = [_told(plan, f"plan-{i + 1}-", called[i]) for i, plan in enumerate(plans)]
     style, script = _style(), (HERE / "copy.js").read_text(encoding="utf-8").strip()
     return rendered(
         "page.html.j2",
         title=told[0].title if alone else f"{len(plans)} plans side by side",
         parts=told[0].title.split(" on ") if alone else [f"{len(plans)} plans side by side"],
         plans=told,
-        compared=None if alone else comparison(plans, called),
+        compared=() if alone else (comparison(plans, called), *on),
         style=style,
         script=script,
         policy=_policy(style, script),
@@ -53,8 +56,12 @@ def html(plans: Sequence[Plan], given: Sequence[str]) -> str:
     )
 
 
-def _told(plan: Plan, mark: str, name: str) -> Told:
-    return Told(mark, name, tuple(sentences(plan)), tuple(facts(plan)), warned(plan), sections(plan))
+def _told(plan: Plan, mark: str, name: str, more: tuple[Section, ...] = ()) -> Told:
+    """A plan, with `more` sections behind its costs."""
+    found = sections(plan)
+    at = 1 + next(i for i, s in enumerate(found) if s.name == "cost")
+    whole = (*found[:at], *more, *found[at:])
+    return Told(mark, name, tuple(sentences(plan)), tuple(facts(plan)), warned(plan), whole)
 
 
 def _policy(style: str, script: str) -> str:

@@ -67,7 +67,8 @@ class Chromium:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.process.terminate()
+        self.session = None
+        self.ask("Browser.close")  # all its processes end before it does
         self.process.wait(PATIENCE_S)
         os.close(self.sending)
         os.close(self.answers)

@@ -14,6 +14,8 @@ from planner.reports.page.html import html
 from planner.reports.page.picture import svg
 from tests.reports.page.chromium import Chromium, installed
 from tests.reports.page.samples import page_of, plan_of
+from tests.reports.page.test_curve import SPEED
+from tests.reports.page.test_page import bent
 
 pytestmark = pytest.mark.skipif(installed() is None, reason="no Chromium is installed")
 
@@ -81,6 +83,28 @@ def test_it_opens_from_a_file_without_a_complaint_and_fits(browser, tmp_path, na
     assert browser.value(CONTRAST) == []
     assert browser.troubles == []
     assert struct.unpack(">I", picture.read_bytes()[16:20]) == (width,)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_curve_fits_with_its_names(browser, tmp_path, width):
+    path = tmp_path / "report.html"
+    path.write_text(html([plan_of("survive")], ["x"], SPEED), encoding="utf-8")
+    browser.open(path, width)
+    beyond = "[...document.querySelectorAll('.chart text')].map(t => t.getBoundingClientRect())"
+
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert browser.value(f"{beyond}.filter(r => r.left < 0 || r.right > innerWidth).length") == 0
+    assert browser.troubles == []
+
+
+@pytest.mark.parametrize("name", ["h100-8", "mixed", "kept"])
+def test_names_of_any_length_fit_on_a_phone(browser, tmp_path, name):
+    plan, path = bent(plan_of(name), "x" * 300), tmp_path / "report.html"
+    path.write_text(html([plan], ["long"]), encoding="utf-8")
+    browser.open(path, 390)
+
+    assert browser.value("document.documentElement.scrollWidth") <= 390
+    assert browser.value(CUT) == []
 
 
 def test_low_contrast_and_complaints_would_be_seen(browser, tmp_path, monkeypatch):
