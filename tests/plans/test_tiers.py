@@ -9,6 +9,7 @@ import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
+from planner.cost.work import WORK
 from planner.plans.found import groups
 from planner.plans.operation import index_of
 from planner.plans.tiers import seconds_by, tiers
@@ -69,5 +70,6 @@ def test_replicas_on_their_gpus_have_nothing_beside():
     (g,) = made("llama-3.1-70b")
     plain = replace(g, candidate=replace(g.candidate, design=replace(g.candidate.design, stages=())))
 
-    assert seconds_by(plain) == {}
     assert tiers([plain]) == []
+    assert set(seconds_by(plain)) <= set(WORK)
+    assert sum(seconds_by(plain).values()) == pytest.approx(g.operation.decode_s)
