@@ -56,6 +56,11 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "admission": ("Admission to the KV cache against the replay", ["benchmarks.admission"]),
     "prefix": ("Prefix cache: formula, program and replay", ["benchmarks.prefix"]),
     "percentiles": ("Percentiles of recorded arrivals", ["benchmarks.percentiles"]),
+    "schedule": ("Schedules of public days and fortnights", ["benchmarks.schedule", "--seconds", "80"]),
+    "schedule_solvers": (
+        "Schedules: HiGHS, CP-SAT, and blocks and windows",
+        ["benchmarks.schedule_solvers", "--seconds", "40"],
+    ),
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
     "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),
     "building": ("Stating a fleet", ["benchmarks.solver_building", "--markdown"]),

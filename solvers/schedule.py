@@ -39,41 +39,37 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from solvers import highs
-from solvers.linear import EXACT, Floats, Limits, Linear, Status, gap, judge, total
-from solvers.schedule_blocks import Blocks, Ends
+from solvers.linear import Floats, Limits, Linear, Status, total
+from solvers.schedule_blocks import Blocks
+from solvers.schedule_race import Ends, Race
 from solvers.schedule_rows import Stated
 from solvers.schedule_types import Kind, Problem, Solution, reserve
 from solvers.schedule_windows import improve
 
 __all__ = ["Kind", "Problem", "Solution", "Stated", "reserve", "solve", "static"]
 
-CUTTING = 0.25
+CUTTING = 0.15
 """Share of the time after which there are no more cuts."""
 
-BEGINNING = 0.4
-"""Share of the time that is left for the shortest blocks, whose plans are where windows begin."""
+BEGINNING = 0.3
+"""Share of the time that is left for the first blocks, whose plans are where windows begin."""
 
 CLOSE = 1e-3
 """Gap at which a plan with machines reserved is good enough to begin from."""
 
-BLOCK_COUNTS, LONGER = 36, 1.7
-"""Counts of the first blocks, slots times kinds, and how much longer the next are."""
-
-LEAST_SLOTS = 4
-"""Of a block."""
-
-NAME = "HiGHS, by blocks and windows"
+LONGER = 1.7
+"""How much longer the next blocks are; the first are of one slot."""
 
 
 def solve(problem: Problem, limits: Limits) -> Solution:
     """The cheapest schedule found, with its bound. Ctrl-C ends the search and keeps what was found."""
-    race = _Race(problem, limits, Ends(np.inf if limits.work else time.perf_counter() + limits.seconds))
+    race = Race(problem, limits, Ends(np.inf if limits.work else time.perf_counter() + limits.seconds))
     stated = Stated(problem, range(problem.slots))
     cutting = np.inf if limits.work else time.perf_counter() + CUTTING * limits.seconds
     relaxed = stated.cut(cutting)
@@ -92,9 +88,8 @@ def solve(problem: Problem, limits: Limits) -> Solution:
     try:
         if stated.r:
             _reserving(race, stated, relaxed.values)
-        start = _first(race, stated)
-        if start is not None:
-            improve(problem, start, stated.cuts, limits, race.ends, race.offer)
+        _first(race, stated)
+        improve(race, stated.cuts)
         while bounding.is_alive() and not race.ends.over():  # in short waits: Ctrl-C is heard between them
             bounding.join(0.1)
     except KeyboardInterrupt:
@@ -102,50 +97,6 @@ def solve(problem: Problem, limits: Limits) -> Solution:
     race.ends.stopped = True
     bounding.join(1.0)
     return race.solution(status)
-
-
-@dataclass
-class _Race:
-    """What both searches have found, and when they end."""
-
-    problem: Problem
-    limits: Limits
-    ends: Ends
-    best: np.ndarray | None = None
-    value: float = np.inf
-    bound: float | None = None
-    infeasible: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def bounded(self, bound: float | None) -> None:
-        """No schedule costs less."""
-        with self.lock:
-            if bound is not None:
-                self.bound = bound if self.bound is None else max(self.bound, bound)
-            self._judge()
-
-    def offer(self, n: np.ndarray | None) -> bool:
-        """A schedule, if it is one; whether the best is good enough."""
-        if n is not None and self.problem.keeps(n):
-            value = self.problem.cost(n, reserve(self.problem, n))
-            with self.lock:
-                if value < self.value:
-                    self.best, self.value = n.copy(), value
-                self._judge()
-        return self.ends.stopped
-
-    def _judge(self) -> None:
-        if self.best is not None and self.bound is not None:
-            near = gap(self.value, self.bound) <= max(self.limits.gap, EXACT)
-            self.ends.stopped = self.ends.stopped or near
-
-    def solution(self, stopped: Status = "time_limit") -> Solution:
-        if self.best is None:
-            return Solution(None, (), None, self.bound, "infeasible" if self.infeasible else stopped, NAME)
-        assert self.bound is not None
-        r = tuple(reserve(self.problem, self.best))
-        bound = min(self.bound, self.value)
-        return Solution(self.best, r, self.value, bound, judge(self.value, bound, self.limits, stopped), NAME)
 
 
 def _rounded(p: Problem, stated: Stated, values: Floats) -> np.ndarray:
@@ -161,20 +112,24 @@ def _rounded(p: Problem, stated: Stated, values: Floats) -> np.ndarray:
     return n
 
 
-def _begin(race: _Race, blocks: Blocks) -> float:
+def _begin(race: Race, blocks: Blocks) -> float:
     """Bound and plan of the shortest blocks; the width of the next, in slots."""
-    p, width = race.problem, max(BLOCK_COUNTS / len(race.problem.kinds), LEAST_SLOTS)
     now = time.perf_counter()
     ends = Ends(now + BEGINNING * (race.ends.at - now))
-    edges = np.linspace(0, p.slots, max(round(p.slots / width), 1) + 1).round()
-    bound, values = blocks.solved(edges, race.limits, ends)
+    _blocks(race, blocks, race.problem.slots, ends)
+    return LONGER
+
+
+def _blocks(race: Race, blocks: Blocks, many: int, ends: Ends) -> None:
+    """So many blocks: their bound, and their plan."""
+    p, stated = race.problem, blocks.stated
+    bound, values = blocks.solved(np.linspace(0, p.slots, many + 1).round(), race.limits, ends)
     race.bounded(bound)
-    if not np.isnan(values[[v.column for v in blocks.stated.n.values()]]).any():
-        race.offer(_rounded(p, blocks.stated, np.nan_to_num(values)))
-    return width * LONGER
+    if not np.isnan(values[[v.column for v in stated.n.values()]]).any():
+        race.offer(_rounded(p, stated, np.nan_to_num(values)))
 
 
-def _reserving(race: _Race, stated: Stated, values: Floats) -> None:
+def _reserving(race: Race, stated: Stated, values: Floats) -> None:
     """A plan with as many machines reserved as the relaxation has, rounded: they tie all slots together, so
     that blocks, which each reserve their own, begin far off."""
     p, r = race.problem, [0] * len(race.problem.machines)
@@ -187,7 +142,7 @@ def _reserving(race: _Race, stated: Stated, values: Floats) -> None:
     race.offer(None if found.values is None else part.counts(found.values))
 
 
-def _bounds(race: _Race, blocks: Blocks, width: float) -> None:
+def _bounds(race: Race, blocks: Blocks, width: float) -> None:
     """Bounds by ever longer blocks; the last is the whole, which may end with a schedule, too."""
     p, limits, stated = race.problem, race.limits, blocks.stated
     while not race.ends.over():
@@ -199,12 +154,11 @@ def _bounds(race: _Race, blocks: Blocks, width: float) -> None:
             race.bounded(found.bound)
             race.offer(None if found.values is None else stated.counts(found.values))
             return
-        edges = np.linspace(0, p.slots, many + 1).round()
-        race.bounded(blocks.bound(edges, limits, race.ends))
+        _blocks(race, blocks, many, race.ends)
         width *= LONGER
 
 
-def _first(race: _Race, stated: Stated) -> np.ndarray | None:
+def _first(race: Race, stated: Stated) -> None:
     """A plan to begin from: that of the blocks, or one that never changes, the cheaper; where neither keeps
     all rows what branch and bound finds first."""
     race.offer(_static(race.problem))
@@ -213,7 +167,6 @@ def _first(race: _Race, stated: Stated) -> np.ndarray | None:
         found = highs.solve(stated.m, replace(race.limits, gap=0.5, seconds=seconds), None)
         race.infeasible = race.infeasible or found.status == "infeasible"
         race.offer(None if found.values is None else stated.counts(found.values))
-    return race.best
 
 
 def _static(p: Problem) -> np.ndarray | None:

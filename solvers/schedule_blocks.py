@@ -14,32 +14,17 @@ bounded, so that rounded duals cost nothing but strength.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from solvers import highs
 from solvers.linear import Expr, Floats, Limits, Linear, Outcome, Term, Var
+from solvers.schedule_race import Ends
 from solvers.schedule_rows import Stated
 
 INSIDE = 1e-5
 """Gap within which a block is solved."""
-
-
-@dataclass
-class Ends:
-    """When a search ends: a time (`time.perf_counter`; infinite where work is limited), or once `stopped`."""
-
-    at: float
-    stopped: bool = False
-
-    def over(self) -> bool:
-        return self.stopped or time.perf_counter() >= self.at
-
-    def share(self, of: int) -> float:
-        """Seconds of one of so many that are left to do."""
-        return max((self.at - time.perf_counter()) / max(of, 1), 0.05)
 
 
 @dataclass

@@ -16,9 +16,6 @@ from solvers.schedule_types import Problem
 WHOLE = 1e-6
 """How far from whole a count is whole."""
 
-WORTH = 2e-5
-"""Share of the bound that a round of cuts must bring, or it is the last."""
-
 Cut = tuple[int, Floats]
 """Need and coefficients (k,) of a row `hull`."""
 
@@ -132,9 +129,7 @@ class Stated:
                     whole[able] = a
                     self._add(t, (d, whole))
                     more = True
-            if more:
-                before, found = found.value, self.m.relax(Limits())
-                more = found.value is not None and found.value > (before or 0.0) * (1 + WORTH)
+            found = self.m.relax(Limits()) if more else found
         return found
 
     def take(self, cuts: Sequence[Sequence[Cut]]) -> None:

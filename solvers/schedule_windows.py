@@ -6,18 +6,18 @@ brings nothing more, wider ones. A window's plan is taken only where the whole i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from solvers import highs
 from solvers.linear import Limits
-from solvers.schedule_blocks import Ends
+from solvers.schedule_race import Race
 from solvers.schedule_rows import Cut, Stated
 from solvers.schedule_types import Problem, reserve
 
-FIRST_SLOTS = 6
-"""Of the first windows."""
+COUNTS, FEWEST, MOST = 30, 2, 6
+"""Of the first windows: counts (slots times kinds and needs), and slots."""
 
 WIDER = 1.6
 
@@ -29,39 +29,29 @@ NEAR = 1e-4
 
 BETTER = 1e-9
 
-Tell = Callable[[np.ndarray], bool]
-"""Is told of every better plan; whether that is good enough."""
 
-
-def improve(
-    p: Problem, n: np.ndarray, cuts: Sequence[Sequence[Cut]], limits: Limits, ends: Ends, tell: Tell
-) -> np.ndarray:
-    """Counts (k, t) made cheaper until the end, until `tell` is content, or all slots are one window."""
-    width = min(FIRST_SLOTS, p.slots)
-    seconds = WINDOW_S
-    best, turn = p.cost(n, reserve(p, n)), 0
-    while not ends.over():
-        before = best
-        step = max(width // 2, 1)
+def improve(race: Race, cuts: Sequence[Sequence[Cut]]) -> None:
+    """The race's best schedule made cheaper until its end, or until all slots are one window. Raises
+    KeyboardInterrupt."""
+    p, limits, ends = race.problem, race.limits, race.ends
+    width, seconds, turn = min(max(COUNTS // p.capacity[..., 0].size, FEWEST), MOST, p.slots), WINDOW_S, 0
+    while not ends.over() and race.best is not None:
+        before, step = race.value, max(width // 2, 1)
+        n = race.best
         for first in range(-(turn * step // 3 % step), p.slots, step):
             window = range(max(first, 0), min(first + width, p.slots))
             if ends.over() or not window:
                 break
             own = Limits(NEAR, min(seconds, ends.share(1)), limits.work, seed=limits.seed)
             trial = _anew(p, n, window, cuts, own)
-            if trial is None:
-                continue
-            value = p.cost(trial, reserve(p, trial))
-            if value < best - BETTER:
-                n, best = trial, value
-                if tell(n):
-                    return n
+            if trial is not None and p.cost(trial, reserve(p, trial)) < p.cost(n, reserve(p, n)) - BETTER:
+                n = trial
+                race.offer(n)
         turn += 1
-        if best > before * (1 - 1e-6):
+        if race.value > before * (1 - 1e-6):
             if width >= p.slots:
                 break
             width, seconds = min(int(width * WIDER) + 1, p.slots), seconds * WIDER
-    return n
 
 
 def _anew(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.schedule.answer import Schedule
     from planner.schedule.policies import Judged
 
-LONGEST = 48
+LONGEST = 30
 """Lines of the table; runs of slots alike are one."""
 
 
@@ -36,14 +36,14 @@ def scheduled(name: str, s: Schedule, width: int) -> RenderableType:
     if kept:
         parts.append(Text(f"reserved for all slots: {kept}"))
     parts.append(Text(""))
-    room = max(min(width - 30, 90), 16)
-    parts.append(
-        Text(f"  {'requests/s':<12} {drawn(s.rate_rps, room)} at most {say.number(max(s.rate_rps))}")
-    )
+    long = 2 + max(10, *(len(u.name) for u in s.units))
+    room = max(min(width - long - 17, 90), 16)
+    rates = f"{drawn(s.rate_rps, room)} at most {say.number(max(s.rate_rps))}"
+    parts.append(Text(f"  {'requests/s':<{long - 2}} {rates}"))
     for unit, counts in zip(s.units, s.counts, strict=True):
         if any(counts):
             line = drawn([float(c) for c in counts], room)
-            parts.append(Text(f"  {unit.name[:12]:<12} {line} at most {max(counts)}"))
+            parts.append(Text(f"  {unit.name[: long - 2]:<{long - 2}} {line} at most {max(counts)}"))
     parts += [Text(""), *_table(s)]
     return Group(*parts)
 
@@ -106,7 +106,9 @@ def _before(s: Schedule) -> list[RenderableType]:
 
 
 def _units(s: Schedule) -> Table:
-    table = _plain("unit", "nodes", "of", "requests/s", "$/h", "starts in", "each runs")
+    table = _plain(
+        "unit", "nodes", "of", "requests/s", "$/h", "starts in", "each runs"
+    )  # of: units there are
     for unit in s.units:
         name = f"{unit.name} (spot)" if unit.spot else unit.name
         low, high = min(unit.by_slot), max(unit.by_slot)
@@ -124,15 +126,17 @@ def _units(s: Schedule) -> Table:
 
 def _table(s: Schedule) -> list[RenderableType]:
     """Runs of slots in which the same units run."""
-    used = [i for i, counts in enumerate(s.counts) if any(counts)]
-    table = _plain("from", "to", "requests/s", "sized for", *(s.units[i].name for i in used))
-    columns = list(zip(*(s.counts[i] for i in used), strict=True))
+    sized = s.sized_rps != s.rate_rps
+    table = _plain("from", "to", "requests/s", *(["sized for"] if sized else []), "")
     at, lines = 0, 0
-    for counts, run in groupby(columns):
+    for counts, run in groupby(zip(*s.counts, strict=True)):
         length = len(list(run))
         if lines < LONGEST:
-            most = [say.number(max(each[at : at + length])) for each in (s.rate_rps, s.sized_rps)]
-            table.add_row(_clock(at, s), _clock(at + length, s, ends=True), *most, *map(str, counts))
+            rates = (s.rate_rps, s.sized_rps) if sized else (s.rate_rps,)
+            most = [say.number(max(each[at : at + length])) for each in rates]
+            runs = [f"{n} {unit.name}" for n, unit in zip(counts, s.units, strict=True) if n]
+            ends = _clock(at + length, s, ends=True)
+            table.add_row(_clock(at, s), ends, *most, ", ".join(runs) or "nothing")
         at, lines = at + length, lines + 1
     more = (
         [Text(f"  … {lines - LONGEST} more: -o schedule.csv has all", style="dim")] if lines > LONGEST else []
@@ -141,11 +145,10 @@ def _table(s: Schedule) -> list[RenderableType]:
 
 
 def _clock(slot: int, s: Schedule, ends: bool = False) -> str:
-    """Hours and minutes since the start, days before them where there is more than one; a day ends at
-    24:00."""
+    """Hours and minutes since the start, the day before them where there are several; a day ends at 24:00."""
     minutes = round(slot * s.slot_s / 60)
     days = (minutes - ends) // 1440
-    day = f"day {days + 1} " if s.hours > 24 else ""
+    day = f"{days + 1}: " if s.hours > 24 else ""
     return f"{day}{minutes // 60 - 24 * days:02}:{minutes % 60:02}"
 
 
