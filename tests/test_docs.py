@@ -13,7 +13,7 @@ def test_every_python_example_runs():
     blocks = re.findall(
         r"^```python\n(.*?)^```$", (DOCS / "extending.md").read_text(), re.DOTALL | re.MULTILINE
     )
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for block in blocks:
         exec(compile(block, "extending.md", "exec"), {})
 

@@ -192,19 +192,31 @@ class Servers:
         groups = {r.id: r for r in self.plan.replicas}
         one, two = groups[way.first], groups[str(way.second)]
         a, b = self._end(one), self._end(two)
-        link = declared_link(self.cluster.links, a, b)
+        link, times = declared_link(self.cluster.links, a, b), self._times(way)
         nics = _gpus(one) * a.nic_bytes_per_s, _gpus(two) * b.nic_bytes_per_s
         if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
             inside = _gpus(one) * a.intra_bytes_per_s, _gpus(two) * a.intra_bytes_per_s
-            return Wire(*inside, START_S)
+            return Wire(*inside, START_S, times=times)
         if link is None and a.zone != b.zone:
             text = f"no link joins `{one.id}` and `{two.id}`, which share requests"
             raise InputError(text, "problem.cluster.links", "add the link between their zones")
         if link is None:
-            return Wire(*nics, START_S)
+            return Wire(*nics, START_S, times=times)
         up = (a.zone, a.id) <= (b.zone, b.id)
         name = " to ".join(link.between if up else reversed(link.between))
-        return Wire(*nics, link.latency_s, name, link.bytes_per_s)
+        return Wire(*nics, link.latency_s, name, link.bytes_per_s, times)
+
+    def _times(self, way: Way) -> float:
+        """The plan's bytes/s between two groups over those of whole caches at its rate."""
+        ends = (way.first, way.second)
+        routes = [r for r in self.plan.routing if (r.prefill, r.decode) == ends and r.kv_gb_per_s]
+        buckets = [r.bucket for r in routes]
+        if not routes:
+            return 1.0
+        rate = self.plan.predicted.rps.value * np.array([r.share for r in routes])
+        rate = rate * np.array(self.workload.shares)[buckets]
+        told = sum(1e9 * (r.kv_gb_per_s or 0.0) for r in routes)
+        return told / max(float(rate @ self.sent_bytes(way, self.isl[buckets])), 1e-9)
 
     def sent_bytes(self, way: Way, isl: np.ndarray) -> np.ndarray:
         """Bytes of the caches of prompts of `isl` tokens (n,)."""

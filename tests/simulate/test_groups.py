@@ -63,6 +63,20 @@ def test_a_plan_serves_what_it_says(plans: dict[str, Plan], name: str) -> None:
         assert band.low / 1.7 <= times[percentile] <= 1.7 * band.high
 
 
+def test_what_crosses_between_groups_is_what_the_plan_says(plans: dict[str, Plan]) -> None:
+    """Bytes/s at the plan's rate are the plan's own; twice as many where it says twice as many."""
+    plan = plans["split"]
+    servers = Servers(plan)
+    (way,) = (w for w in servers.ways[0] if w.second)
+    (route,) = (r for r in plan.routing if r.decode)
+    size = float(servers.sent_bytes(way, servers.isl)[0])
+    rate = plan.predicted.rps.value * route.share
+    assert servers.wire(way).times * size * rate == pytest.approx(1e9 * (route.kv_gb_per_s or 0.0))
+    doubled = [r.model_copy(update={"kv_gb_per_s": 2 * (r.kv_gb_per_s or 0.0)}) for r in plan.routing]
+    twice = Servers(plan.model_copy(update={"routing": doubled}))
+    assert twice.wire(way).times == pytest.approx(2 * servers.wire(way).times)
+
+
 def test_the_same_seed_gives_the_same_answer_and_another_another(plans: dict[str, Plan]) -> None:
     ask = Ask(requests=300)
     one, again, other = (simulate(plans["open"], a).as_json() for a in (ask, ask, Ask(requests=300, seed=1)))
