@@ -76,7 +76,9 @@ def _times(s: Simulated) -> Table:
 def _promises(s: Simulated) -> list[str]:
     lines = []
     for name, p in s.promises.items():
-        word = "kept" if p.kept else "BROKEN"
+        beyond = p.achieved_ms / p.limit_ms - 1
+        by = f" by {say.percent(beyond)}" if 0 < beyond < 1 else ""
+        word = "kept" if p.kept else f"BROKEN{by}"
         which = "the mean" if p.percentile == "mean" else p.percentile
         lines.append(
             f"{NAMES[name]} {word}: {which} {say.milliseconds(p.achieved_ms)}, limit "

@@ -11,7 +11,7 @@ the decode server's NICs, or over both servers' links inside a scale-up domain.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,7 +33,7 @@ from planner.simulate.pools import Group
 from planner.simulate.requests import Settings, StepCosts
 from planner.simulate.routing import Way
 from planner.simulate.server import Role
-from planner.simulate.steps import Leveled, leveled
+from planner.simulate.steps import Leveled, alone_s, leveled
 
 NOT_MEASURED = "plan with `--model` and without `--profile`"
 
@@ -133,7 +133,7 @@ class Servers:
             id=replica.id,
             role=role,
             servers=replica.count * ranks,
-            step=StepCosts.of(own.leveled.step),
+            step=self._costs(replica, own, rules),
             rules=rules,
             request_s=0.0 if role == "decode" else float(np.max(own.model.tuning.request_s)),
             emitted=replica.emitted,
@@ -148,6 +148,21 @@ class Servers:
             return 0.0
         one, two = model.transfer_bytes(np.array([1e4, 2e4]))
         return float(replica.kept.bytes / ((two - one) / 1e4) / replica.attn_dp)
+
+    def _costs(self, replica: Replica, own: OwnStep, rules: Settings) -> StepCosts:
+        """Its step, by number of sequences where the cost model says so itself."""
+        costs = StepCosts.of(own.leveled.step)
+        outside = any(t.replica == replica.id and t.what != "cache" for t in self.plan.tiers)
+        if (
+            own.leveled.mean_s <= 0
+            or replica.draft is not None
+            or outside
+            or not np.isfinite(rules.max_sequences)
+        ):
+            return costs
+        model, designs = self.model(replica)
+        by_sequences = alone_s(own.leveled, model, designs, own.asked, rules.max_sequences)
+        return replace(costs, alone_s=by_sequences)
 
     def _before_s(self, replica: Replica) -> float:
         """Until the first token, where that is made there."""

@@ -131,7 +131,7 @@ class Pool:
 def slowed(s: StepCosts, by: float) -> StepCosts:
     """Steps so many times as long."""
     times = {k: getattr(s, k) * by for k in ("t0_s", "token_s", "pair_s", "sequence_s", "context_s")}
-    return replace(s, **times)
+    return replace(s, **times, alone_s=tuple(x * by for x in s.alone_s))
 
 
 def known_tokens(servers: Sequence[Machine]) -> tuple[int, int]:

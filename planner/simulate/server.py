@@ -146,17 +146,16 @@ class Server:
             self._advance(self.due_s)
         if self.waiting and not self.blocked:
             self._admit()
-        costs = self.costs
-        seconds = costs.t0_s + costs.sequence_s * self.decoding + costs.context_s * self.context
-        finished: list[int] = []
+        costs, finished = self.costs, list[int]()
         if self.prompts:
             work_s, done = self._prompt_work()
+            seconds = costs.t0_s + costs.sequence_s * self.decoding + costs.context_s * self.context
             self._pass(1, seconds + work_s)
             self._end(finished)
             for request, drain_s in done:
                 self._prompt_done(request, drain_s, finished)
         else:
-            self._pass(1, seconds)
+            self._pass(1, self._alone_s())
             self._end(finished)
         if self.held > self.held_peak:
             self.held_peak = self.held
@@ -183,6 +182,12 @@ class Server:
             self._pass(made, steps_s(made, first_s, growth_s))
         self.jump = (count - made, first_s + made * growth_s, growth_s)
 
+    def _alone_s(self) -> float:
+        """Seconds of a step without prompts."""
+        costs, n = self.costs, self.decoding
+        base_s = costs.alone_s[n] if costs.alone_s else costs.t0_s + costs.sequence_s * n
+        return base_s + costs.context_s * self.context
+
     def _look_ahead(self) -> None:
         """How many steps go by until a sequence ends or the cache overflows: the last of them is due."""
         n = self.decoding
@@ -197,7 +202,7 @@ class Server:
             self.jump, self.due_s = NO_JUMP, self.now_s
             return
         count -= 1
-        first_s = costs.t0_s + costs.sequence_s * n + costs.context_s * self.context
+        first_s = self._alone_s()
         growth_s = costs.context_s * grow
         self.jump = (count, first_s, growth_s)
         self.due_s = self.now_s + count * first_s + growth_s * count * (count - 1) / 2
