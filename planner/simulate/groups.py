@@ -28,11 +28,11 @@ from planner.errors import InputError
 from planner.inputs.workload import Workload
 from planner.operating.requests import Requests
 from planner.plans.schema import Plan, Replica
+from planner.simulate.ledger import Role
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group
 from planner.simulate.requests import Settings, StepCosts
 from planner.simulate.routing import Way
-from planner.simulate.server import Role
 from planner.simulate.steps import Leveled, alone_s, leveled
 
 NOT_MEASURED = "plan with `--model` and without `--profile`"

@@ -12,9 +12,10 @@ import numpy as np
 
 from planner.cost.shape import Floats, Ints
 from planner.simulate.caches import Blocks, PrefixCache
+from planner.simulate.ledger import Ledger
 from planner.simulate.loop import Machine
 from planner.simulate.requests import Requests, Settings, StepCosts
-from planner.simulate.server import Ledger, Server
+from planner.simulate.server import Server
 
 INSIDE = attrgetter("inside")
 FEW = 32
@@ -136,5 +137,5 @@ def slowed(s: StepCosts, by: float) -> StepCosts:
 
 def known_tokens(servers: Sequence[Machine]) -> tuple[int, int]:
     """Prompt tokens that the servers' caches were asked for, and those found."""
-    caches = [s.cache for s in servers if isinstance(s, Server) and isinstance(s.cache, PrefixCache)]
+    caches = [s.cache for s in servers if isinstance(s, Server) and s.cache is not None]
     return sum(c.asked_tokens for c in caches), sum(c.found_tokens for c in caches)
