@@ -20,7 +20,10 @@ PAGE = ROOT / "benchmarks" / "RESULTS.md"
 
 SECTIONS: dict[str, tuple[str, list[str]]] = {
     "peers": ("Other planners' instances", ["benchmarks.peers", "--markdown", "CASES"]),
-    "simulators": ("Other simulators' cases", ["benchmarks.peers", "--markdown", "SIMULATORS"]),
+    "simulators": (
+        "Other simulators' cases: worst relative error of a percentile",
+        ["benchmarks.peers", "--markdown", "SIMULATORS"],
+    ),
     "maxflow": (
         "Layers on networks: max-flow",
         ["benchmarks.peers", "--markdown", "--objective", "maxflow", "NETWORKS"],
@@ -62,6 +65,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
         ["benchmarks.schedule_solvers", "--seconds", "40"],
     ),
     "replay": ("Speed of the replay", ["benchmarks.replay_speed"]),
+    "measured": ("The replay against measured runs", ["benchmarks.replay_measured"]),
     "cost": ("Speed of the cost model", ["benchmarks.cost_speed"]),
     "building": ("Stating a fleet", ["benchmarks.solver_building", "--markdown"]),
     "large": (

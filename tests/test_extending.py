@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from planner import api, engines, exporters
 from planner.replicas import generate
 from planner.rules.designs import supports
 from planner.search.find import find
+from planner.simulate import routing
+from planner.simulate.answer import Ask, simulate
 from solvers import fleet
 from solvers.linear import Limits
 from tests.beside.solved import solved
@@ -117,3 +120,16 @@ def test_a_family() -> None:
 
     assert [type(layer.ffn) for layer in layers] == [DenseFfn, MoeFfn, MoeFfn, MoeFfn]
     assert layers[1].ffn.experts == 16
+
+
+def test_a_router(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the group to the server where fewest wait, whatever is in work elsewhere."""
+    shortest = ran("Routing and rules")["Shortest"]
+    servers = [SimpleNamespace(queue=queue, unfinished=held) for queue, held in ((3, 3), (0, 9), (1, 1))]
+    monkeypatch.setattr(routing, "ROUTERS", {**routing.ROUTERS, "shortest": shortest})
+    plan = api.plan(
+        None, "llama-3.1-8b", gpus="2xL40S", engine="vllm", rate=1.0, work_limit=50, explain=False
+    )
+
+    assert shortest.choose(None, SimpleNamespace(servers=servers)) is servers[1]
+    assert simulate(plan, Ask(requests=100, routing="shortest")).requests == 100

@@ -73,21 +73,11 @@ def simulate(
     """
     from planner.cli.output import note, stdout, whole_file
     from planner.cli.progress import Progress
-    from planner.errors import InputError
     from planner.plans.verified import read_sound
     from planner.simulate.answer import Ask
     from planner.simulate.answer import simulate as replayed
 
-    if trace is not None and requests is not None:
-        raise InputError("`--requests` draws requests, a trace has its own", "--requests", "leave one out")
-    if rate is not None and not 0 < rate <= 1e9:
-        raise InputError(f"a rate of {rate:g} requests/s: more than 0 is needed", "--rate")
-    if requests is not None and not 3 <= requests <= MOST:
-        raise InputError(f"{requests:,} requests: from 3 to {MOST:,}", "--requests")
-    if output is not None and not output.endswith((".csv", ".json")):
-        raise InputError(
-            "the series is written as CSV or JSON", "-o/--output", "let its name end in .csv or .json"
-        )
+    _checked(trace, rate, requests, output)
     read = read_sound(plan)
     given = None
     if trace is not None:
@@ -112,6 +102,22 @@ def simulate(
             note(f"written to {output}")
     if not found.kept:
         raise typer.Exit(BROKEN_EXIT)
+
+
+def _checked(trace: str | None, rate: float | None, requests: int | None, output: str | None) -> None:
+    """Raises InputError where options do not fit together."""
+    from planner.errors import InputError
+
+    if trace is not None and requests is not None:
+        raise InputError("`--requests` draws requests, a trace has its own", "--requests", "leave one out")
+    if rate is not None and not 0 < rate <= 1e9:
+        raise InputError(f"a rate of {rate:g} requests/s: more than 0 is needed", "--rate")
+    if requests is not None and not 3 <= requests <= MOST:
+        raise InputError(f"{requests:,} requests: from 3 to {MOST:,}", "--requests")
+    if output is not None and not output.endswith((".csv", ".json")):
+        raise InputError(
+            "the series is written as CSV or JSON", "-o/--output", "let its name end in .csv or .json"
+        )
 
 
 MOST = 5_000_000

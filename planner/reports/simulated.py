@@ -50,8 +50,13 @@ def _rates(s: Simulated) -> Table:
         ("output tokens", s.out_tok_per_s, s.predicted["out_tok_per_s"]),
     ):
         range_ = f"{say.number(band.low)} – {say.number(band.high)}" if band.low < band.high else ""
-        table.add_row(name, f"{say.number(value)} /s", f"{say.number(band.value)} /s", range_)
+        table.add_row(name, f"{_rate(value)} /s", f"{_rate(band.value)} /s", range_)
     return table
+
+
+def _rate(x: float) -> str:
+    """Without the last digits of a solver."""
+    return say.number(round(x, 6))
 
 
 def _times(s: Simulated) -> Table:
@@ -71,7 +76,9 @@ def _times(s: Simulated) -> Table:
 def _promises(s: Simulated) -> list[str]:
     lines = []
     for name, p in s.promises.items():
-        word = "kept" if p.kept else "BROKEN"
+        beyond = p.achieved_ms / p.limit_ms - 1
+        by = f" by {say.percent(beyond)}" if 0 < beyond < 1 else ""
+        word = "kept" if p.kept else f"BROKEN{by}"
         which = "the mean" if p.percentile == "mean" else p.percentile
         lines.append(
             f"{NAMES[name]} {word}: {which} {say.milliseconds(p.achieved_ms)}, limit "
@@ -90,7 +97,7 @@ def _notes(s: Simulated) -> Iterator[str]:
         yield f"  {s.overload.unfinished:,} were unfinished when the last one came; times mean little."
     offered = s.overload.came_rps if s.overload else s.rps
     if s.planned_rps and abs(offered / s.planned_rps - 1) > OFF:
-        yield f"The plan, and what is predicted, is for {say.number(s.planned_rps)} requests/s."
+        yield f"The plan, and what is predicted, is for {_rate(s.planned_rps)} requests/s."
     if s.found is not None:
         yield f"{say.percent(s.found)} of prompt tokens were found in the servers' caches."
     if s.refused:

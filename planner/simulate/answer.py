@@ -174,27 +174,14 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, given: Drawn) -> Simulated
     first_s, last_s = float(out.arrival_s[counted].min()), float(out.arrival_s[counted].max())
     ended = (out.end_s > first_s) & (out.end_s <= last_s)
     span_s = max(last_s - first_s, 1e-9)
-    slo, n = servers.workload.slo, len(ttft)
-    percentile = "mean" if servers.workload.loop == "closed" else slo.percentile
-    promises, within = {}, np.ones(n, dtype=bool)
-    for name, limit, times in (
-        ("ttft_ms", slo.ttft_ms, ttft),
-        ("tpot_ms", slo.tpot_ms, tpot),
-        ("e2e_ms", slo.e2e_ms, e2e),
-    ):
-        if limit is None or np.isnan(times).all():
-            continue
-        good = np.isnan(times) | (times <= limit)
-        within &= good
-        got = _times(times)[percentile]
-        promises[name] = Promise(limit, percentile, got, float(good.mean()), got <= limit)
+    promises, within = _promises(servers, ttft, tpot, e2e)
     p = servers.plan.predicted
     return Simulated(
         arrivals=_arrivals(servers, ask, in_flight),
         routing=ask.routing,
         seed=ask.seed,
         requests=len(out.end_s),
-        counted=n,
+        counted=len(ttft),
         span_s=span_s,
         rps=float(ended.sum()) / span_s,
         out_tok_per_s=float(out.osl[ended].sum()) / span_s,
@@ -221,6 +208,25 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, given: Drawn) -> Simulated
         refused=given.refused,
         unordered=ask.trace.unordered if ask.trace is not None else (0, 0),
     )
+
+
+def _promises(servers: Servers, ttft: Floats, tpot: Floats, e2e: Floats) -> tuple[dict[str, Promise], Floats]:
+    """The limits by name, and whether each request was within all of them."""
+    slo = servers.workload.slo
+    percentile = "mean" if servers.workload.loop == "closed" else slo.percentile
+    promises, within = dict[str, Promise](), np.ones(len(ttft))
+    for name, limit, times in (
+        ("ttft_ms", slo.ttft_ms, ttft),
+        ("tpot_ms", slo.tpot_ms, tpot),
+        ("e2e_ms", slo.e2e_ms, e2e),
+    ):
+        if limit is None or np.isnan(times).all():
+            continue
+        good = np.isnan(times) | (times <= limit)
+        within *= good
+        got = _times(times)[percentile]
+        promises[name] = Promise(limit, percentile, got, float(good.mean()), got <= limit)
+    return promises, within
 
 
 GROWS, SCATTER = 0.05, 4.0

@@ -237,7 +237,8 @@ class Fleet:
         self.of[id(two)].sent(two)
         self.to[request] = two
         sender, ends = self.sender.pop(request), (way.first, str(way.second))
-        wire, size = self.site.wires[ends], self.sent_bytes[way.first][request]
+        wire = self.site.wires[ends]
+        size = self.sent_bytes[way.first][request] * wire.times
         over = self.over.get((sender, id(two)))
         if over is None:
             over = self.over[sender, id(two)] = wire.over(sender, id(two))

@@ -11,7 +11,7 @@ the decode server's NICs, or over both servers' links inside a scale-up domain.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,12 +28,12 @@ from planner.errors import InputError
 from planner.inputs.workload import Workload
 from planner.operating.requests import Requests
 from planner.plans.schema import Plan, Replica
+from planner.simulate.ledger import Role
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group
 from planner.simulate.requests import Settings, StepCosts
 from planner.simulate.routing import Way
-from planner.simulate.server import Role
-from planner.simulate.steps import Leveled, leveled
+from planner.simulate.steps import Leveled, alone_s, leveled
 
 NOT_MEASURED = "plan with `--model` and without `--profile`"
 
@@ -133,7 +133,7 @@ class Servers:
             id=replica.id,
             role=role,
             servers=replica.count * ranks,
-            step=StepCosts.of(own.leveled.step),
+            step=self._costs(replica, own, rules),
             rules=rules,
             request_s=0.0 if role == "decode" else float(np.max(own.model.tuning.request_s)),
             emitted=replica.emitted,
@@ -148,6 +148,21 @@ class Servers:
             return 0.0
         one, two = model.transfer_bytes(np.array([1e4, 2e4]))
         return float(replica.kept.bytes / ((two - one) / 1e4) / replica.attn_dp)
+
+    def _costs(self, replica: Replica, own: OwnStep, rules: Settings) -> StepCosts:
+        """Its step, by number of sequences where the cost model says so itself."""
+        costs = StepCosts.of(own.leveled.step)
+        outside = any(t.replica == replica.id and t.what != "cache" for t in self.plan.tiers)
+        if (
+            own.leveled.mean_s <= 0
+            or replica.draft is not None
+            or outside
+            or not np.isfinite(rules.max_sequences)
+        ):
+            return costs
+        model, designs = self.model(replica)
+        by_sequences = alone_s(own.leveled, model, designs, own.asked, rules.max_sequences)
+        return replace(costs, alone_s=by_sequences)
 
     def _before_s(self, replica: Replica) -> float:
         """Until the first token, where that is made there."""
@@ -192,19 +207,31 @@ class Servers:
         groups = {r.id: r for r in self.plan.replicas}
         one, two = groups[way.first], groups[str(way.second)]
         a, b = self._end(one), self._end(two)
-        link = declared_link(self.cluster.links, a, b)
+        link, times = declared_link(self.cluster.links, a, b), self._times(way)
         nics = _gpus(one) * a.nic_bytes_per_s, _gpus(two) * b.nic_bytes_per_s
         if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
             inside = _gpus(one) * a.intra_bytes_per_s, _gpus(two) * a.intra_bytes_per_s
-            return Wire(*inside, START_S)
+            return Wire(*inside, START_S, times=times)
         if link is None and a.zone != b.zone:
             text = f"no link joins `{one.id}` and `{two.id}`, which share requests"
             raise InputError(text, "problem.cluster.links", "add the link between their zones")
         if link is None:
-            return Wire(*nics, START_S)
+            return Wire(*nics, START_S, times=times)
         up = (a.zone, a.id) <= (b.zone, b.id)
         name = " to ".join(link.between if up else reversed(link.between))
-        return Wire(*nics, link.latency_s, name, link.bytes_per_s)
+        return Wire(*nics, link.latency_s, name, link.bytes_per_s, times)
+
+    def _times(self, way: Way) -> float:
+        """The plan's bytes/s between two groups over those of whole caches at its rate."""
+        ends = (way.first, way.second)
+        routes = [r for r in self.plan.routing if (r.prefill, r.decode) == ends and r.kv_gb_per_s]
+        buckets = [r.bucket for r in routes]
+        if not routes:
+            return 1.0
+        rate = self.plan.predicted.rps.value * np.array([r.share for r in routes])
+        rate = rate * np.array(self.workload.shares)[buckets]
+        told = sum(1e9 * (r.kv_gb_per_s or 0.0) for r in routes)
+        return told / max(float(rate @ self.sent_bytes(way, self.isl[buckets])), 1e-9)
 
     def sent_bytes(self, way: Way, isl: np.ndarray) -> np.ndarray:
         """Bytes of the caches of prompts of `isl` tokens (n,)."""

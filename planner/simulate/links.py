@@ -23,13 +23,15 @@ SENT = "sent"
 @dataclass(frozen=True)
 class Wire:
     """How caches get from a server of one group to one of another: what the one sends and the other receives
-    at most, and the declared `link` between them (None: there is none), which all share."""
+    at most, and the declared `link` between them (None: there is none), which all share. `times` a cache's
+    bytes cross: more than once where ranks fetch what each of them keeps, or with a draft model's cache."""
 
     out_bytes_per_s: float
     in_bytes_per_s: float
     latency_s: float
     link: str | None = None
     link_bytes_per_s: float = math.inf
+    times: float = 1.0
 
     def over(self, sender: int, receiver: int) -> dict[Hashable, float]:
         """The wires between two servers, by name."""

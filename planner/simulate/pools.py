@@ -12,9 +12,10 @@ import numpy as np
 
 from planner.cost.shape import Floats, Ints
 from planner.simulate.caches import Blocks, PrefixCache
+from planner.simulate.ledger import Ledger
 from planner.simulate.loop import Machine
 from planner.simulate.requests import Requests, Settings, StepCosts
-from planner.simulate.server import Ledger, Server
+from planner.simulate.server import Server
 
 INSIDE = attrgetter("inside")
 FEW = 32
@@ -131,10 +132,10 @@ class Pool:
 def slowed(s: StepCosts, by: float) -> StepCosts:
     """Steps so many times as long."""
     times = {k: getattr(s, k) * by for k in ("t0_s", "token_s", "pair_s", "sequence_s", "context_s")}
-    return replace(s, **times)
+    return replace(s, **times, alone_s=tuple(x * by for x in s.alone_s))
 
 
 def known_tokens(servers: Sequence[Machine]) -> tuple[int, int]:
     """Prompt tokens that the servers' caches were asked for, and those found."""
-    caches = [s.cache for s in servers if isinstance(s, Server) and isinstance(s.cache, PrefixCache)]
+    caches = [s.cache for s in servers if isinstance(s, Server) and s.cache is not None]
     return sum(c.asked_tokens for c in caches), sum(c.found_tokens for c in caches)

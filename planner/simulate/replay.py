@@ -38,11 +38,12 @@ import numpy as np
 
 from planner.cost.shape import StepTimes
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
+from planner.simulate.ledger import Role
 from planner.simulate.links import Beside, Wire
 from planner.simulate.pools import Group, Load
 from planner.simulate.requests import Requests, Result, Settings, StepCosts
 from planner.simulate.routing import Planned, RoundRobin, Way
-from planner.simulate.server import Role, Server
+from planner.simulate.server import Server
 
 
 @dataclass(frozen=True)

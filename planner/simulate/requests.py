@@ -81,7 +81,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class StepCosts:
-    """`StepTimes` of one server as plain floats: the replay's inner loop has no room for arrays."""
+    """`StepTimes` of one server as plain floats: the replay's inner loop has no room for arrays. `alone_s`:
+    seconds of a step without prompts, by the sequences that decode, beside their context (none: t0 and
+    `sequence_s` each)."""
 
     t0_s: float
     token_s: float
@@ -89,19 +91,23 @@ class StepCosts:
     sequence_s: float
     context_s: float
     stages: float
+    alone_s: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, step: StepTimes) -> StepCosts:
         """From a `StepTimes` whose fields are scalars or have one element."""
-        fields = (
-            step.t0_s,
-            step.prefill_s_per_token,
-            step.prefill_s_per_pair,
-            step.sequence_s,
-            step.context_s_per_token,
-            step.stages,
+        return cls(
+            t0_s=_float(step.t0_s),
+            token_s=_float(step.prefill_s_per_token),
+            pair_s=_float(step.prefill_s_per_pair),
+            sequence_s=_float(step.sequence_s),
+            context_s=_float(step.context_s_per_token),
+            stages=_float(step.stages),
         )
-        return cls(*(float(np.asarray(field).reshape(())) for field in fields))
+
+
+def _float(x: Floats | float) -> float:
+    return float(np.asarray(x).reshape(()))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from planner.errors import InputError
-from planner.simulate.caches import PrefixCache
 from planner.simulate.loop import Machine
 from planner.simulate.pools import Load, Pool
 from planner.simulate.server import Server
@@ -144,7 +143,7 @@ class PrefixAware(LeastLoad):
 
 def _known(server: Machine, request: int) -> int:
     cache = server.cache if isinstance(server, Server) else None
-    return cache.match(request) if isinstance(cache, PrefixCache) else 0
+    return cache.match(request) if cache is not None else 0
 
 
 ROUTERS: dict[str, Callable[[View], Router]] = {

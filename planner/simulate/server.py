@@ -23,44 +23,12 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Literal, Protocol
 
+from planner.simulate.caches import PrefixCache
+from planner.simulate.jumps import NO_JUMP, steps_s, steps_to_reach
+from planner.simulate.ledger import Ledger, Role
+from planner.simulate.prompts import prompt_work
 from planner.simulate.requests import Settings, StepCosts
-
-Role = Literal["mixed", "prefill", "decode"]
-
-NO_JUMP = (0, 0.0, 0.0)
-
-
-class Finder(Protocol):
-    """What of prompts a server has in its prefix cache."""
-
-    def enter(self, request: int, room_tokens: float) -> int:
-        """Prompt tokens that are computed of a request that enters now; `room_tokens`: of the KV cache that
-        sequences in work leave."""
-
-    def done(self, request: int, room_tokens: float) -> None:
-        """A prompt is computed, and can be found from now on."""
-
-    def left(self, request: int) -> None:
-        """A request is no longer in work."""
-
-
-@dataclass
-class Ledger:
-    """Lengths of the requests, which servers read, and their times, which servers write: lists by request."""
-
-    isl: list[int]
-    osl: list[int]
-    new: list[int]
-    entry_s: list[float] = field(default_factory=list)
-    first_s: list[float] = field(default_factory=list)
-    end_s: list[float] = field(default_factory=list)
-    preempted: list[int] = field(default_factory=list)  # times each request was
-
-    def __post_init__(self) -> None:
-        self.entry_s, self.first_s, self.end_s = ([math.nan] * len(self.isl) for _ in range(3))
-        self.preempted = [0] * len(self.isl)
 
 
 @dataclass(slots=True)
@@ -74,7 +42,7 @@ class Server:
     ledger: Ledger
     role: Role = "mixed"
     emitted: float = 1.0
-    cache: Finder | None = None
+    cache: PrefixCache | None = None
     now_s: float = 0.0
     due_s: float = math.inf
     inside: int = 0
@@ -146,17 +114,17 @@ class Server:
             self._advance(self.due_s)
         if self.waiting and not self.blocked:
             self._admit()
-        costs = self.costs
-        seconds = costs.t0_s + costs.sequence_s * self.decoding + costs.context_s * self.context
-        finished: list[int] = []
+        costs, finished = self.costs, list[int]()
         if self.prompts:
-            work_s, done = self._prompt_work()
+            budget = self.round_tokens - self.decoding
+            work_s, done = prompt_work(self.prompts, costs, budget, self.rules.token_budget, self.role)
+            seconds = costs.t0_s + costs.sequence_s * self.decoding + costs.context_s * self.context
             self._pass(1, seconds + work_s)
             self._end(finished)
             for request, drain_s in done:
                 self._prompt_done(request, drain_s, finished)
         else:
-            self._pass(1, seconds)
+            self._pass(1, self._alone_s())
             self._end(finished)
         if self.held > self.held_peak:
             self.held_peak = self.held
@@ -183,6 +151,12 @@ class Server:
             self._pass(made, steps_s(made, first_s, growth_s))
         self.jump = (count - made, first_s + made * growth_s, growth_s)
 
+    def _alone_s(self) -> float:
+        """Seconds of a step without prompts."""
+        costs, n = self.costs, self.decoding
+        base_s = costs.alone_s[n] if costs.alone_s else costs.t0_s + costs.sequence_s * n
+        return base_s + costs.context_s * self.context
+
     def _look_ahead(self) -> None:
         """How many steps go by until a sequence ends or the cache overflows: the last of them is due."""
         n = self.decoding
@@ -197,7 +171,7 @@ class Server:
             self.jump, self.due_s = NO_JUMP, self.now_s
             return
         count -= 1
-        first_s = costs.t0_s + costs.sequence_s * n + costs.context_s * self.context
+        first_s = self._alone_s()
         growth_s = costs.context_s * grow
         self.jump = (count, first_s, growth_s)
         self.due_s = self.now_s + count * first_s + growth_s * count * (count - 1) / 2
@@ -251,36 +225,6 @@ class Server:
         self.context += book.isl[request] + made * self.emitted
         self.origin[request] = origin
         heappush(self.ends, (origin + book.osl[request], request))
-
-    def _prompt_work(self) -> tuple[float, list[tuple[int, float]]]:
-        """Seconds of the prompts in a step, which get in order of entry what decoding sequences leave of its
-        tokens; and those it finishes, each with its time through the later pipeline stages."""
-        costs, whole = self.costs, self.role == "prefill"
-        seconds, budget = 0.0, self.round_tokens - self.decoding
-        done: list[tuple[int, float]] = []
-        for prompt in self.prompts:
-            if budget <= 0:
-                break
-            request, left, there = prompt
-            chunk = left if whole or left <= budget else budget
-            chunk_s = costs.token_s * chunk + costs.pair_s * chunk * (there + (chunk + 1) / 2)
-            if whole and chunk > self.rules.token_budget:  # a prompt longer than the budget: several steps
-                chunk_s += costs.t0_s * (self._rounds(chunk) - 1)
-            seconds += chunk_s
-            budget -= chunk
-            if chunk < left:
-                prompt[1], prompt[2] = left - chunk, there + chunk
-                continue
-            drain_s = 0.0
-            if costs.stages > 1:  # the last piece passes the other stages
-                drain_s = (costs.stages - 1) * chunk_s / math.ceil(chunk / self.rules.token_budget)
-            done.append((request, drain_s))
-        return seconds, done
-
-    def _rounds(self, tokens: int) -> int:
-        """Steps of `tokens` prompt tokens: as many as the budget a stage makes."""
-        chunks = math.ceil(tokens / self.rules.token_budget)
-        return max(1, math.ceil(chunks / self.costs.stages))
 
     def _pass(self, count: int, seconds: float) -> None:
         """`count` steps go by."""
@@ -359,29 +303,3 @@ class Server:
         self.blocked = False
         self.preemptions += 1
         self.ledger.preempted[request] += 1
-
-
-def steps_s(count: float, first_s: float, growth_s: float) -> float:
-    """Seconds of `count` steps, the first lasting `first_s` and each next one `growth_s` longer.
-
-    >>> steps_s(3, 1.0, 0.5)
-    4.5
-    """
-    return count * first_s + growth_s * count * (count - 1) / 2
-
-
-def steps_to_reach(time_s: float, first_s: float, growth_s: float) -> int:
-    """The least number of such steps, at least one, that last `time_s` or longer.
-
-    >>> [steps_to_reach(t, 1.0, 0.5) for t in (0.0, 1.0, 1.1, 4.5, 4.6)]
-    [1, 1, 2, 3, 4]
-    """
-    if time_s <= first_s:
-        return 1
-    half = first_s - growth_s / 2  # growth/2·k² + half·k = time
-    count = math.ceil(2 * time_s / (half + math.sqrt(half * half + 2 * growth_s * time_s)))
-    while count > 1 and steps_s(count - 1, first_s, growth_s) >= time_s:
-        count -= 1
-    while steps_s(count, first_s, growth_s) < time_s:
-        count += 1
-    return count

@@ -7,11 +7,15 @@ memory or with drafts keeps its level. The sequences that `decode_s` stands for 
 
     T = decode_s / (1 - λ w)        B = λ K T
 
-Error: none at the plan's load; off it that of a straight line, and of a plan whose weights lie elsewhere.
+Steps without prompts are the cost model's own at every number of sequences (few read few experts), in steps
+with prompts the straight line is kept: those read all experts anyway.
+Error: none at the plan's load; off it that of the line in steps with prompts, and in all steps of plans with
+drafts or with weights outside the GPUs, whose own shape a plan does not say.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,10 +33,12 @@ TRIES = 4
 
 @dataclass(frozen=True)
 class Leveled:
-    """A server's step, and the seconds of one with the prompts that come beside, T (0: nobody decodes)."""
+    """A server's step, the seconds of one with the prompts that come beside, T (0: nobody decodes), and how
+    many times the cost model's decode part the plan's is."""
 
     step: StepTimes
     mean_s: float
+    decode_level: float = 1.0
 
 
 def leveled(
@@ -51,7 +57,25 @@ def leveled(
         mean_s = decode_s / max(1 - rate_rps * work_s, 0.05)
     each = step.sequence_s + step.context_s_per_token * asked.context
     alone_s = float((step.t0_s + batch * each)[0])
-    return Leveled(_scaled(step, decode_s / alone_s if decode_s > 0 else 1.0, level), mean_s)
+    decode_level = decode_s / alone_s if decode_s > 0 else 1.0
+    return Leveled(_scaled(step, decode_level, level), mean_s, decode_level)
+
+
+KNOTS = 24
+"""Numbers of sequences at which the cost model is asked; between them its steps are nearly straight."""
+
+
+def alone_s(
+    own: Leveled, model: CostModel, designs: Designs, asked: Requests, most: float
+) -> tuple[float, ...]:
+    """Seconds of steps without prompts with 0, 1, … `most` sequences, without those of their context, which
+    are `own.step`'s."""
+    top = math.ceil(most) + 1
+    knots = np.unique(np.round(np.geomspace(1, top, KNOTS)))
+    many, context = designs.take(np.zeros(len(knots), dtype=np.int64)), float(asked.context[0])
+    whole_s = own.decode_level * model.step_s(many, Load.of(knots, context))
+    base_s = np.maximum(whole_s - float(own.step.context_s_per_token[0]) * knots * context, 0.0)
+    return tuple(np.interp(np.arange(top + 1), knots, base_s).tolist())
 
 
 def _as_drafted(step: StepTimes, asked: Requests) -> StepTimes:

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from planner.simulate.ledger import Ledger, Role
 from planner.simulate.requests import Settings, StepCosts
-from planner.simulate.server import Ledger, Role
 
 
 @dataclass(frozen=True)

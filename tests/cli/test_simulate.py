@@ -83,3 +83,32 @@ def test_bad_input(plan: str, words: list[str], says: str, capsys) -> None:
 def test_a_trace_has_its_own_requests(plan: str, trace: str, capsys) -> None:
     assert run(["simulate", plan, "--trace", trace, "--requests", "10"]) == 2
     assert "leave one out" in capsys.readouterr().err
+
+
+def test_more_than_it_serves_is_said_plainly(plan: str, capsys) -> None:
+    assert run(["simulate", plan, "--rate", "60", "--requests", "4000"]) == 4
+    out = capsys.readouterr().out
+    assert "more come than it serves" in out
+    assert "OVERLOADED: 6" in out
+    assert "The plan, and what is predicted, is for 1.00 requests/s" in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_percentiles_are_predicted_beside_those_achieved(plan: str, capsys) -> None:
+    assert run(["simulate", plan, "--requests", "500"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line for line in lines if line.startswith("  predicted")]
+    assert [row.count("ms") for row in rows] == [5, 5]
+
+
+def test_what_a_trace_brings_is_noted(plan: str, tmp_path: Path, capsys) -> None:
+    path = tmp_path / "t.csv"
+    rows = [f"{20 - i if i == 7 else i},320,5,{i % 2}" for i in range(20)]
+    path.write_text("arrival_s,isl,osl,prefix_id\n" + "\n".join([*rows, "30,900000,5,0"]) + "\n")
+    assert run(["simulate", plan, "--trace", str(path), "--routing", "prefix-aware"]) == 0
+    out = capsys.readouterr().out
+    assert "of prompt tokens were found in the servers' caches" in out
+    assert "stood after later ones (the first: 9)" in out
+    assert "1 requests are longer than the model takes" in out
+    assert run(["simulate", plan, "--routing", "prefix-aware"]) == 2
+    assert "prefix_id" in capsys.readouterr().err

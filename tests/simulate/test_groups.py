@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from planner import api
+from planner.cost.attention import Load
 from planner.errors import InputError
 from planner.plans.schema import Plan
 from planner.simulate.answer import Ask, simulate
@@ -61,6 +62,37 @@ def test_a_plan_serves_what_it_says(plans: dict[str, Plan], name: str) -> None:
     percentile = plan.problem.workload["slo"]["percentile"] if plan.problem.workload["rate_rps"] else "mean"
     for times, band in ((found.tpot_ms, plan.predicted.tpot_ms), (found.ttft_ms, plan.predicted.ttft_ms)):
         assert band.low / 1.7 <= times[percentile] <= 1.7 * band.high
+
+
+def test_steps_without_prompts_are_the_cost_models_own_at_every_batch(plans: dict[str, Plan]) -> None:
+    """Of experts they are no straight line; at the plan's batch line and steps meet."""
+    plan = plans["experts"]
+    servers = Servers(plan)
+    for r in (r for r in plan.replicas if r.role != "prefill"):
+        g, own = servers.group(r), servers.own_step(r)
+        model, designs = servers.model(r)
+        context = float(own.asked.context[0])
+        for n in (1, 3, int(g.rules.max_sequences)):
+            load = Load.of(np.array([float(n)]), context)
+            true = own.leveled.decode_level * float(model.step_s(designs, load)[0])
+            assert g.step.alone_s[n] + g.step.context_s * n * context == pytest.approx(true, rel=0.01)
+        batch = g.rps / g.servers * float(own.asked.decodes[0]) * own.leveled.mean_s
+        line = g.step.t0_s + g.step.sequence_s * batch
+        assert np.interp(batch, range(len(g.step.alone_s)), g.step.alone_s) == pytest.approx(line, rel=0.02)
+
+
+def test_what_crosses_between_groups_is_what_the_plan_says(plans: dict[str, Plan]) -> None:
+    """Bytes/s at the plan's rate are the plan's own; twice as many where it says twice as many."""
+    plan = plans["split"]
+    servers = Servers(plan)
+    (way,) = (w for w in servers.ways[0] if w.second)
+    (route,) = (r for r in plan.routing if r.decode)
+    size = float(servers.sent_bytes(way, servers.isl)[0])
+    rate = plan.predicted.rps.value * route.share
+    assert servers.wire(way).times * size * rate == pytest.approx(1e9 * (route.kv_gb_per_s or 0.0))
+    doubled = [r.model_copy(update={"kv_gb_per_s": 2 * (r.kv_gb_per_s or 0.0)}) for r in plan.routing]
+    twice = Servers(plan.model_copy(update={"routing": doubled}))
+    assert twice.wire(way).times == pytest.approx(2 * servers.wire(way).times)
 
 
 def test_the_same_seed_gives_the_same_answer_and_another_another(plans: dict[str, Plan]) -> None:

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from planner.cost.shape import Floats, StepTimes
 from planner.errors import InputError
+from planner.simulate.fleet import Fleet, Site
+from planner.simulate.pools import Group, Load
 from planner.simulate.replay import Transfer, replay, replay_pair, replay_prefill
-from planner.simulate.requests import Requests, Result, Settings
+from planner.simulate.requests import Requests, Result, Settings, StepCosts
+from planner.simulate.routing import Way
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "simulate"
 NAMES = ["8b_conv_poisson", "70b_code_bursty", "4x70b_conv_least_requests", "tightkv_conv_preempt"]
@@ -288,3 +291,13 @@ def test_unsorted_or_empty_requests_are_refused() -> None:
         requests((1, 10, 10), (0, 10, 10))
     with pytest.raises(InputError, match="at least one prompt token"):
         requests((1, 0, 10))
+
+
+def test_steps_without_prompts_last_what_their_batch_does() -> None:
+    """By hand: a prompt by the line, 20 ms, then ten steps of one sequence by the table, 7 ms each."""
+    costs = StepCosts(0.01, 1e-4, 0.0, 1e-3, 0.0, 1.0, alone_s=(0.0, 0.007, 0.02))
+    site = Site([Group("r", "mixed", 1, costs, Settings(max_sequences=2))], [[Way(1.0, "r")]], {}, {})
+    one = requests((0, 100, 11))
+    out = Fleet(site, Load(one, np.zeros(1, dtype=np.int64), {})).run()
+    assert out.first_s == pytest.approx([0.02])
+    assert out.end_s == pytest.approx([0.02 + 10 * 0.007])

@@ -15,12 +15,12 @@ import numpy as np
 
 from planner.cost.shape import Floats
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
+from planner.simulate.ledger import Ledger
 from planner.simulate.links import Beside, Wire
 from planner.simulate.loop import Machine
 from planner.simulate.pools import Group, Load
 from planner.simulate.requests import Requests, Settings, StepCosts
 from planner.simulate.routing import View, Way
-from planner.simulate.server import Ledger
 from planner.simulate.stepwise import Batch, Stepwise
 
 NO_COSTS = StepCosts(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
