@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planner.imports.servers import NODE_GPUS, TRANSCEIVER, Role, Server
+from planner.imports.server import NODE_GPUS, TRANSCEIVER, Role, Server
 
 ROLE_FACTS = ("tp", "pp", "dp", "ep", "attn_dp", "kv_role", "kv_connector")
 """Facts of a server that are told by role."""
