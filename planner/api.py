@@ -25,10 +25,11 @@ from planner.launch import launched
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
-from planner.plans.found import SLACK, Found
+from planner.plans.found import Found
 from planner.plans.insured import Insured
 from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
 from planner.plans.space import space_of
+from planner.plans.strain import SLACK
 from planner.plans.verified import Unsound, verified
 from planner.problems.balance import Balanced
 from planner.question.asked import Asked, problem_of, read
