@@ -51,7 +51,7 @@ TRIES = 4
 """Plans that may fail their check, one after the other, before that is an error."""
 
 LOOKING_SHARE = 0.7
-"""Of the time limit, for candidates at most: what is found by then is planned with."""
+"""Share of the time limit that candidates are looked for at most; what is found by then is planned with."""
 
 EXTRA_SHARE = 0.3
 """Share of the time limit for alternatives and prices together."""

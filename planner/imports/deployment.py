@@ -46,7 +46,7 @@ class Deployment:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Of the whole: those of its server where all are alike; by role where they are not."""
+        """Facts of the whole: those of its server where all are alike; by role where they are not."""
         servers = [g.server for g in self.groups]
         first = servers[0].facts
         same = {k: v for k, v in first.items() if all(s.facts.get(k) == v for s in servers[1:])}

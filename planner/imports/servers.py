@@ -252,7 +252,7 @@ def _role(transfer: Mapping[str, Any], mode: str | None) -> Role:
 
 
 def _kv_roles(transfer: Mapping[str, Any]) -> list[str]:
-    """Of a connector and those inside it."""
+    """Roles of a connector and of those inside it."""
     inner = (transfer.get("kv_connector_extra_config") or {}).get("connectors") or []
     return [str(transfer.get("kv_role", "")), *(r for x in inner for r in _kv_roles(x))]
 
