@@ -12,9 +12,9 @@ from planner.cost.shape import Floats, Ints
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests of w buckets, shape (n, w) or (1, w): prompt tokens computed (`new`) and in all (`isl`), tokens
-    of an answer (`osl`), share of all requests; the shares of a row add to one. `emitted` (n, 1), or one for
-    all: tokens that a decode step gives a sequence, more than one where drafted ones are accepted."""
+    """Requests of w buckets, shape (n, w) or (1, w): prompt tokens computed (`new`) and in all (`isl`),
+    tokens of an answer (`osl`), share of all requests; the shares of a row add to one. `emitted` (n, 1), or
+    one for all: tokens that a decode step gives a sequence, more than one where drafted ones are accepted."""
 
     new: Floats
     isl: Floats
