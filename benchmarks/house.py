@@ -1,8 +1,8 @@
-"""How the code is built: `python -m benchmarks.house [--markdown] [--where] [--before CHECKOUT]`.
+"""How the code is built: `python -m benchmarks.house [--markdown] [--where] [--before REVISION]`.
 
 Lines, modules beyond 300 lines, knots (modules that import each other, lazily too), modules that a request
 rate and a TPOT limit pass under their names, lines of modules that no test imports, tests by source, repeated
-passages of six lines and more; of this checkout, and of another beside it. `--where` names long modules,
+passages of six lines and more; of this checkout, and of a revision before it. `--where` names long modules,
 modules without a test and repeated passages.
 """
 
@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import argparse
 import ast
+import subprocess
 import sys
+import tarfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.process import rows
 
@@ -174,11 +178,22 @@ def repeated(modules: Mapping[str, Path]) -> list[list[str]]:
     return [places for passage, places in twice.items() if passage[:-1] not in goes_on]
 
 
+def earlier(where: str) -> dict[str, str]:
+    """The figures of another checkout, or of a revision of this one."""
+    if Path(where).is_dir():
+        return House(Path(where)).figures()
+    root = Path(__file__).resolve().parents[1]
+    packed = subprocess.run(["git", "archive", where], cwd=root, capture_output=True, check=True).stdout
+    with TemporaryDirectory() as folder, tarfile.open(fileobj=BytesIO(packed)) as files:
+        files.extractall(folder, filter="data")
+        return House(Path(folder)).figures()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.house")
     parser.add_argument("--markdown", action="store_true")
-    parser.add_argument("--before", type=Path, help="another checkout, beside this one")
+    parser.add_argument("--before", help="a revision to compare with, or the folder of another checkout")
     parser.add_argument("--where", action="store_true", help="what is counted, by name")
     options = parser.parse_args(argv)
     here = House(Path(__file__).resolve().parents[1])
@@ -186,7 +201,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(here.where()))
         return 0
     now = here.figures()
-    before = House(options.before).figures() if options.before else {}
+    before = earlier(options.before) if options.before else {}
     heads = ("", "before", "now") if before else ("", "now")
     lines = [(name, before[name], told) if before else (name, told) for name, told in now.items()]
     print(rows([heads, *lines], options.markdown))

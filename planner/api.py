@@ -26,11 +26,12 @@ from planner.percentiles import plan as percentiles
 from planner.plans import schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
-from planner.plans.found import SLACK, Found
+from planner.plans.found import Found
 from planner.plans.insured import Insured
 from planner.plans.meant import Meant
 from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
 from planner.plans.space import sized, space_of
+from planner.plans.strain import SLACK
 from planner.plans.verified import Unsound, verified
 from planner.problems.balance import Balanced
 from planner.question.asked import Asked, problem_of, read
@@ -53,7 +54,7 @@ TRIES = 4
 """Plans that may fail their check, one after the other, before that is an error."""
 
 LOOKING_SHARE = 0.7
-"""Of the time limit, for candidates at most: what is found by then is planned with."""
+"""Share of the time limit that candidates are looked for at most; what is found by then is planned with."""
 
 EXTRA_SHARE = 0.3
 """Share of the time limit for alternatives and prices together."""

@@ -48,7 +48,7 @@ def placed(where: str) -> Iterator[None]:
 
 
 class Misplaced(ValueError):
-    """Of a validator that looks at a whole document: `loc` leads to the part that is wrong."""
+    """What a validator of a whole document raises: `loc` leads to the part that is wrong."""
 
     def __init__(self, message: str, *loc: str | int) -> None:
         super().__init__(message)

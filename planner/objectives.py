@@ -10,8 +10,8 @@ from solvers import fleet_goals
 from solvers.fleet_types import Goal, What
 
 Figure = Literal["rate_per_gpu", "gpus", "rate_per_spent", "per_token", "ttft_s", "tpot_s"]
-"""Of a fleet: requests/s a GPU in use, GPUs in use, requests/s for one of what is minimised, a second of
-that for an output token, and mean seconds to the first and to a further token."""
+"""Figures of a fleet: requests/s a GPU in use, GPUs in use, requests/s for one of what is minimised, a second
+of that for an output token, and mean seconds to the first and to a further token."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Objective:
 
     @property
     def sign(self) -> float:
-        """Of a value, so that less is better."""
+        """The factor on a value with which less is better."""
         return self.goal.sign
 
     def loss(self, best: float, other: float) -> float:

@@ -14,8 +14,9 @@ import pytest
 
 from planner import plan
 from planner.candidates.points import KEPT, batched
-from planner.plans.found import broken, groups
+from planner.plans.found import groups
 from planner.plans.schema import Plan
+from planner.plans.strain import broken
 from planner.question.asked import read
 from planner.question.posed import ask_of, pose
 from planner.search.find import find

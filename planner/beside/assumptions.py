@@ -30,7 +30,7 @@ LEAST = 0.05
 """Share of the objective from which on an assumption is decisive."""
 
 LESS = 0.5
-"""Of a rate that was not told, what is tried."""
+"""Share of a rate that was not told at which the plan is tried again."""
 
 PRICES = "cluster.nodes.price_usd_per_hour"
 

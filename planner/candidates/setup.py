@@ -26,7 +26,6 @@ from planner.operating.steps import prompt_steps
 
 Role = Literal["mixed", "prefill", "decode"]
 
-
 BUSIEST = 0.98
 """Share of its time that a server which only prefills is busy at most, unless told: a rule of operation."""
 

@@ -27,7 +27,7 @@ def group(ctx: typer.Context) -> None:
 
 
 MOST_BYTES = 200_000_000
-"""Of one input: `kubectl get nodes -o json` takes 20 to 60 KB a node."""
+"""Bytes of one input at most: `kubectl get nodes -o json` takes 20 to 60 KB a node."""
 
 FilesArg = Annotated[
     list[str] | None,

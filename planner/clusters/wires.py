@@ -32,7 +32,7 @@ def pcie_gb_per_s(generation: int | None, lanes: int | None) -> float | None:
 
 
 def nvlink_gb_per_s(topology: Topology, device: Device) -> float | None:
-    """Of each GPU to its peers, one direction, where NVLinks join all GPUs; None where they don't.
+    """GB/s of each GPU to its peers, one direction, where NVLinks join all GPUs; None where they don't.
 
     A pair's links behind a switch are those of all pairs, so no GPU counts more than it has.
     """
@@ -61,7 +61,7 @@ def intra_fields(
 
 
 def nic_fields(text: str, gpus: int) -> dict[str, Any]:
-    """Of `ibstat`: what the active ports carry, per GPU; InfiniBand's where there are any, else RoCE's.
+    """What the active ports in `ibstat` carry, per GPU; InfiniBand's where there are any, else RoCE's.
 
     >>> port = "CA 'mlx5_{}'\\n Port 1:\\n  State: Active\\n  Rate: 400\\n  Link layer: InfiniBand\\n"
     >>> nic_fields(port.format(0) + port.format(1), gpus=8)

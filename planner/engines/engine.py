@@ -13,8 +13,8 @@ GIB: Final = 2.0**30
 MIB: Final = 2.0**20
 
 VISIBLE_SHARE: Final = 0.99
-"""Of the memory on the label, what a process can allocate: vLLM logs 79.2 of 80 GiB on A100 and H100 (pull
-10511)."""
+"""Share of the memory on the label that a process can allocate: vLLM logs 79.2 of 80 GiB on A100 and H100
+(pull 10511)."""
 
 CONTEXT_BYTES: Final = 0.5 * GIB
 """CUDA or HIP context and loaded kernels of one process."""

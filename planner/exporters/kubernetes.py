@@ -3,6 +3,7 @@ nodes (lws.x-k8s.io v1, whose leader is reached by LWS_LEADER_ADDRESS)."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from planner.exporters import front, objects
@@ -15,6 +16,8 @@ START = (
     "Several nodes a server need the LeaderWorkerSet controller, a route the Gateway API.",
 )
 HEAD = "$(LWS_LEADER_ADDRESS)"
+INDEX = "LWS_WORKER_INDEX"
+START_RANK = "--data-parallel-start-rank"
 
 
 def files(d: Deployed) -> Files:
@@ -51,6 +54,7 @@ def container(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[
     assert launch is not None
     gpus = d.gpus(r) // d.nodes(r)
     args = [w.replace("$HEAD_ADDR", head) for w in d.words(r, min(rank, len(launch.ranks)))]
+    args = by_index(args) if rank else args
     env = environment(launch)
     files_ = [{"name": "config", "mountPath": f"/app/{n}", "subPath": n} for n in launch.files]
     return {
@@ -63,6 +67,24 @@ def container(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[
         "resources": {"limits": {d.gpu_key(r): str(gpus)}},
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}, *files_],
     }
+
+
+def by_index(words: list[str]) -> list[str]:
+    """The command of any worker, from that of the first: its rank is its index in the group, and with several
+    data-parallel ranks a node a multiple of it, which a shell counts. (Kubernetes reads `$$` as one `$`.)
+
+    >>> by_index(["vllm", "--node-rank", "1"])
+    ['vllm', '--node-rank', '$(LWS_WORKER_INDEX)']
+    >>> by_index(["vllm", "--data-parallel-start-rank", "8"])
+    ['sh', '-c', 'exec vllm --data-parallel-start-rank $$((LWS_WORKER_INDEX * 8))']
+    """
+    before = dict(enumerate(words, 1))
+    if START_RANK in words:
+        first = words[words.index(START_RANK) + 1]
+        counted = f"$$(({INDEX} * {first}))"
+        told = [counted if before.get(k) == START_RANK else shlex.quote(w) for k, w in enumerate(words)]
+        return ["sh", "-c", f"exec {' '.join(told)}"]
+    return [f"$({INDEX})" if before.get(k) == "--node-rank" else w for k, w in enumerate(words)]
 
 
 def pod(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[str, Any]:
@@ -101,8 +123,6 @@ def _several(d: Deployed, r: Replica) -> dict[str, Any]:
         "leaderTemplate": {"metadata": {"labels": own}, "spec": pod(d, r)},
     }
     template["workerTemplate"] = {"spec": pod(d, r, 1)}
-    if nodes > 2:
-        d.assumed.append(f"{r.id}: workers beyond the first take their rank from LWS_WORKER_INDEX")
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",

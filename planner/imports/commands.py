@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from planner.imports.servers import Server, server
+from planner.imports.server import Server
+from planner.imports.servers import server
 from planner.imports.shell import Command, script
 
 PROGRAMS: dict[tuple[str, ...], tuple[str, str]] = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planner.imports.servers import NODE_GPUS, TRANSCEIVER, Role, Server
+from planner.imports.server import NODE_GPUS, TRANSCEIVER, Role, Server
 
 ROLE_FACTS = ("tp", "pp", "dp", "ep", "attn_dp", "kv_role", "kv_connector")
 """Facts of a server that are told by role."""
@@ -46,7 +46,7 @@ class Deployment:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Of the whole: those of its server where all are alike; by role where they are not."""
+        """Facts of the whole: those of its server where all are alike; by role where they are not."""
         servers = [g.server for g in self.groups]
         first = servers[0].facts
         same = {k: v for k, v in first.items() if all(s.facts.get(k) == v for s in servers[1:])}

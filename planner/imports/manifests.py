@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from planner.imports.commands import of_container
 from planner.imports.deployment import Deployment, Group
-from planner.imports.servers import Role, Server, server
+from planner.imports.server import Role, Server
+from planner.imports.servers import server
 
 Doc = Mapping[str, Any]
 Files = Mapping[str, str]

@@ -14,7 +14,7 @@ from planner.imports.yaml import load_all
 MAX_BYTES = 10_000_000
 
 ENDINGS = (".sh", ".sbatch", ".yaml", ".yml", ".txt", "")
-"""Of files in a folder that may start servers."""
+"""Endings of files in a folder that may start servers."""
 
 
 def read(text: str, name: str = "") -> Deployment:

@@ -14,46 +14,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from planner.errors import InputError
 from planner.imports.flags import Line, parsed, whole
-from planner.imports.yaml import load
-
-NODE_GPUS = 8
-"""GPUs of a node where nothing says how many there are."""
-
-TRANSCEIVER = "cache_transceiver"
-"""As TensorRT-LLM's way to hand caches over is called here."""
-
-Role = Literal["mixed", "prefill", "decode"]
-KV_ROLES: Mapping[str, Role] = {"kv_producer": "prefill", "kv_consumer": "decode"}
-
-
-@dataclass(frozen=True)
-class Server:
-    """`facts`: under the names that people use for them; `gpus_here`: those of this command alone, where
-    several start one server; `notes`: what else is to be told of the line."""
-
-    engine: str
-    line: Line
-    facts: dict[str, Any]
-    role: Role = "mixed"
-    env: Mapping[str, str] = field(default_factory=dict)
-    gpus_here: int = 1
-    secondary: bool = False  # a further node of a server that another command starts
-    notes: tuple[str, ...] = ()
-
-    @property
-    def gpus(self) -> int:
-        return int(self.facts["gpus"])
-
-    @property
-    def together(self) -> tuple[Any, ...]:
-        """What commands of one server have in common."""
-        names = ("model", "tp", "pp", "dp", "ep")
-        return (self.engine, self.role, *(self.facts.get(name) for name in names))
+from planner.imports.server import KV_ROLES, NODE_GPUS, TRANSCEIVER, Role, Server
+from planner.imports.yaml import named
 
 
 def server(
@@ -168,7 +134,7 @@ YAML_NAMES = {
 
 def _trtllm(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Server:
     path = line.get("--config", "--extra-engine-args")
-    told = _yaml(path, files) if path else {}
+    told = named(path, files) if path else {}
     for key, flag in YAML_NAMES.items():  # the YAML wins over the command line
         if key in told:
             line.values[flag] = str(told[key])
@@ -286,7 +252,7 @@ def _role(transfer: Mapping[str, Any], mode: str | None) -> Role:
 
 
 def _kv_roles(transfer: Mapping[str, Any]) -> list[str]:
-    """Of a connector and those inside it."""
+    """Roles of a connector and of those inside it."""
     inner = (transfer.get("kv_connector_extra_config") or {}).get("connectors") or []
     return [str(transfer.get("kv_role", "")), *(r for x in inner for r in _kv_roles(x))]
 
@@ -323,16 +289,8 @@ def _placed(
     return {"gpu_ids": gpus or None, "stage_gpus": stages, "layer_partition": layers}
 
 
-def _yaml(path: str, files: Mapping[str, str]) -> dict[str, Any]:
-    """A configuration file that the same text writes or that lies beside it; nothing where there is none."""
-    name = path.rsplit("/", 1)[-1]
-    text = next((body for file, body in files.items() if file.rsplit("/", 1)[-1] == name), None)
-    told = load(text) if text is not None else {}
-    return told if isinstance(told, dict) else {}
-
-
 def _from_yaml(line: Line, path: str | None, files: Mapping[str, str], lead: str) -> None:
     """Flags of a configuration file; those of the command line win."""
-    for key, value in (_yaml(path, files) if path else {}).items():
+    for key, value in (named(path, files) if path else {}).items():
         text = json.dumps(value) if isinstance(value, dict | list) else str(value)
         line.values.setdefault(lead + str(key).replace("_", "-"), text)

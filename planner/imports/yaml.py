@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import InputError
@@ -25,3 +26,11 @@ def load_all(text: str, name: str = "") -> list[Any]:
 def load(text: str, name: str = "") -> Any:
     """The first document, None where there is none."""
     return next(iter(load_all(text, name)), None)
+
+
+def named(path: str, files: Mapping[str, str]) -> dict[str, Any]:
+    """A configuration file that the same text writes or that lies beside it; nothing where there is none."""
+    name = path.rsplit("/", 1)[-1]
+    text = next((body for file, body in files.items() if file.rsplit("/", 1)[-1] == name), None)
+    told = load(text) if text is not None else {}
+    return told if isinstance(told, dict) else {}

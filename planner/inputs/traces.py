@@ -41,7 +41,7 @@ OWN_BLOCK = 16
 """Tokens of the blocks that a `prefix_id` is cut into."""
 
 MOST_BLOCKS = 20_000_000
-"""Of all prompts together: memory and a minute."""
+"""Blocks of all prompts together at most: memory for them, and a minute to read them."""
 
 MOONCAKE, QWEN = 512, 16
 """Tokens of a block in the public traces."""

@@ -12,9 +12,9 @@ from planner.cost.shape import Floats, Ints
 
 @dataclass(frozen=True)
 class Requests:
-    """Of w buckets, shape (n, w) or (1, w): prompt tokens computed (`new`) and in all (`isl`), tokens of an
-    answer (`osl`), share of all requests; the shares of a row add to one. `emitted` (n, 1), or one for all:
-    tokens that a decode step gives a sequence, more than one where drafted ones are accepted."""
+    """Requests of w buckets, shape (n, w) or (1, w): prompt tokens computed (`new`) and in all (`isl`),
+    tokens of an answer (`osl`), share of all requests; the shares of a row add to one. `emitted` (n, 1), or
+    one for all: tokens that a decode step gives a sequence, more than one where drafted ones are accepted."""
 
     new: Floats
     isl: Floats
@@ -67,7 +67,7 @@ class Requests:
         return Requests(new, isl, osl, np.ones((1, 1)), self.emitted)
 
     def take(self, index: Ints) -> Requests:
-        """Of the servers at `index` (repeats allowed)."""
+        """Requests of the servers at `index` (repeats allowed)."""
         emitted = self.emitted if np.ndim(self.emitted) == 0 else np.asarray(self.emitted)[index]
         return Requests(self.new[index], self.isl[index], self.osl[index], self.share[index], emitted)
 

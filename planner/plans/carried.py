@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import exp, inf, log
 
-from planner.plans.found import SLACK, Found, Group, scaled, strain
+from planner.plans.found import Found, Group
+from planner.plans.strain import SLACK, scaled, strain
 
 JUDGED = 12
 """Times that a fleet's traffic is changed to find the most that it carries."""

@@ -1,13 +1,10 @@
-"""A solved fleet and what becomes of it: its replica groups at their real load, the ways requests take, and
-the groups that answer later than promised."""
+"""A solved fleet and what becomes of it: replica groups at their real load, and the ways requests take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
-
-import numpy as np
 
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
@@ -17,11 +14,7 @@ from planner.objectives import Objective
 from planner.plans.operation import Operation, index_of, operate
 from planner.problems.ways import Way, link_name, route, transfer_s
 from planner.replicas.pool import Pool
-from solvers.fleet_idle import draw_of
 from solvers.fleet_types import FleetProblem, FleetSolution
-
-SLACK = 1e-6
-"""Share of a limit by which it may be exceeded: rounding."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +107,13 @@ def paths(found: Found, made: Sequence[Group]) -> list[Path]:
                 result.append(
                     Path(i, rate, g, None, float(g.operation.ttft_s[i]), float(g.operation.tpot_s[i]))
                 )
-    pairs = _all_pairs(found, made)
+    pairs = all_pairs(found, made)
     used = busy(found, pairs)
     result += [_pair_path(found.cluster, pair, used) for pair in pairs]
     return sorted(result, key=lambda p: (p.bucket, -p.rate))
 
 
-def _all_pairs(found: Found, made: Sequence[Group]) -> list[Pair]:
+def all_pairs(found: Found, made: Sequence[Group]) -> list[Pair]:
     """Every prefill group with every decode group that takes of it."""
     of_column: dict[str, list[Group]] = {}
     for g in made:
@@ -205,136 +198,3 @@ def _pair_path(cluster: ResolvedCluster, pair: Pair, used: Mapping[tuple[str, st
     step_s = float(d.operation.tpot_s[i])
     ttft_s = float(p.operation.ttft_s[i]) + move_s + step_s * d.setup.mix.emitted
     return Path(i, pair.rate, p, d, ttft_s, step_s, pair.bytes_per_s)
-
-
-@dataclass(frozen=True)
-class Late:
-    """A replica group that answers `bucket` too late at its real mix; at `share` of its traffic it would
-    not."""
-
-    candidate: str
-    bucket: str
-    share: float
-
-
-def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
-    """The largest share of a limit that any group or path takes with `factor` of the traffic; infinite where
-    a group is given more than it can carry."""
-    if factor != 1.0:
-        found = scaled(found, factor)
-        made = [_with(g, factor) for g in made]
-    worst = max(fullness(g) for g in made)
-    if not np.isfinite(worst) or any(not np.isfinite(g.operation.sequences) for g in made):
-        return float("inf")
-    for path in paths(found, made):
-        promise = path.first.setup.promise
-        worst = max(worst, path.ttft_s * path.first.caution[0] / promise.ttft_s)
-        if found.workload.buckets[path.bucket].osl > 1:
-            worst = max(worst, path.tpot_s * path.decoder.caution[1] / promise.tpot_s)
-    if most := found.problem.budget.get("watts"):
-        worst = max(worst, watts(found, made) / most)
-    nic = busy(found, _all_pairs(found, made))
-    return max(worst, *nic.values()) if nic else worst
-
-
-def scaled(found: Found, factor: float) -> Found:
-    """This fleet with `factor` of its traffic."""
-    s = found.solution
-    flows = {key: factor * v for key, v in s.flows.items()}
-    pairs = {key: factor * v for key, v in s.pair_flows.items()}
-    rate = factor * s.rate
-    return replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=rate, objective=rate))
-
-
-def fullness(g: Group) -> float:
-    """The fullest resource of a group as a share of what it may be: a server that only prefills has its rule
-    of operation."""
-    only = g.setup.does(g.candidate.role) == "prefill"
-    return g.operation.utilisation / (g.setup.busiest if only else 1.0)
-
-
-def watts(found: Found, made: Sequence[Group]) -> float:
-    """Watts of all GPUs: replicas at their real load, and those that idle."""
-    used = {g.candidate.id: g.count for g in made}
-    return sum(g.count * g.operation.watts for g in made) + draw_of(found.problem, used)
-
-
-def exact_value(found: Found, made: Sequence[Group]) -> float:
-    """The objective as the one model has it at the real load: watts and latency are the program's lower
-    bounds until then."""
-    s = found.solution
-    assert s.objective is not None
-    if found.objective.spends == "watts":
-        return watts(found, made)
-    if found.objective.spends == "gpus":  # of replicas that serve something: the others are not run
-        return float(sum(g.count * g.candidate.gpus for g in made))
-    if found.objective.spends != "latency":
-        return s.objective
-    osl = [b.osl for b in found.workload.buckets]
-    ways = paths(found, made)
-    waits = sum(p.rate * (p.ttft_s + (osl[p.bucket] * p.tpot_s if osl[p.bucket] > 1 else 0.0)) for p in ways)
-    return waits / sum(p.rate for p in ways)
-
-
-def _with(g: Group, factor: float) -> Group:
-    served = {w: factor * rate for w, rate in g.served.items()}
-    return replace(g, served=served, operation=operate(g.setup, g.candidate, served, g.count))
-
-
-def broken(found: Found, made: Sequence[Group], slack: float = SLACK) -> list[Late]:
-    """Groups whose real mix answers later than promised by more than `slack`, or fills more than their KV
-    room:
-    to be loaded less and solved again; the worst first."""
-    full = [g for g in made if fullness(g) > 1 + slack]
-    late = [Late(g.candidate.id, next(iter(g.served)), _carried(g)) for g in full]
-    for path in paths(found, made):
-        if path.first in full or path.decoder in full or _keeps(found, path, 1 + slack):
-            continue  # what is over full has no times to judge
-        guilty = path.decoder if _in_time(path, 1 + slack) else path.first
-        late.append(Late(guilty.candidate.id, str(path.bucket), _bearable(found, path, guilty)))
-    return sorted(late, key=lambda bad: bad.share)
-
-
-def _in_time(path: Path, slack: float) -> bool:
-    """The first token: by the prefill side's caution."""
-    return path.ttft_s * path.first.caution[0] <= path.first.setup.promise.ttft_s * slack
-
-
-def _keeps(found: Found, path: Path, slack: float) -> bool:
-    """Both limits; the time between tokens by the decode side's caution."""
-    promised = path.decoder.setup.promise.tpot_s * slack
-    decodes = found.workload.buckets[path.bucket].osl > 1
-    return _in_time(path, slack) and (not decodes or path.tpot_s * path.decoder.caution[1] <= promised)
-
-
-def _carried(full: Group) -> float:
-    """The largest share of its traffic that a group carries."""
-    return _largest(lambda share: fullness(replace(full, operation=_loaded(full, share))) <= 1.0)
-
-
-def _bearable(found: Found, path: Path, guilty: Group) -> float:
-    """The largest share of the guilty group's traffic at which the path keeps its promise; 0: at none."""
-    i, was = path.bucket, guilty.operation
-
-    def good(share: float) -> bool:
-        op = _loaded(guilty, share)
-        ttft = path.ttft_s - was.ttft_s[i] + op.ttft_s[i] if np.isfinite(was.ttft_s[i]) else op.ttft_s[i]
-        tpot = op.tpot_s[i] if guilty.candidate.role != "prefill" else path.tpot_s
-        return _keeps(found, replace(path, ttft_s=float(ttft), tpot_s=float(tpot)), 1.0)
-
-    return _largest(good)
-
-
-def _loaded(group: Group, share: float) -> Operation:
-    """The group's servers under `share` of its traffic."""
-    served = {w: share * rate for w, rate in group.served.items()}
-    return operate(group.setup, group.candidate, served, group.count)
-
-
-def _largest(good: Callable[[float], bool]) -> float:
-    """The largest share of 1 that is good, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(7):
-        middle = (low + high) / 2
-        low, high = (middle, high) if good(middle) else (low, middle)
-    return low

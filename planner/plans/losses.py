@@ -19,7 +19,8 @@ from planner.inputs.options import Survive
 from planner.objectives import THROUGHPUT
 from planner.plans import placement
 from planner.plans.carried import as_carried
-from planner.plans.found import Found, Group, groups, scaled
+from planner.plans.found import Found, Group, groups
+from planner.plans.strain import scaled
 from solvers import fleet
 from solvers.linear import Limits
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.inputs.workload import Workload
-from planner.plans.found import Found, Group, groups, scaled
+from planner.plans.found import Found, Group, groups
 from planner.plans.schema import Replayed
+from planner.plans.strain import scaled
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from planner.plans.schema import Plan
 
 DIGITS = 9
-"""Of a figure: far below what any of them is good for, far above what `check` compares by."""
+"""Digits of a figure: far below what any of them is good for, far above what `check` compares by."""
 
 NOTHING = 1e-20
 """Below this a figure is what rounding left of 0."""

@@ -44,10 +44,10 @@ ROUNDS = 12
 """At most, of finding the batch at which the step is made linear."""
 
 SETTLED = 1e-4
-"""Of that batch: nearer changes no time that is read."""
+"""Relative change of that batch at which the search ends: nearer changes no time that is read."""
 
 SHORTEST = 0.3
-"""Of the mean TPOT, what is left where all others' prompts are done before the first token."""
+"""Share of the mean TPOT that is left where all others' prompts are done before the first token."""
 
 
 @dataclass(frozen=True)

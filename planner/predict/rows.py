@@ -87,7 +87,7 @@ class Row:
 
     @property
     def requests(self) -> tuple[tuple[int, int, float], ...]:
-        """Of (isl, osl, share)."""
+        """Each kind of request as (isl, osl, share)."""
         return self.mix or ((self.isl, self.osl, 1.0),)
 
 

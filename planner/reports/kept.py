@@ -12,7 +12,7 @@ from planner.reports import words as say
 PLACES = {"hbm": "GPU memory", "host": "host memory", "nvme": "NVMe", "remote": "remote storage"}
 FOREVER_S = 86_400.0
 SMALL = 0.005
-"""Of what is saved, gains below this are not worth a line."""
+"""Share of what is saved below which a gain is not worth a line."""
 
 ROUTERS = {
     "vllm": "vLLM's production-stack router: --routing-logic prefixaware, or session",
@@ -74,7 +74,7 @@ def _stays(seconds: dict[str, float]) -> list[str]:
 
 
 def span(seconds: float) -> str:
-    """Of time.
+    """A time in seconds or minutes, or for good.
 
     >>> span(4.2), span(150.0), span(9000.0), span(1e6)
     ('4.20 s', '150 s', '150 min', 'for good')

@@ -70,7 +70,7 @@ def table(found: Probe) -> Table:
 
 
 def bands(these: Bands) -> tuple[str, str]:
-    """Of TPOT and TTFT; nothing where there is none."""
+    """Bands of TPOT and TTFT; nothing where there is none."""
     return width(these.tpot), width(these.ttft)
 
 

@@ -12,7 +12,7 @@ SAME = 1e-9
 """Relative distance below which two objectives are one."""
 
 LATE = 0.5
-"""Of the time limit: a search that ended sooner had nothing left to bring fleet and bound together."""
+"""Share of the time limit: a search that ended sooner had nothing left to bring fleet and bound together."""
 
 
 def price_list(plan: Plan) -> Text:

@@ -102,7 +102,7 @@ class Side:
     def of(
         engine: str, device: Device, shape: tuple[int, int, int, int], used: Precisions, drafter: str = ""
     ) -> Side:
-        """Of a replica on `device`; `shape` = (tp, pp, attn_dp, cp)."""
+        """The side that a replica on `device` is; `shape` = (tp, pp, attn_dp, cp)."""
         return Side(named(engine).name, device.vendor, device.generation, *shape, used, drafter)
 
     @property
@@ -128,7 +128,7 @@ class Cached:
 
     @staticmethod
     def of(card: ModelCard) -> Cached:
-        """Of all its mixers."""
+        """What pairs need to know of all its mixers."""
         mixers = list(card.mixers.values())
         caching = [m for m in mixers if isinstance(m, Attention | Mla)]
         plain = [m for m in caching if isinstance(m, Attention)]

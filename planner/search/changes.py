@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.plans.found import Late
+from planner.plans.strain import Late
 from planner.search.question import at_least
 from solvers import fleet
 from solvers.fleet_extract import value as fleet_value

@@ -20,8 +20,9 @@ from planner.candidates.dominance import Counts
 from planner.candidates.edges import Edges
 from planner.candidates.tangents import Line, touching
 from planner.errors import OutOfTime
-from planner.plans.found import SLACK, Found, groups
+from planner.plans.found import Found, groups
 from planner.plans.operation import index_of
+from planner.plans.strain import SLACK
 from planner.replicas.pool import Pool
 from planner.search.changes import judged
 from planner.search.limits import closer, left

@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.plans.found import SLACK, Found, Group, broken, groups, watts
+from planner.plans.found import Found, Group, groups
+from planner.plans.strain import SLACK, broken, watts
 from planner.replicas.pool import Pool
 from planner.search.changes import eased, insured
 from planner.search.limits import closer, left

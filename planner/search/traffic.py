@@ -7,8 +7,9 @@ from dataclasses import replace
 from math import inf
 
 from planner.plans.carried import as_carried
-from planner.plans.found import SLACK, Found, Group, exact_value, groups, scaled, strain
+from planner.plans.found import Found, Group, groups
 from planner.plans.losses import least_left
+from planner.plans.strain import SLACK, exact_value, scaled, strain
 from planner.search.changes import tidied
 from planner.search.question import Question
 from solvers import fleet

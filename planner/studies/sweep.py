@@ -22,7 +22,7 @@ from planner.studies.grid import FILE_OPTIONS, Cell
 from planner.studies.journal import Journal, Row
 
 WORK_LIMIT_NODES = 10_000
-"""Of branch and bound; about a minute where a cell is hard."""
+"""Nodes of branch and bound a cell; about a minute where one is hard."""
 TIME_LIMIT_S = 600.0
 
 Planner = Callable[..., Plan]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from planner.plans.found import fullness
+from planner.plans.strain import fullness
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
-from planner.plans.found import Found, broken, exact_value, groups, paths, scaled, strain, watts
+from planner.plans.found import Found, groups, paths
+from planner.plans.strain import broken, exact_value, scaled, strain, watts
 from planner.problems.ways import LATENCY_S
 from planner.search.find import find
 from solvers.linear import Limits

@@ -15,10 +15,11 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
 from planner.inputs.options import Survive
 from planner.plans import losses as module
-from planner.plans.found import SLACK, groups, strain
+from planner.plans.found import groups
 from planner.plans.insured import Insured
 from planner.plans.losses import alike, least_left, losses, placed, rests, running
 from planner.plans.placement import Placed
+from planner.plans.strain import SLACK, strain
 from solvers.linear import Limits
 from tests.beside.solved import on
 

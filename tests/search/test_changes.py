@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from planner.plans.found import Late
+from planner.plans.strain import Late
 from planner.search.changes import EASINGS, LIGHTEST, MORE_LEFT, MOST_LEFT, eased, insured, judged, tidied
 from planner.search.limits import LEAST_S, closer, left
 from planner.search.question import at_least

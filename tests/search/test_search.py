@@ -14,7 +14,8 @@ from planner.candidates.points import KEPT, at_rate, draw
 from planner.candidates.setup import Role
 from planner.cost.power import idle_watts
 from planner.plans import carried
-from planner.plans.found import Found, Late, groups, watts
+from planner.plans.found import Found, groups
+from planner.plans.strain import Late, watts
 from planner.search import changes
 from planner.search import find as module
 from planner.search.question import Question

@@ -9,7 +9,8 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
 from planner.inputs.options import Survive
-from planner.plans.found import SLACK, broken, groups, strain, watts
+from planner.plans.found import groups
+from planner.plans.strain import SLACK, broken, strain, watts
 from planner.search import sound
 from planner.search.sound import sound_fleet
 from planner.search.traffic import short_of

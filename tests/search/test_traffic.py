@@ -10,7 +10,8 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
 from planner.inputs.options import Survive
 from planner.objectives import named
-from planner.plans.found import SLACK, groups, strain
+from planner.plans.found import groups
+from planner.plans.strain import SLACK, strain
 from planner.search import traffic
 from planner.search.traffic import carrying, nearness, realised, settled, short_of
 from solvers.linear import Limits
