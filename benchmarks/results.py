@@ -80,7 +80,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     ),
     "odd": (
         "Valid but odd problems",
-        ["benchmarks.odd", "--cases", "1000", "--minutes", "40", "--seed", "6", "--jobs", "1"],
+        ["benchmarks.odd", "--cases", "120", "--minutes", "20", "--seed", "12", "--jobs", "1", "--cpu"],
     ),
     "report": ("Reports: size, and seconds to open", ["benchmarks.report_page"]),
     "faults": ("Faults of the machine", ["benchmarks.faults", "--kills", "3"]),

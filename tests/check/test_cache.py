@@ -107,6 +107,11 @@ def test_room_used_in_words_only_is_found(name: str):
     assert "cache_blocks_wrong" in changed(name, block_waste=0.7 * stated["block_waste"] + 1e-4)
 
 
+def test_of_next_to_no_sequences_nobody_tells_how_much_room_they_hold():
+    """A request in thirty years: figures of a plan have nine digits, and zero is as good as 1e-21."""
+    assert "cache_used_wrong" not in changed("open", sequences=1e-15, used=0.0)
+
+
 @pytest.mark.parametrize("name", ["closed", "open", "full", "alone"])
 def test_chances_from_nowhere_are_found(name: str):
     assert "cache_delayed_wrong" in changed(name, delayed=0.4)
