@@ -78,7 +78,7 @@ def _promises(s: Simulated) -> list[str]:
     for name, p in s.promises.items():
         beyond = p.achieved_ms / p.limit_ms - 1
         by = f" by {say.percent(beyond)}" if 0 < beyond < 1 else ""
-        word = "kept" if p.kept else f"BROKEN{by}"
+        word = f"kept{by and f' but for {say.percent(beyond)}'}" if p.kept else f"BROKEN{by}"
         which = "the mean" if p.percentile == "mean" else p.percentile
         lines.append(
             f"{NAMES[name]} {word}: {which} {say.milliseconds(p.achieved_ms)}, limit "
