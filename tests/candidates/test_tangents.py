@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from planner import plan
 from planner.candidates import tangents
 from planner.candidates.points import at_rate, draw
 from planner.candidates.tangents import Loaded, touching
@@ -96,3 +97,20 @@ def test_what_a_column_does_not_serve_may_take_for_ever(monkeypatch):
 
     assert again == pytest.approx(expected)
     assert of_bucket == {"0": pytest.approx(slopes["0"])}
+
+
+CLUSTER = """
+nodes: [{name: n, count: 7, device: odd, gpus_per_node: 5, intra_gb_per_s: 0.05, nic_gb_per_s: 0.001}]
+devices:
+  odd: {generation: ampere, memory_gb: 48, memory_gb_per_s: 100000, tflops: {fp16: 100000}}
+"""
+
+
+def test_bounds_on_latency_hold_at_next_to_no_load(tmp_path):
+    """Requests that are computed in 30 ms, one in two seconds, on 35 GPUs: a line a little too steep lay
+    above what two servers do, and the bound above the plan."""
+    (tmp_path / "c.yaml").write_text(CLUSTER)
+    asked = {"isl": 17, "osl": 1, "rate": 0.5, "tpot_ms": 1e6, "objective": "latency"}
+    found = plan(tmp_path / "c.yaml", "nemotron-3-nano-30b-a3b-nvfp4", explain=False, **asked)
+
+    assert found.proof.bound <= found.proof.objective * (1 + 1e-6)
