@@ -43,6 +43,8 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
     for r in sorted(plan.replicas, key=lambda r: -Server(plan, r).gpus):
         argv = (r.launch.argv if r.launch else None) or []
         first = ports or next((int(b) for a, b in pairwise(argv) if a == "--port"), 8000)
+        if unknown := [s.node_class for s in r.stages if s.node_class not in sizes]:
+            raise InputError(f"{r.id}: the cluster has no nodes `{unknown[0]}`", "replicas")
         rooms = {
             (s.node_class, tuple(s.nodes)): _Rooms(s.nodes, taken, sizes[s.node_class]) for s in r.stages
         }
@@ -65,6 +67,8 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
                     raise InputError(
                         f"{r.id}: {left} GPUs of a stage find no room on {', '.join(stage.nodes)}", "replicas"
                     )
+            if not places:
+                raise InputError(f"{r.id}: no stage takes any GPU", "replicas")
             if r.engine == "llama.cpp" and len(places) > 1:  # its last node runs the server
                 last = list(places)[-1]
                 places = {last: places.pop(last), **places}

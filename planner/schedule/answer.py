@@ -212,8 +212,11 @@ def _enough(found: Sequence[Unit], sized: Sequence[float]) -> None:
 
 def _hint(found: Sequence[Unit], sized: Sequence[float], ask: Ask) -> str:
     """Spot nodes are what there is enough of, or nodes of any kind are what there is not."""
-    sure = np.sum([np.array(u.by_slot) * u.count for u in found if u.role == "mixed" and not u.spot], axis=0)
-    share = float(np.max(1 - sure / np.array(sized)))
+    sure, needs = np.zeros(len(sized)), np.array(sized)
+    for u in found:
+        if u.role == "mixed" and not u.spot:
+            sure += np.array(u.by_slot) * u.count
+    share = float(np.max(1 - sure[needs > 0] / needs[needs > 0], initial=0.0))
     if not any(u.spot for u in found) or share <= ask.spot_share:
         return "more nodes, or looser limits"
     return f"--spot-share {math.ceil(100 * share) / 100:g}, or more nodes that are not spot"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor
+from math import exp, floor, log
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -48,10 +48,8 @@ class Range(Strict):
             steps = floor((self.to - self.start) / self.step + 1e-9)
             raw = [self.start + self.step * i for i in range(min(steps, MOST_CELLS) + 1)]
         elif self.times:
-            while len(raw) <= MOST_CELLS and (value := self.start * self.times ** len(raw)) <= self.to * (
-                1 + 1e-9
-            ):
-                raw.append(value)
+            steps = floor((log(self.to) - log(self.start)) / log(self.times) + 1e-9)
+            raw = [exp(log(self.start) + i * log(self.times)) for i in range(min(steps, MOST_CELLS) + 1)]
         return [int(x) if x.is_integer() else x for x in (float(f"{x:.12g}") for x in raw)]
 
 

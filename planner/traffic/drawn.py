@@ -67,9 +67,10 @@ def bursty(workload: Workload, seed: int, rate_rps: float | None = None) -> Trac
         noise = rng.gamma(1 / variance, variance, blocks) if variance > 0 else np.ones(blocks)
         factor = factor * np.repeat(noise, int(hold_s))[: len(factor)]
     factor = factor / max(factor.mean(), 1e-12)
-    counts = rng.poisson(rate * factor)
+    cell_s = span_s / len(factor)  # a second, or less
+    counts = rng.poisson(rate * cell_s * factor)
     at = np.repeat(np.arange(len(factor), dtype=float), counts)
-    at = np.sort(at + rng.random(len(at)))
+    at = np.sort(at + rng.random(len(at))) * cell_s
     kind = rng.choice(len(workload.buckets), len(at), p=workload.shares)
     isl, osl = (np.array([getattr(b, name) for b in workload.buckets])[kind] for name in ("isl", "osl"))
     return _bare(workload.name, at, isl, osl)

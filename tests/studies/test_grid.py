@@ -100,3 +100,12 @@ def test_what_is_no_sweep_is_refused_in_one_line(tmp_path: Path, text: str, word
 
     assert words in refused.value.message
     assert "\n" not in refused.value.message
+
+
+def test_times_from_next_to_nothing_end() -> None:
+    from planner.studies.schema import Range
+
+    values = Range.model_validate({"from": 5e-324, "to": 1024, "times": 2}).values
+
+    assert len(values) > 1000
+    assert values[-1] <= 1024

@@ -106,3 +106,9 @@ def test_the_busiest_of_a_long_trace_are_those_that_come_fastest():
 
 def test_a_stretched_trace_has_the_rate_asked_for():
     assert at_rate(HOUR, 7.5).rate_rps == pytest.approx(7.5)
+
+
+def test_a_rate_beyond_all_draws_no_more_than_the_most():
+    busy = FLAT.model_copy(update={"rate_rps": 1e9})
+
+    assert 15_000 < len(bursty(busy, 1)) < 25_000
