@@ -32,7 +32,7 @@ from planner.percentiles.plan import Arrivals
 from planner.plans.schema import Plan, Replica
 from planner.question.asked import Asked, read
 from planner.simulate.answer import Ask, Simulated, simulate
-from planner.traffic.drawn import at_rate, resampled
+from planner.traffic.drawn import resampled
 from solvers.linear import Limits
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
@@ -100,7 +100,7 @@ def rows(case: Case, seeds: int, seconds: float) -> Iterator[tuple[str, int, int
         except MeshwrightError as error:
             yield f"| {case} | {name} | {error.message} | | | | | | |", 0, 0
             continue
-        judged, whole = judge(plan, at_rate(trace, case.rate), seeds)
+        judged, whole = judge(plan, trace.at_rate(case.rate), seeds)
         kept, by_replay = sum(x >= PROMISED for x in judged), name == "replayed"
         yield told(case, name, plan, judged, whole, asked), kept * by_replay, seeds * by_replay
 

@@ -22,7 +22,7 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
@@ -75,6 +75,10 @@ class Trace:
     @property
     def rate_rps(self) -> float:
         return (len(self) - 1) / self.span_s
+
+    def at_rate(self, rate_rps: float) -> Trace:
+        """With all its times stretched to a mean rate."""
+        return replace(self, arrival_s=self.arrival_s * (self.rate_rps / rate_rps))
 
 
 def read_trace(path: str | Path, tell: Tell | None = None) -> Trace:

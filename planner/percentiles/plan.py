@@ -19,7 +19,7 @@ from planner.plans.schema import Achieved, Plan, Replayed
 from planner.question.asked import Asked
 from planner.simulate.answer import Ask, Simulated, simulate
 from planner.simulate.groups import Servers
-from planner.traffic.drawn import MOST, at_rate, bursty, busiest, resampled
+from planner.traffic.drawn import MOST, bursty, busiest, resampled
 from planner.traffic.lindley import SHARES, WAITING, Needed, needed
 
 LIKE: Final = 4
@@ -54,9 +54,9 @@ class Arrivals:
         w, seed = asked.workload, asked.options.seed
         assert w.rate_rps is not None
         if asked.trace is None:
-            drawn = [at_rate(bursty(w, seed + i), w.rate_rps) for i in range(LIKE + 1)]
+            drawn = [bursty(w, seed + i).at_rate(w.rate_rps) for i in range(LIKE + 1)]
             return Arrivals(w, drawn[0], drawn[1:], None)
-        whole = at_rate(asked.trace, w.rate_rps)
+        whole = asked.trace.at_rate(w.rate_rps)
         own = busiest(replace(whole, arrival_s=whole.arrival_s - whole.arrival_s[0]), MOST)
         return Arrivals(w, own, [resampled(own, seed + i) for i in range(LIKE)], asked.trace.path)
 

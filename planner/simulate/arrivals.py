@@ -80,9 +80,8 @@ def traced(servers: Servers, trace: Trace, rate: float | None) -> Drawn:
     if fits.sum() < 2:
         text = f"no two requests of `{trace.path}` are within the {most:,} tokens that the model takes"
         raise InputError(text, trace.path, "give requests that fit, or plan for another model")
-    at = (trace.arrival_s - trace.arrival_s[0])[fits]
-    if rate:
-        at = at * (trace.rate_rps / rate)
+    times = (trace.at_rate(rate) if rate else trace).arrival_s
+    at = (times - times[0])[fits]
     isl, osl = trace.isl[fits].astype(float), trace.osl[fits].astype(float)
     far = np.log(isl[:, None] / servers.isl) ** 2 + np.log(osl[:, None] / servers.osl) ** 2
     far[:, [not ways for ways in servers.ways]] = np.inf

@@ -14,7 +14,6 @@ and a rate that holds for d seconds adds its variance to windows up to d in full
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -99,11 +98,6 @@ def busiest(trace: Trace, most: int = MOST) -> Trace:
     first = int(taken.argmin())
     own = slice(first, first + most)
     return _bare(trace.path, trace.arrival_s[own] - trace.arrival_s[first], trace.isl[own], trace.osl[own])
-
-
-def at_rate(trace: Trace, rate_rps: float) -> Trace:
-    """All its times stretched to a mean rate."""
-    return replace(trace, arrival_s=trace.arrival_s * (trace.rate_rps / rate_rps))
 
 
 def _bare(path: str, at: Floats, isl: np.ndarray, osl: np.ndarray) -> Trace:

@@ -6,7 +6,7 @@ import pytest
 from planner.inputs.traces import Trace
 from planner.inputs.traffic import Dispersion, Traffic
 from planner.inputs.workload import Bucket, Workload
-from planner.traffic.drawn import at_rate, bursty, busiest, parts, resampled
+from planner.traffic.drawn import bursty, busiest, parts, resampled
 from planner.traffic.summary import dispersion
 
 
@@ -105,7 +105,7 @@ def test_the_busiest_of_a_long_trace_are_those_that_come_fastest():
 
 
 def test_a_stretched_trace_has_the_rate_asked_for():
-    assert at_rate(HOUR, 7.5).rate_rps == pytest.approx(7.5)
+    assert HOUR.at_rate(7.5).rate_rps == pytest.approx(7.5)
 
 
 def test_a_rate_beyond_all_draws_no_more_than_the_most():
