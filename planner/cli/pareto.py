@@ -109,16 +109,9 @@ def pareto(
 
 def _written(of: Curve, points: list[Point], output: str) -> str:
     """By the ending of the file's name."""
-    import csv
-    import io
-
-    from planner.reading.cells import harmless
+    from planner.reading.cells import as_csv
     from planner.studies import curve_rows
 
     if output.endswith(".json"):
         return json_.dumps(curve_rows.as_json(of, points), indent=1) + "\n"
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(
-        [map(harmless, row) for row in curve_rows.rows(of, points)]
-    )
-    return stream.getvalue()
+    return as_csv(curve_rows.rows(of, points))

@@ -208,7 +208,9 @@ def _written(found: Schedule, output: str, autoscaler: str) -> str:
     if output.endswith(".json"):
         return json_.dumps(found.as_json(), indent=1) + "\n"
     if output.endswith(".csv"):
-        return "".join(",".join(str(x) for x in row) + "\n" for row in found.rows())
+        from planner.reading.cells import as_csv
+
+        return as_csv(found.rows())
     import io
 
     from ruamel.yaml import YAML

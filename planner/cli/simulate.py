@@ -150,4 +150,6 @@ def _series(rows: list[list[object]], output: str) -> str:
     """As CSV, or as JSON of columns."""
     if output.endswith(".json"):
         return json_.dumps({str(c[0]): list(c[1:]) for c in zip(*rows, strict=True)}) + "\n"
-    return "".join(",".join(str(x) for x in row) + "\n" for row in rows)
+    from planner.reading.cells import as_csv
+
+    return as_csv(rows)
