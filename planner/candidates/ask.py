@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
-from planner.candidates.dominance import Counts
 from planner.candidates.keep import Keep, Where, levels, places
 from planner.candidates.made import Made
+from planner.candidates.needs import Counts
 from planner.candidates.offers import Standing
 from planner.candidates.pairing import Pairing
 from planner.candidates.setup import BUSIEST, Mix, Promise, Setup

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design, Key
 from planner.candidates.columns import Columns
-from planner.candidates.dominance import Counts, Needs, grown, spared, survivors
+from planner.candidates.dominance import spared, survivors
+from planner.candidates.needs import Counts, Needs, grown
 from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, draw
 from planner.candidates.setup import Role, Setup

@@ -18,7 +18,7 @@ from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.queueing import Estimate
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
-from planner.inputs.workload import Percentile, Slo, Workload
+from planner.inputs.workload import LIMITS, Percentile, Slo, Workload
 from planner.operating import times
 from planner.operating.requests import Requests, Terms
 from planner.operating.room import held_tokens, unfilled_tokens
@@ -103,7 +103,7 @@ class Promise:
     @staticmethod
     def of(slo: Slo, loop: Literal["open", "closed"]) -> Promise:
         """In a closed loop limits are on the means."""
-        ttft, tpot = (np.inf if x is None else x / 1e3 for x in (slo.ttft_ms, slo.tpot_ms))
+        ttft, tpot = (slo.limits.get(name, np.inf) / 1e3 for name in LIMITS)
         return Promise(ttft, tpot, slo.percentile if loop == "open" else "mean", loop)
 
 

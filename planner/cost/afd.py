@@ -79,7 +79,7 @@ class AfdModel(SeveralClasses):
     ) -> None:
         self.nodes = {c.id: c for c in classes}
         stagings = [blocks(x, self.nodes, len(card.stack)) for x in layouts]
-        super().__init__(card, classes, stagings, engine, precisions, calibration)
+        super().__init__(card, classes, links, stagings, engine, precisions, calibration)
         self.names = tuple(self.of_class)
         self.of_class = {g: _half(m, mixer=True) for g, m in self.of_class.items()}
         # as if it stood in one domain: what crosses nodes is in D and C
@@ -149,16 +149,9 @@ class AfdModel(SeveralClasses):
                 total[rows] += gpus[rows] * m.gpu_watts(busy[rows], *shares)
         return total
 
-    def memory(
-        self,
-        designs: Designs,
-        tokens_per_step: int,
-        context: Floats | float,
-        sequences: Sequences | None = None,
-    ) -> Memory:
-        """Of the attention block, which has all cache; kv < 0 by what the FFN block lacks where it does not
+    def _fullest(self, designs: Designs, every: Memory, tokens: Floats) -> Memory:
+        """The attention block, which has all cache; kv < 0 by what the FFN block lacks where it does not
         fit."""
-        every = self.memory_by_stage(designs, tokens_per_step, sequences)
         own = every.at(np.zeros(len(designs), dtype=np.int64))
         return replace(own, kv_bytes=np.where(every.kv_bytes[:, 1] < 0, every.kv_bytes[:, 1], own.kv_bytes))
 

@@ -49,6 +49,10 @@ class Holding:
         `sequences`: in flight on one server, which sampling and graphs take memory for."""
         every = self.memory_by_stage(designs, tokens_per_step, sequences)
         tokens = np.broadcast_to(np.asarray(context, dtype=np.float64), len(designs))
+        return self._fullest(designs, every, tokens)
+
+    def _fullest(self, designs: Designs, every: Memory, tokens: Floats) -> Memory:
+        """Of all stages the one that holds the fewest sequences of `tokens` (n,): shape (n,)."""
         return fullest(every, self._held(designs, tokens[:, None])[:, 0])
 
     def memory_by_stage(

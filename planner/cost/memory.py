@@ -41,11 +41,11 @@ __all__ = [
     "default_tokens_per_step",
     "device_bytes",
     "fullest",
+    "fullest_at",
     "kv_bytes_by_stage",
     "kv_bytes_per_seq",
     "kv_capacity",
     "longest_context",
-    "room",
     "room_by_stage",
     "stage_layers",
 ]
@@ -93,25 +93,17 @@ class Memory:
         return Memory(weights, activation, reserve, capacity, kv, stage)
 
 
-def room(
+def fullest_at(
     card: ModelCard,
-    device_memory_bytes: float,
     designs: Designs,
     precisions: Precisions,
-    engine: str,
-    tokens_per_step: int,
-    max_sequences: Sequences | None = None,
-    layers: Ranges | None = None,
+    by_stage: Memory,
     context: Floats | float = BINDING_CONTEXT,
 ) -> Memory:
-    """Memory of the fullest stage: the one that holds the fewest sequences of `context` tokens, (n,) or one
-    for all. Other arguments: `room_by_stage`."""
-    by_stage = room_by_stage(
-        card, device_memory_bytes, designs, precisions, engine, tokens_per_step, max_sequences, layers
-    )
-    stages = stages_of(card, designs, layers)
+    """Memory of the fullest stage, (n,): of `by_stage` (from `room_by_stage`, with stages as in
+    `stage_layers`) the one that holds the fewest sequences of `context` tokens, (n,) or one for all."""
     tokens = np.asarray(context, dtype=np.float64).reshape(-1, 1)
-    return fullest(by_stage, _held(card, designs, precisions, tokens, stages)[:, 0])
+    return fullest(by_stage, kv_bytes_by_stage(card, designs, precisions, tokens)[:, 0])
 
 
 def fullest(by_stage: Memory, held: Floats) -> Memory:

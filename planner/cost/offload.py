@@ -35,7 +35,7 @@ from model_zoo.schema import Attention, Mla, ModelCard, MoeFfn
 from planner.cost.attention import Load, decode_work
 from planner.cost.calibration import Calibration
 from planner.cost.expert_tiers import missed, rest_chosen, rest_touched
-from planner.cost.experts import expert_work
+from planner.cost.experts import Routed, expert_work
 from planner.cost.host import Host, host_of, host_use
 from planner.cost.host_ways import BANDWIDTH, ENGINE, GPU, PCIE, RESOURCES, Part, Rates
 from planner.cost.memory import Memory, kv_bytes_by_stage
@@ -262,7 +262,7 @@ class OffloadModel(CostModel):
         for k, ffn in enumerate(self.ffns):
             if ffn is not None and away[:, k].any():
                 precision, each = self.layers.expert_weights(self.kinds[k])
-                work = expert_work(ffn, self.card.hidden, load.rows, designs, each)
+                work = expert_work(Routed(ffn, self.card.hidden, load.rows, designs, each))
                 peak = self.chip.peak(self.fits.fit("moe", precision).peak)[0]
                 flops = flops - away[:, k] * work.flops / peak
                 moved = moved - away[:, k] * work.weights / self.chip.bytes_per_s

@@ -78,8 +78,7 @@ class UnevenModel(SeveralClasses):
         precisions: Precisions,
         calibration: Calibration | None = None,
     ) -> None:
-        super().__init__(card, classes, groups, engine, precisions, calibration)
-        self.cluster_links = tuple(links)
+        super().__init__(card, classes, links, groups, engine, precisions, calibration)
         held = [set(group) for group in groups]
         every = sorted(set().union(*held), key=str)
         self._shards = [(shard, np.array([shard in own for own in held])) for shard in every]

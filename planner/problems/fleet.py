@@ -28,8 +28,9 @@ from typing import Literal
 
 from cluster_configs.schema import NodeClass, ResolvedCluster, declared_link
 from planner.candidates.candidate import Candidate
-from planner.candidates.dominance import Counts, undominated
+from planner.candidates.dominance import undominated
 from planner.candidates.edges import Edges
+from planner.candidates.needs import Counts
 from planner.candidates.pairing import Pairing
 from planner.cost.power import idle_watts
 from planner.cost.shape import Floats

@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from planner.candidates.candidate import Candidate, Design
-from planner.candidates.dominance import Counts, moved, undominated
+from planner.candidates.dominance import undominated
+from planner.candidates.needs import Counts, moved
 from planner.cost.shape import Stage
 from planner.cost.transfer import Overlap
 from solvers import fleet

@@ -112,7 +112,7 @@ STAGINGS = ((Stage("h100-sxm", 2, (0, 20)), Stage("l4", 4, (20, 32))), (Stage("l
 
 
 def test_stages_on_several_classes_count_gpus_of_each_and_are_as_sure_as_the_least_known():
-    m = SeveralClasses(LLAMA_8B, SEVERAL, STAGINGS, "vllm", BF16)
+    m = SeveralClasses(LLAMA_8B, SEVERAL, (), STAGINGS, "vllm", BF16)
     both = designs_of(STAGINGS)
 
     assert {node.id: gpus.tolist() for node, gpus in m.by_class(both)} == {"h100-sxm": [2, 0], "l4": [4, 1]}

@@ -14,7 +14,6 @@ from planner.cost.memory import (
     kv_bytes_per_seq,
     kv_capacity,
     longest_context,
-    room,
     room_by_stage,
 )
 from planner.cost.precision import precisions
@@ -30,6 +29,7 @@ from tests.cost.memory_cases import (
     changed,
     designs,
     per_replica,
+    room,
     vllm,
 )
 
