@@ -12,10 +12,11 @@ from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.candidates.keep import Keep, Where, levels, places
 from planner.candidates.made import Made
+from planner.candidates.mix import Mix, Promise
 from planner.candidates.needs import Counts
 from planner.candidates.offers import Standing
 from planner.candidates.pairing import Pairing
-from planner.candidates.setup import BUSIEST, Mix, Promise, Setup
+from planner.candidates.setup import BUSIEST, Setup
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step

@@ -15,6 +15,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Device
 from model_zoo.schema import ModelCard
 from planner.chains import plan as chained
+from planner.chains.assembly import Assembly
 from planner.cost.calibration import shipped
 from planner.errors import Infeasible, InputError, nearest
 from planner.inputs.options import Options
@@ -70,7 +71,7 @@ def without(plan: schema.Plan, gone: Sequence[str], copies: int = 1) -> Left:
     replicas = posed.eased(Served(found.intervals, by_link, 0.0, 0.0, 0.0, 0.0))
     serves = together(replicas).tokens_per_s / posed.service.output
     bound = max(plan.proof.bound, serves) * posed.service.output  # no more than with all nodes
-    made = chained.Assembly(asked, posed, replicas, frozenset(left)).plan(bound, Limits(), began)
+    made = Assembly(asked, posed, replicas, frozenset(left)).plan(bound, Limits(), began)
     loaded = {names[i]: layers for i, layers in sorted(found.loaded.items())}
     return Left(made, loaded, found.thin, serves / plan.predicted.rps.value, time.perf_counter() - began)
 

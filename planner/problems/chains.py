@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster, declared_link
 from planner.candidates.ask import Ask
-from planner.candidates.setup import Mix
+from planner.candidates.mix import Mix
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel

@@ -15,7 +15,7 @@ import numpy as np
 from planner.candidates.ask import Ask
 from planner.candidates.deadline import late
 from planner.candidates.edges import Edges
-from planner.candidates.setup import Promise
+from planner.candidates.mix import Promise
 from planner.cost.precision import precisions
 from planner.cost.resting import resting_of
 from planner.drafts.kinds import drafts_of

@@ -25,7 +25,8 @@ from model_zoo.schema import MoeFfn
 from planner.candidates.ask import Ask, usual_sizes
 from planner.candidates.candidate import Key
 from planner.candidates.made import Made
-from planner.candidates.setup import Mix, Setup
+from planner.candidates.mix import Mix
+from planner.candidates.setup import Setup
 from planner.cost.host import HostStage, host_of
 from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.offload import OffloadModel

@@ -32,7 +32,7 @@ from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from planner.candidates.ask import Ask, Freedom, usual_sizes
 from planner.candidates.candidate import Key
 from planner.candidates.made import Made
-from planner.candidates.setup import Mix
+from planner.candidates.mix import Mix
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage

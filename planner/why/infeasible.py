@@ -16,8 +16,9 @@ from model_zoo.schema import ModelCard, MoeFfn
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Key, stages_in_words
 from planner.candidates.largest import one_at_a_time
+from planner.candidates.mix import Mix
 from planner.candidates.points import Points, batched, prefilling
-from planner.candidates.setup import Mix, Setup
+from planner.candidates.setup import Setup
 from planner.cost.precision import precisions
 from planner.cost.shape import Floats, Ints
 from planner.engines import NAMES

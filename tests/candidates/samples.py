@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from cluster_configs.reading import from_gpus
 from planner.candidates.ask import Ask
-from planner.candidates.setup import Promise, Setup
+from planner.candidates.mix import Promise
+from planner.candidates.setup import Setup
 from planner.cost.precision import precisions
 from planner.engines import NAMES as ENGINES
 from planner.inputs.workload import Bucket, Slo, Workload

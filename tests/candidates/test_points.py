@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.candidates.largest import MOST_SEQUENCES, busiest, closed, largest, most
+from planner.candidates.mix import Mix
 from planner.candidates.points import KEPT, at_rate, batched, prefilling
-from planner.candidates.setup import Mix
 from planner.cost.admission import Lengths, deviations
 from planner.inputs.workload import Bucket
 from tests.candidates.samples import CHAT, TWO, ask, one_setup, promising

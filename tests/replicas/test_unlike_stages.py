@@ -12,8 +12,8 @@ from cluster_configs.schema import Cluster, Link, Node, ResolvedCluster
 from model_zoo import catalog
 from planner.candidates.ask import STOCK, Ask, Freedom
 from planner.candidates.candidate import Key
+from planner.candidates.mix import Promise
 from planner.candidates.points import batched
-from planner.candidates.setup import Promise
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
