@@ -20,7 +20,7 @@ from planner.plans import parts, schema
 from planner.plans.bands import Edges, Totals, band, chance
 from planner.plans.predicted import idle, price
 from planner.problems import chains
-from planner.problems.chains import Posed
+from planner.problems.chain_units import Posed
 from planner.question.asked import Asked, problem_of
 from planner.version import __version__
 from solvers import linear

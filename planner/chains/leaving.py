@@ -22,7 +22,7 @@ from planner.inputs.options import Options
 from planner.inputs.workload import Workload
 from planner.objectives import THROUGHPUT
 from planner.plans import schema
-from planner.problems.chains import Posed
+from planner.problems.chain_units import Posed
 from planner.question.asked import Asked
 from solvers.linear import Limits
 from solvers.placement_predict import Served, together

@@ -22,7 +22,7 @@ from planner.inputs.options import MEDIAN
 from planner.objectives import THROUGHPUT
 from planner.plans import schema
 from planner.problems import chains
-from planner.problems.chains import Posed
+from planner.problems.chain_units import Posed
 from planner.question.asked import Asked
 from planner.why.rounding import ceil_to
 from solvers import placement_served, placement_served_bound

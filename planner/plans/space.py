@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from planner.candidates.ask import CHUNKS, LONG
 from planner.candidates.columns import FEW
 from planner.candidates.largest import MOST_SEQUENCES
-from planner.inputs.workload import Workload
 from planner.plans.found import Found
 from planner.plans.schema import Cap, Space
 from planner.question.asked import Asked
@@ -31,14 +30,6 @@ def space_of(asked: Asked, found: Found) -> Space:
         what=words(asked, found),
         caps=caps,
     )
-
-
-def sized(space: Space, tight: Workload) -> Space:
-    """The space of a fleet that a replay sized: the bound is of the `tight` workload, that stands for the
-    arrivals."""
-    what = "requests/s at random that stand for the arrivals replayed, with limits as tight as they need"
-    cap = Cap(what=what, value=tight.rate_rps or 0.0, binds=True)
-    return space.model_copy(update={"caps": [cap, *space.caps], "complete": False})
 
 
 def _caps(asked: Asked, found: Found) -> Iterator[Cap]:

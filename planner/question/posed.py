@@ -23,7 +23,7 @@ from planner.engines import NAMES
 from planner.errors import Infeasible
 from planner.inputs.workload import LIMITS, Slo
 from planner.plans import schema
-from planner.problems.fleet import Traffic
+from planner.problems.pairs import Traffic
 from planner.question.asked import Asked
 from planner.replicas.generate import finer, generate
 from planner.replicas.pool import Pool
