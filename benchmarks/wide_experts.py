@@ -8,7 +8,7 @@
        groups     engines' default balancer, greedy: whole groups of experts to nodes, copies within the node
                   to what is loaded most, heaviest first to the GPU with the least
        greedy     the same without groups
-       ours       `solvers/experts.py`
+       ours       `solvers/experts`
        ideal      every GPU the same
 
    Loads are drawn by a law, a layer at a time: nobody's recording is public. No run of such a replica is

@@ -16,7 +16,7 @@ LEAVES = {"planner.version", "planner.errors", "planner.reading"}
 DATA = {*LEAVES, "planner.inputs", "planner.objectives", "model_zoo", "cluster_configs"}
 COST = {*DATA, "planner.cost", "planner.engines"}
 RULES = {*COST, "planner.operating", "planner.rules", "planner.drafts"}
-PLACING = {"solvers.pipeline", "solvers.pipeline_types", "solvers.offload", "solvers.fleet_types"}
+PLACING = {"solvers.pipeline", "solvers.pipeline.types", "solvers.offload", "solvers.fleet.types"}
 CANDIDATES = {*RULES, "planner.candidates", *PLACING}
 REPLICAS = {*CANDIDATES, "planner.variants", "planner.replicas"}
 PROBLEMS = {*REPLICAS, "planner.problems", "solvers"}
@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "solvers": set(),
     "model_zoo": LEAVES,
     "cluster_configs": LEAVES,
-    "planner.objectives": {"solvers.fleet_goals", "solvers.fleet_types"},
+    "planner.objectives": {"solvers.fleet.goals", "solvers.fleet.types"},
     "planner.inputs": {*LEAVES, "planner.objectives", "planner.engines"},
     "planner.engines": {*LEAVES, "planner.cost.shape"},
     "planner.cost": COST,
@@ -114,7 +114,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Module or folder → what it may import of ours beside itself; the most precise line counts."""
 SOLVER_LIBRARIES = {"pulp", "highspy", "ortools"}
-SOLVER_SEAMS = {"solvers.linear", "solvers.highs", "solvers.cbc", "solvers.glop"}
+SOLVER_SEAMS = {"solvers.linear", "solvers.linear.highs", "solvers.linear.cbc", "solvers.linear.glop"}
 """`linear` with its two back ends, and OR-tools' (`cpsat` goes through `glop`)."""
 
 

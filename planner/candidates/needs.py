@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from planner.candidates.candidate import Candidate
 from planner.candidates.tangents import What
 from planner.cost.shape import Floats, Ints
-from solvers.fleet_types import Goal
+from solvers.fleet.types import Goal
 
 
 @dataclass(frozen=True)

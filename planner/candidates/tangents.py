@@ -51,7 +51,7 @@ one was found 0.9e-4 above the truth."""
 What = Literal["watts", "latency"]
 
 Line = tuple[float, dict[str, float]]
-"""(a, b by bucket), as `Column.tangents` in `solvers/fleet_types.py`."""
+"""(a, b by bucket), as `Column.tangents` in `solvers/fleet/types.py`."""
 
 
 FEW = [0, 4, 7, -1]

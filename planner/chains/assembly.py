@@ -25,7 +25,7 @@ from planner.question.asked import Asked, problem_of
 from planner.version import __version__
 from solvers import linear
 from solvers.linear import Limits
-from solvers.placement_predict import Served, together
+from solvers.placement.predict import Served, together
 
 CLOSED_FORM = 0.15
 """Standard deviation of the log of replayed over predicted tokens/s, beside that of the steps."""

@@ -1,6 +1,6 @@
 """A plan of chains after nodes have left: few layers are loaded, most of the flow is kept.
 
-The other nodes keep their layers but for the few that `solvers.placement_replan` moves; shares follow from
+The other nodes keep their layers but for the few that `solvers.placement.replan` moves; shares follow from
 the new placement's largest flow, times from the same closed form as before. A volunteer or spot node may
 leave at any time: this takes a fraction of a second where a new plan takes seconds.
 """
@@ -25,9 +25,9 @@ from planner.plans import schema
 from planner.problems.chain_units import Posed
 from planner.question.asked import Asked
 from solvers.linear import Limits
-from solvers.placement_predict import Served, together
-from solvers.placement_replan import replan
-from solvers.placement_routing import shares
+from solvers.placement.predict import Served, together
+from solvers.placement.replan import replan
+from solvers.placement.routing import shares
 
 
 @dataclass(frozen=True)

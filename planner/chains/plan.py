@@ -1,6 +1,6 @@
 """`--engine chains`: a plan whose nodes each hold some of the layers, and whose requests pass chains of them.
 
-The front of throughput against latency comes from `solvers.placement_served`; of its plans the one that
+The front of throughput against latency comes from `solvers.placement.served`; of its plans the one that
 serves most within the SLO is taken. Its link shares become chains (paths through the nodes, each with its
 part of the requests), its nodes groups that hold the same layers. The bound is the closed form's; what a
 replay serves was up to 15 % from it (`docs/placement.md`).
@@ -25,9 +25,10 @@ from planner.problems import chains
 from planner.problems.chain_units import Posed
 from planner.question.asked import Asked
 from planner.why.rounding import ceil_to
-from solvers import placement_served, placement_served_bound
 from solvers.linear import Limits
-from solvers.placement_predict import Served, together
+from solvers.placement import served as placement_served
+from solvers.placement import served_bound as placement_served_bound
+from solvers.placement.predict import Served, together
 
 LEAST_S = 1.0
 """Seconds that they get where none are left."""

@@ -32,7 +32,7 @@ from planner.search.changes import tidied
 from planner.search.limits import left
 from planner.version import __version__
 from solvers import fleet
-from solvers.fleet_extract import value
+from solvers.fleet.extract import value
 from solvers.linear import Limits, judge
 
 __all__ = ["plan_measured"]

@@ -25,7 +25,7 @@ from planner.plans.schema import PlanWarning
 from planner.problems.profile import from_profile
 from planner.problems.ways import link_name, route
 from planner.question.asked import Asked
-from solvers.fleet_types import FleetProblem, Pair, Transfer
+from solvers.fleet.types import FleetProblem, Pair, Transfer
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from planner.plans import placement, schema
 from planner.plans.found import Found, Group
 from planner.plans.losses import Rest, alike, placed, rests
 from planner.plans.routing import routing
-from solvers.fleet_types import FleetSolution
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 
 

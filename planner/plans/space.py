@@ -14,7 +14,8 @@ from planner.replicas.alike import MOST_GPUS
 from planner.replicas.pool import Pool
 from planner.replicas.several_hosts import MOST_NODES, SEQUENCES
 from planner.replicas.unlike_stages import SHORTLIST
-from solvers import fleet_nodes, fleet_survive
+from solvers.fleet import nodes as fleet_nodes
+from solvers.fleet import survive as fleet_survive
 
 NEAR = 1 - 1e-6
 """Share of a cap from which on it holds a server."""

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from planner.cost.model import CostModel
-from solvers.placement_chains import Chain, decomposed
-from solvers.placement_predict import Served, predict, renamed, together
-from solvers.placement_service import Service
-from solvers.placement_shares import SINK, SOURCE
+from solvers.placement.chains import Chain, decomposed
+from solvers.placement.predict import Served, predict, renamed, together
+from solvers.placement.service import Service
+from solvers.placement.shares import SINK, SOURCE
 
 KEPT = 0.8
 """Share of the cache that is filled: Helix's own setting (arXiv:2406.01566)."""

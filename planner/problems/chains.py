@@ -1,5 +1,5 @@
 """Nodes that each hold some of the layers, and requests that pass several of them: the numbers for
-`solvers.placement_served`.
+`solvers.placement.served`.
 
 A unit is `tp` GPUs of one node, the widest tp of the class that the model and a node allow; it holds k
 layers in a row and serves requests that enter at any of them. Of a unit with k layers: `room` requests
@@ -32,8 +32,8 @@ from planner.cost.shape import Floats, like
 from planner.problems.chain_units import KEPT, Posed, Unit
 from planner.replicas.stage_points import Bytes, memory_lines
 from planner.replicas.unlike_stages import degrees
-from solvers.placement_service import Service
-from solvers.placement_types import Network
+from solvers.placement.service import Service
+from solvers.placement.types import Network
 
 ENGINE = "vllm"
 """Whose kernels and memory a unit is taken to have."""

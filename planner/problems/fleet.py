@@ -1,4 +1,4 @@
-"""Candidates -> the numbers of `solvers/fleet.py`: stocks, columns, prefill/decode pairs with their
+"""Candidates -> the numbers of `solvers/fleet`: stocks, columns, prefill/decode pairs with their
 transfers, budgets; for the plan, or for the bound.
 
 A pair (prefill group, decode group, bucket) exists only where engine and KV precision agree, a path joins
@@ -31,7 +31,7 @@ from planner.inputs.options import Budget
 from planner.problems.pairs import Side, Traffic, fast, groups_of, merged, pairs_of, rows, sent_between
 from planner.problems.ways import link_name
 from planner.replicas.pool import Pool
-from solvers.fleet_types import Column, FleetProblem, Goal, Stock
+from solvers.fleet.types import Column, FleetProblem, Goal, Stock
 
 
 def state(

@@ -17,7 +17,7 @@ from planner.cost.shape import Floats
 from planner.cost.transfer import WHOLE, Overlap
 from planner.inputs.workload import Workload
 from planner.problems.ways import Way, link_name, route
-from solvers.fleet_types import Transfer
+from solvers.fleet.types import Transfer
 
 HANDOFFS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 """Shares of the TTFT promise that a transfer over a replica's own NICs is rounded to, so that replica sizes

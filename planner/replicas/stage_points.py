@@ -19,7 +19,7 @@ from planner.cost.reserve import device_bytes
 from planner.cost.shape import Floats, Ints, StepTimes, like
 from planner.engines import named
 from planner.operating.steps import carried
-from solvers.pipeline_types import ALONE, FIRST, LAST, MIDDLE, PipelineProblem, Point
+from solvers.pipeline.types import ALONE, FIRST, LAST, MIDDLE, PipelineProblem, Point
 
 BATCHES = tuple(sorted({round(2 ** (i / 2)) for i in range(21)}))
 """Sequences in flight at which pipelines are compared."""

@@ -42,7 +42,7 @@ from planner.replicas.kind import Space
 from planner.replicas.stage_points import BATCHES, Posed, _spread, memory_lines, points
 from planner.rules.designs import why_not_moe, why_not_together, why_not_tp
 from solvers import pipeline
-from solvers.pipeline_types import Kind, Nodes, Pipeline, PipelineProblem
+from solvers.pipeline.types import Kind, Nodes, Pipeline, PipelineProblem
 
 MOST_STAGES = 8
 """Stages of one replica: more add hops and bubbles, and what they gain in memory a wider tp gives too."""

@@ -31,8 +31,8 @@ from planner.search.shortlists import LITTLE, ROUNDED, close_to, nearby
 from planner.search.sound import sound_fleet
 from planner.search.traffic import realised
 from solvers import fleet
-from solvers.fleet_costs import highest
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.costs import highest
+from solvers.fleet.types import FleetProblem
 from solvers.linear import Limits, gap
 
 ROUNDS = 8

@@ -13,8 +13,8 @@ from planner.objectives import Objective
 from planner.problems import fleet as stated
 from planner.problems.pairs import Side, Traffic
 from planner.replicas.pool import Pool
-from solvers import fleet_types
-from solvers.fleet_types import FleetProblem
+from solvers.fleet import types as fleet_types
+from solvers.fleet.types import FleetProblem
 
 
 @dataclass(frozen=True)

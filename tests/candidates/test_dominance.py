@@ -16,7 +16,7 @@ from planner.candidates.needs import Counts, moved
 from planner.cost.shape import Stage
 from planner.cost.transfer import Overlap
 from solvers import fleet
-from solvers.fleet_types import Column, FleetProblem
+from solvers.fleet.types import Column, FleetProblem
 from solvers.linear import Limits
 from tests.solvers.fleets import random_fleet
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import experts, experts_exact
-from solvers.experts_balance import apportion, counted, times
-from solvers.experts_bound import balance_bound
-from solvers.experts_traffic import Descent, Surroundings, Traffic
-from solvers.experts_traffic_bound import Meetings
-from solvers.experts_types import Aim, ExpertsProblem, ExpertsSolution
+from solvers import experts
+from solvers.experts import exact as experts_exact
+from solvers.experts.balance import apportion, counted, times
+from solvers.experts.bound import balance_bound
+from solvers.experts.traffic import Descent, Surroundings, Traffic
+from solvers.experts.traffic_bound import Meetings
+from solvers.experts.types import Aim, ExpertsProblem, ExpertsSolution
 from solvers.linear import Limits
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "eplb"

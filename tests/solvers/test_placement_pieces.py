@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.placement_blocks import minimal
-from solvers.placement_chains import decomposed
-from solvers.placement_patterns import verdict
-from solvers.placement_routing import flow, seated, shares
-from solvers.placement_shares import SINK, SOURCE
-from solvers.placement_stages import layouts, planned
-from solvers.placement_types import Network, part, without_links
+from solvers.placement.blocks import minimal
+from solvers.placement.chains import decomposed
+from solvers.placement.patterns import verdict
+from solvers.placement.routing import flow, seated, shares
+from solvers.placement.shares import SINK, SOURCE
+from solvers.placement.stages import layouts, planned
+from solvers.placement.types import Network, part, without_links
 from tests.solvers.test_placement_served import SERVICE
 
 
