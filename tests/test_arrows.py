@@ -14,7 +14,7 @@ LEAVES = {"planner.version", "planner.errors", "planner.reading"}
 """Import nothing of ours but each other; any folder but `solvers/` may import them."""
 
 DATA = {*LEAVES, "planner.inputs", "planner.objectives", "model_zoo", "cluster_configs"}
-COST = {*DATA, "planner.cost", "planner.engines"}
+COST = {*DATA, "planner.cost", "planner.engines", "planner.queueing"}
 RULES = {*COST, "planner.operating", "planner.rules", "planner.drafts"}
 PLACING = {"solvers.pipeline", "solvers.pipeline.types", "solvers.offload", "solvers.fleet.types"}
 CANDIDATES = {*RULES, "planner.candidates", *PLACING}
@@ -39,7 +39,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.objectives": {"solvers.fleet.goals", "solvers.fleet.types"},
     "planner.inputs": {*LEAVES, "planner.objectives", "planner.engines"},
     "planner.engines": {*LEAVES, "planner.cost.shape"},
-    "planner.cost": COST,
+    "planner.cost": {*DATA, "planner.cost", "planner.engines"},
+    "planner.queueing": {"planner.cost.shape", "planner.cost.normal"},
     "planner.operating": COST,
     "planner.rules": RULES,
     "planner.drafts": COST,
@@ -72,7 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports.scheduled": {*PLAN, "planner.reports", "planner.schedule"},
     "planner.traffic": {*LEAVES, "planner.inputs"},
     "planner.percentiles": {*PLAN, "planner.traffic", "planner.simulate", "planner.question.asked"},
-    "planner.simulate": {*PLAN, "planner.cost", "planner.operating", "planner.engines"},
+    "planner.simulate": {*PLAN, "planner.cost", "planner.queueing", "planner.operating", "planner.engines"},
     "planner.plans.space": {*PROBLEMS, "planner.plans", "planner.question.asked"},
     "planner.search": {*PROBLEMS, "planner.plans"},
     "planner.measured": {

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from planner.candidates.cache import ROUNDING, SPREADS, lengths_of
 from planner.candidates.keep import Keep, Place
 from planner.candidates.mix import Mix, Promise
-from planner.cost.admission import deviations
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.operating import times
 from planner.operating.requests import Terms
 from planner.operating.room import held_tokens, unfilled_tokens
 from planner.operating.steps import prompt_steps
+from planner.queueing import Estimate
+from planner.queueing.admission import deviations
 
 Role = Literal["mixed", "prefill", "decode"]
 

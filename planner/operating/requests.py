@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.queueing import Loop, Percentile, Role
 from planner.cost.shape import Floats, Ints
+from planner.queueing import Loop, Percentile, Role
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ import numpy as np
 
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.queueing import Role, work_s
 from planner.cost.shape import Designs, Floats, StepTimes
 from planner.operating.requests import Requests, Terms
+from planner.queueing import Role, work_s
 
 
 def carried(prompt: Floats | float, prompts: Floats | float, budget: Floats | float) -> Floats:

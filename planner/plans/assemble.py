@@ -12,7 +12,6 @@ import numpy as np
 from cluster_configs.schema import Device, NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.setup import Setup
-from planner.cost.admission import PREEMPTED
 from planner.cost.reserve import default_tokens_per_step, device_bytes
 from planner.cost.shape import Floats, Stage
 from planner.cost.stages import stage_layers
@@ -25,6 +24,7 @@ from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of
 from planner.plans.predicted import predicted
 from planner.plans.routing import routing
+from planner.queueing.admission import PREEMPTED
 from planner.version import __version__
 from solvers import linear
 

@@ -26,7 +26,6 @@ from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.cost.unequal import UnequalModel
@@ -39,6 +38,7 @@ from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_s
 from planner.operating.times import arriving
 from planner.predict.rows import Row
 from planner.predict.waits import held_back
+from planner.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
 
 ROUNDS = 12
 """At most, of finding the batch at which the step is made linear."""

@@ -14,11 +14,11 @@ from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.model import CostModel
-from planner.cost.queueing import prefill_s
 from planner.cost.reserve import device_bytes
 from planner.cost.shape import Floats, Ints, StepTimes, like
 from planner.engines import named
 from planner.operating.steps import carried
+from planner.queueing import prefill_s
 from solvers.pipeline.types import ALONE, FIRST, LAST, MIDDLE, PipelineProblem, Point
 
 BATCHES = tuple(sorted({round(2 ** (i / 2)) for i in range(21)}))

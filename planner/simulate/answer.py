@@ -28,7 +28,7 @@ Times = dict[str, float]
 
 NEARLY = 0.02
 """Share of a limit by which a mean in a closed loop may be beyond it: such plans stand just at their limit,
-by formulas that are so near to the replay (`planner/cost/queueing.py`)."""
+by formulas that are so near to the replay (`planner/queueing`)."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Replay of requests on one deployment: the truth that `planner.cost.queueing` is tested against.
+"""Replay of requests on one deployment: the truth that `planner.queueing` is tested against.
 
 A step of a server lasts what `StepTimes` says. Before each step waiting requests enter in order of arrival
 while fewer than `max_sequences` are in the batch and prompt + tokens made + 1 fits in `kv_tokens` beside what

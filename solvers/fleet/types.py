@@ -130,7 +130,8 @@ class Survive:
 
 @dataclass(frozen=True)
 class FleetProblem:
-    """Numbers only, keyed by id; units: docstring of `solvers/fleet`. A column that `kinds` does not name is a kind by itself."""
+    """Numbers only, keyed by id; units: docstring of `solvers/fleet`. A column that `kinds` does not name
+    is a kind by itself."""
 
     columns: Mapping[str, Column]
     stocks: Mapping[str, Stock]

@@ -12,12 +12,12 @@ from model_zoo.catalog import find
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.cost.precision import precisions
-from planner.cost.queueing import work_s
 from planner.cost.shape import like
 from planner.operating.requests import Requests, Terms
 from planner.operating.steps import batch_at, batch_of, carried, decoding_steps, prompt_steps, rate_of
 from planner.operating.times import arriving, watts
 from planner.predict.predictions import usual_node
+from planner.queueing import work_s
 
 CARD = find("llama-3.1-8b")[0]
 MODEL = CostModel(CARD, usual_node("h100-sxm"), "vllm", precisions(CARD))

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.queueing_line import Line
-from planner.cost.queueing_load import TINY, Load, total
-from planner.cost.queueing_tail import gamma_quantile
 from planner.cost.shape import Floats
+from planner.queueing.line import Line
+from planner.queueing.load import TINY, Load, total
+from planner.queueing.tail import gamma_quantile
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A prefill server: whole prompts in order of arrival, as many a step as fit the token budget, at least one.
 
-The line of `planner.cost.queueing_line` with D = t0, but a server that can be empty: then the next prompt
+The line of `planner.queueing.line` with D = t0, but a server that can be empty: then the next prompt
 starts at once, alone. With P0 the chance that a step leaves nobody, x̄ and x² the prompts' mean work and its
 square, β the work of a full step (for one bucket: of the whole prompts that fit), S = t0 + m:
 
@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.queueing_line import softmin
-from planner.cost.queueing_load import TINY, Load, Parts, total
-from planner.cost.queueing_tail import QUANTILE, gamma_of
 from planner.cost.shape import Floats
+from planner.queueing.line import softmin
+from planner.queueing.load import TINY, Load, Parts, total
+from planner.queueing.tail import QUANTILE, gamma_of
 
 
 def step_shares(parts: Parts, share: Floats, budget: Floats) -> Floats:

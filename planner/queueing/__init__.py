@@ -4,10 +4,10 @@ Doors: `work_s`, `estimate` at given rates, `closed_loop` at a given concurrency
 Shapes: n servers x w buckets.
 
 With the linear step of `StepTimes` a request brings `work_s` beside the t0 that all sequences of a step
-share, so steps last T = t0 / (1 - ρ) (`queueing_load`); prompts wait in a line that each step serves from
-what the decodes leave of the token budget (`queueing_line`, percentiles in `queueing_tail`); a request's TPOT
-is the mean of the steps it lives through (`queueing_tpot`). `queueing_closed`: a fixed number of requests;
-`queueing_prefill`: servers that only prefill.
+share, so steps last T = t0 / (1 - ρ) (`load`); prompts wait in a line that each step serves from
+what the decodes leave of the token budget (`line`, percentiles in `tail`); a request's TPOT
+is the mean of the steps it lives through (`tpot`). `closed`: a fixed number of requests;
+`prefill`: servers that only prefill.
 
 Arrivals are Poisson ("open") or each follows the end of another ("closed"). Beyond the server's capacity
 (utilisation >= 1) times are infinite. Where KV or `max_sequences` bind, requests wait for one of c places as
@@ -39,9 +39,10 @@ from typing import Literal
 
 import numpy as np
 
-from planner.cost.queueing_closed import Ring, at_rate, rate_of
-from planner.cost.queueing_line import line, moments
-from planner.cost.queueing_load import (
+from planner.cost.shape import Floats, StepTimes
+from planner.queueing.closed import Ring, at_rate, rate_of
+from planner.queueing.line import line, moments
+from planner.queueing.load import (
     FULL,
     MOST_RATE,
     TINY,
@@ -54,10 +55,9 @@ from planner.cost.queueing_load import (
     rounds,
     total,
 )
-from planner.cost.queueing_prefill import step_shares, ttft_s, utilisation
-from planner.cost.queueing_tail import QUANTILE, ttft_quantile
-from planner.cost.queueing_tpot import behind, mean_tpot_s, tpot_quantile, variance_tpot
-from planner.cost.shape import Floats, StepTimes
+from planner.queueing.prefill import step_shares, ttft_s, utilisation
+from planner.queueing.tail import QUANTILE, ttft_quantile
+from planner.queueing.tpot import behind, mean_tpot_s, tpot_quantile, variance_tpot
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 Role = Literal["mixed", "prefill", "decode"]

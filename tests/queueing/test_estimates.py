@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.queueing import STEPS, Setting, errors, loop_errors
-from planner.cost.queueing import closed_loop, estimate, work_s
-from planner.cost.queueing_load import Limits, Load, Parts, column
-from planner.cost.queueing_tail import gamma_of, gamma_quantile
 from planner.cost.shape import Floats, StepTimes
+from planner.queueing import closed_loop, estimate, work_s
+from planner.queueing.load import Limits, Load, Parts, column
+from planner.queueing.tail import gamma_of, gamma_quantile
 
 OPEN = [
     ("8b", "chat", 2048, 0.3),

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost.queueing_closed import Ring, at_rate, rate_of
-from planner.cost.queueing_line import line, moments, soft_ceil, softmin
-from planner.cost.queueing_load import Limits, Load, Parts, column
-from planner.cost.queueing_prefill import step_shares, ttft_s, utilisation
-from planner.cost.queueing_tail import ttft_quantile
-from planner.cost.queueing_tpot import averaged, behind, growth, mean_tpot_s
 from planner.cost.shape import Floats, StepTimes
+from planner.queueing.closed import Ring, at_rate, rate_of
+from planner.queueing.line import line, moments, soft_ceil, softmin
+from planner.queueing.load import Limits, Load, Parts, column
+from planner.queueing.prefill import step_shares, ttft_s, utilisation
+from planner.queueing.tail import ttft_quantile
+from planner.queueing.tpot import averaged, behind, growth, mean_tpot_s
 
 T0, PER_TOKEN, OWN = 0.01, 1e-4, 2e-4
 SMALL = StepTimes(*(np.array([x]) for x in (T0, PER_TOKEN, 0.0, OWN, 0.0, 1.0)))

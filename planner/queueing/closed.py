@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.queueing_line import Moments, line, softmin
-from planner.cost.queueing_load import TINY, Limits, Load, Parts, total
-from planner.cost.queueing_tail import QUANTILE, gamma_quantile
 from planner.cost.shape import Floats
+from planner.queueing.line import Moments, line, softmin
+from planner.queueing.load import TINY, Limits, Load, Parts, total
+from planner.queueing.tail import QUANTILE, gamma_quantile
 
 ROUNDS = 40
 """Halvings of the rate: to 1e-12 of the server's capacity."""

@@ -12,7 +12,8 @@ from scipy import special
 
 from benchmarks.admission import Sample as Lengthy
 from benchmarks.admission import Setting, compared
-from planner.cost.admission import (
+from planner.cost.normal import erfcx
+from planner.queueing.admission import (
     DELAYED,
     PREEMPTED,
     SKEW,
@@ -24,7 +25,6 @@ from planner.cost.admission import (
     open_loop,
     places,
 )
-from planner.cost.normal import erfcx
 
 ALIKE = Lengths(np.array([1000.0]), np.array([200.0]), np.array([1.0]))
 MIXED = Lengths(np.array([300.0, 2000.0]), np.array([400.0, 100.0]), np.array([0.6, 0.4]))

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.queueing import MIXES, STEPS
-from planner.cost.queueing import Estimate, closed_loop, estimate
 from planner.cost.shape import Floats, StepTimes
+from planner.queueing import Estimate, closed_loop, estimate
 
 TABLE = Path(__file__).with_name("queueing_table.csv")
 """Last bucket's times, and the server's sequences and rate, as computed before edges were treated."""

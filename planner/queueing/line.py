@@ -33,8 +33,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.queueing_load import TINY, Load, total
 from planner.cost.shape import Floats, Ints
+from planner.queueing.load import TINY, Load, total
 
 PULL = 3.0
 """Factor on Cov(D, R), whose closed form takes R for small: fitted at utilisation 0.9, where it is 5 to 10 %

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.queueing_line import Line
-from planner.cost.queueing_load import TINY, Load, total
 from planner.cost.shape import Floats
+from planner.queueing.line import Line
+from planner.queueing.load import TINY, Load, total
 
 QUANTILE = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 ROUNDS = 24
