@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.queueing import STEPS
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.queueing import Estimate, estimate, prefill_s, work_s
 from planner.queueing import closed_loop as queueing_loop
 from planner.queueing.admission import Admission, Held, Lengths, Stay, closed_loop, open_loop, places

@@ -36,7 +36,7 @@ from planner.candidates.setup import Setup
 from planner.cost.afd import AfdModel
 from planner.cost.afd_layout import Layout
 from planner.cost.attention import Load
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.replicas import alike, attention_apart
 

@@ -37,9 +37,9 @@ from planner.cost.host import HostStage, HostUse, host_use
 from planner.cost.memory import fullest_at, kv_bytes_per_seq, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.offload import OffloadModel
-from planner.cost.precision import precisions
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Designs, designs_of, like
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, designs_of, like
 
 FILE = DATA / "consumer_offload_bench.csv"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from planner.cost.resting import Resting, resting_of
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.inputs.idle import Uses, buckets_of, counted
 from planner.inputs.traces import Trace, read_trace
 from planner.inputs.workload import Workload

@@ -33,7 +33,7 @@ from math import erfc, exp, pi
 
 import numpy as np
 
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 from planner.queueing import estimate
 from planner.queueing.load import SHORTEST_STEP_S, TINY, Parts, column, decode_s, total
 from planner.queueing.prefill import step_shares, utilisation

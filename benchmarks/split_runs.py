@@ -26,8 +26,8 @@ from planner.cost.memory import (
     room_by_stage,
 )
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
+from planner.designs.shape import Designs
 from planner.predict.predictions import looked_up
 from planner.predict.rows import parse
 

@@ -43,9 +43,9 @@ from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.memory import default_tokens_per_step
 from planner.cost.model import CostModel
 from planner.cost.popularity import Popularity
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs, Floats, Ints
 from planner.cost.tuning import AS_MEASURED
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, Floats, Ints
 from planner.problems.balance import Balanced, fullest, place
 from solvers.linear import Limits
 

@@ -13,8 +13,8 @@ from planner.check import check
 from planner.cost.attention import Load
 from planner.cost.memory import kv_bytes_per_seq
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
 from planner.question.asked import read
 from planner.question.posed import pose
 from planner.rules.designs import valid_designs, why_invalid

@@ -16,7 +16,7 @@ from planner import api
 from planner.check import check
 from planner.cli import app
 from planner.cost.memory import room_by_stage
-from planner.cost.shape import Precisions, like
+from planner.designs.shape import Precisions, like
 from planner.errors import Infeasible
 from planner.launch.instances import instances
 from planner.launch.words import command

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.calibration import Calibration, Traits
-from planner.cost.shape import Floats, Ints, StepTimes
 from planner.cost.tuning import Tuning
+from planner.designs.shape import Floats, Ints, StepTimes
 from planner.operating.requests import Terms
 from planner.predict.loads import Group, Host, Places, Rows, looped, next_batch, steps_of
 from planner.predict.rows import Row

@@ -21,7 +21,7 @@ from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.resting import Resting
-from planner.cost.shape import Designs, Ints, Precisions
+from planner.designs.shape import Designs, Ints, Precisions
 from planner.drafts.kinds import Draft
 from planner.engines import named
 from planner.inputs.workload import Workload

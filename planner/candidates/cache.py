@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.cost.shape import Floats, Ints, StepTimes
+from planner.designs.shape import Floats, Ints, StepTimes
 from planner.queueing import Estimate, Loop, admission, prefill_s, work_s
 from planner.queueing.admission import Admission, Held, Lengths, Stay
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.needs import Counts, Needs, Taken, needs_of
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 AT_ONCE = 16
 """Candidates that are compared with all others in one pass over arrays."""

@@ -24,7 +24,7 @@ from cluster_configs.schema import NodeClass
 from model_zoo.schema import Attention, ModelCard
 from planner.cost.host import USABLE, host_of, shared
 from planner.cost.resting import Resting
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.engines import named
 
 Where = Literal["hbm", "host", "nvme", "remote"]

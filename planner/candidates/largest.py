@@ -15,7 +15,7 @@ import numpy as np
 
 from planner.candidates.points import KEPT, Points, batched, beyond, decode_steps, over, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
-from planner.cost.shape import Floats, Ints, StepTimes
+from planner.designs.shape import Floats, Ints, StepTimes
 from planner.queueing import work_s
 
 MOST_SEQUENCES = 16_384

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.tangents import What
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from solvers.fleet.types import Goal
 
 

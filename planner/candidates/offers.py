@@ -21,9 +21,8 @@ from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, draw
 from planner.candidates.setup import Role, Setup
 from planner.candidates.tangents import Loaded, lighter, tangents
-from planner.cost.compute import distinct
-from planner.cost.shape import Designs, Floats, Ints, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
+from planner.designs.shape import Designs, Floats, Ints, StagedDesigns, Staging, StepTimes, distinct
 from planner.drafts.model import draft_of, handed
 from planner.objectives import THROUGHPUT, Objective
 from planner.rules.pairs import Side

@@ -16,7 +16,7 @@ from planner.candidates.keep import Keep, Place
 from planner.candidates.mix import Mix, Promise
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs, Floats, Ints, StepTimes
+from planner.designs.shape import Designs, Floats, Ints, StepTimes
 from planner.operating import times
 from planner.operating.requests import Terms
 from planner.operating.room import held_tokens, unfilled_tokens

@@ -23,7 +23,7 @@ import numpy as np
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Points, at_rate, batched, draw, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 SHARES = np.array([1e-5, 1e-3, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.97, 1.0])
 """Shares of a column's load at which it is asked; at the first requests never meet."""

@@ -15,7 +15,7 @@ from cluster_configs.schema import NodeClass
 from planner.candidates.mix import Mix
 from planner.cost.attention import Load
 from planner.cost.memory import Memory, device_bytes, kv_bytes_by_stage, room_by_stage
-from planner.cost.shape import like
+from planner.designs.shape import like
 from planner.plans import parts, schema
 from planner.plans.bands import Edges, Totals, band, chance
 from planner.plans.predicted import idle, price

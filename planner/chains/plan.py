@@ -77,7 +77,7 @@ def chosen(asked: Asked, seconds: float = SECONDS) -> tuple[Asked, Posed, list[l
 
 def pose(asked: Asked) -> Posed | None:
     """The numbers of the question."""
-    from planner.cost.precision import precisions
+    from planner.designs.precision import precisions
 
     o, w = asked.options, asked.workload
     used = precisions(asked.card, o.precision, o.kv_precision)

@@ -54,8 +54,8 @@ from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences, taken
 from planner.cost.several import SeveralClasses
-from planner.cost.shape import Designs, Floats, Ints, Precisions
-from planner.cost.shape import which as which_of
+from planner.designs.shape import Designs, Floats, Ints, Precisions
+from planner.designs.shape import which as which_of
 
 Bools = NDArray[np.bool_]
 

@@ -16,7 +16,7 @@ from model_zoo.derive import kv_elements_per_token, kv_shards, state_bytes_per_s
 from model_zoo.matrices import v_dim
 from model_zoo.schema import KV_BYTES, Attention, Indexer, LinearAttention, Mamba2, Mla
 from planner.cost.compute import Work
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 Cached = Attention | Mla
 Recurrent = LinearAttention | Mamba2

@@ -16,8 +16,8 @@ from model_zoo.derive import active_params, kv_bytes_per_seq, total_params, weig
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Attention, DenseFfn, ModelCard
 from planner.cost.host import USABLE as HOST_USABLE
 from planner.cost.host import host_of, shared
-from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
+from planner.designs.precision import precisions
 from planner.reading.plain_yaml import read_plain
 
 FILE = Path(__file__).with_name("block.yaml")

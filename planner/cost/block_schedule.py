@@ -33,7 +33,7 @@ import numpy as np
 
 from planner.cost.block import LINKS, Job, Machine, Reached, Way
 from planner.cost.block_axes import ANYWHERE, CPU, PLAIN, Axes, Place, Row, axes
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 PACKED = 4.5 / 16
 """Bytes of 4-bit values with a 16-bit scale and zero a group of 64, of 16-bit ones."""

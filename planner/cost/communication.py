@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
-from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Efficiency, Table
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints, distinct
 
 Flags = NDArray[np.bool_]
 

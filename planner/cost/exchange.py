@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from model_zoo.schema import MoeFfn
 from planner.cost.communication import Links
-from planner.cost.shape import Designs, Floats
+from planner.designs.shape import Designs, Floats
 
 SMS: Final = 20 / 132
 """Share of the multiprocessors that DeepEP's normal kernels take on Hopper."""

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from planner.cost.experts import POPULARITY
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 SHAPE = 1 / POPULARITY**2
 """Of the gamma."""

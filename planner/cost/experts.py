@@ -14,7 +14,7 @@ from model_zoo.schema import MoeFfn
 from planner.cost.compute import Work, kernel_s
 from planner.cost.efficiency.reading import Chip, Fit
 from planner.cost.popularity import Popularity
-from planner.cost.shape import Designs, Floats, Ints
+from planner.designs.shape import Designs, Floats, Ints
 
 POPULARITY = 1.0
 """Standard deviation of experts' popularity over its mean, for how many a step touches: tokens of a batch

@@ -16,8 +16,8 @@ from planner.cost.memory import (
     room_by_stage,
 )
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, like
-from planner.cost.stages import Ranges
+from planner.designs.shape import Designs, Floats, Ints, Precisions, Staging, like
+from planner.designs.stages import Ranges
 
 
 class Holding:

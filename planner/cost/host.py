@@ -23,7 +23,7 @@ from pathlib import Path
 from cluster_configs import schema
 from cluster_configs.schema import NodeClass
 from planner.cost.reserve import device_bytes
-from planner.cost.shape import Stage
+from planner.designs.shape import Stage
 from planner.reading.plain_yaml import read_plain
 
 FILE = Path(__file__).with_suffix(".yaml")

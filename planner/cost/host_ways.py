@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.host import HostUse
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 RESOURCES = ("GPU", "host memory bandwidth", "host FLOP/s", "PCIe", "NVMe reads", "hand-over", "engine")
 """What the seconds of a step go to."""

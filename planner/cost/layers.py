@@ -21,8 +21,8 @@ from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.exchange import Exchange, taking_turns
 from planner.cost.experts import AS_ASSUMED, Routed, expert_work, experts_s
 from planner.cost.popularity import Popularity
-from planner.cost.precision import MatrixPrecision
-from planner.cost.shape import Designs, Floats, Ints, Precisions
+from planner.designs.precision import MatrixPrecision
+from planner.designs.shape import Designs, Floats, Ints, Precisions
 
 ACTIVATION_BYTES = 2.0
 NORM_BYTES = 8.0

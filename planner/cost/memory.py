@@ -31,9 +31,9 @@ from planner.cost.reserve import (
     device_bytes,
     reserve_bytes,
 )
-from planner.cost.shape import Designs, Floats, Ints, Precisions
-from planner.cost.stages import Ranges, Stages, stage_layers, stages_of
 from planner.cost.weights import weights_bytes
+from planner.designs.shape import Designs, Floats, Ints, Precisions
+from planner.designs.stages import Ranges, Stages, stage_layers, stages_of
 
 __all__ = [
     "DEFAULT_SEQUENCES",

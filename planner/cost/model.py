@@ -22,15 +22,14 @@ from planner.cost.attention import Load
 from planner.cost.bands import PROMPTS, WIDE, Phase, band_sigma
 from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
-from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.holding import Holding
 from planner.cost.launches import dense_layers
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.power import activity_watts
-from planner.cost.shape import Designs, Floats, Ints, Precisions, StepTimes
-from planner.cost.stages import stage_counts
+from planner.designs.shape import Designs, Floats, Ints, Precisions, StepTimes, distinct
+from planner.designs.stages import stage_counts
 
 SHORTEST_STEP_S = 1e-6
 """What every step takes beside its sequences: never nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 
 def density(z: Floats) -> Floats:

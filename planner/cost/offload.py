@@ -42,9 +42,9 @@ from planner.cost.memory import Memory, kv_bytes_by_stage
 from planner.cost.model import CostModel
 from planner.cost.placements import HostStaging, held_bytes, in_tiers, places
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, like
-from planner.cost.shape import which as which_of
 from planner.cost.streaming import streaming_s, streams
+from planner.designs.shape import Designs, Floats, Ints, Precisions, like
+from planner.designs.shape import which as which_of
 
 CXL_SIGMA = 0.2
 """Spread of log(measured / predicted) where weights lie in CXL memory, too: assumed, no run is at hand."""

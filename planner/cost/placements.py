@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from model_zoo.schema import Layer, MoeFfn
 from planner.cost.host import Host, HostStage
 from planner.cost.model import CostModel
-from planner.cost.shape import Floats, Ints, like
 from planner.cost.weights import layer_bytes
+from planner.designs.shape import Floats, Ints, like
 
 HostStaging = tuple[HostStage, ...]
 

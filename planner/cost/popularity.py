@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.shape import Designs, Floats
+from planner.designs.shape import Designs, Floats
 
 SPREAD = 0.6
 """Standard deviation of experts' popularity around its mean, as a share of the mean, without a load report:

@@ -20,7 +20,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.inputs.reuse import Idle, Reuse
 from planner.inputs.workload import Bucket, Workload
 

@@ -36,8 +36,8 @@ from planner.cost.model import CostModel
 from planner.cost.offload import OffloadModel
 from planner.cost.placements import HostStaging
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, like
-from planner.cost.shape import which as which_of
+from planner.designs.shape import Designs, Floats, Ints, Precisions, like
+from planner.designs.shape import which as which_of
 
 ENGINE = "llama.cpp"
 

@@ -10,7 +10,7 @@ from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, like, which
+from planner.designs.shape import Designs, Floats, Ints, Precisions, Staging, like, which
 
 
 class SeveralClasses(CostModel):

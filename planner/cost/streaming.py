@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from planner.cost.host import HostStage
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 AHEAD = 2
 """Layers whose weights are copied ahead (`--offload-prefetch-step`): with one the copy of the next layer

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 
 CHUNKED = ("sglang",)
 """Engines that send what a chunk has added when it is done; the others send whole caches."""

@@ -25,7 +25,7 @@ from planner.cost.memory import Memory, kv_bytes_by_stage
 from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences, taken
 from planner.cost.several import SeveralClasses
-from planner.cost.shape import Designs, Floats, Ints, Stage, Staging, like, which
+from planner.designs.shape import Designs, Floats, Ints, Stage, Staging, like, which
 
 PerLayer = Callable[[CostModel, Load, Designs], Floats]
 """Of the layers of one class under a load, by kind: (rows, kinds)."""

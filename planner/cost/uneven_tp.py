@@ -29,7 +29,7 @@ from planner.cost.memory import Memory, kv_bytes_per_seq
 from planner.cost.model import CostModel
 from planner.cost.reserve import COLLECTIVES_BYTES, DEFAULT_SEQUENCES, Sequences
 from planner.cost.several import SeveralClasses
-from planner.cost.shape import Designs, Floats, Precisions, Stage, StagedDesigns, Staging, like, which
+from planner.designs.shape import Designs, Floats, Precisions, Stage, StagedDesigns, Staging, like, which
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from planner.cost.memory import (
     longest_context,
     room_by_stage,
 )
-from planner.cost.precision import precisions
-from planner.cost.shape import Precisions
+from planner.designs.precision import precisions
+from planner.designs.shape import Precisions
 from planner.engines import NAMES, named
 from planner.errors import Infeasible, InputError
 from planner.reading.units import sizes_in_words

@@ -17,8 +17,8 @@ from cluster_configs import devices
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.candidates.candidate import Candidate, Design
 from planner.cost.memory import kv_bytes_per_seq
-from planner.cost.precision import precisions
-from planner.cost.shape import Precisions, like
+from planner.designs.precision import precisions
+from planner.designs.shape import Precisions, like
 from planner.errors import InputError, squash
 from planner.inputs.profile import ProfileRow
 from planner.plans.schema import PlanWarning

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.queueing import Loop, Percentile, Role
 
 

@@ -13,8 +13,8 @@ from cluster_configs.schema import Device, NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.setup import Setup
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Floats, Stage
-from planner.cost.stages import stage_layers
+from planner.designs.shape import Floats, Stage
+from planner.designs.stages import stage_layers
 from planner.drafts.model import DraftedModel
 from planner.engines import named
 from planner.operating.room import planned_sequences

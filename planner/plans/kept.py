@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.candidates.keep import Keep, places
 from planner.cost.resting import Resting, resting_of
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.inputs.workload import Workload
 from planner.plans import schema
 from planner.plans.found import Group

@@ -18,7 +18,7 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.points import Points, at_rate, draw
 from planner.candidates.setup import Role, Setup
 from planner.cost.attention import Load
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.queueing.admission import Admission
 
 

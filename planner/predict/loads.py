@@ -27,8 +27,8 @@ from planner.cost.eras import engine_of
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.cost.unequal import UnequalModel
+from planner.designs.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.drafts.kinds import Draft, mtp_card
 from planner.drafts.model import DraftedModel
 from planner.engines import named

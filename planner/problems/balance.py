@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.cost.popularity import SPREAD, Popularity
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from solvers import experts
 from solvers.experts import balance as experts_balance
 from solvers.experts.bound import balance_bound

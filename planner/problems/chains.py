@@ -28,7 +28,7 @@ from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Floats, like
+from planner.designs.shape import Floats, like
 from planner.problems.chain_units import KEPT, Posed, Unit
 from planner.replicas.stage_points import Bytes, memory_lines
 from planner.replicas.unlike_stages import degrees

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.resting import Resting
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from solvers.keeping import KeepingProblem
 
 GB = 1e9

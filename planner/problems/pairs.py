@@ -13,8 +13,8 @@ from cluster_configs.schema import NodeClass, ResolvedCluster, declared_link
 from planner.candidates.candidate import Candidate
 from planner.candidates.edges import Edges
 from planner.candidates.pairing import Pairing
-from planner.cost.shape import Floats
 from planner.cost.transfer import WHOLE, Overlap
+from planner.designs.shape import Floats
 from planner.inputs.workload import Workload
 from planner.problems.ways import Way, link_name, route
 from solvers.fleet.types import Transfer

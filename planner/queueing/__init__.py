@@ -39,7 +39,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 from planner.queueing.closed import Ring, at_rate, rate_of
 from planner.queueing.line import line, moments
 from planner.queueing.load import (

@@ -48,7 +48,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from planner.cost.normal import density, tail
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 PREEMPTED = 0.01
 """Chance of preemption that plans allow."""

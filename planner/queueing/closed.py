@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.queueing.line import Moments, line, softmin
 from planner.queueing.load import TINY, Limits, Load, Parts, total
 from planner.queueing.tail import QUANTILE, gamma_quantile

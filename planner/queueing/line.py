@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.queueing.load import TINY, Load, total
 
 PULL = 3.0

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.queueing.line import softmin
 from planner.queueing.load import TINY, Load, Parts, total
 from planner.queueing.tail import QUANTILE, gamma_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.queueing.line import Line
 from planner.queueing.load import TINY, Load, total
 

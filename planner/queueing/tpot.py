@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.queueing.line import Line
 from planner.queueing.load import TINY, Load, total
 from planner.queueing.tail import gamma_quantile

@@ -24,7 +24,7 @@ from planner.candidates.mix import Mix
 from planner.candidates.offers import Offer, Standing
 from planner.candidates.pairing import Pairing
 from planner.candidates.setup import Role, Setup
-from planner.cost.shape import Ints
+from planner.designs.shape import Ints
 from planner.errors import OutOfTime
 from planner.replicas import KINDS
 from planner.replicas.kind import Space

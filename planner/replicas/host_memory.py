@@ -32,7 +32,7 @@ from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.offload import OffloadModel
 from planner.cost.placements import Held, HostStaging
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Floats, designs_of, like
+from planner.designs.shape import Floats, designs_of, like
 from planner.replicas.kind import Space
 from planner.rules.designs import OFFLOADS, why_not_moe, why_not_tp
 from planner.rules.devices import why_unsupported

@@ -29,7 +29,7 @@ from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.placements import HostStaging
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.rpc import ENGINE, RPC_S, RpcModel
-from planner.cost.shape import Floats, designs_of, like
+from planner.designs.shape import Floats, designs_of, like
 from planner.replicas.kind import Space
 from planner.rules.devices import why_unsupported
 from solvers import offload

@@ -15,7 +15,7 @@ from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.reserve import device_bytes
-from planner.cost.shape import Floats, Ints, StepTimes, like
+from planner.designs.shape import Floats, Ints, StepTimes, like
 from planner.engines import named
 from planner.operating.steps import carried
 from planner.queueing import prefill_s

@@ -35,8 +35,8 @@ from planner.candidates.made import Made
 from planner.candidates.mix import Mix
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Stage, Staging, designs_of
 from planner.cost.unequal import UnequalModel
+from planner.designs.shape import Stage, Staging, designs_of
 from planner.engines import named
 from planner.replicas.kind import Space
 from planner.replicas.stage_points import BATCHES, Posed, _spread, memory_lines, points

@@ -17,7 +17,7 @@ from planner.candidates.largest import MOST_SEQUENCES, QUIETEST
 from planner.candidates.mix import Mix
 from planner.candidates.points import batched, beyond, over, prefilling
 from planner.candidates.setup import Setup
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.inputs.workload import Workload
 from planner.plans.found import Found
 from planner.plans.operation import index_of

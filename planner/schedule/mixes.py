@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.candidates.mix import Mix
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.inputs.workload import Workload
 
 MOST = 32

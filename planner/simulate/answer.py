@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.errors import InputError, nearest
 from planner.inputs.traces import Trace
 from planner.plans.schema import Band, Plan

@@ -34,7 +34,7 @@ from itertools import count
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.errors import InputError
 from planner.simulate.chain_net import Chain, Leg, Net, Result
 from planner.simulate.chain_servers import Server, Wire, held_part

@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.shape import StepTimes
+from planner.designs.shape import StepTimes
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
 from planner.simulate.ledger import Role
 from planner.simulate.links import Beside, Wire

@@ -19,8 +19,8 @@ from planner.candidates.largest import one_at_a_time
 from planner.candidates.mix import Mix
 from planner.candidates.points import Points, batched, prefilling
 from planner.candidates.setup import Setup
-from planner.cost.precision import precisions
-from planner.cost.shape import Floats, Ints
+from planner.designs.precision import precisions
+from planner.designs.shape import Floats, Ints
 from planner.engines import NAMES
 from planner.errors import Infeasible, OutOfTime
 from planner.fit import fits

@@ -12,8 +12,8 @@ from model_zoo.derive import kv_bytes_per_seq
 from planner.candidates.ask import Ask
 from planner.cost.host import host_of
 from planner.cost.memory import device_bytes, room_by_stage
-from planner.cost.precision import precisions
-from planner.cost.shape import like
+from planner.designs.precision import precisions
+from planner.designs.shape import like
 from planner.engines import NAMES
 from planner.fit import fits
 from planner.inputs.options import Options

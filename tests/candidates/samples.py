@@ -8,7 +8,7 @@ from cluster_configs.reading import from_gpus
 from planner.candidates.ask import Ask
 from planner.candidates.mix import Promise
 from planner.candidates.setup import Setup
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.engines import NAMES as ENGINES
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import named

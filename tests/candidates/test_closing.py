@@ -19,7 +19,7 @@ from planner.candidates.largest import (
 )
 from planner.candidates.points import batched, decode_steps, prefilled
 from planner.candidates.setup import Setup, prefill_parts
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.queueing import work_s
 from tests.candidates.samples import CHAT, TWO, one_setup, promising
 

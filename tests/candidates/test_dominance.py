@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import undominated
 from planner.candidates.needs import Counts, moved
-from planner.cost.shape import Stage
 from planner.cost.transfer import Overlap
+from planner.designs.shape import Stage
 from solvers import fleet
 from solvers.fleet.types import Column, FleetProblem
 from solvers.linear import Limits

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from model_zoo.schema import Attention, DenseFfn, LinearAttention, Mla, ModelCard, MoeFfn, Run, Weights
 from planner.cost.memory import Memory, fullest_at, room_by_stage
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs, Precisions
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, Precisions
 
 GIB = 2.0**30
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")

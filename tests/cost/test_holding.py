@@ -11,7 +11,7 @@ from planner.cost.holding import Holding
 from planner.cost.launches import DENSE, LATENT, RECURRENT, ROUTED, SOFTMAX, dense_layers, launches
 from planner.cost.model import CostModel
 from planner.cost.several import SeveralClasses
-from planner.cost.shape import Stage, designs_of, like
+from planner.designs.shape import Stage, designs_of, like
 from tests.cost.samples import BF16, GQA, KINDS, LINEAR, LLAMA_8B, MLA, MOE, SPARSE, cost, designs
 
 KV = 2 * 8 * 128 * 2

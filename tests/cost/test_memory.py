@@ -16,7 +16,7 @@ from planner.cost.memory import (
     longest_context,
     room_by_stage,
 )
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.errors import InputError
 from planner.rules.designs import valid_designs
 from tests.cost.memory_cases import (

@@ -11,8 +11,8 @@ import pytest
 from model_zoo.catalog import find
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import like
+from planner.designs.precision import precisions
+from planner.designs.shape import like
 from planner.operating.requests import Requests, Terms
 from planner.operating.steps import batch_at, batch_of, carried, decoding_steps, prompt_steps, rate_of
 from planner.operating.times import arriving, watts

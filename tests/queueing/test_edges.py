@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.queueing import MIXES, STEPS
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 from planner.queueing import Estimate, closed_loop, estimate
 
 TABLE = Path(__file__).with_name("queueing_table.csv")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.queueing import STEPS, Setting, errors, loop_errors
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 from planner.queueing import closed_loop, estimate, work_s
 from planner.queueing.load import Limits, Load, Parts, column
 from planner.queueing.tail import gamma_of, gamma_quantile

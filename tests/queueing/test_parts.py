@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 from planner.queueing.closed import Ring, at_rate, rate_of
 from planner.queueing.line import line, moments, soft_ceil, softmin
 from planner.queueing.load import Limits, Load, Parts, column

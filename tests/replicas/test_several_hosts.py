@@ -14,9 +14,9 @@ from planner.candidates.mix import Promise
 from planner.candidates.setup import Setup
 from planner.cost.attention import Load
 from planner.cost.host import HostStage
-from planner.cost.precision import precisions
 from planner.cost.rpc import RPC_S, RpcModel
-from planner.cost.shape import designs_of
+from planner.designs.precision import precisions
+from planner.designs.shape import designs_of
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import THROUGHPUT
 from planner.replicas import several_hosts

@@ -15,9 +15,9 @@ from planner.candidates.candidate import Key
 from planner.candidates.mix import Promise
 from planner.candidates.points import batched
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
-from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
-from planner.cost.shape import Designs
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import THROUGHPUT
 from planner.replicas import unlike_stages

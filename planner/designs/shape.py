@@ -151,3 +151,12 @@ class StepTimes:
     sequence_s: Floats
     context_s_per_token: Floats
     stages: Floats
+
+
+def distinct(sizes: Ints) -> list[int]:
+    """The sizes that occur, smallest first. (`np.unique` imports masked arrays: 10 ms of every plan.)
+
+    >>> distinct(np.array([4, 1, 4]))
+    [1, 4]
+    """
+    return [int(size) for size in np.flatnonzero(np.bincount(sizes))]

@@ -7,7 +7,7 @@ from typing import Final
 
 from model_zoo.derive import precision_bytes
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Gemm, Layer, ModelCard
-from planner.cost.shape import Precisions
+from planner.designs.shape import Precisions
 from planner.errors import InputError, nearest, squash
 
 ALSO: Final[Mapping[str, str]] = {

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_zoo.schema import Layer, ModelCard
-from planner.cost.compute import distinct
-from planner.cost.shape import Designs, Floats
+from planner.designs.shape import Designs, Floats, distinct
 
 Bounds = tuple[tuple[int, int], ...]
 Ranges = Sequence[tuple[int, int]] | NDArray[np.int64]
