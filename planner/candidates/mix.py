@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.candidates.keep import Keep
+from planner.candidates.idle_cache import Keep
 from planner.designs.shape import Floats
 from planner.inputs.workload import LIMITS, Percentile, Slo, Workload
 from planner.operating.requests import Requests

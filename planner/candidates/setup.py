@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.candidates.cache import ROUNDING, SPREADS, lengths_of
-from planner.candidates.keep import Keep, Place
+from planner.candidates.idle_cache import Keep, Place
 from planner.candidates.mix import Mix, Promise
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel

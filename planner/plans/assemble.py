@@ -18,7 +18,8 @@ from planner.designs.stages import stage_layers
 from planner.drafts.model import DraftedModel
 from planner.engines import named
 from planner.operating.room import planned_sequences
-from planner.plans import kept, parts, placement, schema, tiers
+from planner.plans import idle_cache as kept
+from planner.plans import parts, placement, schema, tiers
 from planner.plans.found import Found, Group
 from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of

@@ -16,7 +16,7 @@ from planner.candidates.ask import Ask
 from planner.candidates.deadline import late
 from planner.candidates.edges import Edges
 from planner.candidates.mix import Promise
-from planner.cost.resting import resting_of
+from planner.cost.idle_cache import resting_of
 from planner.designs.precision import precisions
 from planner.drafts.kinds import drafts_of
 from planner.engines import NAMES

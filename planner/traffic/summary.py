@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.inputs.idle import buckets_of, idle_of
 from planner.inputs.trace_columns import Floats, Ints
+from planner.inputs.trace_workload import buckets_of, idle_of
 from planner.inputs.traces import Trace
 from planner.inputs.traffic import Dispersion, Traffic
 from planner.inputs.workload import Bucket, Slo, Workload

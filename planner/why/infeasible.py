@@ -176,11 +176,11 @@ def does_not_fit(
     found = fits.fit(ask, cluster)
     beside, remedies = "", list[str]()
     if asked:
-        from planner.why import shortage_beside  # here, not above: only for what is infeasible
+        from planner.why import shortage_of_memory  # here, not above: only for what is infeasible
 
-        look = shortage_beside.Look(cluster.classes, cluster.links, asked)
-        said = shortage_beside.missing(look)
-        beside, remedies = f"; {said}" if said else "", list(shortage_beside.remedies(look, options))
+        look = shortage_of_memory.Look(cluster.classes, cluster.links, asked)
+        said = shortage_of_memory.missing(look)
+        beside, remedies = f"; {said}" if said else "", list(shortage_of_memory.remedies(look, options))
     found = replace(found, changes=(*_in_prompts(found, mix), *remedies))
     lent = _lent(cluster, pool)
     if found.fits:

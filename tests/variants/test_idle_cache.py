@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.candidates.candidate import Key
-from planner.candidates.keep import levels
+from planner.candidates.idle_cache import levels
 from planner.candidates.made import Made
-from planner.cost.resting import resting_of
+from planner.cost.idle_cache import resting_of
 from planner.inputs.reuse import Reuse
 from planner.variants import VARIANTS
-from planner.variants.kept import keeping
+from planner.variants.idle_cache import keeping
 from tests.candidates.samples import CHAT, ask, node, one_setup
 
 LOAD = CHAT.model_copy(update={"reuse": [Reuse(name="turns", gap_s=60, gap_cv=1.5, again=0.7)]})

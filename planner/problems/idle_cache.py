@@ -1,5 +1,5 @@
-"""What rests between requests, as the numbers of `solvers.keeping`, and what an engine's least-recently-used
-eviction keeps in the same tiers."""
+"""What rests between requests, as the numbers of `solvers.idle_cache`, and what an engine's
+least-recently-used eviction keeps in the same tiers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.resting import Resting
+from planner.cost.idle_cache import Resting
 from planner.designs.shape import Floats
-from solvers.keeping import KeepingProblem
+from solvers.idle_cache import KeepingProblem
 
 GB = 1e9
 

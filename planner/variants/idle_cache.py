@@ -1,5 +1,5 @@
-"""Idle KV cache kept between requests: a setup's designs at each level of keeping it (`candidates/keep.py`),
-in the engine's own chunks and without drafts."""
+"""Idle KV cache kept between requests: a setup's designs at each level of keeping it
+(`candidates/idle_cache.py`), in the engine's own chunks and without drafts."""
 
 from __future__ import annotations
 

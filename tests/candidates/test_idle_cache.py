@@ -7,9 +7,9 @@ import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
-from planner.candidates.keep import COPIED, MOST_LEVELS, NEARLY, levels, places
+from planner.candidates.idle_cache import COPIED, MOST_LEVELS, NEARLY, levels, places
 from planner.cost.host import USABLE
-from planner.cost.resting import resting_of
+from planner.cost.idle_cache import resting_of
 from planner.inputs.reuse import Reuse
 from planner.inputs.workload import Bucket, Workload
 from tests.cost.samples import KINDS

@@ -1,7 +1,7 @@
 """How long a replica keeps idle KV cache, and where: levels that candidates are offered at.
 
 Engines keep every block as long as there is room (least recently used goes first), so a level is one time to
-live T with what it finds of each prompt (`planner.cost.resting`). What it holds is linear in the rate, by
+live T with what it finds of each prompt (`planner.cost.idle_cache`). What it holds is linear in the rate, by
 Little's law, as running sequences are: one more share of a row of the fleet's program, whatever the load.
 
 - In GPU memory: running sequences and idle blocks share the cache's room.
@@ -23,7 +23,7 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import Attention, ModelCard
 from planner.cost.host import USABLE, host_of, shared
-from planner.cost.resting import Resting
+from planner.cost.idle_cache import Resting
 from planner.designs.shape import Floats
 from planner.engines import named
 

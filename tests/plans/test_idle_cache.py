@@ -13,12 +13,12 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node
 from planner.candidates.candidate import Candidate, Key
 from planner.candidates.columns import decoding
-from planner.candidates.keep import levels, places
+from planner.candidates.idle_cache import levels, places
 from planner.candidates.offers import Offer, Standing
-from planner.cost.resting import resting_of
+from planner.cost.idle_cache import resting_of
 from planner.inputs.reuse import Reuse
 from planner.inputs.workload import Bucket, Slo, Workload
-from planner.plans import kept as module
+from planner.plans import idle_cache as module
 from planner.plans.found import Group
 from planner.plans.operation import index_of, operate
 from planner.replicas.alike import setup

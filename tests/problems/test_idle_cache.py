@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.cost.resting import resting_of
+from planner.cost.idle_cache import resting_of
 from planner.inputs.reuse import Reuse
 from planner.inputs.workload import Bucket, Workload
-from planner.problems.keeping import Tier, by_age, state
+from planner.problems.idle_cache import Tier, by_age, state
 
 LOAD = Workload(
     buckets=[Bucket(isl=1000, osl=200)], reuse=[Reuse(name="turns", gap_s=10, gap_cv=1, again=0.8)]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import keeping
-from solvers.keeping import KeepingProblem
+from solvers import idle_cache as keeping
+from solvers.idle_cache import KeepingProblem
 from solvers.linear import Limits
 
 INF = np.inf

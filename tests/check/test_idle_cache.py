@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.check import kept
+from planner.check import idle_cache as kept
 from planner.check.case import Case, open_case
 from planner.inputs.reuse import Idle, IdleKind, Reuse
 from tests.check.plans import dense

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.cost.resting import Resting, resting_of
+from planner.cost.idle_cache import Resting, resting_of
 from planner.errors import InputError
-from planner.inputs.idle import buckets_of, idle_of
 from planner.inputs.reading import read_workload
 from planner.inputs.reuse import Reuse
+from planner.inputs.trace_workload import buckets_of, idle_of
 from planner.inputs.traces import Trace
 from planner.inputs.workload import Bucket, Workload
 

@@ -1,5 +1,5 @@
 """Idle KV cache of a replica group at its real load: what is held and found, how long room lasts, what the
-best times to live by kind would add, and the price of one more GB of each tier (`solvers.keeping`).
+best times to live by kind would add, and the price of one more GB of each tier (`solvers.idle_cache`).
 
 All per GPU and server (one attention-dp rank), as rates, links and rooms are shared evenly among them.
 """
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.candidates.keep import Keep, places
-from planner.cost.resting import Resting, resting_of
+from planner.candidates.idle_cache import Keep, places
+from planner.cost.idle_cache import Resting, resting_of
 from planner.designs.shape import Floats
 from planner.inputs.workload import Workload
 from planner.plans import schema
 from planner.plans.found import Group
 from planner.plans.operation import index_of
-from planner.problems import keeping as stated
-from planner.problems.keeping import GB, Tier
-from solvers import keeping
-from solvers.keeping import KeepingProblem, KeepingSolution
+from planner.problems import idle_cache as stated
+from planner.problems.idle_cache import GB, Tier
+from solvers import idle_cache as keeping
+from solvers.idle_cache import KeepingProblem, KeepingSolution
 from solvers.linear import Limits
 
 LONGEST_S = 1e6
