@@ -254,6 +254,3 @@ def document(found: Workload) -> dict[str, object]:
     return told
 
 
-def slots_in_words(rates: Sequence[float]) -> str:
-    """From the quietest to the busiest."""
-    return f"{min(rates):.4g} to {max(rates):.4g} requests/s"

@@ -1,5 +1,5 @@
 """The rows of a schedule, of all slots or of a window of them between counts that stay: the mathematics
-stands in `schedule.py`."""
+stands in `solvers/schedule`."""
 
 from __future__ import annotations
 
