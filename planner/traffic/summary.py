@@ -10,7 +10,6 @@ exactly. What it loses of the second and fourth (they are not linear in the leng
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -252,5 +251,3 @@ def document(found: Workload) -> dict[str, object]:
         "percentile": slo["percentile"]
     }
     return told
-
-

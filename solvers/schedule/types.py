@@ -16,7 +16,7 @@ NEAR = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Servers alike; see the docstring of `solvers/schedule`. `capacity`: of a server, or by need and slot (d, t).
+    """Servers alike; see `solvers/schedule`. `capacity`: of a server, or by need and slot (d, t).
     `of`: the machines that it runs on, which kinds of that name share (its own without)."""
 
     name: str

@@ -68,6 +68,13 @@ def test_environment_is_that_of_the_shell_of_docker_and_of_env():
     assert {k: told.env[k] for k in "ABC"} == {"A": "1", "B": "2", "C": "3"}
 
 
+def test_a_command_may_begin_with_its_environment():
+    found = of_command(Command(("A=1", "vllm", "serve", MODEL), {}))
+
+    assert found is not None
+    assert found.env["A"] == "1"
+
+
 def test_flags_of_the_form_name_value_are_no_environment():
     found = one(f"docker run --name=x -e A=1 vllm/vllm-openai --model {MODEL} --seed=1")
 
@@ -99,8 +106,11 @@ def test_a_container_is_its_command_or_its_image_with_arguments():
     by_command = of_container(["vllm", "serve", MODEL, "-tp", "2"], {}, "private/image")
     by_image = of_container(["--model", MODEL, "-tp", "2"], {"A": "1"}, "vllm/vllm-openai")
 
-    assert by_command is not None and by_command.facts["tp"] == 2
-    assert by_image is not None and by_image.facts["tp"] == 2 and by_image.env["A"] == "1"
+    assert by_command is not None
+    assert by_command.facts["tp"] == 2
+    assert by_image is not None
+    assert by_image.facts["tp"] == 2
+    assert by_image.env["A"] == "1"
     assert of_container(["--model", MODEL], {}, "nginx") is None
     assert of_container([], {}, "vllm/vllm-openai") is None
     assert of_container(["python3", "-m", "dynamo.frontend"], {}, "llm-d/llm-d-cuda") is None
@@ -110,6 +120,7 @@ def test_words_inside_sh_are_read_as_a_script_of_their_own():
     inner = Command(("sh", "-ec", f"cd /tmp && exec vllm serve {MODEL} -tp 8"), {})
     found = of_command(inner)
 
-    assert found is not None and found.facts["tp"] == 8
+    assert found is not None
+    assert found.facts["tp"] == 8
     assert of_command(Command(("sh", "run.sh"), {})) is None
     assert len(script("a; b").commands) == 2
