@@ -116,7 +116,8 @@ class AfdModel(SeveralClasses):
         return np.asarray(self.near[which] & (designs.gpus > whole[self.attends[which]]))
 
     def sigmas(self, designs: Designs) -> Floats:
-        """As wide as the less known of the classes, and wider: no run of such a replica is known."""
+        """Deviations of the log of measured over predicted TTFT and TPOT, (2, n): as wide as the less known
+        of the classes has them, and wider, as no run of such a replica is known."""
         return np.asarray(np.hypot(super().sigmas(designs), WIDE))
 
     def best_micro_batches(self, designs: Designs, load: Load) -> Ints:
@@ -158,7 +159,7 @@ class AfdModel(SeveralClasses):
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
-        """Of a GPU of the attention block and one of the FFN block, shape (n, 2)."""
+        """Memory of a GPU of the attention block and one of the FFN block, shape (n, 2)."""
         parts = np.zeros((5, len(designs), 2))
         halves = (self.attends, attention_only(self.card)), (self.feeds, ffn_only(self.card))
         for j, (side, card) in enumerate(halves):
@@ -191,7 +192,8 @@ class AfdModel(SeveralClasses):
         return np.maximum(sides[0][2], sides[1][2]), np.maximum(sides[0][3], sides[1][3])
 
     def _sides(self, designs: Designs, load: Load) -> list[tuple[Ints, Ints, Floats, Floats]]:
-        """Of either block: the class of each layout, GPUs, seconds at peak FLOP/s and at full bandwidth."""
+        """What either block is and is busy for: the class of each layout, GPUs, seconds at peak FLOP/s and at
+        full bandwidth."""
         found, which = [], which_of(designs)
         gpus = designs.tp * designs.attn_dp
         for side, size, models, at, own in (
@@ -243,7 +245,8 @@ class AfdModel(SeveralClasses):
         return [(g, rows) for g, rows in found if len(rows)]
 
     def _declared(self, links: Sequence[ClusterLink]) -> tuple[Floats, Floats]:
-        """Of every layout: latency and seconds a byte of the declared link that its messages cross, or 0."""
+        """Latency and seconds a byte, for every layout, of the declared link that its messages cross, or
+        0."""
         found = np.zeros((2, len(self.layouts)))
         for i, x in enumerate(self.layouts):
             link = declared_link(links, self.nodes[x.attention], self.nodes[x.ffn])
@@ -273,6 +276,7 @@ def _ffn_designs(designs: Designs) -> Designs:
 
 
 def _ffn_load(load: Load, designs: Designs) -> Load:
-    """Of one group of the FFN block: its share of all ranks' tokens, which attend to nothing there."""
+    """The load of one group of the FFN block: its share of all ranks' tokens, which attend to nothing
+    there."""
     none = np.zeros(len(designs))
     return Load(load.rows * designs.attn_dp / designs.ep, none, none, none)

@@ -152,12 +152,13 @@ class Reached:
 
 @cache
 def reached() -> Reached:
-    """As shipped."""
+    """Shares of its peak that each resource reaches, by name, as `block.yaml` ships them."""
     return Reached(**read_plain(FILE)["reached"])
 
 
 def job_of(card: ModelCard, isl: int, osl: int, weights: str | None = None, kv: str | None = None) -> Job:
-    """Of a model in its checkpoint's precisions or in those asked for. Raises InputError for unknown ones.
+    """The job of a model in its checkpoint's precisions or in those asked for. Raises InputError for unknown
+    ones.
 
     All experts of a layer are weights: a large block reads them all.
     """

@@ -90,7 +90,7 @@ class Links:
         return np.where(replica_gpus > self.domain, far, near)
 
     def _collective(self, name: str, message_bytes: Floats, gpus: Ints, rounds: int) -> Floats:
-        """By group size: every size has its own curve."""
+        """Seconds of a collective by group size: every size has its own curve."""
         t = np.zeros(np.broadcast_shapes(message_bytes.shape, gpus.shape))
         for size in distinct(gpus):
             at = gpus == size

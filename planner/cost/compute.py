@@ -66,7 +66,7 @@ class Matmul:
     weight_bytes: float
 
     def work(self, m: Floats, activation_bytes: float = 2.0) -> Work:
-        """Of `m` rows: 2mnk FLOPs; the weights once, inputs, and outputs in 16 bits."""
+        """FLOPs and bytes of `m` rows: 2mnk FLOPs; the weights once, inputs, and outputs in 16 bits."""
         weights = self.n * self.k * self.weight_bytes
         return Work(
             2 * m * self.n * self.k, weights + m * self.k * activation_bytes + 2 * m * self.n, m * 0.0

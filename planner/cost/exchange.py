@@ -51,7 +51,7 @@ class Exchange:
     def seconds(
         self, ffn: MoeFfn, hidden: int, rows: Floats, designs: Designs, prompts: NDArray[np.bool_]
     ) -> Floats:
-        """Of `rows` tokens a group of ranks to their experts and back, (n,)."""
+        """Seconds to send `rows` tokens a group of ranks to their experts and back, (n,)."""
         gpus, mine = designs.tp * designs.groups, rows / designs.tp
         apart = self.apart(designs)
         bulk = prompts | ~apart

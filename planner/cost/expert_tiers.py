@@ -63,7 +63,7 @@ def missed(experts: int, top_k: int, tokens: Floats, cached: Floats) -> Floats:
 
 
 def _scale(experts: int, top_k: int) -> float:
-    """Of the gamma: one token meets top_k experts."""
+    """Scale of the gamma distribution of what experts get: one token meets top_k experts."""
     if top_k >= experts:
         return ALWAYS
     return math.expm1(-math.log1p(-top_k / experts) / SHAPE)

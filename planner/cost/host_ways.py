@@ -33,8 +33,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Rates:
-    """Of a host, (n,) each, with the engine's `use` of it: bytes/s of memory, FLOP/s, bytes/s to the GPUs and
-    from disk."""
+    """What a host reaches, (n,) each, with the engine's `use` of it: bytes/s of memory, FLOP/s, bytes/s to
+    the GPUs and from disk."""
 
     use: HostUse
     memory: Floats

@@ -59,7 +59,7 @@ class Resting:
 
     @property
     def widths_s(self) -> Floats:
-        """Of the classes (ages,)."""
+        """Seconds that each class of age spans, (ages,)."""
         return np.diff(self.ages_s, prepend=0.0)
 
     @property

@@ -83,11 +83,11 @@ class Memory:
         return (*own, self.kv_bytes)
 
     def take(self, index: Ints) -> Memory:
-        """Of the designs at `index`."""
+        """Memory of the designs at `index`."""
         return Memory(*(part[index] for part in vars(self).values()))
 
     def at(self, stage: Ints) -> Memory:
-        """Of one stage of each design, `stage` of shape (n,), where self has all: shape (n,)."""
+        """Memory of one stage of each design, `stage` of shape (n,), where self has all: shape (n,)."""
         pick = (np.take_along_axis(part, stage[:, None], axis=1)[:, 0] for part in self.parts)
         weights, activation, reserve, capacity, kv = pick
         return Memory(weights, activation, reserve, capacity, kv, stage)
@@ -107,7 +107,8 @@ def fullest_at(
 
 
 def fullest(by_stage: Memory, held: Floats) -> Memory:
-    """Of all stages the one that holds the fewest sequences of `held` bytes each; all (n, stages)."""
+    """Memory of the one of all stages that holds the fewest sequences of `held` bytes each; all (n,
+    stages)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         sequences = np.where(held > 0, by_stage.kv_bytes / held, np.copysign(np.inf, by_stage.kv_bytes))
     return by_stage.at(np.asarray(np.argmin(sequences, axis=1), dtype=np.int64))

@@ -199,7 +199,7 @@ class CostModel(Holding):
         return np.asarray(np.hypot(self.sigmas(designs)[1], fitted * np.sqrt(PROMPTS**2 - 1)))
 
     def _spread(self, designs: Designs, load: Load) -> Load:
-        """Of every design, with the tokens that a step verifies."""
+        """The load of every design, with the tokens that a step verifies."""
         return load.over(len(designs), self.computed)
 
     def _at_once(self, designs: Designs, points: Sequence[tuple[Floats, ...]]) -> Floats:

@@ -8,7 +8,7 @@ from planner.designs.shape import Floats
 
 
 def density(z: Floats) -> Floats:
-    """Of a standard normal."""
+    """Density of the standard normal distribution."""
     return np.asarray(np.exp(-np.square(z) / 2) / np.sqrt(2 * np.pi))
 
 

@@ -49,7 +49,7 @@ cards (`default_max_sequences`)."""
 
 
 def taken(sequences: Sequences | None, index: Ints) -> Sequences | None:
-    """Of the designs at `index`."""
+    """Sequences of the designs at `index`, where each has a number of its own; else the one for all."""
     return sequences[index] if isinstance(sequences, np.ndarray) else sequences
 
 

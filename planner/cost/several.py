@@ -52,6 +52,7 @@ class SeveralClasses(CostModel):
         return found
 
     def sigmas(self, designs: Designs) -> Floats:
-        """As wide as the least known of its classes."""
+        """Deviations of the log of measured over predicted TTFT and TPOT, (2, n): those of the least known of
+        its classes."""
         every = [m.sigmas(like(len(designs), 1)) for m in self.of_class.values()]
         return np.asarray(np.max(every, axis=0))

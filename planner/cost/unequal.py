@@ -98,7 +98,7 @@ class UnequalModel(SeveralClasses):
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
-        """Of every stage, by the device it stands on: shape (n, stages)."""
+        """Memory of every stage, by the device it stands on: shape (n, stages)."""
         staging = which(designs)
         parts = np.zeros((5, len(designs), self.kind_of.shape[1]))
         parts[4] = np.inf

@@ -98,7 +98,7 @@ class UnevenModel(SeveralClasses):
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
-        """Of every GPU: shape (n, GPUs)."""
+        """Memory of every GPU: shape (n, GPUs)."""
         most = np.broadcast_to(DEFAULT_SEQUENCES if sequences is None else sequences, (len(designs),))
         own = cache(lambda shard, each: self._shard_memory(shard, tokens_per_step, each))
         rows = []
@@ -150,7 +150,7 @@ class UnevenModel(SeveralClasses):
     def _slowest(
         self, designs: Designs, load: Load, part: Callable[[CostModel, Load, int], Floats]
     ) -> Floats:
-        """Of all GPUs of each group, (n,)."""
+        """Seconds of `part` on the slowest GPU of each group, (n,)."""
         staging, worst = which(designs), np.zeros(len(designs))
         for shard, held in self._shards:
             rows = np.flatnonzero(held[staging])

@@ -64,26 +64,26 @@ class MatrixPrecision:
         self.stored, self.used = card.weights, used
 
     def attention(self, layer: Layer, gemm: Gemm) -> str:
-        """Of a matrix of the layer's mixer."""
+        """Precision of a matrix of the layer's mixer."""
         own = layer.mixer.precision if layer.mixer else {}
         as_stored = self.used.gemm == self.stored.attention
         return _kept(gemm, own, self.stored.attention) if as_stored else self.used.gemm
 
     def dense(self, layer: Layer, gemm: Gemm) -> str:
-        """Of a matrix of the layer's FFN that every token passes."""
+        """Precision of a matrix of the layer's FFN that every token passes."""
         own = layer.ffn.precision if layer.ffn else {}
         as_stored = self.used.gemm == self.stored.attention or gemm.name == "router"
         return _kept(gemm, own, self.stored.dense) if as_stored else self.used.gemm
 
     def expert(self, layer: Layer, gemm: Gemm) -> str:
-        """Of a matrix of a routed expert."""
+        """Precision of a matrix of a routed expert."""
         own = layer.ffn.precision if layer.ffn else {}
         as_stored = self.used.experts == self.stored.experts
         return _kept(gemm, own, self.stored.experts) if as_stored else self.used.experts
 
     @property
     def lm_head(self) -> str:
-        """Of the output projection."""
+        """Precision of the output projection."""
         own = self.stored.lm_head if self.used.embedding == self.stored.embedding else None
         return own or self.used.embedding
 

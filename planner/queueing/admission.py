@@ -187,9 +187,9 @@ def closed_loop(lengths: Lengths, held: Held, kv_tokens: float, count: float) ->
 
 @dataclass(frozen=True)
 class Stay:
-    """With `count[k]` requests inside each stays `each_s[k]` (k, ascending; linear between and beyond); each
-    preemption brings `again_s` of work more. `lumps`: how much wider the number inside spreads than by births
-    and deaths, in variance."""
+    """How long requests stay: with `count[k]` requests inside each stays `each_s[k]` (k, ascending; linear
+    between and beyond); each preemption brings `again_s` of work more. `lumps`: how much wider the number
+    inside spreads than by births and deaths, in variance."""
 
     count: Floats
     each_s: Floats
@@ -286,7 +286,8 @@ def deviations(lengths: Lengths, spread: Floats, loop: str) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _deviations(caught: float, grown_mean: float, spreads: tuple[float, ...], loop: str) -> list[float]:
-    """By bisection; each server of a plan asks the same."""
+    """Standard deviations of room to keep free, by bisection; kept, as each server of a plan asks for the
+    same."""
     skew, spread = SKEW if loop == "open" else 1.0, np.array(spreads)
     low, high = np.zeros_like(spread), np.full_like(spread, 8.0)
     for _ in range(ROUNDS):

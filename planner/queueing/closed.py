@@ -103,9 +103,9 @@ def rate_of(parts: Parts, share: Floats, ring: Ring, limits: Limits) -> Floats:
 
 
 def _moments(load: Load, inside: Floats, others: Floats) -> Moments:
-    """Of steps with a constant number of sequences, into which prompts come step by step, Poisson: E[R] from
-    Q' = (Q - m) + A, no more than all others' prompts. A prompt's own steps decode the `others` alone: it
-    meets what N - 1 requests leave (Sevcik and Mitrani 1981)."""
+    """Moments of steps with a constant number of sequences, into which prompts come step by step, Poisson:
+    E[R] from Q' = (Q - m) + A, no more than all others' prompts. A prompt's own steps decode the `others`
+    alone: it meets what N - 1 requests leave (Sevcik and Mitrani 1981)."""
     mean, beta = load.prompts_per_step_s, load.full_s
     came2 = load.square_s * load.step_s + mean**2
     served2 = softmin(came2, beta * mean)

@@ -43,7 +43,8 @@ of the wait."""
 
 @dataclass(frozen=True)
 class Moments:
-    """Of a step, (n, 1): E[m²], E[R], P, gaps of full steps and as the clock sees them, E[S²], Cov(D, R)."""
+    """Moments of a step, (n, 1): E[m²], E[R], P, gaps of full steps and as the clock sees them, E[S²], Cov(D,
+    R)."""
 
     served2: Floats
     left: Floats

@@ -151,10 +151,10 @@ def averaged(x: Floats) -> Floats:
 
 
 def _within(work: Floats, reach: Floats) -> Floats:
-    """Of a line of `work`, exponential in size, what is caught up where at most `reach` can be."""
+    """Work caught up of a line of `work`, exponential in size, where at most `reach` can be."""
     return np.asarray(work * reach / (reach + work + TINY))
 
 
 def _within2(square: Floats, reach: Floats) -> Floats:
-    """The same of its second moment."""
+    """Second moment of what `_within` is the mean of."""
     return np.asarray(square * reach**2 / (reach**2 + square + TINY**2))
