@@ -202,7 +202,8 @@ class HostUse:
 
 @cache
 def host_use(engine: str, sockets: int) -> HostUse:
-    """What an engine that offloads (`planner.rules.designs.OFFLOADS`) reaches of a host with so many sockets."""
+    """What an engine that offloads (`planner.rules.designs.OFFLOADS`) reaches of a host of so many
+    sockets."""
     row = read_plain(FILE)["engines"][engine]
     own = row[f"sockets_{min(sockets, 2)}"]
     return HostUse(
