@@ -50,6 +50,7 @@ def test_a_replay_that_goes_on_is_seen_half_as_often():
     times = sampler.series().times_s
     steps = np.diff(times)
 
+    assert times[0] == 0.0
     assert len(times) < 2 * series.SAMPLES
     assert sampler.every_s in (2.0, 4.0, 8.0, 16.0)
     assert np.allclose(steps, sampler.every_s)
