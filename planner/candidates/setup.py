@@ -20,7 +20,7 @@ from planner.cost.queueing import Estimate
 from planner.cost.shape import Designs, Floats, Ints, StepTimes
 from planner.inputs.workload import Percentile, Slo, Workload
 from planner.operating import times
-from planner.operating.requests import Requests, Terms
+from planner.operating.requests import Requests, Terms, computed
 from planner.operating.room import held_tokens, unfilled_tokens
 from planner.operating.steps import prompt_steps
 
@@ -51,9 +51,8 @@ class Mix:
         holds by itself, but for beginnings that are shared."""
         isl = np.array([b.isl for b in workload.buckets], dtype=float)
         osl = np.array([b.osl for b in workload.buckets], dtype=float)
-        new = np.maximum(np.round(isl * (1 - workload.prefix_hit)), 1.0)
+        new = computed(isl, workload.prefix_hit * isl if keep is None else keep.found)
         own = new if keep is None else np.maximum(isl - keep.shared, 1.0)
-        new = new if keep is None else np.maximum(np.round(isl - keep.found), 1.0)
         held = np.maximum(osl, float(workload.max_osl)) if workload.max_osl else osl
         return Mix(new, isl, osl, np.array(workload.shares), held, own, emitted)
 
