@@ -10,7 +10,7 @@ import numpy as np
 from planner.candidates.idle_cache import Keep
 from planner.designs.shape import Floats
 from planner.inputs.workload import LIMITS, Percentile, Slo, Workload
-from planner.operating.requests import Requests
+from planner.operating.requests import Requests, computed
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,8 @@ class Mix:
         holds by itself, but for beginnings that are shared."""
         isl = np.array([b.isl for b in workload.buckets], dtype=float)
         osl = np.array([b.osl for b in workload.buckets], dtype=float)
-        new = np.maximum(np.round(isl * (1 - workload.prefix_hit)), 1.0)
+        new = computed(isl, workload.prefix_hit * isl if keep is None else keep.found)
         own = new if keep is None else np.maximum(isl - keep.shared, 1.0)
-        new = new if keep is None else np.maximum(np.round(isl - keep.found), 1.0)
         held = np.maximum(osl, float(workload.max_osl)) if workload.max_osl else osl
         return Mix(new, isl, osl, np.array(workload.shares), held, own, emitted)
 
