@@ -58,6 +58,9 @@ FEW = [0, 4, 7, -1]
 """Indices into SHARES of the lines of watts that a column begins with; the search adds more where they
 matter."""
 
+SAME = 1e-9
+"""Share of a column's rate within which two samples are one."""
+
 
 @dataclass(frozen=True)
 class Tangents:
@@ -178,8 +181,9 @@ def _watts(columns: Loaded, shares: Floats) -> Tangents:
     watts = np.stack([draw(columns.setup, p, columns.role) for p in asked], axis=1)
     rate = columns.rates(asked)
     ends = [0, -1]
-    whole = np.diff(watts[:, ends], axis=1) / np.maximum(np.diff(rate[:, ends], axis=1), 1e-30)
-    slope = np.maximum(np.concatenate([_slopes(watts, rate), whole], axis=1), 0.0)
+    slope = np.maximum(
+        np.concatenate([_slopes(watts, rate), _chords(watts[:, ends], rate[:, ends])], axis=1), 0.0
+    )
     through = [*range(len(asked)), 0]  # the chord through the first
     a = _below(watts[:, through] - slope * rate[:, through], slope, rate, watts)
     return Tangents(a, slope[:, :, None] * (columns.use * columns.full[:, None])[:, None, :])
@@ -212,12 +216,19 @@ def _seconds(columns: Loaded, p: Points) -> Floats:
 
 def _slopes(y: Floats, x: Floats) -> Floats:
     """dy/dx (m, k) at samples (m, k) that ascend in x: of the chord between both neighbours."""
-    out, step = np.empty_like(y), np.maximum(np.diff(x, axis=1), 1e-30)
-    chords = np.diff(y, axis=1) / step
+    out, step, chords = np.empty_like(y), np.maximum(np.diff(x, axis=1), 1e-30), _chords(y, x)
     out[:, 0], out[:, -1] = chords[:, 0], chords[:, -1]
     before, after = step[:, :-1], step[:, 1:]
     out[:, 1:-1] = (chords[:, :-1] * after + chords[:, 1:] * before) / (before + after)
     return out
+
+
+def _chords(y: Floats, x: Floats) -> Floats:
+    """dy/dx (m, k - 1) between samples (m, k); 0 where x differs by no more than rounding: there a slope
+    would be of noise, and beyond what a program can hold, while a level line lies below the curve, too."""
+    step = np.diff(x, axis=1)
+    apart = step > SAME * np.abs(x).max(axis=1, keepdims=True)
+    return np.asarray(np.where(apart, np.diff(y, axis=1) / np.where(apart, step, 1.0), 0.0))
 
 
 def _below(a: Floats, slope: Floats, x: Floats, y: Floats) -> Floats:
@@ -235,8 +246,7 @@ def _dips(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     there: where the chords before and after, made longer, meet; on the chord itself where it is concave; and
     where it is steeper than on both sides, as where a pipeline's micro-batches first are all in use, at the
     end of the chord before."""
-    step = np.maximum(np.diff(x, axis=1), 1e-30)
-    chord = np.diff(y, axis=1) / step
+    step, chord = np.maximum(np.diff(x, axis=1), 1e-30), _chords(y, x)
     before = np.concatenate([np.zeros_like(chord[:, :1]), chord[:, :-1]], axis=1)
     after = np.concatenate([chord[:, 1:], np.full_like(chord[:, :1], np.inf)], axis=1)
     bent, leap = (before < chord) & (chord < after), (before < chord) & (chord > after)

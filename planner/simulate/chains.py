@@ -51,6 +51,7 @@ def replay(
     """Replay until the window's end, or the last request's. `held_tokens` (requests,): the cache that each
     counts for on every node.
 
+    >>> from planner.simulate.chain_net import Hop, Node
     >>> one = Node("n", 10, decode=[(1, 1e-3)], prompt=[(0, 0.0), (100, 10e-3)], pass_s=5e-3)
     >>> net = Net([one], [], [Chain(1.0, [Hop(0, (0, 10))], [])], token_bytes=0.0)
     >>> lone = Requests(np.array([0.0]), np.array([100]), np.array([11]))
