@@ -16,9 +16,8 @@ from planner.operating.requests import Requests, computed
 @dataclass(frozen=True)
 class Mix:
     """Buckets as arrays (w,): prompt tokens computed and in all, output tokens, share; `held` = output tokens
-    an engine that
-    reserves for the worst case must reserve for; `own` = prompt tokens that a sequence alone has room for;
-    `emitted` = tokens that a decode step gives a sequence."""
+    an engine that reserves for the worst case must reserve for; `own` = prompt tokens that a sequence alone
+    has room for; `emitted` = tokens that a decode step gives a sequence."""
 
     new: Floats
     isl: Floats
