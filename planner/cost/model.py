@@ -47,6 +47,9 @@ class CostModel(Holding):
     emitted = 1.0
     """Tokens that a step gives each sequence."""
 
+    lone_prompts = False
+    """Whether two prompts in a step take less than twice one: see `planner/operating/steps.py`."""
+
     @property
     def computed(self) -> float:
         """Tokens that a step computes of each sequence."""
