@@ -85,7 +85,9 @@ def _balanced(p: ExpertsProblem, limits: Limits, stop: float) -> tuple[Ints, Flo
     placed = experts_balance.balance(p.load_tok, p.slots, p.speeds, bound, limits.seed)
     reached = times(p.load_tok, placed, p.speeds).max(1)
     for at in np.flatnonzero(reached > bound * (1 + max(1e-9, limits.gap))):
-        left = replace(limits, seconds=max(0.0, stop - time.perf_counter()) / 4)
+        left = replace(limits, seconds=(stop - time.perf_counter()) / 4)
+        if left.seconds <= 0:
+            break  # what is placed stands, with the bound that it has
         better, bound[at] = experts_exact.balance(
             p.load_tok[at], p.slots, p.speeds, reached[at], bound[at], left
         )
