@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import product, takewhile
+from typing import TypeVar
 
 from solvers.linear import Limits, Linear, total
 from solvers.placement import blocks as placement_blocks
@@ -31,6 +32,8 @@ from solvers.placement.routing import Slot, seated
 from solvers.placement.service import Service
 from solvers.placement.shares import SINK, SOURCE, Route, balanced
 from solvers.placement.types import Interval, Network
+
+T = TypeVar("T")
 
 REGIONS = 3
 """Regions that a replica may reach over: their orders are all tried."""
@@ -85,7 +88,7 @@ def planned(
 ) -> Served | None:
     """Stages that fit `in_flight`, of the least time; none where none is found until then
     (`time.perf_counter`)."""
-    blocks = {r: _stages(service, layout, r, in_flight * share) for r, share in layout.shares}
+    blocks = {r: _stages(service, layout, r, in_flight * share, until) for r, share in layout.shares}
     if not all(blocks.values()):
         return None
     plan, served = None, in_flight
@@ -110,16 +113,25 @@ def _passed(service: Service, intervals: Mapping[int, Interval], by_link: Mappin
     return {b for _, b in by_link} >= intervals.keys() and {a for a, _ in by_link} >= intervals.keys()
 
 
-def _stages(service: Service, layout: Layout, region: int, room: float) -> list[Block]:
-    """All minimal stages of the region that fit `room` requests."""
+def _in_time(items: Iterable[T], until: float) -> Iterator[T]:
+    """Those that come until then (`time.perf_counter`)."""
+    return takewhile(lambda _: time.perf_counter() <= until, items)
+
+
+def _stages(service: Service, layout: Layout, region: int, room: float, until: float) -> list[Block]:
+    """All minimal stages of the region that fit `room` requests; none where they take longer than until
+    then."""
     alone = service.alone[region]
     free = placement_patterns.verdict(alone, room)
     need = service.network.layers if len(layout.shares) == 1 else 0
     if not max(need, 1) <= free.layers < math.inf:
         return []
     slack = free.layers - need
-    found = list(placement_blocks.minimal(alone, region, room, free.worth, slack))
-    wider = [w for b in found for w in _widened(alone, b)]
+    minimal = placement_blocks.minimal(alone, region, room, free.worth, slack)
+    found = list(_in_time(minimal, until))
+    wider = [w for b in _in_time(found, until) for w in _widened(alone, b)]
+    if time.perf_counter() > until:
+        return []
     return [b for b in dict.fromkeys(found + wider) if b.cost <= b.length + slack + 1e-7]
 
 
@@ -159,10 +171,14 @@ def _cheapest(
     service: Service, layout: Layout, blocks: Mapping[int, list[Block]], served: float, until: float
 ) -> dict[Block, int] | None:
     """The integer program of the docstring."""
+    stages = [b for mine in blocks.values() for b in mine]
+    seconds_of = {b: _stage_s(service, layout, b, served) for b in _in_time(stages, until)}
+    if len(seconds_of) < len(stages):
+        return None
     m = Linear("served stages")
-    z = m.integers("z", [b for mine in blocks.values() for b in mine])
+    z = m.integers("z", stages)
     depth = m.integers("m", range(len(layout.groups)), service.network.layers)
-    m.minimise([z[b] * _stage_s(service, layout, b, served) for b in z])
+    m.minimise([z[b] * seconds_of[b] for b in z])
     for (region, kind), nodes in service.network.groups.items():
         taken = [z[b] * n for b in blocks.get(region, []) for k, n in b.nodes if k == kind]
         m.add("stock", (region, kind), total(taken) <= len(nodes))
