@@ -131,6 +131,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "planner.chains": {*PROBLEMS, "planner.plans", "planner.question.asked", "planner.why"},
     "planner.question.posed": POSING,
+    "planner.fleet": {
+        *POSING,
+        "planner.question.posed",
+        "planner.beside",
+        "planner.launch",
+    },
     "planner.api": OURS,
     "planner.cli": OURS,
 }
