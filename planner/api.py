@@ -28,9 +28,9 @@ from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of, read_loads
 from planner.plans.found import Found
 from planner.plans.insured import Insured
-from planner.plans.meant import Meant
+from planner.plans.meant import Meant, sized
 from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
-from planner.plans.space import sized, space_of
+from planner.plans.space import space_of
 from planner.plans.strain import SLACK
 from planner.plans.verified import Unsound, verified
 from planner.problems.balance import Balanced

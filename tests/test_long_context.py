@@ -11,16 +11,17 @@ from model_zoo import catalog
 from planner import api, plan
 from planner.check import check
 from planner.cost.attention import Load
-from planner.cost.memory import kv_bytes_per_seq, room
+from planner.cost.memory import kv_bytes_per_seq
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
 from planner.question.asked import read
 from planner.question.posed import pose
 from planner.rules.designs import valid_designs, why_invalid
 from planner.search.find import find
 from planner.search.simple import Simple, kinds
 from solvers.linear import Limits
+from tests.cost.memory_cases import room
 
 
 def design(tp: int, cp: int, pp: int = 1) -> Designs:

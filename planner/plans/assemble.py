@@ -12,19 +12,20 @@ import numpy as np
 from cluster_configs.schema import Device, NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.setup import Setup
-from planner.cost.admission import PREEMPTED
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Floats, Stage
-from planner.cost.stages import stage_layers
+from planner.designs.shape import Floats, Stage
+from planner.designs.stages import stage_layers
 from planner.drafts.model import DraftedModel
 from planner.engines import named
 from planner.operating.room import planned_sequences
-from planner.plans import kept, parts, placement, schema, tiers
+from planner.plans import idle_cache as kept
+from planner.plans import parts, placement, schema, tiers
 from planner.plans.found import Found, Group
 from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of
 from planner.plans.predicted import predicted
 from planner.plans.routing import routing
+from planner.queueing.admission import PREEMPTED
 from planner.version import __version__
 from solvers import linear
 

@@ -14,7 +14,7 @@ from planner.objectives import Objective
 from planner.plans.operation import Operation, index_of, operate
 from planner.problems.ways import Way, link_name, route, transfer_s
 from planner.replicas.pool import Pool
-from solvers.fleet_types import FleetProblem, FleetSolution
+from solvers.fleet.types import FleetProblem, FleetSolution
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.plans.found import Found, Group, Path, all_pairs, busy, paths
 from planner.plans.operation import Operation, operate
-from solvers.fleet_idle import draw_of
+from solvers.fleet.idle import draw_of
 
 SLACK = 1e-6
 """Share of a limit by which it may be exceeded: rounding."""

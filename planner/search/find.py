@@ -16,8 +16,8 @@ from math import inf
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.deadline import in_time, left_s
-from planner.candidates.dominance import Counts
 from planner.candidates.edges import Edges
+from planner.candidates.needs import Counts
 from planner.candidates.tangents import Line, touching
 from planner.errors import OutOfTime
 from planner.plans.found import Found, groups
@@ -31,8 +31,8 @@ from planner.search.shortlists import LITTLE, ROUNDED, close_to, nearby
 from planner.search.sound import sound_fleet
 from planner.search.traffic import realised
 from solvers import fleet
-from solvers.fleet_costs import highest
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.costs import highest
+from solvers.fleet.types import FleetProblem
 from solvers.linear import Limits, gap
 
 ROUNDS = 8

@@ -9,7 +9,7 @@ import pytest
 
 from planner.cli import app
 from planner.cli.ascii import plain
-from planner.cost.precision import precision_named
+from planner.designs.precision import precision_named
 from planner.errors import InputError
 from planner.reading.documents import Document
 from planner.reading.units import amount

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from planner.plans.schema import Plan
 from planner.reports import bars
-from planner.reports.beside import beside, weights
 from planner.reports.defaults import assumed, decisive
-from planner.reports.kept import keeping
+from planner.reports.host_memory import beside, weights
+from planner.reports.idle_cache import keeping
 from planner.reports.page.adapted import blocks
 from planner.reports.page.answer import how_good
 from planner.reports.page.blocks import Bar, Bars, Block, Folded, Listed, Section, Words, in_row
