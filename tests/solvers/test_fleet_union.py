@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from solvers import fleet, fleet_union
-from solvers.fleet_goals import COST, THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, Stock
+from solvers.fleet.goals import COST, THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, Stock
 from solvers.linear import Limits
 
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import partial
 
 from solvers import fleet
-from solvers.fleet_types import Column, FleetProblem, FleetSolution, Pair, Transfer
+from solvers.fleet.types import Column, FleetProblem, FleetSolution, Pair, Transfer
 from solvers.linear import INF, Limits
 
 SHARED = ("stocks", "budget", "objective")
