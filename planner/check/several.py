@@ -17,6 +17,7 @@ UNITS = {"throughput": "req/s", "cost": "USD/h", "gpus": "GPUs"}
 JOINT = {
     "plans": "each model's plan holds by itself",
     "packing": "all replicas of all models fit on their nodes at once, no GPU twice",
+    "seats": "no GPU and no port of a node is two servers'",
     "links": "what all models send fits the links between classes",
     "totals": "requests, tokens, GPUs and money of all add up, a shared node paid once",
     "parts": "each model has its part of all requests, and its rate",
@@ -43,7 +44,7 @@ def check(several: Several) -> list[Violation]:
         alike = list(_alike(several, cases))
         if alike:
             return alike
-        rules = (_packing, _links, _parts, _totals, _budgets, _proof)
+        rules = (_packing, _seats, _links, _parts, _totals, _budgets, _proof)
         return [v for rule in rules for v in rule(several, cases)]
     except (OverflowError, ZeroDivisionError) as error:
         return [Violation("absurd_number", "total", f"a figure is too large or too small: {error}")]
@@ -67,10 +68,38 @@ def _alike(several: Several, cases: list[Case]) -> Iterator[Violation]:
 def _packing(several: Several, cases: list[Case]) -> Iterator[Violation]:
     """The replicas of all plans as those of one."""
     replicas = [
-        r.model_copy(update={"id": f"{i} {r.id}"}) for i, plan in enumerate(several.plans) for r in plan.replicas
+        r.model_copy(update={"id": f"{i} {r.id}"})
+        for i, plan in enumerate(several.plans)
+        for r in plan.replicas
     ]
     whole = cases[0].plan.model_copy(update={"replicas": replicas})
     yield from packing.violations(replace(cases[0], plan=whole))
+
+
+def _seats(several: Several, cases: list[Case]) -> Iterator[Violation]:
+    """Every server has the GPUs of its stages, on nodes of its stages, and no other has them or its port."""
+    gpus: dict[tuple[str, int], str] = {}
+    ports: dict[tuple[str, int], str] = {}
+    for i, case in enumerate(cases):
+        expected = {(r.id, k) for r in case.plan.replicas for k in range(r.count)}
+        if {(seat.replica, seat.number) for seat in case.plan.seats} != expected:
+            yield Violation("seats_wrong", f"plans[{i}].seats", "not one for every server of the plan")
+            continue
+        for j, seat in enumerate(case.plan.seats):
+            where, name = f"plans[{i}].seats[{j}]", f"{several.models[i].model} {seat.replica}-{seat.number}"
+            taken = [(node, gpu) for node, numbers in seat.gpus.items() for gpu in numbers]
+            group = case.groups[seat.replica]
+            if len(taken) != sum(stage.gpus for stage in group.stages):
+                yield Violation("seats_wrong", where, f"{len(taken)} GPUs, not those of its stages")
+            stages = {node.partition("/")[0] for stage in group.stages for node in stage.nodes}
+            if strangers := seat.gpus.keys() - stages - {n for s in group.stages for n in s.nodes}:
+                yield Violation("seats_wrong", where, f"{min(strangers)} is no node of its stages")
+            for at in taken:
+                if (other := gpus.setdefault(at, name)) != name:
+                    yield Violation("gpu_twice", where, f"GPU {at[1]} of {at[0]} is {other}'s, too")
+            for node in list(seat.gpus)[:1]:
+                if (other := ports.setdefault((node, seat.port), name)) != name:
+                    yield Violation("port_twice", where, f"port {seat.port} of {node} is {other}'s, too")
 
 
 def _links(several: Several, cases: list[Case]) -> Iterator[Violation]:
@@ -160,7 +189,9 @@ def _proof(several: Several, cases: list[Case]) -> Iterator[Violation]:
     proof, total, goal = several.proof, several.total, cases[0].goal
     own = {"throughput": total.rps, "cost": total.usd_per_hour, "gpus": float(total.gpus)}[goal]
     if own is None or not same(proof.objective, own, FIGURE):
-        yield Violation("objective_wrong", "proof.objective", f"{proof.objective:.6g}, all together have {own}")
+        yield Violation(
+            "objective_wrong", "proof.objective", f"{proof.objective:.6g}, all together have {own}"
+        )
     if proof.unit != UNITS[goal] or proof.sense != ("max" if goal == "throughput" else "min"):
         yield Violation("objective_wrong", "proof.unit", f"{proof.unit}, {proof.sense} for {goal}")
     low, high = (proof.objective, proof.bound) if goal == "throughput" else (proof.bound, proof.objective)

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from planner.errors import InputError, Misplaced, nearest
+from planner.errors import InputError, Misplaced
 from planner.inputs.options import EngineName
 from planner.inputs.reading import Given, read_workload
-from planner.inputs.workload import LIMITS, Bucket, Percentile, Slo, Strict, Workload
+from planner.inputs.workload import Bucket, Percentile, Strict, Workload
 from planner.reading.documents import Document, read
 from planner.reading.validation import validate
 
@@ -104,7 +104,9 @@ def _wanted(document: Document, i: int, entry: Entry) -> Wanted:
     given: Given = {"rate": entry.rate_rps, **entry.slo.model_dump(exclude_none=True)}  # type: ignore[typeddict-item]
     try:
         if entry.workload is not None:
-            load, defaulted = read_workload(_beside(document, entry.workload), isl=entry.isl, osl=entry.osl, **given)
+            load, defaulted = read_workload(
+                _beside(document, entry.workload), isl=entry.isl, osl=entry.osl, **given
+            )
         else:
             load, defaulted = _own(entry, given)
     except InputError as error:
@@ -131,6 +133,3 @@ def _beside(document: Document, workload: str) -> str:
     if not path.suffix or path.is_absolute():
         return workload
     return str(Path(document.path).parent / path)
-
-
-__all__ = ["LIMITS", "Listed", "Slo", "Wanted", "lists_models", "nearest", "read_models"]

@@ -54,9 +54,11 @@ def wanted(
             option = "--" + next(iter(given)).replace("_", "-")
             raise InputError(f"{option} would hold for every model", option, "say it of each in the file")
         return read_models(str(workload))
-    found = []
+    found = list[Wanted]()
     for name in models:
-        load, defaulted = (workload, list[str]()) if isinstance(workload, Workload) else read_workload(workload, **given)
+        load, defaulted = (
+            (workload, list[str]()) if isinstance(workload, Workload) else read_workload(workload, **given)
+        )
         found.append(Wanted(name, load, defaulted, engine, 1.0, "--model"))
     return found
 

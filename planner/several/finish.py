@@ -1,4 +1,4 @@
-"""Fleets of several models become a document: placed together, assembled model by model, checked as a whole."""
+"""Fleets of several models become a document: placed together, assembled one by one, checked as a whole."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.check.several import check
+from planner.errors import InputError
 from planner.launch import launched
+from planner.launch.instances import instances
+from planner.launch.words import ROUTER_PORT
 from planner.plans import placement, schema
 from planner.plans.assemble import assemble, proof
 from planner.plans.experts import experts_of
-from planner.plans.found import Found, Group
+from planner.plans.found import Found
 from planner.plans.parts import idle
 from planner.plans.predicted import price
 from planner.plans.schema.several import Demand, Several, Takes, Total
@@ -36,7 +39,8 @@ def finish(
     plans = [
         _plan(fleets, i, placed[i], limits, time.perf_counter() - began) for i in range(len(fleets.found))
     ]
-    told = [w for w in _idle(fleets)]
+    plans = seated(plans)
+    told = _idle(fleets)
     demands = [
         Demand(model=m.name, part=m.weight, rate_rps=rate)
         for m, rate in zip(fleets.joint.models, rates, strict=True)
@@ -54,6 +58,27 @@ def finish(
         text = f"the plan failed its own check: {violation.message}"
         raise Unsound(text, violation.where, "this is a mistake in the planner, not in your input: report it")
     return result
+
+
+def seated(plans: Sequence[schema.Plan]) -> list[schema.Plan]:
+    """The plans, each with the GPUs and ports of its servers, so that no two servers of any have the same.
+    Raises Unsound where they find no room so."""
+    every = [
+        r.model_copy(update={"id": named(m, r.id)}) for m, plan in enumerate(plans) for r in plan.replicas
+    ]
+    try:
+        made = instances(plans[0].model_copy(update={"replicas": every}))
+    except InputError as error:
+        raise Unsound(error.message, "replicas") from None
+    seats: list[list[schema.Seat]] = [[] for _ in plans]
+    for i in made:
+        m, name = own(i.replica.id)
+        gpus = {node: list(numbers) for node, numbers in i.gpus}
+        seats[m].append(schema.Seat(replica=name, number=i.number, gpus=gpus, port=i.port))
+    return [
+        plan.model_copy(update={"seats": own_, "router_port": ROUTER_PORT + m})
+        for m, (plan, own_) in enumerate(zip(plans, seats, strict=True))
+    ]
 
 
 def place(fleets: Fleets) -> tuple[list[placement.Placed], dict[str, int]]:
@@ -78,9 +103,9 @@ def place(fleets: Fleets) -> tuple[list[placement.Placed], dict[str, int]]:
             standing[m][at][c] = count
     ids = [node.id for node in fleets.found[0].cluster.classes]
     nodes = [{i: sum(at[0] == i for at in mine) for i in ids} for mine in standing]
-    return [
-        placement.Placed(s, n, dict(st)) for s, n, st in zip(stages, nodes, standing, strict=True)
-    ], dict(all_.used)
+    return [placement.Placed(s, n, dict(st)) for s, n, st in zip(stages, nodes, standing, strict=True)], dict(
+        all_.used
+    )
 
 
 def paid(fleets: Fleets, used: dict[str, int]) -> Fleets:
@@ -113,7 +138,9 @@ def _plan(fleets: Fleets, i: int, placed: placement.Placed, limits: Limits, seco
     extras = {"warnings": asked.warnings, "experts": experts_of(made, limits), "placed": placed}
     plan = launched(assemble(found, problem_of(asked), made, proven, extras))
     others = {
-        node.id: sum(g.count * g.candidate.gpus_on(node.id) for j, o in enumerate(fleets.made) if j != i for g in o)
+        node.id: sum(
+            g.count * g.candidate.gpus_on(node.id) for j, o in enumerate(fleets.made) if j != i for g in o
+        )
         for node in found.cluster.classes
     }
     return plan.model_copy(update={"warnings": [_beside(w, others) for w in plan.warnings]})
@@ -136,7 +163,9 @@ def _own(fleets: Fleets, m: Model, found: Found, placed: placement.Placed) -> Fo
     s, whole = found.solution, fleets.solution
     assert whole.bound is not None
     if found.objective.more:
-        return replace(found, solution=replace(s, objective=s.rate, bound=max(m.weight * whole.bound, s.rate)))
+        return replace(
+            found, solution=replace(s, objective=s.rate, bound=max(m.weight * whole.bound, s.rate))
+        )
     if found.objective.spends == "gpus":
         value = float(sum(count * found.candidates[c].gpus for c, count in s.replicas.items()))
     else:
@@ -191,9 +220,10 @@ def _idle(fleets: Fleets) -> list[schema.PlanWarning]:
     more = fleets.joint.objective.more
 
     def why(node: object, left: int) -> str:
-        return "they would add nothing to what all models serve in common" if more else "the load is served without them"
+        return (
+            "they would add nothing to what all models serve in common"
+            if more
+            else "the load is served without them"
+        )
 
     return idle(classes, busy, why)
-
-
-__all__ = ["Group", "finish", "place"]

@@ -13,7 +13,7 @@ from planner.replicas.pool import Pool
 from planner.search.question import Question
 from planner.search.shortlists import nearby
 from solvers.fleet.types import FleetProblem, FleetSolution
-from solvers.fleet.union import named, own, own_name, part_of, parts_of, union
+from solvers.fleet.union import own, part_of, parts_of, union
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,3 @@ def links_used(found: Found, made: Sequence[Group]) -> dict[str, float]:
 def _sum(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     names = {name for row in rows for name in row}
     return {name: sum(row.get(name, 0.0) for row in rows) for name in sorted(names)}
-
-
-__all__ = ["Fleets", "Joint", "Model", "apart", "links_used", "named", "own_name"]

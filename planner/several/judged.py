@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.plans.carried import most
-from planner.plans.strain import SLACK, Late, broken, scaled, strain
+from planner.plans.strain import SLACK, Late, broken, strain
 from planner.search.changes import eased, tidied
 from planner.search.limits import closer, left
 from planner.search.traffic import TIDY_S, nearness
 from planner.several.joint import Fleets, Joint, apart
 from solvers import fleet
 from solvers.fleet.types import FleetProblem, FleetSolution
-from solvers.fleet.union import named, own, parts_of, part_of, with_flows
+from solvers.fleet.union import named, part_of, parts_of, with_flows
 from solvers.linear import Limits
 
 CUTS = 16
@@ -114,6 +114,3 @@ def lateness(fleets: Fleets) -> Sequence[Late]:
         for bad in broken(found, made)
     ]
     return sorted(late, key=lambda bad: bad.share)
-
-
-__all__ = ["carrying", "own", "realised", "scaled", "settled", "sound_fleets", "strained"]

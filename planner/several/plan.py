@@ -150,15 +150,21 @@ def none_found(joint: Joint, status: str, limits: Limits) -> Exception:
     if joint.demand is None:
         if status == "time_limit":
             return OutOfTime("no fleet of all models was found in time", hint="raise --time-limit")
-        return Infeasible("no fleet serves all models at once", hint="a cluster with more nodes, or fewer models")
+        return Infeasible(
+            "no fleet serves all models at once", hint="a cluster with more nodes, or fewer models"
+        )
     fleets, _ = find(most_of(joint), replace(limits, gap=max(limits.gap, 0.01), seconds=HINT_S))
     if status == "time_limit":
         return OutOfTime("no fleet of all models was found in time", hint="raise --time-limit")
     if fleets is None:
-        return Infeasible("no fleet serves all models at once, at any rate", hint="more nodes, or fewer models")
+        return Infeasible(
+            "no fleet serves all models at once, at any rate", hint="more nodes, or fewer models"
+        )
     share = fleets.solution.rate / joint.demand
     text = f"not all rates can be served: at most {100 * share:.3g} % of each at once"
-    return Infeasible(text, hint=f"lower every rate to {100 * share:.3g} %, or --objective throughput plans that")
+    return Infeasible(
+        text, hint=f"lower every rate to {100 * share:.3g} %, or --objective throughput plans that"
+    )
 
 
 def most_of(joint: Joint) -> Joint:
