@@ -10,6 +10,7 @@ models:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,10 +78,10 @@ class Wanted:
 
     model: str
     workload: Workload
-    defaulted: list[str]
-    engine: str | None
-    weight: float
-    where: str
+    defaulted: Sequence[str] = ()
+    engine: str | None = None
+    weight: float = 1.0
+    where: str = "models"
 
 
 def lists_models(workload: str | Path | Workload) -> bool:
@@ -101,12 +102,17 @@ def read_models(path: str | Path) -> list[Wanted]:
 
 def _wanted(document: Document, i: int, entry: Entry) -> Wanted:
     at = ("models", i)
-    given: Given = {"rate": entry.rate_rps, **entry.slo.model_dump(exclude_none=True)}  # type: ignore[typeddict-item]
+    given: Given = {
+        "isl": entry.isl,
+        "osl": entry.osl,
+        "rate": entry.rate_rps,
+        "ttft_ms": entry.slo.ttft_ms,
+        "tpot_ms": entry.slo.tpot_ms,
+        "percentile": entry.slo.percentile,
+    }
     try:
         if entry.workload is not None:
-            load, defaulted = read_workload(
-                _beside(document, entry.workload), isl=entry.isl, osl=entry.osl, **given
-            )
+            load, defaulted = read_workload(_beside(document, entry.workload), **given)
         else:
             load, defaulted = _own(entry, given)
     except InputError as error:
@@ -116,7 +122,7 @@ def _wanted(document: Document, i: int, entry: Entry) -> Wanted:
 
 def _own(entry: Entry, given: Given) -> tuple[Workload, list[str]]:
     """A workload of the entry's own lengths, what it leaves out as the chat preset has it."""
-    base, defaulted = read_workload("chat", isl=entry.isl, osl=entry.osl, **given)
+    base, defaulted = read_workload("chat", **given)
     update: dict[str, Any] = {"name": entry.model.rpartition("/")[2]}
     if entry.buckets:
         update["buckets"] = entry.buckets

@@ -41,7 +41,10 @@ class Question:
 
 
 def wanted(
-    models: Sequence[str], workload: str | Path | Workload, loads: Mapping[str, Any], engine: str | None
+    models: Sequence[str | Wanted],
+    workload: str | Path | Workload,
+    loads: Mapping[str, Any],
+    engine: str | None,
 ) -> list[Wanted]:
     """The models of a file, or those named on the command line, each with the same workload. Raises
     InputError."""
@@ -56,6 +59,9 @@ def wanted(
         return read_models(str(workload))
     found = list[Wanted]()
     for name in models:
+        if isinstance(name, Wanted):
+            found.append(name)
+            continue
         load, defaulted = (
             (workload, list[str]()) if isinstance(workload, Workload) else read_workload(workload, **given)
         )

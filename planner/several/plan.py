@@ -13,6 +13,7 @@ from cluster_configs.schema import ResolvedCluster
 from planner.api import LOOKING_SHARE, with_calibration, with_loads
 from planner.candidates.deadline import deadline
 from planner.errors import Infeasible, InputError, OutOfTime
+from planner.inputs.several import Wanted
 from planner.inputs.workload import Workload
 from planner.objectives import THROUGHPUT
 from planner.plans.schema.several import Several, Takes
@@ -39,7 +40,7 @@ Progress = Callable[[str], None]
 
 def plan_several(
     cluster: str | Path | ResolvedCluster | None,
-    models: Sequence[str] = (),
+    models: Sequence[str | Wanted] = (),
     *,
     gpus: str | None = None,
     workload: str | Path | Workload = "chat",
@@ -48,8 +49,8 @@ def plan_several(
     explain: bool = True,
     **options: Any,
 ) -> Several:
-    """Plans of several models on one cluster: of `models`, each under the same workload, or of those that a
-    workload file lists.
+    """Plans of several models on one cluster: of `models`, those that are named under the same workload, or
+    of those that a workload file lists.
 
     `options`: as of `plan`, but for what is planned for one model only. With rates the cheapest fleet that
     serves all of them (objective `cost`, or `gpus`), or the largest common share of all (`throughput`);

@@ -1,13 +1,17 @@
 """Several fleets on the same nodes: by hand, and taken apart again."""
 
+import random
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
-from solvers import fleet, fleet_union
+from solvers import fleet
+from solvers.fleet import union as fleet_union
 from solvers.fleet.goals import COST, THROUGHPUT
 from solvers.fleet.types import Column, FleetProblem, Stock
 from solvers.linear import Limits
+from tests.solvers import fleets
 
 
 def part(gpus, rate):
@@ -41,3 +45,71 @@ def test_parts_that_do_not_share_their_nodes_are_refused():
     other = replace(part(2, 5.0), stocks={"h": Stock(3, 4, 8.0)})
     with pytest.raises(ValueError, match="stocks"):
         fleet_union.union([part(2, 10.0), other], [0.5, 0.5], None)
+
+
+def test_one_more_request_is_as_dear_as_the_gpus_that_it_takes():
+    """By hand: a request/s of the first takes 0.2 GPUs of $2, of the second 0.4; of throughput, one of the
+    mix takes 0.8 / 3."""
+    priced = [replace(part(2, rate), objective=COST, demand=rate) for rate in (10.0, 5.0)]
+    cost = fleet_union.dearness(fleet_union.union(priced, [2 / 3, 1 / 3], 15.0), Limits())
+    most = fleet_union.dearness(
+        fleet_union.union([part(2, 10.0), part(2, 5.0)], [2 / 3, 1 / 3], None), Limits()
+    )
+
+    assert cost == pytest.approx({"0 0": 0.4, "1 0": 0.8})
+    assert most == pytest.approx({"0 0": 0.75, "1 0": 1.5})
+
+
+def two(seed):
+    """Two random models on the same nodes, without shared links: the second is the first at other speeds."""
+    r, objective = random.Random(seed), ("throughput", "cost", "gpus")[seed % 3]
+    p = fleets.random_fleet(seed, objective)
+    columns = {c: replace(k, sent={}) for c, k in p.columns.items()}
+    pairs = {key: replace(t, links=()) for key, t in p.pairs.items()}
+    budget = {b: x for b, x in p.budget.items() if b in ("usd_per_hour", "gpus")}
+    first = replace(p, columns=columns, pairs=pairs, budget=budget)
+    slower = {c: r.uniform(0.5, 2.0) for c in columns}
+    second = {
+        c: replace(k, use={j: {w: slower[c] * u for w, u in row.items()} for j, row in k.use.items()})
+        for c, k in columns.items()
+    }
+    part = r.uniform(0.2, 0.8)
+    return [first, replace(first, columns=second)], [part, 1 - part]
+
+
+def best_of_two(parts, weights):
+    """By trying every pair of fleets; knows nothing of `union`."""
+    p = parts[0]
+    both = {f"{m}{c}": k for m, own in enumerate(parts) for c, k in own.columns.items()}
+    whole, found = replace(p, columns=both, pairs={}, nic={}, kinds={}), []
+    each = [
+        replace(q, demand=None if p.demand is None else w * p.demand)
+        for q, w in zip(parts, weights, strict=True)
+    ]
+    rates = [
+        [(counts, fleets.by_flows(replace(q, budget={}), counts)) for counts in fleets._all_counts(q)]
+        for q in each
+    ]
+    able = [[(counts, rate) for counts, rate in own if rate is not None] for own in rates]
+    for (one, fast), (other, also) in product(*able):
+        value = min(fast / weights[0], also / weights[1])
+        if p.objective.more and found and value <= max(found):
+            continue
+        counts = {f"{m}{c}": k for m, own in enumerate((one, other)) for c, k in own.items()}
+        nodes = fleets._affordable(whole, counts)
+        if nodes is not None:
+            found.append(value if p.objective.more else fleets._price(whole, counts, nodes))
+    return (max(found) if p.objective.more else min(found)) if found else None
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_the_union_agrees_with_trying_every_pair_of_fleets(seed):
+    parts, weights = two(seed)
+    s = fleet.solve(fleet_union.union(parts, weights, parts[0].demand), Limits(gap=0.0, seconds=20.0))
+    best = best_of_two(parts, weights)
+
+    if best is None or best == 0:
+        assert not s.objective
+    else:
+        assert s.objective == pytest.approx(best, rel=1e-5)
+        assert s.bound == pytest.approx(best, rel=1e-5)
