@@ -132,6 +132,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.chains": {*PROBLEMS, "planner.plans", "planner.question.asked", "planner.why"},
     "planner.question.posed": POSING,
     "planner.several": {*POSING, "planner.question.posed", "planner.api", "planner.launch", "planner.check"},
+    "planner.fleet": {
+        *POSING,
+        "planner.question.posed",
+        "planner.beside",
+        "planner.launch",
+    },
     "planner.api": OURS,
     "planner.cli": OURS,
 }

@@ -15,6 +15,8 @@ from planner.cost.memory import kv_bytes_per_seq
 from planner.cost.model import CostModel
 from planner.designs.precision import precisions
 from planner.designs.shape import Designs
+from planner.fleet.finish import finish
+from planner.fleet.solve import Posed, Solved
 from planner.question.asked import read
 from planner.question.posed import pose
 from planner.rules.designs import valid_designs, why_invalid
@@ -113,13 +115,8 @@ def test_plans_with_context_parallelism_are_sound():
     )
     asked, pool, question = pose(api.with_loads(replace(asked, contexts=(2, 4)), None))
     found = find(question, pool, Limits(gap=0.01, seconds=20.0))
-    made = api.finish(
-        asked,
-        question,
-        Simple(found, found, ((kinds(found), found.solution.objective),)),
-        Limits(seconds=0.5),
-        time.perf_counter(),
-    )
+    simple = Simple(found, found, ((kinds(found), found.solution.objective),))
+    made = finish(Solved(Posed(asked, pool, question), simple, Limits(seconds=0.5)), time.perf_counter())
 
     assert all(r.cp > 1 for r in made.replicas)
     assert all(s.gpus == r.tp * r.attn_dp * r.cp for r in made.replicas for s in r.stages)

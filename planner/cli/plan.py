@@ -123,7 +123,8 @@ def _asked(
 
         return plan_several(cluster, models, on_progress=on_progress, **options)
     if not models:
-        raise InputError("no model is named", "--model", "--model NAME, or a workload with `models:`")
+        hint = "name a model, or give a workload with `models:`"
+        raise InputError("missing option '--model'", "--model/-m on the command line", hint)
     return api.plan(cluster, models[0], on_progress=on_progress, **options)
 
 

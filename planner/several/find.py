@@ -27,6 +27,9 @@ from solvers.linear import Limits, gap
 FIRST = 0.5
 """Share of the time left that the bound's problem gets."""
 
+NEARLY = 5e-3
+"""What the one model takes from the bound's fleet, as a share, below which the sound program brings little."""
+
 
 def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
     """The best fleets, or None where there are none; and the last solution of the bound's program, which
@@ -50,14 +53,17 @@ def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
             best = _better(sign, best, mine)
         if _enough(best, bound, limits, sign) or s.status == "interrupted":
             break
+        late = time.monotonic() + 2 * (time.monotonic() - began) > until or not left_s()
+        if mine is not None and not late and s.status == "time_limit" and _whole(mine, s):
+            continue  # no mend of the model's would help: what is missing is time for this program
         fewer = near if best is None else near.near(least, best.solution.objective)
         sound = sound_fleets(fewer, fewer.state("plan"), left(limits, until), took_s)
         best = _better(sign, best, sound)
         late = time.monotonic() + 2 * (time.monotonic() - began) > until or not left_s()
         finer = None if s.objective is None or late else _finer(joint, apart(near, bounding, s))
-        if finer is None or _enough(best, bound, limits, sign):
+        if _enough(best, bound, limits, sign) or late or (finer is None and s.status != "time_limit"):
             break
-        joint = finer
+        joint = finer or joint
     if best is None:
         return None, s
     return proven(replace(best, bounding=bounding), bound, limits), s
@@ -73,6 +79,12 @@ def proven(best: Fleets, bound: float | None, limits: Limits) -> Fleets:
         bound = found if found is not None else (0.0 if sign > 0 else s.objective)
     rounded = 0 < sign * (bound - s.objective) <= ROUNDED * abs(bound)
     return replace(best, solution=judged(replace(s, bound=s.objective if rounded else bound), limits))
+
+
+def _whole(mine: Fleets, s: FleetSolution) -> bool:
+    """Whether the one model leaves a solved fleet all, or nearly all, that its program said."""
+    value = mine.solution.objective
+    return value is not None and s.objective is not None and gap(value, s.objective) <= NEARLY
 
 
 def _better(sign: float, one: Fleets | None, other: Fleets | None) -> Fleets | None:
