@@ -77,7 +77,7 @@ LARGE = (
 def main() -> None:
     """Print a row for each case."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.several")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each joint plan")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each joint plan")
     parser.add_argument("--draws", type=int, default=10, help="random splits of each large cluster")
     parser.add_argument("--only", type=int, nargs="*", help="cases by number")
     asked = parser.parse_args()

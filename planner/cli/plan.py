@@ -123,7 +123,7 @@ def _asked(
 
         return plan_several(cluster, models, on_progress=on_progress, **options)
     if not models:
-        hint = "name a model, or give a workload with `models:`"
+        hint = "see `meshwright plan --help`; a workload may list `models:`, too"
         raise InputError("missing option '--model'", "--model/-m on the command line", hint)
     return api.plan(cluster, models[0], on_progress=on_progress, **options)
 

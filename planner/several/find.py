@@ -25,10 +25,13 @@ from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits, gap
 
 FIRST = 0.5
-"""Share of the time left that the bound's problem gets."""
+"""Share of the time left that the bound's problem gets, each time it is tried."""
+
+LEAST_S = 1.0
+"""Seconds left with which the bound's problem is tried again, among columns of fleets that are better."""
 
 NEARLY = 5e-3
-"""What the one model takes from the bound's fleet, as a share, below which the sound program brings little."""
+"""Share of the bound's fleet that the one model takes away, below which the sound program brings little."""
 
 
 def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
@@ -53,8 +56,8 @@ def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
             best = _better(sign, best, mine)
         if _enough(best, bound, limits, sign) or s.status == "interrupted":
             break
-        late = time.monotonic() + 2 * (time.monotonic() - began) > until or not left_s()
-        if mine is not None and not late and s.status == "time_limit" and _whole(mine, s):
+        spare = until - time.monotonic() > LEAST_S and left_s() > 0
+        if mine is not None and spare and s.status == "time_limit" and _whole(mine, s):
             continue  # no mend of the model's would help: what is missing is time for this program
         fewer = near if best is None else near.near(least, best.solution.objective)
         sound = sound_fleets(fewer, fewer.state("plan"), left(limits, until), took_s)

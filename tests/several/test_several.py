@@ -1,6 +1,7 @@
 """Two models on two small classes: better than by hand, sound, and every fault put in is found."""
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from cluster_configs.schema import Cluster
 from planner.check import packing, several
 from planner.check.case import open_case
 from planner.check.several import check
+from planner.cli import app
 from planner.errors import Infeasible, InputError
 from planner.inputs.reading import read_workload
 from planner.inputs.several import Wanted
@@ -173,6 +175,23 @@ def test_what_is_not_planned_for_several_models_is_said(models, options, message
 def test_a_model_that_fits_nowhere_is_named():
     with pytest.raises(Infeasible, match=r"deepseek-r1"):
         plan_several(cluster(count=1, gpus_per_node=1), ["llama-3.1-8b", "deepseek-r1"])
+
+
+DOCS = Path(__file__).resolve().parents[2]
+
+
+def test_every_command_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    for name in ("docs", "cluster_configs"):
+        (tmp_path / name).symlink_to(DOCS / name)
+    monkeypatch.chdir(tmp_path)
+    lines = (DOCS / "docs/several.md").read_text().splitlines()
+    commands = [line.removeprefix("$ meshwright ") for line in lines if line.startswith("$ ")]
+
+    assert len(commands) >= 6
+    for command in commands:
+        assert (command, app.run(command.split())) == (command, 0), capsys.readouterr().err
+    assert "What each costs the others" in capsys.readouterr().out
+    assert (tmp_path / "manifests/qwen3-32b/README.md").exists()
 
 
 LISTED = """
