@@ -112,7 +112,15 @@ def moved(several):
     return second(several, seats=[seat.model_copy(update={"gpus": taken.gpus}), *several.plans[1].seats[1:]])
 
 
+def unplugged(several):
+    """The second model's first server at the first model's port, on the same node."""
+    seat, taken = several.plans[1].seats[0], several.plans[0].seats[0]
+    here = seat.model_copy(update={"port": taken.port, "gpus": taken.gpus})
+    return second(several, seats=[here, *several.plans[1].seats[1:]])
+
+
 FAULTS = {
+    "port_twice": unplugged,
     "totals": lambda s: changed(s, total=s.total.model_copy(update={"usd_per_hour": 1.0})),
     "rate_missed": lambda s: changed(s, total=s.total.model_copy(update={"share": 0.5})),
     "share_wrong": lambda s: changed(s, total=s.total.model_copy(update={"share": 2.0})),
