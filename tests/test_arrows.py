@@ -131,6 +131,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "planner.chains": {*PROBLEMS, "planner.plans", "planner.question.asked", "planner.why"},
     "planner.question.posed": POSING,
+    "planner.several": {*POSING, "planner.question.posed", "planner.api", "planner.launch", "planner.check"},
     "planner.fleet": {
         *POSING,
         "planner.question.posed",

@@ -219,11 +219,13 @@ def assemble(
     extras: Mapping[str, Any],
 ) -> schema.Plan:
     """The Plan; `extras`: prices, warnings, alternatives, experts, long prompts, insured; what was replayed,
-    and the groups at the load that they were `sized_for`, by candidate."""
+    and the groups at the load that they were `sized_for`, by candidate; where they stand, if `placed`."""
     safe: Insured | None = extras.get("insured")
     counts = {g.candidate.id: g.count for g in made}
     nodes = {n.id: n for n in found.cluster.classes}
-    placed = safe.on if safe else placement.place(found.cluster.classes, counts, found.candidates)
+    placed = extras.get("placed") or (
+        safe.on if safe else placement.place(found.cluster.classes, counts, found.candidates)
+    )
     osl = np.array([b.osl for b in found.workload.buckets], dtype=float)
     keeps = {g.id: kept.kept(g, found.workload) for g in made}
     loads = safe.after if safe else extras.get("sized_for", {})

@@ -51,7 +51,9 @@ def scaled(found: Found, factor: float) -> Found:
     flows = {key: factor * v for key, v in s.flows.items()}
     pairs = {key: factor * v for key, v in s.pair_flows.items()}
     rate = factor * s.rate
-    return replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=rate, objective=rate))
+    others = {link: factor * share for link, share in found.others.items()}
+    scaled_ = replace(s, flows=flows, pair_flows=pairs, rate=rate, objective=rate)
+    return replace(found, solution=scaled_, others=others)
 
 
 def fullness(g: Group) -> float:

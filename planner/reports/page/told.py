@@ -86,6 +86,7 @@ STATUS = {
     "within_gap": "The search ended as near to the best possible as was asked for.",
     "time_limit": "The search ended before it came as near to the best possible as was asked for.",
     "interrupted": "The search was interrupted.",
+    "joint": "This model was planned with others; the proof of all together is in their document.",
 }
 """How the search ended, in plain words."""
 
