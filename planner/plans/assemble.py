@@ -186,8 +186,8 @@ def proof(
     )
 
 
-def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
-    """GPUs that no replica uses, with the reason."""
+def idle(found: Found, made: Sequence[Group], given_up: float) -> list[schema.PlanWarning]:
+    """GPUs that no replica uses, with the reason; `given_up`: share of the objective, for fewer kinds."""
     classes = found.cluster.classes
     busy = {node.id: sum(g.count * g.candidate.gpus_on(node.id) for g in made) for node in classes}
 
@@ -195,6 +195,8 @@ def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
         sizes = [gpus for c in found.pool.candidates if (gpus := c.gpus_on(node.id))]
         if not sizes:
             return "no replica of this model fits on this class and keeps the SLO"
+        if given_up and found.objective.more:
+            return "a simpler fleet without them serves nearly as much"
         return why_idle(found, left, min(sizes), "replica that keeps the SLO")
 
     return parts.idle(classes, busy, why)
@@ -208,7 +210,7 @@ def why_idle(found: Found, left: int, smallest: int, what: str) -> str:
         return "a budget is spent"
     if smallest > left:
         return f"the smallest {what} takes {smallest}"
-    return "they would add nothing to what the others serve"
+    return "no fleet was found that serves more by using them"
 
 
 def assemble(
@@ -240,7 +242,7 @@ def assemble(
         predicted=predicted(found, made, placed),
         proof=proven,
         prices=list(extras.get("prices", [])),
-        warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made)],
+        warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made, proven.given_up)],
         alternatives=list(extras.get("alternatives", [])),
         assumptions=list(extras.get("assumptions", [])),
         long_prompts=list(extras.get("long_prompts", [])),

@@ -221,7 +221,7 @@ def _idle(fleets: Fleets) -> list[schema.PlanWarning]:
 
     def why(node: object, left: int) -> str:
         return (
-            "they would add nothing to what all models serve in common"
+            "no fleet was found that serves more of all models by using them"
             if more
             else "the load is served without them"
         )
