@@ -19,7 +19,7 @@ __all__ = ["__version__", "plan", "plan_several"]
 
 
 def __getattr__(name: str) -> object:
-    """A planner is loaded when it is first used: importing a leaf such as `planner.errors` must stay cheap."""
+    """Each is loaded when it is first used: importing a leaf such as `planner.errors` must stay cheap."""
     if name == "plan":
         from planner.api import plan
 
