@@ -81,6 +81,7 @@ def test_gpus_without_a_name_have_no_links():
         ("4", None, "0", "--slots", "from 1 to 16 a GPU"),
         ("4", None, "four", "--slots", "from 1 to 16 a GPU"),
         ("4", None, "5,5", "--slots", "2 numbers, and --gpus 1 parts"),
+        ("1xH100,1xH20,1xL40S", None, "8,8", "--slots", "2 numbers, and --gpus 3 parts"),
         ("4", None, "3", "--slots", "16 experts want 16 slots, and 4 GPUs have 12"),
     ],
 )

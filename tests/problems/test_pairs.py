@@ -126,6 +126,14 @@ def test_a_group_is_as_late_as_its_edge_and_for_the_bound_as_the_edge_before():
     assert late == {"plan": [0.5, 2 * 0.1], "bound": [0.25, 0.0]}  # a step gives two tokens: twice the time
 
 
+def test_what_hides_a_transfer_is_rounded_down_for_plans_and_up_for_bounds():
+    """Of a promise of a second 12 ms lie between the bands of 10 and 20."""
+    p = side("p", "prefill", overlap={"0": Overlap(0.5, 0.012)})
+
+    hidden = [grouped(p, of=of)[0]["prefill"][0].overlap["0"].hidden_s for of in ("plan", "bound")]
+    assert hidden == [0.01, 0.02]
+
+
 @pytest.mark.parametrize(
     ("factor", "quick"), [(0.99 * SPARE, True), (1.01 * SPARE, False)]
 )  # of the NIC of one GPU, at a request/s
@@ -201,9 +209,9 @@ def test_a_plans_pair_claims_what_it_bears(share):
 
 
 def test_the_bound_lets_a_pair_have_the_way_to_itself():
-    """Its columns count the edge before: of a promise of a second 10.1 or 9.9 ms are left for 10."""
+    """Its columns count the edge before: of a promise of a second 10.01 or 9.99 ms are left for 10."""
     p, d = side("p", "prefill", late_s=1.0), side("d", "decode", L.id)
-    edges = [Edges((1.0 - left - 50e-6, 1.0), ()) for left in (0.0101, 0.0099)]
+    edges = [Edges((1.0 - left - 50e-6, 1.0), ()) for left in (0.01001, 0.00999)]
     found = [paired(p, d, traffic(), "bound", edges=own)[0] for own in edges]
 
     assert [len(pairs) for pairs in found] == [1, 0]
@@ -259,11 +267,39 @@ def test_who_pairs_is_what_an_engine_joins(engines, keys, joined):
     assert bool(paired(p, d, traffic(), pairing=Pairing({}, {("a", "b")}))[0]) == joined
 
 
-def test_buckets_that_only_one_side_serves_are_no_pair():
-    to = Traffic({"0": 0.5, "1": 0.5}, {"0": GB, "1": GB}, {"0": 10, "1": 10}, 1.0)
-    p = side("p", "prefill", use={"busy": {"0": 1.0, "1": 1.0}}, handoff_s={"0": 0.01, "1": 0.01})
+@pytest.mark.parametrize(("engine", "joined"), [("vllm", True), ("sglang", False)])
+def test_without_keys_of_partners_the_engine_decides(engine, joined):
+    d = side("d", "decode", L.id, engine=engine, pairs_as="b")
 
-    assert [w for *_, w in paired(p, side("d", "decode", L.id), to)[0]] == ["0"]
+    assert bool(paired(side("p", "prefill", pairs_as="a"), d, traffic())[0]) == joined
+
+
+def test_one_end_that_may_be_full_is_enough_of_a_limit():
+    ends = side("p", "prefill"), side("d", "decode", L.id)
+    groups, _ = grouped(*ends)
+
+    for role in ("prefill", "decode"):
+        (move,) = paired(*ends, traffic(), quick=[g.name for g in groups[role]])[0].values()
+        assert move.on_nic
+
+
+@pytest.mark.parametrize("wider", ["prefill", "decode"])
+def test_buckets_that_only_one_side_serves_are_no_pair(wider):
+    to = Traffic({"0": 0.5, "1": 0.5}, {"0": GB, "1": GB}, {"0": 10, "1": 10}, 1.0)
+    both = {"use": {"busy": {"0": 1.0, "1": 1.0}}, "handoff_s": {"0": 0.01, "1": 0.01}}
+    p, d = (
+        side(role, role, at, **(both if role == wider else {}))
+        for role, at in (("prefill", H.id), ("decode", L.id))
+    )
+
+    assert [w for *_, w in paired(p, d, to)[0]] == ["0"]
+
+
+def test_a_pair_claims_every_copy_that_decode_keeps():
+    d = side("d", "decode", L.id, copies={"0": 3.0})
+    (move,) = paired(side("p", "prefill"), d, traffic(), "bound")[0].values()
+
+    assert move.bytes == 3 * GB
 
 
 def test_bytes_between_stages_cross_their_declared_link_once_each_time(tmp_path):
