@@ -1,87 +1,156 @@
-"""Precisions of a model's matrices: as stored, as asked for, and what people call them."""
+"""Precisions by their many names, the checkpoint's own and its exceptions, and what was asked for instead."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from model_zoo.catalog import find
-from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Gemm
+from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Gemm, ModelCard
 from planner.designs.precision import ALSO, MatrixPrecision, precision_named, precisions
+from planner.designs.shape import Precisions
 from planner.errors import InputError
 
-PLAIN, BLOCKS, FOUR_BITS = (find(name)[0] for name in ("llama-3.1-8b", "deepseek-v3", "gpt-oss-120b"))
+MIXED = ModelCard(
+    name="mixed",
+    source="made up: every kind of weight in a precision of its own, and one exception in each part",
+    hidden=8,
+    vocab=16,
+    max_context=64,
+    mixers={"a": {"kind": "attention", "heads": 2, "kv_heads": 1, "head_dim": 4, "precision": {"q": "int8"}}},
+    ffns={
+        "moe": {"kind": "moe", "experts": 4, "top_k": 1, "inner": 8, "precision": {"down": "fp8_block"}},
+        "none": {"kind": "dense", "inner": 8},
+    },
+    layers=[{"times": 1, "of": ["a/moe", "a/none", "-/none", "a/-"]}],
+    weights={
+        "attention": "fp8",
+        "dense": "int4_wo",
+        "experts": "nvfp4",
+        "embedding": "bf16",
+        "lm_head": "int8",
+        "kv": "fp8",
+    },
+)
+MOE, DENSE, BARE, ALONE = MIXED.stack
+STORED = precisions(MIXED)
+
+
+def gemm(name: str) -> Gemm:
+    return Gemm(name, 8, 8, "out")
 
 
 @pytest.mark.parametrize(
-    ("asked", "own"),
+    ("spelt", "ours"),
     [
-        ("BF16", "bf16"),
-        ("fp-8", "fp8"),
+        (None, None),
+        ("fp8", "fp8"),
+        ("FP8", "fp8"),
+        ("fp8-block", "fp8_block"),
         ("Q4_K_M", "int4_wo"),
+        ("q8_0", "int8"),
         ("W8A8", "int8"),
-        ("half", "bf16"),
-        ("q9", "q9"),
+        ("float16", "bf16"),
+        ("NVFP4", "nvfp4"),
+        ("MXFP4", "mxfp4"),
+        ("e4m3", "fp8"),
+        ("nonsense", "nonsense"),
     ],
 )
-def test_a_precision_is_known_by_its_other_names(asked, own):
-    assert precision_named(asked) == own
+def test_a_precision_is_known_however_it_is_spelt(spelt, ours):
+    assert precision_named(spelt) == ours
 
 
-def test_every_other_name_is_of_a_precision_that_there_is():
-    assert set(ALSO.values()) <= set(WEIGHT_BYTES)
-    assert all(precision_named(name) == own for name, own in ALSO.items() if name not in WEIGHT_BYTES)
+@pytest.mark.parametrize("name", sorted(ALSO))
+def test_every_other_name_stands_for_one_of_ours(name):
+    assert precision_named(name.upper()) == ALSO[name] in WEIGHT_BYTES
 
 
-def test_a_name_that_the_cache_has_no_precision_for_stays_as_it_was():
-    assert "int4_wo" not in KV_BYTES
-    assert precision_named("awq", tuple(KV_BYTES)) == "awq"
+@pytest.mark.parametrize("name", ["int8", "Q4_K_M", "mxfp4"])
+def test_a_name_for_weights_that_no_cache_has_stays_as_it_was(name):
+    assert precision_named(name, tuple(KV_BYTES)) == name
 
 
-def test_unasked_a_checkpoint_is_used_as_it_is_stored():
-    p = precisions(FOUR_BITS)
+@given(st.sampled_from(sorted(WEIGHT_BYTES)), st.sampled_from(sorted(KV_BYTES)))
+def test_what_is_asked_holds_for_matrices_and_cache_but_never_for_the_embedding(weights, kv):
+    used = precisions(MIXED, weights, kv)
 
-    assert (p.gemm, p.experts) == (FOUR_BITS.weights.attention, FOUR_BITS.weights.experts)
-    assert p.gemm != p.experts
-    assert (p.embedding, p.kv) == (FOUR_BITS.weights.embedding, FOUR_BITS.weights.kv)
+    assert used == Precisions(gemm=weights, experts=weights, embedding="bf16", kv=kv)
 
 
-def test_asked_weights_leave_the_embedding_as_it_is_stored():
-    p = precisions(BLOCKS, "nvfp4", "fp8")
-
-    assert (p.gemm, p.experts, p.kv) == ("nvfp4", "nvfp4", "fp8")
-    assert p.embedding == BLOCKS.weights.embedding
+def test_what_is_not_asked_is_the_checkpoints():
+    assert Precisions(gemm="fp8", experts="nvfp4", embedding="bf16", kv="fp8") == STORED
+    assert precisions(MIXED, kv="bf16") == Precisions("fp8", "nvfp4", "bf16", "bf16")
 
 
 @pytest.mark.parametrize(
-    ("weights", "kv", "option"), [("fp7", None, "--precision"), (None, "int3", "--kv-precision")]
+    ("asked", "where", "near"),
+    [
+        ({"weights": "fp9"}, "--precision", "`fp8`"),
+        ({"weights": "int4_w"}, "--precision", "`int4_wo`"),
+        ({"kv": "fp9"}, "--kv-precision", "`fp8`"),
+        ({"kv": "int8"}, "--kv-precision", "one of: bf16, fp8, nvfp4"),
+        ({"weights": "x" * 500}, "--precision", "one of: bf16"),
+    ],
 )
-def test_one_that_does_not_exist_is_refused_with_the_nearest(weights, kv, option):
+def test_what_does_not_exist_is_refused_with_what_is_near(asked, where, near):
     with pytest.raises(InputError) as error:
-        precisions(PLAIN, weights, kv)
-    assert error.value.where == option
-    assert "did you mean `" in (error.value.hint or "")
-    assert (weights or kv) in error.value.message
+        precisions(MIXED, **asked)
+
+    assert error.value.where == where
+    assert near in error.value.hint
+    assert len(error.value.message) < 100
 
 
-def test_routers_stay_in_16_bits_whatever_is_asked():
-    router = Gemm("router", 256, 7168, "none")
-    layer = BLOCKS.stack[10]
-    for weights in (None, "nvfp4"):
-        used = MatrixPrecision(BLOCKS, precisions(BLOCKS, weights))
-        assert used.dense(layer, router) == "bf16"
+@pytest.mark.parametrize(
+    ("part", "layer", "matrix", "stored", "bf16_asked"),
+    [
+        ("attention", MOE, "q", "int8", "bf16"),  # the exception of the mixer
+        ("attention", MOE, "o", "fp8", "bf16"),  # as `Weights` says of attention
+        ("attention", BARE, "o", "fp8", "bf16"),  # no mixer, so no exception
+        ("dense", MOE, "down", "fp8_block", "bf16"),  # a shared expert is in the FFN's exceptions
+        ("dense", DENSE, "down", "int4_wo", "bf16"),
+        ("dense", ALONE, "up", "int4_wo", "bf16"),  # no FFN, so no exception
+        ("dense", MOE, "router", "bf16", "bf16"),
+        ("expert", MOE, "down", "fp8_block", "bf16"),
+        ("expert", MOE, "up", "nvfp4", "bf16"),
+        ("expert", ALONE, "up", "nvfp4", "bf16"),
+    ],
+)
+def test_exceptions_hold_where_the_checkpoint_is_used_as_it_is(part, layer, matrix, stored, bf16_asked):
+    as_stored, asked = MatrixPrecision(MIXED, STORED), MatrixPrecision(MIXED, precisions(MIXED, "bf16"))
+
+    assert getattr(as_stored, part)(layer, gemm(matrix)) == stored
+    assert getattr(asked, part)(layer, gemm(matrix)) == bf16_asked
 
 
-def test_matrices_are_held_as_stored_or_all_as_asked():
-    layer, o = BLOCKS.stack[10], Gemm("o", 7168, 16384, "in")
-    stored = MatrixPrecision(BLOCKS, precisions(BLOCKS))
-    asked = MatrixPrecision(BLOCKS, precisions(BLOCKS, "nvfp4"))
+def test_a_router_stays_in_16_bits_whatever_is_asked():
+    asked = MatrixPrecision(MIXED, precisions(MIXED, "nvfp4"))
 
-    assert stored.attention(layer, o) == stored.expert(layer, o) == "fp8_block"
-    assert asked.attention(layer, o) == asked.expert(layer, o) == asked.dense(layer, o) == "nvfp4"
-    assert asked.lm_head == stored.lm_head
+    assert asked.dense(MOE, gemm("router")) == "bf16"
+    assert asked.dense(MOE, gemm("up")) == "nvfp4"
 
 
-def test_scales_count_as_bytes_of_a_weight():
-    """By hand: one byte, and a float of four for each block of 128 x 128."""
-    used = MatrixPrecision(BLOCKS, precisions(BLOCKS))
+def test_the_lm_head_is_the_embeddings_where_the_card_says_nothing_of_it():
+    weights = MIXED.weights.model_copy(update={"lm_head": None})
+    plain = MIXED.model_copy(update={"weights": weights})
+    other = Precisions("fp8", "nvfp4", "fp8", "fp8")
 
-    assert used.bytes("bf16") == 2
-    assert used.bytes("fp8_block") == pytest.approx(1 + 4 / 128**2)
+    assert MatrixPrecision(MIXED, STORED).lm_head == "int8"
+    assert MatrixPrecision(plain, STORED).lm_head == "bf16"
+    assert MatrixPrecision(MIXED, other).lm_head == "fp8"  # another embedding was chosen: the head's too
+
+
+@pytest.mark.parametrize(
+    ("precision", "group", "each"),
+    [
+        ("bf16", 128, 2.0),
+        ("int4_wo", 128, 0.5 + 2 / 128),  # half a byte, and a 16-bit scale for 128 weights
+        ("int4_wo", 32, 0.5 + 2 / 32),
+        ("fp8_block", 32, 1 + 4 / 16384),  # an fp32 for 128 x 128 weights
+        ("mxfp4", 32, 0.5 + 1 / 32),
+    ],
+)
+def test_bytes_of_a_weight_have_its_scales(precision, group, each):
+    weights = MIXED.weights.model_copy(update={"int4_group": group})
+    card = MIXED.model_copy(update={"weights": weights})
+
+    assert MatrixPrecision(card, STORED).bytes(precision) == pytest.approx(each, rel=1e-12)
