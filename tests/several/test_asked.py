@@ -21,7 +21,7 @@ def load(rate: float | None = None, **given: object) -> Workload:
 
 def of(*workloads: Workload, weights=(1.0, 1.0, 1.0), **options: object):
     models = [
-        Wanted(name, w, ["slo.ttft_ms"], None, weight, f"models[{i}]")
+        Wanted(name, w, ["slo.ttft_ms", "options.risk"], None, weight, f"models[{i}]")
         for i, (name, w, weight) in enumerate(zip(NAMES, workloads, weights, strict=False))
     ]
     return read_several(GPUS, None, models, options)
@@ -48,7 +48,8 @@ def test_every_model_has_its_own_question_on_the_same_cluster():
     assert all(one.cluster is GPUS for one in found.asked)
     assert [one.workload.prefix_hit for one in found.asked] == [0.0, 0.5]
     assert {one.options.engine for one in found.asked} == {"vllm"}
-    assert all(one.defaulted.count("slo.ttft_ms") == 1 for one in found.asked)
+    for name in ("slo.ttft_ms", "options.risk"):  # the second is found to be defaulted when it is read, too
+        assert [one.defaulted.count(name) for one in found.asked] == [1, 1]
 
 
 def test_an_engine_of_its_own_goes_before_that_of_all():
