@@ -1,4 +1,4 @@
-"""What a search of several models makes of its answers: the better fleet, its bound, and when it is proven."""
+"""The search of several models keeps the better fleet, knows when it is proven, and carries a true bound."""
 
 from dataclasses import replace
 from types import SimpleNamespace
