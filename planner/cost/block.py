@@ -24,7 +24,7 @@ FILE = Path(__file__).with_name("block.yaml")
 
 TIERS = ("gpu", "host", "disk")
 USABLE = {"gpu": 0.88, "host": HOST_USABLE, "disk": 0.95}
-"""Share of each tier's bytes that a job may take: the rest is the driver's, the system's, the file system's."""
+"""Share of each tier's bytes that a job may take: driver, system and file system have the rest."""
 
 
 UNIFIED = 1e15
