@@ -1,4 +1,4 @@
-"""The search of several models keeps the better fleet, knows when it is proven, and carries a true bound."""
+"""The search of several models keeps the better fleet, knows when it is proven, carries a true bound."""
 
 from dataclasses import replace
 from types import SimpleNamespace
