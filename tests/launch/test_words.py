@@ -51,6 +51,7 @@ def test_a_shell_fills_in_variables_and_runs_nothing(words: list[str]):
         ('{"ip": "$HEAD"}', '"{\\"ip\\": \\"$HEAD\\"}"'),
         ("$HEAD `id` $(id)", '"$HEAD \\`id\\` \\$(id)"'),
         ("$lower", "'$lower'"),
+        ("$HEAD $lower $1", '"$HEAD \\$lower \\$1"'),
         ("plain", "plain"),
         ("", "''"),
     ],
