@@ -1,4 +1,4 @@
-"""From a search to fleets that are shown: what fails its check is left out, explanations have limits."""
+"""With made-up searches: what fails its check is left out, the bound is kept, explanations have limits."""
 
 import time
 from dataclasses import replace
