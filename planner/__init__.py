@@ -13,14 +13,19 @@ from planner.version import __version__
 
 if TYPE_CHECKING:
     from planner.api import plan as plan
+    from planner.several.plan import plan_several as plan_several
 
-__all__ = ["__version__", "plan"]
+__all__ = ["__version__", "plan", "plan_several"]
 
 
 def __getattr__(name: str) -> object:
-    """`plan` is loaded when it is first used: importing a leaf such as `planner.errors` must stay cheap."""
+    """Each is loaded when it is first used: importing a leaf such as `planner.errors` must stay cheap."""
     if name == "plan":
         from planner.api import plan
 
         return plan
+    if name == "plan_several":
+        from planner.several.plan import plan_several
+
+        return plan_several
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

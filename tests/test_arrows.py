@@ -195,6 +195,7 @@ def test_the_package_itself_imports_nothing_but_the_api_and_that_late() -> None:
     assert {n for n in imports("planner", REPO / "planner/__init__.py") if within(n, OURS)} == {
         "planner.version.__version__",
         "planner.api.plan",
+        "planner.several.plan.plan_several",
     }
 
 

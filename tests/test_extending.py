@@ -13,6 +13,7 @@ import pytest
 from cluster_configs.reading import from_gpus
 from model_zoo.schema import DenseFfn, MoeFfn
 from planner import api, engines, exporters
+from planner.fleet import finish
 from planner.replicas import generate
 from planner.rules.designs import supports
 from planner.search.find import find
@@ -56,7 +57,7 @@ def test_sections_with_an_example_are_those_tested_here() -> None:
 
 
 def test_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "WAYS", (ran("A way beside")["half_price"],))
+    monkeypatch.setattr(finish, "WAYS", (ran("A way beside")["half_price"],))
     asked = {"gpus": "2xH100", "model": "llama-3.1-8b", "engine": "vllm", "rate": 1.0, "work_limit": 50}
     cheap = api.plan(None, objective="cost", budget="usd_per_hour=100", **asked)
     fast = api.plan(None, **{**asked, "rate": None})

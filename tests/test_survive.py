@@ -96,6 +96,17 @@ def test_the_price_is_that_of_the_best_plan_that_need_not_survive(priced: Plan):
     assert "survive_price" in changed(priced, lambda form: form["survives"].update(without=1.0))
 
 
+def test_a_price_of_nearly_nothing_is_as_exact_as_the_objectives_it_is_of(priced: Plan):
+    """A difference of 4e-9 of figures of nine digits has none left (odd problems, seed 3411, no. 248)."""
+    own = priced.proof.own
+
+    def nearly(form: dict[str, Any], price: float) -> None:
+        form["survives"].update(without=own * (1 + 4.2e-9), price=price)
+
+    assert "survive_price" not in changed(priced, lambda form: nearly(form, 4.4e-9))
+    assert "survive_price" in changed(priced, lambda form: nearly(form, 1e-5))
+
+
 def changed(plan: Plan, change: Callable[[dict[str, Any]], object]) -> set[str]:
     """Codes that `check` finds after a change."""
     form = json.loads(plan.model_dump_json(by_alias=True))

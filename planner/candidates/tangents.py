@@ -193,7 +193,7 @@ def _latency(columns: Loaded, shares: Floats) -> Tangents:
     """The first line is through 0: nobody waits less than alone."""
     asked, full, share = columns.at(shares), columns.full, columns.share
     each = np.stack([_seconds(columns, p) for p in asked], axis=1)  # (m, k, w)
-    each = np.where(share[:, None, :] > 0, each, 0.0)  # without end where a bucket is not served
+    each = _ended(np.where(share[:, None, :] > 0, each, 0.0))  # without end where a bucket is not served
     mean = (each * share[:, None, :]).sum(axis=2)
     level = columns.rates(asked) / full[:, None]
     steeper = np.maximum(_slopes(mean, level), 0.0)  # seconds by level
@@ -212,6 +212,14 @@ def _seconds(columns: Loaded, p: Points) -> Floats:
         return p.ttft_s
     first = p.tpot_s * columns.setup.mix.emitted if columns.role == "decode" else p.ttft_s
     return np.asarray(first + osl * np.where(osl > 1, p.tpot_s, 0.0))
+
+
+def _ended(seconds: Floats) -> Floats:
+    """Seconds (m, k, w) at rising loads with those that never end as long as the longest that do: lines below
+    these are below the others, too."""
+    ends = np.isfinite(seconds)
+    longest = np.where(ends, seconds, 0.0).max(axis=1, keepdims=True)
+    return np.where(ends, seconds, longest)
 
 
 def _slopes(y: Floats, x: Floats) -> Floats:

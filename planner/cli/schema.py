@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-Kind = Literal["cluster", "workload", "plan", "sweep"]
+Kind = Literal["cluster", "workload", "models", "plan", "several", "sweep"]
 
 
 def schema(kind: Annotated[Kind, typer.Argument(help="Which form.", show_default=False)]) -> None:
-    """Print the JSON Schema of a cluster, workload, plan or sweep file.
+    """Print the JSON Schema of a cluster, workload, plan or sweep file; `models`: a workload of several
+    models, `several`: the document of their plans.
 
     Example: meshwright schema cluster > cluster.schema.json
     """
@@ -44,6 +45,10 @@ def _model(kind: Kind) -> Any:
         from planner.inputs.workload import Workload as form  # type: ignore[assignment]
     elif kind == "plan":
         from planner.plans.schema import Plan as form  # type: ignore[assignment]
+    elif kind == "models":
+        from planner.inputs.several import Listed as form  # type: ignore[assignment]
+    elif kind == "several":
+        from planner.plans.schema.several import Several as form  # type: ignore[assignment]
     else:
         from planner.studies.schema import Sweep as form  # type: ignore[assignment]
     return form

@@ -47,8 +47,8 @@ class CostModel(Holding):
     emitted = 1.0
     """Tokens that a step gives each sequence."""
 
-    lone_prompts = False
-    """Whether two prompts in a step take less than twice one: see `planner/operating/steps.py`."""
+    fewer_alike = False
+    """Whether prompts that share a step may take less each: see `planner/operating/steps.py`."""
 
     @property
     def computed(self) -> float:

@@ -54,7 +54,7 @@ class OffloadModel(CostModel):
     """What a model takes in each of `stagings` on nodes with a host; designs come from `designs_of`."""
 
     resources: tuple[str, ...] = RESOURCES
-    lone_prompts = True
+    fewer_alike = True
 
     def __init__(
         self,

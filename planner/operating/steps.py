@@ -12,8 +12,8 @@ at random: those that meet any carry
 prompt tokens, p those of the mean prompt. The step is linear through 0 and s q tokens a round: at a share
 1 - exp(-a) of such steps that is the mean of true steps, so no rate is beyond what the hardware computes
 (times are convex in the tokens: they first hide behind the reading of weights). Where experts are read from
-beside the GPUs times are concave, as two prompts ask for many of the same ones: those steps go through
-q = min(budget, p), a lone prompt, as none takes less.
+beside the GPUs times may be concave, as two prompts ask for many of the same ones: there the steps go through
+q = min(budget, p), a lone prompt, where that is steeper, as none takes less.
 
 *Prefill servers*: the line through a round of lone prompts, one in each stage's micro-batch, and a full
 round of s budgets. A lone prompt then takes just what one alone does, a busy server just what full rounds
@@ -53,10 +53,23 @@ def decoding_steps(
     that are as long: what those lack is a sequence's own."""
     sequences, stages = np.maximum(sequences, 1 / designs.attn_dp), model.concurrent(designs)
     prompts = sequences / np.maximum(asked.decodes, 1.0) / stages
-    tokens = stages * carried(asked.prompt, 0.0 if model.lone_prompts else prompts, budget)
-    step = model.step_times(designs, Load.of(sequences, asked.context, tokens))
+
+    def through(prompts: Floats | float) -> StepTimes:
+        tokens = stages * carried(asked.prompt, prompts, budget)
+        return model.step_times(designs, Load.of(sequences, asked.context, tokens))
+
+    step = through(prompts)
+    if model.fewer_alike:
+        step = _steeper(step, through(0.0), asked.context / 2)
     beyond = asked.context - asked.in_steps.context
     return replace(step, sequence_s=step.sequence_s + step.context_s_per_token * beyond)
+
+
+def _steeper(one: StepTimes, other: StepTimes, keys: Floats) -> StepTimes:
+    """The steps (n,) in which a prompt token that attends to `keys` takes longer; all else is alike."""
+    a, b = (s.prefill_s_per_token + s.prefill_s_per_pair * keys for s in (one, other))
+    both = zip(vars(one).values(), vars(other).values(), strict=True)
+    return StepTimes(*(np.where(a >= b, x, y) for x, y in both))
 
 
 def prompt_steps(model: CostModel, designs: Designs, asked: Requests, budget: Floats | float) -> StepTimes:

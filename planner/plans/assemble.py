@@ -49,6 +49,7 @@ def replica(
     sequences = planned_sequences(s.model, designs, s.token_budget, max(s.mix.context, 1.0))
     memory = s.model.memory_by_stage(designs, s.token_budget, sequences)
     tokens = _kv_tokens(s, index, d.attn_dp)
+    decoding = 0.0 if c.role == "prefill" else op.sequences
     return schema.Replica(
         id=g.id,
         role=c.role,
@@ -76,7 +77,7 @@ def replica(
         step=schema.Step(
             decode_s=op.decode_s,
             prefill_s=op.prefill_s,
-            engine_s=float(s.model.engine_s(designs, np.array([op.sequences]))[0]),
+            engine_s=float(s.model.engine_s(designs, np.array([decoding]))[0]),
             by=tiers.seconds_by(g),
         ),
         memory=[parts.stage_memory(memory, i, i) for i in range(d.pp)],

@@ -13,6 +13,7 @@ from planner.plans.strain import SLACK, exact_value, scaled, strain
 from planner.search.changes import tidied
 from planner.search.question import Question
 from solvers import fleet
+from solvers.fleet.extract import nodes_in_use
 from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
@@ -56,8 +57,7 @@ def carrying(
         return None
     run = {g.candidate.id: g.count for g in made}
     if len(run) < len(s.replicas):  # one that serves nothing is not run, and costs nothing
-        on = {stock for c in run for stock, _ in found.problem.columns[c].stands}
-        s = replace(s, replicas=run, nodes={stock: k for stock, k in s.nodes.items() if stock in on})
+        s = replace(s, replicas=run, nodes=nodes_in_use(found.problem, run, s.nodes))
         s = replace(s, objective=found.problem.objective.value(found.problem, s))
         found = replace(found, solution=s)
     if not question.objective.more:

@@ -13,6 +13,7 @@ from planner.search.limits import closer, left
 from planner.search.traffic import TIDY_S, nearness
 from planner.several.joint import Fleets, Joint, apart
 from solvers import fleet
+from solvers.fleet.extract import nodes_in_use
 from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.fleet.union import named, part_of, parts_of, with_flows
 from solvers.linear import Limits
@@ -85,8 +86,7 @@ def _without_idle(fleets: Fleets) -> FleetSolution:
     run = {named(m, g.candidate.id): g.count for m, made in enumerate(fleets.made) for g in made}
     if len(run) == len(s.replicas):
         return s
-    on = {stock for c in run for stock, _ in problem.columns[c].stands}
-    s = replace(s, replicas=run, nodes={stock: k for stock, k in s.nodes.items() if stock in on})
+    s = replace(s, replicas=run, nodes=nodes_in_use(problem, run, s.nodes))
     return replace(s, objective=problem.objective.value(problem, s))
 
 

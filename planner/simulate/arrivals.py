@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.designs.shape import Ints
+from planner.designs.shape import Floats, Ints
 from planner.errors import InputError
 from planner.inputs.traces import Trace
 from planner.simulate.caches import Blocks
@@ -19,6 +19,9 @@ LIFETIMES = 20
 
 FEWEST, MOST = 2_000, 200_000
 """Requests that are drawn; more where so many are in flight at once."""
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Whose multiples, less their whole parts, are spread most evenly."""
 
 PATIENCE = 2_000_000
 """Requests beyond which nobody is made to wait unasked: about a minute."""
@@ -93,5 +96,15 @@ def traced(servers: Servers, trace: Trace, rate: float | None) -> Drawn:
 
 
 def _load(servers: Servers, requests: Requests, bucket: Ints) -> Load:
-    new = {r.id: servers.new(requests.isl, bucket, r.id) for r in servers.plan.replicas}
+    new = {r.id: whole(servers.new(requests.isl, bucket, r.id)) for r in servers.plan.replicas}
     return Load(requests, bucket, new)
+
+
+def whole(mean: Floats) -> Floats:
+    """Whole numbers whose means are `mean` (n,): rounded up as often as the part above says, at the steps of
+    the golden ratio, so that neighbours make up for each other.
+
+    >>> whole(np.full(8, 1.25)).tolist()
+    [1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    return np.asarray(np.floor(mean + np.arange(len(mean)) * GOLDEN % 1.0))

@@ -36,6 +36,7 @@ from planner.cost.reserve import counted_tokens_per_step
 from planner.designs.shape import Floats, Precisions, like
 from planner.errors import InputError
 from planner.inputs.workload import Bucket, Workload
+from planner.operating.requests import computed
 from planner.plans.schema import Chain, Hop, Plan, Replica
 from planner.simulate import chain_net
 from planner.simulate.chains import replay
@@ -116,8 +117,8 @@ class Case:
         return Promised(rps, tokens, ttft_s, tpot_s, tokens / rps)
 
     def new(self, isl: Floats) -> Floats:
-        """Prompt tokens that are computed."""
-        return np.maximum(np.round(isl * (1 - self.workload.prefix_hit)), 1.0)
+        """Prompt tokens that are computed on average."""
+        return computed(isl, isl * self.workload.prefix_hit)
 
     def drawn(self, count: int, in_flight: int, rng: np.random.Generator) -> tuple[Requests, Floats]:
         """Requests by the buckets' shares, and the cache each counts for."""

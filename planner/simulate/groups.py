@@ -26,7 +26,7 @@ from planner.designs.shape import Designs, Precisions, Stage, Staging, designs_o
 from planner.engines import named
 from planner.errors import InputError
 from planner.inputs.workload import Workload
-from planner.operating.requests import Requests
+from planner.operating.requests import Requests, computed
 from planner.plans.schema import Plan, Replica
 from planner.simulate.ledger import Role
 from planner.simulate.links import Wire
@@ -89,13 +89,13 @@ class Servers:
         return found
 
     def new(self, isl: np.ndarray, bucket: np.ndarray, group: str | None = None) -> np.ndarray:
-        """Prompt tokens that a server computes, of requests in their buckets (n,): not those in its prefix
-        cache."""
+        """Prompt tokens that a server computes on average, of requests in their buckets (n,): not those in
+        its prefix cache."""
         kept = next((r.kept for r in self.plan.replicas if r.id == group and r.kept), None)
         found = isl * self.workload.prefix_hit
         if kept is not None:
             found = isl * np.minimum(np.array(kept.found_tokens)[bucket] / self.isl[bucket], 1.0)
-        return np.clip(np.round(isl - found), 1.0, isl)
+        return computed(isl, found)
 
     @cached_property
     def rates(self) -> Mapping[str, np.ndarray]:

@@ -27,7 +27,7 @@ def extract(p: FleetProblem, built: Built, outcome: Outcome) -> FleetSolution:
     s = FleetSolution(
         outcome.status, None, bound, outcome.solver, replicas, {}, flows, pair_flows, rate, outcome.values
     )
-    s = replace(s, nodes=_nodes(p, replicas, outcome.counts(built.y)), held=outcome.counts(built.at))
+    s = replace(s, nodes=nodes_in_use(p, replicas, outcome.counts(built.y)), held=outcome.counts(built.at))
     if p.objective.more:
         s = _scaled(s, 1.0 / max(1.0, fullest(p, s)))
     return _judged(replace(s, objective=value(p, s)), sign)
@@ -64,11 +64,10 @@ def fullest(p: FleetProblem, s: FleetSolution) -> float:
     return max(levels)
 
 
-def _nodes(p: FleetProblem, replicas: Mapping[str, int], solved: Mapping[str, int]) -> dict[str, int]:
-    """Nodes in use of each class: what the replicas fill, where the solver left more on than that; all that
-    are on where some may be lost, for replicas that stand apart are not lost together."""
-    if p.survive is not None:
-        return dict(solved)
+def nodes_in_use(p: FleetProblem, replicas: Mapping[str, int], solved: Mapping[str, int]) -> dict[str, int]:
+    """Nodes in use of each class: what the replicas fill, where the solver left more on than that; as many as
+    they can stand on each by itself where some may be lost, for those that stand apart are not lost
+    together."""
     used: dict[str, int] = {}
     for g, stock in p.stocks.items():
         whole, small = 0, dict[int, int]()
@@ -78,7 +77,9 @@ def _nodes(p: FleetProblem, replicas: Mapping[str, int], solved: Mapping[str, in
                     whole += k * times * stock.span(gpus)
                     if not stock.span(gpus):
                         small[gpus] = small.get(gpus, 0) + k * times
-        used[g] = min(whole + packing.bins_filled(small, stock.gpus_per_node), solved.get(g, stock.nodes))
+        apart = p.survive is not None
+        filled = sum(small.values()) if apart else packing.bins_filled(small, stock.gpus_per_node)
+        used[g] = min(whole + filled, solved.get(g, stock.nodes))
     return {g: k for g, k in used.items() if k}
 
 

@@ -5,6 +5,7 @@ import pytest
 from planner import api
 from planner.beside.ways import WAYS
 from planner.check import check
+from planner.fleet import finish
 from planner.plans.schema import Alternative, LongPrompt, Price
 
 ASKED = {
@@ -17,7 +18,7 @@ ASKED = {
 
 
 def made(monkeypatch, ways):
-    monkeypatch.setattr(api, "WAYS", ways)
+    monkeypatch.setattr(finish, "WAYS", ways)
     return api.plan(None, **ASKED)
 
 

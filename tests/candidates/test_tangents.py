@@ -126,3 +126,26 @@ def test_loads_at_one_rate_give_level_lines_below_all_of_them():
     assert np.abs(slope).max() <= 10
     assert np.abs(a).max() <= 100
     assert (a[:, :, None] + slope[:, :, None] * x[:, None, :] <= y[:, None, :] + 1e-12).all()
+
+
+def test_waits_without_end_leave_lines_under_those_that_end(monkeypatch: pytest.MonkeyPatch):
+    """Under loose limits the highest loads may never answer (odd problems, seed 3412, no. 246): the lines are
+    numbers, none above what ends, and no warning is printed."""
+    found, some = columns("latency")
+    real = tangents._seconds
+
+    def endless(own, p):
+        seconds = real(own, p)
+        return np.where(
+            p.rate[:, None] > 0.5 * own.full[:, None] * own.use.max(axis=1)[:, None], np.inf, seconds
+        )
+
+    monkeypatch.setattr(tangents, "_seconds", endless)
+    for c in some:
+        s, full = found.pool.setup(c), 1 / max(row["0"] for row in c.use.values())
+        with np.errstate(invalid="raise"):
+            a, b = touching(c, s, index_of(s, c), 0.2 * full, "latency")
+        assert np.isfinite([a, *b.values()]).all()
+        for share in (0.01, 0.1, 0.2, 0.3):
+            flow = share * full
+            assert highest([(a, b)], c, flow) <= cost(found, c, flow, "latency") * (1 + 1e-6)

@@ -119,6 +119,13 @@ def test_schemas_name_every_field_of_the_frozen_examples(kind: Kind):
     assert set(read(GOLDEN / f"{kind}.yaml").data) <= set(form["properties"])
 
 
+def test_several_models_have_a_form_for_what_is_asked_and_what_is_answered():
+    listed: dict[str, Any] = json_schema("models")
+    entries = read(Path(__file__).parents[2] / "docs" / "examples" / "chat-and-code.yaml").data["models"]
+    assert {field for entry in entries for field in entry} <= set(listed["$defs"]["Entry"]["properties"])
+    assert {"models", "plans", "total", "proof"} <= set(json_schema("several")["required"])
+
+
 def test_the_workload_schema_knows_the_short_form():
     form: dict[str, Any] = json_schema("workload")
 

@@ -52,6 +52,20 @@ def test_a_replica_says_where_it_stands_and_what_it_runs():
     assert r.step.decode_s == g.operation.decode_s
 
 
+def test_the_engines_share_of_a_server_of_prompts_is_of_no_sequences():
+    """Thousands of prompts may be in flight there, none of them decodes (odd problems, seed 3411, no. 71)."""
+    found = fleet()[1]
+    g = groups(found)[0]
+    prompts = replace(g, candidate=replace(g.candidate, role="prefill"))
+    none, many = (
+        float(g.setup.model.engine_s(g.setup.designs, np.array([n]))[0]) for n in (0.0, g.operation.sequences)
+    )
+
+    assert none < many
+    assert shown(found, prompts).step.engine_s == pytest.approx(none)
+    assert shown(found, g).step.engine_s == pytest.approx(many)
+
+
 def test_a_batch_in_a_closed_loop_is_all_in_flight_and_in_an_open_one_a_burst_more():
     """Little's law: rate x (TTFT + 255 TPOT); at random three standard deviations more."""
     for asked in ({}, {"rate": 3.0}):

@@ -9,7 +9,7 @@ import pytest
 from solvers import fleet
 from solvers.fleet import union as fleet_union
 from solvers.fleet.goals import COST, THROUGHPUT
-from solvers.fleet.types import Column, FleetProblem, Stock
+from solvers.fleet.types import Column, FleetProblem, Stock, Transfer
 from solvers.linear import Limits
 from tests.solvers import fleets
 
@@ -39,6 +39,23 @@ def test_throughput_is_the_largest_common_scale():
     assert [x.rate for x in own] == pytest.approx([20.0, 10.0])
     assert fleet_union.with_flows(s, own).flows == pytest.approx(s.flows)
     assert fleet_union.part_of(p, s, 1, 1 / 3).columns["c"].use == {"busy": {"0": 0.2}}
+
+
+def test_what_both_send_over_one_link_fits_it_together():
+    """By hand: 5 bytes a request of either over a link of 40 bytes/s let 8 requests/s through in all, where
+    each alone has GPUs for 10."""
+    columns = {
+        "p": Column("h", 1, {"pre": {"0": 0.1}}, group="P"),
+        "d": Column("h", 1, {"dec": {"0": 0.1}}, group="D"),
+    }
+    moved = {("P", "D", "0"): Transfer(5.0, links=("k",), on_nic=False)}
+    stocks, links = {"h": Stock(1, 4)}, {"k": 40.0}
+    one = FleetProblem(columns, stocks, {"0": 1.0}, THROUGHPUT, pairs=moved, links=links)
+    s = fleet.solve(fleet_union.union([one, one], [0.75, 0.25], None), Limits(gap=0.0))
+
+    assert s.objective == pytest.approx(8.0) == s.bound
+    own = fleet_union.parts_of(s, [0.75, 0.25])
+    assert [sum(x.pair_flows.values()) for x in own] == pytest.approx([6.0, 2.0])
 
 
 def test_parts_that_do_not_share_their_nodes_are_refused():
