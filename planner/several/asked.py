@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster_configs.reading import from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
 from planner.errors import InputError
 from planner.inputs.reading import read_workload
 from planner.inputs.several import Wanted, lists_models, read_models
 from planner.inputs.workload import Workload
-from planner.question.asked import Asked, read
+from planner.question.asked import Asked, cluster_of, read
 
 LOADS = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")
 """Options on the command line that hold for every model."""
@@ -95,12 +94,7 @@ def read_several(
     options: Mapping[str, Any],
 ) -> Question:
     """Every model's question on the same cluster. Raises InputError."""
-    if (cluster is None) == (gpus is None):
-        raise InputError("name one cluster: a YAML file, or --gpus", hint="--gpus 8xH100")
-    if gpus is not None:
-        resolved = from_gpus(gpus)
-    else:
-        resolved = cluster if isinstance(cluster, ResolvedCluster) else read_cluster(str(cluster))
+    resolved = cluster_of(cluster, gpus)
     _refuse_mixed(models, options.get("objective"))
     asked = []
     for m in models:
