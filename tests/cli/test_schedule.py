@@ -101,6 +101,7 @@ def test_the_search_and_the_engine_are_as_told(fake: Fake) -> None:
         ("--time-limit 0.4", "0.4 is not from 0.5 to 100000"),
         ("--margin 1001", "`1001` is no percentage"),
         ("--short x", "`x` is no percentage"),
+        ("--short 101", "`101` is no percentage"),
         ("-o day.xlsx", "let it end in .csv, .json, .yaml"),
     ],
 )
