@@ -57,7 +57,7 @@ def test_drafts_that_no_replica_can_have_are_told(question, told):
 
 
 class Own:
-    """What is left after losses, looked at within `limits`; `without`: the fleet that need not survive any."""
+    """What is left after losses, looked at within `limits`; `without`: the fleet that need survive none."""
 
     def __init__(self, without=None, limits=None):
         self.without, self.limits = without, limits
