@@ -222,7 +222,7 @@ def test_late_by_what_it_waits_for_beside_it_may_carry_nothing(monkeypatch):
 
 def test_on_a_long_way_only_the_rest_of_the_limit_is_left(monkeypatch):
     """1 s on the way and 2 s here, in proportion to the load: 2 s are kept at half of it."""
-    first, second = Group("p", ttft_s=2.0, role="prefill"), Group("d", role="decode")
+    first, second = Group("p", ttft_s=2.0, tpot_s=9.0, role="prefill"), Group("d", role="decode")
     slow = replace(way(first, second), ttft_s=3.0)
     monkeypatch.setattr(module, "paths", lambda fleet, made: [slow])
     (late,) = broken(found(), [first, second])
