@@ -160,7 +160,7 @@ def test_two_units_of_a_node_share_what_is_in_flight_there():
 @pytest.mark.parametrize(("which", "share"), [(0, 0.6), (1, 1.0)])
 def test_steps_and_use_of_a_group_are_those_of_its_layers(which, share):
     """18 layers at its batch, the engine's own seconds a step, and for the last layers the LM head."""
-    asked, own = posed()
+    own = posed()[1]
     r = whole().replicas[which]
     node, batch = ("a", "t")[which], float(r.max_batch)
     model, step_s = own.models[node], own.models[node].tuning.step_s
