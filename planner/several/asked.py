@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +113,8 @@ def read_several(
 
 
 def _with_defaulted(one: Asked, names: Sequence[str]) -> Asked:
-    one.defaulted[:0] = [name for name in names if name not in one.defaulted]
-    return one
+    """With the `names` that the workload left to defaults before those of the options, each once."""
+    return replace(one, defaulted=[*(n for n in names if n not in one.defaulted), *one.defaulted])
 
 
 def _refuse_mixed(models: Sequence[Wanted], objective: str | None) -> None:
