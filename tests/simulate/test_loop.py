@@ -65,14 +65,14 @@ class Front:
 
 
 class Looks:
-    """Looks at even times."""
+    """Looks at even times, and at when what has happened until then was last."""
 
-    def __init__(self, every_s: float) -> None:
-        self.every_s, self.next_s, self.seen = every_s, 0.0, list[float]()
+    def __init__(self, every_s: float, log: list[tuple[float, str, int]]) -> None:
+        self.every_s, self.next_s, self.log, self.seen = every_s, 0.0, log, list[tuple[float, float]]()
 
     def until(self, now_s: float) -> None:
         while self.next_s < now_s:
-            self.seen.append(self.next_s)
+            self.seen.append((self.next_s, self.log[-1][0] if self.log else 0.0))
             self.next_s += self.every_s
 
 
@@ -82,7 +82,7 @@ def played(events: list[tuple[float, int, str]], servers: int = 1, takes_s: floa
     loop = Loop([Server("abcdefgh"[i], log, takes_s) for i in range(servers)])
     for event in events:
         loop.at(*event)
-    looks = Looks(0.5)
+    looks = Looks(0.5, log)
     loop.run(Front(loop, log, **front), looks)
     return log, looks.seen, loop
 
@@ -138,10 +138,10 @@ def test_servers_run_beside_each_other() -> None:
 
 
 def test_looks_are_before_what_is_later_than_they() -> None:
-    """At 0, 0.5, … before the request at 2.2, then until its end at 3.2."""
-    _, seen, _ = played([(2.2, 0, "comes")])
+    """At 0, 0.5, … before the request at 2.2, then until its end at 3.2; at 1.0 what comes then is seen."""
+    _, seen, _ = played([(1.0, -1, "nobody"), (2.2, 0, "comes")])
 
-    assert seen == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
+    assert seen == [(0.0, 0.0), (0.5, 0.0), (1.0, 1.0), (1.5, 1.0), (2.0, 1.0), (2.5, 2.2), (3.0, 2.2)]
 
 
 def test_a_server_that_is_due_elsewhen_is_left_alone_at_the_old_time() -> None:
@@ -159,7 +159,7 @@ def test_a_server_that_is_due_elsewhen_is_left_alone_at_the_old_time() -> None:
     loop = Loop([Server("a", log)])
     for event in ((0.0, 0, "comes"), (0.5, -1, "fails"), (5.0, 1, "comes")):
         loop.at(*event)
-    loop.run(Failing(loop, log), Looks(1e9))
+    loop.run(Failing(loop, log), Looks(1e9, log))
 
     assert [at_s for at_s, what, _ in log if what == "a steps"] == [0.0, 5.0, 6.0]
     assert [n for _, what, n in log if what == "a ends"] == [1]
@@ -170,7 +170,7 @@ def test_how_far_it_is_is_told_every_16_384_turns() -> None:
     loop, told = Loop([]), list[float]()
     for i in range(40_000):
         loop.at(float(i), i, "nobody")
-    loop.run(Front(loop, log), Looks(1e9), told.append)
+    loop.run(Front(loop, log), Looks(1e9, log), told.append)
 
     assert told == [16_383.0, 32_767.0]
 
@@ -181,8 +181,9 @@ def test_how_far_it_is_is_told_every_16_384_turns() -> None:
     st.floats(0.01, 5),
 )
 def test_time_never_runs_back_and_everything_ends(times, servers, takes_s) -> None:
-    log, _, loop = played([(at_s, n, "comes") for at_s, n in times], servers, takes_s)
+    log, seen, loop = played([(at_s, n, "comes") for at_s, n in times], servers, takes_s)
 
+    assert all(last_s <= at_s for at_s, last_s in seen)
     assert all(a[0] <= b[0] + 1e-9 for a, b in pairwise(log))
     assert sorted(n for _, what, n in log if what.endswith("ends")) == sorted(n for _, n in times)
     assert not loop.coming
