@@ -1,4 +1,4 @@
-"""Hints of a shortage with made-up fleets: each has been looked for, the least that is enough, and in words."""
+"""Hints of a shortage with made-up fleets: each looked for, the least that is enough, in words."""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -50,7 +50,8 @@ class Fleets:
             most = max(most - q.survive.nodes, 0) / q.survive.share
         rate = q.traffic.rate_rps
         if rate is None:
-            return Some(solution=Some(objective=EACH_RPS * most if most >= 1 else None))
+            value = EACH_RPS * most if q.objective is THROUGHPUT else 0.0
+            return Some(solution=Some(objective=value if most >= 1 else None))
         used = -(-rate // EACH_RPS)
         goal = {None: rate, "usd_per_hour": used * EACH_USD, "watts": used * EACH_WATTS, "gpus": used}
         return Some(solution=Some(objective=goal[q.objective.spends] if used <= most else None))
@@ -258,8 +259,8 @@ def told(q: Question, **of: Any):
         ),
         (
             question(60.0, survive=Survive(share=0.5)),
-            "60 req/s cannot be served by these nodes within the SLO with 50 % of it left after the loss of any "
-            "one node: at most 60 req/s",
+            "60 req/s cannot be served by these nodes within the SLO with 50 % of it left after the loss of "
+            "any one node: at most 60 req/s",
             "--rate 60 or 1 more node of h100-sxm or --survive node:50%",
         ),
     ],
@@ -283,6 +284,12 @@ def test_too_much_is_told_with_the_most_and_all_that_would_help(monkeypatch, q, 
             "--survive",
         ),
         (question(), {}, "keeps the SLO with the whole mix of requests", "loosen the SLO"),
+        (
+            question(budget=Budget(watts=9), survive=Survive()),  # nor would anything run without a promise
+            {"watts": 9},
+            "does not pay for a single replica",
+            "--budget watts=500",
+        ),
         (question(budget=Budget(watts=9)), {"watts": 9}, "(the smallest takes 2 GPUs)", "--budget watts=500"),
     ],
 )
