@@ -69,6 +69,29 @@ def test_the_most_that_is_served_and_the_least_that_would_help(load, message, hi
     assert error.hint == f"--rate {most} or {hint}"
 
 
+def test_one_budget_is_raised_where_that_is_enough_however_far():
+    """Within two GPUs only the dear ones serve 2 requests/s, a node of $16; four cheap ones would for $4."""
+    error = short(
+        ONE, row("b", "h100-sxm", 2, 3.0), nodes=(L4, H100), rate=2.0, budget="gpus=2,usd_per_hour=3"
+    )
+
+    assert error.hint == "--rate 1 or --budget usd_per_hour=16,gpus=2"
+
+
+def test_a_budget_that_is_enough_stays_where_others_are_raised():
+    """280 W of 9,000."""
+    error = short(row("a", "l4", 1, 0.5, watts=70.0), rate=2.0, budget="gpus=2,usd_per_hour=2,watts=9000")
+
+    assert error.hint == "--rate 1 or --budget usd_per_hour=4,gpus=4,watts=9000"
+
+
+def test_dollars_are_rounded_up():
+    """Three at $1.23456 are $3.70368."""
+    odd = L4.model_copy(update={"price_usd_per_hour": 1.23456})
+
+    assert str(short(ONE, nodes=(odd,), rate=1.5, budget="usd_per_hour=2").hint).endswith("usd_per_hour=3.71")
+
+
 def test_a_budget_that_pays_for_nothing_is_raised_to_the_least_replica():
     """Three GPUs are the smallest there are."""
     error = short(row("a", "h100-sxm", 3, 0.5), nodes=(H100,), budget="gpus=2")

@@ -62,6 +62,7 @@ def test_no_packing_takes_fewer_nodes(items):
 
 @settings(max_examples=40, deadline=None)
 @given(ITEMS)
+@example({4: 1, 3: 2, 2: 3})
 def test_replicas_stand_on_as_many_nodes_as_are_counted(items):
     on = placed(items)
     sizes = tuple(sorted((s for s, n in items.items() for _ in range(n)), reverse=True))
@@ -88,6 +89,8 @@ def test_stages_fill_the_nodes_of_their_replica_in_order():
 
     assert on.stages["g24"] == [[0, 1], [1, 2]]
     assert on.stages["g5"] == on.stages["g3"] == [[3]]
+    whole = {"g16": candidate(16, 2), **own}
+    assert place([NODE], {"g16": 1, "g5": 1, "g3": 1}, whole).stages["g16"] == [[0], [1]]
 
 
 def test_sizes_that_divide_one_another_are_placed_as_any_plan():
