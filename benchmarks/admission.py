@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.queueing import STEPS
-from planner.cost.admission import Admission, Held, Lengths, Stay, closed_loop, open_loop, places
-from planner.cost.queueing import Estimate, estimate, prefill_s, work_s
-from planner.cost.queueing import closed_loop as queueing_loop
-from planner.cost.queueing_line import line, moments
-from planner.cost.queueing_load import Limits, Load, Parts
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
+from planner.queueing import Estimate, estimate, prefill_s, work_s
+from planner.queueing import closed_loop as queueing_loop
+from planner.queueing.admission import Admission, Held, Lengths, Stay, closed_loop, open_loop, places
+from planner.queueing.line import line, moments
+from planner.queueing.load import Limits, Load, Parts
 from planner.simulate.replay import replay
 from planner.simulate.requests import Requests, Settings
 

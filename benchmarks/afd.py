@@ -31,11 +31,12 @@ from planner.candidates import largest
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design
 from planner.candidates.largest import MOST_SEQUENCES
-from planner.candidates.setup import Promise, Setup
+from planner.candidates.mix import Promise
+from planner.candidates.setup import Setup
 from planner.cost.afd import AfdModel
 from planner.cost.afd_layout import Layout
 from planner.cost.attention import Load
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.replicas import alike, attention_apart
 

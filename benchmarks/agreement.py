@@ -24,8 +24,8 @@ import numpy as np
 from cluster_configs.reading import from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
 from planner.api import with_loads
-from planner.cost.shape import Stage
-from planner.cost.stages import stage_layers
+from planner.designs.shape import Stage
+from planner.designs.stages import stage_layers
 from planner.errors import Infeasible, OutOfTime
 from planner.plans.found import Group, groups
 from planner.predict.predictions import Prediction, predict_rows

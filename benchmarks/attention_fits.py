@@ -16,7 +16,7 @@ from cluster_configs.devices import find
 from model_zoo.schema import KV_BYTES
 from planner.cost.compute import Work, kernel_s
 from planner.cost.efficiency.reading import Chip, Fit
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 KV_NAMES = {"bf16": "bfloat16", "fp8": "fp8"}
 LATENT, ROPE = 512, 64

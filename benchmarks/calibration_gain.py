@@ -26,7 +26,7 @@ from planner.calibration.fitting import calibrated
 from planner.calibration.runs import Measurement
 from planner.cost.bands import Z80
 from planner.cost.calibration import Calibration, shipped
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 TAUGHT = 20
 """Rows to calibrate with."""

@@ -12,8 +12,8 @@ import numpy as np
 from model_zoo import catalog
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
 from planner.predict.predictions import usual_node
 
 POINTS = 20_000

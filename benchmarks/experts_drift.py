@@ -13,11 +13,13 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import experts, experts_moves, experts_robust
-from solvers.experts_balance import times
-from solvers.experts_moves import MovesProblem, copied
-from solvers.experts_robust import RobustProblem
-from solvers.experts_types import ExpertsProblem, Place
+from solvers import experts
+from solvers.experts import moves as experts_moves
+from solvers.experts import robust as experts_robust
+from solvers.experts.balance import times
+from solvers.experts.moves import MovesProblem, copied
+from solvers.experts.robust import RobustProblem
+from solvers.experts.types import ExpertsProblem, Place
 from solvers.linear import Limits
 
 Floats = NDArray[np.float64]

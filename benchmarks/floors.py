@@ -17,7 +17,7 @@ import numpy as np
 from cluster_configs.schema import Device
 from model_zoo.derive import expert_gemms, ffn_gemms, kv_elements_per_token, mixer_gemms
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Attention, Gemm, Layer, Mla, ModelCard, MoeFfn
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 FASTEST: Mapping[str, tuple[str, ...]] = {
     "fp8": ("fp8",),

@@ -22,10 +22,10 @@ from planner.calibration.calibrate import KINDS, pooled
 from planner.calibration.fitting import Fit, calibrated
 from planner.cost.bands import Z80
 from planner.cost.calibration import Calibration, Traits
-from planner.cost.queueing import decode_s, prefill_s
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.predict.predictions import looked_up
 from planner.predict.rows import parse
+from planner.queueing import decode_s, prefill_s
 
 Keys = Sequence[tuple[str, ...]]
 

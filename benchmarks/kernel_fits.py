@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from planner.cost.efficiency.reading import Fit
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 OPS = Path(__file__).resolve().parents[2] / "shared" / "data" / "ops"
 Table = dict[str, NDArray[Any]]

@@ -17,8 +17,9 @@ from dataclasses import replace
 from benchmarks.solver_building import problem
 from planner.question.asked import read
 from planner.question.posed import pose
-from solvers import fleet, fleet_prices, linear
-from solvers.fleet_types import FleetProblem, FleetSolution
+from solvers import fleet, linear
+from solvers.fleet import prices as fleet_prices
+from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import INF, Limits
 
 GAP = 0.01

@@ -24,7 +24,7 @@ from planner.cost.block import Job, Reached, reached
 from planner.problems.tiers import state, way_of, ways
 from solvers import tiers
 from solvers.linear import Floats, Limits
-from solvers.tiers_rounding import rounded
+from solvers.tiers.rounding import rounded
 
 PRIOR = Reached(
     gpu_compute=0.4,  # a 70 W card: less than the 0.7 of GPUs that keep their clocks

@@ -34,12 +34,12 @@ from model_zoo import catalog
 from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.host import HostStage, HostUse, host_use
-from planner.cost.memory import kv_bytes_per_seq, room
+from planner.cost.memory import fullest_at, kv_bytes_per_seq, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.offload import OffloadModel
-from planner.cost.precision import precisions
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Designs, designs_of, like
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, designs_of, like
 
 FILE = DATA / "consumer_offload_bench.csv"
 
@@ -219,7 +219,8 @@ def fits(row: Row) -> bool:
     own, at = card(row.model, row.quant, None), node(row.gpu, row.gpus, 0)
     used = precisions(own, None if row.quant == "F16" else "int4_wo")
     designs = like(1, 1, row.gpus)
-    left = room(own, device_bytes(at.device), designs, used, "llama.cpp", 512, max_sequences=1)
+    every = room_by_stage(own, device_bytes(at.device), designs, used, "llama.cpp", 512, max_sequences=1)
+    left = fullest_at(own, designs, used, every)
     need = kv_bytes_per_seq(own, designs, used, np.array([float(row.prompt)]), stage=left.stage)
     return bool(left.kv_bytes[0] >= need[0, 0])
 

@@ -33,8 +33,8 @@ from benchmarks.older_runs import DEVICES, ENGINES, RUNS, Runs, read
 from planner.cost.calibration import Calibration, old_engines, shipped
 from planner.cost.efficiency.reading import HERE, OLD_ENGINES, load
 from planner.cost.eras import engine_of, engine_of_era
-from planner.cost.shape import Floats
 from planner.cost.tuning import AS_MEASURED
+from planner.designs.shape import Floats
 from planner.operating.requests import Requests
 from planner.predict.loads import Group, Places, Rows, operate
 from planner.predict.predictions import usual_node

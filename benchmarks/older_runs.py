@@ -17,8 +17,8 @@ import numpy as np
 
 from model_zoo import catalog
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Attention, ModelCard
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs, Floats, Precisions
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, Floats, Precisions
 from planner.errors import InputError
 
 RUNS = Path(__file__).resolve().parents[2] / "shared" / "data" / "inference_bench.csv"

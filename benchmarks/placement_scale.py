@@ -18,9 +18,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.formulations import placement
-from solvers import placement_replan
 from solvers.linear import Limits, gap
-from solvers.placement_types import Network
+from solvers.placement import replan as placement_replan
+from solvers.placement.types import Network
 
 CLASSES = {
     "a100-80": (80e9, 2039e9, 312e12),

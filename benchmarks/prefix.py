@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.cost.resting import Resting, resting_of
-from planner.cost.shape import Floats, Ints
-from planner.inputs.idle import Uses, buckets_of, counted
+from planner.cost.idle_cache import Resting, resting_of
+from planner.designs.shape import Floats, Ints
+from planner.inputs.trace_workload import Uses, buckets_of, counted
 from planner.inputs.traces import Trace, read_trace
 from planner.inputs.workload import Workload
-from planner.problems import keeping as stated
+from planner.problems import idle_cache as stated
 from planner.simulate import prefix
-from solvers import keeping
+from solvers import idle_cache as keeping
 from solvers.linear import Limits
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"

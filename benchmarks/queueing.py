@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.queueing import closed_loop, estimate
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
+from planner.queueing import closed_loop, estimate
 from planner.simulate.replay import replay, replay_prefill
 from planner.simulate.requests import Requests, Result, Settings
 

@@ -1,6 +1,6 @@
 """Prefill servers and decode servers joined in a closed loop: N requests always in flight.
 
-With X requests/s a request waits and prefills W(X) on one of c prefill servers (`queueing_prefill`), is
+With X requests/s a request waits and prefills W(X) on one of c prefill servers (`queueing.prefill`), is
 handed over in h, and decodes K = osl - 1 steps of T(X) on one of n decode servers. By Little's law
 
     N = X · E[W(X) + h + K · T(X)],   T = t0 / (1 - X E[work] / n)                                      (1)
@@ -33,10 +33,10 @@ from math import erfc, exp, pi
 
 import numpy as np
 
-from planner.cost.queueing import estimate
-from planner.cost.queueing_load import SHORTEST_STEP_S, TINY, Parts, column, decode_s, total
-from planner.cost.queueing_prefill import step_shares, utilisation
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
+from planner.queueing import estimate
+from planner.queueing.load import SHORTEST_STEP_S, TINY, Parts, column, decode_s, total
+from planner.queueing.prefill import step_shares, utilisation
 
 ROUNDS = 60
 """Halvings of the rate: to the last digit."""

@@ -16,7 +16,7 @@ from model_zoo.schema import LinearAttention
 from planner.cost.attention import Load, recurrent_decode_work, recurrent_prefill_work
 from planner.cost.compute import Work, kernel_s
 from planner.cost.efficiency.reading import Chip, Fit
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 COLUMNS = (
     *("system", "backend", "family", "kernel", "phase", "batch_size", "seq_len"),

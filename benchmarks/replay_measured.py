@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from benchmarks.truth import RUNS, Row, as_asked, clean_rows
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 from planner.errors import InputError
 from planner.predict.loads import Group, Places, Rows, operate, steps_of
 from planner.predict.predictions import looked_up

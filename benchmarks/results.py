@@ -58,6 +58,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "queueing": ("Queueing formulas against the replay", ["benchmarks.queueing", "--quick"]),
     "admission": ("Admission to the KV cache against the replay", ["benchmarks.admission"]),
     "prefix": ("Prefix cache: formula, program and replay", ["benchmarks.prefix"]),
+    "several": ("Several models against every split by hand", ["benchmarks.several"]),
     "percentiles": ("Percentiles of recorded arrivals", ["benchmarks.percentiles"]),
     "schedule": ("Schedules of public days and fortnights", ["benchmarks.schedule", "--seconds", "80"]),
     "schedule_solvers": (

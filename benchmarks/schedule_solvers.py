@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peers.schedule import problem
-from solvers import highs, schedule
-from solvers.linear import Limits
+from solvers import schedule
+from solvers.linear import Limits, highs
 from solvers.schedule import Problem, Stated
 
 CASES = Path(__file__).resolve().parents[2] / "shared" / "cases" / "schedule"

@@ -13,10 +13,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from solvers import cbc, fleet, highs
-from solvers.fleet_goals import COST
-from solvers.fleet_types import Column, FleetProblem, Stock
-from solvers.linear import Limits, Linear
+from solvers import fleet
+from solvers.fleet.goals import COST
+from solvers.fleet.types import Column, FleetProblem, Stock
+from solvers.linear import Limits, Linear, cbc, highs
 
 GAP = 0.01
 SAME = (

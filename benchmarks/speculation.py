@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.scores.render import share, table
 from benchmarks.truth import DATA
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.drafts.kinds import Draft
 from planner.errors import InputError
 from planner.predict.predictions import predict_rows

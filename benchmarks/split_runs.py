@@ -18,10 +18,16 @@ import numpy as np
 from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
 from benchmarks.truth import RUNS, Row, config
 from planner.cost.attention import Load
-from planner.cost.memory import default_tokens_per_step, device_bytes, kv_bytes_per_seq, room
+from planner.cost.memory import (
+    default_tokens_per_step,
+    device_bytes,
+    fullest_at,
+    kv_bytes_per_seq,
+    room_by_stage,
+)
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
+from planner.designs.shape import Designs
 from planner.predict.predictions import looked_up
 from planner.predict.rows import parse
 
@@ -222,7 +228,8 @@ def _kv_places(run: Run) -> float:
     """Sequences whose KV a decode rank holds; without end where the model does not fit at all."""
     cost, designs = run.decode.cost, run.decode.designs
     available = device_bytes(cost.node_class.device)
-    memory = room(cost.card, available, designs, cost.precisions, cost.engine, run.decode.tokens)
+    every = room_by_stage(cost.card, available, designs, cost.precisions, cost.engine, run.decode.tokens)
+    memory = fullest_at(cost.card, designs, cost.precisions, every)
     context = np.array([run.isl + run.osl / 2])
     each = kv_bytes_per_seq(cost.card, designs, cost.precisions, context, stage=memory.stage)[0, 0]
     places = float(memory.kv_bytes[0] / each)

@@ -8,7 +8,7 @@
        groups     engines' default balancer, greedy: whole groups of experts to nodes, copies within the node
                   to what is loaded most, heaviest first to the GPU with the least
        greedy     the same without groups
-       ours       `solvers/experts.py`
+       ours       `solvers/experts`
        ideal      every GPU the same
 
    Loads are drawn by a law, a layer at a time: nobody's recording is public. No run of such a replica is
@@ -43,9 +43,9 @@ from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.memory import default_tokens_per_step
 from planner.cost.model import CostModel
 from planner.cost.popularity import Popularity
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs, Floats, Ints
 from planner.cost.tuning import AS_MEASURED
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, Floats, Ints
 from planner.problems.balance import Balanced, fullest, place
 from solvers.linear import Limits
 

@@ -155,6 +155,5 @@ def _organisation_warnings(card: ModelCard, organisation: str) -> list[str]:
     known = {i.rpartition("/")[0] for i in [card.hf_id or "", *card.also]} - {""}
     if any(squash(organisation) == squash(k) for k in known):
         return []
-    return [
-        f"organisation `{organisation}` is not known for {card.name}: taken to be {card.hf_id or card.name}"
-    ]
+    shown = "".join(c if c.isprintable() else "?" for c in organisation)
+    return [f"organisation `{shown}` is not known for {card.name}: taken to be {card.hf_id or card.name}"]

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from solvers import fleet_goals
-from solvers.fleet_types import Goal, What
+from solvers.fleet import goals as fleet_goals
+from solvers.fleet.types import Goal, What
 
 Figure = Literal["rate_per_gpu", "gpus", "rate_per_spent", "per_token", "ttft_s", "tpot_s"]
 """Figures of a fleet: requests/s a GPU in use, GPUs in use, requests/s for one of what is minimised, a second

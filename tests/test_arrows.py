@@ -14,9 +14,9 @@ LEAVES = {"planner.version", "planner.errors", "planner.reading"}
 """Import nothing of ours but each other; any folder but `solvers/` may import them."""
 
 DATA = {*LEAVES, "planner.inputs", "planner.objectives", "model_zoo", "cluster_configs"}
-COST = {*DATA, "planner.cost", "planner.engines"}
+COST = {*DATA, "planner.designs", "planner.cost", "planner.engines", "planner.queueing"}
 RULES = {*COST, "planner.operating", "planner.rules", "planner.drafts"}
-PLACING = {"solvers.pipeline", "solvers.pipeline_types", "solvers.offload", "solvers.fleet_types"}
+PLACING = {"solvers.pipeline", "solvers.pipeline.types", "solvers.offload", "solvers.fleet.types"}
 CANDIDATES = {*RULES, "planner.candidates", *PLACING}
 REPLICAS = {*CANDIDATES, "planner.variants", "planner.replicas"}
 PROBLEMS = {*REPLICAS, "planner.problems", "solvers"}
@@ -36,10 +36,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "solvers": set(),
     "model_zoo": LEAVES,
     "cluster_configs": LEAVES,
-    "planner.objectives": {"solvers.fleet_goals", "solvers.fleet_types"},
+    "planner.objectives": {"solvers.fleet.goals", "solvers.fleet.types"},
     "planner.inputs": {*LEAVES, "planner.objectives", "planner.engines"},
-    "planner.engines": {*LEAVES, "planner.cost.shape"},
-    "planner.cost": COST,
+    "planner.engines": {*LEAVES, "planner.designs"},
+    "planner.designs": {*LEAVES, "model_zoo"},
+    "planner.cost": {*DATA, "planner.designs", "planner.engines"},
+    "planner.queueing": {"planner.designs", "planner.cost.normal"},
     "planner.operating": COST,
     "planner.rules": RULES,
     "planner.drafts": COST,
@@ -57,8 +59,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.problems": PROBLEMS,
     "planner.expert_maps": {*PROBLEMS, "planner.expert_maps", "planner.launch"},
     "planner.plans": {*PROBLEMS, "planner.plans"},  # `assemble` and its parts
-    "planner.plans.schema": {*DATA, "planner.cost.shape"},
-    "planner.plans.diff": {*PLAN, "planner.cost.shape"},
+    "planner.plans.schema": {*DATA, "planner.designs"},
+    "planner.plans.diff": {*PLAN, "planner.designs"},
     "planner.plans.moves": {*PLAN, "planner.plans.diff", "planner.launch"},
     "planner.plans.verified": {*PLAN, "planner.check", "planner.plans.reading"},
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
@@ -72,7 +74,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.reports.scheduled": {*PLAN, "planner.reports", "planner.schedule"},
     "planner.traffic": {*LEAVES, "planner.inputs"},
     "planner.percentiles": {*PLAN, "planner.traffic", "planner.simulate", "planner.question.asked"},
-    "planner.simulate": {*PLAN, "planner.cost", "planner.operating", "planner.engines"},
+    "planner.simulate": {
+        *PLAN,
+        "planner.designs",
+        "planner.cost",
+        "planner.queueing",
+        "planner.operating",
+        "planner.engines",
+    },
     "planner.plans.space": {*PROBLEMS, "planner.plans", "planner.question.asked"},
     "planner.search": {*PROBLEMS, "planner.plans"},
     "planner.measured": {
@@ -94,27 +103,47 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.imports.plan": OURS,
     "planner.reports": {*PLAN, "planner.launch"},
     "planner.reports.experts": {*PLAN, "planner.reports", "planner.expert_maps"},
-    "planner.reports.calibrated": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
+    "planner.reports.calibrated": {
+        *PLAN,
+        "planner.designs",
+        "planner.cost",
+        "planner.calibration",
+        "planner.reports",
+    },
     "planner.reports.curve": {*PLAN, "planner.reports", "planner.studies.pareto"},
     "planner.reports.simulated": {*PLAN, "planner.reports", "planner.simulate"},
-    "planner.reports.probe": {*PLAN, "planner.cost", "planner.calibration", "planner.reports"},
+    "planner.reports.probe": {
+        *PLAN,
+        "planner.designs",
+        "planner.cost",
+        "planner.calibration",
+        "planner.reports",
+    },
     "planner.studies": {*PLAN, "planner.plans.text", "planner.api", "planner.reports"},
     "planner.question": LEAVES,
     "planner.question.asked": {
         *PLAN,
         "planner.plans",
+        "planner.designs",
         "planner.cost",
         "planner.candidates.ask",
         "planner.drafts",
     },
     "planner.chains": {*PROBLEMS, "planner.plans", "planner.question.asked", "planner.why"},
     "planner.question.posed": POSING,
+    "planner.several": {*POSING, "planner.question.posed", "planner.api", "planner.launch", "planner.check"},
+    "planner.fleet": {
+        *POSING,
+        "planner.question.posed",
+        "planner.beside",
+        "planner.launch",
+    },
     "planner.api": OURS,
     "planner.cli": OURS,
 }
 """Module or folder → what it may import of ours beside itself; the most precise line counts."""
 SOLVER_LIBRARIES = {"pulp", "highspy", "ortools"}
-SOLVER_SEAMS = {"solvers.linear", "solvers.highs", "solvers.cbc", "solvers.glop"}
+SOLVER_SEAMS = {"solvers.linear", "solvers.linear.highs", "solvers.linear.cbc", "solvers.linear.glop"}
 """`linear` with its two back ends, and OR-tools' (`cpsat` goes through `glop`)."""
 
 

@@ -11,16 +11,19 @@ from model_zoo import catalog
 from planner import api, plan
 from planner.check import check
 from planner.cost.attention import Load
-from planner.cost.memory import kv_bytes_per_seq, room
+from planner.cost.memory import kv_bytes_per_seq
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
+from planner.fleet.finish import finish
+from planner.fleet.solve import Posed, Solved
 from planner.question.asked import read
 from planner.question.posed import pose
 from planner.rules.designs import valid_designs, why_invalid
 from planner.search.find import find
 from planner.search.simple import Simple, kinds
 from solvers.linear import Limits
+from tests.cost.memory_cases import room
 
 
 def design(tp: int, cp: int, pp: int = 1) -> Designs:
@@ -112,13 +115,8 @@ def test_plans_with_context_parallelism_are_sound():
     )
     asked, pool, question = pose(api.with_loads(replace(asked, contexts=(2, 4)), None))
     found = find(question, pool, Limits(gap=0.01, seconds=20.0))
-    made = api.finish(
-        asked,
-        question,
-        Simple(found, found, ((kinds(found), found.solution.objective),)),
-        Limits(seconds=0.5),
-        time.perf_counter(),
-    )
+    simple = Simple(found, found, ((kinds(found), found.solution.objective),))
+    made = finish(Solved(Posed(asked, pool, question), simple, Limits(seconds=0.5)), time.perf_counter())
 
     assert all(r.cp > 1 for r in made.replicas)
     assert all(s.gpus == r.tp * r.attn_dp * r.cp for r in made.replicas for s in r.stages)

@@ -290,7 +290,7 @@ def test_watts_above_the_power_cap_are_refused_by_line(table):
 
 def test_no_time_and_no_plan_is_not_called_infeasible(table, monkeypatch: pytest.MonkeyPatch):
     from solvers import fleet
-    from solvers.fleet_types import FleetSolution
+    from solvers.fleet.types import FleetSolution
 
     nothing = FleetSolution("time_limit", None, None, "HiGHS")
     monkeypatch.setattr(fleet, "solve", lambda *_: nothing)

@@ -8,7 +8,7 @@ from planner.beside.reasons import Fleet, why
 from planner.inputs.options import Options
 from planner.objectives import COST, OBJECTIVES, THROUGHPUT, Objective, Term
 from planner.search.find import find
-from solvers.fleet_types import Goal
+from solvers.fleet.types import Goal
 from solvers.linear import Limits
 from tests.beside.solved import Figures, solved
 

@@ -16,12 +16,12 @@ from planner import api
 from planner.check import check
 from planner.cli import app
 from planner.cost.memory import room_by_stage
-from planner.cost.shape import Precisions, like
+from planner.designs.shape import Precisions, like
 from planner.errors import Infeasible
 from planner.launch.instances import instances
 from planner.launch.words import command
 from planner.plans.schema import Plan
-from planner.reports.beside import bound, interleave
+from planner.reports.host_memory import bound, interleave
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = (REPO / "docs" / "offload.md").read_text(encoding="utf-8")

@@ -18,8 +18,8 @@ from benchmarks.formulations.pipeline_pricing import guessed, price
 from solvers import pipeline
 from solvers.linear import Limits, Outcome, Status, judge
 from solvers.pipeline import MOST_COLUMNS, Columns
-from solvers.pipeline_layers import Ways, stated
-from solvers.pipeline_types import Floats, Ints, Pipeline, PipelineProblem
+from solvers.pipeline.layers import Ways, stated
+from solvers.pipeline.types import Floats, Ints, Pipeline, PipelineProblem
 
 FEW = 200
 """Columns that the MILP takes as they are."""

@@ -22,8 +22,8 @@ from itertools import combinations, product
 
 import numpy as np
 
-from solvers.pipeline_layers import paths
-from solvers.pipeline_types import ALONE, FIRST, LAST, MIDDLE, Floats, Ints, PipelineProblem, Point
+from solvers.pipeline.layers import paths
+from solvers.pipeline.types import ALONE, FIRST, LAST, MIDDLE, Floats, Ints, PipelineProblem, Point
 
 NARROW = (2e-2, 5e-3, 5e-4)
 """Relative width at which an interval is no longer cut: of a point, with its classes, with its ends."""

@@ -21,14 +21,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.formulations import placement_maxflow
-from solvers import placement_served, placement_served_bound
 from solvers.linear import Limits, Status, judge
-from solvers.placement_chains import Chain, decomposed
-from solvers.placement_predict import Served
-from solvers.placement_routing import shares
-from solvers.placement_service import Service
-from solvers.placement_shares import Route
-from solvers.placement_types import Interval, Network
+from solvers.placement import served as placement_served
+from solvers.placement import served_bound as placement_served_bound
+from solvers.placement.chains import Chain, decomposed
+from solvers.placement.predict import Served
+from solvers.placement.routing import shares
+from solvers.placement.service import Service
+from solvers.placement.shares import Route
+from solvers.placement.types import Interval, Network
 
 Objective = Literal["maxflow", "served"]
 

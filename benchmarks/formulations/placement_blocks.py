@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from solvers.placement_types import Group, Network
+from solvers.placement.types import Group, Network
 
 ROUND = 1 - 1e-12
 

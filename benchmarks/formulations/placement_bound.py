@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from benchmarks.formulations.placement_patterns import REFUTED, Pool, verdict
-from solvers.placement_types import Network, without_links
+from solvers.placement.types import Network, without_links
 
 NEARLY = 0.97
 """Of the work of all nodes: a flow that tells how long patterns are."""

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 from benchmarks.formulations.placement_blocks import ROUND, Block
 from solvers.linear import Limits, Linear, Term, total
-from solvers.placement_types import Network
+from solvers.placement.types import Network
 
 Ends = tuple[float, ...]
 SIGNATURES, ACROSS = 8, 8

@@ -1,4 +1,4 @@
-"""Moves (`solvers.placement_moves`) until all layers are carried evenly.
+"""Moves (`solvers.placement.moves`) until all layers are carried evenly.
 
 The one that leaves the smallest sum of shortages is taken; a node that moved stays for a while, so that
 others must follow (tabu search).
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from solvers.placement_moves import Cover
-from solvers.placement_types import Interval, Network
+from solvers.placement.moves import Cover
+from solvers.placement.types import Interval, Network
 
 STAY = 7
 """Moves that a node stays for at least; up to twice that."""

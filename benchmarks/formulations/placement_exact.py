@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from solvers.linear import EXACT, Limits, Linear, Status, total
-from solvers.placement_routing import flow
-from solvers.placement_types import Interval, Network
+from solvers.placement.routing import flow
+from solvers.placement.types import Interval, Network
 
 SIZE = 64
 """Nodes times layers up to which this takes about a second."""

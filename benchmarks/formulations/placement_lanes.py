@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from benchmarks.formulations.placement_blocks import ROUND, Block, Lane, Prices, lane_of
 from solvers.linear import Floats
-from solvers.placement_patterns import extended, trace
-from solvers.placement_types import Network
+from solvers.placement.patterns import extended, trace
+from solvers.placement.types import Network
 
 
 def lanes(network: Network, prices: Prices) -> list[Lane]:

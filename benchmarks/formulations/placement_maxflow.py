@@ -38,8 +38,8 @@ from benchmarks.formulations.placement_patterns import Pool
 from benchmarks.formulations.placement_pooled import pooled, staged
 from benchmarks.formulations.placement_settled import settled, slots
 from solvers.linear import EXACT, Limits, gap, judge
-from solvers.placement_routing import flow, seated
-from solvers.placement_types import Interval, Network, part, without_links
+from solvers.placement.routing import flow, seated
+from solvers.placement.types import Interval, Network, part, without_links
 
 Found = tuple[dict[int, Interval], float]
 """Intervals by node, and what flows."""

@@ -33,8 +33,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.linear import Expr, Floats, Limits, Linear, Term, total
-from solvers.placement_patterns import cheapest
-from solvers.placement_types import Network
+from solvers.placement.patterns import cheapest
+from solvers.placement.types import Network
 
 Pattern = tuple[int, ...]
 Pool = set[tuple[tuple[str, float], ...]]

@@ -39,8 +39,8 @@ import numpy as np
 
 from benchmarks.formulations.placement_evened import evened
 from solvers.linear import Limits, Linear, total
-from solvers.placement_routing import flow, seated
-from solvers.placement_types import Interval, Network, without_links
+from solvers.placement.routing import flow, seated
+from solvers.placement.types import Interval, Network, without_links
 
 LOWERED = (0.995, 0.98, 0.96, 0.92)
 """Of the most that could flow: what the stages' lengths are made for."""

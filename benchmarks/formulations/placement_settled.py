@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from benchmarks.formulations.placement_blocks import Block
-from solvers.placement_routing import Slot, flow
-from solvers.placement_types import Interval, Network
+from solvers.placement.routing import Slot, flow
+from solvers.placement.types import Interval, Network
 
 SWAPS = 4000
 """Placements tried when like nodes change places."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from solvers import tiers
 from solvers.linear import Limits
-from solvers.tiers_types import TiersProblem, TiersSolution
+from solvers.tiers.types import TiersProblem, TiersSolution
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from benchmarks.honest.fleets import Fleet, Unit, changed, nodes, one, sampled
 from benchmarks.honest.one_model import OneModel, Role
 from benchmarks.honest.problems import Problem, Rng
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.inputs.workload import Slo
 
 SECTIONS, ROUNDS = 8, 6

@@ -17,8 +17,8 @@ from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.api import with_loads
 from planner.candidates.points import at_rate, prefilling
 from planner.candidates.setup import Setup
-from planner.cost.shape import Floats, StepTimes
 from planner.cost.transfer import CHUNKED, WHOLE, Overlap, hidden_s, shared_s
+from planner.designs.shape import Floats, StepTimes
 from planner.plans.schema import Replica
 from planner.problems.ways import route
 from planner.question.asked import read

@@ -88,7 +88,7 @@ def _budget(problem: Problem, rng: Rng) -> Harder:
 
 def _traffic(problem: Problem, rng: Rng) -> Harder:
     """Where limits are on means: more load never makes a mean shorter, a percentile of TPOT it may
-    (`planner.cost.queueing`)."""
+    (`planner.queueing`)."""
     if problem.rate is None or problem.objective == "throughput" or problem.slo.percentile != "mean":
         return None
     return TRAFFIC, replace(problem, rate=problem.rate * float(rng.uniform(*MORE)))
@@ -119,7 +119,7 @@ def largest(problem: Problem, effort: Effort) -> Answer:
 
 def served(most: Answer, goal: Problem, effort: Effort) -> Iterator[Comparison]:
     """A little less than the largest rate found, asked for: it is served, for no more than that fleet takes.
-    Not where a percentile of TPOT is limited: with less load it may be longer (`planner.cost.queueing`)."""
+    Not where a percentile of TPOT is limited: with less load it may be longer (`planner.queueing`)."""
     if most.plan is None or most.value is None:
         return
     if goal.slo.percentile != "mean" and goal.slo.tpot_ms is not None:

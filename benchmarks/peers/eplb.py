@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.peers.answer import Answer, Case, Clock
 from solvers import experts
-from solvers.experts_types import Aim, ExpertsProblem
+from solvers.experts.types import Aim, ExpertsProblem
 from solvers.linear import Limits
 
 OBJECTIVES = ("balance", "combined")

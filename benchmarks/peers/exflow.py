@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.peers.answer import Answer, Case, Clock
 from solvers import affinity
-from solvers.affinity_types import AffinityProblem
+from solvers.affinity.types import AffinityProblem
 from solvers.linear import Limits
 
 OBJECTIVES = ("hops",)

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.peers.answer import Answer, Case, Clock
 from solvers import tiers
 from solvers.linear import Floats, Limits
-from solvers.tiers_types import Line, TiersProblem
+from solvers.tiers.types import Line, TiersProblem
 
 OBJECTIVES = ("throughput",)
 COLUMNS = {

@@ -1,6 +1,6 @@
 """Helix: layers on unequal, networked nodes, for the most tokens/s.
 
-`served`: decode tokens/s of offline serving, by the closed form of `solvers.placement_predict`; the solution
+`served`: decode tokens/s of offline serving, by the closed form of `solvers.placement.predict`; the solution
 also has the part of the requests that takes each link. `maxflow`: the largest flow of tokens through the
 placed layers, as the peer counts it. A node carries no more than its network card does; links between nodes
 move activations, those of source and sink token ids.
@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks.formulations import placement
 from benchmarks.peers.answer import Answer, Case, Clock
 from solvers.linear import Limits
-from solvers.placement_service import Service
-from solvers.placement_shares import SINK, SOURCE
-from solvers.placement_types import Network
+from solvers.placement.service import Service
+from solvers.placement.shares import SINK, SOURCE
+from solvers.placement.types import Network
 
 OBJECTIVES = ("served", "maxflow")
 SECONDS = 30.0

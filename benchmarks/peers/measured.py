@@ -14,8 +14,8 @@ from planner.inputs.workload import Workload
 from planner.objectives import named
 from planner.problems.profile import from_profile
 from solvers import fleet
-from solvers.fleet_extract import extract
-from solvers.fleet_types import FleetSolution
+from solvers.fleet.extract import extract
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 
 

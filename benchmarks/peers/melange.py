@@ -15,7 +15,7 @@ from planner.errors import Infeasible
 from planner.inputs.options import Budget
 from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket, Slo, Workload
-from solvers.fleet_types import FleetSolution
+from solvers.fleet.types import FleetSolution
 
 OBJECTIVES = ("cost",)
 Key = tuple[int, int]

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from planner.beside.carried import too_thin
 from planner.beside.next_best import next_best
 from planner.beside.plain import plain
 from planner.beside.planned import Planned
 from planner.beside.reasons import lacking
 from planner.beside.rivals import Rivals
+from planner.beside.thin_links import too_thin
 from planner.candidates.candidate import Candidate
 from planner.plans.schema import Alternative
 from planner.question.posed import ask_of

@@ -22,8 +22,8 @@ from planner.problems.tiers import FEW, state, way_of, ways
 from planner.question.asked import Asked
 from solvers import tiers
 from solvers.linear import Floats, Limits
-from solvers.tiers_rounding import Rounded, rounded, share_of
-from solvers.tiers_types import Place, TiersProblem
+from solvers.tiers.rounding import Rounded, rounded, share_of
+from solvers.tiers.types import Place, TiersProblem
 
 PLAIN = "offline, in blocks over GPU, host and disk"
 ON_CPU = "offline, in blocks, a share of each layer's weights computed with on the CPU beside the GPU"

@@ -17,7 +17,7 @@ from planner.replicas.again import anew
 from planner.replicas.pool import Pool
 from planner.search.find import find
 from planner.search.question import Question
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.types import FleetProblem
 from solvers.linear import Limits
 
 MOST_CLASSES = 3

@@ -26,7 +26,7 @@ def chains(planned: Planned) -> Iterator[Alternative]:
     from planner.chains import (
         plan as chained,  # here, not above: it loads SciPy, and most plans need none of it
     )
-    from solvers import placement_served_bound
+    from solvers.placement import served_bound as placement_served_bound
 
     try:
         seconds = min(CHAINS_S, left_s())

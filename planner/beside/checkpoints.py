@@ -14,7 +14,7 @@ from model_zoo.schema import ModelCard
 from planner.beside.planned import Planned
 from planner.beside.rivals import Rival, told
 from planner.candidates.deadline import in_time
-from planner.cost.precision import precision_named
+from planner.designs.precision import precision_named
 from planner.errors import Infeasible
 from planner.plans.found import Group
 from planner.plans.operation import index_of

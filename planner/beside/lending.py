@@ -16,11 +16,11 @@ from model_zoo.schema import Attention, Mla, ModelCard
 from planner.beside.planned import Planned
 from planner.beside.reasons import describe
 from planner.cost.layers import ACTIVATION_BYTES
-from planner.cost.queueing import work_s
 from planner.plans.found import Found, Group
 from planner.plans.operation import index_of
 from planner.plans.schema import LongPrompt
 from planner.problems.ways import link_name, route
+from planner.queueing import work_s
 from solvers import lending
 from solvers.lending import Bucket, Problem, Servers, Solution
 

@@ -9,7 +9,7 @@ import numpy as np
 from planner.candidates.points import alone
 from planner.candidates.setup import Setup
 from planner.cost.model import CostModel
-from planner.cost.shape import Ints
+from planner.designs.shape import Ints
 from planner.plans.schema import LongPrompt
 from planner.why.infeasible import layout
 

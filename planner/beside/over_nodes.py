@@ -19,7 +19,7 @@ from planner.beside.planned import Planned
 from planner.beside.rivals import estimated, gains
 from planner.cost.attention import Load
 from planner.cost.host import HostStage, host_of
-from planner.cost.shape import Floats, like
+from planner.designs.shape import Floats, like
 from planner.plans.found import Group
 from planner.plans.schema import Alternative
 

@@ -11,7 +11,7 @@ from planner.plans.found import Found, Group
 from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
 from planner.question.asked import Asked
 from planner.search.question import Question
-from solvers.fleet_types import FleetSolution
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits, gap
 
 Line = Alternative | Assumption | LongPrompt | Price

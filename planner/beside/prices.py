@@ -12,7 +12,7 @@ from planner.inputs.options import Budget
 from planner.plans.found import Found
 from planner.plans.schema import Price
 from solvers import fleet
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.types import FleetProblem
 from solvers.linear import EXACT, Limits
 
 BUDGET_STEP = 0.1

@@ -27,7 +27,7 @@ from planner.cost import attention
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs, Floats
+from planner.designs.shape import Designs, Floats
 from planner.plans.schema import LongPrompt
 
 

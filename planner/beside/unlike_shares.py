@@ -12,8 +12,8 @@ from planner.beside.planned import Planned
 from planner.candidates.ask import CHUNKS
 from planner.candidates.candidate import Key
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import like
+from planner.designs.precision import precisions
+from planner.designs.shape import like
 from planner.plans.schema import LongPrompt
 from planner.problems.contexts import Divided, state
 from planner.rules.designs import why_invalid

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.calibration import Calibration, Traits
-from planner.cost.queueing import Role
-from planner.cost.shape import Floats, Ints, StepTimes
 from planner.cost.tuning import Tuning
+from planner.designs.shape import Floats, Ints, StepTimes
 from planner.operating.requests import Terms
 from planner.predict.loads import Group, Host, Places, Rows, looped, next_batch, steps_of
 from planner.predict.rows import Row
+from planner.queueing import Role
 
 TTFT, TPOT = 0, 1
 """Columns of log times, shape (n, 2)."""

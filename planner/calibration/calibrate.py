@@ -21,7 +21,7 @@ from planner.calibration.priors import NOISE, SPREAD
 from planner.calibration.runs import Measurement
 from planner.cost.bands import Z80
 from planner.cost.calibration import Calibration, Traits
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.predict.predictions import looked_up
 from planner.predict.rows import Row, parse
 from planner.version import __version__

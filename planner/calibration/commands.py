@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from planner.calibration.probe import Run, Session
 from planner.calibration.trials import Server, Trial
-from planner.cost.precision import precisions
 from planner.cost.reserve import counted_tokens_per_step
+from planner.designs.precision import precisions
 from planner.predict.predictions import usual_kv
 
 RESULTS = "results"

@@ -21,8 +21,8 @@ import numpy as np
 
 from planner.calibration.bench import TPOT, TTFT, Bench, Mask
 from planner.cost.calibration import Calibration
-from planner.cost.shape import Floats
 from planner.cost.tuning import Tuning
+from planner.designs.shape import Floats
 
 FREEDOM = 4.0
 """Degrees of freedom of Student's t."""

@@ -27,7 +27,7 @@ from planner.calibration.trials import (
 )
 from planner.cost.bands import Z80
 from planner.cost.calibration import shipped
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.inputs.workload import Slo
 from planner.predict.loads import Group
 from planner.predict.predictions import predict_group

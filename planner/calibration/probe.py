@@ -18,7 +18,7 @@ from planner.calibration.outlook import Outlook, look
 from planner.calibration.priors import SPREAD
 from planner.calibration.selection import Runs, after, select, spread
 from planner.calibration.trials import Server, Trial
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.question.asked import Asked
 
 NOISE = Noise(ttft=0.20, tpot=0.09)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 MOST_RUNS = 12
 """Listed at most: an hour or so of a user's time."""

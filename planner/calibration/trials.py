@@ -15,8 +15,8 @@ from model_zoo.derive import weight_bytes
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design, Key
 from planner.candidates.made import Made
-from planner.candidates.setup import Promise
-from planner.cost.precision import precisions
+from planner.candidates.mix import Promise
+from planner.designs.precision import precisions
 from planner.engines import NAMES
 from planner.inputs.workload import Workload
 from planner.objectives import THROUGHPUT

@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard, MoeFfn
-from planner.candidates.dominance import Counts
-from planner.candidates.keep import Keep, Where, levels, places
+from planner.candidates.idle_cache import Keep, Where, levels, places
 from planner.candidates.made import Made
+from planner.candidates.mix import Mix, Promise
+from planner.candidates.needs import Counts
 from planner.candidates.offers import Standing
 from planner.candidates.pairing import Pairing
-from planner.candidates.setup import BUSIEST, Mix, Promise, Setup
+from planner.candidates.setup import BUSIEST, Setup
 from planner.cost.calibration import Calibration
+from planner.cost.idle_cache import Resting
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.resting import Resting
-from planner.cost.shape import Designs, Ints, Precisions
+from planner.designs.shape import Designs, Ints, Precisions
 from planner.drafts.kinds import Draft
 from planner.engines import named
 from planner.inputs.workload import Workload

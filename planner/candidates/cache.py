@@ -1,5 +1,5 @@
 """KV cache of servers at their operating points: what one request/s fills, what is kept free for the spread
-of lengths, and how often a request waits for room or is preempted (`planner.cost.admission`).
+of lengths, and how often a request waits for room or is preempted (`planner.queueing.admission`).
 
 Shapes: m points x w buckets, bytes on one GPU of the fullest stage.
 """
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.cost import admission
-from planner.cost.admission import Admission, Held, Lengths, Stay
-from planner.cost.queueing import Estimate, Loop, prefill_s, work_s
-from planner.cost.shape import Floats, Ints, StepTimes
+from planner.designs.shape import Floats, Ints, StepTimes
+from planner.queueing import Estimate, Loop, admission, prefill_s, work_s
+from planner.queueing.admission import Admission, Held, Lengths, Stay
 
 if TYPE_CHECKING:
     from planner.candidates.setup import Role, Setup

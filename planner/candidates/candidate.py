@@ -10,8 +10,8 @@ from typing import Literal
 
 from planner.cost.afd_layout import Block, Layout
 from planner.cost.host import HostStage
-from planner.cost.shape import Precisions, Staging, StepTimes
 from planner.cost.transfer import Overlap
+from planner.designs.shape import Precisions, Staging, StepTimes
 from planner.reading.units import sizes_in_words
 from planner.rules.pairs import Side
 

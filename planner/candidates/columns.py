@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from planner.candidates.largest import Asked, busiest, largest
 from planner.candidates.points import Points, batched, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 ALIKE = 1.02
 """Levels nearer to each other than this are one."""

@@ -29,63 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.tangents import What
-from planner.cost.shape import Floats, Ints
-from solvers.fleet_types import Goal
+from planner.candidates.needs import Counts, Needs, Taken, needs_of
+from planner.designs.shape import Floats, Ints
 
 AT_ONCE = 16
 """Candidates that are compared with all others in one pass over arrays."""
 
 FREE = 1e-12
 """Relative slack of comparisons: the same number computed twice may differ in its last digit."""
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What an objective or a budget makes count beside resources."""
-
-    latency: bool
-    watts: bool
-
-    @staticmethod
-    def of(goal: Goal, watts_limited: bool) -> Counts:
-        """Under a goal, with a budget of watts or without."""
-        return Counts(goal.spends == "latency", goal.spends == "watts" or watts_limited)
-
-    @property
-    def grows(self) -> What | None:
-        """What of it grows with a replica's load."""
-        return "latency" if self.latency else "watts" if self.watts else None
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What n candidates of one class, role and set of partners take, as arrays (n,), buckets w.
-
-    `use`, `least` (n, resources, w; of the plan and of the bound): infinite where a bucket isn't served; a
-    row of zeros stands for a resource that a candidate doesn't have: it never excuses anyone. `slow` (n, k,
-    w) what the latency objective counts and `watts` (n, k), at k loads; `late`, `handoff`, `hidden` (n, w)
-    their part of a pair's TTFT, where that matters; all in seconds; `copies` of a cache.
-    """
-
-    gpus: Ints
-    joined: NDArray[np.bool_]
-    use: Floats
-    least: Floats
-    slow: Floats
-    watts: Floats
-    late: Floats
-    handoff: Floats
-    hidden: Floats
-    copies: Floats
-
-    @property
-    def peak(self) -> Floats:
-        """The most that any resource is used, (n, w), by the bound's rows."""
-        return np.asarray(self.least.max(axis=1))
-
-    def take(self, chosen: Ints) -> Needs:
-        return Needs(*(x[chosen] for x in vars(self).values()))
 
 
 def undominated(
@@ -111,7 +62,7 @@ def undominated(
         if len(pool) == 1:
             kept.add(pool[0].id)
             continue
-        needs = _needs(pool, counts, punctual=role != "mixed" and partners is None)
+        needs = needs_of(pool, counts, punctual=role != "mixed" and partners is None)
         room = gpus_per_node.get(str(node_class), pool[0].gpus)  # the same blocks on several classes
         copied = np.array([c.design.redundant > 0 for c in pool])
         kept |= {pool[i].id for i in spared(needs, room, copied)}
@@ -148,24 +99,14 @@ def survivors(needs: Needs, node_gpus: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Rest:
+class _Rest(Taken):
     """n candidates of `Needs`, none with fewer GPUs than the first: n is the last axis, along which arrays
     are quick. `use` (resources, w, n) and `slow` are infinite where a bucket isn't served, so that no
     comparison fails there. What is alike for all has no rows: `slow` (w or 0, n), `watts` and `late`,
     `handoff` (1 or 0, n)."""
 
-    gpus: Ints
-    joined: NDArray[np.bool_]
-    use: Floats
     peak: Floats
-    least: Floats
     least_peak: Floats
-    slow: Floats
-    watts: Floats
-    late: Floats
-    handoff: Floats
-    hidden: Floats
-    copies: Floats
 
     @staticmethod
     def of(b: Needs) -> _Rest:
@@ -236,73 +177,3 @@ def _served(use: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
 def _rows(x: Floats, counted: bool) -> Floats:
     """(n, k) as (k, n), without rows where it does not count."""
     return np.ascontiguousarray(x.T if counted else x.T[:0])
-
-
-def _needs(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs:
-    """Candidates as arrays; `punctual`: how late they are matters."""
-    buckets = sorted({w for c in pool for w in next(iter(c.bounds.values()))})
-    sent = np.array([[c.handoff_s.get(w, 0.0) for w in buckets] for c in pool])
-    hidden = np.array([[_hidden(c, w) for w in buckets] for c in pool])
-    seconds = np.array([[_latency(c, w) for w in buckets] for c in pool])
-    light = np.array([c.lighter for c in pool]) if counts.grows and all(c.lighter for c in pool) else None
-    if light is not None:
-        light = light[:, :, [int(w) for w in buckets]] if counts.latency else light
-    slow, watts = grown(counts, seconds, np.array([c.watts for c in pool]), light, (sent, hidden))
-    return Needs(
-        gpus=np.array([c.gpus for c in pool]),
-        joined=np.array([c.joined for c in pool]),
-        use=_arrays([c.use for c in pool], buckets),
-        least=_arrays([c.bounds for c in pool], buckets),
-        slow=slow,
-        watts=watts,
-        late=np.array([c.late_s if punctual else 0.0 for c in pool]),
-        handoff=np.array([max(c.handoff_s.values(), default=0.0) if punctual else 0.0 for c in pool]),
-        hidden=hidden * punctual,
-        copies=np.array([max(c.copies.values(), default=1.0) if punctual else 1.0 for c in pool]),
-    )
-
-
-def grown(
-    counts: Counts, seconds: Floats, watts: Floats, light: Floats | None, handed: tuple[Floats, Floats]
-) -> tuple[Floats, Floats]:
-    """`slow` and `watts` of `Needs`, as far as they count: of `seconds` (n, w) and `watts` (n,) at the whole
-    load and of what grows with it at lighter ones, `light` (n, k, w). `handed`: what a transfer takes and
-    hides, (n, w) each."""
-    slow, drawn = np.zeros_like(seconds[:, None]), np.zeros((len(watts), 1))
-    if counts.watts:
-        whole = watts[:, None]
-        drawn = whole if light is None or counts.latency else np.hstack([whole, light[:, :, 0]])
-    if counts.latency:
-        whole = seconds[:, None]
-        slow = moved(whole if light is None else np.concatenate([whole, light], axis=1), *handed)
-    return slow, drawn
-
-
-def moved(slow: Floats, sent: Floats, hidden: Floats) -> Floats:
-    """`slow` (n, k, w) with and without what a transfer takes (n, w) and hides, (n, 4 k, w): whoever is no
-    slower in all is no slower with any partner."""
-    waits = [0.0 * sent, sent, -hidden, sent - hidden]
-    if not sent.any() and not hidden.any():
-        return slow
-    return np.concatenate([slow + wait[:, None] for wait in waits], axis=1)
-
-
-def _arrays(of: Sequence[Mapping[str, Mapping[str, float]]], buckets: Sequence[str]) -> Floats:
-    """Rows by resource and bucket as (n, resources, w): infinite where a bucket is not served."""
-    use = np.zeros((len(of), max((len(rows) for rows in of), default=1) or 1, len(buckets)))
-    for i, rows in enumerate(of):
-        if not rows:
-            use[i] = np.inf
-        for j, row in enumerate(rows.values()):
-            use[i, j] = [row.get(w, np.inf) for w in buckets]
-    return use
-
-
-def _hidden(c: Candidate, bucket: str) -> float:
-    """Compute that the sending of a prompt's cache hides behind."""
-    return c.overlap[bucket].hidden_s if bucket in c.overlap else 0.0
-
-
-def _latency(c: Candidate, bucket: str) -> float:
-    """What the latency objective counts."""
-    return c.ttft_s.get(bucket, np.inf) + c.tpot_s

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.candidates.setup import Promise
+from planner.candidates.mix import Promise
 
 PARTS = (0.5,)
 """Shares of the TTFT promise at which sides that prefill have edges to begin with."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from planner.candidates.points import KEPT, Points, batched, beyond, decode_steps, over, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
-from planner.cost.queueing import work_s
-from planner.cost.shape import Floats, Ints, StepTimes
+from planner.designs.shape import Floats, Ints, StepTimes
+from planner.queueing import work_s
 
 MOST_SEQUENCES = 16_384
 """Largest batch of a server that is looked at: `proof.space` names it where it binds."""

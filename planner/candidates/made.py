@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Key
 from planner.candidates.setup import Role, Setup
-from planner.cost.shape import Ints
+from planner.designs.shape import Ints
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design, Key
 from planner.candidates.columns import Columns
-from planner.candidates.dominance import Counts, Needs, grown, spared, survivors
+from planner.candidates.dominance import spared, survivors
+from planner.candidates.needs import Counts, Needs, grown
 from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, draw
 from planner.candidates.setup import Role, Setup
 from planner.candidates.tangents import Loaded, lighter, tangents
-from planner.cost.compute import distinct
-from planner.cost.shape import Designs, Floats, Ints, StagedDesigns, Staging, StepTimes
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
+from planner.designs.shape import Designs, Floats, Ints, StagedDesigns, Staging, StepTimes, distinct
 from planner.drafts.model import draft_of, handed
 from planner.objectives import THROUGHPUT, Objective
 from planner.rules.pairs import Side

@@ -22,10 +22,10 @@ from planner.candidates.deadline import in_time
 from planner.candidates.setup import PrefillParts, Role, Setup, predict, prefill_parts
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.queueing import work_s
-from planner.cost.shape import Floats, Ints, StepTimes
+from planner.designs.shape import Floats, Ints, StepTimes
 from planner.operating import times
 from planner.operating.steps import batch_of, decoding_steps
+from planner.queueing import work_s
 
 
 @dataclass(frozen=True)

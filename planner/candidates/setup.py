@@ -12,99 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.candidates.cache import ROUNDING, SPREADS, lengths_of
-from planner.candidates.keep import Keep, Place
-from planner.cost.admission import deviations
+from planner.candidates.idle_cache import Keep, Place
+from planner.candidates.mix import Mix, Promise
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate
-from planner.cost.shape import Designs, Floats, Ints, StepTimes
-from planner.inputs.workload import Percentile, Slo, Workload
+from planner.designs.shape import Designs, Floats, Ints, StepTimes
 from planner.operating import times
-from planner.operating.requests import Requests, Terms
+from planner.operating.requests import Terms
 from planner.operating.room import held_tokens, unfilled_tokens
 from planner.operating.steps import prompt_steps
+from planner.queueing import Estimate
+from planner.queueing.admission import deviations
 
 Role = Literal["mixed", "prefill", "decode"]
 
 BUSIEST = 0.98
 """Share of its time that a server which only prefills is busy at most, unless told: a rule of operation."""
-
-
-@dataclass(frozen=True)
-class Mix:
-    """Buckets as arrays (w,): prompt tokens computed and in all, output tokens, share; `held` = output tokens
-    an engine that
-    reserves for the worst case must reserve for; `own` = prompt tokens that a sequence alone has room for;
-    `emitted` = tokens that a decode step gives a sequence."""
-
-    new: Floats
-    isl: Floats
-    osl: Floats
-    share: Floats
-    held: Floats
-    own: Floats
-    emitted: float = 1.0
-
-    @staticmethod
-    def of(workload: Workload, keep: Keep | None = None, emitted: float = 1.0) -> Mix:
-        """The mix of a workload. What a prefix cache finds counts for nobody; what `keep` finds each replica
-        holds by itself, but for beginnings that are shared."""
-        isl = np.array([b.isl for b in workload.buckets], dtype=float)
-        osl = np.array([b.osl for b in workload.buckets], dtype=float)
-        new = np.maximum(np.round(isl * (1 - workload.prefix_hit)), 1.0)
-        own = new if keep is None else np.maximum(isl - keep.shared, 1.0)
-        new = new if keep is None else np.maximum(np.round(isl - keep.found), 1.0)
-        held = np.maximum(osl, float(workload.max_osl)) if workload.max_osl else osl
-        return Mix(new, isl, osl, np.array(workload.shares), held, own, emitted)
-
-    @property
-    def decodes(self) -> Floats:
-        """Decode steps of a request, (osl - 1) / emitted."""
-        return (self.osl - 1) / self.emitted
-
-    @property
-    def steps(self) -> float:
-        """Mean decode steps of a request."""
-        return float(self.share @ self.decodes)
-
-    @property
-    def prompt(self) -> float:
-        """Mean prompt tokens to compute."""
-        return float(self.share @ self.new)
-
-    @property
-    def in_steps(self) -> float:
-        """The context at which steps are timed where answers have as many tokens as they take steps
-        (`planner.operating.steps.decoding_steps`)."""
-        return self.context if self.emitted == 1 else float(self.requests.in_steps.context[0])
-
-    @property
-    def requests(self) -> Requests:
-        """One row of requests, as all servers get the same mix."""
-        return Requests(self.new[None], self.isl[None], self.osl[None], self.share[None], self.emitted)
-
-    @property
-    def context(self) -> float:
-        """Mean context of a decoding sequence, length-biased: long outputs are in the batch for longer."""
-        if self.steps == 0:
-            return float(self.share @ self.isl)
-        return float(self.share @ (self.decodes * (self.isl + self.osl / 2))) / self.steps
-
-
-@dataclass(frozen=True)
-class Promise:
-    """The SLO in seconds as the cautious prediction must keep it, and how load arrives."""
-
-    ttft_s: float
-    tpot_s: float
-    percentile: Percentile
-    loop: Literal["open", "closed"]
-
-    @staticmethod
-    def of(slo: Slo, loop: Literal["open", "closed"]) -> Promise:
-        """In a closed loop limits are on the means."""
-        ttft, tpot = (np.inf if x is None else x / 1e3 for x in (slo.ttft_ms, slo.tpot_ms))
-        return Promise(ttft, tpot, slo.percentile if loop == "open" else "mean", loop)
 
 
 @dataclass(frozen=True)

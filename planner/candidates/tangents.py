@@ -23,7 +23,7 @@ import numpy as np
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Points, at_rate, batched, draw, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 SHARES = np.array([1e-5, 1e-3, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.97, 1.0])
 """Shares of a column's load at which it is asked; at the first requests never meet."""
@@ -51,12 +51,15 @@ one was found 0.9e-4 above the truth."""
 What = Literal["watts", "latency"]
 
 Line = tuple[float, dict[str, float]]
-"""(a, b by bucket), as `Column.tangents` in `solvers/fleet_types.py`."""
+"""(a, b by bucket), as `Column.tangents` in `solvers/fleet/types.py`."""
 
 
 FEW = [0, 4, 7, -1]
 """Indices into SHARES of the lines of watts that a column begins with; the search adds more where they
 matter."""
+
+SAME = 1e-9
+"""Share of a column's rate within which two samples are one."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +181,9 @@ def _watts(columns: Loaded, shares: Floats) -> Tangents:
     watts = np.stack([draw(columns.setup, p, columns.role) for p in asked], axis=1)
     rate = columns.rates(asked)
     ends = [0, -1]
-    whole = np.diff(watts[:, ends], axis=1) / np.maximum(np.diff(rate[:, ends], axis=1), 1e-30)
-    slope = np.maximum(np.concatenate([_slopes(watts, rate), whole], axis=1), 0.0)
+    slope = np.maximum(
+        np.concatenate([_slopes(watts, rate), _chords(watts[:, ends], rate[:, ends])], axis=1), 0.0
+    )
     through = [*range(len(asked)), 0]  # the chord through the first
     a = _below(watts[:, through] - slope * rate[:, through], slope, rate, watts)
     return Tangents(a, slope[:, :, None] * (columns.use * columns.full[:, None])[:, None, :])
@@ -212,12 +216,19 @@ def _seconds(columns: Loaded, p: Points) -> Floats:
 
 def _slopes(y: Floats, x: Floats) -> Floats:
     """dy/dx (m, k) at samples (m, k) that ascend in x: of the chord between both neighbours."""
-    out, step = np.empty_like(y), np.maximum(np.diff(x, axis=1), 1e-30)
-    chords = np.diff(y, axis=1) / step
+    out, step, chords = np.empty_like(y), np.maximum(np.diff(x, axis=1), 1e-30), _chords(y, x)
     out[:, 0], out[:, -1] = chords[:, 0], chords[:, -1]
     before, after = step[:, :-1], step[:, 1:]
     out[:, 1:-1] = (chords[:, :-1] * after + chords[:, 1:] * before) / (before + after)
     return out
+
+
+def _chords(y: Floats, x: Floats) -> Floats:
+    """dy/dx (m, k - 1) between samples (m, k); 0 where x differs by no more than rounding: there a slope
+    would be of noise, and beyond what a program can hold, while a level line lies below the curve, too."""
+    step = np.diff(x, axis=1)
+    apart = step > SAME * np.abs(x).max(axis=1, keepdims=True)
+    return np.asarray(np.where(apart, np.diff(y, axis=1) / np.where(apart, step, 1.0), 0.0))
 
 
 def _below(a: Floats, slope: Floats, x: Floats, y: Floats) -> Floats:
@@ -235,8 +246,7 @@ def _dips(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     there: where the chords before and after, made longer, meet; on the chord itself where it is concave; and
     where it is steeper than on both sides, as where a pipeline's micro-batches first are all in use, at the
     end of the chord before."""
-    step = np.maximum(np.diff(x, axis=1), 1e-30)
-    chord = np.diff(y, axis=1) / step
+    step, chord = np.maximum(np.diff(x, axis=1), 1e-30), _chords(y, x)
     before = np.concatenate([np.zeros_like(chord[:, :1]), chord[:, :-1]], axis=1)
     after = np.concatenate([chord[:, 1:], np.full_like(chord[:, :1], np.inf)], axis=1)
     bent, leap = (before < chord) & (chord < after), (before < chord) & (chord > after)

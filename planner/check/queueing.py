@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from model_zoo.schema import ModelCard
-from planner.check import kept, kv
+from planner.check import idle_cache as kept
+from planner.check import kv
 from planner.check.case import Case, Load
 from planner.check.violation import EXACT, FIGURE, GB, MODEL, Violation, at_most
 from planner.inputs.workload import Bucket

@@ -13,8 +13,6 @@ from planner.check import (
     chances,
     drafts,
     experts,
-    idle,
-    kept,
     measured,
     memory,
     packing,
@@ -30,6 +28,8 @@ from planner.check import (
     totals,
     transfer,
 )
+from planner.check import idle_cache as kept
+from planner.check import unused_gpus as idle
 from planner.check.case import Case, open_case
 from planner.check.violation import Violation
 from planner.plans.schema import Plan

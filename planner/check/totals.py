@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.check import idle, measured, packing
+from planner.check import measured, packing
+from planner.check import unused_gpus as idle
 from planner.check.case import Case
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Band

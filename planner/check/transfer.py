@@ -4,7 +4,7 @@ links."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -28,6 +28,20 @@ class Flows:
 def violations(case: Case) -> Iterator[Violation]:
     """Everything wrong with the flows."""
     flows = Flows()
+    yield from _gathered(case, flows)
+    yield from over_links(case, flows.between)
+
+
+def between(case: Case) -> Mapping[tuple[str, str], float]:
+    """Bytes/s from class to class (by id)."""
+    flows = Flows()
+    for _ in _gathered(case, flows):
+        pass
+    return flows.between
+
+
+def _gathered(case: Case, flows: Flows) -> Iterator[Violation]:
+    """Adds up all flows; what is wrong with them but for the links between classes."""
     for number, route in enumerate(case.plan.routing):
         if route.prefill is not None and route.decode is not None:
             yield from _pair(case, route, flows, f"routing[{number}].kv_gb_per_s")
@@ -37,7 +51,6 @@ def violations(case: Case) -> Iterator[Violation]:
         yield from _ports(case, name, flow, "receives")
     yield from _stages(case, flows)
     yield from _hops(case, flows)
-    yield from _links(case, flows)
 
 
 def _pair(case: Case, route: Route, flows: Flows, where: str) -> Iterator[Violation]:
@@ -144,10 +157,10 @@ def _activation_ports(flow: float, ports: float, where: str, what: str) -> Itera
         yield Violation("nic_over", where, text)
 
 
-def _links(case: Case, flows: Flows) -> Iterator[Violation]:
+def over_links(case: Case, between: Mapping[tuple[str, str], float]) -> Iterator[Violation]:
     """All flows over one link together within it, each direction. Between zones there must be a link."""
     load: dict[tuple[ClusterLink, str], float] = defaultdict(float)
-    for (source, target), flow in flows.between.items():
+    for (source, target), flow in between.items():
         a, b = case.classes[source], case.classes[target]
         link = case.link(a, b)
         if link is not None:

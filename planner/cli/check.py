@@ -24,35 +24,43 @@ def check(plan: PlanArg, json: o.JsonOpt = False) -> None:
     Exit codes: 0 sound, 2 not sound (each broken limit by name) or not readable as a plan.
     """
     from planner.check import check as violations_of
+    from planner.check.several import check as violations_of_all
     from planner.cli.output import note
-    from planner.plans.reading import read_plan
+    from planner.plans.reading import read_any
+    from planner.plans.schema.several import Several
 
-    violations = violations_of(read_plan(plan))
+    found = read_any(plan)
+    several = isinstance(found, Several)
+    violations = violations_of_all(found) if isinstance(found, Several) else violations_of(found)
     if json:
-        typer.echo(json_.dumps(as_json(plan, violations), indent=1))
+        typer.echo(json_.dumps(as_json(plan, violations, several), indent=1))
     elif not violations:
-        typer.echo("\n".join(sound_lines(plan)))
+        typer.echo("\n".join(sound_lines(plan, several)))
     for violation in violations:
         note(f"error: {violation}")
     if violations:
         raise typer.Exit(UNSOUND_EXIT)
 
 
-def sound_lines(path: str) -> list[str]:
+def sound_lines(path: str, several: bool = False) -> list[str]:
     """The answer for a sound plan: the word, and what was verified."""
+    return [f"sound: {path}", *(f"  {name:<10} {what}" for name, what in verified(several).items())]
+
+
+def verified(several: bool) -> dict[str, str]:
+    """What is looked at, by name: of a plan, or of plans of several models."""
     from planner.check import RULES
+    from planner.check.several import JOINT
 
-    return [f"sound: {path}", *(f"  {rule.name:<10} {rule.what}" for rule in RULES)]
+    return dict(JOINT) if several else {rule.name: rule.what for rule in RULES}
 
 
-def as_json(path: str, violations: list[Violation]) -> dict[str, object]:
+def as_json(path: str, violations: list[Violation], several: bool = False) -> dict[str, object]:
     """{"sound", "violations", "verified"}; where it is not sound also the common {"error": …} of exit 2."""
-    from planner.check import RULES
-
     found = [{"code": v.code, "where": v.where, "message": v.message} for v in violations]
     answer: dict[str, object] = {"sound": not violations, "violations": found}
     if not violations:
-        return answer | {"verified": {rule.name: rule.what for rule in RULES}}
+        return answer | {"verified": verified(several)}
     first = violations[0]
     message = f"the plan is not sound: {len(violations)} broken limits, the first: {first.message}"
     error = {"code": first.code, "message": message, "where": f"{path}, {first.where}", "hint": None}

@@ -47,6 +47,9 @@ def explain(
     specs = [parse(text) for text in why_not or []]
     read = read_sound(plan)
     lines = []
+    if specs and read.proof.status == "joint":
+        text = "the plan was made with those of other models: designs of one alone do not compare with it"
+        raise InputError(text, "--why-not", "plan the model by itself to ask that")
     if specs:
         from planner import api
         from planner.explain.again import asked_again

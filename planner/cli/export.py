@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from planner.plans.schema.several import Several
 
 PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
 ToOpt = Annotated[
@@ -33,13 +36,13 @@ def export(plan: PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False)
     Examples:
       meshwright export plan.json --to vllm -o serve
       meshwright export plan.json --to k8s -o manifests
+
+    Of plans of several models each is written into a folder of its own, by the model's name.
     """
     from planner.cli.output import beside, refusing
     from planner.errors import InputError
-    from planner.exporters import export as exported
-    from planner.plans.verified import read_sound
 
-    found = exported(read_sound(plan), to)
+    found = _files(plan, to)
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"`{output}` is a file", "-o", "name a folder")
@@ -51,12 +54,46 @@ def export(plan: PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False)
         try:
             part.mkdir()
             for name, text in found.items():
+                (part / name).parent.mkdir(parents=True, exist_ok=True)
                 (part / name).write_text(text, encoding="utf-8")
                 (part / name).chmod(0o755 if name.endswith(".sh") else 0o644)
             if not folder.exists():
                 part.rename(folder)  # all files at once, or none
             for name in found if part.exists() else ():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(part / name, folder / name)
         finally:
             shutil.rmtree(part, ignore_errors=True)
     typer.echo(f"{len(found)} files in {output}; begin with README.md")
+
+
+def _files(plan: str, to: str) -> dict[str, str]:
+    """The files of a plan by name; of plans of several models, in a folder by the name of each. Raises
+    InputError."""
+    from planner.exporters import export as exported
+    from planner.plans.schema.several import Several
+    from planner.plans.verified import read_sound_any
+
+    read = read_sound_any(plan)
+    if not isinstance(read, Several):
+        return exported(read, to)
+    found = {"README.md": several_readme(read, to)}
+    for demand, each in zip(read.models, read.plans, strict=True):
+        found |= {f"{demand.model}/{name}": text for name, text in exported(each, to).items()}
+    return found
+
+
+def several_readme(read: Several, to: str) -> str:
+    """The page that leads to those of the models."""
+    names = [demand.model for demand in read.models]
+    return "\n".join(
+        [
+            f"# {len(names)} models for {to}",
+            "",
+            f"{read.total.rps:.4g} requests/s on {read.total.gpus:,} GPUs. Each model has a folder,",
+            "and all servers have GPUs and ports of their own.",
+            "",
+            *(f"- [{name}]({name}/README.md)" for name in names),
+            "",
+        ]
+    )

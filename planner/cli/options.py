@@ -39,6 +39,17 @@ ModelOpt = Annotated[
         autocompletion=complete.models,
     ),
 ]
+ModelsOpt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Name, Hugging Face id, or a config.json; several share the cluster.",
+        show_default=False,
+        autocompletion=complete.models,
+    ),
+]
 WorkloadOpt = Annotated[
     str,
     typer.Option(

@@ -10,14 +10,17 @@ import typer
 from planner.cli import options as o
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from planner.plans.schema import Plan
+    from planner.plans.schema.several import Several
 
 
 def plan(
     *,
     cluster: o.ClusterArg = None,
     gpus: o.GpusOpt = None,
-    model: o.ModelOpt,
+    model: o.ModelsOpt = None,
     workload: o.WorkloadOpt = "chat",
     trace: o.TraceOpt = None,
     isl: o.IslOpt = None,
@@ -55,11 +58,11 @@ def plan(
     Examples:
       meshwright plan --gpus 8xH100 --model llama-3.1-70b
       meshwright plan cluster.yaml --model qwen3-32b --rate 20 --ttft-ms 1000 --percentile p95
+      meshwright plan cluster.yaml --model llama-3.1-8b --model qwen3-32b --rate 4
 
     Exit codes: 0 proven within the gap, 2 bad input, 3 proven infeasible, 4 time limit with a
     plan, 5 without one.
     """
-    from planner import api  # here, not above: it loads the solvers, and `--help` must not
     from planner.cli.output import whole_file
     from planner.cli.progress import Status
     from planner.plans.text import text
@@ -97,7 +100,7 @@ def plan(
     }
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
         try:
-            found = api.plan(cluster, model, on_progress=status, **options)
+            found = _asked(cluster, model or [], status, options)
         except KeyboardInterrupt:
             typer.echo("interrupted before any plan was found", err=True)
             raise
@@ -107,7 +110,25 @@ def plan(
     raise typer.Exit(found.proof.exit_code)
 
 
-def show(found: Plan, as_json: bool) -> None:
+def _asked(
+    cluster: str | None, models: list[str], on_progress: Callable[[str], None], options: dict[str, Any]
+) -> Plan | Several:
+    """The plan of one model, or the document of several. Raises InputError where none is named."""
+    from planner import api  # here, not above: it loads the solvers, and `--help` must not
+    from planner.errors import InputError
+    from planner.inputs.several import lists_models
+
+    if len(models) > 1 or lists_models(options["workload"]):
+        from planner.several.plan import plan_several
+
+        return plan_several(cluster, models, on_progress=on_progress, **options)
+    if not models:
+        hint = "see `meshwright plan --help`; a workload may list `models:`, too"
+        raise InputError("missing option '--model'", "--model/-m on the command line", hint)
+    return api.plan(cluster, models[0], on_progress=on_progress, **options)
+
+
+def show(found: Plan | Several, as_json: bool) -> None:
     """Print the plan: as JSON and nothing else, or for a reader."""
     if as_json:
         from planner.plans.text import text
@@ -115,7 +136,12 @@ def show(found: Plan, as_json: bool) -> None:
         typer.echo(text(found))
         return
     from planner.cli.output import stderr, stdout
-    from planner.reports import terminal
+    from planner.plans.schema.several import Several
+    from planner.reports import several, terminal
 
+    if isinstance(found, Several):
+        several.render(found, stdout())
+        several.warnings(found, stderr())
+        return
     terminal.render(found, stdout())
     terminal.warnings(found, stderr())

@@ -28,7 +28,7 @@ def replan(
 
     Exit codes: 0 repaired, 2 bad input, 3 the other nodes do not hold all layers.
     """
-    from planner.chains.leaving import without as repaired
+    from planner.chains.repair import without as repaired
     from planner.cli.output import whole_file
     from planner.plans.text import text
     from planner.plans.verified import read_sound

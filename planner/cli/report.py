@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from planner.plans.schema import Plan
 
 PlansArg = Annotated[list[str], typer.Argument(metavar="PLAN.json…", help="Plans, as `plan -o` writes them.")]
 OutputOpt = Annotated[
@@ -22,6 +25,8 @@ CurveOpt = Annotated[
 def report(plans: PlansArg, output: OutputOpt, curve: CurveOpt = None) -> None:
     """Write plans as one page to pass on, that needs no network; several are compared.
 
+    Of a file with plans of several models each is one of them.
+
     .svg and .png: the cluster and the figures alone, for a document or slides.
 
     \b
@@ -33,7 +38,6 @@ def report(plans: PlansArg, output: OutputOpt, curve: CurveOpt = None) -> None:
     """
     from planner.cli.output import note, whole_bytes
     from planner.errors import InputError
-    from planner.plans.verified import read_sound
     from planner.reports.page.curve import read_curve
     from planner.reports.page.forms import FORMS
 
@@ -43,7 +47,18 @@ def report(plans: PlansArg, output: OutputOpt, curve: CurveOpt = None) -> None:
             f"`{output}` is not a name that a report can have", "-o", f"let it end in {', '.join(FORMS)}"
         )
     with whole_bytes(output) as file:
-        read = [read_sound(path) for path in plans]
+        read = [named for path in plans for named in _plans(path)]
         around = None if curve is None else read_curve(curve)
-        file.write(form(read, [Path(path).stem for path in plans], around))
+        file.write(form([plan for _, plan in read], [name for name, _ in read], around))
     note(f"written to {output}")
+
+
+def _plans(path: str) -> list[tuple[str, Plan]]:
+    """The plans of a file under the names that they have in the report. Raises InputError."""
+    from planner.plans.schema.several import Several
+    from planner.plans.verified import read_sound_any
+
+    read = read_sound_any(path)
+    if not isinstance(read, Several):
+        return [(Path(path).stem, read)]
+    return [(demand.model, plan) for demand, plan in zip(read.models, read.plans, strict=True)]

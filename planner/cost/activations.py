@@ -15,8 +15,8 @@ import numpy as np
 from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import Gemm, Layer, ModelCard, MoeFfn
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints
-from planner.cost.stages import Stages
+from planner.designs.shape import Designs, Floats, Ints
+from planner.designs.stages import Stages
 from planner.engines import named
 
 ACTIVATION_BYTES = 2.0

@@ -54,8 +54,8 @@ from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences, taken
 from planner.cost.several import SeveralClasses
-from planner.cost.shape import Designs, Floats, Ints, Precisions
-from planner.cost.shape import which as which_of
+from planner.designs.shape import Designs, Floats, Ints, Precisions
+from planner.designs.shape import which as which_of
 
 Bools = NDArray[np.bool_]
 
@@ -79,7 +79,7 @@ class AfdModel(SeveralClasses):
     ) -> None:
         self.nodes = {c.id: c for c in classes}
         stagings = [blocks(x, self.nodes, len(card.stack)) for x in layouts]
-        super().__init__(card, classes, stagings, engine, precisions, calibration)
+        super().__init__(card, classes, links, stagings, engine, precisions, calibration)
         self.names = tuple(self.of_class)
         self.of_class = {g: _half(m, mixer=True) for g, m in self.of_class.items()}
         # as if it stood in one domain: what crosses nodes is in D and C
@@ -116,7 +116,8 @@ class AfdModel(SeveralClasses):
         return np.asarray(self.near[which] & (designs.gpus > whole[self.attends[which]]))
 
     def sigmas(self, designs: Designs) -> Floats:
-        """As wide as the less known of the classes, and wider: no run of such a replica is known."""
+        """Deviations of the log of measured over predicted TTFT and TPOT, (2, n): as wide as the less known
+        of the classes has them, and wider, as no run of such a replica is known."""
         return np.asarray(np.hypot(super().sigmas(designs), WIDE))
 
     def best_micro_batches(self, designs: Designs, load: Load) -> Ints:
@@ -149,23 +150,16 @@ class AfdModel(SeveralClasses):
                 total[rows] += gpus[rows] * m.gpu_watts(busy[rows], *shares)
         return total
 
-    def memory(
-        self,
-        designs: Designs,
-        tokens_per_step: int,
-        context: Floats | float,
-        sequences: Sequences | None = None,
-    ) -> Memory:
-        """Of the attention block, which has all cache; kv < 0 by what the FFN block lacks where it does not
+    def _fullest(self, designs: Designs, every: Memory, tokens: Floats) -> Memory:
+        """The attention block, which has all cache; kv < 0 by what the FFN block lacks where it does not
         fit."""
-        every = self.memory_by_stage(designs, tokens_per_step, sequences)
         own = every.at(np.zeros(len(designs), dtype=np.int64))
         return replace(own, kv_bytes=np.where(every.kv_bytes[:, 1] < 0, every.kv_bytes[:, 1], own.kv_bytes))
 
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
-        """Of a GPU of the attention block and one of the FFN block, shape (n, 2)."""
+        """Memory of a GPU of the attention block and one of the FFN block, shape (n, 2)."""
         parts = np.zeros((5, len(designs), 2))
         halves = (self.attends, attention_only(self.card)), (self.feeds, ffn_only(self.card))
         for j, (side, card) in enumerate(halves):
@@ -198,7 +192,8 @@ class AfdModel(SeveralClasses):
         return np.maximum(sides[0][2], sides[1][2]), np.maximum(sides[0][3], sides[1][3])
 
     def _sides(self, designs: Designs, load: Load) -> list[tuple[Ints, Ints, Floats, Floats]]:
-        """Of either block: the class of each layout, GPUs, seconds at peak FLOP/s and at full bandwidth."""
+        """What either block is and is busy for: the class of each layout, GPUs, seconds at peak FLOP/s and at
+        full bandwidth."""
         found, which = [], which_of(designs)
         gpus = designs.tp * designs.attn_dp
         for side, size, models, at, own in (
@@ -250,7 +245,8 @@ class AfdModel(SeveralClasses):
         return [(g, rows) for g, rows in found if len(rows)]
 
     def _declared(self, links: Sequence[ClusterLink]) -> tuple[Floats, Floats]:
-        """Of every layout: latency and seconds a byte of the declared link that its messages cross, or 0."""
+        """Latency and seconds a byte, for every layout, of the declared link that its messages cross, or
+        0."""
         found = np.zeros((2, len(self.layouts)))
         for i, x in enumerate(self.layouts):
             link = declared_link(links, self.nodes[x.attention], self.nodes[x.ffn])
@@ -280,6 +276,7 @@ def _ffn_designs(designs: Designs) -> Designs:
 
 
 def _ffn_load(load: Load, designs: Designs) -> Load:
-    """Of one group of the FFN block: its share of all ranks' tokens, which attend to nothing there."""
+    """The load of one group of the FFN block: its share of all ranks' tokens, which attend to nothing
+    there."""
     none = np.zeros(len(designs))
     return Load(load.rows * designs.attn_dp / designs.ep, none, none, none)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cluster_configs.schema import NodeClass
-from planner.cost.shape import Stage, StagedDesigns, Staging
+from planner.designs.shape import Stage, StagedDesigns, Staging
 from planner.reading.units import sizes_in_words
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 
 @dataclass(frozen=True)

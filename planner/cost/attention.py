@@ -16,7 +16,7 @@ from model_zoo.derive import kv_elements_per_token, kv_shards, state_bytes_per_s
 from model_zoo.matrices import v_dim
 from model_zoo.schema import KV_BYTES, Attention, Indexer, LinearAttention, Mamba2, Mla
 from planner.cost.compute import Work
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 Cached = Attention | Mla
 Recurrent = LinearAttention | Mamba2
@@ -26,9 +26,10 @@ SCAN_CHUNK = 64
 
 @dataclass(frozen=True)
 class Load:
-    """Of one step, or one micro-batch of it, on one server: `sequences` decoding at mean `context`, each by
-    so many `queries` at once (more than one where drafted tokens are verified), and `tokens` of prompts that
-    attend to `keys` tokens each on average (half of a whole prompt in one step). Shape (n,) each."""
+    """What one step, or one micro-batch of it, has to compute on one server: `sequences` decoding at mean
+    `context`, each by so many `queries` at once (more than one where drafted tokens are verified), and
+    `tokens` of prompts that attend to `keys` tokens each on average (half of a whole prompt in one step).
+    Shape (n,) each."""
 
     sequences: Floats
     context: Floats
@@ -51,14 +52,14 @@ class Load:
         return cls(b, ctx, new, met)
 
     def over(self, n: int, queries: float) -> Load:
-        """Of `n` servers, each sequence with so many queries."""
+        """The same load on each of `n` servers, each sequence with so many queries."""
         parts = (self.sequences, self.context, self.tokens, self.keys)
         b, ctx, new, met = (np.broadcast_to(x, (n,)) for x in parts)
         return Load(b, ctx, new, met, queries)
 
     def divided(self, micro_batches: Ints | float, groups: Ints | int = 1) -> Load:
-        """Of one of so many micro-batches on one of `groups` context-parallel groups, which share the tokens
-        of prompts and of every cache; all decoding sequences are in each."""
+        """The load of one of so many micro-batches on one of `groups` context-parallel groups, which share
+        the tokens of prompts and of every cache; all decoding sequences are in each."""
         tokens, context = self.tokens / (micro_batches * groups), self.context / groups
         return Load(self.sequences / micro_batches, context, tokens, self.keys, self.queries)
 
@@ -177,7 +178,8 @@ def recurrent_prefill_work(mixer: Recurrent, load: Load, tp: Ints) -> Work:
 
 
 def _recurrent_sizes(mixer: Recurrent) -> tuple[int, int, int, int]:
-    """Of all heads together: state cells, channels convolved, output channels, width of a key and a value."""
+    """Sizes of a recurrent mixer, all heads together: state cells, channels convolved, output channels, width
+    of a key and a value."""
     if isinstance(mixer, LinearAttention):
         out = mixer.value_heads * mixer.value_dim
         channels = 2 * mixer.key_heads * mixer.key_dim + out

@@ -9,7 +9,7 @@ import numpy as np
 
 from model_zoo.schema import Attention, Mla, ModelCard, MoeFfn
 from planner.cost.efficiency.reading import Efficiency, Fit
-from planner.cost.shape import Floats, Precisions
+from planner.designs.shape import Floats, Precisions
 
 Phase = Literal["decode", "prefill"]
 

@@ -16,8 +16,8 @@ from model_zoo.derive import active_params, kv_bytes_per_seq, total_params, weig
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Attention, DenseFfn, ModelCard
 from planner.cost.host import USABLE as HOST_USABLE
 from planner.cost.host import host_of, shared
-from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
+from planner.designs.precision import precisions
 from planner.reading.plain_yaml import read_plain
 
 FILE = Path(__file__).with_name("block.yaml")
@@ -152,12 +152,13 @@ class Reached:
 
 @cache
 def reached() -> Reached:
-    """As shipped."""
+    """Shares of its peak that each resource reaches, by name, as `block.yaml` ships them."""
     return Reached(**read_plain(FILE)["reached"])
 
 
 def job_of(card: ModelCard, isl: int, osl: int, weights: str | None = None, kv: str | None = None) -> Job:
-    """Of a model in its checkpoint's precisions or in those asked for. Raises InputError for unknown ones.
+    """The job of a model in its checkpoint's precisions or in those asked for. Raises InputError for unknown
+    ones.
 
     All experts of a layer are weights: a large block reads them all.
     """

@@ -67,14 +67,14 @@ class Axes:
         return tuple((tier, phase) for tier in self.tiers for phase in ("prefill", "decode"))
 
     def away(self, tensor: str, value: float, but: Collection[str] = ()) -> Row:
-        """The same on every tier but the GPU, and those that `but` names."""
+        """One figure for every tier but the GPU, and those that `but` names."""
         return {(q, t): value for q, t in self.columns if q == tensor and t not in ("gpu", *but)}
 
 
 PLAIN = Axes()
-"""Of a machine with nothing beside GPU, host memory and disk."""
+"""Axes of a machine with nothing beside GPU, host memory and disk."""
 
 
 def axes(machine: Machine, cpu: bool = False) -> Axes:
-    """Of a machine."""
+    """The axes of a machine: one for each tier that a tensor may lie in."""
     return Axes(tuple(tier.name for tier in machine.beside), cpu)

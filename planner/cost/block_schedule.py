@@ -33,7 +33,7 @@ import numpy as np
 
 from planner.cost.block import LINKS, Job, Machine, Reached, Way
 from planner.cost.block_axes import ANYWHERE, CPU, PLAIN, Axes, Place, Row, axes
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 PACKED = 4.5 / 16
 """Bytes of 4-bit values with a 16-bit scale and zero a group of 64, of 16-bit ones."""
@@ -49,7 +49,8 @@ CROSSINGS = 4
 def block_seconds(
     job: Job, machine: Machine, way: Way, reached: Reached, batches: int, on: Axes | None = None
 ) -> Floats:
-    """Of a layer by resource and busy row, for a tensor all in one place: (resources, busy, columns + 1)."""
+    """Seconds of a layer by resource and busy row, for a tensor all in one place: (resources, busy, columns +
+    1)."""
     on = on or axes(machine, way.cpu_weights)
     of = np.stack([_phase(job, machine, way, reached, batches, prefill, on) for prefill in (True, False)])
     if not way.side_by_side:

@@ -20,8 +20,8 @@ from model_zoo.schema import ModelCard, MoeFfn
 from planner.cost.efficiency.reading import OLD_ENGINES, load
 from planner.cost.eras import engine_of
 from planner.cost.popularity import Popularity
-from planner.cost.shape import Precisions
 from planner.cost.tuning import AS_MEASURED, Tuning
+from planner.designs.shape import Precisions
 from planner.reading.plain_yaml import read_plain
 
 SHIPPED = Path(__file__).parent / "calibration.yaml"

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
-from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Efficiency, Table
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints, distinct
 
 Flags = NDArray[np.bool_]
 
@@ -91,7 +90,7 @@ class Links:
         return np.where(replica_gpus > self.domain, far, near)
 
     def _collective(self, name: str, message_bytes: Floats, gpus: Ints, rounds: int) -> Floats:
-        """By group size: every size has its own curve."""
+        """Seconds of a collective by group size: every size has its own curve."""
         t = np.zeros(np.broadcast_shapes(message_bytes.shape, gpus.shape))
         for size in distinct(gpus):
             at = gpus == size

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from model_zoo.schema import Gemm
 from planner.cost.efficiency.reading import Chip, Fit
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 ACTIVATION_BYTES = {"fp4": 0.5625, "fp8": 1.0, "int8": 1.0}
 """Bytes of one activation inside a GEMM run at that rate; two otherwise."""
@@ -37,15 +37,6 @@ def kernel_s(fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_]) -> Float
         terms.append(work.items * fit.tau_s)
     floor = np.maximum(work.flops / peak, work.bytes / chip.bytes_per_s)
     return np.where(busy, fit.t0_s + np.maximum(pnorm(fit.p, *terms), floor), 0.0)
-
-
-def distinct(sizes: Ints) -> list[int]:
-    """The sizes that occur, smallest first. (`np.unique` imports masked arrays: 10 ms of every plan.)
-
-    >>> distinct(np.array([4, 1, 4]))
-    [1, 4]
-    """
-    return [int(size) for size in np.flatnonzero(np.bincount(sizes))]
 
 
 def pnorm(p: float, *terms: Floats) -> Floats:
@@ -75,7 +66,7 @@ class Matmul:
     weight_bytes: float
 
     def work(self, m: Floats, activation_bytes: float = 2.0) -> Work:
-        """Of `m` rows: 2mnk FLOPs; the weights once, inputs, and outputs in 16 bits."""
+        """FLOPs and bytes of `m` rows: 2mnk FLOPs; the weights once, inputs, and outputs in 16 bits."""
         weights = self.n * self.k * self.weight_bytes
         return Work(
             2 * m * self.n * self.k, weights + m * self.k * activation_bytes + 2 * m * self.n, m * 0.0

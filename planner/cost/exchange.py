@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from model_zoo.schema import MoeFfn
 from planner.cost.communication import Links
-from planner.cost.shape import Designs, Floats
+from planner.designs.shape import Designs, Floats
 
 SMS: Final = 20 / 132
 """Share of the multiprocessors that DeepEP's normal kernels take on Hopper."""
@@ -51,7 +51,7 @@ class Exchange:
     def seconds(
         self, ffn: MoeFfn, hidden: int, rows: Floats, designs: Designs, prompts: NDArray[np.bool_]
     ) -> Floats:
-        """Of `rows` tokens a group of ranks to their experts and back, (n,)."""
+        """Seconds to send `rows` tokens a group of ranks to their experts and back, (n,)."""
         gpus, mine = designs.tp * designs.groups, rows / designs.tp
         apart = self.apart(designs)
         bulk = prompts | ~apart

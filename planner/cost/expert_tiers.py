@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from planner.cost.experts import POPULARITY
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 SHAPE = 1 / POPULARITY**2
 """Of the gamma."""
@@ -63,7 +63,7 @@ def missed(experts: int, top_k: int, tokens: Floats, cached: Floats) -> Floats:
 
 
 def _scale(experts: int, top_k: int) -> float:
-    """Of the gamma: one token meets top_k experts."""
+    """Scale of the gamma distribution of what experts get: one token meets top_k experts."""
     if top_k >= experts:
         return ALWAYS
     return math.expm1(-math.log1p(-top_k / experts) / SHAPE)

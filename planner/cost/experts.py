@@ -14,7 +14,7 @@ from model_zoo.schema import MoeFfn
 from planner.cost.compute import Work, kernel_s
 from planner.cost.efficiency.reading import Chip, Fit
 from planner.cost.popularity import Popularity
-from planner.cost.shape import Designs, Floats, Ints
+from planner.designs.shape import Designs, Floats, Ints
 
 POPULARITY = 1.0
 """Standard deviation of experts' popularity over its mean, for how many a step touches: tokens of a batch
@@ -83,21 +83,28 @@ def fullest_share(experts: int, top_k: int, tokens: Floats, ep: Ints, hottest: F
     return np.asarray(np.minimum(1 + spread, most))
 
 
-def expert_work(
-    ffn: MoeFfn,
-    hidden: int,
-    tokens: Floats,
-    designs: Designs,
-    weight_bytes: float,
-    popularity: Popularity = AS_ASSUMED,
-) -> RankWork:
-    """Of the fullest ep rank; a copy of an expert is met as an expert of its own.
+@dataclass(frozen=True)
+class Routed:
+    """Routed experts of one layer and what comes to them: `tokens` (n,) of all attention ranks; bytes a
+    weight."""
+
+    ffn: MoeFfn
+    hidden: int
+    tokens: Floats
+    designs: Designs
+    weight_bytes: float
+    popularity: Popularity = AS_ASSUMED
+
+
+def expert_work(r: Routed) -> RankWork:
+    """FLOPs and bytes of the fullest ep rank, (n,); a copy of an expert is met as an expert of its own.
 
     Where groups of ranks have tokens of their own, these are sent to their ranks, so a rank permutes only
     what it gets; otherwise every rank sees all tokens.
     """
-    width, ep = ffn.latent or hidden, designs.ep
-    full = fullest_share(ffn.experts, ffn.top_k, tokens, ep, popularity.of(ffn.experts, designs))
+    ffn, tokens, designs = r.ffn, r.tokens, r.designs
+    width, ep = ffn.latent or r.hidden, designs.ep
+    full = fullest_share(ffn.experts, ffn.top_k, tokens, ep, r.popularity.of(ffn.experts, designs))
     pairs = full * tokens * ffn.top_k / ep
     slots = ffn.experts + designs.redundant
     held = slots / ep
@@ -107,7 +114,7 @@ def expert_work(
     cells = ffn.matrices * width * inner
     return RankWork(
         flops=2 * pairs * cells,
-        weights=np.minimum(touched, held) * cells * weight_bytes,
+        weights=np.minimum(touched, held) * cells * r.weight_bytes,
         rows=ROW_BYTES * pairs * (2 * width + ffn.matrices * inner),
         touched=np.minimum(touched, held),
         held=held,
@@ -133,18 +140,9 @@ def rank_s(fit: Fit, chip: Chip, work: RankWork) -> Floats:
     return t
 
 
-def experts_s(
-    fit: Fit,
-    chip: Chip,
-    ffn: MoeFfn,
-    hidden: int,
-    tokens: Floats,
-    designs: Designs,
-    weight_bytes: float,
-    popularity: Popularity = AS_ASSUMED,
-) -> Floats:
+def experts_s(fit: Fit, chip: Chip, routed: Routed) -> Floats:
     """Seconds of the routed experts of one layer on the fullest rank, without communication.
 
     Error: 4-15 % median on measured devices, balanced routing.
     """
-    return rank_s(fit, chip, expert_work(ffn, hidden, tokens, designs, weight_bytes, popularity))
+    return rank_s(fit, chip, expert_work(routed))

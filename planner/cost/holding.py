@@ -16,8 +16,8 @@ from planner.cost.memory import (
     room_by_stage,
 )
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, like
-from planner.cost.stages import Ranges
+from planner.designs.shape import Designs, Floats, Ints, Precisions, Staging, like
+from planner.designs.stages import Ranges
 
 
 class Holding:
@@ -45,16 +45,20 @@ class Holding:
         context: Floats | float,
         sequences: Sequences | None = None,
     ) -> Memory:
-        """Of the stage that holds the fewest sequences of `context` tokens, (n,) or one for all.
+        """Memory of the stage that holds the fewest sequences of `context` tokens, (n,) or one for all.
         `sequences`: in flight on one server, which sampling and graphs take memory for."""
         every = self.memory_by_stage(designs, tokens_per_step, sequences)
         tokens = np.broadcast_to(np.asarray(context, dtype=np.float64), len(designs))
+        return self._fullest(designs, every, tokens)
+
+    def _fullest(self, designs: Designs, every: Memory, tokens: Floats) -> Memory:
+        """Memory of the one of all stages that holds the fewest sequences of `tokens` (n,): shape (n,)."""
         return fullest(every, self._held(designs, tokens[:, None])[:, 0])
 
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
-        """Of every stage: `planner.cost.memory.room_by_stage`."""
+        """Memory of every stage, (n, stages): `planner.cost.memory.room_by_stage`."""
         return self.room(designs, tokens_per_step, sequences)
 
     def room(
@@ -64,7 +68,7 @@ class Holding:
         sequences: Sequences | None = None,
         layers: Ranges | None = None,
     ) -> Memory:
-        """The same with layer ranges of the stages in place of even ones."""
+        """Memory of every stage, (n, stages), with layer ranges of the stages in place of even ones."""
         own = device_bytes(self.node_class.device)
         args = (self.card, own, designs, self.precisions, self.engine, tokens_per_step, sequences)
         return room_by_stage(*args, layers=layers, share=self.memory_share)
@@ -85,8 +89,8 @@ class Holding:
         return np.asarray(kv_bytes_per_seq(self.card, like(1, 1), self.precisions, isl)[0])
 
     def handed_bytes(self, designs: Designs, isl: Floats) -> tuple[Floats, Floats]:
-        """Of the cache of prompts of `isl` tokens (w,): bytes that the rank with most of it sends or fetches,
-        and how many copies all ranks of its server keep, (n, w) each."""
+        """What is handed over of the cache of prompts of `isl` tokens (w,): bytes that the rank with most of
+        it sends or fetches, and how many copies all ranks of its server keep, (n, w) each."""
         whole = self.transfer_bytes(isl)
         if self.stagings:
             return whole / self.cache_gpus(designs)[:, None], np.ones((len(designs), len(isl)))

@@ -23,7 +23,7 @@ from pathlib import Path
 from cluster_configs import schema
 from cluster_configs.schema import NodeClass
 from planner.cost.reserve import device_bytes
-from planner.cost.shape import Stage
+from planner.designs.shape import Stage
 from planner.reading.plain_yaml import read_plain
 
 FILE = Path(__file__).with_suffix(".yaml")
@@ -62,16 +62,16 @@ class Host:
 
     @property
     def total_bytes(self) -> float:
-        """Of host memory and CXL memory."""
+        """Bytes of host memory and CXL memory together."""
         return self.memory_bytes + self.cxl_bytes
 
     @property
     def room_bytes(self) -> float:
-        """Of that, what weights and cache may take."""
+        """Bytes of both memories that weights and cache may take."""
         return USABLE * self.total_bytes
 
     def behind_cxl(self, used: float) -> float:
-        """Of `used` bytes those that lie in CXL memory, so that all are read soonest.
+        """How many of `used` bytes lie in CXL memory, so that all are read soonest.
 
         >>> host = Host(1e11, 3e11, 0, 0, cxl_bytes=1e11, cxl_read_bytes_per_s=1e11)
         >>> [round(host.behind_cxl(u) / 1e9, 1) for u in (40e9, 120e9, 170e9)]
@@ -202,7 +202,8 @@ class HostUse:
 
 @cache
 def host_use(engine: str, sockets: int) -> HostUse:
-    """Of an engine that offloads (`planner.rules.designs.OFFLOADS`) on so many sockets."""
+    """What an engine that offloads (`planner.rules.designs.OFFLOADS`) reaches of a host of so many
+    sockets."""
     row = read_plain(FILE)["engines"][engine]
     own = row[f"sockets_{min(sockets, 2)}"]
     return HostUse(

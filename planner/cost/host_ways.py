@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.host import HostUse
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 RESOURCES = ("GPU", "host memory bandwidth", "host FLOP/s", "PCIe", "NVMe reads", "hand-over", "engine")
 """What the seconds of a step go to."""
@@ -33,8 +33,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Rates:
-    """Of a host, (n,) each, with the engine's `use` of it: bytes/s of memory, FLOP/s, bytes/s to the GPUs and
-    from disk."""
+    """What a host reaches, (n,) each, with the engine's `use` of it: bytes/s of memory, FLOP/s, bytes/s to
+    the GPUs and from disk."""
 
     use: HostUse
     memory: Floats

@@ -19,10 +19,10 @@ from planner.cost.communication import Links
 from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, sharded
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.exchange import Exchange, taking_turns
-from planner.cost.experts import AS_ASSUMED, expert_work, experts_s
+from planner.cost.experts import AS_ASSUMED, Routed, expert_work, experts_s
 from planner.cost.popularity import Popularity
-from planner.cost.precision import MatrixPrecision
-from planner.cost.shape import Designs, Floats, Ints, Precisions
+from planner.designs.precision import MatrixPrecision
+from planner.designs.shape import Designs, Floats, Ints, Precisions
 
 ACTIVATION_BYTES = 2.0
 NORM_BYTES = 8.0
@@ -142,8 +142,9 @@ class Layers:
         if not isinstance(ffn, MoeFfn):
             return np.zeros(len(designs))
         precision, each = self.expert_weights(layer)
-        fit, tokens = self.fits.fit("moe", precision), load.rows * designs.groups
-        return experts_s(fit, self.chip, ffn, self.card.hidden, tokens, designs, each, self.popularity)
+        tokens = load.rows * designs.groups
+        routed = Routed(ffn, self.card.hidden, tokens, designs, each, self.popularity)
+        return experts_s(self.fits.fit("moe", precision), self.chip, routed)
 
     def head_s(self, rows: Floats, designs: Designs) -> Floats:
         """Seconds of the LM head: one row a decoded token."""
@@ -181,7 +182,8 @@ class Layers:
         if isinstance(layer.ffn, MoeFfn):
             precision, each = self.expert_weights(layer)
             tokens = load.rows * designs.groups
-            work = expert_work(layer.ffn, self.card.hidden, tokens, designs, each, self.popularity)
+            routed = Routed(layer.ffn, self.card.hidden, tokens, designs, each, self.popularity)
+            work = expert_work(routed)
             found += [(self._peak("moe", precision), Work(work.flops, work.weights, 0.0 * tokens))]
         return found
 

@@ -31,9 +31,9 @@ from planner.cost.reserve import (
     device_bytes,
     reserve_bytes,
 )
-from planner.cost.shape import Designs, Floats, Ints, Precisions
-from planner.cost.stages import Ranges, Stages, stage_layers, stages_of
 from planner.cost.weights import weights_bytes
+from planner.designs.shape import Designs, Floats, Ints, Precisions
+from planner.designs.stages import Ranges, Stages, stage_layers, stages_of
 
 __all__ = [
     "DEFAULT_SEQUENCES",
@@ -41,11 +41,11 @@ __all__ = [
     "default_tokens_per_step",
     "device_bytes",
     "fullest",
+    "fullest_at",
     "kv_bytes_by_stage",
     "kv_bytes_per_seq",
     "kv_capacity",
     "longest_context",
-    "room",
     "room_by_stage",
     "stage_layers",
 ]
@@ -83,39 +83,32 @@ class Memory:
         return (*own, self.kv_bytes)
 
     def take(self, index: Ints) -> Memory:
-        """Of the designs at `index`."""
+        """Memory of the designs at `index`."""
         return Memory(*(part[index] for part in vars(self).values()))
 
     def at(self, stage: Ints) -> Memory:
-        """Of one stage of each design, `stage` of shape (n,), where self has all: shape (n,)."""
+        """Memory of one stage of each design, `stage` of shape (n,), where self has all: shape (n,)."""
         pick = (np.take_along_axis(part, stage[:, None], axis=1)[:, 0] for part in self.parts)
         weights, activation, reserve, capacity, kv = pick
         return Memory(weights, activation, reserve, capacity, kv, stage)
 
 
-def room(
+def fullest_at(
     card: ModelCard,
-    device_memory_bytes: float,
     designs: Designs,
     precisions: Precisions,
-    engine: str,
-    tokens_per_step: int,
-    max_sequences: Sequences | None = None,
-    layers: Ranges | None = None,
+    by_stage: Memory,
     context: Floats | float = BINDING_CONTEXT,
 ) -> Memory:
-    """Memory of the fullest stage: the one that holds the fewest sequences of `context` tokens, (n,) or one
-    for all. Other arguments: `room_by_stage`."""
-    by_stage = room_by_stage(
-        card, device_memory_bytes, designs, precisions, engine, tokens_per_step, max_sequences, layers
-    )
-    stages = stages_of(card, designs, layers)
+    """Memory of the fullest stage, (n,): of `by_stage` (from `room_by_stage`, with stages as in
+    `stage_layers`) the one that holds the fewest sequences of `context` tokens, (n,) or one for all."""
     tokens = np.asarray(context, dtype=np.float64).reshape(-1, 1)
-    return fullest(by_stage, _held(card, designs, precisions, tokens, stages)[:, 0])
+    return fullest(by_stage, kv_bytes_by_stage(card, designs, precisions, tokens)[:, 0])
 
 
 def fullest(by_stage: Memory, held: Floats) -> Memory:
-    """Of all stages the one that holds the fewest sequences of `held` bytes each; all (n, stages)."""
+    """Memory of the one of all stages that holds the fewest sequences of `held` bytes each; all (n,
+    stages)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         sequences = np.where(held > 0, by_stage.kv_bytes / held, np.copysign(np.inf, by_stage.kv_bytes))
     return by_stage.at(np.asarray(np.argmin(sequences, axis=1), dtype=np.int64))

@@ -22,15 +22,14 @@ from planner.cost.attention import Load
 from planner.cost.bands import PROMPTS, WIDE, Phase, band_sigma
 from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
-from planner.cost.compute import distinct
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.holding import Holding
 from planner.cost.launches import dense_layers
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.power import activity_watts
-from planner.cost.shape import Designs, Floats, Ints, Precisions, StepTimes
-from planner.cost.stages import stage_counts
+from planner.designs.shape import Designs, Floats, Ints, Precisions, StepTimes, distinct
+from planner.designs.stages import stage_counts
 
 SHORTEST_STEP_S = 1e-6
 """What every step takes beside its sequences: never nothing."""
@@ -47,6 +46,9 @@ class CostModel(Holding):
 
     emitted = 1.0
     """Tokens that a step gives each sequence."""
+
+    lone_prompts = False
+    """Whether two prompts in a step take less than twice one: see `planner/operating/steps.py`."""
 
     @property
     def computed(self) -> float:
@@ -200,7 +202,7 @@ class CostModel(Holding):
         return np.asarray(np.hypot(self.sigmas(designs)[1], fitted * np.sqrt(PROMPTS**2 - 1)))
 
     def _spread(self, designs: Designs, load: Load) -> Load:
-        """Of every design, with the tokens that a step verifies."""
+        """The load of every design, with the tokens that a step verifies."""
         return load.over(len(designs), self.computed)
 
     def _at_once(self, designs: Designs, points: Sequence[tuple[Floats, ...]]) -> Floats:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 
 def density(z: Floats) -> Floats:
-    """Of a standard normal."""
+    """Density of the standard normal distribution."""
     return np.asarray(np.exp(-np.square(z) / 2) / np.sqrt(2 * np.pi))
 
 

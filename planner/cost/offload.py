@@ -35,16 +35,16 @@ from model_zoo.schema import Attention, Mla, ModelCard, MoeFfn
 from planner.cost.attention import Load, decode_work
 from planner.cost.calibration import Calibration
 from planner.cost.expert_tiers import missed, rest_chosen, rest_touched
-from planner.cost.experts import expert_work
+from planner.cost.experts import Routed, expert_work
 from planner.cost.host import Host, host_of, host_use
 from planner.cost.host_ways import BANDWIDTH, ENGINE, GPU, PCIE, RESOURCES, Part, Rates
 from planner.cost.memory import Memory, kv_bytes_by_stage
 from planner.cost.model import CostModel
 from planner.cost.placements import HostStaging, held_bytes, in_tiers, places
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, like
-from planner.cost.shape import which as which_of
 from planner.cost.streaming import streaming_s, streams
+from planner.designs.shape import Designs, Floats, Ints, Precisions, like
+from planner.designs.shape import which as which_of
 
 CXL_SIGMA = 0.2
 """Spread of log(measured / predicted) where weights lie in CXL memory, too: assumed, no run is at hand."""
@@ -54,6 +54,7 @@ class OffloadModel(CostModel):
     """What a model takes in each of `stagings` on nodes with a host; designs come from `designs_of`."""
 
     resources: tuple[str, ...] = RESOURCES
+    lone_prompts = True
 
     def __init__(
         self,
@@ -121,7 +122,7 @@ class OffloadModel(CostModel):
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
-        """Of a GPU of every stage, and last of the host: shape (n, stages + 1)."""
+        """Memory of a GPU of every stage, and last of the host: shape (n, stages + 1)."""
         which, at = which_of(designs), like(len(designs), designs.tp, designs.pp)
         m = self.room(at, tokens_per_step, sequences, self.bounds[which, :-1])
         out = self.away[which] @ self.held.experts * self._out(which)[:, None] / designs.tp[:, None]
@@ -136,8 +137,8 @@ class OffloadModel(CostModel):
         return Memory.by_stage([np.column_stack(both) for both in zip(gpus, last, strict=True)])
 
     def layer_s(self, load: Load) -> tuple[Floats, Floats, Floats]:
-        """Of a layer of each kind, under a load of shape (1,): seconds whole on a GPU; what its experts away
-        from it add; whole on the host: (kinds,) each."""
+        """Seconds of a layer of each kind, under a load of shape (1,): seconds whole on a GPU; what its
+        experts away from it add; whole on the host: (kinds,) each."""
         one, which = like(1, 1), np.zeros(1, dtype=np.int64)
         here, more, before = np.zeros((3, len(self.kinds)))
         for k, kind in enumerate(self.kinds):
@@ -150,7 +151,7 @@ class OffloadModel(CostModel):
         return here, more, before
 
     def shares_behind(self, at: int, node: int) -> tuple[tuple[str, float], ...]:
-        """Of staging `at`, what lies behind the stages of another node: shares by tier."""
+        """What lies, in staging `at`, behind the stages of another node: shares by tier."""
         return ()
 
     def _held(self, designs: Designs, tokens: Floats) -> Floats:
@@ -202,8 +203,8 @@ class OffloadModel(CostModel):
         total[np.arange(len(which)), by] += step - total[:, GPU]
 
     def _away_s(self, k: int, load: Load, which: Ints, routed: Floats) -> Floats:
-        """Of the experts of one layer that lie away, (n, RESOURCES): `routed` is what all of them would take
-        on the GPU."""
+        """Seconds by resource of the experts of one layer that lie away, (n, RESOURCES): `routed` is what all
+        of them would take on the GPU."""
         ffn, kept, rows = self.ffns[k], self.kept[which], load.rows
         assert ffn is not None
         touched = rest_touched(ffn.experts, ffn.top_k, rows, kept)
@@ -218,8 +219,8 @@ class OffloadModel(CostModel):
         return self._rates(which).fastest_s(part, len(self.resources))
 
     def _before_s(self, k: int, load: Load, which: Ints, whole: Floats) -> Floats:
-        """Of one layer that lies in host memory whole, (n, RESOURCES); its cache, which lies there too, is
-        read by the CPU either way."""
+        """Seconds by resource of one layer that lies in host memory whole, (n, RESOURCES); its cache, which
+        lies there too, is read by the CPU either way."""
         ffn, one = self.ffns[k], like(len(which), 1)
         works = [work for _, work in self.layers.works(self.kinds[k], load, one)]
         moved, flops = sum(w.bytes for w in works), sum(w.flops for w in works)
@@ -253,7 +254,8 @@ class OffloadModel(CostModel):
         return np.array([getattr(host, name) for host in self.hosts])[which]
 
     def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
-        """Of all GPUs, one after the other: what lies on them."""
+        """Seconds at peak FLOP/s and at full bandwidth, (n,) each, of what lies on all GPUs, one after the
+        other."""
         which = which_of(designs)
         compute, memory = self.at_peak_s(load, designs)
         away = self.away[which].sum(axis=1)
@@ -262,7 +264,7 @@ class OffloadModel(CostModel):
         for k, ffn in enumerate(self.ffns):
             if ffn is not None and away[:, k].any():
                 precision, each = self.layers.expert_weights(self.kinds[k])
-                work = expert_work(ffn, self.card.hidden, load.rows, designs, each)
+                work = expert_work(Routed(ffn, self.card.hidden, load.rows, designs, each))
                 peak = self.chip.peak(self.fits.fit("moe", precision).peak)[0]
                 flops = flops - away[:, k] * work.flops / peak
                 moved = moved - away[:, k] * work.weights / self.chip.bytes_per_s
@@ -270,8 +272,8 @@ class OffloadModel(CostModel):
 
 
 def _host(node: NodeClass, staging: HostStaging, engine: str) -> Host:
-    """Of its first node; without disks where the engine does not read from them, or several nodes share the
-    layers."""
+    """The host of the first node of a staging; without disks where the engine does not read from them, or
+    several nodes share the layers."""
     mine = [stage for stage in staging if stage.node == 0]
     host = host_of(node, sum(stage.tp for stage in mine), mine[0].tp)
     assert host is not None

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from model_zoo.schema import Layer, MoeFfn
 from planner.cost.host import Host, HostStage
 from planner.cost.model import CostModel
-from planner.cost.shape import Floats, Ints, like
 from planner.cost.weights import layer_bytes
+from planner.designs.shape import Floats, Ints, like
 
 HostStaging = tuple[HostStage, ...]
 
@@ -48,9 +48,9 @@ def _expert_bytes(model: CostModel, kind: Layer) -> float:
 
 @dataclass(frozen=True)
 class Places:
-    """Of every staging: layer ranges of its stages and last of the hosts of its nodes (m, stages + nodes, 2);
-    in the first node layers by kind that are whole on a GPU (m, kinds); whose experts are away, by stage (m,
-    stages, kinds); that lie on the host whole (m, kinds)."""
+    """Where layers and experts lie in every staging: layer ranges of its stages and last of the hosts of its
+    nodes (m, stages + nodes, 2); in the first node layers by kind that are whole on a GPU (m, kinds); whose
+    experts are away, by stage (m, stages, kinds); that lie on the host whole (m, kinds)."""
 
     bounds: Ints
     here: Floats
@@ -88,9 +88,9 @@ def places(model: CostModel, stagings: Sequence[HostStaging]) -> Places:
 def in_tiers(
     experts: Floats, dense: Floats, hosts: Sequence[Host], cache_too: NDArray[np.bool_]
 ) -> tuple[Floats, Floats, Floats]:
-    """Of every staging (m,): share of the experts on the host that its memory holds (of a dense model 0 or
-    1), bytes of weights in host memory, and beyond it. `experts`, `dense`: bytes that leave the GPUs;
-    `cache_too`: whether cache of layers lies there."""
+    """What lies in which tier of every staging (m,): share of the experts on the host that its memory holds
+    (of a dense model 0 or 1), bytes of weights in host memory, and beyond it. `experts`, `dense`: bytes that
+    leave the GPUs; `cache_too`: whether cache of layers lies there."""
     room = np.array([host.room_bytes for host in hosts])
     room = np.where(cache_too, 1 - CACHE_SHARE, 1.0) * room
     total = experts + dense

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.shape import Designs, Floats
+from planner.designs.shape import Designs, Floats
 
 SPREAD = 0.6
 """Standard deviation of experts' popularity around its mean, as a share of the mean, without a load report:
@@ -35,7 +35,8 @@ class Popularity:
         return 1.0 if redundant else self.in_order(experts, ep)
 
     def in_order(self, experts: int, ep: int) -> float:
-        """The same where nothing balances: each rank holds the next experts of the checkpoint."""
+        """Times the mean that the fullest rank is busy where nothing balances: each rank holds the next
+        experts of the checkpoint."""
         return float(1 + np.sqrt(2 * np.log(ep) * SPREAD**2 * (ep - 1) / experts))
 
     def of(self, experts: int, designs: Designs) -> Floats:

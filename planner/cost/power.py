@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.cost.efficiency.reading import Table
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 IDLE_SHARE = 0.12
 """Draw of an idle data-centre GPU with a model loaded, as a share of its limit (70-90 W of 700 W on H100)."""

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from cluster_configs.schema import Device
-from planner.cost.shape import Designs, Floats, Ints
+from planner.designs.shape import Designs, Floats, Ints
 from planner.engines import named
 from planner.engines.engine import GIB, Reserving
 
@@ -49,7 +49,7 @@ cards (`default_max_sequences`)."""
 
 
 def taken(sequences: Sequences | None, index: Ints) -> Sequences | None:
-    """Of the designs at `index`."""
+    """Sequences of the designs at `index`, where each has a number of its own; else the one for all."""
     return sequences[index] if isinstance(sequences, np.ndarray) else sequences
 
 
@@ -114,7 +114,7 @@ def reserve_bytes(
     SGLang's share counts those of its own default, whatever it is told. `share`: of memory that the
     engine is told, 0 for its own.
 
-    >>> from planner.cost.shape import like
+    >>> from planner.designs.shape import like
     >>> flat = np.zeros((1, 1))
     >>> kept = reserve_bytes("vllm", 80 * GIB, like(1, 1), 8192, flat, flat)
     >>> round(float(kept[0, 0]) / GIB, 2)

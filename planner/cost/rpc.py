@@ -36,8 +36,8 @@ from planner.cost.model import CostModel
 from planner.cost.offload import OffloadModel
 from planner.cost.placements import HostStaging
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, like
-from planner.cost.shape import which as which_of
+from planner.designs.shape import Designs, Floats, Ints, Precisions, like
+from planner.designs.shape import which as which_of
 
 ENGINE = "llama.cpp"
 
@@ -97,7 +97,7 @@ class RpcModel(OffloadModel):
         self.hop_s, self.hop_s_per_byte, self.devices = np.array(ways).T
 
     def cpu_layer_s(self, load: Load, host: Host, rate: float) -> Floats:
-        """Of a layer of each kind whole on a remote CPU, under a load of shape (1,): (kinds,)."""
+        """Seconds of a layer of each kind, whole on a remote CPU, under a load of shape (1,): (kinds,)."""
         moved, flops = self._on_cpu(load)
         by_bytes, by_flops = self._cpu_s(moved, flops, rate, host.flops_per_s)
         return np.asarray(np.maximum(by_bytes, by_flops)[0])
@@ -128,7 +128,7 @@ class RpcModel(OffloadModel):
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
-        """Of a GPU of every stage, and last of the hosts of all nodes: shape (n, stages + nodes)."""
+        """Memory of a GPU of every stage, and last of the hosts of all nodes: shape (n, stages + nodes)."""
         which, at = which_of(designs), like(len(designs), designs.tp, designs.pp)
         deepest = self.stage_class.shape[1]
         parts = np.zeros((5, len(designs), deepest + self.hosts_at))

@@ -6,20 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cluster_configs.schema import NodeClass
+from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Staging, like, which
+from planner.designs.shape import Designs, Floats, Ints, Precisions, Staging, like, which
 
 
 class SeveralClasses(CostModel):
-    """`of_class` by id; the engine's own seconds are those of the slowest host."""
+    """`of_class` by id; the engine's own seconds are those of the slowest host. `links`: what the cluster
+    declares of ways between its classes."""
 
     def __init__(
         self,
         card: ModelCard,
         classes: Sequence[NodeClass],
+        links: Sequence[ClusterLink],
         stagings: Sequence[Staging],
         engine: str,
         precisions: Precisions,
@@ -30,7 +32,7 @@ class SeveralClasses(CostModel):
         self.of_class = {c.id: CostModel(card, c, *by) for c in classes}
         slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
         super().__init__(card, slowest.node_class, *by)
-        self.stagings = tuple(stagings)
+        self.stagings, self.cluster_links = tuple(stagings), tuple(links)
 
     def on(self, node: NodeClass) -> CostModel:
         return self.of_class[node.id]
@@ -50,6 +52,7 @@ class SeveralClasses(CostModel):
         return found
 
     def sigmas(self, designs: Designs) -> Floats:
-        """As wide as the least known of its classes."""
+        """Deviations of the log of measured over predicted TTFT and TPOT, (2, n): those of the least known of
+        its classes."""
         every = [m.sigmas(like(len(designs), 1)) for m in self.of_class.values()]
         return np.asarray(np.max(every, axis=0))

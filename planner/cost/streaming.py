@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from planner.cost.host import HostStage
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 
 AHEAD = 2
 """Layers whose weights are copied ahead (`--offload-prefetch-step`): with one the copy of the next layer
@@ -34,9 +34,9 @@ def streaming_s(computed: Floats, streamed: Floats, copy: Floats, run: Floats | 
 def streams(
     kind: Ints, kinds: int, firsts: Sequence[HostStage], size: Callable[[int], Floats]
 ) -> tuple[Floats, Floats, Floats]:
-    """Of every placement, named by its first stage: layers by kind that are streamed (m, kinds); on one GPU
-    their bytes, and those of the buffers for layers copied ahead (m,). `kind` (L,) of each layer; `size(tp)`
-    bytes of a layer of each kind on one of tp GPUs."""
+    """What is streamed in every placement, named by its first stage: layers by kind that are streamed (m,
+    kinds); on one GPU their bytes, and those of the buffers for layers copied ahead (m,). `kind` (L,) of each
+    layer; `size(tp)` bytes of a layer of each kind on one of tp GPUs."""
     own = [kind[np.array(stage.streams, dtype=np.int64)] for stage in firsts]
     many = np.array([np.bincount(k, minlength=kinds) for k in own], dtype=np.float64)
     sizes = {tp: size(tp) for tp in {stage.tp for stage in firsts}}

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 
 CHUNKED = ("sglang",)
 """Engines that send what a chunk has added when it is done; the others send whole caches."""
@@ -44,8 +44,8 @@ CHUNKED = ("sglang",)
 
 @dataclass(frozen=True)
 class Overlap:
-    """Of one prompt: the share of its cache that is sent after the last chunk, and seconds of compute that
-    the rest can hide behind."""
+    """What hides the sending of one prompt's cache: the share of its cache that is sent after the last chunk,
+    and seconds of compute that the rest can hide behind."""
 
     last: float = 1.0
     hidden_s: float = 0.0

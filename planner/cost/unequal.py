@@ -12,21 +12,20 @@ Stages have no attention-dp and ep = 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_configs.schema import ClusterLink, NodeClass, declared_link
-from model_zoo.schema import ModelCard
+from cluster_configs.schema import declared_link
 from planner.cost.attention import Load
-from planner.cost.calibration import Calibration
 from planner.cost.memory import Memory, kv_bytes_by_stage
 from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences, taken
 from planner.cost.several import SeveralClasses
-from planner.cost.shape import Designs, Floats, Ints, Precisions, Stage, Staging, like, which
+from planner.designs.shape import Designs, Floats, Ints, Stage, Staging, like, which
 
 PerLayer = Callable[[CostModel, Load, Designs], Floats]
 """Of the layers of one class under a load, by kind: (rows, kinds)."""
@@ -39,21 +38,48 @@ LARGE = 1e6
 class UnequalModel(SeveralClasses):
     """What a model takes in each of `stagings` on several node classes; designs come from `designs_of`."""
 
-    def __init__(
-        self,
-        card: ModelCard,
-        classes: Sequence[NodeClass],
-        links: Sequence[ClusterLink],
-        stagings: Sequence[Staging],
-        engine: str,
-        precisions: Precisions,
-        calibration: Calibration | None = None,
-        memory_share: float = 0.0,
-    ) -> None:
-        super().__init__(card, classes, stagings, engine, precisions, calibration, memory_share)
-        self.stage_kinds = sorted({(s.node_class, s.tp) for staging in stagings for s in staging})
-        self.bounds, self.counts, self.kind_of = self._shapes()
-        self.hop_s, self.hop_s_per_byte, self.slowest_hop_s_per_byte = self._hop_lines(links)
+    @cached_property
+    def stage_kinds(self) -> list[tuple[str, int]]:
+        """Class and tp of every stage, once each."""
+        return sorted({(s.node_class, s.tp) for staging in self.stagings for s in staging})
+
+    @cached_property
+    def bounds(self) -> Ints:
+        """Layer ranges of every staging, (m, stages, 2)."""
+        bounds = np.zeros((*self.kind_of.shape, 2), dtype=np.int64)
+        for own, staging in zip(bounds, self.stagings, strict=True):
+            own[: len(staging)] = [s.layers for s in staging]
+        return bounds
+
+    @cached_property
+    def counts(self) -> Floats:
+        """Layers by kind of every staging, (m, stages, kinds)."""
+        kinds, seen = self.card.kinds
+        before = np.zeros((len(seen) + 1, len(kinds)))
+        np.cumsum(np.eye(len(kinds))[list(seen)], axis=0, out=before[1:])
+        return np.asarray(before[self.bounds[..., 1]] - before[self.bounds[..., 0]])
+
+    @cached_property
+    def kind_of(self) -> Ints:
+        """Index of each stage's kind, -1 beyond the last, (m, stages)."""
+        deepest = max((len(staging) for staging in self.stagings), default=1)
+        kind_of = np.full((len(self.stagings), deepest), -1, dtype=np.int64)
+        for own, staging in zip(kind_of, self.stagings, strict=True):
+            own[: len(staging)] = [self.stage_kinds.index((s.node_class, s.tp)) for s in staging]
+        return kind_of
+
+    @cached_property
+    def _hop_lines(self) -> Floats:
+        """Seconds from the first stage through all to the first again, as a line in the bytes of a
+        micro-batch: at 0, a byte's; and a byte's on the slowest hop, which is as a stage among the others;
+        (3, m)."""
+        lines = np.zeros((3, len(self.stagings)))
+        for i, staging in enumerate(self.stagings):
+            ways = [*pairwise(staging), (staging[-1], staging[0])] if len(staging) > 1 else []
+            start = np.array([self._hop(a, b, staging, 0.0) for a, b in ways])
+            each = (np.array([self._hop(a, b, staging, LARGE) for a, b in ways]) - start) / LARGE
+            lines[:, i] = start.sum(), each.sum(), each[:-1].max(initial=0.0)
+        return lines
 
     def watts(self, designs: Designs, load: Load, utilisation: Floats | float) -> Floats:
         """Watts of a replica, shape (n,): each stage by its own device."""
@@ -72,7 +98,7 @@ class UnequalModel(SeveralClasses):
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
-        """Of every stage, by the device it stands on: shape (n, stages)."""
+        """Memory of every stage, by the device it stands on: shape (n, stages)."""
         staging = which(designs)
         parts = np.zeros((5, len(designs), self.kind_of.shape[1]))
         parts[4] = np.inf
@@ -94,12 +120,12 @@ class UnequalModel(SeveralClasses):
 
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         seconds = self._by_stage(designs, load, CostModel.layers_s, _head_s)
-        sending = self.slowest_hop_s_per_byte[which(designs)] * self._message(load)
+        sending = self._hop_lines[2, which(designs)] * self._message(load)
         return np.maximum(seconds.max(axis=1), sending), seconds.sum(axis=1)
 
     def hops_s(self, designs: Designs, load: Load) -> Floats:
-        staging = which(designs)
-        return np.asarray(self.hop_s[staging] + self.hop_s_per_byte[staging] * self._message(load))
+        start, each, _ = self._hop_lines[:, which(designs)]
+        return np.asarray(start + each * self._message(load))
 
     def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         compute, memory = (
@@ -132,41 +158,14 @@ class UnequalModel(SeveralClasses):
                 found.append((rows, here[rows], kind))
         return found
 
-    def _shapes(self) -> tuple[Ints, Floats, Ints]:
-        """Of every staging: layer ranges (m, stages, 2), layers by kind (m, stages, kinds), the index of each
-        stage's kind, -1 beyond the last (m, stages)."""
-        kinds, seen = self.card.kinds
-        before = np.zeros((len(seen) + 1, len(kinds)))
-        np.cumsum(np.eye(len(kinds))[list(seen)], axis=0, out=before[1:])
-        deepest = max((len(staging) for staging in self.stagings), default=1)
-        bounds = np.zeros((len(self.stagings), deepest, 2), dtype=np.int64)
-        kind_of = np.full((len(self.stagings), deepest), -1, dtype=np.int64)
-        for i, staging in enumerate(self.stagings):
-            bounds[i, : len(staging)] = [s.layers for s in staging]
-            kind_of[i, : len(staging)] = [self.stage_kinds.index((s.node_class, s.tp)) for s in staging]
-        return bounds, before[bounds[..., 1]] - before[bounds[..., 0]], kind_of
-
-    def _hop_lines(self, links: Sequence[ClusterLink]) -> tuple[Floats, Floats, Floats]:
-        """Seconds from the first stage through all to the first again, as a line in the bytes of a
-        micro-batch: at 0, a byte's; and a byte's on the slowest hop, which is as a stage among the others."""
-        lines = np.zeros((3, len(self.stagings)))
-        for i, staging in enumerate(self.stagings):
-            ways = [*pairwise(staging), (staging[-1], staging[0])] if len(staging) > 1 else []
-            start = np.array([self._hop(a, b, staging, links, 0.0) for a, b in ways])
-            each = (np.array([self._hop(a, b, staging, links, LARGE) for a, b in ways]) - start) / LARGE
-            lines[:, i] = start.sum(), each.sum(), each[:-1].max(initial=0.0)
-        return lines[0], lines[1], lines[2]
-
-    def _hop(
-        self, a: Stage, b: Stage, staging: Staging, links: Sequence[ClusterLink], message: float
-    ) -> float:
+    def _hop(self, a: Stage, b: Stage, staging: Staging, message: float) -> float:
         one, two = self.of_class[a.node_class], self.of_class[b.node_class]
         if a.node_class == b.node_class:
             size = sum(s.tp for s in staging if s.node_class == a.node_class)
             together = size <= one.node_class.gpus_per_node or one.node_class.scale_up_gpus >= size
             return _over(one, message, near=together)
         nics = max(_over(one, message, near=False), _over(two, message, near=False))
-        link = declared_link(links, one.node_class, two.node_class)
+        link = declared_link(self.cluster_links, one.node_class, two.node_class)
         return nics + (0.0 if link is None else link.latency_s + message / link.bytes_per_s)
 
 

@@ -29,7 +29,7 @@ from planner.cost.memory import Memory, kv_bytes_per_seq
 from planner.cost.model import CostModel
 from planner.cost.reserve import COLLECTIVES_BYTES, DEFAULT_SEQUENCES, Sequences
 from planner.cost.several import SeveralClasses
-from planner.cost.shape import Designs, Floats, Precisions, Stage, StagedDesigns, Staging, like, which
+from planner.designs.shape import Designs, Floats, Precisions, Stage, StagedDesigns, Staging, like, which
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,7 @@ class UnevenModel(SeveralClasses):
         precisions: Precisions,
         calibration: Calibration | None = None,
     ) -> None:
-        super().__init__(card, classes, groups, engine, precisions, calibration)
-        self.cluster_links = tuple(links)
+        super().__init__(card, classes, links, groups, engine, precisions, calibration)
         held = [set(group) for group in groups]
         every = sorted(set().union(*held), key=str)
         self._shards = [(shard, np.array([shard in own for own in held])) for shard in every]
@@ -99,7 +98,7 @@ class UnevenModel(SeveralClasses):
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None
     ) -> Memory:
-        """Of every GPU: shape (n, GPUs)."""
+        """Memory of every GPU: shape (n, GPUs)."""
         most = np.broadcast_to(DEFAULT_SEQUENCES if sequences is None else sequences, (len(designs),))
         own = cache(lambda shard, each: self._shard_memory(shard, tokens_per_step, each))
         rows = []
@@ -151,7 +150,7 @@ class UnevenModel(SeveralClasses):
     def _slowest(
         self, designs: Designs, load: Load, part: Callable[[CostModel, Load, int], Floats]
     ) -> Floats:
-        """Of all GPUs of each group, (n,)."""
+        """Seconds of `part` on the slowest GPU of each group, (n,)."""
         staging, worst = which(designs), np.zeros(len(designs))
         for shard, held in self._shards:
             rows = np.flatnonzero(held[staging])

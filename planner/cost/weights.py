@@ -28,9 +28,9 @@ from model_zoo.derive import (
 )
 from model_zoo.matrices import v_dim
 from model_zoo.schema import Attention, Gemm, Layer, Mamba2, ModelCard, MoeFfn
-from planner.cost.precision import MatrixPrecision
-from planner.cost.shape import Designs, Floats, Precisions
-from planner.cost.stages import Stages
+from planner.designs.precision import MatrixPrecision
+from planner.designs.shape import Designs, Floats, Precisions
+from planner.designs.stages import Stages
 
 BF16_BYTES = 2.0
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs
+from planner.designs.shape import Designs
 
 WORK = ("matmuls", "attention", "experts", "drafts", "communication", "engine")
 """Matrices that every token passes, the LM head and the small kernels around them; attention and its

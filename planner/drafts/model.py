@@ -23,11 +23,11 @@ from planner.cost.experts import AS_ASSUMED
 from planner.cost.layers import Layers
 from planner.cost.memory import Memory, kv_bytes_per_seq
 from planner.cost.model import CostModel
-from planner.cost.precision import MatrixPrecision, precisions
 from planner.cost.reserve import Sequences
-from planner.cost.shape import Designs, Floats, Ints, Precisions, like
-from planner.cost.stages import stages_of
 from planner.cost.weights import layer_bytes, weights_bytes
+from planner.designs.precision import MatrixPrecision, precisions
+from planner.designs.shape import Designs, Floats, Ints, Precisions, like
+from planner.designs.stages import stages_of
 from planner.drafts.kinds import Draft
 
 NGRAM_S = 2e-5

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from planner.cost.shape import Designs, Floats
+from planner.designs.shape import Designs, Floats
 
 GIB: Final = 2.0**30
 MIB: Final = 2.0**20

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.engines.engine import CONTEXT_BYTES, GIB, MIB, Engine, Offloads, Reserving
 from planner.engines.generations import (
     BLACKWELL,

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.engines.engine import Engine, Offloads, Reserving
 from planner.engines.generations import FROM_AMPERE, FROM_HOPPER, FROM_TURING, GAUDI, INT8, MI300
 

@@ -14,8 +14,8 @@ from planner.inputs.expert_loads import ExpertLoads, read_expert_loads
 from planner.inputs.expert_samples import Floats, Ints, read_tokens, read_transitions
 from planner.inputs.numbers import POSITIVE, Range, number
 from planner.problems.experts import Gpus, groups_of, of_model, read_gpus
-from solvers.experts_robust import Over
-from solvers.experts_types import Aim, Objective, Place
+from solvers.experts.robust import Over
+from solvers.experts.types import Aim, Objective, Place
 from solvers.linear import Limits
 
 

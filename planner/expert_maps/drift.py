@@ -10,8 +10,9 @@ import numpy as np
 from planner.expert_maps.asking import Ask
 from planner.expert_maps.schema import Drift, Floats
 from planner.problems.experts import linear, time_over_mean
-from solvers import experts, experts_robust
-from solvers.experts_types import Aim, ExpertsProblem, Place
+from solvers import experts
+from solvers.experts import robust as experts_robust
+from solvers.experts.types import Aim, ExpertsProblem, Place
 
 WINDOWS = 8
 

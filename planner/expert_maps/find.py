@@ -17,9 +17,10 @@ from planner.expert_maps.hops import near
 from planner.expert_maps.moving import moves
 from planner.expert_maps.schema import ExpertMap, Floats, Found, Hops, Hot, Moves, State
 from planner.problems.experts import linear, nodes_per_token, time_over_mean
-from solvers import experts, experts_robust
-from solvers.experts_bound import balance_bound
-from solvers.experts_types import ExpertsProblem, Place
+from solvers import experts
+from solvers.experts import robust as experts_robust
+from solvers.experts.bound import balance_bound
+from solvers.experts.types import ExpertsProblem, Place
 from solvers.linear import Status, gap, judge
 
 GOALS = {

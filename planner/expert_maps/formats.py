@@ -13,7 +13,7 @@ from planner.inputs.arrays import numbers, read_any
 from planner.inputs.expert_loads import ExpertLoads
 from planner.launch import expert_maps
 from planner.version import __version__
-from solvers.experts_types import Place
+from solvers.experts.types import Place
 
 Format = Literal["meshwright", "sglang", "trtllm"]
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from planner.expert_maps.asking import Ask
 from planner.expert_maps.schema import Hops
 from solvers import affinity
-from solvers.affinity_types import AffinityProblem
-from solvers.experts_types import Place
+from solvers.affinity.types import AffinityProblem
+from solvers.experts.types import Place
 from solvers.linear import Status
 
 Ints = NDArray[np.int64]

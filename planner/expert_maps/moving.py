@@ -10,9 +10,9 @@ import numpy as np
 from planner.expert_maps.asking import Ask
 from planner.expert_maps.schema import Floats, Moves
 from planner.problems.experts import expert_bytes
-from solvers import experts_moves
-from solvers.experts_moves import MovesProblem, copied
-from solvers.experts_types import Place
+from solvers.experts import moves as experts_moves
+from solvers.experts.moves import MovesProblem, copied
+from solvers.experts.types import Place
 
 
 def moves(asked: Ask, best: Sequence[Place]) -> tuple[list[Place], Moves, Floats]:

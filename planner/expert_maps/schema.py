@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.experts_types import Place
+from solvers.experts.types import Place
 from solvers.linear import Status
 
 Floats = NDArray[np.float64]

@@ -8,12 +8,11 @@ and sglang_router: `--service-discovery`, `--prefill-selector`, `--decode-select
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from planner.exporters import objects
 from planner.exporters.deployed import Deployed, Files, script, yaml
-from planner.launch.instances import Instance
 from planner.launch.words import ROUTER_PORT, ROUTERS, port_of, quoted, router
 from planner.plans.schema import Plan
 
@@ -31,9 +30,9 @@ def files(d: Deployed, hosts: Mapping[str, str] | None = None) -> Files:
         return {}
     weights = by_server(d)
     if weights and (len({r.engine for r in d.plan.replicas}) > 1 or not _even(weights.values())):
-        return {"nginx.conf": _nginx(d.instances, weights, hosts or {})}
-    words = router(d.instances, hosts)
-    found = {"disaggregated.yaml": _pairs(d.instances)} if words[:1] == ["trtllm-serve"] else {}
+        return {"nginx.conf": _nginx(d, weights, hosts or {})}
+    words = router(d.instances, hosts, d.plan.router_port or ROUTER_PORT)
+    found = {"disaggregated.yaml": _pairs(d)} if words[:1] == ["trtllm-serve"] else {}
     return {**found, "router.sh": script(quoted(words), "the router")} if words else found
 
 
@@ -94,11 +93,12 @@ def weighed(shares: Mapping[str, float]) -> dict[str, int]:
     return {name: max(round(100 * share / most), 1) for name, share in shares.items()}
 
 
-def _nginx(servers: Sequence[Instance], weights: Mapping[str, float], hosts: Mapping[str, str]) -> str:
+def _nginx(d: Deployed, weights: Mapping[str, float], hosts: Mapping[str, str]) -> str:
     """Proxying without buffers, as answers come token by token."""
     told = weighed(weights)
     upstream = [
-        f"    server {hosts.get(i.name, i.head)}:{i.port} weight={told[i.name]};  # {i.name}" for i in servers
+        f"    server {hosts.get(i.name, i.head)}:{i.port} weight={told[i.name]};  # {i.name}"
+        for i in d.instances
     ]
     return "\n".join(
         [
@@ -108,7 +108,7 @@ def _nginx(servers: Sequence[Instance], weights: Mapping[str, float], hosts: Map
             *upstream,
             "  }",
             "  server {",
-            f"    listen {ROUTER_PORT};",
+            f"    listen {d.plan.router_port or ROUTER_PORT};",
             "    location / {",
             "      proxy_pass http://servers;",
             "      proxy_http_version 1.1;",
@@ -122,11 +122,12 @@ def _nginx(servers: Sequence[Instance], weights: Mapping[str, float], hosts: Map
     )
 
 
-def _pairs(servers: Sequence[Instance]) -> str:
+def _pairs(d: Deployed) -> str:
     """TensorRT-LLM's front for pairs: servers that prefill are its context servers, others generate."""
-    told: dict[str, Any] = {"hostname": "0.0.0.0", "port": ROUTER_PORT, "backend": "pytorch"}
+    told: dict[str, Any] = {"hostname": "0.0.0.0", "port": d.plan.router_port or ROUTER_PORT}
+    told["backend"] = "pytorch"
     for role, name in (("prefill", "context_servers"), ("decode", "generation_servers")):
-        urls = [f"{i.head}:{i.port}" for i in servers if i.replica.role == role]
+        urls = [f"{i.head}:{i.port}" for i in d.instances if i.replica.role == role]
         told[name] = {"num_instances": len(urls), "urls": urls}
     return yaml(told)
 

@@ -18,14 +18,14 @@ from model_zoo.schema import WEIGHT_BYTES, ModelCard, MoeFfn
 from planner.cost.memory import (
     default_tokens_per_step,
     device_bytes,
+    fullest_at,
     kv_bytes_per_seq,
     kv_capacity,
     longest_context,
-    room,
     room_by_stage,
 )
-from planner.cost.precision import precisions
-from planner.cost.shape import Precisions
+from planner.designs.precision import precisions
+from planner.designs.shape import Precisions
 from planner.engines import NAMES, named
 from planner.errors import Infeasible, InputError
 from planner.reading.units import sizes_in_words
@@ -197,8 +197,8 @@ def _rows(ask: Ask, device: Device, engine: str, gpus: int, scale_up: int) -> tu
         return ()
     capacity = device_bytes(device)
     tokens = default_tokens_per_step(engine, capacity)
-    asked = (ask.card, capacity, designs, ask.used, engine, tokens)
-    fullest, by_stage = room(*asked), room_by_stage(*asked)
+    by_stage = room_by_stage(ask.card, capacity, designs, ask.used, engine, tokens)
+    fullest = fullest_at(ask.card, designs, ask.used, by_stage)
     context = np.array([float(ask.tokens)])
     needed = kv_bytes_per_seq(ask.card, designs, ask.used, context, stage=fullest.stage)[:, 0]
     sequences = kv_capacity(ask.card, designs, ask.used, by_stage, context)[:, 0]

@@ -18,7 +18,7 @@ from planner.cost.attention import Load
 from planner.cost.memory import device_bytes, kv_bytes_by_stage, room_by_stage, stage_layers
 from planner.cost.model import CostModel
 from planner.cost.reserve import default_tokens_per_step
-from planner.cost.shape import Designs
+from planner.designs.shape import Designs
 from planner.fit.fits import Ask, ClassFit, Fit, Row, layout
 
 SHORTEST, GROWTH = 2048, 4

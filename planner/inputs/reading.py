@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypedDict, Unpack, get_args
 
 from planner.errors import InputError, nearest, squash
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
 from planner.inputs.options import Budget, Survive
 from planner.inputs.presets import PRESETS
-from planner.inputs.workload import Bucket, Percentile, Slo, Workload
+from planner.inputs.workload import LIMITS, Bucket, Percentile, Slo, Workload
 from planner.reading.documents import Document, read
 from planner.reading.validation import validate
 
@@ -26,41 +26,41 @@ class _Asked:
     values: frozenset[str]
 
 
+class Given(TypedDict, total=False):
+    """Options that override a workload; None: not given. Limits may be "none"; `isl` and `osl` hold for every
+    bucket."""
+
+    isl: int | None
+    osl: int | None
+    rate: float | None
+    ttft_ms: float | str | None
+    tpot_ms: float | str | None
+    e2e_ms: float | str | None
+    percentile: str | None
+
+
 def read_workload(
     name_or_path: str | Path = "chat",
-    *,
-    isl: int | None = None,
-    osl: int | None = None,
-    rate: float | None = None,
-    ttft_ms: float | str | None = None,
-    tpot_ms: float | str | None = None,
-    e2e_ms: float | str | None = None,
-    percentile: str | None = None,
+    **given: Unpack[Given],
 ) -> tuple[Workload, list[str]]:
-    """The workload, options put over it, and what nobody asked for: a preset's figures, a file's gaps.
-
-    `ttft_ms`, `tpot_ms` and `e2e_ms` may be "none"; `isl` and `osl` hold for every bucket. Raises InputError.
+    """The workload, options put over it, and what nobody asked for: a preset's figures, a file's gaps. Raises
+    InputError.
 
     >>> workload, defaulted = read_workload("chat", isl=4096, tpot_ms="none")
     >>> workload.buckets[0].isl, workload.slo.tpot_ms, defaulted
     (4096, None, ['osl', 'slo.ttft_ms', 'slo.percentile'])
     """
     base = _find(name_or_path)
-    workload = _with_lengths(base.workload, isl, osl)
-    slo: dict[str, Any] = {}
-    if ttft_ms is not None:
-        slo["ttft_ms"] = _limit(ttft_ms, "--ttft-ms")
-    if tpot_ms is not None:
-        slo["tpot_ms"] = _limit(tpot_ms, "--tpot-ms")
-    if e2e_ms is not None:
-        slo["e2e_ms"] = _limit(e2e_ms, "--e2e-ms")
-    if percentile is not None:
-        slo["percentile"] = _percentile(percentile)
+    told: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    workload = _with_lengths(base.workload, told.get("isl"), told.get("osl"))
+    limits = [name for name in (*LIMITS, "e2e_ms") if name in told]
+    slo: dict[str, Any] = {name: _limit(told[name], f"--{name.replace('_', '-')}") for name in limits}
+    if "percentile" in told:
+        slo["percentile"] = _percentile(told["percentile"])
     update: dict[str, Any] = {"slo": workload.slo.model_copy(update=slo)}
-    if rate is not None:
-        update["rate_rps"] = number(rate, "--rate", "--rate", _RATE, "requests a second")
-    lengths = {name for name, value in (("isl", isl), ("osl", osl)) if value is not None}
-    asked = base.values | lengths | {f"slo.{key}" for key in slo}
+    if "rate" in told:
+        update["rate_rps"] = number(told["rate"], "--rate", "--rate", _RATE, "requests a second")
+    asked = base.values | ({"isl", "osl"} & set(told)) | {f"slo.{key}" for key in slo}
     values = ["isl", "osl", *(f"slo.{key}" for key in Slo.model_fields if key != "e2e_ms")]
     return workload.model_copy(update=update), [value for value in values if value not in asked]
 

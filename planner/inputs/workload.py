@@ -45,6 +45,15 @@ class Slo(Strict):
     e2e_ms: Positive | None = None
     percentile: Percentile = "mean"
 
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that are promised, of LIMITS, in milliseconds.
+
+        >>> Slo(ttft_ms=None, tpot_ms=30).limits
+        {'tpot_ms': 30.0}
+        """
+        return {name: limit for name in LIMITS if (limit := getattr(self, name)) is not None}
+
     @model_serializer(mode="wrap")
     def _without_what_is_seldom_promised(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """`e2e_ms` is written only where it is promised."""

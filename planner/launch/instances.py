@@ -36,7 +36,10 @@ class Instance:
 
 def instances(plan: Plan, ports: int = 0) -> list[Instance]:
     """All of a plan, largest first into the first of their nodes with room. `ports`: from which on servers of
-    a node listen (0: from the engine's own on). Raises InputError where they find no room so."""
+    a node listen (0: from the engine's own on). Where the plan says it, as there. Raises InputError where
+    they find no room so."""
+    if plan.seats:
+        return list(_seated(plan))
     sizes, taken = node_sizes(plan), defaultdict[str, int](int)
     used, found = defaultdict[str, int](int), list[Instance]()
     earlier = {name: before(plan, name) for name in sizes}
@@ -79,6 +82,16 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
             used[head] += 1
     order = {r.id: i for i, r in enumerate(plan.replicas)}
     return sorted(found, key=lambda i: (order[i.replica.id], i.number))
+
+
+def _seated(plan: Plan) -> Iterator[Instance]:
+    """Servers where the plan itself says which GPUs they have. Raises InputError for one of no group."""
+    known = {r.id: r for r in plan.replicas}
+    for seat in plan.seats:
+        if seat.replica not in known or not seat.gpus:
+            raise InputError(f"{seat.replica}: a seat of no group, or without GPUs", "seats")
+        gpus = tuple((node, tuple(numbers)) for node, numbers in seat.gpus.items())
+        yield Instance(known[seat.replica], seat.number, gpus, seat.port)
 
 
 class _Rooms:

@@ -105,11 +105,13 @@ def commands(plan: Plan, most: int | None = None) -> Iterator[tuple[str, str]]:
     for i in started if most is None else [i for i in started if i.number < most]:
         for rank in range(1 + len(i.replica.launch.ranks if i.replica.launch else [])):
             yield i.gpus[min(rank, len(i.gpus) - 1)][0], command(plan, i, rank)
-    if len(started) > 1 and (words := router(started)):
+    if len(started) > 1 and (words := router(started, port=plan.router_port or ROUTER_PORT)):
         yield "router", quoted(words)
 
 
-def router(started: Sequence[Instance], hosts: Mapping[str, str] | None = None) -> list[str]:
+def router(
+    started: Sequence[Instance], hosts: Mapping[str, str] | None = None, port: int = ROUTER_PORT
+) -> list[str]:
     """What spreads requests over the servers, or sends them from prefill to decode; nothing where servers are
     of several engines or their engine has none."""
     engines, roles = {i.replica.engine for i in started}, {i.replica.role for i in started}
@@ -123,7 +125,7 @@ def router(started: Sequence[Instance], hosts: Mapping[str, str] | None = None) 
     own = ROUTERS.get(engines.pop()) if len(engines) == 1 else None
     if own is None:
         return []
-    words = [*own.start, "--port", f"{ROUTER_PORT}"]
+    words = [*own.start, "--port", f"{port}"]
     if not pairs:
         return [*words, "--worker-urls", *(at(i) for i in started)]
     words += [own.pairs]

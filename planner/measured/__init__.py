@@ -18,9 +18,9 @@ from planner.inputs.profile import read_profile
 from planner.launch import launched
 from planner.measured import parts
 from planner.measured.placing import place
+from planner.measured.problem import Stated, state
 from planner.measured.rivals import rivals
 from planner.measured.shortage import explain
-from planner.measured.stating import Stated, state
 from planner.plans.assemble import proof
 from planner.plans.found import Found
 from planner.plans.placement import Placed
@@ -32,7 +32,7 @@ from planner.search.changes import tidied
 from planner.search.limits import left
 from planner.version import __version__
 from solvers import fleet
-from solvers.fleet_extract import value
+from solvers.fleet.extract import value
 from solvers.linear import Limits, judge
 
 __all__ = ["plan_measured"]

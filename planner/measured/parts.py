@@ -9,8 +9,8 @@ from functools import cached_property
 
 from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate
-from planner.cost.stages import stage_layers
-from planner.measured.stating import Stated
+from planner.designs.stages import stage_layers
+from planner.measured.problem import Stated
 from planner.plans import parts, schema
 from planner.plans.assemble import why_idle
 from planner.plans.bands import WATTS_SIGMA, Totals, band

@@ -11,7 +11,7 @@ from planner.candidates.candidate import Candidate
 from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from solvers import fleet
-from solvers.fleet_types import FleetProblem, FleetSolution
+from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
 MOST = 3

@@ -9,8 +9,8 @@ from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.plans.found import Found
 from planner.why.rounding import ceil_to, floor_to
 from solvers import fleet
-from solvers.fleet_goals import COST, ENERGY, GPUS, THROUGHPUT
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.goals import COST, ENERGY, GPUS, THROUGHPUT
+from solvers.fleet.types import FleetProblem
 from solvers.linear import Limits
 
 LEAST = {str(goal.spends): goal for goal in (COST, ENERGY, GPUS)}

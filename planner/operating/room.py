@@ -7,7 +7,7 @@ import numpy as np
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.reserve import DEFAULT_SEQUENCES
-from planner.cost.shape import Designs, Floats
+from planner.designs.shape import Designs, Floats
 from planner.engines import named
 
 

@@ -11,7 +11,9 @@ at random: those that meet any carry
 
 prompt tokens, p those of the mean prompt. The step is linear through 0 and s q tokens a round: at a share
 1 - exp(-a) of such steps that is the mean of true steps, so no rate is beyond what the hardware computes
-(times are convex in the tokens: they first hide behind the reading of weights).
+(times are convex in the tokens: they first hide behind the reading of weights). Where experts are read from
+beside the GPUs times are concave, as two prompts ask for many of the same ones: those steps go through
+q = min(budget, p), a lone prompt, as none takes less.
 
 *Prefill servers*: the line through a round of lone prompts, one in each stage's micro-batch, and a full
 round of s budgets. A lone prompt then takes just what one alone does, a busy server just what full rounds
@@ -26,9 +28,9 @@ import numpy as np
 
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.queueing import Role, work_s
-from planner.cost.shape import Designs, Floats, StepTimes
+from planner.designs.shape import Designs, Floats, StepTimes
 from planner.operating.requests import Requests, Terms
+from planner.queueing import Role, work_s
 
 
 def carried(prompt: Floats | float, prompts: Floats | float, budget: Floats | float) -> Floats:
@@ -51,7 +53,7 @@ def decoding_steps(
     that are as long: what those lack is a sequence's own."""
     sequences, stages = np.maximum(sequences, 1 / designs.attn_dp), model.concurrent(designs)
     prompts = sequences / np.maximum(asked.decodes, 1.0) / stages
-    tokens = stages * carried(asked.prompt, prompts, budget)
+    tokens = stages * carried(asked.prompt, 0.0 if model.lone_prompts else prompts, budget)
     step = model.step_times(designs, Load.of(sequences, asked.context, tokens))
     beyond = asked.context - asked.in_steps.context
     return replace(step, sequence_s=step.sequence_s + step.context_s_per_token * beyond)

@@ -8,9 +8,9 @@ import numpy as np
 
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, estimate
-from planner.cost.shape import Designs, Floats, StepTimes
+from planner.designs.shape import Designs, Floats, StepTimes
 from planner.operating.requests import Requests, Terms
+from planner.queueing import Estimate, estimate
 
 
 def arriving(model: CostModel, step: StepTimes, asked: Requests, rate: Floats, by: Terms) -> Estimate:

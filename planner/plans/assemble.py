@@ -12,19 +12,20 @@ import numpy as np
 from cluster_configs.schema import Device, NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.setup import Setup
-from planner.cost.admission import PREEMPTED
 from planner.cost.reserve import default_tokens_per_step, device_bytes
-from planner.cost.shape import Floats, Stage
-from planner.cost.stages import stage_layers
+from planner.designs.shape import Floats, Stage
+from planner.designs.stages import stage_layers
 from planner.drafts.model import DraftedModel
 from planner.engines import named
 from planner.operating.room import planned_sequences
-from planner.plans import kept, parts, placement, schema, tiers
+from planner.plans import idle_cache as kept
+from planner.plans import parts, placement, schema, tiers
 from planner.plans.found import Found, Group
 from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of
 from planner.plans.predicted import predicted
 from planner.plans.routing import routing
+from planner.queueing.admission import PREEMPTED
 from planner.version import __version__
 from solvers import linear
 
@@ -185,8 +186,8 @@ def proof(
     )
 
 
-def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
-    """GPUs that no replica uses, with the reason."""
+def idle(found: Found, made: Sequence[Group], given_up: float) -> list[schema.PlanWarning]:
+    """GPUs that no replica uses, with the reason; `given_up`: share of the objective, for fewer kinds."""
     classes = found.cluster.classes
     busy = {node.id: sum(g.count * g.candidate.gpus_on(node.id) for g in made) for node in classes}
 
@@ -194,6 +195,8 @@ def idle(found: Found, made: Sequence[Group]) -> list[schema.PlanWarning]:
         sizes = [gpus for c in found.pool.candidates if (gpus := c.gpus_on(node.id))]
         if not sizes:
             return "no replica of this model fits on this class and keeps the SLO"
+        if given_up and found.objective.more:
+            return "a simpler fleet without them serves nearly as much"
         return why_idle(found, left, min(sizes), "replica that keeps the SLO")
 
     return parts.idle(classes, busy, why)
@@ -207,7 +210,7 @@ def why_idle(found: Found, left: int, smallest: int, what: str) -> str:
         return "a budget is spent"
     if smallest > left:
         return f"the smallest {what} takes {smallest}"
-    return "they would add nothing to what the others serve"
+    return "no fleet was found that serves more by using them"
 
 
 def assemble(
@@ -218,11 +221,13 @@ def assemble(
     extras: Mapping[str, Any],
 ) -> schema.Plan:
     """The Plan; `extras`: prices, warnings, alternatives, experts, long prompts, insured; what was replayed,
-    and the groups at the load that they were `sized_for`, by candidate."""
+    and the groups at the load that they were `sized_for`, by candidate; where they stand, if `placed`."""
     safe: Insured | None = extras.get("insured")
     counts = {g.candidate.id: g.count for g in made}
     nodes = {n.id: n for n in found.cluster.classes}
-    placed = safe.on if safe else placement.place(found.cluster.classes, counts, found.candidates)
+    placed = extras.get("placed") or (
+        safe.on if safe else placement.place(found.cluster.classes, counts, found.candidates)
+    )
     osl = np.array([b.osl for b in found.workload.buckets], dtype=float)
     keeps = {g.id: kept.kept(g, found.workload) for g in made}
     loads = safe.after if safe else extras.get("sized_for", {})
@@ -237,7 +242,7 @@ def assemble(
         predicted=predicted(found, made, placed),
         proof=proven,
         prices=list(extras.get("prices", [])),
-        warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made)],
+        warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made, proven.given_up)],
         alternatives=list(extras.get("alternatives", [])),
         assumptions=list(extras.get("assumptions", [])),
         long_prompts=list(extras.get("long_prompts", [])),

@@ -27,10 +27,10 @@ from math import exp, log
 
 import numpy as np
 
-from planner.cost.queueing import prefill_s
 from planner.plans.bands import NORMAL, Edges
 from planner.plans.found import Group, Path
 from planner.plans.operation import index_of, operate
+from planner.queueing import prefill_s
 
 MOST, GROWN = 4.0, 7
 """Growth beyond which a phase never binds, and halvings until it is known to one per cent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from cluster_configs.schema import ResolvedCluster
@@ -14,7 +14,7 @@ from planner.objectives import Objective
 from planner.plans.operation import Operation, index_of, operate
 from planner.problems.ways import Way, link_name, route, transfer_s
 from planner.replicas.pool import Pool
-from solvers.fleet_types import FleetProblem, FleetSolution
+from solvers.fleet.types import FleetProblem, FleetSolution
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Found:
     problem: FleetProblem  # that `solution` solves
     solution: FleetSolution
     bounding: FleetProblem | None = None  # that the bound speaks of, where it is another
+    others: Mapping[str, float] = field(default_factory=dict)  # of links' time, what other models take
 
     @property
     def space(self) -> FleetProblem:
@@ -159,7 +160,7 @@ class Pair:
 def busy(found: Found, pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
     """Share of the time that NICs ("out of" or "into" a group) and links ("over") are busy."""
     nodes = {n.id: n for n in found.cluster.classes}
-    used: dict[tuple[str, str], float] = {}
+    used = {("over", link): share for link, share in found.others.items()}
 
     def add(way: str, name: str, share: float) -> None:
         used[way, name] = used.get((way, name), 0.0) + share

@@ -12,31 +12,31 @@ from planner.plans import placement, schema
 from planner.plans.found import Found, Group
 from planner.plans.losses import Rest, alike, placed, rests
 from planner.plans.routing import routing
-from solvers.fleet_types import FleetSolution
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 
 
 @dataclass(frozen=True)
 class Insured:
-    """What was asked of a fleet, where it stands, and what is left of it after each loss; `rate_rps`: what
-    all of it serves. `without`: the best fleet that need not survive, where that was looked for."""
+    """What was asked of a fleet, where it stands, and what is left of it after each loss, which serves
+    `least_rps`. `without`: the best fleet that need not survive, where that was looked for."""
 
     survive: Survive
     on: placement.Placed
     rests: Sequence[Rest]
-    rate_rps: float
+    least_rps: float
     without: FleetSolution | None = None
 
     @staticmethod
     def of(found: Found, survive: Survive, limits: Limits) -> Insured:
         """What is left of a solved fleet after each loss."""
         left = list(rests(found, survive, limits))
-        return Insured(survive, placed(found, survive), left, found.solution.rate)
+        return Insured(survive, placed(found, survive), left, survive.share * found.solution.rate)
 
     @cached_property
     def serving(self) -> list[tuple[Rest, Found, list[Group]]]:
         """Each rest at its share of the rate."""
-        each = ((rest, rest.serving(self.survive.share * self.rate_rps)) for rest in self.rests)
+        each = ((rest, rest.serving(self.least_rps)) for rest in self.rests)
         return [(rest, *own) for rest, own in each if own is not None]
 
     @property

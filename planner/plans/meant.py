@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from planner.inputs.workload import Workload
 from planner.plans.found import Found, Group, groups
-from planner.plans.schema import Replayed
+from planner.plans.schema import Cap, Replayed, Space
 from planner.plans.strain import scaled
 
 
@@ -29,3 +29,11 @@ class Meant:
         real = scaled(found, rate / found.solution.rate)
         real = replace(real, workload=self.workload, solution=replace(real.solution, objective=value))
         return real, groups(real), {g.candidate.id: [g] for g in made}
+
+
+def sized(space: Space, tight: Workload) -> Space:
+    """The space of a fleet that a replay sized: the bound is of the `tight` workload, that stands for the
+    arrivals."""
+    what = "requests/s at random that stand for the arrivals replayed, with limits as tight as they need"
+    cap = Cap(what=what, value=tight.rate_rps or 0.0, binds=True)
+    return space.model_copy(update={"caps": [cap, *space.caps], "complete": False})

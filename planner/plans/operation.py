@@ -17,9 +17,9 @@ from planner.candidates.cache import admitted, prompt_byte_s, running_byte_s
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Points, at_rate, draw
 from planner.candidates.setup import Role, Setup
-from planner.cost.admission import Admission
 from planner.cost.attention import Load
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
+from planner.queueing.admission import Admission
 
 
 @dataclass(frozen=True)

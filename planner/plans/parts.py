@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cluster_configs.schema import NodeClass
 from planner.cost.memory import Memory
-from planner.cost.shape import Precisions
+from planner.designs.shape import Precisions
 from planner.plans import schema
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from planner.candidates.ask import CHUNKS, LONG
 from planner.candidates.columns import FEW
 from planner.candidates.largest import MOST_SEQUENCES
-from planner.inputs.workload import Workload
 from planner.plans.found import Found
 from planner.plans.schema import Cap, Space
 from planner.question.asked import Asked
@@ -15,7 +14,8 @@ from planner.replicas.alike import MOST_GPUS
 from planner.replicas.pool import Pool
 from planner.replicas.several_hosts import MOST_NODES, SEQUENCES
 from planner.replicas.unlike_stages import SHORTLIST
-from solvers import fleet_nodes, fleet_survive
+from solvers.fleet import nodes as fleet_nodes
+from solvers.fleet import survive as fleet_survive
 
 NEAR = 1 - 1e-6
 """Share of a cap from which on it holds a server."""
@@ -31,14 +31,6 @@ def space_of(asked: Asked, found: Found) -> Space:
         what=words(asked, found),
         caps=caps,
     )
-
-
-def sized(space: Space, tight: Workload) -> Space:
-    """The space of a fleet that a replay sized: the bound is of the `tight` workload, that stands for the
-    arrivals."""
-    what = "requests/s at random that stand for the arrivals replayed, with limits as tight as they need"
-    cap = Cap(what=what, value=tight.rate_rps or 0.0, binds=True)
-    return space.model_copy(update={"caps": [cap, *space.caps], "complete": False})
 
 
 def _caps(asked: Asked, found: Found) -> Iterator[Cap]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.plans.found import Found, Group, Path, all_pairs, busy, paths
 from planner.plans.operation import Operation, operate
-from solvers.fleet_idle import draw_of
+from solvers.fleet.idle import draw_of
 
 SLACK = 1e-6
 """Share of a limit by which it may be exceeded: rounding."""
@@ -51,7 +51,9 @@ def scaled(found: Found, factor: float) -> Found:
     flows = {key: factor * v for key, v in s.flows.items()}
     pairs = {key: factor * v for key, v in s.pair_flows.items()}
     rate = factor * s.rate
-    return replace(found, solution=replace(s, flows=flows, pair_flows=pairs, rate=rate, objective=rate))
+    others = {link: factor * share for link, share in found.others.items()}
+    scaled_ = replace(s, flows=flows, pair_flows=pairs, rate=rate, objective=rate)
+    return replace(found, solution=scaled_, others=others)
 
 
 def fullness(g: Group) -> float:

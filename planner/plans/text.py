@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from planner.plans.schema import Plan
+from planner.plans.schema.several import Several
 
 DIGITS = 9
 """Digits of a figure: far below what any of them is good for, far above what `check` compares by."""
@@ -14,8 +15,8 @@ NOTHING = 1e-20
 """Below this a figure is what rounding left of 0."""
 
 
-def text(plan: Plan) -> str:
-    """The Plan form (contracts, Plan JSON), one space a level."""
+def text(plan: Plan | Several) -> str:
+    """The form of a plan, or of several (contracts, Plan JSON), one space a level."""
     return json.dumps(rounded(plan.model_dump(mode="json", by_alias=True)), indent=1, ensure_ascii=False)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.cost.attention import Load
-from planner.cost.shape import Designs, Floats
 from planner.cost.work import seconds_by_work
+from planner.designs.shape import Designs, Floats
 from planner.plans import schema
 from planner.plans.found import Group
 from planner.plans.operation import index_of

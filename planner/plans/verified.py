@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from planner.check import check
+from planner.check.several import check as check_all
 from planner.errors import InputError, MeshwrightError
-from planner.plans.reading import read_plan
+from planner.plans.reading import read_any, read_plan
 from planner.plans.schema import Plan
+from planner.plans.schema.several import Several
 
 
 def read_sound(path: str | Path) -> Plan:
@@ -17,6 +19,18 @@ def read_sound(path: str | Path) -> Plan:
         hint = "plan again, or see all that is wrong: meshwright check"
         where = f"{path}, {violation.where}"
         raise InputError(f"this plan does not hold: {violation.message}", where, hint)
+    return found
+
+
+def read_sound_any(path: str | Path) -> Plan | Several:
+    """A plan of a file, or plans of several models, that pass their check. Raises InputError."""
+    found = read_any(path)
+    if not isinstance(found, Several):
+        return read_sound(path)
+    for violation in check_all(found):
+        hint = "plan again, or see all that is wrong: meshwright check"
+        text = f"these plans do not hold: {violation.message}"
+        raise InputError(text, f"{path}, {violation.where}", hint)
     return found
 
 

@@ -26,19 +26,19 @@ from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.cost.unequal import UnequalModel
+from planner.designs.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.drafts.kinds import Draft, mtp_card
 from planner.drafts.model import DraftedModel
 from planner.engines import named
-from planner.operating.requests import Requests, Terms
+from planner.operating.requests import Requests, Terms, computed
 from planner.operating.room import counted, held_tokens
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
 from planner.operating.times import arriving
 from planner.predict.rows import Row
 from planner.predict.waits import held_back
+from planner.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
 
 ROUNDS = 12
 """At most, of finding the batch at which the step is made linear."""
@@ -147,8 +147,9 @@ class Rows:
             designs = designs_of([group.pipeline.staging]).take(np.zeros(len(rows), dtype=np.int64))
         isl, osl, share = np.moveaxis(np.array([row.requests for row in rows], dtype=np.float64), 2, 0)
         hit, emitted = floats("prefix_hit")[:, None], 1 + floats("accepted_tokens")[:, None]
-        new = np.maximum(np.round(isl * (1 - hit)), 1.0)
-        asked = Requests(new, isl, osl, share / share.sum(axis=1, keepdims=True), emitted)
+        asked = Requests(
+            computed(isl, hit * isl), isl, osl, share / share.sum(axis=1, keepdims=True), emitted
+        )
         longest = np.maximum(floats("max_osl")[:, None], osl)
         wave = np.array([float(row.start == "at_once") for row in rows])
         first = named(engine_of(group.engine)).prompts_first

@@ -25,8 +25,8 @@ from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of_era
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Floats, Precisions, Stage, Staging
+from planner.designs.precision import precisions
+from planner.designs.shape import Floats, Precisions, Stage, Staging
 from planner.errors import InputError
 from planner.operating.requests import Terms
 from planner.operating.times import watts

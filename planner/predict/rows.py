@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES
-from planner.cost.queueing import Percentile, Role
 from planner.engines import NAMES
 from planner.errors import InputError, nearest
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
+from planner.queueing import Percentile, Role
 
 Start = Literal["at_once", "steady"]
 Lengths = Literal["varied", "alike"]

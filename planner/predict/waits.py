@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.cost.eras import engine_of
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.engines import named
 from planner.predict.rows import Row
 

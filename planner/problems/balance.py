@@ -12,10 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from planner.cost.popularity import SPREAD, Popularity
-from planner.cost.shape import Floats, Ints
-from solvers import experts, experts_balance
-from solvers.experts_bound import balance_bound
-from solvers.experts_types import ExpertsProblem, ExpertsSolution
+from planner.designs.shape import Floats, Ints
+from solvers import experts
+from solvers.experts import balance as experts_balance
+from solvers.experts.bound import balance_bound
+from solvers.experts.types import ExpertsProblem, ExpertsSolution
 from solvers.linear import Limits
 
 NEAR = 5e-3

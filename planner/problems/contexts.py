@@ -17,7 +17,7 @@ from model_zoo.schema import KV_BYTES, Attention, Mla
 from planner.cost import attention
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.shape import like
+from planner.designs.shape import like
 from planner.problems.ways import route
 from solvers.contexts import Group, Problem
 

@@ -17,7 +17,7 @@ from model_zoo.derive import expert_gemms, precision_bytes
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.errors import Infeasible, InputError
 from planner.inputs.expert_loads import ExpertLoads
-from solvers.experts_types import Place
+from solvers.experts.types import Place
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""The user's own measurements (`--profile`) -> the numbers of `solvers/fleet.py`, in place of predictions.
+"""The user's own measurements (`--profile`) -> the numbers of `solvers/fleet`, in place of predictions.
 
 A row says what one replica sustains of requests of some lengths alone, within the SLO. Replicas divide
 their time between buckets, so a request/s of bucket w fills 1 / max_rps[w] of a replica and the mix is
@@ -28,7 +28,7 @@ from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket, Workload
 from planner.objectives import Objective
 from planner.problems.fleet import stock
-from solvers.fleet_types import Column, FleetProblem, Pair, Stock, Transfer
+from solvers.fleet.types import Column, FleetProblem, Pair, Stock, Transfer
 
 ENGINE = "measured"
 """What a measured replica's engine is called: the table does not say."""

@@ -13,7 +13,7 @@ import numpy as np
 from planner.cost.block import Job, Machine, Reached, Way
 from planner.cost.block_axes import PLAIN, Axes, axes
 from planner.cost.block_schedule import block_bytes, block_seconds, times
-from solvers.tiers_types import Line, Point, TiersProblem
+from solvers.tiers.types import Line, Point, TiersProblem
 
 GPU_BATCHES = (*range(1, 17), 18, 20, 22, 24, 28, 32, 36, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256)
 

@@ -12,7 +12,7 @@ from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
 from planner.candidates.ask import Freedom
 from planner.cost.calibration import Calibration, shipped
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.drafts.kinds import drafts_of
 from planner.errors import InputError, nearest
 from planner.inputs.options import Options
@@ -113,7 +113,7 @@ def _of_trace(
     load: Workload, card: ModelCard, trace: Trace, defaulted: Sequence[str]
 ) -> tuple[Workload, list[str]]:
     """The workload with a trace's requests, and notes on it. Raises InputError."""
-    from planner.inputs.idle import traced  # here, not above: few plans have a trace
+    from planner.inputs.trace_workload import traced  # here, not above: few plans have a trace
 
     found, notes = traced(load, trace, {"isl", "osl"} - set(defaulted) if defaulted else ())
     if long := int((trace.isl + trace.osl > card.max_context).sum()):

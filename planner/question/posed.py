@@ -15,15 +15,15 @@ import numpy as np
 from planner.candidates.ask import Ask
 from planner.candidates.deadline import late
 from planner.candidates.edges import Edges
-from planner.candidates.setup import Promise
-from planner.cost.precision import precisions
-from planner.cost.resting import resting_of
+from planner.candidates.mix import Promise
+from planner.cost.idle_cache import resting_of
+from planner.designs.precision import precisions
 from planner.drafts.kinds import drafts_of
 from planner.engines import NAMES
 from planner.errors import Infeasible
 from planner.inputs.workload import LIMITS, Slo
 from planner.plans import schema
-from planner.problems.fleet import Traffic
+from planner.problems.pairs import Traffic
 from planner.question.asked import Asked
 from planner.replicas.generate import finer, generate
 from planner.replicas.pool import Pool

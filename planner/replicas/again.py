@@ -16,7 +16,7 @@ from planner.candidates.dominance import undominated
 from planner.candidates.made import Made
 from planner.candidates.setup import Role, Setup
 from planner.cost.model import CostModel
-from planner.cost.shape import Ints
+from planner.designs.shape import Ints
 from planner.replicas.alike import ROLES
 from planner.replicas.generate import every_offered, varied
 from planner.replicas.pool import Pool

@@ -20,7 +20,7 @@ from planner.candidates.candidate import Key
 from planner.candidates.made import Made
 from planner.candidates.setup import Role, Setup
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs
+from planner.designs.shape import Designs
 from planner.replicas.kind import Space
 from planner.rules.designs import valid_designs
 from planner.rules.devices import balances

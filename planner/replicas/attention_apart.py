@@ -26,11 +26,12 @@ from planner.candidates.ask import Ask, usual_sizes
 from planner.candidates.candidate import Candidate, Key
 from planner.candidates.largest import most
 from planner.candidates.made import Made
+from planner.candidates.mix import Mix
 from planner.candidates.points import batched
-from planner.candidates.setup import Mix, Setup
+from planner.candidates.setup import Setup
 from planner.cost.afd import AfdModel, attention_only, ffn_only
 from planner.cost.afd_layout import Layout, designs_of
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.replicas.kind import Space
 from planner.rules.designs import why_not_moe, why_not_together, why_not_tp
 

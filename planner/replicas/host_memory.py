@@ -25,13 +25,14 @@ from model_zoo.schema import MoeFfn
 from planner.candidates.ask import Ask, usual_sizes
 from planner.candidates.candidate import Key
 from planner.candidates.made import Made
-from planner.candidates.setup import Mix, Setup
+from planner.candidates.mix import Mix
+from planner.candidates.setup import Setup
 from planner.cost.host import HostStage, host_of
 from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.offload import OffloadModel
 from planner.cost.placements import Held, HostStaging
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Floats, designs_of, like
+from planner.designs.shape import Floats, designs_of, like
 from planner.replicas.kind import Space
 from planner.rules.designs import OFFLOADS, why_not_moe, why_not_tp
 from planner.rules.devices import why_unsupported

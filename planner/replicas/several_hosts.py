@@ -20,7 +20,8 @@ from planner.candidates.ask import Ask
 from planner.candidates.candidate import Key
 from planner.candidates.deadline import in_time
 from planner.candidates.made import Made
-from planner.candidates.setup import Mix, Setup
+from planner.candidates.mix import Mix
+from planner.candidates.setup import Setup
 from planner.cost.attention import Load
 from planner.cost.host import Host, HostStage, host_of
 from planner.cost.layers import ACTIVATION_BYTES
@@ -28,7 +29,7 @@ from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.placements import HostStaging
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.rpc import ENGINE, RPC_S, RpcModel
-from planner.cost.shape import Floats, designs_of, like
+from planner.designs.shape import Floats, designs_of, like
 from planner.replicas.kind import Space
 from planner.rules.devices import why_unsupported
 from solvers import offload

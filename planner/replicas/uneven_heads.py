@@ -16,8 +16,8 @@ from planner.candidates.ask import Ask
 from planner.candidates.candidate import Key
 from planner.candidates.made import Made
 from planner.candidates.setup import Setup
-from planner.cost.shape import Staging
 from planner.cost.uneven_tp import UnevenModel, designs_of, group
+from planner.designs.shape import Staging
 from planner.replicas.kind import Space
 
 MOST = 8

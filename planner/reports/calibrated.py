@@ -13,7 +13,7 @@ from planner.calibration.bench import TPOT, TTFT, Mask
 from planner.calibration.calibrate import FELT, Calibrated, Change, off
 from planner.cost.bands import Z80
 from planner.cost.calibration import Traits
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.reports import words as say
 from planner.reports.parameters import TELLS
 from planner.reports.terminal import grid, section

@@ -54,6 +54,8 @@ def proof(plan: Plan) -> Text:
         many = f"placements on {p.space.considered} units"
     late = not plan.chains and p.seconds >= LATE * plan.problem.options.get("time_limit_s", 0.0)
     stopped = "out of time: " if late else "the bound is loose: "
+    if p.status == "joint":
+        return planned_with_others(plan)
     why = {"time_limit": stopped, "interrupted": "interrupted: "}.get(p.status, "")
     near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
     good = "the best possible" if p.gap <= SAME else f"{near} from the best possible"
@@ -65,6 +67,13 @@ def proof(plan: Plan) -> Text:
         *(f"{held_by(cap)}\n" for cap in p.space.caps if cap.binds),
         (p.space.what, "dim"),
     )
+
+
+def planned_with_others(plan: Plan) -> Text:
+    """Of one of several models: how near it is to what it could have by itself is no measure of it."""
+    p = plan.proof
+    text = "planned with other models, whose proof is of all together; "
+    return Text.assemble(text, f"among {p.space.considered:,} designs\n", (p.space.what, "dim"))
 
 
 def given_up(plan: Plan) -> str:

@@ -15,11 +15,11 @@ from rich.text import Text
 from planner.plans.schema import Experts, Plan, Price, Route
 from planner.reports import bars
 from planner.reports import words as say
-from planner.reports.beside import beside, weights
 from planner.reports.defaults import assumed, decisive
 from planner.reports.figures import figures
+from planner.reports.host_memory import beside, weights
+from planner.reports.idle_cache import keeping
 from planner.reports.instead import in_order, phases, verdict
-from planner.reports.kept import keeping
 from planner.reports.proven import price_list, proof
 from planner.reports.rented import rented
 from planner.reports.replayed import replayed

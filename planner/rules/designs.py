@@ -23,8 +23,8 @@ import numpy as np
 
 from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import Attention, Gemm, Layer, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
-from planner.cost.precision import MatrixPrecision, precisions
-from planner.cost.shape import Designs, Precisions
+from planner.designs.precision import MatrixPrecision, precisions
+from planner.designs.shape import Designs, Precisions
 from planner.engines import ENGINES, named
 from planner.rules.devices import supports, supports_cache, why_unsupported
 

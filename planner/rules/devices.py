@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from cluster_configs.schema import Device
 from model_zoo.schema import Attention, Mla, ModelCard
-from planner.cost.shape import Precisions
+from planner.designs.shape import Precisions
 from planner.engines import named
 from planner.engines.engine import Generations
 

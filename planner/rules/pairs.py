@@ -36,7 +36,7 @@ from typing import Final, Literal
 
 from cluster_configs.schema import Device
 from model_zoo.schema import Attention, LinearAttention, Mamba2, Mla, ModelCard
-from planner.cost.shape import Precisions
+from planner.designs.shape import Precisions
 from planner.engines import named
 
 Role = Literal["mixed", "prefill", "decode"]

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from planner.candidates.candidate import Candidate, Role
 from planner.candidates.largest import MOST_SEQUENCES, QUIETEST
+from planner.candidates.mix import Mix
 from planner.candidates.points import batched, beyond, over, prefilling
-from planner.candidates.setup import Mix, Setup
-from planner.cost.shape import Floats
+from planner.candidates.setup import Setup
+from planner.designs.shape import Floats
 from planner.inputs.workload import Workload
 from planner.plans.found import Found
 from planner.plans.operation import index_of

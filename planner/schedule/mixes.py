@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.candidates.setup import Mix
-from planner.cost.shape import Floats, Ints
+from planner.candidates.mix import Mix
+from planner.designs.shape import Floats, Ints
 from planner.inputs.workload import Workload
 
 MOST = 32

@@ -24,7 +24,7 @@ import numpy as np
 from cluster_configs.schema import NameRun, NodeClass, NodeNames, ResolvedCluster
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Role
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.errors import Infeasible, InputError
 from planner.inputs.workload import Bucket, Workload
 from planner.objectives import THROUGHPUT

@@ -8,10 +8,10 @@ from dataclasses import replace
 from planner.plans.strain import Late
 from planner.search.question import at_least
 from solvers import fleet
-from solvers.fleet_extract import value as fleet_value
-from solvers.fleet_goals import SPARE
-from solvers.fleet_prices import few
-from solvers.fleet_types import FleetProblem, FleetSolution
+from solvers.fleet.extract import value as fleet_value
+from solvers.fleet.goals import SPARE
+from solvers.fleet.prices import few
+from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import Limits, Status, judge
 
 TINY = 5e-10

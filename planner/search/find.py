@@ -16,8 +16,8 @@ from math import inf
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.deadline import in_time, left_s
-from planner.candidates.dominance import Counts
 from planner.candidates.edges import Edges
+from planner.candidates.needs import Counts
 from planner.candidates.tangents import Line, touching
 from planner.errors import OutOfTime
 from planner.plans.found import Found, groups
@@ -31,8 +31,8 @@ from planner.search.shortlists import LITTLE, ROUNDED, close_to, nearby
 from planner.search.sound import sound_fleet
 from planner.search.traffic import realised
 from solvers import fleet
-from solvers.fleet_costs import highest
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.costs import highest
+from solvers.fleet.types import FleetProblem
 from solvers.linear import Limits, gap
 
 ROUNDS = 8
@@ -90,7 +90,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
             continue
         rounds += 1
         kept = judged_ is not None and not question.objective.more  # then costs alone differ
-        edges = None if s.objective is None or kept else _finer(question, empty)
+        edges = None if s.objective is None or kept else edges_between(question, empty)
         late = time.monotonic() + 2 * (time.monotonic() - began) > until
         sound = question.state(fewer)
         if edges is None or late or _may_do(question, sound, bound, left(limits, until)):
@@ -177,7 +177,7 @@ def _sharper(question: Question, found: Found, pool: Pool) -> Pool | None:
     return replace(pool, candidates=tuple(longer))
 
 
-def _finer(question: Question, found: Found) -> Edges | None:
+def edges_between(question: Question, found: Found) -> Edges | None:
     """Edges between those at which the bound's fleet stands and the ones before; None where they are as near
     as matters."""
     edges, promise = found.pool.edges, question.traffic.ttft_s

@@ -11,9 +11,10 @@ from planner.inputs.options import Budget, Survive
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
 from planner.problems import fleet as stated
+from planner.problems.pairs import Side, Traffic
 from planner.replicas.pool import Pool
-from solvers import fleet_types
-from solvers.fleet_types import FleetProblem
+from solvers.fleet import types as fleet_types
+from solvers.fleet.types import FleetProblem
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Question:
 
     cluster: ResolvedCluster
     workload: Workload
-    traffic: stated.Traffic
+    traffic: Traffic
     objective: Objective
     budget: Budget
     finer: Callable[[Pool, Edges], Pool]
@@ -32,7 +33,7 @@ class Question:
     worst: float | None = None
     survive: Survive | None = None
 
-    def state(self, pool: Pool, side: stated.Side = "plan") -> FleetProblem:
+    def state(self, pool: Pool, side: Side = "plan") -> FleetProblem:
         """The numbers of the plan's problem, or of the bound's."""
         problem = stated.state(self.cluster, self.traffic, self.objective.goal, self.budget, side, pool)
         problem = replace(problem, most_kinds=self.most_kinds)

@@ -9,7 +9,7 @@ from planner.candidates.candidate import Candidate
 from planner.plans.found import Found
 from planner.replicas.pool import Pool
 from planner.search.question import Question
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.types import FleetProblem
 
 ROUNDED = 1e-5
 """How much better than its bound a plan may be: its limits may be exceeded by SLACK."""

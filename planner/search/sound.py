@@ -14,7 +14,7 @@ from planner.search.limits import closer, left
 from planner.search.question import Question
 from planner.search.traffic import carrying, settled, short_of
 from solvers import fleet
-from solvers.fleet_types import FleetProblem, FleetSolution
+from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
 CUTS = 16

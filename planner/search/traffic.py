@@ -13,7 +13,7 @@ from planner.plans.strain import SLACK, exact_value, scaled, strain
 from planner.search.changes import tidied
 from planner.search.question import Question
 from solvers import fleet
-from solvers.fleet_types import FleetProblem, FleetSolution
+from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
 TIDY_S = 0.5

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.errors import InputError, nearest
 from planner.inputs.traces import Trace
 from planner.plans.schema import Band, Plan
@@ -28,7 +28,7 @@ Times = dict[str, float]
 
 NEARLY = 0.02
 """Share of a limit by which a mean in a closed loop may be beyond it: such plans stand just at their limit,
-by formulas that are so near to the replay (`planner/cost/queueing.py`)."""
+by formulas that are so near to the replay (`planner/queueing`)."""
 
 
 @dataclass(frozen=True)

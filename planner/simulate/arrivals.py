@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.shape import Ints
+from planner.designs.shape import Ints
 from planner.errors import InputError
 from planner.inputs.traces import Trace
 from planner.simulate.caches import Blocks

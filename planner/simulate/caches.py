@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.cost.shape import Ints
+from planner.designs.shape import Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.errors import InputError
 
 Curve = Sequence[tuple[float, float]]

@@ -33,7 +33,7 @@ from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Floats, Precisions, like
+from planner.designs.shape import Floats, Precisions, like
 from planner.errors import InputError
 from planner.inputs.workload import Bucket, Workload
 from planner.plans.schema import Chain, Hop, Plan, Replica

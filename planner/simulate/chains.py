@@ -26,17 +26,18 @@ request counts for (its growth is averaged), prompts cut in chunks, nodes that f
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import count, pairwise
+from itertools import count
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.errors import InputError
-from planner.simulate.chain_net import Chain, Hop, Leg, Net, Node, Result
+from planner.simulate.chain_net import Chain, Leg, Net, Result
+from planner.simulate.chain_servers import Server, Wire, held_part
 from planner.simulate.requests import Requests
 
 
@@ -50,6 +51,7 @@ def replay(
     """Replay until the window's end, or the last request's. `held_tokens` (requests,): the cache that each
     counts for on every node.
 
+    >>> from planner.simulate.chain_net import Hop, Node
     >>> one = Node("n", 10, decode=[(1, 1e-3)], prompt=[(0, 0.0), (100, 10e-3)], pass_s=5e-3)
     >>> net = Net([one], [], [Chain(1.0, [Hop(0, (0, 10))], [])], token_bytes=0.0)
     >>> lone = Requests(np.array([0.0]), np.array([100]), np.array([11]))
@@ -59,65 +61,6 @@ def replay(
     """
     run = _Run(net, requests, held_tokens, in_flight)
     return run.result(*run.until(*window))
-
-
-@dataclass
-class _Line:
-    """Something used by one after the other: how long it was busy, and until when."""
-
-    busy_s: float = 0.0
-    free_s: float = 0.0
-
-    def take(self, at_s: float, seconds: float) -> float:
-        """Use it as soon as it is free; when that is over."""
-        self.busy_s += seconds
-        self.free_s = max(self.free_s, at_s) + seconds
-        return self.free_s
-
-    def used_s(self, at_s: float) -> float:
-        """Seconds of use until now: what is ahead is one piece."""
-        return self.busy_s - max(0.0, self.free_s - at_s)
-
-
-@dataclass
-class _Server(_Line):
-    """One copy of a node."""
-
-    node: Node = field(kw_only=True)
-    index: int = field(kw_only=True)
-    waiting: deque[int] = field(default_factory=deque)
-    batch: list[int] = field(default_factory=list)
-    idle: bool = True
-    held: float = 0.0
-    held_peak: float = 0.0
-    inside: int = 0
-    peak: int = 0
-    layer_s: dict[int, float] = field(default_factory=lambda: {0: 0.0})
-
-    def fits(self, tokens: float) -> bool:
-        rules = self.node
-        room = self.inside + 1 <= rules.places and self.held + tokens <= rules.kv_tokens
-        return room or not self.inside
-
-    def hold(self, tokens: float, requests: int) -> None:
-        """Requests enter (or leave: negative) with their cache."""
-        self.held += tokens
-        self.inside += requests
-        self.peak, self.held_peak = max(self.peak, self.inside), max(self.held_peak, self.held)
-
-    def decode_s(self, visits: Sequence[tuple[int, int]]) -> float:
-        """Seconds of the tokens of a pass, by the layers that each runs."""
-        counts = Counter(visits)
-        edges = sorted({edge for visit in counts for edge in visit})
-        return sum(
-            (b - a) * self._layer_s(sum(n for (f, e), n in counts.items() if f <= a and b <= e))
-            for a, b in pairwise(edges)
-        )
-
-    def _layer_s(self, tokens: int) -> float:
-        if tokens not in self.layer_s:
-            self.layer_s[tokens] = float(np.interp(tokens, *np.array(self.node.decode).T))
-        return self.layer_s[tokens]
 
 
 @dataclass(frozen=True)
@@ -148,12 +91,12 @@ class _Run:
             raise InputError("`held_tokens` needs one figure a request", "held_tokens")
         number = count()
         self.copies = [
-            [_Server(node=node, index=next(number)) for _ in range(node.copies)] for node in net.nodes
+            [Server(node=node, index=next(number)) for _ in range(node.copies)] for node in net.nodes
         ]
         self.servers = [server for copies in self.copies for server in copies]
-        self.wires = [_Line() for _ in net.wires]
+        self.wires = [Wire() for _ in net.wires]
         self.behind, self.taken = [0.0] * len(net.chains), [0] * len(net.chains)
-        self.chain, self.way = [0] * len(requests), [list[_Server]() for _ in range(len(requests))]
+        self.chain, self.way = [0] * len(requests), [list[Server]() for _ in range(len(requests))]
         self.hop, self.made = [0] * len(requests), [0] * len(requests)
         self.entry_s, self.first_s, self.end_s, self.sent_s = ([math.nan] * len(requests) for _ in range(4))
         self.events: list[tuple[float, bool, int, Callable[[int], None], int]] = []
@@ -202,13 +145,13 @@ class _Run:
             self.behind = behind
             self._enter(self.entered, chosen, ways[chosen])
 
-    def _free(self, chain: Chain, tokens: float) -> list[_Server]:
+    def _free(self, chain: Chain, tokens: float) -> list[Server]:
         """The emptiest copy of every node of a chain; none where one has no room."""
         way = [min(self.copies[hop.node], key=lambda s: s.inside) for hop in chain.hops]
-        fits = all(s.fits(_part(s, hop) * tokens) for s, hop in zip(way, chain.hops, strict=True))
+        fits = all(s.fits(held_part(s, hop) * tokens) for s, hop in zip(way, chain.hops, strict=True))
         return way if fits else []
 
-    def _enter(self, request: int, chosen: int, way: list[_Server]) -> None:
+    def _enter(self, request: int, chosen: int, way: list[Server]) -> None:
         self.entered += 1
         self.inside += 1
         self.taken[chosen] += 1
@@ -220,7 +163,7 @@ class _Run:
     def _hold(self, request: int, sign: int) -> None:
         hops = self.net.chains[self.chain[request]].hops
         for server, hop in zip(self.way[request], hops, strict=True):
-            server.hold(sign * _part(server, hop) * self.tokens[request], sign)
+            server.hold(sign * held_part(server, hop) * self.tokens[request], sign)
 
     def _arrive(self, request: int) -> None:
         """A prompt or token is at its next node."""
@@ -229,7 +172,7 @@ class _Run:
         if server.idle:
             self._wake(server)
 
-    def _wake(self, server: _Server) -> None:
+    def _wake(self, server: Server) -> None:
         """A pass begins once all that comes at this moment is there."""
         server.idle = False
         self._at(self.now_s, self._start, server.index)
@@ -325,8 +268,3 @@ class _Run:
             peak={name: max(s.peak for s in copies) for name, copies in named},
             kv_peak_tokens={name: max(s.held_peak for s in copies) for name, copies in named},
         )
-
-
-def _part(server: _Server, hop: Hop) -> float:
-    """Of a node's layers, the part that a hop runs."""
-    return (hop.layers[1] - hop.layers[0]) / server.node.layers

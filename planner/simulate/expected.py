@@ -6,9 +6,9 @@ from typing import get_args
 
 import numpy as np
 
-from planner.cost.queueing import Percentile
 from planner.operating.requests import Terms
 from planner.operating.times import arriving
+from planner.queueing import Percentile
 from planner.simulate.groups import Servers
 
 Times = dict[str, float]

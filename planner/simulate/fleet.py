@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.errors import InputError
 from planner.simulate.links import SENT, Shared, Transfer, Transfers, Wire
 from planner.simulate.loop import Loop, Machine

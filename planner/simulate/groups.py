@@ -21,8 +21,8 @@ from cluster_configs.schema import Cluster, Device, NodeClass, ResolvedCluster, 
 from model_zoo.schema import ModelCard
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
-from planner.cost.shape import Designs, Precisions, Stage, Staging, designs_of
 from planner.cost.unequal import UnequalModel
+from planner.designs.shape import Designs, Precisions, Stage, Staging, designs_of
 from planner.engines import named
 from planner.errors import InputError
 from planner.inputs.workload import Workload

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.simulate.caches import Blocks, PrefixCache
 from planner.simulate.ledger import Ledger
 from planner.simulate.loop import Machine

@@ -1,4 +1,4 @@
-"""Replay of requests on one deployment: the truth that `planner.cost.queueing` is tested against.
+"""Replay of requests on one deployment: the truth that `planner.queueing` is tested against.
 
 A step of a server lasts what `StepTimes` says. Before each step waiting requests enter in order of arrival
 while fewer than `max_sequences` are in the batch and prompt + tokens made + 1 fits in `kv_tokens` beside what
@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.shape import StepTimes
+from planner.designs.shape import StepTimes
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
 from planner.simulate.ledger import Role
 from planner.simulate.links import Beside, Wire

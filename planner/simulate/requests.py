@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.cost.shape import Floats, Ints, StepTimes
+from planner.designs.shape import Floats, Ints, StepTimes
 from planner.errors import InputError
 
 Routing = Literal["round_robin", "least_requests"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.simulate.pools import Pool
 
 SAMPLES = 240

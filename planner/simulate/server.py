@@ -26,16 +26,14 @@ from heapq import heappop, heappush
 
 from planner.simulate.caches import PrefixCache
 from planner.simulate.jumps import NO_JUMP, steps_s, steps_to_reach
-from planner.simulate.ledger import Ledger, Role
+from planner.simulate.ledger import Clock, Ledger, Role
 from planner.simulate.prompts import prompt_work
 from planner.simulate.requests import Settings, StepCosts
 
 
 @dataclass(slots=True)
-class Server:
-    """A server, its queue and its batch. `now_s`: the end of its last step, when the next one may begin;
-    `due_s`: when it next has to be looked at (inf: never, by itself); `inside`: requests sent here and not
-    finished, those that the step in progress finishes not among them."""
+class Server(Clock):
+    """A server, its queue and its batch."""
 
     costs: StepCosts
     rules: Settings
@@ -43,15 +41,7 @@ class Server:
     role: Role = "mixed"
     emitted: float = 1.0
     cache: PrefixCache | None = None
-    now_s: float = 0.0
-    due_s: float = math.inf
-    inside: int = 0
-    steps: int = 0
-    preemptions: int = 0
-    busy_s: float = 0.0
     sequence_seconds: float = 0.0  # integral over time of the sequences in the batch
-    held: float = 0  # KV tokens
-    held_peak: float = 0
     in_step: tuple[int, float] = (0, 0)  # requests and KV tokens of the last step, with those that it ended
     decoding: int = 0  # sequences, and
     context: float = 0  # their tokens

@@ -22,7 +22,7 @@ import numpy as np
 
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs, StepTimes
+from planner.designs.shape import Designs, StepTimes
 from planner.operating.requests import Requests
 from planner.operating.steps import decoding_steps, prompt_steps
 from planner.plans.schema import Replica

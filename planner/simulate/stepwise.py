@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from planner.simulate.ledger import Ledger, Role
+from planner.simulate.ledger import Clock, Ledger, Role
 from planner.simulate.requests import Settings, StepCosts
 
 
@@ -39,21 +39,13 @@ class Policy(Protocol):
 
 
 @dataclass
-class Stepwise:
+class Stepwise(Clock):
     """A server. `waiting`: requests in order of arrival that hold no room. `running`: those that do, in order
     of entry, with the tokens held. `left`: prompt tokens to be computed; `made`: tokens of the answer."""
 
     policy: Policy
     ledger: Ledger
     role: Role = "mixed"
-    now_s: float = 0.0
-    due_s: float = math.inf
-    inside: int = 0
-    steps: int = 0
-    preemptions: int = 0
-    busy_s: float = 0.0
-    held: float = 0.0
-    held_peak: float = 0.0
     waiting: list[int] = field(default_factory=list)
     running: dict[int, float] = field(default_factory=dict)
     left: dict[int, int] = field(default_factory=dict)

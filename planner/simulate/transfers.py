@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 
 
 def replay_transfers(

@@ -28,8 +28,11 @@ DEAL_S, MINUTE_S = 600.0, 60.0
 MOST = 20_000
 """Requests that are drawn."""
 
+FEWEST = 100
+"""At least, however seldom they come: fewer tell no percentile."""
+
 SPAN_S = 3600.0
-"""That are drawn, where there are not too many in them."""
+"""That are drawn, where there are not too many in them, or too few."""
 
 
 def resampled(trace: Trace, seed: int) -> Trace:
@@ -57,16 +60,17 @@ def bursty(workload: Workload, seed: int, rate_rps: float | None = None) -> Trac
     if rate is None:
         raise ValueError("arrivals are drawn at a rate")
     rng = np.random.default_rng(seed)
-    span_s = min(SPAN_S, MOST / rate)
+    span_s = max(min(SPAN_S, MOST / rate), FEWEST / rate)
     given = workload.traffic.dispersion if workload.traffic else []
     own = float(np.mean(workload.traffic.rate_rps)) if workload.traffic else rate
-    factor = np.ones(max(int(np.ceil(span_s)), 1))
+    factor = np.ones(max(int(np.ceil(min(span_s, SPAN_S))), 1))
+    cell_s = span_s / len(factor)  # a second, or less; more where requests come seldom
     for hold_s, variance in parts(given, own):
-        blocks = int(np.ceil(len(factor) / hold_s))
-        noise = rng.gamma(1 / variance, variance, blocks) if variance > 0 else np.ones(blocks)
-        factor = factor * np.repeat(noise, int(hold_s))[: len(factor)]
+        cells = hold_s / max(cell_s, 1.0)
+        many, variance = max(int(cells), 1), variance * min(cells, 1.0)  # what varies in a cell is averaged
+        noise = rng.gamma(1 / variance, variance, int(np.ceil(len(factor) / many)))
+        factor = factor * np.repeat(noise, many)[: len(factor)]
     factor = factor / max(factor.mean(), 1e-12)
-    cell_s = span_s / len(factor)  # a second, or less
     counts = rng.poisson(rate * cell_s * factor)
     at = np.repeat(np.arange(len(factor), dtype=float), counts)
     at = np.sort(at + rng.random(len(at))) * cell_s

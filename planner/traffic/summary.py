@@ -10,13 +10,12 @@ exactly. What it loses of the second and fourth (they are not linear in the leng
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.inputs.idle import buckets_of, idle_of
 from planner.inputs.trace_columns import Floats, Ints
+from planner.inputs.trace_workload import buckets_of, idle_of
 from planner.inputs.traces import Trace
 from planner.inputs.traffic import Dispersion, Traffic
 from planner.inputs.workload import Bucket, Slo, Workload
@@ -252,8 +251,3 @@ def document(found: Workload) -> dict[str, object]:
         "percentile": slo["percentile"]
     }
     return told
-
-
-def slots_in_words(rates: Sequence[float]) -> str:
-    """From the quietest to the busiest."""
-    return f"{min(rates):.4g} to {max(rates):.4g} requests/s"

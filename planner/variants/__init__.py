@@ -14,7 +14,7 @@ from planner.candidates.ask import Ask
 from planner.candidates.made import Made
 from planner.variants.chunks import chunked
 from planner.variants.drafts import drafted
-from planner.variants.kept import keeping
+from planner.variants.idle_cache import keeping
 
 Variant = Callable[[Made, Ask], Iterator[Made]]
 

@@ -15,7 +15,7 @@ from planner.candidates.ask import CHUNKS, LONG, Ask
 from planner.candidates.made import Made
 from planner.candidates.points import batched
 from planner.candidates.setup import Role, Setup
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
 from planner.operating.room import counted
 
 

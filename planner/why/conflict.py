@@ -93,10 +93,9 @@ def limits_of(asked: Asked) -> dict[str, Limit]:
     w, o, found = asked.workload, asked.options, dict[str, Limit]()
     if w.rate_rps is not None:
         found["rate"] = Limit(f"{w.rate_rps:g} requests/s", _seldom)
-    for name, limit in (("ttft_ms", w.slo.ttft_ms), ("tpot_ms", w.slo.tpot_ms)):
-        if limit is not None:
-            words = f"{name.removesuffix('_ms').upper()} within {limit:g} ms"
-            found[name] = Limit(words, lambda a, n=name: _loose(a, n))  # type: ignore[misc]
+    for name, limit in w.slo.limits.items():
+        words = f"{name.removesuffix('_ms').upper()} within {limit:g} ms"
+        found[name] = Limit(words, lambda a, n=name: _loose(a, n))  # type: ignore[misc]
     for name, budget in o.budget.model_dump(exclude_none=True).items():
         unit = {"usd_per_hour": "${:g} an hour", "gpus": "{:g} GPUs", "watts": "{:g} W"}[name]
         found[name] = Limit(

@@ -3,7 +3,6 @@ SLO that nothing keeps; rates and budgets in `shortage`."""
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -17,15 +16,16 @@ from model_zoo.schema import ModelCard, MoeFfn
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Key, stages_in_words
 from planner.candidates.largest import one_at_a_time
+from planner.candidates.mix import Mix
 from planner.candidates.points import Points, batched, prefilling
-from planner.candidates.setup import Mix, Setup
-from planner.cost.precision import precisions
-from planner.cost.shape import Floats, Ints
+from planner.candidates.setup import Setup
+from planner.designs.precision import precisions
+from planner.designs.shape import Floats, Ints
 from planner.engines import NAMES
 from planner.errors import Infeasible, OutOfTime
 from planner.fit import fits
 from planner.inputs.options import Options
-from planner.inputs.workload import Slo
+from planner.inputs.workload import LIMITS, Slo
 from planner.problems.ways import route
 from planner.replicas.pool import Pool
 from planner.rules.devices import picks_entries, why_unsupported
@@ -55,6 +55,11 @@ class Tightest:
     tpot_s: float
     design: str
 
+    def missed(self, slo: Slo) -> dict[str, float]:
+        """Milliseconds that it reaches, of each limit that it misses."""
+        reached = dict(zip(LIMITS, (1e3 * self.ttft_s, 1e3 * self.tpot_s), strict=True))
+        return {name: reached[name] for name, limit in slo.limits.items() if reached[name] > limit}
+
 
 def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | None:
     """The design nearest to the SLO, of all that stand here and hold one request of every bucket.
@@ -73,8 +78,8 @@ def tightest(pool: Pool, slo: Slo, asked: Collection[str] = ()) -> Tightest | No
         if len(fit) == 0:
             continue
         over = {
-            "ttft_ms": np.maximum(1e3 * ttft / (slo.ttft_ms or np.inf), 1.0),
-            "tpot_ms": np.maximum(1e3 * tpot / (slo.tpot_ms or np.inf), 1.0),
+            name: np.maximum(1e3 * seconds / slo.limits.get(name, np.inf), 1.0)
+            for name, seconds in zip(LIMITS, (ttft, tpot), strict=True)
         }
         firm = np.maximum.reduce([np.ones(len(fit)), *(over[name] for name in asked)])
         far = np.maximum(*over.values()) + 1e-9 * (ttft + tpot)
@@ -127,8 +132,7 @@ def layout(s: Setup, k: int, node: str) -> str:
 def loosened(near: Tightest, slo: Slo, carries: Carries | None = None) -> Slo | None:
     """`slo` with the limits that `near` misses set to what it reaches, and so much more that `carries` holds;
     None where LOOSER is not enough. Without `carries` one request at a time is enough."""
-    best = {"ttft_ms": 1e3 * near.ttft_s, "tpot_ms": 1e3 * near.tpot_s}
-    missed = {k: v for k, v in best.items() if v > (getattr(slo, k) or math.inf)}
+    missed = near.missed(slo)
     trials = [
         slo.model_copy(update={k: float(ceil_to(times * v)) for k, v in missed.items()}) for times in LOOSER
     ]
@@ -141,14 +145,13 @@ def loosened(near: Tightest, slo: Slo, carries: Carries | None = None) -> Slo | 
 def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeasible:
     """An SLO that was asked for and that nothing meets. `carries`: as in `loosened`, for the hint, which says
     so where that is not found in time."""
-    best = {"ttft_ms": 1e3 * near.ttft_s, "tpot_ms": 1e3 * near.tpot_s}
-    missed = [k for k, v in best.items() if v > (getattr(slo, k) or math.inf)]
+    missed = near.missed(slo)
     if not missed:
         return Infeasible(
             "no replica design serves every bucket within the SLO", hint="loosen the SLO, or add GPUs"
         )
     limits = {k: f"{k.removesuffix('_ms').upper()} {getattr(slo, k):g} ms" for k in missed}
-    what = " and ".join(f"{limits[k]} (best {_ms(best[k])} ms)" for k in missed)
+    what = " and ".join(f"{limits[k]} (best {_ms(missed[k])} ms)" for k in missed)
     enough = None
     with suppress(OutOfTime):  # that nothing keeps the SLO is proven, time for a hint or not
         enough = loosened(near, slo, carries)
@@ -173,11 +176,11 @@ def does_not_fit(
     found = fits.fit(ask, cluster)
     beside, remedies = "", list[str]()
     if asked:
-        from planner.why import shortage_beside  # here, not above: only for what is infeasible
+        from planner.why import shortage_of_memory  # here, not above: only for what is infeasible
 
-        look = shortage_beside.Look(cluster.classes, cluster.links, asked)
-        said = shortage_beside.missing(look)
-        beside, remedies = f"; {said}" if said else "", list(shortage_beside.remedies(look, options))
+        look = shortage_of_memory.Look(cluster.classes, cluster.links, asked)
+        said = shortage_of_memory.missing(look)
+        beside, remedies = f"; {said}" if said else "", list(shortage_of_memory.remedies(look, options))
     found = replace(found, changes=(*_in_prompts(found, mix), *remedies))
     lent = _lent(cluster, pool)
     if found.fits:

@@ -19,7 +19,7 @@ from planner.search.find import find
 from planner.search.question import Question
 from planner.why.rounding import ceil_to, floor_to
 from solvers import fleet
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.types import FleetProblem
 from solvers.linear import Limits
 
 MOST_NODES = 4096

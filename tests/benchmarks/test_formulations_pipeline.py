@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.formulations import pipeline_master, pipeline_pricing
 from solvers.linear import Limits
-from solvers.pipeline_types import LAST, Kind, Nodes, PipelineProblem, Point
+from solvers.pipeline.types import LAST, Kind, Nodes, PipelineProblem, Point
 from tests.solvers.pipelines import best_by_trying_all, best_rates, random_problem, rate_of
 
 seeds = st.integers(0, 2**32 - 1)

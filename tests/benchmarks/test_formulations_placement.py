@@ -12,8 +12,8 @@ from benchmarks.formulations import placement, placement_bound
 from benchmarks.formulations.placement_chain import carried
 from benchmarks.formulations.placement_evened import evened
 from solvers.linear import Limits
-from solvers.placement_moves import Cover
-from solvers.placement_types import Network
+from solvers.placement.moves import Cover
+from solvers.placement.types import Network
 
 SMALL = Network(
     layers=4,

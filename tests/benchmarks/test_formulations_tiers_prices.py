@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from benchmarks.formulations.tiers_prices import margins, prices, with_more
 from solvers import tiers
 from solvers.linear import Limits
-from solvers.tiers_point import solve_at
+from solvers.tiers.point import solve_at
 from tests.solvers.tier_cases import SMALL, problems
 
 

@@ -24,7 +24,7 @@ from benchmarks.honest.problems import FIXED, Problem, random_problem
 from benchmarks.honest.told import told_again
 from cluster_configs.reading import from_gpus
 from cluster_configs.schema import NodeClass
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.inputs.workload import Bucket, Slo
 from planner.plans.schema import Replica
 

@@ -10,7 +10,7 @@ from benchmarks.formulations.tiers_prices import margins, prices
 from benchmarks.peers import flexgen
 from solvers import tiers
 from solvers.linear import Limits
-from solvers.tiers_rounding import rounded
+from solvers.tiers.rounding import rounded
 
 CASES = sorted((Path(__file__).resolve().parents[3] / "shared" / "cases" / "flexgen").glob("*.json"))
 TINY = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 from planner.simulate.replay import Transfer, replay_pair
 from planner.simulate.requests import Requests, Settings
 

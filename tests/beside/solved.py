@@ -50,6 +50,8 @@ class Figures(Fleet):
         buckets = SimpleNamespace(buckets=[SimpleNamespace(osl=tokens)], shares=[1.0])
         cluster = SimpleNamespace(classes=[])
         super().__init__(
-            SimpleNamespace(objective=named(goal), solution=solution, workload=buckets, cluster=cluster)
+            SimpleNamespace(
+                objective=named(goal), solution=solution, workload=buckets, cluster=cluster, others={}
+            )
         )
         self.__dict__ |= {"kinds": kinds or {("mixed", "c", "vllm", "tp1"): 8}, "made": []}

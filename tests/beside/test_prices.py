@@ -9,7 +9,7 @@ from cluster_configs.schema import Cluster, Node
 from planner.beside import prices as module
 from planner.beside.prices import priced
 from planner.inputs.options import Budget
-from solvers.fleet_types import FleetSolution
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 from tests.beside.solved import on, solved
 

@@ -8,8 +8,8 @@ from model_zoo import catalog
 from planner.beside.ulysses import degrees, with_ulysses
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
 
 
 def design(tp: int, cp: int) -> Designs:

@@ -16,7 +16,7 @@ from planner.calibration.trials import Server, Trial
 from planner.candidates.candidate import Design
 from planner.cli.app import run
 from planner.cost.bands import Z80
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.errors import Infeasible
 from planner.predict.loads import Group
 from planner.predict.predictions import find_model, predict_rows, usual_node

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from cluster_configs.reading import from_gpus
 from planner.candidates.ask import Ask
-from planner.candidates.setup import Promise, Setup
-from planner.cost.precision import precisions
+from planner.candidates.mix import Promise
+from planner.candidates.setup import Setup
+from planner.designs.precision import precisions
 from planner.engines import NAMES as ENGINES
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import named

@@ -9,8 +9,8 @@ from planner.candidates.cache import admitted, prompt_byte_s, spare_bytes
 from planner.candidates.largest import most as most_of
 from planner.candidates.points import batched
 from planner.candidates.setup import predict
-from planner.cost.admission import DELAYED, PREEMPTED
 from planner.inputs.workload import Bucket, Slo
+from planner.queueing.admission import DELAYED, PREEMPTED
 from tests.candidates.samples import CHAT, TWO, ask, one_setup
 
 LONG = [Bucket(isl=100, osl=1000, share=0.5), Bucket(isl=3000, osl=2000, share=0.5)]

@@ -19,8 +19,8 @@ from planner.candidates.largest import (
 )
 from planner.candidates.points import batched, decode_steps, prefilled
 from planner.candidates.setup import Setup, prefill_parts
-from planner.cost.queueing import work_s
-from planner.cost.shape import Floats, Ints
+from planner.designs.shape import Floats, Ints
+from planner.queueing import work_s
 from tests.candidates.samples import CHAT, TWO, one_setup, promising
 
 TRIES = np.geomspace(1.0, 1000.0, 7)

@@ -11,11 +11,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from planner.candidates.candidate import Candidate, Design
-from planner.candidates.dominance import Counts, moved, undominated
-from planner.cost.shape import Stage
+from planner.candidates.dominance import undominated
+from planner.candidates.needs import Counts, moved
 from planner.cost.transfer import Overlap
+from planner.designs.shape import Stage
 from solvers import fleet
-from solvers.fleet_types import Column, FleetProblem
+from solvers.fleet.types import Column, FleetProblem
 from solvers.linear import Limits
 from tests.solvers.fleets import random_fleet
 

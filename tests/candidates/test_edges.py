@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.candidates.edges import NO_EDGES, Edges
-from planner.candidates.setup import Promise
+from planner.candidates.mix import Promise
 
 SMALL = Promise(ttft_s=2.0, tpot_s=0.5, percentile="mean", loop="closed")
 

@@ -12,7 +12,7 @@ from planner.candidates.candidate import Key
 from planner.candidates.largest import largest
 from planner.candidates.points import Points, batched
 from planner.candidates.setup import Setup
-from planner.cost.shape import Ints
+from planner.designs.shape import Ints
 from planner.inputs.workload import Bucket
 from planner.question.asked import read
 from planner.question.posed import pooled

@@ -7,7 +7,7 @@ import pytest
 from cluster_configs import devices
 from model_zoo import catalog
 from planner.candidates.pairing import Pairing
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.rules.pairs import Cached, Side, unpaired
 
 DEVICES = ("h100-sxm", "b200", "a100-80gb-sxm", "gaudi3", "mi300x")

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.candidates.largest import MOST_SEQUENCES, busiest, closed, largest, most
+from planner.candidates.mix import Mix
 from planner.candidates.points import KEPT, at_rate, batched, prefilling
-from planner.candidates.setup import Mix
-from planner.cost.admission import Lengths, deviations
 from planner.inputs.workload import Bucket
+from planner.queueing.admission import Lengths, deviations
 from tests.candidates.samples import CHAT, TWO, ask, one_setup, promising
 
 ROLES = ("mixed", "decode")

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from planner.candidates.mix import Mix, Promise
 from planner.candidates.points import at_rate, batched
-from planner.candidates.setup import Mix, Promise
 from planner.inputs.workload import Bucket, Slo, Workload
 from tests.candidates.samples import CHAT, TWO, ask, one_setup
 

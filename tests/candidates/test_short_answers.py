@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner import plan
+from planner.candidates.mix import Mix
 from planner.check import check
 from planner.errors import Infeasible
+from planner.inputs.workload import Bucket, Slo, Workload
 
 ASKED = {"gpus": "1xh100", "model": "llama-3.1-8b", "isl": 8000, "osl": 2, "engine": "vllm"}
 
@@ -39,3 +41,14 @@ def test_a_prompt_beyond_the_room_of_one_card_goes_elsewhere():
 
     assert check(made) == []
     assert all(len(replica.stages) > 1 or replica.stages[0].device != "l4" for replica in made.replicas)
+
+
+def test_a_cache_is_counted_by_the_mean_of_what_is_computed():
+    """Of 128 tokens 1.28 are computed on average: a prompt of one would hold a tenth less with half an answer
+    of two, and `check` counts by the mean."""
+    short = Workload(buckets=[Bucket(isl=128, osl=2)], prefix_hit=0.99, slo=Slo(ttft_ms=None, tpot_ms=60))
+    made = plan(None, "llama-3.1-8b", gpus="1xa40", workload=short, engine="sglang")
+
+    assert check(made) == []
+    assert Mix.of(short).new == pytest.approx([1.28])
+    assert Mix.of(short).own == pytest.approx([1.28])

@@ -10,7 +10,7 @@ import pytest
 from planner import plan
 from planner.candidates import tangents
 from planner.candidates.points import at_rate, draw
-from planner.candidates.tangents import Loaded, touching
+from planner.candidates.tangents import Loaded, _below, _slopes, touching
 from planner.plans.operation import index_of, operate
 from tests.beside.solved import solved
 
@@ -114,3 +114,15 @@ def test_bounds_on_latency_hold_at_next_to_no_load(tmp_path):
     found = plan(tmp_path / "c.yaml", "nemotron-3-nano-30b-a3b-nvfp4", explain=False, **asked)
 
     assert found.proof.bound <= found.proof.objective * (1 + 1e-6)
+
+
+def test_loads_at_one_rate_give_level_lines_below_all_of_them():
+    """A server whose rate no longer grows with its load draws more watts at the same rate: a chord between
+    two such samples had a slope of 1e30, and HiGHS refused the program (odd problems, seed 41, no. 206)."""
+    x, y = np.array([[1.0, 2.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 8.0, 9.0]])
+    slope = _slopes(y, x)
+    a = _below(y - slope * x, slope, x, y)
+
+    assert np.abs(slope).max() <= 10
+    assert np.abs(a).max() <= 100
+    assert (a[:, :, None] + slope[:, :, None] * x[:, None, :] <= y[:, None, :] + 1e-12).all()

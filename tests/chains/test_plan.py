@@ -6,7 +6,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
 from planner import plan
 from planner.chains import plan as chained
-from planner.chains.leaving import without
+from planner.chains.repair import without
 from planner.check import check
 from planner.errors import Infeasible, InputError
 from planner.question.asked import read
@@ -155,6 +155,6 @@ def test_zones_without_a_link_are_not_chained():
 
 
 def test_a_plan_edited_so_that_no_chain_holds_its_model_is_bad_input(six, monkeypatch):
-    monkeypatch.setattr("planner.chains.leaving.chained.pose", lambda asked: None)
+    monkeypatch.setattr("planner.chains.repair.chained.pose", lambda asked: None)
     with pytest.raises(InputError, match="no chain of these nodes holds"):
         without(six, ["a-0"])

@@ -227,7 +227,7 @@ def idle(scene: Scene, specs: Sequence[Spec]) -> list[dict[str, Any]]:
         name, device = node["name"], scene.device(node["name"])
         taken = sum(spec.count * spec.stage_gpus * list(spec.node_classes).count(name) for spec in specs)
         if left := node["count"] * device.gpus_per_node - taken:
-            reason = "they would add nothing to what the others serve"
+            reason = "no fleet was found that serves more by using them"
             message = f"{left} {device.name} idle: {reason}"
             warnings.append(
                 {"code": "idle_gpus", "message": message, "class": name, "count": left, "reason": reason}

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from planner.check import budgets, idle, memory, queueing, routing, structure, totals, transfer
+from planner.check import budgets, memory, queueing, routing, structure, totals, transfer
+from planner.check import unused_gpus as idle
 from planner.check.case import Case, open_case
 from planner.plans.schema import Plan
 from tests.check.plans import dense, pair

@@ -14,9 +14,9 @@ from model_zoo.schema import ModelCard
 from planner.check import cache, flops, kv, proof, roofline, weights
 from planner.check.case import Case, open_case
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs
-from planner.cost.stages import stage_layers
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
+from planner.designs.stages import stage_layers
 from planner.plans.schema import PrecisionUsed, Replica, Stage, Step
 from planner.rules.designs import valid_designs
 from tests.check.plans import dense

@@ -14,7 +14,7 @@ from cluster_configs import devices
 from model_zoo import catalog
 from planner.check import check, pairs
 from planner.check.case import Case, open_case
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.plans.schema import Plan
 from planner.rules.pairs import Cached, Side, unpaired
 from tests.check.plans import EIGHT_B, H100, LINK, Scene, Spec, make, pair

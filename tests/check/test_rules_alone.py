@@ -14,18 +14,8 @@ from hypothesis import strategies as st
 
 from cluster_configs.schema import NameRun, NodeNames
 from model_zoo import catalog
-from planner.check import (
-    chain_nodes,
-    chains,
-    chances,
-    drafter,
-    experts,
-    measured,
-    nodes,
-    rest,
-    rules,
-    survive,
-)
+from planner.check import chain_nodes, chains, chances, drafter, experts, measured, nodes, rules, survive
+from planner.check import losses as rest
 from planner.check.case import Case, Measured, open_case
 from planner.check.violation import Violation, at_most, same
 from planner.inputs.profile import ProfileRow

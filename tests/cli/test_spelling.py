@@ -9,7 +9,7 @@ import pytest
 
 from planner.cli import app
 from planner.cli.ascii import plain
-from planner.cost.precision import precision_named
+from planner.designs.precision import precision_named
 from planner.errors import InputError
 from planner.reading.documents import Document
 from planner.reading.units import amount
@@ -28,13 +28,16 @@ from planner.reading.validation import in_units
         (["--rate", "10/s"], ["--rate", "10"]),
         (["--time-limit", "2min"], ["--time-limit", "120"]),
         (["--json", "-m", "x"], ["--json", "-m", "x"]),
+        (["-m", "a", "-m", "b"], ["-m", "a", "-m", "b"]),
     ],
 )
 def test_values_are_read_as_they_are_meant(written, read):
     assert app.told(["plan", *written]) == ["plan", *read]
 
 
-@pytest.mark.parametrize("twice", [["-m", "a", "-m", "b"], ["-m", "a", "--model", "b"], ["--json", "--json"]])
+@pytest.mark.parametrize(
+    "twice", [["--isl", "1", "--isl", "2"], ["-w", "a", "--workload", "b"], ["--json", "--json"]]
+)
 def test_an_option_that_is_given_twice_is_an_error(twice):
     with pytest.raises(InputError, match="given twice"):
         app.told(["plan", *twice])

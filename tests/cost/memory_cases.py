@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from model_zoo.schema import Attention, DenseFfn, LinearAttention, Mla, ModelCard, MoeFfn, Run, Weights
-from planner.cost.memory import Memory, room, room_by_stage
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs, Precisions
+from planner.cost.memory import Memory, fullest_at, room_by_stage
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, Precisions
 
 GIB = 2.0**30
 ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
@@ -23,6 +23,11 @@ def designs(*shapes: tuple[int, ...]) -> Designs:
 def changed(card: ModelCard, update: dict[str, object]) -> ModelCard:
     """The card with some fields replaced; `model_copy` would keep the old layers cached."""
     return ModelCard(**{field: getattr(card, field) for field in ModelCard.model_fields} | update)
+
+
+def room(card: ModelCard, device_memory_bytes: float, d: Designs, used: Precisions, *more, **rest) -> Memory:
+    """Memory of the fullest stage; `more`: engine, tokens per step and what else `room_by_stage` takes."""
+    return fullest_at(card, d, used, room_by_stage(card, device_memory_bytes, d, used, *more, **rest))
 
 
 def vllm(card: ModelCard, device_memory_bytes: float, *shapes: tuple[int, ...]) -> Memory:

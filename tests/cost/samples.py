@@ -17,7 +17,7 @@ from model_zoo.schema import (
     Weights,
 )
 from planner.cost.model import CostModel
-from planner.cost.shape import Designs, Precisions
+from planner.designs.shape import Designs, Precisions
 
 BF16 = Precisions("bf16", "bf16", "bf16", "bf16")
 

@@ -20,8 +20,8 @@ from planner.cost.afd_line import Parts, line_s
 from planner.cost.attention import Load
 from planner.cost.bands import WIDE
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
 
 NEAR_S = 12e-6
 """Start of a message over scale-up links (datasheet.yaml, hop)."""

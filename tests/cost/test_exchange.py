@@ -9,8 +9,8 @@ from model_zoo.schema import MoeFfn
 from planner.cost.attention import Load
 from planner.cost.exchange import SMS, Exchange, taking_turns
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
 
 CARD = find("deepseek-v3")[0]
 FFN = next(layer.ffn for layer in CARD.stack if isinstance(layer.ffn, MoeFfn))

@@ -7,7 +7,7 @@ import pytest
 
 from model_zoo.schema import MoeFfn
 from planner.cost.efficiency.reading import Chip, Fit
-from planner.cost.experts import RankWork, distinct_experts, expert_work, fullest_share, rank_s
+from planner.cost.experts import RankWork, Routed, distinct_experts, expert_work, fullest_share, rank_s
 from planner.cost.popularity import Popularity
 from tests.cost.samples import designs
 
@@ -74,7 +74,7 @@ def test_no_rank_gets_more_than_all_pairs():
 def test_a_rank_reads_only_the_experts_it_holds():
     ffn = MoeFfn(experts=64, top_k=4, inner=1024)
     some = designs((1, 1, 1, 1, 1), (4, 1, 1, 1, 4), (4, 1, 1, 4, 1))
-    work = expert_work(ffn, 2048, np.full(3, 1e9), some, 2.0)
+    work = expert_work(Routed(ffn, 2048, np.full(3, 1e9), some, 2.0))
 
     assert work.weights == pytest.approx(64 * 3 * 2048 * 1024 * 2.0 / np.array([1, 4, 4]), rel=1e-3)
     assert work.touched == pytest.approx([64, 16, 64], rel=1e-3)

@@ -11,7 +11,7 @@ from planner.cost.holding import Holding
 from planner.cost.launches import DENSE, LATENT, RECURRENT, ROUTED, SOFTMAX, dense_layers, launches
 from planner.cost.model import CostModel
 from planner.cost.several import SeveralClasses
-from planner.cost.shape import Stage, designs_of, like
+from planner.designs.shape import Stage, designs_of, like
 from tests.cost.samples import BF16, GQA, KINDS, LINEAR, LLAMA_8B, MLA, MOE, SPARSE, cost, designs
 
 KV = 2 * 8 * 128 * 2
@@ -112,7 +112,7 @@ STAGINGS = ((Stage("h100-sxm", 2, (0, 20)), Stage("l4", 4, (20, 32))), (Stage("l
 
 
 def test_stages_on_several_classes_count_gpus_of_each_and_are_as_sure_as_the_least_known():
-    m = SeveralClasses(LLAMA_8B, SEVERAL, STAGINGS, "vllm", BF16)
+    m = SeveralClasses(LLAMA_8B, SEVERAL, (), STAGINGS, "vllm", BF16)
     both = designs_of(STAGINGS)
 
     assert {node.id: gpus.tolist() for node, gpus in m.by_class(both)} == {"h100-sxm": [2, 0], "l4": [4, 1]}

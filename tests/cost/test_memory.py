@@ -14,10 +14,9 @@ from planner.cost.memory import (
     kv_bytes_per_seq,
     kv_capacity,
     longest_context,
-    room,
     room_by_stage,
 )
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.errors import InputError
 from planner.rules.designs import valid_designs
 from tests.cost.memory_cases import (
@@ -30,6 +29,7 @@ from tests.cost.memory_cases import (
     changed,
     designs,
     per_replica,
+    room,
     vllm,
 )
 

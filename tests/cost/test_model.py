@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from model_zoo.schema import DenseFfn
 from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
-from planner.cost.shape import Precisions
+from planner.designs.shape import Precisions
 from planner.engines import NAMES as ENGINES
 from tests.cost.samples import BF16, GQA, KINDS, LLAMA_70B, SPARSE_MOE, card, cost, designs, tensor_parallel
 

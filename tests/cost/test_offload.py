@@ -18,10 +18,10 @@ from planner.cost.memory import room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.offload import OffloadModel
 from planner.cost.placements import HostStaging
-from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
-from planner.cost.shape import designs_of, like
 from planner.cost.streaming import AHEAD, streaming_s
+from planner.designs.precision import precisions
+from planner.designs.shape import designs_of, like
 
 HOST = Host(memory_gb=512, gb_per_s=100, tflops=2, pcie_gb_per_s=32)
 DISK = Tier(kind="nvme", gb=2000, read_gb_per_s=7, write_gb_per_s=5)

@@ -14,10 +14,9 @@ from planner.cost import afd_layout, unequal, uneven_tp
 from planner.cost.afd import AfdModel
 from planner.cost.afd_layout import Layout
 from planner.cost.host import HostStage
-from planner.cost.memory import Memory, device_bytes, room, room_by_stage
+from planner.cost.memory import Memory, device_bytes, room_by_stage
 from planner.cost.model import CostModel
 from planner.cost.offload import OffloadModel
-from planner.cost.precision import precisions
 from planner.cost.reserve import (
     DEFAULT_SEQUENCES,
     GIB,
@@ -26,10 +25,11 @@ from planner.cost.reserve import (
     graph_bytes,
 )
 from planner.cost.rpc import RpcModel
-from planner.cost.shape import Designs, Stage, designs_of, like
 from planner.cost.uneven_tp import UnevenModel, group
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, Stage, designs_of, like
 from planner.errors import InputError
-from tests.cost.memory_cases import designs
+from tests.cost.memory_cases import designs, room
 from tests.cost.test_offload import node
 from tests.replicas.test_several_hosts import box
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs, StepTimes
 from planner.cost.transfer import Overlap, hidden_s, shared_s
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, StepTimes
 from planner.simulate.transfers import replay_transfers
 
 SECONDS = st.floats(0.01, 10.0)

@@ -9,10 +9,10 @@ from cluster_configs.schema import Cluster, Link, Node
 from model_zoo import catalog
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import Designs, Stage, Staging, designs_of
-from planner.cost.stages import stage_layers
 from planner.cost.unequal import UnequalModel
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, Stage, Staging, designs_of
+from planner.designs.stages import stage_layers
 
 POINTS = [
     Load.of(64.0, 1500.0, 0.0, 0.0),

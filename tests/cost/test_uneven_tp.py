@@ -9,9 +9,9 @@ from cluster_configs.schema import Cluster, Node
 from model_zoo import catalog
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import like
 from planner.cost.uneven_tp import UnevenModel, designs_of, group
+from planner.designs.precision import precisions
+from planner.designs.shape import like
 from planner.replicas.uneven_heads import groups
 
 CARD = catalog.find("qwen3-32b-fp8")[0]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from model_zoo import catalog
 from model_zoo.derive import mtp_params, weight_bytes
 from model_zoo.schema import Attention, ModelCard, MoeFfn
-from planner.cost.memory import kv_bytes_per_seq, room, room_by_stage, stage_layers
-from planner.cost.precision import precisions
+from planner.cost.memory import kv_bytes_per_seq, room_by_stage, stage_layers
+from planner.designs.precision import precisions
 from planner.rules.designs import valid_designs
 from tests.cost.memory_cases import (
     ENGINES,
@@ -27,6 +27,7 @@ from tests.cost.memory_cases import (
     changed,
     designs,
     per_replica,
+    room,
     vllm,
 )
 

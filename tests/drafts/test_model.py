@@ -9,7 +9,7 @@ from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.drafts.kinds import Draft, eagle_card, mtp_card
 from planner.drafts.model import NGRAM_S, DraftedModel
 from tests.cost.samples import tensor_parallel

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from planner.candidates.dominance import Counts, undominated
+from planner.candidates.dominance import undominated
 from planner.candidates.edges import Edges
+from planner.candidates.needs import Counts
 from planner.candidates.tangents import _seconds
 from planner.drafts.model import draft_of
 from planner.plans import found
-from planner.problems.fleet import Traffic, _groups
+from planner.problems.pairs import Traffic, groups_of
 from planner.question.asked import read
 from planner.question.posed import pose
 from planner.search.find import find
@@ -33,7 +34,7 @@ def test_what_decoding_adds_to_ttft_is_a_step_of_several_tokens(known, side, lat
     """The edge is 50 ms a token, the one before 20 ms: steps of 1.875 tokens take so many times as long."""
     asked, _, c = known
     nodes = {n.id: n for n in asked.cluster.classes}
-    groups, _ = _groups([replace(c, late_s=0.05)], nodes, TRAFFIC, side, EDGES)
+    groups, _ = groups_of([replace(c, late_s=0.05)], nodes, TRAFFIC, side, EDGES)
 
     assert c.emitted == 1.875
     assert groups["decode"][0].late_s == pytest.approx(late)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node, ResolvedCluster
 from planner.inputs.profile import ProfileRow
-from planner.measured.stating import Stated, state
+from planner.measured.problem import Stated, state
 from planner.question.asked import Asked, read
 
 ANY = (1, 100_000)

@@ -27,6 +27,12 @@ def test_spelling_does_not_matter_and_known_ids_raise_no_warning(name, expected)
     assert warnings == []
 
 
+def test_an_organisation_that_turns_the_line_around_is_shown_harmlessly():
+    """U+202E, right-to-left override (fuzz, seed 3401)."""
+    _, warnings = catalog.find("\u202eabc/Llama-3.1-70B-Instruct")
+    assert "`?abc`" in warnings[0]
+
+
 def test_another_organisation_resolves_with_a_warning():
     card, warnings = catalog.find("unsloth/Llama-3.1-8B-Instruct")
 

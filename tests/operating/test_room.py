@@ -9,8 +9,8 @@ from model_zoo.catalog import find
 from planner import api
 from planner.cost.activations import sampling_bytes
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.shape import like
+from planner.designs.precision import precisions
+from planner.designs.shape import like
 from planner.operating.room import counted, held_tokens, planned_sequences, unfilled_tokens
 from planner.predict.predictions import usual_node
 

@@ -8,16 +8,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Host, Node
 from model_zoo.catalog import find
 from planner.cost.attention import Load
+from planner.cost.host import HostStage
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
-from planner.cost.queueing import work_s
-from planner.cost.shape import like
+from planner.cost.offload import OffloadModel
+from planner.designs.precision import precisions
+from planner.designs.shape import designs_of, like
 from planner.operating.requests import Requests, Terms
 from planner.operating.steps import batch_at, batch_of, carried, decoding_steps, prompt_steps, rate_of
 from planner.operating.times import arriving, watts
 from planner.predict.predictions import usual_node
+from planner.queueing import work_s
 
 CARD = find("llama-3.1-8b")[0]
 MODEL = CostModel(CARD, usual_node("h100-sxm"), "vllm", precisions(CARD))
@@ -53,6 +57,28 @@ def test_steps_are_linear_through_none_and_what_all_stages_carry(i):
     full = MODEL.step_s(PIPES, Load.of(64.0, 1100.0, tokens, 1100.0 / 2))
     assert linear[i] == pytest.approx(none[i])
     assert (linear + step.prefill_s_per_token * tokens + pairs)[i] == pytest.approx(full[i])
+
+
+def test_a_lone_prompt_takes_no_less_where_its_experts_are_copied_to_the_gpu():
+    """Two short prompts ask for many of the same experts: twice one is more than both. Answers of two tokens
+    let 1.6 prompts meet in a step on average, which must not make one of them quicker."""
+    card = find("kimi-k2-0905")[0]
+    host = Host(memory_gb=4096, gb_per_s=40, tflops=2, pcie_gb_per_s=55)
+    node = resolve(Cluster(nodes=[Node(device="rtx-5080", gpus_per_node=1, host=host)])).classes[0]
+    stagings = [(HostStage("rtx-5080", 1, (0, 61), 60),)]
+    model = OffloadModel(card, node, stagings, "sglang", precisions(card))
+    designs = designs_of(stagings)
+    lone, sequences = asked(128.0, 2.0), np.ones(1)
+    keys = lone.context / 2
+
+    step = decoding_steps(model, designs, lone, sequences, BUDGET)
+    linear = step.t0_s + step.sequence_s + lone.context * step.context_s_per_token
+    linear = linear + 128 * (step.prefill_s_per_token + keys * step.prefill_s_per_pair)
+
+    true = model.step_s(designs, Load.of(sequences, lone.context, 128.0, keys))
+    two = model.step_s(designs, Load.of(sequences, lone.context, 256.0, keys))
+    assert two < 1.8 * true
+    assert linear == pytest.approx(true)
 
 
 def test_prompts_take_what_a_lone_one_does_and_a_full_round():

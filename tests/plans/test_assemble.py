@@ -136,18 +136,19 @@ def test_a_cheapest_fleet_is_the_smallest():
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("asked", "given_up", "reason"),
     [
-        ({"rate": 1.0, "objective": "gpus"}, "the load is served without them"),
-        ({"budget": "gpus=1"}, "a budget is spent"),
-        ({}, "they would add nothing to what the others serve"),
+        ({"rate": 1.0, "objective": "gpus"}, 0.1, "the load is served without them"),
+        ({"budget": "gpus=1"}, 0.0, "a budget is spent"),
+        ({}, 0.0, "no fleet was found that serves more by using them"),
+        ({}, 0.02, "a simpler fleet without them serves nearly as much"),
     ],
 )
-def test_gpus_that_no_replica_uses_are_told_with_the_reason(asked, reason):
+def test_gpus_that_no_replica_uses_are_told_with_the_reason(asked, given_up, reason):
     found = fleet(**asked)[1]
     made = groups(found)
     busy = [replace(g, count=0) for g in made] if not asked else made
-    (note,) = idle(found, busy)
+    (note,) = idle(found, busy, given_up)
     used = sum(g.count * g.candidate.gpus for g in busy)
 
     assert note.message == f"{2 - used} of 2 h100-sxm idle: {reason}"
@@ -158,12 +159,12 @@ def test_gpus_fewer_than_any_replica_are_told_so():
     large = replace(found.pool, candidates=tuple(c for c in found.pool.candidates if c.gpus >= 4))
     made = [replace(groups(found)[0], count=1, candidate=next(c for c in large.candidates if c.gpus == 4))]
     five = replace(made[0], candidate=replace(made[0].candidate, gpus=5))
-    (note,) = idle(replace(found, pool=large), [five])
+    (note,) = idle(replace(found, pool=large), [five], 0.0)
 
     assert note.message == "3 of 8 h100-sxm idle: the smallest replica that keeps the SLO takes 4"
-    assert idle(found, [replace(made[0], count=2)]) == []
-    (room,) = idle(replace(found, pool=large), made)
-    assert room.message == "4 of 8 h100-sxm idle: they would add nothing to what the others serve"
+    assert idle(found, [replace(made[0], count=2)], 0.0) == []
+    (room,) = idle(replace(found, pool=large), made, 0.0)
+    assert room.message == "4 of 8 h100-sxm idle: no fleet was found that serves more by using them"
 
 
 def test_a_model_without_experts_has_no_map_and_one_with_has_one_a_group():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from planner.cost.calibration import Calibration
-from planner.cost.queueing import decode_s, prefill_s
 from planner.cost.tuning import Tuning
 from planner.errors import InputError
 from planner.predict.loads import Places, Rows, operate, steps_of
 from planner.predict.predictions import Prediction, looked_up, predict_rows
 from planner.predict.rows import parse
+from planner.queueing import decode_s, prefill_s
 
 ROW = {"model": "llama-3.1-8b", "device": "h100-sxm", "tp": "1", "isl": "2048", "osl": "256"}
 

@@ -10,9 +10,10 @@ import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
-from planner.problems.chains import ACTIVATION_BYTES, BUSIEST, FULLEST, KEPT, MOST_UNITS, TOKEN_BYTES, pose
-from solvers.placement_predict import predict
-from solvers.placement_shares import SINK, SOURCE
+from planner.problems.chain_units import BUSIEST, FULLEST, KEPT
+from planner.problems.chains import ACTIVATION_BYTES, MOST_UNITS, TOKEN_BYTES, pose
+from solvers.placement.predict import predict
+from solvers.placement.shares import SINK, SOURCE
 from tests.candidates.samples import CHAT, ask
 
 HIDDEN = 4096

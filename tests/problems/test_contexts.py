@@ -5,7 +5,7 @@ import pytest
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from planner.cost.model import CostModel
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.problems.contexts import Divided, passed_bytes, state
 from solvers import contexts
 

@@ -12,10 +12,11 @@ from planner.candidates.edges import Edges
 from planner.cost.power import idle_watts
 from planner.cost.transfer import Overlap
 from planner.inputs.options import Budget
-from planner.problems.fleet import Traffic, banded, state, stock
+from planner.problems.fleet import state, stock
+from planner.problems.pairs import Traffic, banded
 from planner.replicas.pool import Pool
-from solvers.fleet_goals import LATENCY, THROUGHPUT
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.goals import LATENCY, THROUGHPUT
+from solvers.fleet.types import FleetProblem
 
 GB = 1e9
 TWO = from_gpus("4xh100,4xl40s")

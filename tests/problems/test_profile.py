@@ -13,7 +13,7 @@ from planner.inputs.workload import Bucket, Workload
 from planner.objectives import COST, GPUS, LATENCY, Objective
 from planner.problems.profile import from_profile
 from solvers import fleet
-from solvers.fleet_types import FleetProblem
+from solvers.fleet.types import FleetProblem
 from solvers.linear import Limits
 
 H100 = ProfileRow(2, "h100-tp2", "H100", 2, "mixed", 1, 2048, 1, 512, 20.0)

@@ -12,8 +12,8 @@ from planner.cost.block import Beside, Machine, Way, job_of, reached
 from planner.problems.tiers import GPU_BATCHES, state, ways
 from solvers import tiers
 from solvers.linear import Limits
-from solvers.tiers_rounding import rounded
-from solvers.tiers_types import TiersProblem
+from solvers.tiers.rounding import rounded
+from solvers.tiers.types import TiersProblem
 
 DESKTOP = Machine(24e9, 165e12, 1008e9, 32e9, 128e9, 80e9, 2e12, 7e9, 5e9)
 JOB = job_of(catalog.find("opt-30b")[0], 512, 64)

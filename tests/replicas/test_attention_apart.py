@@ -14,9 +14,9 @@ from model_zoo import catalog
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.largest import most
-from planner.candidates.setup import Promise
+from planner.candidates.mix import Promise
 from planner.cost.attention import Load
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import COST, THROUGHPUT
 from planner.replicas import attention_apart

@@ -12,7 +12,7 @@ from planner.candidates.ask import serving
 from planner.candidates.candidate import Key
 from planner.candidates.made import Made
 from planner.candidates.points import batched
-from planner.cost.shape import Precisions
+from planner.designs.shape import Precisions
 from planner.engines import NAMES as ENGINES
 from planner.replicas.alike import setup
 from planner.replicas.generate import _in_turns, generate

@@ -12,12 +12,13 @@ from cluster_configs.schema import Cluster, Host, Node, NodeClass
 from model_zoo import catalog
 from planner.candidates.ask import Ask
 from planner.candidates.largest import most
+from planner.candidates.mix import Promise
 from planner.candidates.points import batched
-from planner.candidates.setup import Promise, Setup
+from planner.candidates.setup import Setup
 from planner.cost.host import HostStage
 from planner.cost.offload import OffloadModel
-from planner.cost.precision import precisions
-from planner.cost.shape import designs_of
+from planner.designs.precision import precisions
+from planner.designs.shape import designs_of
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import THROUGHPUT
 from planner.replicas import host_memory

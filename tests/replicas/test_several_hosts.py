@@ -10,12 +10,13 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, ClusterLink, Host, Node, NodeClass
 from model_zoo import catalog
 from planner.candidates.ask import Ask
-from planner.candidates.setup import Promise, Setup
+from planner.candidates.mix import Promise
+from planner.candidates.setup import Setup
 from planner.cost.attention import Load
 from planner.cost.host import HostStage
-from planner.cost.precision import precisions
 from planner.cost.rpc import RPC_S, RpcModel
-from planner.cost.shape import designs_of
+from planner.designs.precision import precisions
+from planner.designs.shape import designs_of
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import THROUGHPUT
 from planner.replicas import several_hosts

@@ -12,18 +12,19 @@ from cluster_configs.schema import Cluster, Link, Node, ResolvedCluster
 from model_zoo import catalog
 from planner.candidates.ask import STOCK, Ask, Freedom
 from planner.candidates.candidate import Key
+from planner.candidates.mix import Promise
 from planner.candidates.points import batched
-from planner.candidates.setup import Promise
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
-from planner.cost.precision import precisions
 from planner.cost.reserve import device_bytes
-from planner.cost.shape import Designs
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import THROUGHPUT
 from planner.replicas import unlike_stages
 from planner.replicas.alike import setup
 from planner.replicas.generate import generate
 from planner.replicas.pool import Pool
+from planner.replicas.stage_points import points
 
 TWO = from_gpus("1xrtx-3090,1xrtx-4090")
 
@@ -54,7 +55,7 @@ def test_pipelines_are_ranked_by_what_the_cost_model_says_of_equal_stages(model,
     """Apart from hops, of which the cost model counts the last stage's, too."""
     cluster, batch = from_gpus("8xh100,1xl4"), 64
     posed = unlike_stages.pose(cluster.classes, (), ask(model), "vllm", Freedom())
-    p = replace(posed.problem, points=unlike_stages.points(posed, [(pp, batch)]), even=True)
+    p = replace(posed.problem, points=points(posed, [(pp, batch)]), even=True)
     use = np.array([[pp * (k.gpus == tp and k.group == "h100-sxm") for k in p.kinds]])
     rate = unlike_stages.pipeline.best_ways(p, use).rate[0]
 

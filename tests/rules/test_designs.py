@@ -20,9 +20,9 @@ from model_zoo.schema import ModelCard
 from planner import engines
 from planner.candidates.ask import serving
 from planner.cost.memory import device_bytes, kv_capacity, room_by_stage
-from planner.cost.precision import precisions
 from planner.cost.reserve import reserve_bytes
-from planner.cost.shape import Designs, Precisions, like
+from planner.designs.precision import precisions
+from planner.designs.shape import Designs, Precisions, like
 from planner.engines import NAMES as ENGINES
 from planner.errors import InputError, MeshwrightError
 from planner.fit import fits

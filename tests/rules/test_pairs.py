@@ -14,7 +14,7 @@ import pytest
 from cluster_configs import devices
 from model_zoo import catalog
 from model_zoo.schema import ModelCard
-from planner.cost.precision import precisions
+from planner.designs.precision import precisions
 from planner.errors import InputError, MeshwrightError
 from planner.rules.pairs import Cached, Role, Side, no_role, unpaired
 

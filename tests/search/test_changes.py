@@ -10,8 +10,8 @@ from planner.plans.strain import Late
 from planner.search.changes import EASINGS, LIGHTEST, MORE_LEFT, MOST_LEFT, eased, insured, judged, tidied
 from planner.search.limits import LEAST_S, closer, left
 from planner.search.question import at_least
-from solvers.fleet_goals import COST, THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, FleetSolution, Stock, Survive
+from solvers.fleet.goals import COST, THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock, Survive
 from solvers.linear import Limits
 
 

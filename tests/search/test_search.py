@@ -20,8 +20,8 @@ from planner.search import changes
 from planner.search import find as module
 from planner.search.question import Question
 from solvers import fleet
-from solvers.fleet_goals import COST, THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, FleetSolution, Stock
+from solvers.fleet.goals import COST, THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock
 from solvers.linear import Limits
 from tests.beside.solved import solved
 

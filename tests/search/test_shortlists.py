@@ -8,8 +8,8 @@ import pytest
 
 from planner.replicas.pool import Pool
 from planner.search.shortlists import FOREMOST, LITTLE, ROUNDED, close_to, foremost, nearby, unserved
-from solvers.fleet_goals import THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, Stock, Transfer
+from solvers.fleet.goals import THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, Stock, Transfer
 from tests.beside.solved import solved
 from tests.problems.test_fleet import candidate
 

@@ -14,7 +14,7 @@ from planner.plans.strain import SLACK, broken, strain, watts
 from planner.search import sound
 from planner.search.sound import sound_fleet
 from planner.search.traffic import short_of
-from solvers.fleet_types import FleetSolution
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 from tests.beside.solved import on, solved
 

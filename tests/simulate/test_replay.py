@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.cost.shape import Floats, StepTimes
+from planner.designs.shape import Floats, StepTimes
 from planner.errors import InputError
 from planner.simulate.fleet import Fleet, Site
 from planner.simulate.pools import Group, Load

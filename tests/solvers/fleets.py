@@ -1,6 +1,6 @@
 """Small random fleets, and their best answer by trying every combination of counts.
 
-Knows no row of `solvers/fleet.py`: packing is by trying every bin, traffic by an LP in requests/s of its own.
+Knows no row of `solvers/fleet`: packing is by trying every bin, traffic by an LP in requests/s of its own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from itertools import product
 import numpy as np
 from scipy.optimize import linprog
 
-from solvers import fleet_goals
-from solvers.fleet_goals import THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, Goal, Stock, Transfer
+from solvers.fleet import goals as fleet_goals
+from solvers.fleet.goals import THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, Goal, Stock, Transfer
 
 OBJECTIVES = ("throughput", "cost", "energy", "gpus", "latency", "spare")
 

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 
-from solvers.pipeline_types import ALONE, FIRST, LAST, MIDDLE, Kind, Nodes, PipelineProblem, Point
+from solvers.pipeline.types import ALONE, FIRST, LAST, MIDDLE, Kind, Nodes, PipelineProblem, Point
 
 
 def random_problem(r: np.random.Generator, **changes: object) -> PipelineProblem:

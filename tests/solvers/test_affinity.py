@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import affinity, affinity_bound, affinity_exact, affinity_paths
-from solvers.affinity_search import Search
-from solvers.affinity_types import AffinityProblem, shortest
+from solvers import affinity
+from solvers.affinity import bound as affinity_bound
+from solvers.affinity import exact as affinity_exact
+from solvers.affinity import paths as affinity_paths
+from solvers.affinity.search import Search
+from solvers.affinity.types import AffinityProblem, shortest
 from solvers.linear import Limits
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "exflow"

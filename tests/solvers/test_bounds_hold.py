@@ -8,8 +8,8 @@ import random
 import pytest
 
 from solvers import fleet
-from solvers.fleet_goals import THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, Stock, Transfer
+from solvers.fleet.goals import THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, Stock, Transfer
 from solvers.linear import Limits
 
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import experts, experts_exact
-from solvers.experts_balance import apportion, counted, times
-from solvers.experts_bound import balance_bound
-from solvers.experts_traffic import Descent, Surroundings, Traffic
-from solvers.experts_traffic_bound import Meetings
-from solvers.experts_types import Aim, ExpertsProblem, ExpertsSolution
+from solvers import experts
+from solvers.experts import exact as experts_exact
+from solvers.experts.balance import apportion, counted, times
+from solvers.experts.bound import balance_bound
+from solvers.experts.traffic import Descent, Surroundings, Traffic
+from solvers.experts.traffic_bound import Meetings
+from solvers.experts.types import Aim, ExpertsProblem, ExpertsSolution
 from solvers.linear import Limits
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "eplb"
@@ -373,3 +374,24 @@ def test_peers_cases_reach_the_best_known(name: str) -> None:
     assert balanced.objective <= known["best_known"] * 1.001
     assert both.objective <= known["combined"]["best_known"]
     assert known["combined"]["bound"] <= both.bound <= both.objective
+
+
+def test_no_layer_is_searched_exactly_after_the_time(monkeypatch):
+    """What was placed stands, with the bound that it had: 300 layers must not take 300 last tries."""
+    searched = []
+
+    def noted(load_tok, *rest):
+        searched.append(load_tok)
+        return None, rest[3]
+
+    monkeypatch.setattr(experts_exact, "balance", noted)
+    load = np.array([[0.0, 9, 0, 1, 5, 4, 8, 6]] * 5)
+    layers = ExpertsProblem(load, slots=np.array([3] * 4), node=np.zeros(4, dtype=int))
+
+    late = experts.solve(layers, limits=Limits(gap=0.0, seconds=0.0))
+    assert not searched
+    assert feasible(layers, late)
+    assert (late.balance_bound <= late.balance).all()
+
+    experts.solve(layers, limits=Limits(gap=0.0, seconds=20.0))
+    assert len(searched) == 5

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import experts, experts_moves
-from solvers.experts_moves import MovesProblem, copied
-from solvers.experts_moves_bound import fewest_copies
-from solvers.experts_types import ExpertsProblem, Place
+from solvers import experts
+from solvers.experts import moves as experts_moves
+from solvers.experts.moves import MovesProblem, copied
+from solvers.experts.moves_bound import fewest_copies
+from solvers.experts.types import ExpertsProblem, Place
 from solvers.linear import Limits
 
 

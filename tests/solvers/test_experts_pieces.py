@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import experts_home, experts_moves_search, experts_small
-from solvers.experts_grouped import Groups
-from solvers.experts_joint import Layer
-from solvers.experts_types import Aim, ExpertsProblem, counts, table
+from solvers.experts import home as experts_home
+from solvers.experts import moves_search as experts_moves_search
+from solvers.experts import small as experts_small
+from solvers.experts.grouped import Groups
+from solvers.experts.joint import Layer
+from solvers.experts.types import Aim, ExpertsProblem, counts, table
 from solvers.linear import Limits
 
 ONES = np.ones(4)

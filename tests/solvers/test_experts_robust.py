@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import experts, experts_robust
-from solvers.experts_robust import RobustProblem
-from solvers.experts_types import ExpertsProblem, Place
+from solvers import experts
+from solvers.experts import robust as experts_robust
+from solvers.experts.robust import RobustProblem
+from solvers.experts.types import ExpertsProblem, Place
 from solvers.linear import Limits
 
 

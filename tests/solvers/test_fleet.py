@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 
 from solvers import fleet
-from solvers.fleet_extract import fullest, value
-from solvers.fleet_goals import COST, ENERGY, GPUS, THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, FleetSolution, Stock, Transfer
+from solvers.fleet.extract import fullest, value
+from solvers.fleet.goals import COST, ENERGY, GPUS, THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock, Transfer
 from solvers.linear import Limits, total
 from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, goal, random_fleet
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from solvers import fleet
-from solvers.fleet_goals import COST, GPUS
-from solvers.fleet_types import Column, FleetProblem, Stock
+from solvers.fleet.goals import COST, GPUS
+from solvers.fleet.types import Column, FleetProblem, Stock
 from solvers.linear import Limits
 from tests.solvers.fleets import best_by_trying_all, boxed, random_fleet
 

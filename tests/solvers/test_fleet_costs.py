@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from solvers import fleet, fleet_costs
-from solvers.fleet_extract import value
-from solvers.fleet_goals import COST, ENERGY, GPUS, LATENCY, THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, FleetSolution, Stock
+from solvers import fleet
+from solvers.fleet import costs as fleet_costs
+from solvers.fleet.extract import value
+from solvers.fleet.goals import COST, ENERGY, GPUS, LATENCY, THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock
 from solvers.linear import Limits
 from tests.solvers.fleets import best_by_trying_all, curved, goal, random_fleet
 from tests.solvers.test_fleet import same

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from solvers import fleet, fleet_idle
-from solvers.fleet_goals import COST, ENERGY
-from solvers.fleet_types import Column, FleetProblem, Stock
+from solvers import fleet
+from solvers.fleet import idle as fleet_idle
+from solvers.fleet.goals import COST, ENERGY
+from solvers.fleet.types import Column, FleetProblem, Stock
 from solvers.linear import Limits
 
 COLUMNS = {

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from solvers import fleet
-from solvers.fleet_extract import fullest
-from solvers.fleet_goals import THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, FleetSolution, Stock
+from solvers.fleet.extract import fullest
+from solvers.fleet.goals import THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock
 from solvers.linear import Limits
 from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, kinded, random_fleet
 from tests.solvers.test_fleet import SENSE, same

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from solvers import fleet, fleet_prices
-from solvers.fleet_extract import extract
-from solvers.fleet_goals import THROUGHPUT
-from solvers.fleet_prices import few, prices
-from solvers.fleet_types import Column, FleetProblem, Stock
+from solvers import fleet
+from solvers.fleet import prices as fleet_prices
+from solvers.fleet.extract import extract
+from solvers.fleet.goals import THROUGHPUT
+from solvers.fleet.prices import few, prices
+from solvers.fleet.types import Column, FleetProblem, Stock
 from solvers.linear import Limits
 from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, random_fleet
 

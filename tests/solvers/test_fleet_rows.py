@@ -10,8 +10,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from solvers import fleet, fleet_boxes, fleet_costs, fleet_flows, fleet_kinds
-from solvers.fleet_types import Built, FleetProblem
+from solvers import fleet
+from solvers.fleet import boxes as fleet_boxes
+from solvers.fleet import costs as fleet_costs
+from solvers.fleet import flows as fleet_flows
+from solvers.fleet import kinds as fleet_kinds
+from solvers.fleet.types import Built, FleetProblem
 from solvers.linear import Expr
 from tests.solvers.fleets import OBJECTIVES, boxed, curved, goal, kinded, random_fleet
 

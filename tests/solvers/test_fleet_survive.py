@@ -12,9 +12,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from solvers import fleet, fleet_nodes, fleet_prices, fleet_survive
-from solvers.fleet_goals import COST, GPUS, THROUGHPUT
-from solvers.fleet_types import Column, FleetProblem, FleetSolution, Stock, Survive, Transfer
+from solvers import fleet
+from solvers.fleet import nodes as fleet_nodes
+from solvers.fleet import prices as fleet_prices
+from solvers.fleet import survive as fleet_survive
+from solvers.fleet.goals import COST, GPUS, THROUGHPUT
+from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock, Survive, Transfer
 from solvers.linear import Limits, Linear
 from tests.solvers.fleets import by_flows, most, random_fleet
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from solvers import highs
+from solvers.linear import highs
 
 SOLVE = """
 import signal, sys

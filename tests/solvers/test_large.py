@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solvers import cpsat, fleet, flows, glop, highs, large, linear
-from solvers.fleet_goals import SPARE
-from solvers.fleet_types import FleetProblem
-from solvers.linear import INF, Limits, Linear, Outcome, total
-from solvers.program import Program
+from solvers import fleet, linear
+from solvers.fleet.goals import SPARE
+from solvers.fleet.types import FleetProblem
+from solvers.linear import INF, Limits, Linear, Outcome, cpsat, flows, glop, highs, large, total
+from solvers.linear.program import Program
 from tests.solvers.fleets import best_by_trying_all, random_fleet
 from tests.solvers.test_bounds_hold import medium
 from tests.solvers.test_linear import SMALL

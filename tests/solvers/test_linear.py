@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from solvers import cbc, highs
-from solvers.linear import Limits, Linear, Outcome, judge, total
+from solvers.linear import Limits, Linear, Outcome, cbc, highs, judge, total
 
 
 def knapsack(values: list[float], weights: list[float], room: float) -> Linear:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.pipeline_layers import best_ways, paths, spread_layers
-from solvers.pipeline_types import FIRST, LAST, MIDDLE
+from solvers.pipeline.layers import best_ways, paths, spread_layers
+from solvers.pipeline.types import FIRST, LAST, MIDDLE
 from tests.solvers.pipelines import random_problem
 
 

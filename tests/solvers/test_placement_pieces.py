@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.placement_blocks import minimal
-from solvers.placement_chains import decomposed
-from solvers.placement_patterns import verdict
-from solvers.placement_routing import flow, seated, shares
-from solvers.placement_shares import SINK, SOURCE
-from solvers.placement_stages import layouts, planned
-from solvers.placement_types import Network, part, without_links
+from solvers.placement import stages
+from solvers.placement.blocks import minimal
+from solvers.placement.chains import decomposed
+from solvers.placement.patterns import verdict
+from solvers.placement.routing import flow, seated, shares
+from solvers.placement.shares import SINK, SOURCE
+from solvers.placement.stages import layouts, planned
+from solvers.placement.types import Network, part, without_links
 from tests.solvers.test_placement_served import SERVICE
 
 
@@ -162,6 +163,17 @@ def test_a_plan_of_stages_holds_every_layer_and_as_many_requests_as_were_asked_f
         assert plan.in_flight >= 20.0 * (1 - 1e-9)
         assert all(any(s <= at < e for s, e in plan.intervals.values()) for at in range(net.layers))
         assert {two.network.regions[i] for i in plan.intervals} == set(layout.share)
+
+
+def test_no_stage_is_stated_after_the_time(monkeypatch: pytest.MonkeyPatch):
+    """The first look at the clock is on time, the later ones are not."""
+    clock = count()
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(stages, "_stage_s", pytest.fail)
+    layout = next(layouts(SERVICE))
+
+    for until in (-1.0, 0.5):
+        assert planned(SERVICE, layout, 1.0, 1, until) is None
 
 
 def test_a_part_of_a_network_keeps_the_links_of_its_nodes():

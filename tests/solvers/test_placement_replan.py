@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from solvers.placement_moves import Cover
-from solvers.placement_replan import replan
-from solvers.placement_types import Network
+from solvers.placement.moves import Cover
+from solvers.placement.replan import replan
+from solvers.placement.types import Network
 
 NET = Network(
     layers=4,

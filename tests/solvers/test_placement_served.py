@@ -10,12 +10,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.formulations import placement
-from solvers import placement_served, placement_served_bound
 from solvers.linear import Limits
-from solvers.placement_predict import BESIDE, LINKED, TOGETHER, behind, predict, renamed, together
-from solvers.placement_service import Service
-from solvers.placement_shares import SINK, SOURCE, balanced
-from solvers.placement_types import Network
+from solvers.placement import served as placement_served
+from solvers.placement import served_bound as placement_served_bound
+from solvers.placement.predict import BESIDE, LINKED, TOGETHER, behind, predict, renamed, together
+from solvers.placement.service import Service
+from solvers.placement.shares import SINK, SOURCE, balanced
+from solvers.placement.types import Network
 
 NET = Network(
     layers=4,

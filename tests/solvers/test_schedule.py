@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from benchmarks.peers.schedule import problem as of_case
 from solvers.linear import Limits
 from solvers.schedule import Kind, Problem, Stated, reserve, solve, static
-from solvers.schedule_blocks import Blocks
-from solvers.schedule_hull import Hull, cheapest, in_units
-from solvers.schedule_race import Ends, Race
-from solvers.schedule_windows import improve
+from solvers.schedule.blocks import Blocks
+from solvers.schedule.hull import Hull, cheapest, in_units
+from solvers.schedule.race import Ends, Race
+from solvers.schedule.windows import improve
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "schedule"
 EXACTLY = Limits(gap=0.0, seconds=20.0)

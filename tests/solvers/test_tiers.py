@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 
 from solvers import tiers
 from solvers.linear import Limits
-from solvers.tiers_point import build, seconds
-from solvers.tiers_types import Duals
+from solvers.tiers.point import build, seconds
+from solvers.tiers.types import Duals
 from tests.solvers.tier_cases import SMALL, line, problems
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from solvers import tiers
 from solvers.linear import Limits
-from solvers.tiers_point import seconds
-from solvers.tiers_rounding import rounded
+from solvers.tiers.point import seconds
+from solvers.tiers.rounding import rounded
 from tests.solvers.tier_cases import SMALL, problems
 
 

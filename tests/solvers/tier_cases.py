@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from solvers.tiers_types import Line, TiersProblem
+from solvers.tiers.types import Line, TiersProblem
 
 COLUMNS = (("weights", "gpu"), ("weights", "cpu"), ("cache", "gpu"), ("cache", "cpu"))
 BUSY = (("decode", "link"), ("decode", "compute"))

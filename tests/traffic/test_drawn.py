@@ -67,6 +67,15 @@ def test_drawn_arrivals_come_at_the_rate():
     assert np.mean(rates) == pytest.approx(5.0, rel=0.03)
 
 
+def test_requests_that_come_seldom_are_drawn_all_the_same():
+    """One in thirty years, bursty as `BURSTS`: an hour of them would have none (fuzz, seed 3401)."""
+    seldom = BURSTS.model_copy(update={"rate_rps": 1e-9})
+    drawn = [bursty(seldom, seed) for seed in range(10)]
+
+    assert np.mean([len(d) for d in drawn]) == pytest.approx(100, rel=0.1)
+    assert np.mean([d.rate_rps for d in drawn]) == pytest.approx(1e-9, rel=0.15)
+
+
 def test_without_dispersion_counts_spread_as_at_random():
     drawn = bursty(FLAT, 1)
 

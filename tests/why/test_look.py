@@ -9,7 +9,7 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
 from planner.inputs.options import Options
-from planner.why.shortage_beside import HOST_SIZES_GB, Look, missing, remedies
+from planner.why.shortage_of_memory import HOST_SIZES_GB, Look, missing, remedies
 from tests.candidates.samples import CHAT, ask
 from tests.cost.samples import LLAMA_70B
 

@@ -12,7 +12,7 @@ from planner.plans.found import Found
 from planner.question.asked import read
 from planner.question.posed import pose
 from planner.why.shortage import explain
-from solvers.fleet_types import FleetSolution
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits, Status
 
 ASK = {"gpus": "2xL40S", "engine": "vllm", "isl": 600, "osl": 100}

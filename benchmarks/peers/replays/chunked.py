@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
 from planner.simulate.pools import Group, Load
 from planner.simulate.requests import Requests, Settings, StepCosts

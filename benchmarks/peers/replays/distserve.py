@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.cost.shape import Floats
+from planner.designs.shape import Floats
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
 from planner.simulate.ledger import Ledger
 from planner.simulate.links import Beside, Wire

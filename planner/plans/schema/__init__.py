@@ -23,6 +23,7 @@ from planner.plans.schema.replica import (
     Launch,
     PrecisionUsed,
     Replica,
+    Seat,
     Stage,
     StageMemory,
     Step,
@@ -62,6 +63,7 @@ __all__ = [
     "Replica",
     "Role",
     "Route",
+    "Seat",
     "Share",
     "Space",
     "Stage",
@@ -72,6 +74,10 @@ __all__ = [
     "Survives",
     "Tiered",
 ]
+
+
+UNASKED = ("survives", "assumptions", "replayed", "seats", "router_port")
+"""Fields that are written only where there is something to say."""
 
 
 class Problem(Part):
@@ -110,10 +116,12 @@ class Plan(Part):
     long_prompts: list[LongPrompt] = []
     survives: Survives | None = None
     replayed: Replayed | None = None
+    seats: list[Seat] = []
+    router_port: int | None = None  # where other models have routers, too
 
     @model_serializer(mode="wrap")
     def _without_what_was_not_asked(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """`survives` is written only where nodes may be lost, `replayed` where arrivals are known,
-        `assumptions` where any is decisive."""
+        `assumptions` where any is decisive, `seats` where other models stand on the same nodes."""
         written: dict[str, Any] = form(self)
-        return {k: v for k, v in written.items() if v or k not in ("survives", "assumptions", "replayed")}
+        return {k: v for k, v in written.items() if v or k not in UNASKED}

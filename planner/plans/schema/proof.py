@@ -103,7 +103,7 @@ class Proof(Part):
     @property
     def exit_code(self) -> int:
         """What a command that found this plan exits with."""
-        return {"optimal": 0, "within_gap": 0, "time_limit": 4, "interrupted": 130}[self.status]
+        return {"optimal": 0, "within_gap": 0, "time_limit": 4, "interrupted": 130, "joint": 0}[self.status]
 
 
 class PlanWarning(Part):

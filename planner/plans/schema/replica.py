@@ -36,6 +36,16 @@ class Stage(Part):
         return name or (nodes[0].rpartition("-")[0] or nodes[0] if nodes else "")
 
 
+class Seat(Part):
+    """One server of a plan that shares nodes with others: the GPUs it has on each node, first the one that
+    answers, and its port."""
+
+    replica: str
+    number: Annotated[int, Field(ge=0)]
+    gpus: dict[str, list[Annotated[int, Field(ge=0)]]]
+    port: Annotated[int, Field(ge=1, le=65535)]
+
+
 class Step(Part):
     """At the operating point, from the cost model: one decode step; the prefill of one mean prompt; the
     engine's share. `by`: seconds of the decode step by what they go to, adding up to it: kinds of work

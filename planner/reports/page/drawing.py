@@ -8,8 +8,8 @@ from typing import Any
 from planner.plans.schema import Plan, Replica, StageMemory
 from planner.reports import words as say
 from planner.reports.bars import GIB, parts
-from planner.reports.beside import what
-from planner.reports.kept import PLACES
+from planner.reports.host_memory import what
+from planner.reports.idle_cache import PLACES
 from planner.reports.page.blocks import Box, Drawing, Frame, Gpu, Key, Rack, Site, in_row
 from planner.reports.page.placed import Alike, Seat, placed, together
 from planner.reports.rented import shortened

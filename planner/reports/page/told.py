@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from planner.plans.schema import Plan
 from planner.reports import bars
-from planner.reports.beside import beside, weights
 from planner.reports.defaults import assumed, decisive
-from planner.reports.kept import keeping
+from planner.reports.host_memory import beside, weights
+from planner.reports.idle_cache import keeping
 from planner.reports.page.adapted import blocks
 from planner.reports.page.answer import how_good
 from planner.reports.page.blocks import Bar, Bars, Block, Folded, Listed, Section, Words, in_row
@@ -86,6 +86,7 @@ STATUS = {
     "within_gap": "The search ended as near to the best possible as was asked for.",
     "time_limit": "The search ended before it came as near to the best possible as was asked for.",
     "interrupted": "The search was interrupted.",
+    "joint": "This model was planned with others; the proof of all together is in their document.",
 }
 """How the search ended, in plain words."""
 

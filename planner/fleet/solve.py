@@ -1,0 +1,135 @@
+"""The best fleet of a question, the one of few kinds that is chosen, and what is left to explain it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from planner.candidates.deadline import deadline
+from planner.errors import Infeasible, OutOfTime
+from planner.plans import schema
+from planner.plans.found import Found
+from planner.plans.verified import Unsound
+from planner.question.asked import Asked
+from planner.replicas.pool import Pool
+from planner.search.changes import judged
+from planner.search.find import find
+from planner.search.limits import LEAST_S, left
+from planner.search.question import Question
+from planner.search.simple import Simple, kinds, simplest
+from planner.why import shortage
+from solvers.linear import Limits
+
+SIMPLE_S = 2.0
+"""At least, else half as long as the search took: seconds for fleets of fewer kinds of replica."""
+
+TRIES = 4
+"""Plans that may fail their check, one after the other, before that is an error."""
+
+EXTRA_SHARE = 0.3
+"""Share of the time limit for alternatives and prices together."""
+
+LEAST_EXTRA_S = 0.2
+"""Where the limit is spent: a plan without any explanation would be a riddle."""
+
+HINTS_S = 1.0
+"""At least to look for what would help where there is no plan, beyond the limit if need be."""
+
+EXTRA_NODES = 20
+"""Explanations have one in so many of the nodes that limit the search."""
+
+EXTRA_S = (1.0, 3.0)
+"""At least and at most, else as long as the search took: they explain the plan, they don't make it better."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Posed:
+    """What was asked, as `pose` has it; its candidates, and the question of the fleet."""
+
+    asked: Asked
+    pool: Pool
+    question: Question
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The fleets found for a question, and limits for each of the searches that explain the chosen one."""
+
+    posed: Posed
+    simple: Simple
+    extra: Limits
+
+
+def sound(
+    posed: Posed, limits: Limits, began: float, made_of: Callable[[Solved], T], hints: bool = True
+) -> T:
+    """What `made_of` makes of the best fleet whose plan passes its check, by the bound of all of them. Raises
+    Infeasible, with `hints` on what would help, OutOfTime, and Unsound where `TRIES` plans fail."""
+    bound, unsound = None, None
+    for _ in range(TRIES):
+        try:
+            fleets = solved(posed, limits, began, bound, hints)
+            return made_of(fleets)
+        except Unsound as error:
+            bound, unsound = fleets.simple.best.solution.bound, error
+            posed = without(posed, fleets.simple, error)
+        except (Infeasible, OutOfTime):
+            if unsound is None:
+                raise
+            break
+    assert unsound is not None
+    raise unsound
+
+
+def without(posed: Posed, simple: Simple, error: Unsound) -> Posed:
+    """The question without the designs of a plan that fails its check, and a word on that."""
+    used = {*simple.chosen.solution.replicas, *simple.best.solution.replicas}
+    rest = tuple(c for c in posed.pool.candidates if c.id not in used)
+    said = f"a better plan is not shown, as {error.message} (at {error.where}); please report this"
+    told = schema.PlanWarning(code="unsound", message=said)
+    asked = replace(posed.asked, warnings=[*posed.asked.warnings, told])
+    return replace(posed, asked=asked, pool=replace(posed.pool, candidates=rest))
+
+
+def solved(
+    posed: Posed, limits: Limits, began: float, bound: float | None = None, hints: bool = True
+) -> Solved:
+    """The best fleet of the pool, the one of few kinds that is chosen, and limits for what explains it.
+    `bound`: of a pool with more in it, where there was one. Raises Infeasible, with `hints` on what would
+    help, and OutOfTime."""
+    solving = time.perf_counter()
+    until = time.monotonic() + (1 - EXTRA_SHARE) * max(began + limits.seconds - solving, LEAST_S)
+    with deadline(began + limits.seconds):
+        found = find(posed.question, posed.pool, left(limits, until))
+    if bound is not None:
+        found = replace(found, solution=judged(replace(found.solution, bound=bound), limits))
+    if found.solution.objective is None:
+        if not hints and found.solution.status == "infeasible":
+            raise Infeasible("no fleet serves that much")
+        until = time.monotonic() + began + limits.seconds - time.perf_counter()
+        spare = replace(limits, seconds=max(left(limits, until).seconds, HINTS_S))
+        raise shortage.explain(posed.question, posed.pool, found, spare)
+    simple = Simple(found, found, ((kinds(found), found.solution.objective),))
+    try:
+        spent_s = max((time.perf_counter() - solving) / 2, SIMPLE_S)
+        spent = replace(limits, seconds=min(left(limits, until).seconds, spent_s))
+        with deadline(began + limits.seconds):
+            simple = simplest(posed.question, found, posed.asked.options.simple, spent)
+    except OutOfTime:
+        pass  # the fleet that there is may have fewer kinds: nobody knows
+    except KeyboardInterrupt:
+        simple = replace(simple, chosen=interrupted(found), best=interrupted(found))
+    took_s = min(max(time.perf_counter() - solving, EXTRA_S[0]), EXTRA_S[1])
+    spare_s = max(began + limits.seconds - time.perf_counter(), LEAST_EXTRA_S)
+    nodes = None if limits.work is None else max(limits.work // EXTRA_NODES, 1)
+    extra = replace(limits, seconds=min(spare_s, took_s) / 2, work=nodes)
+    return Solved(posed, simple, extra)
+
+
+def interrupted(found: Found) -> Found:
+    """`found` as it stands: the search was broken off."""
+    return replace(found, solution=replace(found.solution, status="interrupted"))

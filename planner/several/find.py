@@ -1,0 +1,120 @@
+"""The best fleet of several models on one cluster, and its bound: the search of one model (`search/find.py`)
+over the union of all fleet problems.
+
+The optimum of the union of the bounds' problems is the bound of all together. Its fleet is judged model by
+model; where that falls short, the union of the sound problems is solved, too, and columns of pairs are split
+where the two differ.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from planner.candidates.deadline import left_s
+from planner.errors import OutOfTime
+from planner.plans.strain import SLACK
+from planner.search.changes import judged
+from planner.search.find import ROUNDS, edges_between
+from planner.search.limits import closer, left
+from planner.search.shortlists import ROUNDED
+from planner.several.joint import Fleets, Joint, apart
+from planner.several.judged import realised, sound_fleets
+from solvers import fleet
+from solvers.fleet.types import FleetSolution
+from solvers.linear import Limits, gap
+
+FIRST = 0.5
+"""Share of the time left that the bound's problem gets, each time it is tried."""
+
+LEAST_S = 1.0
+"""Seconds left with which the bound's problem is tried again, among columns of fleets that are better."""
+
+NEARLY = 5e-3
+"""Share of the bound's fleet that the one model takes away, below which the sound program brings little."""
+
+
+def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
+    """The best fleets, or None where there are none; and the last solution of the bound's program, which
+    tells why there are none."""
+    until, sign = time.monotonic() + limits.seconds, joint.objective.sign
+    best, bound, near = None, None, joint
+    least = dict[str, float]()
+    for _ in range(ROUNDS):
+        began = time.monotonic()
+        near = joint if best is None else joint.near(least, best.solution.objective)
+        bounding = near.state("bound")
+        s = fleet.solve(bounding, closer(left(limits, until, FIRST)))
+        took_s, least = time.monotonic() - began, {**least, **s.least}
+        if s.bound is not None:
+            bound = s.bound if bound is None else sign * max(sign * bound, sign * s.bound)
+        if s.objective is None and s.status != "time_limit":
+            break
+        mine = None
+        if s.objective is not None:
+            mine = realised(near, bounding, s, left(limits, until), took_s)
+            best = _better(sign, best, mine)
+        if _enough(best, bound, limits, sign) or s.status == "interrupted":
+            break
+        spare = until - time.monotonic() > LEAST_S and left_s() > 0
+        if mine is not None and spare and s.status == "time_limit" and _whole(mine, s):
+            continue  # no mend of the model's would help: what is missing is time for this program
+        fewer = near if best is None else near.near(least, best.solution.objective)
+        sound = sound_fleets(fewer, fewer.state("plan"), left(limits, until), took_s)
+        best = _better(sign, best, sound)
+        late = time.monotonic() + 2 * (time.monotonic() - began) > until or not left_s()
+        finer = None if s.objective is None or late else _finer(joint, apart(near, bounding, s))
+        if _enough(best, bound, limits, sign) or late or (finer is None and s.status != "time_limit"):
+            break
+        joint = finer or joint
+    if best is None:
+        return None, s
+    return proven(replace(best, bounding=bounding), bound, limits), s
+
+
+def proven(best: Fleets, bound: float | None, limits: Limits) -> Fleets:
+    """`best` under the bound. One that is better than its bound by more than rounding is left as it is: the
+    bound is false, and the check says so."""
+    s, sign = best.solution, best.joint.objective.sign
+    assert s.objective is not None
+    if bound is None:  # no solve ended with one: the relaxation's
+        found = None if best.bounding is None else fleet.relaxed(best.bounding, limits)
+        bound = found if found is not None else (0.0 if sign > 0 else s.objective)
+    rounded = 0 < sign * (bound - s.objective) <= ROUNDED * abs(bound)
+    return replace(best, solution=judged(replace(s, bound=s.objective if rounded else bound), limits))
+
+
+def _whole(mine: Fleets, s: FleetSolution) -> bool:
+    """Whether the one model leaves a solved fleet all, or nearly all, that its program said."""
+    value = mine.solution.objective
+    return value is not None and s.objective is not None and gap(value, s.objective) <= NEARLY
+
+
+def _better(sign: float, one: Fleets | None, other: Fleets | None) -> Fleets | None:
+    """The one with the better objective; the first of equals."""
+    if one is None or other is None or other.solution.objective is None:
+        return one or other
+    assert one.solution.objective is not None
+    return other if sign * (other.solution.objective - one.solution.objective) < 0 else one
+
+
+def _enough(best: Fleets | None, bound: float | None, limits: Limits, sign: float) -> bool:
+    """Whether `best` is proven as well as was asked."""
+    value = None if best is None else best.solution.objective
+    if value is None or bound is None:
+        return False
+    return sign * (value - bound) <= 0 or gap(value, bound) <= max(limits.gap, SLACK)
+
+
+def _finer(joint: Joint, bounds: Fleets) -> Joint | None:
+    """The question with columns of pairs at further edges, where the bound's fleet stands; None where no
+    model has any, or there is no time."""
+    pools, changed = [], False
+    for m, found in zip(joint.models, bounds.found, strict=True):
+        edges = edges_between(m.question, found)
+        try:
+            pools.append(m.pool if edges is None else m.question.finer(m.pool, edges))
+        except OutOfTime:
+            return None
+        changed |= edges is not None
+    return joint.with_pools(pools) if changed else None

@@ -1,0 +1,201 @@
+"""HiGHS in process: arrays in, `Outcome` out; Ctrl-C stops the search and keeps the best solution so far.
+
+highspy is pinned to the HiGHS that OR-tools bundles (pyproject.toml says why).
+Settings that differ from HiGHS's own: docs/decisions/0001-solvers.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from solvers.linear.program import Floats, Limits, Outcome, Program, Status, judge
+
+FEASIBLE = 1e-8
+"""How far a row may be off, in its own unit. Not less: at 1e-9 HiGHS 1.12 lost feasible nodes and stated
+a false bound (70.64 where a plan of 71.46 exists: three classes, two buckets, pairs; one seed of eight)."""
+
+INTEGRAL = 1e-7
+"""How far an integer may be off."""
+
+
+AGGREGATOR = 1 << 12
+"""Bit of the presolve rule that lost the optimum of a fleet of three columns: 11 GPUs stated as optimal where
+5 do (`tests/solvers/test_fleet.py`). Off; it saved no time on fleets."""
+
+
+WIDE = 1000
+"""Columns for each row (of ten rows at least): beyond them, presolve compares columns with one another and
+looks at no clock meanwhile (50 s for 7 rows of 34,040 columns, of which branch and bound needs 0.2 s)."""
+
+
+def solve(model: Program, limits: Limits, start: Floats | None, relaxed: bool = False) -> Outcome:
+    """Minimise `model`; `start` is a full solution to begin from; `relaxed` drops integers, returns duals."""
+    import highspy
+
+    solver = highspy.Highs()
+    for name, value in (settings(limits) | shaped(len(model.rows), len(model.integer))).items():
+        if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+            raise ValueError(f"HiGHS refuses {name} = {value}")
+    if solver.passModel(_program(model, relaxed)) == highspy.HighsStatus.kError:
+        raise ValueError(f"HiGHS refuses the model {model.name}")
+    if start is not None and not relaxed:
+        warm = highspy.HighsSolution()
+        warm.col_value = list(start)
+        solver.setSolution(warm)
+    interrupted = _run(solver)
+    if not interrupted and solver.getModelStatus() == highspy.HighsModelStatus.kUnboundedOrInfeasible:
+        solver.setOptionValue("presolve", "off")  # only presolve says "one of the two"
+        interrupted = _run(solver)
+    return _outcome(model, solver, limits, relaxed, interrupted)
+
+
+def settings(limits: Limits) -> dict[str, object]:
+    """The options that HiGHS is given, by name."""
+    options: dict[str, object] = {
+        "output_flag": False,
+        "time_limit": float(limits.seconds),
+        "threads": limits.threads,
+        "random_seed": limits.seed,
+        "mip_rel_gap": limits.gap,
+        "mip_abs_gap": 1e-9,
+        "mip_feasibility_tolerance": INTEGRAL,
+        "primal_feasibility_tolerance": FEASIBLE,
+        "presolve_rule_off": AGGREGATOR,
+        # what fleets do better without, measured: docs/decisions/0001-solvers.md
+        "mip_allow_restart": False,
+        "mip_heuristic_run_feasibility_jump": False,
+        "mip_heuristic_run_root_reduced_cost": False,
+        "mip_heuristic_run_rins": False,
+    }
+    if limits.work is not None:
+        options["mip_max_nodes"] = limits.work
+    return options
+
+
+def shaped(rows: int, columns: int) -> dict[str, object]:
+    """The options that depend on the shape of the program, by name."""
+    return {"presolve": "off"} if columns > WIDE * max(rows, 10) else {}
+
+
+def _program(model: Program, relaxed: bool) -> Any:
+    import highspy
+
+    cost, lower, upper, integer = model.columns()
+    starts, indices, data, row_lower, row_upper = model.matrix()
+    if not (np.isfinite(cost).all() and np.isfinite(data).all()) or np.isnan([*row_lower, *row_upper]).any():
+        raise ValueError(f"the model {model.name} has a coefficient that is not a number")
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(cost), len(row_lower)
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, lower, upper
+    lp.row_lower_, lp.row_upper_ = row_lower, row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = starts, indices, data
+    if not relaxed and integer.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(k)] for k in integer]
+    return lp
+
+
+def _run(solver: Any) -> bool:
+    """Run the solver; True when Ctrl-C ended it."""
+    solver.HandleUserInterrupt = True
+    with _mute():
+        return interruptible(solver.run, solver.cancelSolve)
+
+
+def interruptible(work: Callable[[], object], stop: Callable[[], object]) -> bool:
+    """Do `work` in a thread so that Ctrl-C reaches Python, which then asks it to `stop`; True when it did.
+
+    An event tells when the thread is done: Python 3.11 takes a thread whose `join` was interrupted for ended.
+    """
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            done.set()
+
+    interrupted = False
+    threading.Thread(target=run, daemon=True).start()
+    while not done.is_set():
+        try:
+            done.wait(0.2)
+        except KeyboardInterrupt:
+            interrupted = True
+            stop()
+    return interrupted
+
+
+class _Muted:
+    """How many solves now keep C's stdout shut, and where it led before the first of them."""
+
+    lock = threading.Lock()
+    depth = 0
+    kept = -1
+
+
+@contextmanager
+def _mute() -> Iterator[None]:
+    """Keep C's stdout shut: HiGHS 1.12 prints a line of its own there whatever `output_flag` says
+    ("HighsMipSolverData::transformNewIntegerFeasibleSolution ..."), which would break `--json`."""
+    with _Muted.lock:
+        _Muted.depth += 1
+        if _Muted.depth == 1:
+            _flush()
+            _Muted.kept = os.dup(1)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.close(null)
+    try:
+        yield
+    finally:
+        with _Muted.lock:
+            _Muted.depth -= 1
+            if _Muted.depth == 0:
+                _flush()
+                os.dup2(_Muted.kept, 1)
+                os.close(_Muted.kept)
+
+
+def _flush() -> None:
+    """Write out what C has buffered, so that it lands on the side of the switch it was printed on."""
+    if os.name == "posix":
+        ctypes.CDLL(None).fflush(None)
+
+
+def _outcome(model: Program, solver: Any, limits: Limits, relaxed: bool, interrupted: bool) -> Outcome:
+    import highspy
+
+    status, info = solver.getModelStatus(), solver.getInfo()
+    word, name = highspy.HighsModelStatus, f"HiGHS {solver.version()}"
+    ended: dict[Any, Status] = {word.kInfeasible: "infeasible", word.kUnbounded: "unbounded"}
+    if status in ended:
+        return Outcome(ended[status], None, None, None, name)
+    if solver.modelStatusToString(status).lower().endswith("error"):
+        raise RuntimeError(f"HiGHS failed on {model.name}: {solver.modelStatusToString(status)}")
+    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    value = float(info.objective_function_value) if found else None
+    bound = _bound(model, solver, relaxed, value)
+    solution = solver.getSolution()
+    values = np.array(solution.col_value) if found else None
+    duals = dict(zip(model.rows, solution.row_dual, strict=True)) if relaxed and found else {}
+    stopped: Status = "interrupted" if interrupted else "time_limit"
+    return Outcome(judge(value, bound, limits, stopped), value, bound, values, name, duals)
+
+
+def _bound(model: Program, solver: Any, relaxed: bool, value: float | None) -> float | None:
+    """What HiGHS has proven: the dual bound of a MIP, the value of a solved LP."""
+    import highspy
+
+    if not relaxed and any(model.integer):
+        bound = float(solver.getInfo().mip_dual_bound)
+        return bound if np.isfinite(bound) else None
+    return value if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal else None
