@@ -138,6 +138,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.beside",
         "planner.launch",
     },
+    "planner.buy": {*PLAN, "planner.cost", "planner.check", "planner.api"},
     "planner.api": OURS,
     "planner.cli": OURS,
 }

@@ -1,8 +1,8 @@
 """What may be had beside what is there already, as one cluster: the space that a purchase is looked for in.
 
-Of an offer without a number there are as many nodes as no purchase within the limits can exceed: with B dollars an
-hour to spend and a node for p dollars, floor(B / p). A fleet that needs more is no answer, so that nothing is cut
-off, and the program stays small.
+Of an offer without a number there are as many nodes as no purchase within the limits can exceed: with B
+dollars an hour to spend and a node for p dollars, floor(B / p). A fleet that needs more is no answer, so that
+nothing is cut off, and the program stays small.
 """
 
 from __future__ import annotations
@@ -19,12 +19,6 @@ from planner.cost.power import idle_watts
 from planner.errors import InputError
 from planner.reading.documents import Document
 
-SOME = 4096
-"""Nodes of an offer that costs next to nothing, at most."""
-
-CHEAPEST = 0.25
-"""Of its price, the lowest at which an offer is still looked at: so many more nodes may then be had."""
-
 
 @dataclass(frozen=True)
 class Market:
@@ -40,8 +34,8 @@ class Market:
 
     def most(self, name: str, usd_per_hour: float | None, watts: float | None) -> int:
         """No more nodes of an offer can be in a purchase of so many dollars an hour, or watts."""
-        node, price = self.offers[name], self.price[name] * CHEAPEST
-        most = node.count if name in self.limited else SOME
+        node, price = self.offers[name], self.price[name]
+        most = node.count if name in self.limited else MAX_NODES
         if usd_per_hour is not None and price > 0:
             most = min(most, floor(usd_per_hour / price + 1e-9))
         if watts is not None:
@@ -59,12 +53,18 @@ class Market:
         counts = {name: self.most(name, usd_per_hour, watts) for name in self.offers}
         if not any(counts.values()) and self.own is None:
             cheapest = min(self.price.values())
-            raise InputError("no offer is that cheap", "--budget", f"the cheapest node costs ${cheapest:,.4g}/h")
+            raise InputError(
+                "no offer is that cheap", "--budget", f"the cheapest node costs ${cheapest:,.4g}/h"
+            )
         return self.resolved(counts)
 
-    def resolved(self, counts: Mapping[str, int], own: bool = True, free: Sequence[str] = ()) -> ResolvedCluster:
-        """So many nodes of each offer as a cluster, beside what is there; those of `free` cost nothing more."""
-        there = [node.model_copy(update={"price_usd_per_hour": 0.0}) for node in self._own_nodes] if own else []
+    def resolved(
+        self, counts: Mapping[str, int], own: bool = True, free: Sequence[str] = ()
+    ) -> ResolvedCluster:
+        """So many nodes of each offer as a cluster, beside what is there; those of `free` are free."""
+        there = (
+            [node.model_copy(update={"price_usd_per_hour": 0.0}) for node in self._own_nodes] if own else []
+        )
         nodes = [
             self.offers[name].model_copy(
                 update={"count": count, "price_usd_per_hour": 0.0 if name in free else self.price[name]}
@@ -99,8 +99,8 @@ def repriced(cluster: ResolvedCluster, name: str, price: float) -> ResolvedClust
 def market(
     prices: PriceList, document: Document, money: Money, years: float, own: ResolvedCluster | None
 ) -> tuple[Market, list[str]]:
-    """The offers of a list, and the names of those that have no price of the kind that `money` asks for. Raises
-    InputError."""
+    """The offers of a list, and the names of those that have no price of the kind that `money` asks for.
+    Raises InputError."""
     form = Cluster.model_validate(
         {**prices.model_dump(exclude={"nodes"}), "nodes": [_node(offer) for offer in prices.nodes]}
     )

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from planner.errors import InputError
 from planner.inputs.numbers import POSITIVE, number
 
-FORM = "write dollars an hour, kilowatts, or dollars in all: 50$/h, 120kW, 2M$; several parted by commas"
+FORM = "write dollars an hour, as in 50$/h"
 HOURS_PER_YEAR = 8766.0
 """365.25 days."""
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
-_PART = re.compile(r"(?P<value>[\d.]+(?:e[-+]?\d+)?)\s*(?P<scale>[kmb]?)(?P<unit>w|\$|usd)(?P<hour>/h)?", re.IGNORECASE)
+_PART = re.compile(
+    r"(?P<value>[\d.]+(?:e[-+]?\d+)?)\s*(?P<scale>[kmb]?)(?P<unit>w|\$|usd)(?P<hour>/h)?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

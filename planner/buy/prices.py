@@ -1,5 +1,5 @@
-"""Price lists: a cluster file whose entries are offers. An entry without `count` may be had as often as wanted;
-one with `price_usd` is bought, and its hour costs that over the years it is used."""
+"""Price lists: a cluster file whose entries are offers. An entry without `count` may be had as often as
+wanted; one with `price_usd` is bought, and its hour costs that over the years it is used."""
 
 from __future__ import annotations
 
