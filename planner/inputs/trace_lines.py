@@ -22,7 +22,7 @@ def requests_of(text: str, name: str) -> tuple[list[Request], int]:
     with the line."""
     rows: list[Request] = []
     size = 0
-    for line, part in enumerate(text.splitlines(), 1):
+    for line, part in enumerate(text.split("\n"), 1):
         if not part.strip():
             continue
         where = f"{name}:{line}"
