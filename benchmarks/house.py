@@ -31,7 +31,7 @@ PASSAGE = 6
 ROOMS = ("rate_rps", "tpot_ms")
 WAY = (
     *("cli.plan", "api", "question", "asked", "posed", "inputs.workload", "inputs.reading", "inputs.presets"),
-    *("candidates", "replicas", "variants", "problems", "search", "simple", "plans", "why"),
+    *("candidates", "replicas", "variants", "problems", "search", "simple", "fleet", "plans", "why"),
 )
 """Modules and folders that a plan's figures pass on their way from the option to the program and back."""
 

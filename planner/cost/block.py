@@ -24,14 +24,14 @@ FILE = Path(__file__).with_name("block.yaml")
 
 TIERS = ("gpu", "host", "disk")
 USABLE = {"gpu": 0.88, "host": HOST_USABLE, "disk": 0.95}
-"""Of each tier's bytes: the rest is the driver's, the system's, the file system's."""
+"""Share of each tier's bytes that a job may take: driver, system and file system have the rest."""
 
 
 UNIFIED = 1e15
 """Bytes/s between CPU and GPU where nothing has to be copied."""
 
 LINKS = 0.8
-"""Of the rates of CXL links, NICs and peers: assumed."""
+"""Share of the stated rates of CXL links, NICs and peers that transfers reach: assumed."""
 
 
 @dataclass(frozen=True)

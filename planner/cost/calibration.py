@@ -48,7 +48,7 @@ class Traits:
 
     @classmethod
     def of(cls, card: ModelCard, device: Device, engine: str, used: Precisions) -> Traits:
-        """Those of a model on a device."""
+        """The traits of a model in the precisions `used`, on a device under an engine."""
         moe = any(isinstance(layer.ffn, MoeFfn) for layer in card.stack)
         return cls(
             engine if engine in old_engines() else engine_of(engine),

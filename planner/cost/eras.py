@@ -22,8 +22,9 @@ LATE_ERAS: dict[str, tuple[Version, Version, str]] = {
     "trtllm": ((0, 13, 0), (1, 2, 0), "trtllm-1.1"),
     "sglang": ((0, 0, 0), (0, 5, 4), "sglang-0.5.3"),
 }
-"""The same of 2025: DeepSeek's decode steps on Blackwell are 20 to 30 % shorter since TensorRT-LLM 1.2, those
-on Hopper 10 % (InferenceX's runs of the same configurations, month by month)."""
+"""Engine → first version, version after the last, key: eras of 2025. DeepSeek's decode steps on Blackwell are
+20 to 30 % shorter since TensorRT-LLM 1.2, those on Hopper 10 % (InferenceX's runs of the same configurations,
+month by month)."""
 
 LATER = ("blackwell_dc", "blackwell_rtx", "cdna4")
 """Generations that no engine of 2024 runs on: such a number is that of an image around today's."""

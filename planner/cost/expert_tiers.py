@@ -15,7 +15,7 @@ from planner.cost.experts import POPULARITY
 from planner.designs.shape import Floats
 
 SHAPE = 1 / POPULARITY**2
-"""Of the gamma."""
+"""Shape of the gamma law that the loads of experts are drawn from, whose relative spread is POPULARITY."""
 
 ALWAYS = 1e12
 """Scale of the gamma where every token meets every expert."""

@@ -29,7 +29,7 @@ class Holding:
     precisions: Precisions
 
     memory_share: float
-    """Of memory, what the engine is told to take, as it means it; 0: its own default."""
+    """Share of memory that the engine is told to take, in the engine's own sense of it; 0: its default."""
 
     stagings: tuple[Staging, ...] = ()
     """Where stages differ: those that designs name (`planner/cost/unequal.py`)."""

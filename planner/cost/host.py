@@ -33,12 +33,12 @@ USABLE = 0.9
 buffers'."""
 
 FLOPS_PER_BYTE = 25.0
-"""Of a CPU that states no `tflops`: desktop and server CPUs do 15 to 30 fp32 FLOPs in the time of a byte
+"""FLOP/s over bytes/s of a CPU that states no `tflops`: they do 15 to 30 fp32 FLOPs in the time of a byte
 (16 cores x 4 GHz x 32 over 70-90 GB/s; 2 x 32 cores x 2.2 GHz x 64 over 614 GB/s)."""
 
 UNIFIED_FLOPS_PER_BYTE = 4.0
-"""The same where GPU and CPU share the memory, whose rate is the GPU's need: 24 cores x 4 GHz x 32 over 819
-GB/s of an M3 Ultra, 12 x 4.5 GHz x 32 over 546 GB/s of an M4 Max."""
+"""FLOP/s over bytes/s of a CPU that states no `tflops` and shares its memory with a GPU, whose need sets
+the rate: 24 cores x 4 GHz x 32 over 819 GB/s of an M3 Ultra, 12 x 4.5 GHz x 32 over 546 GB/s of an M4 Max."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Of a layer, what lies in host memory: computed on the CPU, or sent to the GPU and computed there."""
+"""Weights of a layer that lie in host memory: computed with on the CPU, or sent to the GPU and used there."""
 
 from __future__ import annotations
 

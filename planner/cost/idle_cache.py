@@ -31,7 +31,7 @@ TAIL = (0.975, 0.99, 0.999)
 """Quantiles at which the last classes end."""
 
 JUST = 0.99
-"""Of a gap that is always the same: its class begins there."""
+"""Share of a gap that is always the same length, at which its class of gaps begins."""
 
 HALVES = 2
 """Parts by depth of a context that returns: late tokens are dearer."""

@@ -224,8 +224,8 @@ class CostModel(Holding):
         fullest, all_stages = self._stages_s(designs, own)
         kernels = np.maximum(k * fullest, all_stages)
         waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
-        engine_s = self._engine_s(load.sequences, k)
-        return np.asarray(kernels * waits + self.hops_s(designs, own) + engine_s + self._prompts_s(load))
+        engine_s = self._engine_s(load.sequences, k) + self._prompts_s(load)
+        return np.asarray(kernels * waits + self.hops_s(designs, own) + engine_s)
 
     def _engine_s(self, sequences: Floats, micro_batches: Floats | float) -> Floats:
         """Seconds of the engine itself in a round of so many micro-batches without prompts."""
@@ -272,8 +272,8 @@ class CostModel(Holding):
         Weights count once although every micro-batch reads them: a bound, not an estimate.
         """
         own, none = load.divided(1, designs.cp), np.zeros(len(designs))
-        compute, memory = (self._over_stages(designs, x, none)[0] for x in self.at_peak_s(own, designs))
-        return compute, memory
+        compute, memory = self.at_peak_s(own, designs)
+        return self._over_stages(designs, compute, none)[0], self._over_stages(designs, memory, none)[0]
 
     @property
     def layers_by_kind(self) -> Ints:
@@ -296,6 +296,5 @@ class CostModel(Holding):
         for kind in self.kinds:
             works = self.layers.works(kind, load, designs)
             flops = sum((w.flops / peak for peak, w in works), none)
-            moved = sum((w.bytes for _, w in works), none) / self.chip.bytes_per_s
-            busy.append((flops, moved))
+            busy.append((flops, sum((w.bytes for _, w in works), none) / self.chip.bytes_per_s))
         return np.stack([x[0] for x in busy], axis=1), np.stack([x[1] for x in busy], axis=1)

@@ -18,7 +18,7 @@ from planner.designs.shape import Floats, Ints, like
 HostStaging = tuple[HostStage, ...]
 
 CACHE_SHARE = 0.1
-"""Of host memory, kept for the KV cache of layers that lie there, where weights would take all."""
+"""Share of host memory that is kept for the KV cache of layers there, where weights would take all of it."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Places:
 
 
 def places(model: CostModel, stagings: Sequence[HostStaging]) -> Places:
-    """Counted layer by layer."""
+    """Where the layers and experts of every staging lie, counted layer by layer."""
     kinds, seen = len(model.kinds), np.asarray(model.card.kinds[1])
     moe = [isinstance(kind.ffn, MoeFfn) for kind in model.kinds]
     deepest = max((len(staging) for staging in stagings), default=1)

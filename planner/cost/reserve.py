@@ -17,10 +17,10 @@ from planner.engines import named
 from planner.engines.engine import GIB, Reserving
 
 APPLE_SHARE: Final = 0.75
-"""Of unified memory, what Metal lets the GPU wire down by default (`recommendedMaxWorkingSetSize`)."""
+"""Share of unified memory that Metal lets the GPU wire down by default (`recommendedMaxWorkingSetSize`)."""
 
 UNIFIED_SHARE: Final = 0.9
-"""Of any other unified memory: the rest is the system's and the CPU's. Assumed."""
+"""Share of any other unified memory that engines may take, the rest being the system's: assumed."""
 
 COLLECTIVES_BYTES: Final = 1.5 * GIB
 """NCCL channels and the buffers of custom all-reduce, once a replica has more than one GPU: vLLM's non-torch

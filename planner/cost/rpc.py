@@ -42,9 +42,9 @@ from planner.designs.shape import which as which_of
 ENGINE = "llama.cpp"
 
 RPC_S = 5e-3
-"""Of a step and remote device, beside kernels and wire: a model of 1.1B parameters took 10 ms a token more on
-a remote GTX 1660 over 1 Gbit/s than on a local one, 0.8 ms more through a server on the same host (May 2024,
-llama.cpp pull 6829, issue 8832); graphs are reused since (pull 15405)."""
+"""Seconds of a step for each remote device, beside kernels and wire: a model of 1.1B parameters took 10 ms a
+token more on a remote GTX 1660 over 1 Gbit/s than on a local one, 0.8 ms more through a server on the same
+host (May 2024, llama.cpp pull 6829, issue 8832); graphs are reused since (pull 15405)."""
 
 SIGMA = 0.5
 """Spread of log(measured / predicted) that the network adds."""

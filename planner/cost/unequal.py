@@ -28,7 +28,7 @@ from planner.cost.several import SeveralClasses
 from planner.designs.shape import Designs, Floats, Ints, Stage, Staging, like, which
 
 PerLayer = Callable[[CostModel, Load, Designs], Floats]
-"""Of the layers of one class under a load, by kind: (rows, kinds)."""
+"""A quantity of the layers of one class, such as their seconds, under a load: (designs, kinds of layer)."""
 
 
 LARGE = 1e6

@@ -19,7 +19,7 @@ def load_all(text: str, name: str = "") -> list[Any]:
         mark = error.problem_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         raise InputError(f"no YAML: {error.problem}", where) from None
-    except (YAMLError, ValueError, RecursionError) as error:
+    except (YAMLError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"no YAML: {str(error).splitlines()[0]}", name) from None
 
 

@@ -119,7 +119,7 @@ def _json(text: str, name: str) -> Any:
     except (ValueError, RecursionError) as error:
         first = error
     try:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
     except (ValueError, RecursionError):
         line = f":{first.lineno}:{first.colno}" if isinstance(first, json.JSONDecodeError) else ""
         raise InputError(f"not valid JSON: {getattr(first, 'msg', first)}", f"{name}{line}") from None

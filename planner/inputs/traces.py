@@ -19,22 +19,21 @@ from __future__ import annotations
 import gzip
 import importlib
 import io
-import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from planner.errors import InputError, nearest, squash
+from planner.errors import InputError, squash
 from planner.inputs.long_traces import Tell, is_long, read_long
 from planner.inputs.numbers import NOT_NEGATIVE, TOKENS, number, whole
 from planner.inputs.tables import MAX_BYTES, parse_csv
 from planner.inputs.trace_columns import COLUMNS, Floats, Ints, Request, request_of
+from planner.inputs.trace_lines import FORMS, MOONCAKE, QWEN, adds_up, requests_of
 from planner.reading.documents import decoded, read_bytes
 
 OWN_BLOCK = 16
@@ -42,9 +41,6 @@ OWN_BLOCK = 16
 
 MOST_BLOCKS = 20_000_000
 """Blocks of all prompts together at most: memory for them, and a minute to read them."""
-
-MOONCAKE, QWEN = 512, 16
-"""Tokens of a block in the public traces."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +93,6 @@ def read_trace(path: str | Path, tell: Tell | None = None) -> Trace:
     return _json_lines(text, name) if text.lstrip()[:1] == "{" else _csv(text, name)
 
 
-FORMS = "columns arrival_s, isl, osl (and prefix_id), or a trace of Azure, BurstGPT, Mooncake or Qwen-Bailian"
-
-
 def _unpacked(raw: bytes, name: str) -> bytes:
     """Without gzip."""
     if raw[:2] != b"\x1f\x8b":
@@ -147,42 +140,8 @@ def _rename(columns: Sequence[str]) -> str:
 
 
 def _json_lines(text: str, name: str) -> Trace:
-    """Mooncake's and Qwen-Bailian's."""
-    rows: list[Request] = []
-    size = 0
-    for line, part in enumerate(text.splitlines(), 1):
-        if not part.strip():
-            continue
-        where = f"{name}:{line}"
-        try:
-            data = json.loads(part)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"not valid JSON: {getattr(error, 'msg', error)}", where) from None
-        if not isinstance(data, dict):
-            raise InputError("expected one request in { } a line", where)
-        size = size or (QWEN if "chat_id" in data or "turn" in data else MOONCAKE)
-        rows.append(_request(data, where, size))
+    rows, size = requests_of(text, name)
     return _trace(name, rows, size if any(row.blocks for row in rows) else 0)
-
-
-def _request(data: dict[str, Any], where: str, size: int) -> Request:
-    """One line of JSON."""
-    for key in ("timestamp", "input_length", "output_length"):
-        if key not in data:
-            close = nearest(key, data, 1) if data else []
-            hint = f"rename `{close[0]}`?" if close else FORMS
-            raise InputError(f"`{key}` is missing", where, hint)
-    stamp = number(data["timestamp"], "timestamp", where, NOT_NEGATIVE)
-    isl, osl = (whole(data[k], k, where, TOKENS) for k in ("input_length", "output_length"))
-    blocks = data.get("hash_ids", ())
-    if not isinstance(blocks, list | tuple) or not all(
-        isinstance(b, int) and not isinstance(b, bool) for b in blocks
-    ):
-        raise InputError("`hash_ids` must be whole numbers", where)
-    if blocks and len(blocks) not in (isl // size, -(-isl // size)):
-        many = f"a prompt of {isl:,} tokens has {-(-isl // size)} blocks of {size}"
-        raise InputError(f"{many}, `hash_ids` has {len(blocks)}", where)
-    return Request(stamp / (1e3 if size == MOONCAKE else 1.0), isl, osl, blocks)
 
 
 def _parquet(raw: bytes, name: str) -> Trace:
@@ -205,7 +164,7 @@ def _parquet(raw: bytes, name: str) -> Trace:
     blocks = table["prefix_blocks"].to_pylist() if has else [()] * len(isl)
     rows = []
     size = next(
-        (s for s in (MOONCAKE, QWEN) if all(_adds_up(*x, s) for x in zip(blocks, isl, strict=True))), 0
+        (s for s in (MOONCAKE, QWEN) if all(adds_up(*x, s) for x in zip(blocks, isl, strict=True))), 0
     )
     for i, (t, a, b) in enumerate(zip(at, isl, osl, strict=True)):
         where = f"{name}, row {i + 1}"
@@ -219,10 +178,6 @@ def _parquet(raw: bytes, name: str) -> Trace:
             "`prefix_blocks` are neither of 512 nor of 16 tokens: they do not add up to the prompts", name
         )
     return _trace(name, rows, size if has else 0)
-
-
-def _adds_up(blocks: Sequence[int], isl: int, size: int) -> bool:
-    return len(blocks) in (isl // size, -(-isl // size))
 
 
 def _shared(name: str, rows: Sequence[Request], groups: Sequence[str]) -> Trace:

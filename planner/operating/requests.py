@@ -68,11 +68,11 @@ class Requests:
         return np.where(tokens > 0, decoding, self.mean(self.isl))
 
     def mean(self, values: Floats) -> Floats:
-        """Over requests, (n,)."""
+        """The mean of `values` (n, w) over all requests, by their shares: (n,)."""
         return np.asarray((self.share * values).sum(axis=-1))
 
     def only(self, w: int) -> Requests:
-        """Of one bucket."""
+        """The requests of bucket `w` alone."""
         new, isl, osl = (x[:, w : w + 1] for x in (self.new, self.isl, self.osl))
         return Requests(new, isl, osl, np.ones((1, 1)), self.emitted)
 

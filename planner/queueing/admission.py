@@ -66,7 +66,7 @@ LUMPS = 0.1, 100.0
 """Between these `Stay.lumps` is looked for."""
 
 HALVINGS = 24
-"""Of LUMPS: to 1e-6 of it."""
+"""Times that the interval LUMPS is halved: what is found is known to a millionth of it."""
 
 ROUNDS = 60
 """Halvings for the decay, and for the normal quantile of a chance."""

@@ -67,7 +67,7 @@ def carrying(
     carried = as_carried(found, made, nearness(limits))
     if carried is not None and (short := short_of(question, carried, limits)) > 1:
         carried = scaled(carried, 1 / short) if short < inf else None
-    least = (question.traffic.rate_rps or 0.0) * (1 - SLACK)
+    least = (found.problem.demand or 0.0) * (1 - SLACK)
     return None if carried is None or carried.solution.rate < least else carried
 
 

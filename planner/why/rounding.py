@@ -16,12 +16,12 @@ def ceil_to(x: float) -> str:
 
 
 def floor_to(x: float) -> str:
-    """Rounded down to three digits.
+    """Rounded down to three digits (what is below by rounding error alone stays).
 
-    >>> floor_to(11.281), floor_to(185.8), floor_to(0.0123456)
-    ('11.2', '185', '0.0123')
+    >>> floor_to(11.281), floor_to(185.8), floor_to(0.0123456), floor_to(0.00104)
+    ('11.2', '185', '0.0123', '0.00104')
     """
-    return _rounded(x, math.floor)
+    return _rounded(x * (1 + 1e-12), math.floor)
 
 
 def _rounded(x: float, way: Callable[[float], int]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from planner.errors import InputError
@@ -31,6 +33,16 @@ def row(form: str, *cells: str) -> Row:
 )
 def test_each_form_is_read(form: str, cells: tuple[str, ...], request_: Request | None):
     assert of(form, *cells) == request_
+
+
+def test_a_date_without_a_zone_is_utc_wherever_it_is_read(monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        found = of("azure", "1970-01-01 00:00:01.5", "100", "10")
+    time.tzset()
+
+    assert found == Request(1.5, 100, 10)
 
 
 @pytest.mark.parametrize(

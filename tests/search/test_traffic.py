@@ -58,10 +58,10 @@ def test_a_fleet_with_too_little_traffic_is_given_more():
 def test_a_fleet_that_cannot_carry_the_rate_asked_for_is_no_answer():
     question, found = one()
     most = found.solution.rate
-    wanted = [replace(question, traffic=replace(question.traffic, rate_rps=x * most)) for x in (0.9, 1.1)]
+    wanted = [replace(found, problem=replace(found.problem, demand=x * most)) for x in (0.9, 1.1)]
 
-    assert carrying(wanted[0], found, LIMITS) is not None
-    assert carrying(wanted[1], found, LIMITS) is None
+    assert carrying(question, wanted[0], LIMITS) is not None
+    assert carrying(question, wanted[1], LIMITS) is None
 
 
 def test_the_cheapest_fleet_is_told_with_just_its_rate_or_not_at_all():

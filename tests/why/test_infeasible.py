@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from cluster_configs.reading import from_gpus
@@ -15,7 +13,6 @@ from planner.question.asked import read
 from planner.question.posed import pose
 from planner.why import infeasible
 from planner.why.infeasible import Tightest, loosened, tightest, too_slow
-from planner.why.rounding import ceil_to, floor_to
 
 NEAR = Tightest(ttft_s=0.1, tpot_s=0.020, design="tp2 on h with vllm")
 
@@ -106,13 +103,3 @@ def test_what_no_engine_runs_says_why():
 
     assert "no engine serves llama-3.1-8b-fp8 in fp8" in error.message
     assert error.hint == "--precision bf16 --kv-precision bf16"
-
-
-@pytest.mark.parametrize("x", [0.00123456, 0.5, 1.0, 9.999, 10.01, 123.4, 99999.0, 1e-12, 3e15])
-def test_rounding_is_to_the_side_on_which_the_hint_holds(x: float):
-    assert x * (1 - 2e-9) <= float(ceil_to(x)) <= 1.011 * x
-    assert 0.989 * x <= float(floor_to(x)) <= x * (1 + 1e-12)
-
-
-def test_what_is_infinite_stays_so():
-    assert math.isinf(float(ceil_to(math.inf)))

@@ -1,0 +1,93 @@
+"""What a finished plan says beside its fleet: reuse that nobody keeps, drafts nobody can have, losses."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from planner.fleet import finish
+from planner.fleet.finish import insured, undrafted, unkept
+
+
+def asked(reuse=(), idle=None, offload=False, speculation=None):
+    workload = SimpleNamespace(reuse=list(reuse), idle=idle)
+    return SimpleNamespace(
+        workload=workload, offload=offload, options=SimpleNamespace(speculation=speculation)
+    )
+
+
+def found(*levels: int):
+    """A fleet of replicas that keep cache at these levels, and one beside it that is not run."""
+    run = {f"c{i}": SimpleNamespace(level=level) for i, level in enumerate(levels)}
+    return SimpleNamespace(
+        candidates={**run, "other": SimpleNamespace(level=9)},
+        solution=SimpleNamespace(replicas=dict.fromkeys(run, 1)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "fleet", "why"),
+    [
+        (asked(), found(0), None),
+        (asked(reuse=["chat"]), found(0, 2), None),  # one keeps some
+        (asked(reuse=["chat"]), found(0, 0), "none has room for it"),
+        (asked(idle="hours"), found(0), "none has room for it"),
+        (asked(reuse=["chat"], offload=True), found(0), "weights in host memory"),
+    ],
+)
+def test_reuse_that_no_replica_makes_use_of_is_told(question, fleet, why):
+    said = unkept(question, fleet)
+
+    assert [w.code for w in said] == ([] if why is None else ["reuse_unused"])
+    assert all(why in w.message for w in said)
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        (asked(), False),
+        (asked(speculation="mtp"), False),
+        (asked(offload=True), False),
+        (asked(speculation="mtp", offload=True), True),
+    ],
+)
+def test_drafts_that_no_replica_can_have_are_told(question, told):
+    assert [w.code for w in undrafted(question)] == (["drafts_unused"] if told else [])
+
+
+class Own:
+    """What is left after losses; `without`: the fleet that need not survive any."""
+
+    def __init__(self, without=None):
+        self.without = without
+
+    @staticmethod
+    def of(found, survive, limits):
+        return Own()
+
+
+@pytest.mark.parametrize("explain", [True, False])
+def test_a_fleet_that_need_not_survive_is_looked_for_only_to_explain(monkeypatch, explain):
+    looked = []
+
+    def find(question, pool, limits):
+        looked.append(question)
+        return SimpleNamespace(solution="cheaper")
+
+    monkeypatch.setattr(finish, "Insured", Own)
+    monkeypatch.setattr(finish, "replace", lambda one, **new: Own(**new) if isinstance(one, Own) else new)
+    monkeypatch.setattr(finish, "find", find)
+    safe = insured("node", "question", SimpleNamespace(pool=None), "limits", explain)
+
+    assert looked == ([{"survive": None}] if explain else [])
+    assert safe.without == ("cheaper" if explain else None)
+
+
+def test_broken_off_the_losses_are_told_without_what_they_cost(monkeypatch):
+    def find(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(finish, "Insured", Own)
+    monkeypatch.setattr(finish, "replace", lambda one, **new: new)
+    monkeypatch.setattr(finish, "find", find)
+
+    assert insured("node", "question", SimpleNamespace(pool=None), "limits", True).without is None

@@ -1,0 +1,69 @@
+"""Launch lines in a shell: every word arrives as it was, and variables that are left to be filled in are."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.launch.words import assigned, port_of, quoted
+
+VALUES = {"A": "one two", "AB": "$(echo no)"}
+NAMED = re.compile(r"\$([A-Z]+)|\$\{(\w+)\}")
+
+
+def arrived(line: str) -> list[str]:
+    """What a shell makes of the words of a line."""
+    shell = subprocess.run(
+        ["/bin/sh", "-c", f"printf '%s\\0' {line}"], env=VALUES, capture_output=True, text=True, check=True
+    )
+    return shell.stdout.split("\0")[:-1]
+
+
+def filled(word: str) -> str:
+    """A word with its variables filled in; nothing where one is not known."""
+    return NAMED.sub(lambda m: VALUES.get(m[1] or m[2], ""), word)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.text("aA $'\"\\`{}!;&|>*~#=\n-"), min_size=1))
+def test_words_without_variables_come_back_as_they_were(words: list[str]):
+    plain = [word.replace("$", "") for word in words]
+
+    assert shlex.split(quoted(plain)) == plain
+
+
+@settings(max_examples=25)
+@given(st.lists(st.text("aAB $'\"\\`{}();|*\n"), min_size=1, max_size=30))
+def test_a_shell_fills_in_variables_and_runs_nothing(words: list[str]):
+    assert arrived(quoted(words)) == [filled(word) for word in words]
+
+
+@pytest.mark.parametrize(
+    ("word", "written"),
+    [
+        ("$HEAD_IP:5000", '"$HEAD_IP:5000"'),
+        ("${rank}", '"${rank}"'),
+        ('{"ip": "$HEAD"}', '"{\\"ip\\": \\"$HEAD\\"}"'),
+        ("$HEAD `id` $(id)", '"$HEAD \\`id\\` \\$(id)"'),
+        ("$lower", "'$lower'"),
+        ("$HEAD $lower $1", '"$HEAD \\$lower \\$1"'),
+        ("plain", "plain"),
+        ("", "''"),
+    ],
+)
+def test_only_a_word_with_a_variable_stands_in_double_quotes(word: str, written: str):
+    assert quoted([word]) == written
+
+
+def test_assignments_stand_before_a_command_each_with_a_space_behind_it():
+    assert assigned({"A": "1", "B": "x y", "C": "$D"}) == "A=1 B='x y' C=\"$D\" "
+    assert assigned({}) == ""
+
+
+def test_the_port_of_a_command_is_the_word_behind_its_option():
+    assert port_of(["serve", "--port", "8001", "--host", "::"]) == 8001
