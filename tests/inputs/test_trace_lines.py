@@ -74,5 +74,6 @@ def test_what_is_wrong_is_told_with_its_line(text: str, said: str, hint: str | N
 
 def test_a_line_ends_where_json_ends_it_and_not_inside_its_text():
     """U+2028 may stand in a JSON string as it is; a spreadsheet's carriage return is white space."""
-    rows, _ = requests_of(f"{line(chat_id='a\u2028b')}\r\n{line()}", "t.jsonl")
+    first = json.dumps({**json.loads(line()), "chat_id": "a\u2028b"}, ensure_ascii=False)
+    rows, _ = requests_of(f"{first}\r\n{line()}", "t.jsonl")
     assert len(rows) == 2
