@@ -138,7 +138,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.beside",
         "planner.launch",
     },
-    "planner.buy": {*PLAN, "planner.cost", "planner.check", "planner.api"},
+    "planner.buy": {*POSING, "planner.question.posed", "planner.check", "planner.api"},
+    "planner.buy.answer": {*PLAN, "planner.buy.money"},
+    "planner.reports.bought": {*PLAN, "planner.reports", "planner.buy"},
     "planner.api": OURS,
     "planner.cli": OURS,
 }

@@ -9,71 +9,88 @@ import typer
 from planner.cli import options as o
 
 MoneyOpt = Annotated[
-    str | None, typer.Option("--budget", metavar="MONEY", help="What may be spent, as in 50$/h.")
+    str | None,
+    typer.Option("--budget", metavar="MONEY", help="What may be spent, as in 50$/h, 120kW or 2M$."),
 ]
 PricesOpt = Annotated[
-    str, typer.Option("--prices", metavar="LIST", help="Offers: a YAML file, or a list that is shipped.")
+    str,
+    typer.Option("--prices", metavar="LIST", help="Offers: a YAML file, or a shipped list: rented, bought."),
+]
+YearsOpt = Annotated[
+    float, typer.Option("--years", min=0.1, max=20.0, help="Of use, over which bought nodes are paid.")
+]
+OutlookOpt = Annotated[
+    bool,
+    typer.Option("--outlook", help="Also prices at which the mix changes, and the mixes for more (minutes)."),
+]
+OwnArg = Annotated[
+    str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file of nodes that are there already.")
 ]
 
 
 def buy(
     *,
+    cluster: OwnArg = None,
     model: o.ModelOpt,
     budget: MoneyOpt = None,
     prices: PricesOpt = "rented",
+    years: YearsOpt = 4.0,
+    outlook: OutlookOpt = False,
     workload: o.WorkloadOpt = "chat",
     isl: o.IslOpt = None,
     osl: o.OslOpt = None,
     rate: o.RateOpt = None,
     ttft_ms: o.TtftOpt = None,
     tpot_ms: o.TpotOpt = None,
+    percentile: o.PercentileOpt = None,
     engine: o.EngineOpt = "any",
     precision: o.PrecisionOpt = None,
+    kv_precision: o.KvPrecisionOpt = None,
     gap: o.GapOpt = 0.01,
     time_limit: o.TimeLimitOpt = 60.0,
+    seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
     output: o.PlanFileOpt = None,
 ) -> None:
-    """What to rent for MODEL: the most for a budget, or the least money for a rate, and how good that is.
+    """What to rent or buy for MODEL: the most for a budget, or the least for a rate, and how good that is.
 
     \b
     Examples:
       meshwright buy --model llama-3.1-8b --budget 50$/h
-      meshwright buy --model qwen3-32b --rate 20 --prices offers.yaml
+      meshwright buy cluster.yaml --model qwen3-32b --rate 20 --prices offers.yaml
 
     Exit codes: as of `plan`.
     """
     from contextlib import nullcontext
 
+    from planner.buy.find import asked_of
     from planner.buy.find import buy as bought
-    from planner.cli.output import stdout, whole_file
+    from planner.cli.output import stderr, stdout, whole_file
     from planner.cli.progress import Status
-    from planner.plans.text import text
+    from planner.plans.text import rounded, text
 
     question = {
-        **{
-            "workload": workload,
-            "isl": isl,
-            "osl": osl,
-            "rate": rate,
-            "ttft_ms": ttft_ms,
-            "tpot_ms": tpot_ms,
-        },
-        **{"engine": engine, "precision": precision, "gap": gap, "time_limit_s": time_limit},
+        **{"workload": workload, "isl": isl, "osl": osl, "rate": rate, "percentile": percentile},
+        **{"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "engine": engine, "precision": precision},
+        **{"kv_precision": kv_precision, "gap": gap, "time_limit_s": time_limit, "seed": seed},
     }
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
-        found = bought(model, prices, budget, status, **question)
+        wish = asked_of(model, budget, status, **question)
+        found, offered = bought(cluster, prices, wish, years)
+        if outlook:
+            from planner.buy.outlook import outlook as looked_at
+
+            found = looked_at(found, offered, wish)
         if file:
             file.write(text(found.plan) + "\n")
     if json:
-        typer.echo(text(found.plan))
+        import json as json_
+
+        typer.echo(json_.dumps(rounded(found.as_json), indent=1))
     else:
-        console = stdout()
-        console.print(f"Rent for ${found.usd_per_hour:,.2f} an hour, of {found.offers} offers:")
-        for each in found.rented:
-            console.print(f"  {each.nodes:>4} x {each.offer}, ${each.usd_per_hour:,.2f} an hour each")
-        rps = found.plan.predicted.rps.value
-        console.print(
-            f"Serves {rps:,.4g} requests a second; within {100 * found.gap:.2g} % of the best possible."
-        )
+        from planner.reports import terminal
+        from planner.reports.bought import purchase
+
+        stdout().print(purchase(found))
+        terminal.warnings(found.plan, stderr())
     raise typer.Exit(found.plan.proof.exit_code)
