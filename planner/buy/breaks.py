@@ -2,8 +2,9 @@
 
 What a mix takes is a line in the price p of one offer: rest + nodes * p. The least over all mixes is concave
 and piecewise linear in p, and lies under each mix's line. From a price where another mix is better one goes
-to where its line meets the own one: there either nothing is better, and the answer changes at this price, or a
-third mix is, whose line meets the own one nearer. Each step is a solve; there are as many as mixes between.
+to where its line meets the own one. There either nothing is better, and the answer changes at this price, or
+a third mix is, whose line meets the own one nearer. Each step is a solve, and there are as many as mixes
+between.
 
 Source     Newton's method for parametric programs: Radzik, Fractional combinatorial optimization, 1998.
 """
