@@ -163,7 +163,8 @@ def scanned(found: Purchase, offered: Market, wish: Wish, scan: int) -> str:
         for i in range(scan):
             price = one.price * WIDE ** (2 * (i + 0.5) / scan - 1)
             said = (one.below or 0.0) <= price <= (one.above or float("inf"))
-            cheapest = prices.cheapest(name, price).at(price) >= mine.at(price) * (1 - 1e-6)
+            least = prices.cheapest(name, price)
+            cheapest = least is None or least.at(price) >= mine.at(price) * (1 - 1e-6)
             right, tried = right + (said == cheapest), tried + 1
     return f"{right}/{tried}"
 

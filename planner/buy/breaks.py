@@ -12,7 +12,7 @@ Source     Newton's method for parametric programs: Radzik, Fractional combinato
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SAME = 1e-6
 """Share of what a mix takes, below which two take the same."""
@@ -35,8 +35,8 @@ class Line:
         return self.rest + self.nodes * price
 
 
-Cheapest = Callable[[float], Line]
-"""The cheapest mix at a price of the offer."""
+Cheapest = Callable[[float, float], Line | None]
+"""The cheapest mix at a price of the offer that takes no more than a limit; None: there is none."""
 
 
 def leaves(own: Line, start: float, cheapest: Cheapest) -> tuple[float | None, float]:
@@ -45,12 +45,12 @@ def leaves(own: Line, start: float, cheapest: Cheapest) -> tuple[float | None, f
     at `start`, too.
 
     >>> mixes = Line(0.0, 2), Line(3.0, 1), Line(9.0, 0)
-    >>> leaves(mixes[0], 10.0, lambda p: min(mixes, key=lambda mix: mix.at(p)))
+    >>> leaves(mixes[0], 10.0, lambda p, limit: min(mixes, key=lambda mix: mix.at(p)))
     (3.0, 0.0)
     """
     price, met, gap = start, None, 0.0
     for _ in range(MOST):
-        other = cheapest(price)
+        other = cheapest(price, own.at(price)) or replace(own, gap=0.0)
         gap = other.gap
         if own.at(price) - other.at(price) <= SAME * abs(own.at(price)) or other.nodes == own.nodes:
             return met, gap
@@ -62,12 +62,14 @@ def affords(start: float, limit: float, cheapest: Cheapest) -> tuple[float | Non
     """The highest price at which the cheapest mix takes no more than the limit, looked for from the lower
     price `start`; and how far from proven the least is there. None: not even there.
 
-    >>> affords(1.0, 8.0, lambda p: min(Line(0.0, 4), Line(3.0, 2), key=lambda m: m.at(p)))
+    >>> affords(1.0, 8.0, lambda p, limit: min(Line(0.0, 4), Line(3.0, 2), key=lambda m: m.at(p)))
     (2.5, 0.0)
     """
     price, met, gap = start, None, 0.0
     for _ in range(MOST):
-        mix = cheapest(price)
+        mix = cheapest(price, limit)
+        if mix is None:
+            return met, 0.0
         gap = mix.gap
         if mix.at(price) > limit * (1 + SAME):
             return met, gap

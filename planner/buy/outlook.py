@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 from planner import api
 from planner.buy.answer import BreakEven, More, Purchase, gap_of
@@ -31,10 +32,13 @@ TIMES = (1.25, 1.5, 2.0)
 MORE = 0.01
 """Share more that a budget must serve for its answer to be another."""
 
+ROUNDED = 1e-7
+"""Share by which a mix may pass the limit: what rounding leaves."""
+
 SURELY = 1e-3
 """Share above the bound of today's prices, which no mix serves at them."""
 
-EACH_S = 10.0
+EACH_S = 30.0
 """Seconds for one mix at most; what is not proven by then is said."""
 
 
@@ -86,14 +90,14 @@ class Prices:
         if self.wish.rate is None:
             limit = self.wish.money.most
             assert limit is not None
-            below, gap = affords(low, limit, lambda p: self.cheapest(name, p))
+            below, gap = affords(low, limit, lambda p, most: self.cheapest(name, p, most))
             below = None if below is None else min(below, price)
             above = (limit - mine.rest) / mine.nodes if mine.nodes else None
             return BreakEven(name, price, below, above, (low, price), gap)
-        below, gap = leaves(mine, low, lambda p: self.cheapest(name, p))
+        below, gap = leaves(mine, low, lambda p, most: self.cheapest(name, p, most))
         above, other = None, 0.0
         if mine.nodes:
-            above, other = leaves(mine, high, lambda p: self.cheapest(name, p))
+            above, other = leaves(mine, high, lambda p, most: self.cheapest(name, p, most))
         return BreakEven(name, price, below, above, (low, high), max(gap, other))
 
     def own(self, name: str) -> Line:
@@ -101,25 +105,26 @@ class Prices:
         nodes = sum(each.nodes for each in self.found.bought if each.offer == name)
         return Line(self.found.takes - nodes * self.offered.takes[name], nodes)
 
-    def cheapest(self, name: str, price: float) -> Line:
-        """The cheapest mix where one offer has another price: for the rate, or for more than the budget
-        serves. Raises OutOfTime where none is found."""
+    def cheapest(self, name: str, price: float, most: float = inf) -> Line | None:
+        """The cheapest mix where one offer has another price, of those that take no more than `most`: for the
+        rate, or for more than the budget serves. None: there is none. Where none is found in time, what is
+        bought, with its distance from the bound."""
         pool, question = self.posed
-        moved = replace(question, cluster=repriced(question.cluster, name, price))
+        worst = None if most == inf else most * (1 + ROUNDED)
+        moved = replace(question, cluster=repriced(question.cluster, name, price), worst=worst)
         fleet = find(moved, pool, Limits(gap=0.0, seconds=EACH_S, seed=0))
         s = fleet.solution
+        if s.objective is None and s.status == "infeasible":
+            return None
+        bound = s.bound or 0.0
         if s.objective is None:
-            raise OutOfTime(f"no mix was found where {name} has another price within {EACH_S:g} s")
+            mine = self.own(name)
+            return replace(mine, gap=gap_of(mine.at(price), min(bound, mine.at(price))))
         counts = {c: k for c, k in s.replicas.items() if k}
         used = place(fleet.cluster.classes, counts, fleet.candidates).used
         nodes = used.get(name, 0)
-        rest = sum(self.takes.get(n, 0.0) * k for n, k in used.items() if n != name)
-        return Line(rest, nodes, gap_of(rest + nodes * price, s.bound if s.bound is not None else 0.0))
-
-    @property
-    def takes(self) -> Mapping[str, float]:
-        """Of each offer's node."""
-        return self.offered.takes
+        rest = sum(self.offered.takes.get(n, 0.0) * k for n, k in used.items() if n != name)
+        return Line(rest, nodes, gap_of(rest + nodes * price, bound))
 
     @cached_property
     def posed(self) -> tuple[Pool, Question]:

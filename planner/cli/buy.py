@@ -23,6 +23,9 @@ OutlookOpt = Annotated[
     bool,
     typer.Option("--outlook", help="Also prices at which the mix changes, and the mixes for more (minutes)."),
 ]
+SAID = ("slo_relaxed", "precision", "unsound")
+"""Warnings that are printed: those of what is promised. The plan has them all."""
+
 OwnArg = Annotated[
     str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file of nodes that are there already.")
 ]
@@ -92,5 +95,6 @@ def buy(
         from planner.reports.bought import purchase
 
         stdout().print(purchase(found))
-        terminal.warnings(found.plan, stderr())
+        told = [w for w in found.plan.warnings if w.code in SAID]
+        terminal.warnings(found.plan.model_copy(update={"warnings": told}), stderr())
     raise typer.Exit(found.plan.proof.exit_code)

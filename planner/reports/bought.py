@@ -13,6 +13,9 @@ from planner.buy.money import Money
 from planner.reports import words as say
 from planner.reports.curve import runs
 
+EXACT = 1e-5
+"""Distance from the bound that rounding leaves."""
+
 VERBS = {"usd_per_hour": "rent", "usd": "buy", "watts": "have"}
 
 
@@ -63,14 +66,13 @@ def _serves(found: Purchase) -> list[str]:
 
 def _prices(found: Sequence[BreakEven], money: Money) -> list[RenderableType]:
     """Prices at which the answer changes."""
-    table = _table("offer", "price", "more of it below", "less of it above")
+    table = _table("offer", "price", "more of it below", "less of it above", "proven within")
     for one in found:
         below = "-" if one.below is None else money.said(one.below)
         above = "-" if one.above is None else money.said(one.above)
-        table.add_row(one.offer, money.said(one.price), below, above)
-    worst = max(one.gap for one in found)
-    sure = "exact" if worst <= 1e-3 else f"exact where proven; the least sure to {say.percent(worst)}"
-    head = f"prices of a node at which the mix changes, the others as they are ({sure})"
+        sure = "exact" if one.gap <= EXACT else say.percent(one.gap)
+        table.add_row(one.offer, money.said(one.price), below, above, sure)
+    head = "prices of a node at which the mix changes, the others as they are"
     return [Text(head, style="bold"), table]
 
 
