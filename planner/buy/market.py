@@ -64,8 +64,14 @@ class Market:
         devices = {**(self.form.devices or {}), **((self.own.source.devices or {}) if self.own else {})}
         changes = {**self.form.device_overrides, **(self.own.source.device_overrides if self.own else {})}
         name = self.own.name if self.own else self.form.name
+        power = {**(self.form.energy or {}), **((self.own.source.energy or {}) if self.own else {})}
         form = Cluster(
-            name=name, nodes=[*there, *nodes], links=links, device_overrides=changes, devices=devices or None
+            name=name,
+            nodes=[*there, *nodes],
+            links=links,
+            device_overrides=changes,
+            devices=devices or None,
+            energy={zone: power[zone] for zone in power if zone in here} or None,
         )
         return resolve(form)
 
