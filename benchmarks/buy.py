@@ -69,7 +69,7 @@ def cases(count: int, seed: int) -> Iterator[Case]:
         names = rng.sample(sorted(PRICES), 3)
         offers = tuple((name, round(PRICES[name] * rng.uniform(0.7, 1.4), 2)) for name in names)
         budget = round(rng.uniform(2.0, 4.5), 1) if i % 2 == 0 else None
-        yield Case(offers, budget, None if budget else round(rng.uniform(2.0, 18.0), 1))
+        yield Case(offers, budget, None if budget else round(rng.uniform(8.0, 40.0), 1))
 
 
 def main() -> None:

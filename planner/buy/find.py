@@ -17,7 +17,10 @@ from planner.buy.prices import read_prices
 from planner.check.case import Case, open_case
 from planner.check.packing import nodes_used
 from planner.errors import Infeasible, InputError
+from planner.inputs.reading import read_workload
+from planner.inputs.workload import Workload
 from planner.plans.schema import Plan
+from planner.question.asked import LOADS
 
 YEARS = 4.0
 """Of use, over which bought nodes are paid."""
@@ -48,7 +51,10 @@ class Wish:
     def times(self, factor: float) -> Wish:
         """The same for so many times the rate, or the budget where there is no rate."""
         if self.rate is not None:
-            return replace(self, question={**self.question, "rate": factor * self.rate})
+            load, rate = self.question.get("workload"), factor * self.rate
+            if isinstance(load, Workload):
+                load = load.model_copy(update={"rate_rps": rate})
+            return replace(self, question={**self.question, "workload": load or "chat", "rate": rate})
         assert self.money.most is not None
         return replace(self, money=replace(self.money, most=factor * self.money.most))
 
@@ -155,4 +161,8 @@ def bought_of(plan: Plan, offered: Market) -> list[Bought]:
 
 def asked_of(model: str, budget: str | None, tell: Progress, **question: Any) -> Wish:
     """What is wanted, in the words of the command. Raises InputError."""
-    return Wish(model, parse_money(budget), question, tell)
+    money, load = parse_money(budget), question.get("workload") or "chat"
+    if not isinstance(load, Workload):
+        given = {name: question[name] for name in LOADS if name in question}
+        load = read_workload(load, **given)[0]
+    return Wish(model, money, {**question, "rate": load.rate_rps}, tell)

@@ -26,6 +26,10 @@ OutlookOpt = Annotated[
 SAID = ("slo_relaxed", "precision", "unsound")
 """Warnings that are printed: those of what is promised. The plan has them all."""
 
+UNPROVEN_EXIT = 4
+ROUNDED = 1e-6
+"""Share of the gap that rounding leaves."""
+
 OwnArg = Annotated[
     str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file of nodes that are there already.")
 ]
@@ -62,7 +66,8 @@ def buy(
       meshwright buy --model llama-3.1-8b --budget 50$/h
       meshwright buy cluster.yaml --model qwen3-32b --rate 20 --prices offers.yaml
 
-    Exit codes: as of `plan`.
+    Exit codes: 0 proven within the gap, 2 bad input, 3 nothing within the budget serves the model, 4 farther
+    from the bound, 5 no plan in time.
     """
     from contextlib import nullcontext
 
@@ -97,4 +102,5 @@ def buy(
         stdout().print(purchase(found))
         told = [w for w in found.plan.warnings if w.code in SAID]
         terminal.warnings(found.plan.model_copy(update={"warnings": told}), stderr())
-    raise typer.Exit(found.plan.proof.exit_code)
+    proven = found.gap <= gap * (1 + ROUNDED)
+    raise typer.Exit(found.plan.proof.exit_code if proven else UNPROVEN_EXIT)

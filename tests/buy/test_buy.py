@@ -8,7 +8,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster
 from planner import api
 from planner.buy.find import asked_of, buy
-from planner.buy.outlook import Prices
+from planner.buy.outlook import Prices, more
 from planner.errors import Infeasible, InputError
 from planner.inputs.workload import Workload
 
@@ -203,3 +203,27 @@ def test_a_workload_may_be_given_as_one(asked):
     )
 
     assert counts(found) == {"small": 1}
+
+
+def test_a_rate_in_the_workload_is_a_rate(asked, tmp_path):
+    """As in the command, so in a file: the least money, not the most requests."""
+    path = tmp_path / "load.yaml"
+    path.write_text("name: load\nisl: 500\nosl: 100\nrate_rps: 2\n")
+    found, _, wish = asked(None, workload=str(path), gap=0.0)
+
+    assert counts(found) == {"small": 1}
+    assert found.rate_rps == 2.0
+    assert found.value == found.bound == 1.0
+    assert wish.times(2.0).rate == 4.0
+
+
+def test_more_of_the_rate_takes_more_nodes(asked):
+    one, offered, wish = asked(None, UNLIKE, rate=7.0, gap=0.0)
+    next_ = list(more(offered, wish))
+
+    assert [m.times for m in next_] == [1.25, 1.5, 2.0]
+    for m in next_:
+        again = asked(None, UNLIKE, rate=7.0 * m.times, gap=0.0)[0]
+        assert m.takes == pytest.approx(again.takes)
+        assert m.rps == pytest.approx(7.0 * m.times)
+    assert one.takes <= next_[0].takes <= next_[-1].takes
