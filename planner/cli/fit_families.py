@@ -48,6 +48,7 @@ def show(found: list[Largest], where: ResolvedCluster, as_json: bool) -> None:
 
     from rich.table import Table
 
+    from planner.cli.fit_tables import figure
     from planner.fit.fits import layout, left_out
 
     readers, missed = found[0].speed.readers, left_out(where, fits=True)
@@ -72,7 +73,7 @@ def show(found: list[Largest], where: ResolvedCluster, as_json: bool) -> None:
             one.engine,
             f"{one.row.max_context:,}",
             f"{one.row.concurrency:,}",
-            f"{one.speed.tok_per_s:,.3g}" if one.speed.tok_per_s < 1000 else f"{one.speed.tok_per_s:,.0f}",
+            figure(one.speed.tok_per_s),
         )
     console = stdout()
     if not console.is_terminal:

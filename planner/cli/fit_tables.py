@@ -27,6 +27,15 @@ GIB = 2**30
 """Vendors and drivers count a GPU's memory so."""
 
 
+def figure(x: float) -> str:
+    """Three digits, and never fewer than whole units.
+
+    >>> figure(0.12345), figure(20.0), figure(999.7), figure(12345.6)
+    ('0.123', '20', '1,000', '12,346')
+    """
+    return f"{x:.3g}" if x < 999.5 else f"{x:,.0f}"
+
+
 def quickest(part: ClassFit, speeds: Mapping[Row, Speed]) -> str:
     """What readers get from the parallelism that is quickest for each: one line."""
     from planner.fit.fits import layout
@@ -36,8 +45,9 @@ def quickest(part: ClassFit, speeds: Mapping[Row, Speed]) -> str:
     who = "One reader" if speed.readers == 1 else f"Each of {speed.readers:,} readers at once"
     times = f"{speed.replicas} x " if speed.replicas > 1 and speed.readers > 1 else ""
     return (
-        f"{who} gets [bold]{speed.tok_per_s:,.3g} tokens a second[/], the first after {speed.ttft_s:,.3g} s"
-        f" ({lengths}), on {times}{layout(row)} of {part.device} with {part.engine}"
+        f"{who} gets [bold]{figure(speed.tok_per_s)} tokens a second[/], "
+        f"the first after {figure(speed.ttft_s)} s ({lengths}), "
+        f"on {times}{layout(row)} of {part.device} with {part.engine}"
     )
 
 
@@ -81,7 +91,7 @@ def cell_table(found: Grid, part: ClassFit) -> RenderableType:
 def _cell(cell: Cell) -> str:
     if cell.tpot_s is None:
         return f"[dim]+{cell.missing_bytes / GIB:,.1f} GiB[/]"
-    return f"{1e3 * cell.tpot_s:,.3g} {cell.limit}"
+    return f"{figure(1e3 * cell.tpot_s)} {cell.limit}"
 
 
 def headline(found: Fit) -> str:
@@ -115,7 +125,7 @@ def table(part: ClassFit, context: int, speeds: Mapping[Row, Speed]) -> Renderab
     if speeds:
         grid.add_column("tok/s", justify="right")
     for row in rows:
-        speed = [f"{speeds[row].tok_per_s:,.3g}" if row in speeds else "-"] if speeds else []
+        speed = [figure(speeds[row].tok_per_s) if row in speeds else "-"] if speeds else []
         grid.add_row(*cells(row), *speed, style=None if row.fits else "dim")
     grid.caption = "GiB per GPU; buffers = activations and the engine's reserve"
     if speeds:

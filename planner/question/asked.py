@@ -62,12 +62,7 @@ def read(
     """All inputs, validated, with what was defaulted."""
     from model_zoo import catalog
 
-    if (cluster is None) == (gpus is None):
-        raise InputError("name one cluster: a YAML file, or --gpus", hint="--gpus 8xH100")
-    if gpus is not None:
-        resolved = from_gpus(gpus)
-    else:
-        resolved = cluster if isinstance(cluster, ResolvedCluster) else read_cluster(str(cluster))
+    resolved = cluster_of(cluster, gpus)
     notes = list(resolved.warnings)
     card, model_id = model, ""
     if not isinstance(card, ModelCard):
@@ -107,6 +102,15 @@ def read(
         model_id=model_id,
         trace=recorded,
     )
+
+
+def cluster_of(cluster: str | Path | ResolvedCluster | None, gpus: str | None) -> ResolvedCluster:
+    """The one cluster that is named: by a file, as it was read, or by its GPUs. Raises InputError."""
+    if (cluster is None) == (gpus is None):
+        raise InputError("name one cluster: a YAML file, or --gpus", hint="--gpus 8xH100")
+    if gpus is not None:
+        return from_gpus(gpus)
+    return cluster if isinstance(cluster, ResolvedCluster) else read_cluster(str(cluster))
 
 
 def _of_trace(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cluster_configs.reading import from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
 from planner.errors import InputError
 from planner.inputs.reading import read_workload
 from planner.inputs.several import Wanted, lists_models, read_models
 from planner.inputs.workload import Workload
-from planner.question.asked import Asked, read
+from planner.question.asked import Asked, cluster_of, read
 
 LOADS = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")
 """Options on the command line that hold for every model."""
@@ -95,12 +94,7 @@ def read_several(
     options: Mapping[str, Any],
 ) -> Question:
     """Every model's question on the same cluster. Raises InputError."""
-    if (cluster is None) == (gpus is None):
-        raise InputError("name one cluster: a YAML file, or --gpus", hint="--gpus 8xH100")
-    if gpus is not None:
-        resolved = from_gpus(gpus)
-    else:
-        resolved = cluster if isinstance(cluster, ResolvedCluster) else read_cluster(str(cluster))
+    resolved = cluster_of(cluster, gpus)
     _refuse_mixed(models, options.get("objective"))
     asked = []
     for m in models:
@@ -119,8 +113,8 @@ def read_several(
 
 
 def _with_defaulted(one: Asked, names: Sequence[str]) -> Asked:
-    one.defaulted[:0] = [name for name in names if name not in one.defaulted]
-    return one
+    """With the `names` that the workload left to defaults before those of the options, each once."""
+    return replace(one, defaulted=[*(n for n in names if n not in one.defaulted), *one.defaulted])
 
 
 def _refuse_mixed(models: Sequence[Wanted], objective: str | None) -> None:

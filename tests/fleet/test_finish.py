@@ -1,11 +1,13 @@
 """What a finished plan says beside its fleet: reuse that nobody keeps, drafts nobody can have, losses."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from planner.fleet import finish
 from planner.fleet.finish import insured, undrafted, unkept
+from solvers.linear import Limits
 
 
 def asked(reuse=(), idle=None, offload=False, speculation=None):
@@ -55,14 +57,19 @@ def test_drafts_that_no_replica_can_have_are_told(question, told):
 
 
 class Own:
-    """What is left after losses; `without`: the fleet that need not survive any."""
+    """What is left after losses, looked at within `limits`; `without`: the fleet that need survive none."""
 
-    def __init__(self, without=None):
-        self.without = without
+    def __init__(self, without=None, limits=None):
+        self.without, self.limits = without, limits
 
     @staticmethod
     def of(found, survive, limits):
-        return Own()
+        return Own(limits=limits)
+
+
+def replaced(one, **new):
+    """`dataclasses.replace`, for what stands in for a question, too."""
+    return replace(one, **new) if isinstance(one, Limits) else Own(**new) if isinstance(one, Own) else new
 
 
 @pytest.mark.parametrize("explain", [True, False])
@@ -74,12 +81,20 @@ def test_a_fleet_that_need_not_survive_is_looked_for_only_to_explain(monkeypatch
         return SimpleNamespace(solution="cheaper")
 
     monkeypatch.setattr(finish, "Insured", Own)
-    monkeypatch.setattr(finish, "replace", lambda one, **new: Own(**new) if isinstance(one, Own) else new)
+    monkeypatch.setattr(finish, "replace", replaced)
     monkeypatch.setattr(finish, "find", find)
-    safe = insured("node", "question", SimpleNamespace(pool=None), "limits", explain)
+    safe = insured("node", "question", SimpleNamespace(pool=None), Limits(gap=0.1), explain)
 
     assert looked == ([{"survive": None}] if explain else [])
     assert safe.without == ("cheaper" if explain else None)
+
+
+def test_what_is_left_after_losses_is_known_to_the_last_digit_that_counts(monkeypatch):
+    """However near to the best a fleet is asked for, what the rest serves is a promise."""
+    monkeypatch.setattr(finish, "Insured", Own)
+    safe = insured("node", "question", None, Limits(gap=0.1, seconds=7.0), explain=False)
+
+    assert safe.limits == Limits(gap=1e-6, seconds=7.0)
 
 
 def test_broken_off_the_losses_are_told_without_what_they_cost(monkeypatch):
@@ -87,7 +102,7 @@ def test_broken_off_the_losses_are_told_without_what_they_cost(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(finish, "Insured", Own)
-    monkeypatch.setattr(finish, "replace", lambda one, **new: new)
+    monkeypatch.setattr(finish, "replace", replaced)
     monkeypatch.setattr(finish, "find", find)
 
-    assert insured("node", "question", SimpleNamespace(pool=None), "limits", True).without is None
+    assert insured("node", "question", SimpleNamespace(pool=None), Limits(), True).without is None

@@ -1,0 +1,142 @@
+"""`meshwright export`: all files or none, whose folder it may write into, plans of several models."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from planner.cli import export as command
+from planner.cli.app import run
+from planner.plans.schema.several import Demand, Several, Total
+from tests.reports.samples import MIXED, ONE_NODE
+
+FILES = {"README.md": "me\n", "start.sh": "#!/bin/sh\n", "node/h-0.sh": "true\n", "node/h-0.yaml": "a: 1\n"}
+BOTH = Several(
+    meshwright_version="0",
+    models=[Demand(model="org/small", part=0.5), Demand(model="large", part=0.5)],
+    plans=[ONE_NODE, MIXED],
+    total=Total(rps=12.3456, out_tok_per_s=100.0, gpus=1024),
+    proof=ONE_NODE.proof,
+)
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Stands for the exporters: `files` are what they make of any plan, `asked` of which they were."""
+    fake = SimpleNamespace(files=dict(FILES), asked=[], read=ONE_NODE)
+
+    def export(plan: Any, to: str) -> dict[str, str]:
+        fake.asked.append((plan, to))
+        return dict(fake.files)
+
+    monkeypatch.setattr("planner.exporters.export", export)
+    monkeypatch.setattr("planner.plans.verified.read_sound_any", lambda path: fake.read)
+    return fake
+
+
+def under(folder: Path) -> dict[str, str]:
+    return {str(p.relative_to(folder)): p.read_text() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_files_stand_in_their_folders_and_scripts_can_be_run(
+    exported: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "new" / "folders" / "serve"
+    assert run(["export", "plan.json", "--to", "vllm", "-o", str(out)]) == 0
+
+    assert exported.asked == [(ONE_NODE, "vllm")]
+    assert under(out) == FILES
+    assert {name: (out / name).stat().st_mode & 0o777 for name in FILES} == {
+        "README.md": 0o644, "start.sh": 0o755, "node/h-0.sh": 0o755, "node/h-0.yaml": 0o644,
+    }  # fmt: skip
+    assert capsys.readouterr().out == f"4 files in {out}; begin with README.md\n"
+    assert [p.name for p in out.parent.iterdir()] == ["serve"]
+
+
+def test_an_empty_folder_is_filled(exported: SimpleNamespace, tmp_path: Path) -> None:
+    out = tmp_path / "serve"
+    out.mkdir()
+    assert run(["export", "plan.json", "--to", "vllm", "-o", str(out)]) == 0
+
+    assert under(out) == FILES
+    assert [p.name for p in tmp_path.iterdir()] == ["serve"]
+
+
+@pytest.mark.parametrize(("force", "code"), [([], 2), (["--force"], 0)])
+def test_what_is_there_is_written_over_only_where_told_and_the_rest_stays(
+    exported: SimpleNamespace, tmp_path: Path, force: list[str], code: int, capsys
+) -> None:
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node" / "h-0.yaml").write_text("old")
+    (tmp_path / "mine").write_text("mine")
+    before = under(tmp_path)
+    assert run(["export", "plan.json", "--to", "k8s", "-o", str(tmp_path), *force]) == code
+
+    assert under(tmp_path) == (before if code else {**FILES, "mine": "mine"})
+    assert ("is not empty" in capsys.readouterr().err) == bool(code)
+
+
+def test_a_file_is_no_folder(exported: SimpleNamespace, tmp_path: Path, capsys) -> None:
+    (tmp_path / "serve").write_text("x")
+    assert run(["export", "plan.json", "--to", "vllm", "-o", str(tmp_path / "serve"), "--force"]) == 2
+    assert "serve` is a file" in capsys.readouterr().err
+
+    assert run(["export", "plan.json", "--to", "vllm", "-o", str(tmp_path / "serve" / "below")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+    assert under(tmp_path) == {"serve": "x"}
+
+
+def test_a_disk_that_is_full_leaves_nothing(
+    exported: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    write = Path.write_text
+
+    def full(path: Path, text: str, **how: Any) -> int:
+        if path.name == "h-0.yaml":
+            raise OSError(28, "No space left on device")
+        return write(path, text, **how)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert run(["export", "plan.json", "--to", "vllm", "-o", str(tmp_path / "serve")]) == 2
+
+    assert "no space left on device" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_export_left_is_taken_away(exported: SimpleNamespace, tmp_path: Path) -> None:
+    """No process has the largest number there can be; what one that runs is writing stays."""
+    dead, alive = tmp_path / ".serve.4194305.part", tmp_path / f".serve.{os.getppid()}.part"
+    dead.mkdir()
+    (dead / "half").write_text("x")
+    alive.mkdir()
+    assert run(["export", "plan.json", "--to", "vllm", "-o", str(tmp_path / "serve")]) == 0
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([alive.name, "serve"])
+
+
+def test_several_models_have_a_folder_each_and_a_page_before_them(
+    exported: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported.read, out = BOTH, tmp_path / "serve"
+    assert run(["export", "plans.json", "--to", "k8s", "-o", str(out)]) == 0
+
+    assert exported.asked == [(ONE_NODE, "k8s"), (MIXED, "k8s")]
+    each = {f"{model}/{name}": told for model in ("org/small", "large") for name, told in FILES.items()}
+    assert under(out) == {"README.md": command.several_readme(BOTH, "k8s"), **each}
+    assert capsys.readouterr().out.startswith("9 files in ")
+
+
+def test_the_page_of_several_models_leads_to_each() -> None:
+    assert command.several_readme(BOTH, "k8s").splitlines() == [
+        "# 2 models for k8s",
+        "",
+        "12.35 requests/s on 1,024 GPUs. Each model has a folder,",
+        "and all servers have GPUs and ports of their own.",
+        "",
+        "- [org/small](org/small/README.md)",
+        "- [large](large/README.md)",
+    ]
