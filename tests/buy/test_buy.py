@@ -230,7 +230,9 @@ def test_more_of_the_rate_takes_more_nodes(asked):
 
 
 def test_offers_that_differ_in_nothing_are_taken_in_their_order_and_have_no_price_of_their_own(asked):
-    twins = LIST.replace("1.5", "1.0").replace("8000", "9000, count: 2").replace("9000}", "9000, count: 2}", 1)
+    twins = (
+        LIST.replace("1.5", "1.0").replace("8000", "9000, count: 2").replace("9000}", "9000, count: 2}", 1)
+    )
     found, offered, wish = asked("3$/h", twins, gap=0.0)
 
     assert counts(found) == {"small": 2, "dear": 1}
