@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from cluster_configs.energy import check_zones
 from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.overrides import Catalog
 from cluster_configs.schema import Cluster, Device, NameRun, Node, NodeClass, NodeNames, ResolvedCluster
@@ -35,6 +36,7 @@ def resolve(
     filled = _Filler(catalog, document, whole).fill(cluster)
     entries = {n.name: Entry(n.name, n.count, n.zone) for n in filled.nodes}
     links, repeats = resolve_links(whole.cluster.links, Ends(entries), document)
+    check_zones(cluster.energy, (n.zone for n in filled.nodes), document)
     linked = {end for link in links for end in link.between} - {n.zone for n in filled.nodes}
     forms = {
         i: n.form
