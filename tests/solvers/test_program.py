@@ -1,4 +1,4 @@
-"""A program as it is stated: rows and columns as arrays, what is moved to the left, what an outcome claims."""
+"""A program as it is stated: rows and columns as arrays, what moves to the left, what an outcome claims."""
 
 import math
 from collections import Counter
@@ -30,7 +30,7 @@ def summed(row: Expr) -> dict[int, float]:
         (total([X]) >= 3, {0: 1}, (3, INF)),
         (total([X]) <= Y, {0: 1, 1: -1}, (-INF, 0)),
         (total([X]) >= 2.0 * Y, {0: 1, 1: -2}, (0, INF)),
-        (X * 3.0 <= total([Y, Z * 4.0]), {0: 3, 1: -1, 2: -4}, (-INF, 0)),
+        (X * 3.0 <= total([Y, Z * 4.0]), {0: 3, 1: -1, 2: -4}, (-INF, 0)),  # noqa: SIM300
         (X * 3.0 >= 5, {0: 3}, (5, INF)),
         (total([X, Y]).equals(Z * 2.0), {0: 1, 1: 1, 2: -2}, (0, 0)),
         (total([X]).equals(4), {0: 1}, (4, 4)),
