@@ -110,17 +110,18 @@ class Loaded:
                 use[0, int(w)] = max(use[0, int(w)], u)
         role, ranks = s.does(c.role), np.array([float(c.design.attn_dp)])
         load = np.array([c.busy if role == "prefill" else c.sequences])
-        ((_, own),) = Loaded(s, role, np.array([index]), load, use, ranks).parts
-        return own
+        whole = Loaded(s, role, np.array([index]), load, use, ranks)
+        return whole.parts[0][1] if whole.parts else whole
 
     @property
     def parts(self) -> list[tuple[Ints, Loaded]]:
-        """The columns by the buckets that they serve, each under the workload's mix of those."""
+        """The columns by the buckets that take of their time, each under the workload's mix of those; none of
+        those that no bucket takes any of, which cost nothing."""
         mix, serves = self.setup.mix.share, self.use > 0
         if (serves == (mix > 0)).all():
             return [(np.arange(len(serves)), self)]
         found = []
-        for own in np.unique(serves, axis=0):
+        for own in (each for each in np.unique(serves, axis=0) if each.any()):
             rows = np.flatnonzero((serves == own).all(axis=1))
             found.append((rows, self.under(rows, mix * own / (mix * own).sum())))
         return found
