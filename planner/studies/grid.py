@@ -7,9 +7,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from planner.errors import InputError
+from planner.errors import InputError, placed
 from planner.reading.documents import Document
-from planner.studies.schema import MOST_CELLS, Range, Sweep
+from planner.studies.conditions import condition
+from planner.studies.schema import MOST_CELLS, Options, Range, Sweep
 
 Cell = dict[str, Any]
 """Options of one call of `plan`, by their names on the command line."""
@@ -20,13 +21,14 @@ WHOLE = {"isl", "osl", "seed", "draft_tokens"}
 def read(path: str) -> list[Cell]:
     """The cells of the sweep in the file `path`, in order. Files it names are looked for here, or beside it.
 
-    Raises InputError: not a sweep, no model or no GPUs, nothing or too much to vary.
+    Raises InputError: not a sweep, no model or no GPUs, nothing or too much to vary, no cell that keeps the
+    conditions.
     """
     from planner.reading import documents, validation
 
     document = documents.read(path)
     sweep = validation.validate(document, Sweep)
-    found = cells(sweep, list(document.data.get("vary") or {}))
+    found = kept(document, sweep, cells(sweep, list(document.data.get("vary") or {})))
     _complete(document, found)
     return [_located(cell, Path(path).parent) for cell in found]
 
@@ -52,6 +54,22 @@ def cells(sweep: Sweep, order: list[str]) -> list[Cell]:
     base = sweep.base.model_dump(exclude_none=True)
     grid = (base | dict(zip(varied, chosen, strict=True)) for chosen in product(*varied.values()))
     return [{name: value for name, value in cell.items() if value is not None} for cell in grid]
+
+
+def kept(document: Document, sweep: Sweep, found: list[Cell]) -> list[Cell]:
+    """The cells that keep every condition of `where`. Raises InputError, with the place of the condition,
+    where there are none, and where one cannot be read or has no answer."""
+    options = {name: [value] for name, value in sweep.base.model_dump(exclude_none=True).items()}
+    options |= {name: values(sweep, name) for name in sweep.vary.model_fields_set}
+    for i, text in enumerate(sweep.where):
+        with placed(document.where(("where", i))):
+            holds = condition(text, options, list(Options.model_fields))
+            left = [cell for cell in found if holds(cell)]
+            if not left:
+                alone = "" if i == 0 else " that the conditions before it have left"
+                raise InputError(f"no cell{alone} keeps `{text}`", hint="every cell would be left out")
+        found = left
+    return found
 
 
 def values(sweep: Sweep, name: str) -> list[Any]:
