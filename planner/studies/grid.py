@@ -14,7 +14,7 @@ from planner.studies.schema import MOST_CELLS, Options, Range, Sweep
 
 Cell = dict[str, Any]
 """Options of one call of `plan`, by their names on the command line."""
-FILE_OPTIONS = ("cluster", "model", "workload", "profile", "calibration")
+FILE_OPTIONS = ("cluster", "model", "workload", "trace", "profile", "calibration", "acceptance")
 WHOLE = {"isl", "osl", "seed", "draft_tokens"}
 
 
@@ -93,6 +93,8 @@ def _located(cell: Cell, folder: Path) -> Cell:
     moved = {
         name: str(folder / cell[name])
         for name in FILE_OPTIONS
-        if name in cell and not Path(cell[name]).exists() and (folder / cell[name]).is_file()
+        if isinstance(cell.get(name), str)
+        and not Path(cell[name]).exists()
+        and (folder / cell[name]).is_file()
     }
     return cell | moved
