@@ -100,7 +100,7 @@ def pool(backend: Backend, address: str | None, jobs: int | None) -> Start:
         hint = f"{backend} has as many as its workers"
         raise InputError("--jobs is of processes on this machine", "--jobs", hint)
     if address is None:
-        begin, usual = (dask.START, "127.0.0.1:8786") if backend == "dask" else (ray.START, "auto")
+        begin, usual = (dask.START, "127.0.0.1:8786") if backend == "dask" else (ray.START, "127.0.0.1:6379")
         hint = f"--address {usual}, after `{begin}`"
         raise InputError(f"--backend {backend} needs the address of a cluster", "--backend", hint)
     return partial(dask.Dask if backend == "dask" else ray.Ray, address=address)

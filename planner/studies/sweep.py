@@ -48,15 +48,17 @@ def run(
     with Journal(results) as journal:
         todo = {k: cell for k, cell in unlike.items() if k not in journal.done}
         known = len(unlike) - len(todo)
-        progress(known, len(unlike), known)
         if todo:
             earlier = {row.get("question"): row for row in journal.done.values()}
             desk = _Desk(planner, {d: _answer(row) for d, row in earlier.items() if d}, cache)
             with start(partial(answer, planner.plan, made_by())) as pool:
+                progress(known, len(unlike), known)
                 for count, one in enumerate(desk.answers(todo, pool), start=known + 1):
                     journal.add(_row(one, todo[one.key]))
                     known += not one.planned
                     progress(count, len(unlike), known)
+        else:
+            progress(known, known, known)
         journal.finish(keys)
         return [journal.done[k] for k in keys]
 

@@ -6,6 +6,7 @@ is planned nor in which order it is written.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,6 +16,8 @@ Work = Callable[[Any], Any]
 """From a question to its answer, in any process."""
 AHEAD = 2
 """Questions handed out for each that can be answered at a time, so that nobody waits for the sweep."""
+CONNECT_S = 20.0
+"""How long a cluster may take to answer at first."""
 GOES_ON = "what is done is kept: the same command goes on from here"
 
 
@@ -39,6 +42,14 @@ class Pool(Protocol):
 
 Start = Callable[[Work], Pool]
 """A pool that does this work."""
+
+
+def knock(address: str) -> None:
+    """Raises OSError or ValueError where nobody listens at HOST:PORT, at once: libraries try for minutes."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdecimal():
+        raise ValueError("an address is HOST:PORT")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
 
 
 def missing(library: str) -> InputError:

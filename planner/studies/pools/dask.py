@@ -9,10 +9,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from planner.errors import MeshwrightError
-from planner.studies.pools import AHEAD, Work, lost, missing, unreachable
+from planner.studies.pools import AHEAD, CONNECT_S, Work, knock, lost, missing, unreachable
 
 START = "dask scheduler & dask worker 127.0.0.1:8786 --nworkers 2 --nthreads 1"
-CONNECT_S = 20.0
 LOOK_S = 10.0
 """Between looks at how many workers there are."""
 ALONE_S = 300.0
@@ -27,11 +26,13 @@ class Dask:
             raise missing("dask")
         import distributed
 
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is an error here
+        for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters of it is an error here
         self.work, self.address, self.asked = work, address, dict[Any, tuple[str, Any]]()
         try:
-            self.client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
+            knock(address)
+            self.client = distributed.Client(address, timeout=CONNECT_S)
+        except (OSError, ValueError) as error:
             raise unreachable("Dask", address, str(error) or type(error).__name__, START) from None
         self.workers, self.looked = 0, 0.0
         if not self._count():
@@ -76,13 +77,15 @@ class Dask:
 
         alone = None
         while True:
-            with suppress(TimeoutError):
+            try:
                 distributed.wait(list(self.asked), timeout=LOOK_S, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                pass
+            except Exception:  # all are cancelled
+                raise lost("Dask", f"the scheduler at {self.address} is gone") from None
             for future in self.asked:
                 if future.status != "pending":
                     return future
-            if self.client.status != "running":
-                raise lost("Dask", f"the scheduler at {self.address} is gone")
             alone = None if self._count() else (alone or time.monotonic())
             if alone and time.monotonic() - alone > ALONE_S:
                 raise lost("Dask", f"there have been no workers for {ALONE_S / 60:.0f} minutes")

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from planner.errors import MeshwrightError
-from planner.studies.pools import AHEAD, Work, lost, missing, unreachable
+from planner.studies.pools import AHEAD, Work, knock, lost, missing, unreachable
 
 START = "ray start --head"
 LOOK_S = 10.0
@@ -19,8 +19,7 @@ RETRIES = 3
 
 
 class Ray:
-    """The cluster at `address`, such as "10.0.0.1:6379", or "auto" for the one that this machine belongs to.
-    Raises InputError where nobody answers there."""
+    """The cluster at `address`, such as "10.0.0.1:6379". Raises InputError where nobody answers there."""
 
     def __init__(self, work: Work, address: str) -> None:
         if find_spec("ray") is None:
@@ -30,10 +29,11 @@ class Ray:
 
         self.ray, self.address, self.asked = ray, address, dict[Any, tuple[str, Any]]()
         try:
+            knock(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
         except (OSError, ValueError, RuntimeError) as error:
             raise unreachable("Ray", address, str(error).splitlines()[0], START) from None
-        self.task = ray.remote(num_cpus=1, max_retries=RETRIES)(work)
+        self.task, self.work = ray.remote(num_cpus=1, max_retries=RETRIES)(_done), work
         self.cores, self.looked = 0, 0.0
 
     def __enter__(self) -> Ray:
@@ -51,7 +51,7 @@ class Ray:
         return len(self.asked) >= AHEAD * max(self.cores, 1)
 
     def submit(self, name: str, question: Any) -> None:
-        self.asked[self.task.remote(question)] = (name, question)
+        self.asked[self.task.remote(self.work, question)] = (name, question)
 
     def next(self) -> tuple[str, Any]:
         landed, _ = self.ray.wait(list(self.asked), num_returns=1)
@@ -65,6 +65,11 @@ class Ray:
             if isinstance(cause, MeshwrightError):
                 raise cause from None
             raise lost("Ray", _said(error)) from None
+
+
+def _done(work: Work, question: Any) -> Any:
+    """The work, as a function that Ray takes."""
+    return work(question)
 
 
 def _said(error: Exception) -> str:
