@@ -4,6 +4,7 @@ Skipped where the libraries are absent: `pip install meshwright[dask]`, `meshwri
 """
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 from planner.cli import app
 from planner.errors import InputError, MeshwrightError
 from planner.studies import sweep
-from planner.studies.pools.dask import Dask
+from planner.studies.pools.dask import START, Dask
 from planner.studies.pools.here import Here
 from planner.studies.pools.ray import Ray
 from planner.studies.questions import Planner
@@ -227,7 +228,7 @@ def test_where_no_ray_cluster_is_that_is_said(address):
     ("options", "words"),
     [
         (["--address", "127.0.0.1:8786"], ["--address is of a cluster", "--backend dask"]),
-        (["--backend", "dask"], ["needs the address", "dask scheduler &"]),
+        (["--backend", "dask"], ["needs the address", "dask scheduler --port 8786 &"]),
         (["--backend", "ray"], ["needs the address", "--address 127.0.0.1:6379", "ray start --head"]),
         (
             ["--backend", "dask", "--address", "a:1", "--jobs", "2"],
@@ -254,3 +255,40 @@ def test_without_the_library_the_error_names_what_to_install(pool, library, monk
         pool(abs, "127.0.0.1:8786")
 
     assert f"pip install meshwright[{library}]" in refused.value.hint
+
+
+def of_the_page(backend: str) -> list[str]:
+    """The commands of docs/sweep.md for a backend: the one that starts a cluster, the one that sweeps."""
+    page = (REPO / "docs" / "sweep.md").read_text()
+    blocks = [block.split("```")[0] for block in page.split("```console\n")[1:]]
+    found = next(block for block in blocks if f"--backend {backend}" in block)
+    return [line.removeprefix("$ ") for line in found.splitlines()]
+
+
+@with_dask
+@libraries_own
+def test_the_page_starts_a_dask_cluster_with_one_command(tmp_path, monkeypatch):
+    port = str(free_port())
+    start, command = (line.replace("8786", port) for line in of_the_page("dask"))
+    assert of_the_page("dask")[0] == START
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(REPO),
+        "PATH": path,
+        "DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__ADDRESS": ":0",
+    }
+    (tmp_path / "docs").symlink_to(REPO / "docs")
+    monkeypatch.chdir(tmp_path)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    shell = subprocess.Popen(start, shell=True, cwd=REPO, env=env, start_new_session=True, **quiet)
+    try:
+        until = time.monotonic() + 60
+        while (code := app.run(shlex.split(command)[1:])) == 2 and time.monotonic() < until:
+            time.sleep(0.3)
+    finally:
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+
+    assert code == 0
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 12

@@ -11,7 +11,7 @@ from typing import Any
 from planner.errors import MeshwrightError
 from planner.studies.pools import AHEAD, CONNECT_S, Work, knock, lost, missing, unreachable
 
-START = "dask scheduler & dask worker 127.0.0.1:8786 --nworkers 2 --nthreads 1"
+START = "dask scheduler --port 8786 & dask worker 127.0.0.1:8786 --nworkers 2 --nthreads 1"
 LOOK_S = 10.0
 """Between looks at how many workers there are."""
 ALONE_S = 300.0
