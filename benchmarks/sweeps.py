@@ -189,12 +189,12 @@ def overhead_ms(folder: Path, begin: Start, at_a_time: int) -> float:
     cells, told_at = grid.read(str(folder / "sweep.yaml")), list[float]()
     plan: Callable[[object], Plan] = partial(slept, questions.plan(questions.resolve(cells[0])[1]))
     name = f"overhead-{at_a_time}-{getattr(begin, 'func', begin).__name__}"
-    planner = questions.Planner(questions.resolve, plan)
+    planner = questions.Planner(questions.resolve, plan, Cache(folder / f"{name}-cache"))
 
     def progress(done: int, of: int, known: int) -> None:
         told_at.append(time.perf_counter())
 
-    sweep.run(cells, folder / name, planner, begin, progress, Cache(folder / f"{name}-cache"))
+    sweep.run(cells, folder / name, planner, begin, progress)
     return 1e3 * ((told_at[-1] - told_at[WARM]) * at_a_time / (CELLS - WARM) - PLAN_S)
 
 

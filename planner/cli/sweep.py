@@ -50,6 +50,7 @@ def sweep(
 
     Exit codes: 0 every cell has a plan, 2 bad input, 4 some cells have none: their rows say why.
     """
+    from dataclasses import replace
     from pathlib import Path
 
     from planner.cli.output import note, stdout, whole_file
@@ -61,11 +62,11 @@ def sweep(
 
     start = pool(backend, address, jobs)
     cells, write = grid.read(file), flat.writer(Path(output))
-    kept = None if cache is None else Cache(cache)
+    planner = REAL if cache is None else replace(REAL, cache=Cache(cache))
     results = Path(output).with_suffix(".jsonl") if write else Path(output)
     try:
         with Progress("cells") as progress:
-            rows = run(cells, results, REAL, start, progress, kept)
+            rows = run(cells, results, planner, start, progress)
     except KeyboardInterrupt:
         note("interrupted; the same command goes on from here")
         raise

@@ -22,6 +22,7 @@ from planner.api import answer as plan_of
 from planner.errors import MeshwrightError
 from planner.plans.schema import Plan
 from planner.question.asked import problem_of
+from planner.studies.cache import Cache
 from planner.studies.grid import FILE_OPTIONS, Cell
 
 Answer = dict[str, Any]
@@ -43,10 +44,11 @@ _ONE_AT_A_TIME = threading.Lock()
 @dataclass(frozen=True)
 class Planner:
     """`resolve`: from a cell to the digest of its question and the question; `plan`: from a question to its
-    plan, in any process. Both raise MeshwrightError."""
+    plan, in any process; both raise MeshwrightError. `cache`: answers that are shared with other sweeps."""
 
     resolve: Callable[[Cell], tuple[str, Any]]
     plan: Callable[[Any], Plan]
+    cache: Cache | None = None
 
 
 def resolve(cell: Cell) -> tuple[str, Asking]:

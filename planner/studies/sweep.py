@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from planner.studies.cache import Cache
 from planner.studies.grid import Cell
 from planner.studies.journal import Journal, Row
 from planner.studies.pools import Pool, Start
@@ -31,14 +30,7 @@ class Answered(NamedTuple):
     planned: bool
 
 
-def run(
-    cells: list[Cell],
-    results: Path,
-    planner: Planner,
-    start: Start,
-    progress: Progress,
-    cache: Cache | None = None,
-) -> list[Row]:
+def run(cells: list[Cell], results: Path, planner: Planner, start: Start, progress: Progress) -> list[Row]:
     """Rows of all `cells`, in order, also written to `results` (JSONL). InputError where that can't be.
 
     `start` makes the pool that plans; `progress` hears (done, of, known without planning) after each cell.
@@ -50,7 +42,7 @@ def run(
         known = len(unlike) - len(todo)
         if todo:
             earlier = {row.get("question"): row for row in journal.done.values()}
-            desk = _Desk(planner, {d: _answer(row) for d, row in earlier.items() if d}, cache)
+            desk = _Desk(planner, {d: _answer(row) for d, row in earlier.items() if d})
             with start(partial(answer, planner.plan, made_by())) as pool:
                 progress(known, len(unlike), known)
                 for count, one in enumerate(desk.answers(todo, pool), start=known + 1):
@@ -74,8 +66,8 @@ def _answer(row: Row) -> Answer:
 class _Desk:
     """Hands out each question once; `known`: answers by the digest of their question."""
 
-    def __init__(self, planner: Planner, known: dict[str, Answer], cache: Cache | None) -> None:
-        self.planner, self.known, self.cache = planner, known, cache
+    def __init__(self, planner: Planner, known: dict[str, Answer]) -> None:
+        self.planner, self.known, self.cache = planner, known, planner.cache
         self.waiting: dict[str, list[str]] = {}
         """Keys of cells by the question that is handed out for them."""
 

@@ -25,9 +25,9 @@ def silent(*_: int) -> None: ...
 class Counting:
     """A planner that counts its calls."""
 
-    def __init__(self, resolve=resolve):
+    def __init__(self, resolve=resolve, cache=None):
         self.calls = 0
-        self.planner = Planner(resolve, self.plan)
+        self.planner = Planner(resolve, self.plan, cache)
 
     def plan(self, cell):
         self.calls += 1
@@ -83,9 +83,9 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path):
 
 
 def test_sweeps_with_a_common_cache_plan_what_neither_has(tmp_path):
-    cache, first, second = Cache(tmp_path / "cache"), Counting(), Counting()
-    sweep.run(CELLS[:6], tmp_path / "a.jsonl", first.planner, Here, silent, cache)
-    sweep.run(CELLS[3:9], tmp_path / "b.jsonl", second.planner, Here, silent, cache)
+    first, second = (Counting(cache=Cache(tmp_path / "cache")) for _ in range(2))
+    sweep.run(CELLS[:6], tmp_path / "a.jsonl", first.planner, Here, silent)
+    sweep.run(CELLS[3:9], tmp_path / "b.jsonl", second.planner, Here, silent)
     sweep.run(CELLS[3:9], tmp_path / "c.jsonl", Counting().planner, Here, silent)
 
     assert (first.calls, second.calls) == (6, 3)
