@@ -43,7 +43,7 @@ class Cache:
         """The answer to a question; None where there is none, or what is there is damaged."""
         try:
             kept = json.loads(self._path(digest).read_bytes())
-            if kept["question"] == digest and kept["answer"]["exit_code"] in KEPT:
+            if kept["question"] == digest and isinstance(kept["answer"], dict):
                 found: dict[str, Any] = kept["answer"]
                 return found
         except (OSError, ValueError, KeyError, TypeError):

@@ -111,10 +111,11 @@ def test_cells_of_one_question_that_is_still_asked_wait_for_its_answer(tmp_path)
     class Slow(Here):
         full = property(lambda self: len(self.left) >= 3)
 
-    counting = Counting(lambda cell: (str(cell["isl"] // 2), cell))
-    found = sweep.run(CELLS[:8], tmp_path / "out.jsonl", counting.planner, Slow, silent)
+    counting, told = Counting(lambda cell: (str(cell["isl"] // 2), cell)), []
+    found = sweep.run(CELLS[:8], tmp_path / "out.jsonl", counting.planner, Slow, lambda *x: told.append(x))
 
     assert counting.calls == 4
+    assert told[-1] == (8, 8, 4)
     assert [row["objective"] for row in found[::2]] == [row["objective"] for row in found[1::2]]
 
 
@@ -134,7 +135,7 @@ def test_two_writers_that_are_killed_leave_a_whole_answer_or_none(tmp_path):
         cache, end = Cache(tmp_path), time.monotonic() + 20
         while cache.get(DIGEST) is None and time.monotonic() < end:
             time.sleep(0.01)
-        for _ in range(50):
+        for _ in range(500):
             assert cache.get(DIGEST) == whole
         for writer in writers:
             writer.kill()

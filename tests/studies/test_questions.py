@@ -3,6 +3,7 @@
 import json
 import pickle
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,13 @@ def test_what_stands_in_a_file_that_is_named_counts(option, tmp_path):
     assert questions.file_digest(path) != before
     asking = resolve(SMALL)[1]
     assert digest(asking, {option: "1"}) != digest(asking, {option: "2"})
+
+
+def test_how_hard_a_question_is_thought_about_is_part_of_it():
+    asking = resolve(SMALL)[1]
+    other = replace(asking, limits=replace(asking.limits, work=5))
+
+    assert digest(asking, {}) != digest(other, {})
 
 
 def test_who_answers_is_part_of_the_question(monkeypatch):
