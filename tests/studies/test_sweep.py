@@ -128,6 +128,15 @@ def test_equal_cells_are_planned_once(tmp_path: Path) -> None:
     assert len(found) == len(rows(tmp_path / "out.jsonl")) == 2
 
 
+def test_rows_of_an_earlier_form_are_planned_again(tmp_path: Path) -> None:
+    now = sweep.run(CELLS[:2], tmp_path / "now.jsonl", FAKE, Here, silent)
+    old = [{name: x for name, x in row.items() if name != "question"} | {"seconds": 1.5} for row in now]
+    (tmp_path / "old.jsonl").write_text("".join(json.dumps(row) + "\n" for row in old))
+    sweep.run(CELLS[:2], tmp_path / "old.jsonl", FAKE, Here, silent)
+
+    assert (tmp_path / "old.jsonl").read_bytes() == (tmp_path / "now.jsonl").read_bytes()
+
+
 def test_a_file_that_is_no_result_of_a_sweep_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("precious\n")
 
