@@ -15,8 +15,9 @@ from typing import Any
 
 from planner.errors import InputError
 
-KEPT = (0, 2, 3, 4)
-"""Exit codes of answers that are kept: neither errors of ours, nor what there was no time for."""
+KEPT = (0, 3, 4)
+"""Exit codes of answers that are kept: no errors of ours, no want of time, and no file that a worker did not
+find."""
 LEFT_S = 86_400.0
 """Age from which on an unfinished file is that of a sweep that was killed."""
 

@@ -42,8 +42,8 @@ def test_what_was_put_is_got_and_nothing_else(tmp_path):
     assert cache.get("cd" * 32) is None
 
 
-@pytest.mark.parametrize("code", [1, 5])
-def test_errors_of_ours_and_want_of_time_are_not_kept(code, tmp_path):
+@pytest.mark.parametrize("code", [1, 2, 5])
+def test_errors_of_ours_want_of_time_and_of_files_are_not_kept(code, tmp_path):
     cache = Cache(tmp_path)
     cache.put(DIGEST, {**ANSWER, "exit_code": code})
 
