@@ -35,7 +35,7 @@ from planner.studies.pools.here import Here
 from planner.studies.pools.local import Local
 
 SWEEP = """
-base: {workload: chat}
+base: {workload: chat, engine: vllm}
 vary:
   gpus: [8xH100, 4xA100, "8xH100,8xL40S", 2xB200, 16xL40S]
   model: [llama-3.1-8b, qwen3-32b, llama-3.1-70b, gpt-oss-20b, mixtral-8x7b]
@@ -50,6 +50,7 @@ WARM = 100
 
 
 def main() -> int:
+    """Both tables; what `whole_sweeps` returns."""
     parser = argparse.ArgumentParser(description="A real sweep, killed at random and resumed.")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
@@ -69,10 +70,10 @@ def main() -> int:
 
 def whole_sweeps(folder: Path, kills: int, chance: random.Random) -> int:
     """All sweeps and their table; 1 where the bytes of one differ, or where there were fewer kills."""
-    print(f"| {CELLS} cells | seconds | times as fast | same bytes |\n|---|---|---|---|")
+    print(f"| {CELLS} cells | seconds | times as fast | same bytes |\n|---|---|---|---|", flush=True)
     alone_s = timed(folder, "one", ["--jobs", "1"])
     codes = Counter(json.loads(line)["exit_code"] for line in (folder / "one").read_text().splitlines())
-    print(f"| one process | {alone_s:.1f} | | exit codes {dict(codes)} |")
+    print(f"| one process | {alone_s:.1f} | | exit codes {dict(codes)} |", flush=True)
     same = [told(folder, "two processes", alone_s, "two", timed(folder, "two", ["--jobs", "2"]))]
     killed, torn_s = killed_and_resumed(folder, kills, chance)
     what = f"two processes, killed {len(killed)} times, at {', '.join(map(str, killed))} cells"

@@ -133,13 +133,14 @@ def test_two_writers_that_are_killed_leave_a_whole_answer_or_none(tmp_path):
     for _ in range(3):
         writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)]) for _ in range(2)]
         cache, end = Cache(tmp_path), time.monotonic() + 20
-        while cache.get(DIGEST) is None and time.monotonic() < end:
-            time.sleep(0.01)
-        for _ in range(500):
-            assert cache.get(DIGEST) == whole
-        for writer in writers:
-            writer.kill()
-            writer.wait()
+        try:
+            while cache.get(DIGEST) is None and time.monotonic() < end:
+                time.sleep(0.01)
+            assert all(cache.get(DIGEST) == whole for _ in range(500))
+        finally:
+            for writer in writers:
+                writer.kill()
+                writer.wait()
         assert cache.get(DIGEST) == whole
         assert json.loads((tmp_path / "ab" / f"{DIGEST}.json").read_text())["question"] == DIGEST
         (tmp_path / "ab" / f"{DIGEST}.json").unlink()
