@@ -19,7 +19,12 @@ Backend = Literal["local", "dask", "ray"]
 
 
 def sweep(
-    file: Annotated[str, typer.Argument(metavar="SWEEP.yaml", help="`base:` and `vary:` options of `plan`.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="SWEEP.yaml", help="`base:` and `vary:` options of `plan`, `where:` conditions."
+        ),
+    ],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="JSON rows; .csv or .parquet: flat columns.")
     ],
@@ -45,6 +50,7 @@ def sweep(
       vary:
         model: [llama-3.1-70b, qwen3-32b]
         isl: {from: 512, to: 8192, times: 2}
+      where: isl <= 4096 or model == 'qwen3-32b'
 
     With -o results.csv or results.parquet the JSON rows stand beside it, in results.jsonl.
 
