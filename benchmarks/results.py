@@ -75,7 +75,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
         ["benchmarks.large_programs"],
     ),
     "params": ("Parameters and KV bytes of all configurations", ["benchmarks.params"]),
-    "sweep": ("A sweep killed ten times", ["benchmarks.sweep_kill"]),
+    "sweep": ("Sweeps: killed, on two cores, on a cluster", ["benchmarks.sweeps"]),
     "fuzz": (
         "Broken files",
         ["benchmarks.fuzz", "--cases", "20000", "--minutes", "40", "--seed", "6", "--jobs", "1"],

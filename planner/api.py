@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from planner.plans.experts import read_loads
 from planner.plans.meant import Meant
 from planner.plans.verified import verified
 from planner.problems.balance import Balanced
-from planner.question.asked import Asked, read
+from planner.question.asked import LOADS, Asked, read
 from planner.question.posed import pose
 from planner.question.unheard import refuse
 from planner.search.limits import LEAST_S
@@ -74,8 +74,8 @@ def plan(
     of the time. Raises InputError, Infeasible, OutOfTime. The plan returned has passed `check`.
     """
     began = time.perf_counter()
-    tell = on_progress or (lambda text: None)
-    loads = {
+    given = {
+        **options,
         "isl": isl,
         "osl": osl,
         "rate": rate,
@@ -83,8 +83,39 @@ def plan(
         "tpot_ms": tpot_ms,
         "e2e_ms": e2e_ms,
         "percentile": percentile,
+        "profile": profile,
+        "calibration": calibration,
+        "expert_loads": expert_loads,
+        "trace": trace,
     }
-    asked = read(cluster, model, gpus, workload, loads, counted(options), profile is not None, trace)
+    asking = ask(cluster, model, gpus=gpus, workload=workload, work_limit=work_limit, **given)
+    return answer(asking, began, on_progress or (lambda text: None), explain)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """All that a plan is made from, read. Another process makes the same plan of it, where it finds the table
+    `profile`."""
+
+    asked: Asked
+    limits: Limits
+    profile: str | Path | None = None
+
+
+def ask(
+    cluster: str | Path | ResolvedCluster | None,
+    model: str | ModelCard,
+    *,
+    gpus: str | None = None,
+    workload: str | Path | Workload = "chat",
+    work_limit: int | None = None,
+    **given: Any,
+) -> Asking:
+    """What `plan` is asked for, by the same names, read and defaulted. Raises InputError."""
+    profile, calibration = given.pop("profile", None), given.pop("calibration", None)
+    expert_loads, trace = given.pop("expert_loads", None), given.pop("trace", None)
+    loads = {name: given.pop(name, None) for name in LOADS}
+    asked = read(cluster, model, gpus, workload, loads, counted(given), profile is not None, trace)
     heard = {
         "--calibration": calibration,
         "--expert-loads": expert_loads,
@@ -98,10 +129,18 @@ def plan(
         asked = with_calibration(asked, calibration)
     asked = with_loads(asked, expert_loads)
     limits = Limits(asked.options.gap, asked.options.time_limit_s, work_limit, seed=asked.options.seed)
-    if profile is not None:
+    return Asking(asked, limits, profile)
+
+
+def answer(
+    asking: Asking, began: float, tell: Progress = lambda text: None, explain: bool = True
+) -> schema.Plan:
+    """The best plan for what is asked; `began` on `time.perf_counter`. Raises as `plan` does."""
+    asked, limits = asking.asked, asking.limits
+    if asking.profile is not None:
         from planner.measured import plan_measured
 
-        return plan_measured(asked, profile, limits, began)
+        return plan_measured(asked, asking.profile, limits, began)
     if asked.options.engine == "chains":
         return _chained(asked, limits, began, tell)
     return planned(asked, limits, began, tell, explain)

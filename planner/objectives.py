@@ -4,7 +4,7 @@ fleet is said to be better or worse. A new one is an entry here, and a rule in `
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from solvers.fleet import goals as fleet_goals
 from solvers.fleet.types import Goal, What
@@ -33,6 +33,10 @@ class Objective:
     goal: Goal
     unit: str
     terms: tuple[Term, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has it by its name: a goal has functions, which do not travel."""
+        return named, (self.name,)
 
     @property
     def name(self) -> str:

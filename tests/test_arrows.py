@@ -119,7 +119,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.calibration",
         "planner.reports",
     },
-    "planner.studies": {*PLAN, "planner.plans.text", "planner.api", "planner.reports"},
+    "planner.studies": {
+        *PLAN,
+        "planner.plans.text",
+        "planner.api",
+        "planner.reports",
+        "planner.question.asked",
+    },
     "planner.question": LEAVES,
     "planner.question.asked": {
         *PLAN,

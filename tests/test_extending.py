@@ -19,6 +19,8 @@ from planner.rules.designs import supports
 from planner.search.find import find
 from planner.simulate import routing
 from planner.simulate.answer import Ask, simulate
+from planner.studies import sweep
+from planner.studies.pools.here import Here
 from solvers import fleet
 from solvers.linear import Limits
 from tests.beside.solved import solved
@@ -26,6 +28,7 @@ from tests.candidates.samples import ask
 from tests.exporters.samples import made, replica
 from tests.solvers.test_fleet import SMALL
 from tests.solvers.test_fleet import solved as fleet_of
+from tests.studies.fake import CELLS, FAKE
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
 CLUSTER = from_gpus("1xH100,1xL40S")
@@ -134,3 +137,11 @@ def test_a_router(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert shortest.choose(None, SimpleNamespace(servers=servers)) is servers[1]
     assert simulate(plan, Ask(requests=100, routing="shortest")).requests == 100
+
+
+def test_who_plans_a_sweep(tmp_path: Path) -> None:
+    latest = ran("Who plans the cells")["Latest"]
+    sweep.run(CELLS, tmp_path / "latest", FAKE, latest, lambda *_: None)
+    sweep.run(CELLS, tmp_path / "here", FAKE, Here, lambda *_: None)
+
+    assert (tmp_path / "latest").read_bytes() == (tmp_path / "here").read_bytes()

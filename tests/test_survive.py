@@ -19,7 +19,7 @@ from planner.errors import Infeasible, InputError
 from planner.inputs.options import Survive
 from planner.inputs.reading import parse_survive
 from planner.plans.schema import Plan
-from planner.studies.sweep import plan_cell
+from planner.studies import questions
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = (REPO / "docs" / "survive.md").read_text(encoding="utf-8")
@@ -161,9 +161,8 @@ def test_without_the_option_nothing_is_said_of_it():
 
 
 def test_a_sweep_and_the_api_are_asked_alike():
-    cell = plan_cell(
-        gpus="16xL40S", model="llama-3.1-8b", survive="node", engine="vllm", rate=4.0, objective="gpus"
-    )
+    asked = {"gpus": "16xL40S", "model": "llama-3.1-8b", "engine": "vllm", "rate": 4.0, "objective": "gpus"}
+    cell = questions.plan(questions.resolve({**asked, "survive": "node"})[1])
 
     assert cell.survives is not None
     assert cell.problem.options["survive"] == {"nodes": 1, "share": 1.0}

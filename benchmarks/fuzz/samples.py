@@ -45,7 +45,8 @@ AGENTS = {
 }
 SWEEP = {"base": {"workload": "chat", "engine": "vllm", "time_limit": 2},
          "vary": {"gpus": ["1xL4", "2xT4"], "model": ["qwen3-0.6b"], "isl": {"from": 512, "to": 1024,
-         "times": 2}}}  # fmt: skip
+         "times": 2}}, "where": ["isl * 2 <= 2048 or not gpus == '2xT4'",
+         "model in ['qwen3-0.6b']"]}  # fmt: skip
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024,
     "intermediate_size": 3072,

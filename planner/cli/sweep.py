@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from planner.studies.journal import Row
+    from planner.studies.pools import Start
 
 CELLS_FAILED = 4
 """Exit code where some cells have no plan: a part of the answer, as of a plan at its time limit."""
 REASONS = {2: "bad input", 3: "infeasible", 5: "out of time"}
 """Exit codes of cells without a plan, in words."""
+Backend = Literal["local", "dask", "ray"]
 
 
 def sweep(
-    file: Annotated[str, typer.Argument(metavar="SWEEP.yaml", help="`base:` and `vary:` options of `plan`.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="SWEEP.yaml", help="`base:` and `vary:` options of `plan`, `where:` conditions."
+        ),
+    ],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="JSON rows; .csv or .parquet: flat columns.")
     ],
     table: Annotated[bool, typer.Option("--table", help="Print the cells as a table.")] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes; default: all cores.")
+    ] = None,
+    backend: Annotated[
+        Backend, typer.Option("--backend", help="Who plans: this machine, or a cluster.", show_default=False)
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="Where the cluster answers.")
+    ] = None,
+    cache: Annotated[
+        str | None, typer.Option("--cache", metavar="DIR", help="Answers to share with other sweeps.")
     ] = None,
 ) -> None:
     """Plan every combination of the options in SWEEP.yaml; run it again to go on where it was stopped.
@@ -34,23 +50,29 @@ def sweep(
       vary:
         model: [llama-3.1-70b, qwen3-32b]
         isl: {from: 512, to: 8192, times: 2}
+      where: isl <= 4096 or model == 'qwen3-32b'
 
     With -o results.csv or results.parquet the JSON rows stand beside it, in results.jsonl.
 
     Exit codes: 0 every cell has a plan, 2 bad input, 4 some cells have none: their rows say why.
     """
+    from dataclasses import replace
     from pathlib import Path
 
     from planner.cli.output import note, stdout, whole_file
     from planner.cli.progress import Progress
     from planner.studies import flat, grid
-    from planner.studies.sweep import cores, plan_cell, run
+    from planner.studies.cache import Cache
+    from planner.studies.questions import REAL
+    from planner.studies.sweep import run
 
+    start = pool(backend, address, jobs)
     cells, write = grid.read(file), flat.writer(Path(output))
+    planner = REAL if cache is None else replace(REAL, cache=Cache(cache))
     results = Path(output).with_suffix(".jsonl") if write else Path(output)
     try:
         with Progress("cells") as progress:
-            rows = run(cells, results, plan_cell, jobs or cores(), progress)
+            rows = run(cells, results, planner, start, progress)
     except KeyboardInterrupt:
         note("interrupted; the same command goes on from here")
         raise
@@ -64,6 +86,31 @@ def sweep(
     note(f"{output}: {len(rows):,} rows{without_plan(rows)}")
     if any(row["error"] for row in rows):
         raise typer.Exit(CELLS_FAILED)
+
+
+def pool(backend: Backend, address: str | None, jobs: int | None) -> Start:
+    """What starts those who plan. Raises InputError where options contradict each other."""
+    from functools import partial
+
+    from planner.errors import InputError
+    from planner.studies.pools.here import Here
+    from planner.studies.pools.local import Local, cores
+
+    if backend == "local":
+        if address is not None:
+            raise InputError("--address is of a cluster", "--address", "add --backend dask, or --backend ray")
+        many = jobs or cores()
+        return Here if many == 1 else partial(Local, jobs=many)
+    from planner.studies.pools import dask, ray
+
+    if jobs is not None:
+        hint = f"{backend} has as many as its workers"
+        raise InputError("--jobs is of processes on this machine", "--jobs", hint)
+    if address is None:
+        begin, usual = (dask.START, "127.0.0.1:8786") if backend == "dask" else (ray.START, "127.0.0.1:6379")
+        hint = f"--address {usual}, after `{begin}`"
+        raise InputError(f"--backend {backend} needs the address of a cluster", "--backend", hint)
+    return partial(dask.Dask if backend == "dask" else ray.Ray, address=address)
 
 
 def without_plan(rows: list[Row]) -> str:

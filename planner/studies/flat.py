@@ -25,8 +25,8 @@ ORDER = (
     "predicted.",
     "replicas",
     "error.",
-    "seconds",
     "key",
+    "question",
 )
 """Starts of the names of columns: options first, then answers, what went wrong, what only programs need."""
 

@@ -7,26 +7,28 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from planner.errors import InputError
+from planner.errors import InputError, placed
 from planner.reading.documents import Document
-from planner.studies.schema import MOST_CELLS, Range, Sweep
+from planner.studies.conditions import condition
+from planner.studies.schema import MOST_CELLS, Options, Range, Sweep
 
 Cell = dict[str, Any]
 """Options of one call of `plan`, by their names on the command line."""
-FILE_OPTIONS = ("cluster", "model", "workload", "profile", "calibration")
+FILE_OPTIONS = ("cluster", "model", "workload", "trace", "profile", "calibration", "acceptance")
 WHOLE = {"isl", "osl", "seed", "draft_tokens"}
 
 
 def read(path: str) -> list[Cell]:
     """The cells of the sweep in the file `path`, in order. Files it names are looked for here, or beside it.
 
-    Raises InputError: not a sweep, no model or no GPUs, nothing or too much to vary.
+    Raises InputError: not a sweep, no model or no GPUs, nothing or too much to vary, no cell that keeps the
+    conditions.
     """
     from planner.reading import documents, validation
 
     document = documents.read(path)
     sweep = validation.validate(document, Sweep)
-    found = cells(sweep, list(document.data.get("vary") or {}))
+    found = kept(document, sweep, cells(sweep, list(document.data.get("vary") or {})))
     _complete(document, found)
     return [_located(cell, Path(path).parent) for cell in found]
 
@@ -54,6 +56,22 @@ def cells(sweep: Sweep, order: list[str]) -> list[Cell]:
     return [{name: value for name, value in cell.items() if value is not None} for cell in grid]
 
 
+def kept(document: Document, sweep: Sweep, found: list[Cell]) -> list[Cell]:
+    """The cells that keep every condition of `where`. Raises InputError, with the place of the condition,
+    where there are none, and where one cannot be read or has no answer."""
+    options = {name: [value] for name, value in sweep.base.model_dump(exclude_none=True).items()}
+    options |= {name: values(sweep, name) for name in sweep.vary.model_fields_set}
+    for i, text in enumerate(sweep.where):
+        with placed(document.where(("where", i))):
+            holds = condition(text, options, list(Options.model_fields))
+            left = [cell for cell in found if holds(cell)]
+            if not left:
+                alone = "" if i == 0 else " that the conditions before it have left"
+                raise InputError(f"no cell{alone} keeps `{text}`", hint="every cell would be left out")
+        found = left
+    return found
+
+
 def values(sweep: Sweep, name: str) -> list[Any]:
     """What the option `name` goes through, doubles left out; whole-number options are rounded."""
     given = getattr(sweep.vary, name)
@@ -75,6 +93,8 @@ def _located(cell: Cell, folder: Path) -> Cell:
     moved = {
         name: str(folder / cell[name])
         for name in FILE_OPTIONS
-        if name in cell and not Path(cell[name]).exists() and (folder / cell[name]).is_file()
+        if isinstance(cell.get(name), str)
+        and not Path(cell[name]).exists()
+        and (folder / cell[name]).is_file()
     }
     return cell | moved

@@ -92,14 +92,16 @@ def _cannot_write(results: Path, error: OSError) -> InputError:
 
 
 def _rows(lines: bytes, path: str) -> list[Row]:
-    """The rows in `lines`. Raises InputError where a line is no row of a sweep."""
+    """The rows in `lines`, but for those of an earlier form, which are planned again. Raises InputError where
+    a line is no row of a sweep."""
     rows = []
     for number, line in enumerate(lines.splitlines(), start=1):
         try:
             row = json.loads(line)
             if not (isinstance(row["key"], str) and isinstance(row["cell"], dict)):
                 raise ValueError
-            rows.append(row)
+            if "question" in row:
+                rows.append(row)
         except (ValueError, KeyError, TypeError):
             hint = "it would be written over: choose another file with -o"
             raise InputError("not a result of a sweep", where=f"{path}:{number}", hint=hint) from None

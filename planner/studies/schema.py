@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, floor, log
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 MOST_CELLS = 1_000_000
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -133,7 +133,15 @@ class Vary(Strict):
 
 
 class Sweep(Strict):
-    """A grid of plans: every combination of the values of `vary`, each with the options of `base`."""
+    """A grid of plans: every combination of the values of `vary`, each with the options of `base`, that keeps
+    all conditions of `where` (planner/studies/conditions.py has their form)."""
 
     base: Options = Options()
     vary: Vary = Vary()
+    where: list[str] = []
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _one(cls, given: object) -> object:
+        """A single condition as a list."""
+        return [given] if isinstance(given, str) else given

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,49 @@ def test_progress_elsewhere_than_on_a_terminal_is_a_line_now_and_then(
 
     assert capsys.readouterr().err.splitlines()[0] == "0 of 100 cells"
     assert "\r" not in capsys.readouterr().err
+
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+def test_the_commands_of_the_page_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those for a cluster run in tests/studies/test_clusters.py."""
+    page = (REPO / "docs" / "sweep.md").read_text()
+    (tmp_path / "docs").symlink_to(REPO / "docs")
+    monkeypatch.chdir(tmp_path)
+    commands = [line[2:] for line in page.splitlines() if line.startswith("$ meshwright")]
+    alone = [command for command in commands if "--backend" not in command]
+    assert alone
+
+    for command in alone:
+        assert app.run(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+        assert "llama-3.1-8b" in capsys.readouterr().out
+
+
+def test_sweeps_with_a_cache_share_what_they_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "base: {model: llama-3.1-8b, engine: vllm}\nvary: {gpus: [1xL40S, 1x l40s, 1xL4]}\n"
+    )
+    words = ["sweep", str(tmp_path / "s.yaml"), "--jobs", "1", "--cache", str(tmp_path / "cache"), "-o"]
+
+    assert app.run([*words, str(tmp_path / "a.jsonl")]) == 0
+    assert "3 of 3 cells (1 found done)" in capsys.readouterr().err
+    assert app.run([*words, str(tmp_path / "b.jsonl")]) == 0
+    assert "3 of 3 cells (3 found done)" in capsys.readouterr().err
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+    assert len(list((tmp_path / "cache").rglob("*.json"))) == 2
+
+
+def test_real_plans_have_the_same_bytes_with_one_process_and_with_two(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "base: {gpus: 1xL40S, engine: vllm}\n"
+        "vary: {model: [llama-3.1-8b, qwen3-8b], isl: [500, 1000, 60000]}\n"
+    )
+    for jobs in "12":
+        app.run(["sweep", str(tmp_path / "s.yaml"), "-o", str(tmp_path / f"{jobs}.jsonl"), "--jobs", jobs])
+
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()

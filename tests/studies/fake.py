@@ -2,10 +2,16 @@
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from planner.errors import Infeasible
 from planner.plans.schema import Plan
+from planner.studies.pools import Start
+from planner.studies.pools.here import Here
+from planner.studies.pools.local import Local
+from planner.studies.questions import Planner, key
 from planner.studies.sweep import run
 from tests.reports.samples import ONE_NODE
 
@@ -29,15 +35,29 @@ CELLS = [
 ]
 
 
-def logged(log: str, **cell: object) -> Plan:
+def resolve(cell: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A cell is its question."""
+    return key(cell), cell
+
+
+def planned(cell: dict[str, Any]) -> Plan:
+    return plan(**cell)
+
+
+FAKE = Planner(resolve, planned)
+
+
+def logged(log: str, cell: dict[str, Any]) -> Plan:
     """`plan`, slow enough to be killed, with a line in `log` for each call."""
     with Path(log).open("a") as file:
         file.write(f"{cell['model']} {cell['isl']}\n")
-    return plan(**cell, pause_s=0.03)  # type: ignore[arg-type]
+    return plan(**cell, pause_s=0.03)
+
+
+def pool(jobs: int) -> Start:
+    return Here if jobs == 1 else partial(Local, jobs=jobs)
 
 
 if __name__ == "__main__":
-    from functools import partial
-
     results, log, jobs = sys.argv[1:]
-    run(CELLS, Path(results), partial(logged, log), int(jobs), lambda *_: None)
+    run(CELLS, Path(results), Planner(resolve, partial(logged, log)), pool(int(jobs)), lambda *_: None)

@@ -17,7 +17,9 @@ from planner.errors import InputError
 from planner.studies import sweep
 from planner.studies.flat import as_csv
 from planner.studies.journal import Journal
-from tests.studies.fake import CELLS, plan
+from planner.studies.pools.here import Here
+from planner.studies.questions import Planner, key
+from tests.studies.fake import CELLS, FAKE, plan, pool, resolve
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -30,14 +32,10 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
 
 
-def untimed(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in found]
-
-
 def test_rows_come_in_cell_order_with_failures_among_them(tmp_path: Path) -> None:
     cells = [*CELLS[6:10], {"gpus": "8xH100", "model": "bug", "isl": 1}]
 
-    sweep.run(cells, tmp_path / "out.jsonl", plan, 1, silent)
+    sweep.run(cells, tmp_path / "out.jsonl", FAKE, Here, silent)
 
     found = rows(tmp_path / "out.jsonl")
     assert [row["cell"] for row in found] == cells
@@ -52,15 +50,15 @@ def test_rows_come_in_cell_order_with_failures_among_them(tmp_path: Path) -> Non
 
 
 def test_two_processes_write_what_one_writes(tmp_path: Path) -> None:
-    one = sweep.run(CELLS, tmp_path / "one.jsonl", plan, 1, silent)
-    two = sweep.run(CELLS, tmp_path / "two.jsonl", plan, 2, silent)
+    one = sweep.run(CELLS, tmp_path / "one.jsonl", FAKE, Here, silent)
+    two = sweep.run(CELLS, tmp_path / "two.jsonl", FAKE, pool(2), silent)
 
-    assert untimed(one) == untimed(two)
+    assert one == two
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_sweep_killed_many_times_equals_an_undisturbed_one(tmp_path: Path, jobs: str) -> None:
-    calm = untimed(sweep.run(CELLS, tmp_path / "calm.jsonl", plan, 1, silent))
+    sweep.run(CELLS, tmp_path / "calm.jsonl", FAKE, Here, silent)
     out, log = tmp_path / "out.jsonl", tmp_path / "log"
     command = [sys.executable, "-m", "tests.studies.fake", str(out), str(log), jobs]
     chance, kills, settled = random.Random(7), 0, dict[str, int]()
@@ -79,7 +77,7 @@ def test_a_sweep_killed_many_times_equals_an_undisturbed_one(tmp_path: Path, job
             part.write_bytes(part.read_bytes() + b'{"key": "half a li')
 
     assert kills >= 2
-    assert untimed(rows(out)) == calm
+    assert out.read_bytes() == (tmp_path / "calm.jsonl").read_bytes()
     assert not _part(out).exists()
     planned = Counter(log.read_text().splitlines())
     assert {name: planned[name] for name in settled} == settled  # what was done was never planned again
@@ -103,12 +101,13 @@ def _done(out: Path) -> int:
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     calls: list[object] = []
 
-    def counted(**cell: Any) -> Any:
+    def counted(cell: dict[str, Any]) -> Any:
         calls.append(cell)
         return plan(**cell)
 
-    sweep.run(CELLS[:4], tmp_path / "out.jsonl", counted, 1, silent)
-    sweep.run(CELLS[2:6], tmp_path / "out.jsonl", counted, 1, silent)
+    counting = Planner(resolve, counted)
+    sweep.run(CELLS[:4], tmp_path / "out.jsonl", counting, Here, silent)
+    sweep.run(CELLS[2:6], tmp_path / "out.jsonl", counting, Here, silent)
 
     assert len(calls) == 6
     assert [row["cell"] for row in rows(tmp_path / "out.jsonl")] == CELLS[2:6]
@@ -117,23 +116,32 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
 def test_a_changed_file_makes_its_cells_new(tmp_path: Path) -> None:
     cluster = tmp_path / "c.yaml"
     cluster.write_text("nodes: [{device: h100-sxm}]")
-    before = sweep.key({"cluster": str(cluster)})
+    before = key({"cluster": str(cluster)})
     cluster.write_text("nodes: [{device: h200}]")
 
-    assert sweep.key({"cluster": str(cluster)}) != before
+    assert key({"cluster": str(cluster)}) != before
 
 
 def test_equal_cells_are_planned_once(tmp_path: Path) -> None:
-    found = sweep.run([CELLS[0], CELLS[0]], tmp_path / "out.jsonl", plan, 1, silent)
+    found = sweep.run([CELLS[0], CELLS[0]], tmp_path / "out.jsonl", FAKE, Here, silent)
 
     assert len(found) == len(rows(tmp_path / "out.jsonl")) == 2
+
+
+def test_rows_of_an_earlier_form_are_planned_again(tmp_path: Path) -> None:
+    now = sweep.run(CELLS[:2], tmp_path / "now.jsonl", FAKE, Here, silent)
+    old = [{name: x for name, x in row.items() if name != "question"} | {"seconds": 1.5} for row in now]
+    (tmp_path / "old.jsonl").write_text("".join(json.dumps(row) + "\n" for row in old))
+    sweep.run(CELLS[:2], tmp_path / "old.jsonl", FAKE, Here, silent)
+
+    assert (tmp_path / "old.jsonl").read_bytes() == (tmp_path / "now.jsonl").read_bytes()
 
 
 def test_a_file_that_is_no_result_of_a_sweep_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("precious\n")
 
     with pytest.raises(InputError, match="not a result of a sweep"):
-        sweep.run(CELLS, tmp_path / "mine.txt", plan, 1, silent)
+        sweep.run(CELLS, tmp_path / "mine.txt", FAKE, Here, silent)
 
     assert (tmp_path / "mine.txt").read_text() == "precious\n"
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
@@ -141,20 +149,20 @@ def test_a_file_that_is_no_result_of_a_sweep_is_left_alone(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("place", ["", "no/such/folder/out.jsonl"])
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path, place: str) -> None:
-    def never(**_: Any) -> Any:
+    def never(_: Any) -> Any:
         raise AssertionError
 
     with pytest.raises(InputError, match="cannot write"):
-        sweep.run(CELLS, tmp_path / place, never, 1, silent)
+        sweep.run(CELLS, tmp_path / place, Planner(resolve, never), Here, silent)
 
 
 def test_two_sweeps_do_not_write_to_the_same_file(tmp_path: Path) -> None:
     with Journal(tmp_path / "out.jsonl"), pytest.raises(InputError, match="another sweep"):
-        sweep.run(CELLS, tmp_path / "out.jsonl", plan, 1, silent)
+        sweep.run(CELLS, tmp_path / "out.jsonl", FAKE, Here, silent)
 
 
 def test_an_interrupted_plan_is_no_row(tmp_path: Path) -> None:
-    def stopped(**cell: Any) -> Any:
+    def stopped(cell: dict[str, Any]) -> Any:
         found = plan(**cell)
         if cell["isl"] == 102:
             found = found.model_copy(
@@ -163,7 +171,7 @@ def test_an_interrupted_plan_is_no_row(tmp_path: Path) -> None:
         return found
 
     with pytest.raises(KeyboardInterrupt):
-        sweep.run(CELLS, tmp_path / "out.jsonl", stopped, 1, silent)
+        sweep.run(CELLS, tmp_path / "out.jsonl", Planner(resolve, stopped), Here, silent)
 
     assert _done(tmp_path / "out.jsonl") == 2
 
