@@ -65,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.migration": {
         *PLAN,
         "planner.plans.diff",
+        "planner.plans.moves",
         "planner.launch",
         "planner.designs",
         "planner.cost.weights",
@@ -78,6 +79,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.search",
         "planner.question.asked",
         "planner.question.posed",
+    },
+    "planner.reports.migrated": {
+        *PLAN,
+        "planner.reports",
+        "planner.plans.diff",
+        "planner.plans.moves",
+        "planner.migration",
     },
     "planner.reports.scheduled": {*PLAN, "planner.reports", "planner.schedule"},
     "planner.traffic": {*LEAVES, "planner.inputs"},

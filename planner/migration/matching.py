@@ -10,7 +10,7 @@ well have it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,8 +52,10 @@ def matched(
     """`sizes`: numbers of the GPUs of each (machine, class) of the new plan that the old plan has, too."""
     old = {at: dict.fromkeys(numbers) for at, numbers in sizes.items()}
     whose: dict[Gpu, Key | None] = {s.gpu: s.key for server in before for s in server.seats}
-    kept = _same(before, after, lambda s: (s.place, s.replica.role, s.keys, s.command), {}, {})
-    alike = _same(before, after, lambda s: (s.place, s.keys), kept, {v: k for k, v in kept.items()})
+    gone = {a for a, s in enumerate(before) if any((at, name) not in sizes for at, name, _ in s.place)}
+    kept = _same(before, after, lambda s: (s.place, s.replica.role, s.keys, s.command), gone, set())
+    left = gone | {*kept}
+    alike = _same(before, after, lambda s: (s.place, s.keys), left, {*kept.values()})
     placed = []
     for a, b in {**kept, **alike}.items():
         for seat in before[a].seats:
@@ -77,10 +79,10 @@ def _same(
     before: Sequence[Server],
     after: Sequence[Server],
     what: Callable[[Server], Key],
-    old: Mapping[int, int],
-    new: Mapping[int, int],
+    old: Set[int],
+    new: Set[int],
 ) -> dict[int, int]:
-    """Pairs of servers that are the same in `what`; those of `old` and `new` are paired already."""
+    """Pairs of servers that are the same in `what`, without those of `old` and `new`."""
     waiting = defaultdict[Key, list[int]](list)
     for a, server in enumerate(before):
         if a not in old:
