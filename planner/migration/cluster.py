@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Device, NodeClass, ResolvedCluster
+from planner.errors import InputError, nearest
 from planner.launch.instances import before
 from planner.launch.server import machine_of
 from planner.plans.schema import Plan
@@ -52,6 +54,14 @@ class Machines:
     def index(self) -> dict[At, int]:
         """Where each machine stands among those of its class."""
         return {(machine_of(name), c.id): i for c in self.cluster.classes for i, name in enumerate(c.nodes)}
+
+    def refuse(self, machines: Iterable[str]) -> None:
+        """Raises InputError for a machine that the cluster has not."""
+        known = {name for name, _ in self.index}
+        for name in dict.fromkeys(machines):
+            if name not in known:
+                hint = f"did you mean `{nearest(name, sorted(known), 1)[0]}`?"
+                raise InputError(f"the cluster has no node `{name[:60]}`", "replicas", hint)
 
     def kind(self, at: At) -> tuple[object, ...] | None:
         """What has to be the same for a machine to be the same one in two plans; None where it is not

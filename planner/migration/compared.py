@@ -96,5 +96,5 @@ def _by_model(old: Mapping[str, Plan], new: Mapping[str, Plan]) -> Iterator[Chan
             own = changes_between(old[name], new[name])
             yield from (replace(c, where=f"plans[{name}].{c.where}") for c in own)
         else:
-            rates = [plans[name].predicted.rps.value if name in plans else None for plans in (old, new)]
-            yield Change(f"plans[{name}].predicted.rps", *rates, "req/s")
+            was, now = (plans[name].predicted.rps.value if name in plans else None for plans in (old, new))
+            yield Change(f"plans[{name}].predicted.rps", was, now, "req/s")

@@ -20,6 +20,8 @@ def migration(before: Sequence[Plan], after: Sequence[Plan]) -> Migration:
     their names and GPUs are. Raises InputError where a plan does not say what stands where."""
     old, new = held(before), held(after)
     there, here = Machines(before[0]), Machines(after[0])
+    for machines, one in ((there, old), (here, new)):
+        machines.refuse([seat.gpu[0] for s in one.servers for seat in s.seats])
     stock = Stock({**old.shares, **new.shares})
     same = _same(there, here, [*old.servers, *new.servers])
     pairs = matched(old.servers, new.servers, same, stock.missing)

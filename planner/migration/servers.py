@@ -12,6 +12,7 @@ from planner.designs.shape import Precisions
 from planner.errors import InputError
 from planner.launch.instances import Instance, before, instances
 from planner.launch.server import machine_of, node_sizes
+from planner.migration.refused import refuse
 from planner.migration.weights import Checkpoint, Copies, Matrix, Rank, Share
 from planner.plans.diff import design
 from planner.plans.schema import Plan, Replica, Stage
@@ -71,9 +72,7 @@ def held(plans: Sequence[Plan]) -> Held:
     stand, or what model they hold."""
     found = Held()
     for number, plan in enumerate(plans):
-        if not plan.problem.model or plan.problem.calibration.get("profile"):
-            text = "a plan of measured replicas does not say which weights are where"
-            raise InputError(text, "problem.model")
+        refuse(plan)
         reader = _Reader(plan)
         for instance in instances(plan):
             found.servers.append(_server(number, plan, instance, reader, found))

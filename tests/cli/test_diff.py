@@ -17,8 +17,8 @@ Any = Plan | Several
 
 
 def printed(before: Any, after: Any, folder: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
-    for name, plan in (("a.json", before), ("b.json", after)):
-        (folder / name).write_text(plan.model_dump_json(by_alias=True))
+    for name, one in (("a.json", before), ("b.json", after)):
+        (folder / name).write_text(one.model_dump_json(by_alias=True))
     assert app.run(["diff", str(folder / "a.json"), str(folder / "b.json"), *more]) == 0
     return capsys.readouterr().out
 
@@ -72,7 +72,7 @@ def test_what_it_takes_is_told_in_lines(tmp_path: Path, capsys: pytest.CaptureFi
     lines = printed(ONE, TWO, tmp_path, capsys).splitlines()
     told = lines[lines.index("Migration: servers 1 untouched, 2 started") :]
 
-    assert told[1].startswith("served meanwhile: 10.00 requests/s, 100 % of before")
+    assert told[1].startswith("served meanwhile: 10.0 requests/s, 100 % of before")
     assert told[2] == (
         "to load: 32.1 GB: 16.1 GB over scale-up links, 16.1 GB over NICs; 16.1 GB lie where they are needed"
     )

@@ -232,14 +232,44 @@ def test_plans_of_several_models_run_side_by_side():
     assert found.serving.share == pytest.approx(1.0)
 
 
-def test_what_no_plan_says_is_not_known():
-    nowhere = plan(group("r1", ["h-0"], count=99))
+def edited(change):
+    """A plan that somebody changed by hand."""
     data = json.loads(plan(group("r1", ["h-0"])).model_dump_json(by_alias=True))
-    data["problem"]["calibration"] = {"profile": "table.csv"}
+    change(data, data["replicas"][0])
+    return Plan.model_validate(data)
 
-    for bad in (nowhere, Plan.model_validate(data)):
-        with pytest.raises(InputError):
-            moved(plan(group("r1", ["h-0"])), bad)
+
+EXPERTS = {
+    "loads": "x",
+    "replicas": [
+        {"replica": "r1", "ep": 1, "redundant": 0, "slots_per_rank": 1, "placement": "map", "hottest": 1.0}
+        | {"in_order": 1.0, "map": [[[0]]]}
+    ],
+}
+SEAT = {"replica": "r1", "number": 0, "gpus": {"g-0": [5]}, "port": 9000}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d, r: d["problem"].update(calibration={"profile": "table.csv"}), "measured replicas"),
+        (lambda d, r: d["problem"].update(model={}), "measured replicas"),
+        (lambda d, r: r.update(count=99), "find no room"),
+        (lambda d, r: r["precision"].update(weights="fp7"), "unknown precision `fp7`"),
+        (lambda d, r: r["stages"][0].update(layers=[0, 99]), "layers 0 to 99 of 32"),
+        (lambda d, r: r["stages"][0].update(node_class="g"), "no nodes `g`"),
+        (lambda d, r: r["stages"][0].update(nodes=["h-9"]), "no node `h-9`"),
+        (lambda d, r: r.update(memory=[]), "memory of a stage"),
+        (lambda d, r: d["routing"][0].update(replica="r7"), "`r7`, which is no group"),
+        (lambda d, r: d["routing"][0].update(bucket=3), "a bucket that the workload has not"),
+        (lambda d, r: d.update(experts=EXPERTS), "map of experts"),
+        (lambda d, r: d.update(seats=[SEAT]), "a stage has fewer than 1 GPUs"),
+    ],
+)
+def test_what_a_plan_leaves_open_is_told(change, said):
+    for pair_ in ((edited(change), plan(group("r1", ["h-0"]))), (plan(group("r1", ["h-0"])), edited(change))):
+        with pytest.raises(InputError, match=said):
+            moved(*pair_)
 
 
 @st.composite
