@@ -13,6 +13,9 @@ from planner.cli import options as o
 if TYPE_CHECKING:
     from planner.migration.compared import Compared
 
+WIDE = 120
+"""Columns of a table that goes into a file or a pipe."""
+
 BeforeArg = Annotated[
     str,
     typer.Argument(metavar="BEFORE.json", help="A plan, or plans of several models, as `plan -o` writes."),
@@ -51,7 +54,10 @@ def diff(before: BeforeArg, after: AfterArg, json: o.JsonOpt = False) -> None:
     if len(after) == 1:
         typer.echo("\n".join(lines(found[after[0]])))
     else:
-        stdout().print(table(files, found))
+        console = stdout()
+        if not console.is_terminal:
+            console.width = max(console.width, WIDE)
+        console.print(table(files, found))
 
 
 def form(found: Compared) -> dict[str, Any]:
