@@ -146,7 +146,7 @@ def compared(problem: Problem) -> Iterator[Compared]:
     assert o is not None
     assert b is not None
     sign = 1.0 if posed.objective.more else -1.0
-    for price in priced(best, limits, posed.options.budget, (), question):
+    for price in priced(best, limits, posed.options.budget):
         after, bound = problem.larger(price.limit).answer()
         low, high, again = (sign * x / o for x in (after - b, bound - o, after - o))
         words = f"{problem}, {price.limit}: {price.worth / o:.4f} of {low:.4f} to {high:.4f}"

@@ -108,10 +108,10 @@ def test_nodes_that_no_budget_pays_whole_do_not_hide_what_others_are_worth():
     """$11 pay no node of H100 for $12, but 11/12 of one in the relaxation, where three of L4 for $1 are
     worth nothing. Truly the fourth serves what four of them serve more than three."""
     three, four = (nodes(("h100-sxm", 4, 3, 12.0), ("l4", 2, n, 1.0)) for n in (3, 4))
-    _, question, found = on(three, "llama-3.1-8b", budget="usd_per_hour=11")
+    found = on(three, "llama-3.1-8b", budget="usd_per_hour=11")[2]
     more = on(four, "llama-3.1-8b", budget="usd_per_hour=11")[2].solution.objective
     near = ended(found, status="within_gap")
-    prices = {p.limit: p for p in priced(near, LIMITS, Budget(usd_per_hour=11.0), (), question)}
+    prices = {p.limit: p for p in priced(near, LIMITS, Budget(usd_per_hour=11.0))}
 
     assert found.solution.nodes == {"l4": 3}
     assert more > 1.2 * found.solution.objective
@@ -122,8 +122,8 @@ def test_nodes_that_no_budget_pays_whole_do_not_hide_what_others_are_worth():
 def test_a_tenth_more_of_a_budget_that_pays_no_further_node_is_worth_nothing():
     """$16 pay all four nodes of $1 and one of $12; $18 no more than that."""
     cluster = nodes(("a100-sxm", 8, 2, 12.0), ("l40s", 1, 4, 1.0))
-    _, question, found = on(cluster, "llama-3.1-8b", budget="usd_per_hour=16.5", isl=8000, osl=200)
+    found = on(cluster, "llama-3.1-8b", budget="usd_per_hour=16.5", isl=8000, osl=200)[2]
     near = ended(found, status="within_gap")
-    prices = {p.limit: p.worth for p in priced(near, LIMITS, Budget(usd_per_hour=16.5), (), question)}
+    prices = {p.limit: p.worth for p in priced(near, LIMITS, Budget(usd_per_hour=16.5))}
 
-    assert prices["budget usd_per_hour"] == pytest.approx(0, abs=1e-6)
+    assert prices["budget usd_per_hour"] < LIMITS.gap * found.solution.objective
