@@ -3,9 +3,10 @@ weights share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.designs.shape import Precisions
@@ -15,7 +16,7 @@ from planner.launch.server import machine_of, node_sizes
 from planner.migration.refused import refuse
 from planner.migration.weights import Checkpoint, Copies, Matrix, Rank, Share
 from planner.plans.diff import design
-from planner.plans.schema import Plan, Replica, Stage
+from planner.plans.schema import Plan, Replica
 
 Gpu = tuple[str, int]
 """A machine and the number of one of its GPUs."""
@@ -75,14 +76,14 @@ def held(plans: Sequence[Plan]) -> Held:
         refuse(plan)
         reader = _Reader(plan)
         for instance in instances(plan):
-            found.servers.append(_server(number, plan, instance, reader, found))
+            found.servers.append(_server(number, instance, reader, found))
         found.whole += [r.id for r in plan.replicas if reader.whole(r)]
     return found
 
 
-def _server(number: int, plan: Plan, instance: Instance, reader: _Reader, found: Held) -> Server:
+def _server(number: int, instance: Instance, reader: _Reader, found: Held) -> Server:
     r, seats = instance.replica, list[Seat]()
-    for i, (stage, gpus) in enumerate(zip(r.stages, _by_stage(plan, instance), strict=True)):
+    for i, (stage, gpus) in enumerate(zip(r.stages, _by_stage(instance, reader.rooms(r.id)), strict=True)):
         for g, gpu in enumerate(gpus):
             key = reader.key(r, i, g)
             if key not in found.shares:
@@ -95,20 +96,19 @@ def command(r: Replica) -> Key:
     """How a group is started, but for names and ports; where that is not told, its design and settings."""
     if r.launch is None or not r.launch.argv:
         return (design(r), r.max_batched_tokens)
-    argv = [word.replace(r.id, "") for word in r.launch.argv]
+    argv = ["" if word == f"{r.id}.yaml" else word for word in r.launch.argv]
     at = argv.index("--port") if "--port" in argv else len(argv)
     return (r.role, *argv[:at], *argv[at + 2 :], *sorted(r.launch.env.items()), *r.launch.files.values())
 
 
-def _by_stage(plan: Plan, instance: Instance) -> Iterator[list[Gpu]]:
+def _by_stage(instance: Instance, rooms: Sequence[Room]) -> Iterator[list[Gpu]]:
     """GPUs of each stage: engines number their ranks in the order of the GPUs of a server."""
     nodes = list(instance.gpus)
     if instance.replica.engine == "llama.cpp" and len(nodes) > 1:
         nodes = [*nodes[1:], nodes[0]]  # its last node answers
     left = [(node, gpu) for node, gpus in nodes for gpu in gpus]
-    sizes = node_sizes(plan)
-    for stage in instance.replica.stages:
-        own = [gpu for gpu in left if _may_take(plan, stage, gpu, sizes)][: stage.gpus]
+    for stage, room in zip(instance.replica.stages, rooms, strict=True):
+        own = [gpu for gpu in left if gpu[0] in room.machines and gpu[1] in room.numbers][: stage.gpus]
         if len(own) < stage.gpus:
             raise InputError(f"{instance.name}: a stage has fewer than {stage.gpus} GPUs", "replicas")
         taken = set(own)
@@ -116,11 +116,11 @@ def _by_stage(plan: Plan, instance: Instance) -> Iterator[list[Gpu]]:
         yield own
 
 
-def _may_take(plan: Plan, stage: Stage, gpu: Gpu, sizes: Mapping[str, int]) -> bool:
-    """Whether a GPU is of the stage's class, and on one of its nodes."""
-    first = before(plan, stage.node_class)
-    within = first <= gpu[1] < first + sizes[stage.node_class]
-    return within and gpu[0] in {machine_of(node) for node in stage.nodes}
+class Room(NamedTuple):
+    """Machines that a stage may stand on, and the numbers of its class's GPUs there."""
+
+    machines: frozenset[str]
+    numbers: range
 
 
 class _Reader:
@@ -130,8 +130,16 @@ class _Reader:
         self.plan = plan
         self.card = ModelCard.model_validate(plan.problem.model)
         self.checkpoint = cache(self._checkpoint)
+        sizes = node_sizes(plan)
+        self.numbers = {name: range(at := before(plan, name), at + size) for name, size in sizes.items()}
+        self.rooms = cache(self._rooms)
         maps = [] if plan.experts is None else plan.experts.replicas
         self.maps = {m.replica: m for m in maps if m.placement == "map" and m.map}
+
+    def _rooms(self, name: str) -> list[Room]:
+        """Where each stage of a group may stand."""
+        r = next(r for r in self.plan.replicas if r.id == name)
+        return [Room(frozenset(map(machine_of, s.nodes)), self.numbers[s.node_class]) for s in r.stages]
 
     def _checkpoint(self, weights: str, experts: str, kv: str) -> Checkpoint:
         return Checkpoint(self.card, Precisions(weights, experts, self.card.weights.embedding, kv))
