@@ -10,7 +10,7 @@ from planner.errors import InputError
 from planner.migration.migrate import migration
 from planner.migration.schema import Servers
 from planner.plans.schema import Plan
-from tests.check.plans import SOUND, golden, moe, pair, pipeline
+from tests.check.plans import SOUND, golden, moe, pair, pipeline, rack
 from tests.migration.plans import NORMS, WHOLE, group, plan
 
 NICS = 8 * 50e9
@@ -162,6 +162,56 @@ def test_one_slow_node_that_alone_has_it_sends_it():
 
     assert found.slowest.what == "the NICs out of k-0"
     assert found.slowest.seconds == pytest.approx(WHOLE / 1e9)
+
+
+def test_a_slow_node_sends_nothing_where_another_has_the_same():
+    fast = {"name": "h", "count": 2, "device": "h100-sxm", "zone": "a"}
+    slow = fast | {"name": "k", "count": 1, "gpus_per_node": 1, "nic_gb_per_s": 1.0}
+    there, other = group("r1", ["k-0"]), group("r2", ["h-1"])
+    there["stages"][0]["node_class"] = "k"
+    both = {"nodes": [fast, slow]}
+    found = moved(plan(there, other, cluster=both), plan(group("r1", ["h-0"]), cluster=both))
+
+    assert found.slowest.what == "the NICs into h-0"
+    assert found.slowest.seconds == pytest.approx(WHOLE / NICS)
+
+
+def test_inside_a_rack_of_one_domain_all_comes_over_its_links():
+    """GB200 NVL72: a replica over two nodes of 18 moves to two others."""
+    before = rack()
+    data = json.loads(before.model_dump_json(by_alias=True))
+    data["replicas"][0] |= {"count": 1}
+    data["replicas"][0]["stages"][0]["nodes"] = ["g-0", "g-1"]
+    first = Plan.model_validate(data)
+    data["replicas"][0]["stages"][0]["nodes"] = ["g-16", "g-17"]
+    found = moved(first, Plan.model_validate(data))
+
+    assert found.taken.near == found.taken.total > 400e9
+    assert [row.nodes[0] for row in found.rows] == ["g-0"]
+    assert len(found.rows[0].nodes) == 18
+
+
+def test_a_chain_goes_on_where_all_of_its_nodes_do():
+    """Two chains of two nodes each: the one that passes h-1 does not, as its layers go to h-4."""
+
+    def chained(nodes):
+        halves = [group("c1", nodes[:2], 2, role="chain"), group("c2", nodes[2:], 2, role="chain")]
+        for half, layers in zip(halves, ([0, 16], [16, 32]), strict=True):
+            half["stages"][0]["layers"] = layers
+        hops = [[(nodes[0], "c1"), (nodes[2], "c2")], [(nodes[1], "c1"), (nodes[3], "c2")]]
+        data = json.loads(plan(*halves, nodes=8).model_dump_json(by_alias=True))
+        data["routing"] = [{"bucket": 0, "share": 1.0, "chains": True}]
+        data["chains"] = [
+            {"share": share, "ttft_s": 1.0, "tpot_s": 0.1}
+            | {"hops": [{"node": n, "replica": r, "layers": [0, 16]} for n, r in way]}
+            for share, way in zip((0.75, 0.25), hops, strict=True)
+        ]
+        return Plan.model_validate(data)
+
+    found = moved(chained(["h-0", "h-1", "h-2", "h-3"]), chained(["h-0", "h-4", "h-2", "h-3"]))
+
+    assert found.servers == Servers(kept=3, restarted=0, stopped=1, started=1)
+    assert found.serving.share == pytest.approx(0.75)
 
 
 def test_of_a_pair_as_much_goes_on_as_the_smaller_side_left_can_serve():

@@ -78,6 +78,23 @@ def test_a_rank_of_four_lies_within_one_of_two():
     assert common(two, other) == pytest.approx(norms)
 
 
+def test_neighbours_share_a_kv_head_where_ranks_are_more_than_heads():
+    """16 ranks, 8 heads: ranks 0 and 1 hold the first head's K and V, rank 8 the fifth's."""
+    first, second, far = (held("llama-3.1-8b", (0, 32), g, 16, 16) for g in (0, 1, 8))
+    norms, head = 2.0 * SMALL.extra_params, 32 * 2.0 * 2 * 128 * SMALL.hidden
+
+    assert common(first, second) == pytest.approx(norms + head)
+    assert common(first, far) == pytest.approx(norms)
+
+
+def test_ranks_that_share_an_expert_are_neighbours():
+    """Eight GPUs, four ep ranks: GPUs 4 and 5 hold halves of the same experts."""
+    four, five = (Rank.of((0, 1), g, 8, 1, 4) for g in (4, 5))
+
+    assert (four.e, five.e) == (2, 2)
+    assert (four.m, five.m) == (0, 1)
+
+
 def test_stages_have_the_layers_in_common_that_both_have():
     """By hand: layers [16, 32) of all 32, and the LM head."""
     first, second = held("llama-3.1-8b", (0, 32), 0, 1, 1), held("llama-3.1-8b", (16, 32), 0, 1, 1)
