@@ -195,7 +195,7 @@ def test_a_chain_goes_on_where_all_of_its_nodes_do():
     """Two chains of two nodes each: the one that passes h-1 does not, as its layers go to h-4."""
 
     def chained(nodes):
-        halves = [group("c1", nodes[:2], 2, role="chain"), group("c2", nodes[2:], 2, role="chain")]
+        halves = [group(c, own, 2, tp=8, role="chain") for c, own in (("c1", nodes[:2]), ("c2", nodes[2:]))]
         for half, layers in zip(halves, ([0, 16], [16, 32]), strict=True):
             half["stages"][0]["layers"] = layers
         hops = [[(nodes[0], "c1"), (nodes[2], "c2")], [(nodes[1], "c1"), (nodes[3], "c2")]]
