@@ -350,3 +350,11 @@ def test_bytes_are_conserved_and_every_server_is_counted_once(before, after):
     assert found.slowest.seconds <= found.taken.total / 50e9 + 1e-12
     assert found.reloaded.seconds >= found.slowest.seconds
     assert 0 <= found.serving.share <= 1 + 1e-9
+
+
+def test_a_port_that_is_none_is_told():
+    def change(data, replica):
+        replica["launch"] = {"argv": ["vllm", "serve", "m", "--port", "1e999"]}
+
+    with pytest.raises(InputError, match="`1e999` is no port"):
+        moved(edited(change), edited(change))
