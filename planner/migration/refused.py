@@ -10,6 +10,10 @@ from planner.launch.server import node_sizes
 from planner.plans.schema import Plan, Replica
 
 
+MOST_LAYERS = 10_000
+"""No model has more: those that look so are a slip of the pen."""
+
+
 def refuse(plan: Plan) -> None:
     """Raises InputError with the first thing that a plan leaves open."""
     if not plan.problem.model or plan.problem.calibration.get("profile"):
@@ -20,7 +24,10 @@ def refuse(plan: Plan) -> None:
 
 
 def _open(plan: Plan) -> Iterator[str]:
-    layers = len(ModelCard.model_validate(plan.problem.model).stack)
+    card = ModelCard.model_validate(plan.problem.model)
+    layers = sum(run.times * len(run.of) for run in card.layers)
+    if layers > MOST_LAYERS:
+        yield f"a model of {layers:,} layers"
     classes, known = set(node_sizes(plan)), {r.id for r in plan.replicas}
     for r in plan.replicas:
         if unknown := {r.precision.weights, r.precision.experts} - {*WEIGHT_BYTES}:

@@ -305,6 +305,7 @@ SEAT = {"replica": "r1", "number": 0, "gpus": {"g-0": [5]}, "port": 9000}
         (lambda d, r: d["problem"].update(calibration={"profile": "table.csv"}), "measured replicas"),
         (lambda d, r: d["problem"].update(model={}), "measured replicas"),
         (lambda d, r: r.update(count=99), "find no room"),
+        (lambda d, r: d["problem"]["model"]["layers"][0].update(times=10**7), "of 10,000,000 layers"),
         (lambda d, r: r["precision"].update(weights="fp7"), "unknown precision `fp7`"),
         (lambda d, r: r["stages"][0].update(layers=[0, 99]), "layers 0 to 99 of 32"),
         (lambda d, r: r["stages"][0].update(node_class="g"), "no nodes `g`"),
