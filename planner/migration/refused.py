@@ -9,7 +9,6 @@ from planner.errors import InputError
 from planner.launch.server import node_sizes
 from planner.plans.schema import Plan, Replica
 
-
 MOST_LAYERS = 10_000
 """No model has more: those that look so are a slip of the pen."""
 
