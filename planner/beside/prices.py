@@ -12,7 +12,7 @@ from planner.inputs.options import Budget
 from planner.plans.found import Found
 from planner.plans.schema import Price
 from solvers import fleet
-from solvers.fleet.types import FleetProblem, FleetSolution
+from solvers.fleet.types import FleetProblem
 from solvers.linear import EXACT, Limits
 
 BUDGET_STEP = 0.1
@@ -57,7 +57,9 @@ def priced(
     tries += [(*one, None) for one in more]
     each = replace(limits, seconds=limits.seconds / max(len(tries), 1))
     before = fleet.relaxed(found.space, each)
-    made = (_price(found, before, *one, each) for one in tries)
+    made: Iterable[Price | None] = (_price(found, before, *one, each) for one in tries)
+    if asked_for and _loose(found, before, each):
+        made = [_whole(found, p, one[0], each) for p, one in zip(made, tries, strict=True)]
     return sorted((p for p in made if p is not None), key=lambda p: -p.worth)
 
 
@@ -73,9 +75,8 @@ def _price(
     """`worth` >= 0: how much better the objective gets, solved again to a tenth of what it can be; None where
     the time for that was over before anything better was found, which says nothing of what it is worth.
 
-    The relaxations, `before` and with `more`, say how much that is. Where they are as good as the fleet and
-    differ by less than the gap that solves leave open, they are the answer: on a large cluster they miss
-    little. On a small one they may have parts of nodes that no budget pays whole, which say nothing.
+    The relaxations, `before` and with `more`, say how much that is. Where it is less than the gap that solves
+    leave open, they are the answer: on a large cluster they miss little.
     """
     s = found.solution
     assert s.objective is not None
@@ -85,14 +86,16 @@ def _price(
     worth = max(step, 0.0)
     if after is not None and sign * (after - s.objective) <= EXACT * size:
         worth = 0.0  # not even a fraction of a replica more would help
-    elif s.status == "optimal" or step > 2 * limits.gap * size or _loose(before, s.objective, sign, limits):
+    elif step > 2 * limits.gap * size or s.status == "optimal":
         larger = max(abs(after) if after is not None else size, size)
-        again = _again(found, more, replace(limits, gap=max(limits.gap, 0.1 * worth / larger)))
+        start = s.point if not s.among and len(more.columns) == len(found.space.columns) else None
+        again = fleet.solve(more, replace(limits, gap=max(limits.gap, 0.1 * worth / larger)), start)
+        if again.status == "interrupted":
+            raise KeyboardInterrupt
         better = 0.0 if again.objective is None else max(sign * (again.objective - s.objective), 0.0)
         if not better and again.status == "time_limit":
             return None
-        seen = s.status == "optimal" or better > limits.gap * size  # what is less may be the gap's own
-        worth = better if seen else min(worth, better)
+        worth = better
     return Price(
         limit=limit,
         one_more=one,
@@ -102,17 +105,27 @@ def _price(
     )
 
 
-def _again(found: Found, more: FleetProblem, limits: Limits) -> FleetSolution:
-    """The best fleet with one more, from the one that was found. Raises KeyboardInterrupt where its search
-    was broken off."""
-    s = found.solution
-    start = s.point if not s.among and len(more.columns) == len(found.space.columns) else None
-    again = fleet.solve(more, limits, start)
-    if again.status == "interrupted":
+def _loose(found: Found, relaxed: float | None, limits: Limits) -> bool:
+    """Whether a relaxation is far beyond the bound on whole nodes: it has parts of nodes that the budget does
+    not pay whole, and hides what others are worth."""
+    bound = found.solution.bound
+    if relaxed is None or bound is None:
+        return True
+    return -found.objective.sign * (relaxed - bound) > 2 * limits.gap * abs(bound)
+
+
+def _whole(found: Found, price: Price | None, more: FleetProblem, limits: Limits) -> Price | None:
+    """A price as the fleets of whole nodes with and without one more differ, where that is more than the gap
+    that both leave open."""
+    s, problem = found.solution, found.space
+    if price is None or price.limit.startswith("memory"):
+        return price  # of other candidates, which differ by more than what is added
+    start = None if s.among else s.point
+    ours, theirs = (fleet.solve(p, limits, start) for p in (problem, more))
+    if "interrupted" in (ours.status, theirs.status):
         raise KeyboardInterrupt
-    return again
-
-
-def _loose(relaxed: float | None, objective: float, sign: float, limits: Limits) -> bool:
-    """Whether a relaxation is so far above the fleet that was found that what it says of one more is open."""
-    return relaxed is None or sign * (relaxed - objective) > 2 * limits.gap * abs(objective)
+    if ours.objective is None or theirs.objective is None:
+        return price
+    better = -found.objective.sign * (theirs.objective - ours.objective)
+    known = better > max(price.worth, 2 * limits.gap * abs(ours.objective))
+    return price.model_copy(update={"worth": better}) if known else price
