@@ -23,7 +23,7 @@ PLACES = {
     "near": "over scale-up links",
     "far": "over NICs",
     "link": "over declared links",
-    "storage": "from storage, as no GPU has it",
+    "storage": "from storage",
 }
 
 
