@@ -60,6 +60,9 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "prefix": ("Prefix cache: formula, program and replay", ["benchmarks.prefix"]),
     "several": ("Several models against every split by hand", ["benchmarks.several"]),
     "buy": ("Purchases against every mix, and their prices against a scan", ["benchmarks.buy"]),
+    "worth": ("What one more of a limit is worth, asked again from the beginning", ["benchmarks.worth"]),
+    "conflicts": ("Limits in conflict, each set tried by planning", ["benchmarks.conflicts"]),
+    "migration": ("From one plan to another", ["benchmarks.migration"]),
     "percentiles": ("Percentiles of recorded arrivals", ["benchmarks.percentiles"]),
     "schedule": ("Schedules of public days and fortnights", ["benchmarks.schedule", "--seconds", "80"]),
     "schedule_solvers": (

@@ -62,6 +62,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.plans.schema": {*DATA, "planner.designs"},
     "planner.plans.diff": {*PLAN, "planner.designs"},
     "planner.plans.moves": {*PLAN, "planner.plans.diff", "planner.launch"},
+    "planner.migration": {
+        *PLAN,
+        "planner.plans.diff",
+        "planner.plans.moves",
+        "planner.launch",
+        "planner.designs",
+        "planner.cost.weights",
+        "planner.cost.loading",
+    },
     "planner.plans.verified": {*PLAN, "planner.check", "planner.plans.reading"},
     "planner.check": PLAN,  # never cost, candidates, problems, solvers: it must not repeat their mistakes
     "planner.schedule": {
@@ -70,6 +79,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.search",
         "planner.question.asked",
         "planner.question.posed",
+    },
+    "planner.reports.migrated": {
+        *PLAN,
+        "planner.reports",
+        "planner.plans.diff",
+        "planner.plans.moves",
+        "planner.migration",
     },
     "planner.reports.scheduled": {*PLAN, "planner.reports", "planner.schedule"},
     "planner.traffic": {*LEAVES, "planner.inputs"},

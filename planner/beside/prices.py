@@ -57,7 +57,9 @@ def priced(
     tries += [(*one, None) for one in more]
     each = replace(limits, seconds=limits.seconds / max(len(tries), 1))
     before = fleet.relaxed(found.space, each)
-    made = (_price(found, before, *one, each) for one in tries)
+    made: Iterable[Price | None] = (_price(found, before, *one, each) for one in tries)
+    if asked_for and _loose(found, before, each):
+        made = [_whole(found, p, one[0], each) for p, one in zip(made, tries, strict=True)]
     return sorted((p for p in made if p is not None), key=lambda p: -p.worth)
 
 
@@ -101,3 +103,29 @@ def _price(
         unit=found.objective.unit,
         marginal=None if marginal is None else abs(marginal),
     )
+
+
+def _loose(found: Found, relaxed: float | None, limits: Limits) -> bool:
+    """Whether a relaxation is far beyond the bound on whole nodes: it has parts of nodes that the budget does
+    not pay whole, and hides what others are worth."""
+    bound = found.solution.bound
+    if relaxed is None or bound is None:
+        return True
+    return -found.objective.sign * (relaxed - bound) > 2 * limits.gap * abs(bound)
+
+
+def _whole(found: Found, price: Price | None, more: FleetProblem, limits: Limits) -> Price | None:
+    """A price as the fleets of whole nodes with and without one more differ, where that is more than the gap
+    that both leave open."""
+    s, problem = found.solution, found.space
+    if price is None or price.limit.startswith("memory"):
+        return price  # of other candidates, which differ by more than what is added
+    start = None if s.among else s.point
+    ours, theirs = (fleet.solve(p, limits, start) for p in (problem, more))
+    if "interrupted" in (ours.status, theirs.status):
+        raise KeyboardInterrupt
+    if ours.objective is None or theirs.objective is None:
+        return price
+    better = -found.objective.sign * (theirs.objective - ours.objective)
+    known = better > max(price.worth, 2 * limits.gap * abs(ours.objective))
+    return price.model_copy(update={"worth": better}) if known else price

@@ -64,11 +64,11 @@ def _held_params(gemm: Gemm, designs: Designs, layer: Layer | None = None) -> Fl
     if gemm.split == "none":
         return np.full(len(designs), float(gemm.params))
     held = gemm.params / designs.tp
-    repeated, shards = _repeated_outputs(gemm, layer)
+    repeated, shards = repeated_outputs(gemm, layer)
     return held + repeated * gemm.k * (1 / np.minimum(designs.tp, shards) - 1 / designs.tp)
 
 
-def _repeated_outputs(gemm: Gemm, layer: Layer | None) -> tuple[int, int]:
+def repeated_outputs(gemm: Gemm, layer: Layer | None) -> tuple[int, int]:
     """Outputs of `gemm` that only so many ranks can divide (K and V by KV heads, B and C by groups), and how
     many."""
     mixer = layer.mixer if layer else None

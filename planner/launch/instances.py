@@ -44,8 +44,7 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
     used, found = defaultdict[str, int](int), list[Instance]()
     earlier = {name: before(plan, name) for name in sizes}
     for r in sorted(plan.replicas, key=lambda r: -Server(plan, r).gpus):
-        argv = (r.launch.argv if r.launch else None) or []
-        first = ports or next((int(b) for a, b in pairwise(argv) if a == "--port"), 8000)
+        first = ports or _port(r)
         if unknown := [s.node_class for s in r.stages if s.node_class not in sizes]:
             raise InputError(f"{r.id}: the cluster has no nodes `{unknown[0]}`", "replicas")
         rooms = {
@@ -82,6 +81,15 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
             used[head] += 1
     order = {r.id: i for i, r in enumerate(plan.replicas)}
     return sorted(found, key=lambda i: (order[i.replica.id], i.number))
+
+
+def _port(r: Replica) -> int:
+    """The port that a group's command names. Raises InputError where it is no number."""
+    argv = (r.launch.argv if r.launch else None) or []
+    told = next((b for a, b in pairwise(argv) if a == "--port"), "8000")
+    if not (told.isascii() and told.isdigit() and len(told) <= 5):
+        raise InputError(f"{r.id}: `{told[:20]}` is no port", "replicas.launch.argv")
+    return int(told)
 
 
 def _seated(plan: Plan) -> Iterator[Instance]:

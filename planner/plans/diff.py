@@ -35,6 +35,9 @@ UNITS = {
 }
 """Units by the endings of the names of fields; "%": a share."""
 
+TOLERANCE = 1e-6
+"""Relative: what differs by less is the same."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -59,13 +62,13 @@ class Change:
         return self.after / self.before - 1 if numbers and self.before else None
 
 
-def diff(before: Plan, after: Plan, tolerance: float = 1e-6) -> list[Change]:
+def diff(before: Plan, after: Plan, tolerance: float = TOLERANCE) -> list[Change]:
     """Every difference that matters, most important first. Ids, node names, order and timing don't matter."""
     changes = [*_replicas(before, after), *_predicted(before, after), *_proof(before, after)]
     changes += _tree("problem", before.problem.model_dump(), after.problem.model_dump())
     changes += _warnings(before, after)
     of_goal = after.proof.unit if after.proof.unit == before.proof.unit else ""
-    return [replace(c, unit=_unit(c, of_goal)) for c in changes if not _near(c, tolerance)]
+    return [replace(c, unit=_unit(c, of_goal)) for c in changes if not near(c, tolerance)]
 
 
 def _unit(change: Change, of_goal: str) -> str:
@@ -147,7 +150,7 @@ def _warnings(before: Plan, after: Plan) -> Iterator[Change]:
         yield Change("warnings", None, text)
 
 
-def _near(change: Change, tolerance: float) -> bool:
+def near(change: Change, tolerance: float = TOLERANCE) -> bool:
     """Whether the two sides are the same, numbers up to a relative `tolerance`."""
     before, after = change.before, change.after
     if isinstance(before, int | float) and isinstance(after, int | float):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from planner.errors import InputError
 from planner.launch.instances import instances
 from planner.plans.diff import design
-from planner.plans.schema import Band, Plan
+from planner.plans.schema import Plan
 
 Places = dict[str, Counter[tuple[str, ...]]]
 """Replicas of each design by the names of the nodes that one of them stands on."""
@@ -58,14 +58,25 @@ def places(plan: Plan) -> Places:
 
 def summary(before: Plan, after: Plan, moved: Sequence[Move]) -> str:
     """What changed in a line, with what `moves` found: `cost 12.0 % lower, 2 replicas change, 1 moves`."""
-    said = [
-        _compared("cost", before.predicted.usd_per_hour, after.predicted.usd_per_hour),
-        _compared("throughput", before.predicted.rps, after.predicted.rps),
-    ]
-    old, new = (Counter[str](), Counter[str]())
-    for plan, counts in ((before, old), (after, new)):
-        for r in plan.replicas:
-            counts[design(r)] += r.count
+    usd = [p.predicted.usd_per_hour for p in (before, after)]
+    old, new = (None if band is None else band.value for band in usd)
+    return summed([before], [after], (old, new), moved)
+
+
+def summed(
+    before: Sequence[Plan],
+    after: Sequence[Plan],
+    usd_per_hour: tuple[float | None, float | None],
+    moved: Sequence[Move],
+) -> str:
+    """The same of plans that run side by side, and cost so much before and after."""
+    rps = [sum(plan.predicted.rps.value for plan in plans) for plans in (before, after)]
+    said = [_compared("cost", *usd_per_hour), _compared("throughput", *rps)]
+    old, new = (Counter[tuple[str, str]](), Counter[tuple[str, str]]())
+    for plans, counts in ((before, old), (after, new)):
+        for plan in plans:
+            for r in plan.replicas:
+                counts[str(plan.problem.model.get("name")), design(r)] += r.count
     gone, come = (old - new).total(), (new - old).total()
     moving = sum(m.count for m in moved if m.before and m.after)
     both = min(gone, come)
@@ -77,11 +88,11 @@ def summary(before: Plan, after: Plan, moved: Sequence[Move]) -> str:
     return ", ".join(filter(None, said)) or "the same replicas at the same cost and throughput"
 
 
-def _compared(what: str, before: Band | None, after: Band | None) -> str:
+def _compared(what: str, before: float | None, after: float | None) -> str:
     """How `what` changed, as a share of what it was; nothing where either is unknown."""
-    if before is None or after is None or not before.value:
+    if before is None or after is None or not before:
         return ""
-    share = after.value / before.value - 1
+    share = after / before - 1
     if abs(share) < LEAST:
         return ""
     return f"{what} {100 * abs(share):.1f} % {'higher' if share > 0 else 'lower'}"

@@ -24,6 +24,7 @@ import numpy as np
 from cluster_configs.schema import NameRun, NodeClass, NodeNames, ResolvedCluster
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Role
+from planner.cost.loading import read_bytes_per_s
 from planner.designs.shape import Floats, Ints
 from planner.errors import Infeasible, InputError
 from planner.inputs.workload import Bucket, Workload
@@ -47,9 +48,6 @@ image (one to three minutes)."""
 
 ENGINE_S = 60.0
 """Process, kernels and graphs of an engine: what vLLM and SGLang log for models of 7 to 70 billion."""
-
-DISK_BYTES_PER_S = 2e9
-"""A node's NVMe where it names none: one drive behind a file system."""
 
 SIMPLE = 0.02
 """Share of what a unit serves that fewer kinds of replica may cost."""
@@ -245,12 +243,11 @@ def _simplest(asked: Asked, limits: Limits) -> Found:
 
 def _read_s(made: Sequence[Run], node: NodeClass) -> float:
     """Seconds until the fullest node of a unit has read its weights: each replica's, once a node."""
-    disk = max((1e9 * t.read_gb_per_s for t in node.tiers if t.kind == "nvme"), default=DISK_BYTES_PER_S)
     weights = 0.0
     for run in made:
         each = float(run.setup.memory.weights_bytes[index_of(run.setup, run.candidate)])
         weights = max(weights, each * min(run.candidate.gpus, node.gpus_per_node))
-    return weights / disk
+    return weights / read_bytes_per_s(node)
 
 
 def _layouts(made: Sequence[Run]) -> Iterator[str]:

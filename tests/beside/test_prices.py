@@ -11,7 +11,7 @@ from planner.beside.prices import priced
 from planner.inputs.options import Budget
 from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
-from tests.beside.solved import on, solved
+from tests.beside.solved import ended, on, solved
 
 LIMITS = Limits(gap=0.01, seconds=10)
 NO_BUDGET = Budget()
@@ -93,3 +93,37 @@ def test_a_budget_that_only_cuts_the_search_short_is_no_limit():
     cut = replace(found.problem, budget={"usd_per_hour": 2 * found.solution.objective})
 
     assert [p.limit for p in priced(replace(found, bounding=cut), LIMITS, NO_BUDGET)] == ["nodes h100-sxm"]
+
+
+def nodes(*entries):
+    """Nodes of (device, GPUs, count, dollars an hour)."""
+    forms = [
+        Node(name=name, device=name, gpus_per_node=gpus, count=count, price_usd_per_hour=usd)
+        for name, gpus, count, usd in entries
+    ]
+    return resolve(Cluster(nodes=forms))
+
+
+def test_nodes_that_no_budget_pays_whole_do_not_hide_what_others_are_worth():
+    """$11 pay no node of H100 for $12, but 11/12 of one in the relaxation, where three of L4 for $1 are
+    worth nothing. Truly the fourth serves what four of them serve more than three."""
+    three, four = (nodes(("h100-sxm", 4, 3, 12.0), ("l4", 2, n, 1.0)) for n in (3, 4))
+    found = on(three, "llama-3.1-8b", budget="usd_per_hour=11")[2]
+    more = on(four, "llama-3.1-8b", budget="usd_per_hour=11")[2].solution.objective
+    near = ended(found, status="within_gap")
+    prices = {p.limit: p for p in priced(near, LIMITS, Budget(usd_per_hour=11.0))}
+
+    assert found.solution.nodes == {"l4": 3}
+    assert more > 1.2 * found.solution.objective
+    assert prices["nodes l4"].worth == pytest.approx(more - found.solution.objective, rel=0.01)
+    assert prices["nodes h100-sxm"].worth == pytest.approx(0, abs=1e-6)
+
+
+def test_a_tenth_more_of_a_budget_that_pays_no_further_node_is_worth_nothing():
+    """$16 pay all four nodes of $1 and one of $12; $18 no more than that."""
+    cluster = nodes(("a100-sxm", 8, 2, 12.0), ("l40s", 1, 4, 1.0))
+    found = on(cluster, "llama-3.1-8b", budget="usd_per_hour=16.5", isl=8000, osl=200)[2]
+    near = ended(found, status="within_gap")
+    prices = {p.limit: p.worth for p in priced(near, LIMITS, Budget(usd_per_hour=16.5))}
+
+    assert prices["budget usd_per_hour"] < LIMITS.gap * found.solution.objective

@@ -1,0 +1,92 @@
+"""From one plan to another: which servers go on, what GPUs have to load and from where, how long that takes
+at least, and what is served meanwhile."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from planner.migration.cluster import Domain, Machines
+from planner.migration.loading import Bits, Loading, Stock, reloaded
+from planner.migration.matching import Matched, matched
+from planner.migration.schema import Migration, Servers, Sources
+from planner.migration.servers import Held, Server, held
+from planner.migration.serving import serving
+from planner.plans.schema import Plan
+
+
+def migration(before: Sequence[Plan], after: Sequence[Plan]) -> Migration:
+    """From plans that run side by side to others; of one model each is one plan. Nodes are the same where
+    their names and GPUs are. Raises InputError where a plan does not say what stands where."""
+    old, new = held(before), held(after)
+    there, here = Machines(before[0]), Machines(after[0])
+    for machines, one in ((there, old), (here, new)):
+        machines.refuse([seat.gpu[0] for s in one.servers for seat in s.seats])
+    stock = Stock({**old.shares, **new.shares})
+    same = _same(there, here, [*old.servers, *new.servers])
+    pairs = matched(old.servers, new.servers, same, stock.missing)
+    loading = Loading(stock, here, _holding(stock, here, same, old.servers), pairs.placed)
+    starting = {p.server for p in pairs.placed} - set(pairs.kept.values())
+    dropped = [s for a, s in enumerate(old.servers) if a not in pairs.kept]
+    requests, kv_bytes = _dropped(dropped)
+    return Migration(
+        servers=_counts(old, new, pairs),
+        held_bytes=sum(stock.size(stock.of(p.new) & stock.of(p.old)) for p in pairs.placed),
+        taken=sum((row.taken for row in loading.rows), Sources()),
+        rows=tuple(loading.rows),
+        slowest=loading.slowest,
+        reloaded=reloaded(stock, here, pairs.placed, lambda server: server in starting),
+        serving=serving(before, [old.servers[a] for a in pairs.kept]),
+        dropped_requests=requests,
+        dropped_kv_bytes=kv_bytes,
+        gone=_gone(there, here, old.servers),
+        whole=tuple(dict.fromkeys([*old.whole, *new.whole])),
+    )
+
+
+def _same(there: Machines, here: Machines, servers: Sequence[Server]) -> dict[tuple[str, str], Sequence[int]]:
+    """Numbers of the GPUs that both clusters have on the machines of some servers."""
+    ats = dict.fromkeys((seat.gpu[0], seat.node_class) for s in servers for seat in s.seats)
+    kinds = ((at, here.kind(at)) for at in ats)
+    return {at: here.numbers(at[1]) for at, kind in kinds if kind is not None and kind == there.kind(at)}
+
+
+def _holding(
+    stock: Stock, here: Machines, same: Mapping[tuple[str, str], Sequence[int]], servers: Sequence[Server]
+) -> dict[Domain, Bits]:
+    """What the GPUs of each domain hold before, on machines that stay."""
+    keys = defaultdict[Domain, set[object]](set)
+    found = dict[Domain, Bits]()
+    for server in servers:
+        for seat in server.seats:
+            at = seat.gpu[0], seat.node_class
+            if at in same:
+                domain = here.domain(at)
+                if seat.key not in keys[domain]:
+                    keys[domain].add(seat.key)
+                    found[domain] = found.get(domain, stock.empty) | stock.of(seat.key)
+    return found
+
+
+def _counts(old: Held, new: Held, pairs: Matched) -> Servers:
+    both = len(pairs.kept) + len(pairs.restarted)
+    return Servers(len(pairs.kept), len(pairs.restarted), len(old.servers) - both, len(new.servers) - both)
+
+
+def _dropped(servers: Sequence[Server]) -> tuple[float, float]:
+    """Requests in flight on servers, and bytes of their cache: as many as the plan says there are on average,
+    or where it does not, as many as there may be."""
+    requests, kv_bytes = 0.0, 0.0
+    for server in servers:
+        r = server.replica
+        used = 1.0 if r.cache is None else r.cache.used
+        requests += r.max_batch if r.cache is None else r.cache.sequences
+        room = {m.stage: m.kv_bytes for m in r.memory}
+        kv_bytes += used * sum(s.gpus * room.get(i, 0.0) for i, s in enumerate(r.stages))
+    return requests, kv_bytes
+
+
+def _gone(there: Machines, here: Machines, servers: Sequence[Server]) -> tuple[str, ...]:
+    """Machines that servers stood on and that the new cluster has not."""
+    ats = dict.fromkeys((seat.gpu[0], seat.node_class) for s in servers for seat in s.seats)
+    return tuple(dict.fromkeys(at[0] for at in ats if here.kind(at) != there.kind(at)))
