@@ -15,7 +15,7 @@ from scipy.optimize import least_squares
 from benchmarks.kernel_fits import Table, read
 from cluster_configs import devices
 from planner.cost.efficiency.reading import Efficiency
-from planner.cost.power import activity_watts
+from planner.cost.power import busy_watts
 from planner.designs.shape import Floats
 
 SYSTEMS = {"h200_sxm": "h200-sxm", "b200_sxm": "b200-sxm", "gb200": "gb200"}
@@ -174,7 +174,7 @@ def today(k: Kernels) -> Floats:
     for device in SYSTEMS.values():
         here, chip = k.device == device, devices.find(device)
         table = Efficiency(chip, "vllm").power
-        watts = activity_watts(table, chip.tdp_watts, np.ones(here.sum()), k.compute[here], k.memory[here])
+        watts = busy_watts(table, chip.tdp_watts, k.compute[here], k.memory[here])
         errors[here] = watts / chip.tdp_watts / k.watts[here] - 1
     return np.abs(errors)
 

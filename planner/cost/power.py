@@ -36,22 +36,27 @@ def slowdown(allowed: Floats, arithmetic: Floats) -> Floats:
     return np.asarray(1 + a * (1 - x) / (x - HELD_SHARE))
 
 
-def activity_watts(
-    table: Table, tdp_watts: float, utilisation: Floats, compute: Floats, memory: Floats
-) -> Floats:
-    """Watts of one GPU: idle when it is not `utilisation`, else base + limit*(a*compute + b*memory) up to its
-    limit.
+def busy_watts(table: Table, tdp_watts: float, compute: Floats, memory: Floats) -> Floats:
+    """Watts of one busy GPU: base + limit*(a*compute + b*memory) up to its limit.
 
-    `compute`, `memory`: shares of peak FLOP/s and of bandwidth while busy. Measured where the device's table
-    has `base_watts`; else shares of the TDP. Error: 10-27 % median of measured kernels.
+    `compute`, `memory`: shares of peak FLOP/s and of bandwidth. Measured where the device's table has
+    `base_watts`; else shares of the TDP. Error: 25 % median of kernels (`python -m benchmarks.power`).
 
-    >>> activity_watts({"base": 0.4, "compute": 0.8, "memory": 0.5}, 700.0, *np.array([[1.0], [0.0], [0.6]]))
+    >>> busy_watts({"base": 0.4, "compute": 0.8, "memory": 0.5}, 700.0, *np.array([[0.0], [0.6]]))
     array([490.])
     """
     limit = float(table.get("limit_watts", tdp_watts))
     base = float(table["base_watts"]) if "base_watts" in table else table["base"] * limit
-    busy = np.minimum(limit, base + limit * (table["compute"] * compute + table["memory"] * memory))
-    idle = idle_watts(limit)
+    return np.minimum(limit, base + limit * (table["compute"] * compute + table["memory"] * memory))
+
+
+def mean_watts(busy: Floats, utilisation: Floats, limit_watts: float) -> Floats:
+    """Watts of one GPU that draws `busy` a share `utilisation` of the time, and else what it does at rest.
+
+    >>> mean_watts(np.array([484.0]), np.array([0.5]), 700.0)
+    array([284.])
+    """
+    idle = idle_watts(limit_watts)
     return np.asarray(idle + np.clip(utilisation, 0.0, 1.0) * (busy - idle))
 
 
