@@ -239,6 +239,7 @@ class Offer:
         draft = draft_of(self.setup.model)
         tag += f" chunks {self.key.chunk}" if self.key.chunk else ""
         tag += f" {draft.name}" if draft else ""
+        tag += f" at {self.key.power:g} W" if self.key.power else ""
         tag += f" within {1e3 * self.late_s[i]:.6g} ms" if self.late_s[i] else ""
         return Candidate(
             id=f"{where}|{self.key.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",

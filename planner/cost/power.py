@@ -47,7 +47,9 @@ def busy_watts(table: Table, tdp_watts: float, compute: Floats, memory: Floats) 
     """
     limit = float(table.get("limit_watts", tdp_watts))
     base = float(table["base_watts"]) if "base_watts" in table else table["base"] * limit
-    return np.minimum(limit, base + limit * (table["compute"] * compute + table["memory"] * memory))
+    return np.asarray(
+        np.minimum(limit, base + limit * (table["compute"] * compute + table["memory"] * memory))
+    )
 
 
 def mean_watts(busy: Floats, utilisation: Floats, limit_watts: float) -> Floats:

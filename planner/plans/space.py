@@ -64,6 +64,9 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         what = "designs that draft (one class, one stage, no context parallelism, no cache kept)"
         left = max(usual - some, 0)
         yield Cap(what=what, value=some, binds=left > 0, considered=usual, left_out=left)
+    if pool.limits:
+        many = len({key.power for key in pool.made})
+        yield Cap(what="limits that GPUs may be told", value=many, binds=True)
     if asked.workload.longest >= LONG and not asked.offload:
         yield Cap(what="sizes of a long prompt's chunks", value=len(CHUNKS) + 1, binds=True)
     if len(asked.workload.buckets) > FEW:
@@ -91,6 +94,8 @@ def words(asked: Asked, found: Found) -> str:
         )
     if ways := ", ".join(found.pool.drafts):
         parts.append(f"each of one class and one stage without drafts and with ({ways})")
+    if found.pool.limits:
+        parts.append("each of one class with its GPUs as they come and limited to " + found.pool.limits)
     several, tried = _pipelines(found.pool)
     if several:
         some = "all" if tried == several else f"the {tried} most promising of"

@@ -54,6 +54,12 @@ class Pool:
         return max((key.level for key in self.made), default=0)
 
     @property
+    def limits(self) -> str:
+        """That GPUs may be told: "595, 490 or 420 W"; empty where they are told none."""
+        told = [f"{x:g}" for x in sorted({key.power for key in self.made} - {0.0}, reverse=True)]
+        return f"{' or '.join(filter(None, (', '.join(told[:-1]), told[-1])))} W" if told else ""
+
+    @property
     def drafts(self) -> list[str]:
         """Ways to draft."""
         return sorted({key.draft for key in self.made if key.draft})

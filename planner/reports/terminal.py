@@ -140,10 +140,13 @@ def replicas(plan: Plan) -> RenderableType:
         "chunks": [say.chunks(r) for r in plan.replicas],
     }
     facts["drafts"] = [say.drafted(r) for r in plan.replicas]
-    for name in ("chunks", "drafts"):
+    facts["limit"] = [
+        f"{r.power_limit_watts:g} W a GPU" if r.power_limit_watts else "" for r in plan.replicas
+    ]
+    for name in ("chunks", "drafts", "limit"):
         if not any(facts[name]):
             del facts[name]
-    alike = ("engine", "precision", "chunks", "drafts")
+    alike = ("engine", "precision", "chunks", "drafts", "limit")
     common = [name for name in alike if name in facts and len(set(facts[name])) == 1]
     if set(facts["role"]) == {"mixed"}:
         del facts["role"]

@@ -1,0 +1,59 @@
+"""Feeds: what the GPUs of a rack or zone may draw together (`power_caps_watts` in a cluster file)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.errors import InputError, nearest
+from planner.reading.documents import Document
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A zone's name or an entry's, watts of all its GPUs, and the ids of the classes that they are in."""
+
+    name: str
+    watts: float
+    classes: tuple[str, ...]
+
+
+def fed_apart(caps: Mapping[str, float] | None, entries: Mapping[str, str], document: Document) -> set[str]:
+    """The entries that feeds name, of `entries` by name with the zone of each: they are classes of their own.
+    Refuses names that mean nothing, or a zone and an entry that are not the same."""
+    found, zones = set[str](), set(entries.values())
+    for name in caps or ():
+        own = _parts(name, entries)
+        if not own and name not in zones:
+            known = sorted({*zones, *(entry.partition("/")[0] for entry in entries)})
+            near = ", ".join(f"`{one}`" for one in nearest(name, known, 3))
+            message = f"no zone and no entry of `nodes` is called `{name}`"
+            raise document.error(message, ("power_caps_watts", name), f"there are: {near}")
+        if own and name in zones and {e for e, zone in entries.items() if zone == name} != set(own):
+            message = f"`{name}` is the name of a zone and of an entry of `nodes`"
+            raise document.error(message, ("power_caps_watts", name), "rename one")
+        found |= {*own} if name not in zones else set()
+    return found
+
+
+def feeds(caps: Mapping[str, float] | None, names: Mapping[str, Collection[str]]) -> tuple[Feed, ...]:
+    """Feeds over classes; `names`: what each class is called by: its zone, and the entries that it has."""
+    return tuple(
+        Feed(name, watts, tuple(g for g, own in names.items() if name in own))
+        for name, watts in (caps or {}).items()
+    )
+
+
+def _parts(name: str, entries: Mapping[str, str]) -> list[str]:
+    """The entry called so, or its parts: `pc/rtx-4090` of `pc`."""
+    return [entry for entry in entries if name in (entry, entry.partition("/")[0])]
+
+
+def refuse(found: Sequence[Feed], what: str) -> None:
+    """Refuse feeds where `what` cannot keep them."""
+    if found:
+        raise InputError(
+            f"{what} without caps on what a rack or zone draws",
+            f"power_caps_watts.{found[0].name}",
+            "leave out `power_caps_watts`, and keep them yourself",
+        )
