@@ -82,7 +82,7 @@ def replica(
         ),
         memory=[parts.stage_memory(memory, i, i) for i in range(d.pp)],
         watts=watts,
-        power_limit_watts=c.key.power or None,
+        power_limit_watts=s.model.limit_watts,
     )
 
 

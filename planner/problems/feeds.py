@@ -18,6 +18,9 @@ SHARES = (0.85, 0.7, 0.6, LEAST_SHARE)
 """Of a GPU's own limit, those that it may be told; beside them the one at which all GPUs of a feed run
 alike."""
 
+ROUNDING = 1e-6
+"""Watts by which a share of a whole number may miss one."""
+
 
 def most_watts(node: NodeClass, told: float = 0.0) -> float:
     """What a GPU of a class may draw: what it is `told` (0: nothing), its part of the node's cap, its own
@@ -36,7 +39,9 @@ def limits_of(cluster: ResolvedCluster) -> dict[str, tuple[float, ...]]:
         for g in feed.classes if whole > feed.watts else ():
             most, own = most_watts(nodes[g]), nodes[g].device.tdp_watts
             tried = {*(share * own for share in SHARES), most * feed.watts / whole}
-            found.setdefault(g, set()).update(floor(x) for x in tried if LEAST_SHARE * own <= x < most)
+            found.setdefault(g, set()).update(
+                floor(x + ROUNDING) for x in tried if LEAST_SHARE * own <= x < most
+            )
     return {g: tuple(sorted(own, reverse=True)) for g, own in found.items()}
 
 
@@ -62,7 +67,7 @@ def check_feeds(cluster: ResolvedCluster) -> None:
     for feed in cluster.feeds:
         if (left := feed_watts(cluster)[feed.name]) < 0:
             raise InputError(
-                f"`{feed.name}` holds {feed.watts:g} W, its GPUs draw some {feed.watts - left:,.0f} W at rest",
+                f"`{feed.name}` holds {feed.watts:g} W, its GPUs draw {feed.watts - left:,.0f} W at rest",
                 f"power_caps_watts.{feed.name}",
                 "raise it, or leave out the nodes that are switched off",
             )

@@ -214,7 +214,7 @@ def _pack(p: FleetProblem, b: Built, g: str, stock: Stock) -> None:
 
 
 def marginals(p: FleetProblem, limits: Limits) -> dict[tuple[str, str], float]:
-    """LP duals of nodes, links, budgets and feeds: what one unit more is worth in the objective, never < 0."""
+    """LP duals of nodes, links, budgets and feeds: what one unit more is worth in the objective."""
     built = build(p)
     for v in built.n.values():  # these limits follow from `nodes`, whose duals they would take
         built.model.upper[v.column] = INF
