@@ -9,9 +9,11 @@ import pytest
 from cluster_configs.reading import from_document
 from planner import api
 from planner.check import check
+from planner.check.several import check as check_several
 from planner.errors import Infeasible, InputError
 from planner.plans.schema import Plan
 from planner.reading.documents import Document
+from planner.several.plan import plan_several
 
 ALL = 16 * 700.0
 """Watts that the GPUs of both nodes may draw."""
@@ -131,3 +133,27 @@ def test_plans_read_again_keep_the_limit_and_those_without_do_not_name_it():
 def test_chains_are_refused_beside_feeds():
     with pytest.raises(InputError, match="chains are planned without caps on what a rack or zone draws"):
         api.plan(cluster(9000.0), model="llama-3.1-8b", engine="chains")
+
+
+def test_two_models_share_what_a_rack_may_draw():
+    """Each model's plan by itself would be within the cap with both on it, too: the check adds them up."""
+    both = plan_several(cluster(0.7 * ALL), ("llama-3.1-8b", "qwen3-8b"), explain=False, engine="vllm")
+    replicas = [r for one in both.plans for r in one.replicas]
+    gpus = [(r.count * sum(s.gpus for s in r.stages), r.power_limit_watts or 700.0) for r in replicas]
+
+    assert check_several(both) == []
+    assert sum(n * w for n, w in gpus) + 84 * (16 - sum(n for n, _ in gpus)) <= 0.7 * ALL * (1 + 1e-9)
+    assert any(w < 700 for _, w in gpus)
+
+    more = [
+        one.model_copy(update={"problem": _held(one, 0.5 * sum(n * w for n, w in gpus))})
+        for one in both.plans
+    ]
+    codes = {v.code for v in check_several(both.model_copy(update={"plans": more}))}
+    assert codes == {"feed_over"}
+
+
+def _held(one: Plan, watts: float):
+    """The problem of a plan on a rack that holds `watts`."""
+    form = {**one.problem.cluster, "power_caps_watts": {"default": watts}}
+    return one.problem.model_copy(update={"cluster": form})

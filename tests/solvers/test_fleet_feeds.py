@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from solvers import fleet
+from solvers.fleet import prices as fleet_prices
 from solvers.fleet.goals import COST, THROUGHPUT
 from solvers.fleet.types import Column, FleetProblem, Stock
+from solvers.fleet.union import union
 from solvers.linear import Limits
 from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, fed, random_fleet
 
@@ -63,3 +65,25 @@ def test_fleets_under_feeds_are_as_good_as_the_best_of_all(seed: int) -> None:
     if best is not None:
         assert s.objective == pytest.approx(best, rel=1e-5, abs=1e-6)
         assert s.bound == pytest.approx(best, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_columns_left_out_by_prices_are_in_no_better_fleet_under_feeds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_prices, "MANY", 1)
+    p = fed(random_fleet(seed, OBJECTIVES[seed % len(OBJECTIVES)]), seed)
+    s, best = fleet.solve(p, Limits(gap=0.0)), best_by_trying_all(p)
+
+    assert s.objective == (best if best is None else pytest.approx(best, rel=1e-5, abs=1e-6))
+
+
+def test_parts_of_a_union_share_a_feed() -> None:
+    """1,500 W for both: two limited GPUs each, as a full one in place of a limited one helps one alone."""
+    both = union([P, P], [0.5, 0.5], None)
+    s = fleet.solve(both, Limits())
+
+    assert sum(k * both.columns[c].feeds["rack"] for c, k in s.replicas.items()) <= 1500.0
+    assert s.objective == pytest.approx(32.0)
+    with pytest.raises(ValueError, match="parts of a union differ in their feeds"):
+        union([P, replace(P, feeds={"rack": 900.0})], [0.5, 0.5], None)
