@@ -19,7 +19,7 @@ def test_the_commands_of_the_page_say_the_limits_of_gpus(command, monkeypatch, c
     monkeypatch.chdir(REPO)
 
     assert app.run(shlex.split(command)) == 0
-    assert "W a GPU" in capsys.readouterr().out
+    assert "GPU limit" in capsys.readouterr().out
 
 
 def test_the_cluster_of_the_page_is_the_examples():

@@ -14,7 +14,7 @@ from planner.candidates.candidate import Candidate
 from planner.cost.power import LEAST_SHARE, idle_watts
 from planner.errors import InputError
 
-SHARES = (0.85, 0.7, 0.6, LEAST_SHARE)
+SHARES = (0.8, 0.65, LEAST_SHARE)
 """Of a GPU's own limit, those that it may be told; beside them the one at which all GPUs of a feed run
 alike."""
 

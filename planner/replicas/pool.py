@@ -54,10 +54,12 @@ class Pool:
         return max((key.level for key in self.made), default=0)
 
     @property
-    def limits(self) -> str:
-        """That GPUs may be told: "595, 490 or 420 W"; empty where they are told none."""
-        told = [f"{x:g}" for x in sorted({key.power for key in self.made} - {0.0}, reverse=True)]
-        return f"{' or '.join(filter(None, (', '.join(told[:-1]), told[-1])))} W" if told else ""
+    def limits(self) -> int:
+        """How many limits the GPUs of a class may be told at most."""
+        told: dict[str, set[float]] = {}
+        for key in self.made:
+            told.setdefault(key.where, set()).update({key.power} - {0.0})
+        return max(map(len, told.values()), default=0)
 
     @property
     def drafts(self) -> list[str]:

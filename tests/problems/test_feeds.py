@@ -59,7 +59,7 @@ def test_a_replica_may_draw_its_limit_on_every_feed_above_it_by_hand(racks):
 
 def test_limits_are_told_where_a_feed_cannot_hold_its_gpus_as_they_come(racks):
     """`west` holds 562 W for each of its GPUs, `i` 437 W; `east` all that its eight may draw: 2,000 W."""
-    assert limits_of(racks) == {"h": (595, 562, 490, 420, 350), "i": (595, 562, 490, 437, 420, 350)}
+    assert limits_of(racks) == {"h": (562, 560, 455, 350), "i": (562, 560, 455, 437, 350)}
 
 
 def test_a_cluster_without_feeds_tells_no_limits():
