@@ -61,6 +61,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "several": ("Several models against every split by hand", ["benchmarks.several"]),
     "buy": ("Purchases against every mix, and their prices against a scan", ["benchmarks.buy"]),
     "power": ("GPUs under power limits, and what kernels draw", ["benchmarks.power"]),
+    "power_caps": ("Racks under power caps", ["benchmarks.power_caps"]),
     "percentiles": ("Percentiles of recorded arrivals", ["benchmarks.percentiles"]),
     "schedule": ("Schedules of public days and fortnights", ["benchmarks.schedule", "--seconds", "80"]),
     "schedule_solvers": (

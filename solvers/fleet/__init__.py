@@ -38,10 +38,10 @@ link[k]    sum((P,D) over k, w) bytes * x + sum(c,w) sent[c,k,w] * f[c,w]    <= 
 nodes[g]   y[g]                                  <= nodes[g]
 idle[g]    i[g] + GPUs of g in replicas          == nodes[g] * gpus_per_node[g]
 budget[b]  what the fleet takes of b             <= budget[b]
-feed[r]    watts that a rack's or zone's GPUs may draw    <= its own (`feeds.py`)
 whole[g]   y[g] == nodes its replicas take, where no two replicas can share a node; otherwise
 fit, full, cover   the replicas of g pack into its y[g] nodes, and multi-node ones into domains (`packing.py`)
 cost   watts or latency that grow with the load, by their tangents (`costs.py`)
+feed   what the GPUs of a rack or zone may draw together (`feeds.py`)
 paid   nodes whose parts are several stocks are paid once (`boxes.py`)
 kind, kinds   at most so many kinds of replica (`kinds.py`)
 busy to link  are written in `flows.py`; again for what is left where nodes may be lost
