@@ -14,7 +14,7 @@ from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.overrides import Catalog
 from cluster_configs.schema import Cluster, Device, NameRun, Node, NodeClass, NodeNames, ResolvedCluster
 from cluster_configs.tiers import check_memory, doubts
-from cluster_configs.unlike import Expanded, expand
+from cluster_configs.unlike import Expanded, expand, name_of
 from planner.reading.documents import Document, Loc
 
 ZONE = "default"
@@ -41,7 +41,9 @@ def resolve(
     linked = {end for link in links for end in link.between} - {n.zone for n in filled.nodes}
     linked |= fed_apart(cluster.power_caps_watts, {n.name: n.zone for n in filled.nodes}, document)
     forms = {
-        i: n.form if n.box is None else cluster.nodes[i]
+        i: n.form
+        if n.box is None
+        else cluster.nodes[i].model_copy(update={"name": name_of(cluster.nodes[i], i)})
         for i, n in zip(whole.origin, filled.nodes, strict=True)
     }
     form = cluster.model_copy(update={"nodes": [*forms.values()]})

@@ -150,8 +150,10 @@ def bought_of(plan: Plan, offered: Market) -> list[Bought]:
     assert isinstance(case, Case)  # every plan has passed its check
     counts = dict[str, int]()
     for node in case.cluster.classes:
-        name = node.box or node.id
-        counts[name] = max(counts.get(name, 0), nodes_used(case, node))
+        left = nodes_used(case, node)
+        for run in sorted(node.nodes.runs, key=lambda run: offered.usd_per_hour.get(run.stem) or 0.0):
+            taken = min(left, run.stop - run.start)  # offers alike are one class: the cheaper first
+            counts[run.stem], left = counts.get(run.stem, 0) + taken, left - taken
     return [
         Bought(name, n, offered.takes[name], offered.usd_per_hour[name])
         for name, n in counts.items()

@@ -99,6 +99,8 @@ def market(
     offers, takes, cost, limited, left_out = dict[str, Node](), {}, {}, set[str](), list[str]()
     for i, (offer, node) in enumerate(zip(prices.nodes, whole.source.nodes, strict=True)):
         name = str(node.name)
+        if node.gpus:
+            raise document.error("an offer has GPUs of one kind", ("nodes", i, "gpus"), "leave it out")
         if name in taken:
             raise InputError(f"offer `{name}` has the name of nodes that are there", "--prices", "rename one")
         price = hourly(offer, years, node.price_usd_per_hour)

@@ -66,10 +66,12 @@ def more(offered: Market, wish: Wish) -> Iterator[More]:
 
 
 def break_evens(found: Purchase, offered: Market, wish: Wish) -> list[BreakEven]:
-    """The prices of every offer at which the answer changes, each alone."""
+    """The prices of every offer at which the answer changes, each alone. Offers that differ in nothing but
+    their names have none of their own."""
     prices = Prices(found, offered, wish)
+    alone = {node.id for node in prices.posed[1].cluster.classes if len(node.nodes.runs) == 1}
     result = []
-    for name in offered.offers:
+    for name in (name for name in offered.offers if name in alone):
         wish.tell(f"looking for prices of {name} at which the answer changes")
         result.append(prices.of(name))
     return result

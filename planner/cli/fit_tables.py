@@ -45,9 +45,9 @@ def quickest(part: ClassFit, speeds: Mapping[Row, Speed]) -> str:
     who = "One reader" if speed.readers == 1 else f"Each of {speed.readers:,} readers at once"
     times = f"{speed.replicas} x " if speed.replicas > 1 and speed.readers > 1 else ""
     return (
-        f"{who} gets [bold]{figure(speed.tok_per_s)} tokens a second[/], "
-        f"the first after {figure(speed.ttft_s)} s ({lengths}), "
-        f"on {times}{layout(row)} of {part.device} with {part.engine}"
+        f"{who} gets [bold]{figure(speed.tok_per_s)} tokens a second[/],"
+        f" the first after {figure(speed.ttft_s)} s ({lengths}),"
+        f" on {times}{layout(row)} of {part.device} with {part.engine}"
     )
 
 

@@ -190,8 +190,8 @@ class CostModel(Powered):
         fullest, all_stages = self._stages_s(designs, own)
         kernels = np.maximum(k * fullest, all_stages)
         waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
-        engine_s = self._engine_s(load.sequences, k) + self._prompts_s(load)
-        return np.asarray(kernels * waits + self.hops_s(designs, own) + engine_s)
+        engine_s = self._engine_s(load.sequences, k)
+        return np.asarray(kernels * waits + self.hops_s(designs, own) + engine_s + self._prompts_s(load))
 
     def _engine_s(self, sequences: Floats, micro_batches: Floats | float) -> Floats:
         """Seconds of the engine itself in a round of so many micro-batches without prompts."""

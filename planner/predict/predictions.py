@@ -104,7 +104,6 @@ def _answers(cost: CostModel, load: Rows, places: Places, found: Operated, by: T
     ttft, tpot = 1e3 * asked.mean(at.ttft_s), 1e3 * (decoding * at.tpot_s).sum(axis=1) / decoding.sum(axis=1)
     sigmas = cost.sigmas(load.designs)
     (ttft_low, ttft_high), (tpot_low, tpot_high) = band(ttft, sigmas[0]), band(tpot, sigmas[1])
-    made = 1.0 if by.role == "prefill" else asked.mean(asked.osl)
     served = np.where(np.isfinite(at.sequences), 1.0, np.nan)
     made = 1.0 if by.role == "prefill" else asked.mean(asked.osl)
     out = served * at.rate * load.designs.attn_dp * made

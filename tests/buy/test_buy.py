@@ -8,7 +8,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster
 from planner import api
 from planner.buy.find import asked_of, buy
-from planner.buy.outlook import Prices, more
+from planner.buy.outlook import Prices, break_evens, more
 from planner.errors import Infeasible, InputError
 from planner.inputs.workload import Workload
 
@@ -227,3 +227,45 @@ def test_more_of_the_rate_takes_more_nodes(asked):
         assert m.takes == pytest.approx(again.takes)
         assert m.rps == pytest.approx(7.0 * m.times)
     assert one.takes <= next_[0].takes <= next_[-1].takes
+
+
+def test_offers_that_differ_in_nothing_are_taken_in_their_order_and_have_no_price_of_their_own(asked):
+    twins = (
+        LIST.replace("1.5", "1.0").replace("8000", "9000, count: 2").replace("9000}", "9000, count: 2}", 1)
+    )
+    found, offered, wish = asked("3$/h", twins, gap=0.0)
+
+    assert counts(found) == {"small": 2, "dear": 1}
+    assert break_evens(found, offered, wish) == []
+
+
+def test_of_offers_that_draw_the_same_the_cheaper_is_taken(asked):
+    dear_first = LIST.replace("1.0", "2.0")
+
+    assert counts(asked("1kW", LIST, gap=0.0)[0]) == {"small": 2}
+    assert counts(asked("1kW", dear_first, gap=0.0)[0]) == {"dear": 2}
+
+
+def test_offers_may_cost_the_same_an_hour_and_not_to_buy(asked):
+    found, _, _ = asked("17000$", LIST.replace("1.5", "1.0"), gap=0.0)
+
+    assert counts(found) == {"dear": 2}
+
+
+def test_there_are_no_more_nodes_than_an_offer_has(asked):
+    found, _, _ = asked("3.6$/h", LIST.replace("price_usd: 9000", "count: 2"), gap=0.0)
+
+    assert counts(found) == {"small": 2, "dear": 1}
+
+
+BOX = """
+name: boxes
+nodes:
+  - {name: pc, gpus: [{device: rtx-4090, count: 1}, {device: rtx-3090, count: 1}], price_usd_per_hour: 0.8}
+links: []
+"""
+
+
+def test_offers_have_gpus_of_one_kind(asked):
+    with pytest.raises(InputError, match="one kind"):
+        asked("1.7$/h", BOX)
