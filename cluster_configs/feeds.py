@@ -25,7 +25,7 @@ def fed_apart(caps: Mapping[str, float] | None, entries: Mapping[str, str], docu
     for name in caps or ():
         own = _parts(name, entries)
         if not own and name not in zones:
-            known = sorted({*zones, *(entry.partition("/")[0] for entry in entries)})
+            known = sorted(zones.union(*map(names_of, entries)))
             near = ", ".join(f"`{one}`" for one in nearest(name, known, 3))
             message = f"no zone and no entry of `nodes` is called `{name}`"
             raise document.error(message, ("power_caps_watts", name), f"there are: {near}")
@@ -44,9 +44,20 @@ def feeds(caps: Mapping[str, float] | None, names: Mapping[str, Collection[str]]
     )
 
 
+def names_of(entry: str) -> set[str]:
+    """What an entry is called by: itself; a kind of GPU in a node also by its node, and by that node's entry.
+
+    >>> sorted(names_of("h")), sorted(names_of("pc-1/rtx-4090"))
+    (['h'], ['pc', 'pc-1', 'pc-1/rtx-4090'])
+    """
+    node, slash, _ = entry.partition("/")
+    stem, _, number = node.rpartition("-")
+    return {entry, *([node] if slash else []), *([stem] if slash and number.isdecimal() else [])}
+
+
 def _parts(name: str, entries: Mapping[str, str]) -> list[str]:
-    """The entry called so, or its parts: `pc/rtx-4090` of `pc`."""
-    return [entry for entry in entries if name in (entry, entry.partition("/")[0])]
+    """The entries called so."""
+    return [entry for entry in entries if name in names_of(entry)]
 
 
 def refuse(found: Sequence[Feed], what: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cluster_configs.energy import check_zones
-from cluster_configs.feeds import fed_apart, feeds
+from cluster_configs.feeds import fed_apart, feeds, names_of
 from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.overrides import Catalog
 from cluster_configs.schema import Cluster, Device, NameRun, Node, NodeClass, NodeNames, ResolvedCluster
@@ -39,7 +39,9 @@ def resolve(
     links, repeats = resolve_links(whole.cluster.links, Ends(entries), document)
     check_zones(cluster.energy, (n.zone for n in filled.nodes), document)
     linked = {end for link in links for end in link.between} - {n.zone for n in filled.nodes}
-    linked |= fed_apart(cluster.power_caps_watts, {n.name: n.zone for n in filled.nodes}, document)
+    pairs = zip(whole.origin, filled.nodes, strict=True)
+    zones = {n.name: cluster.nodes[i].zone or ZONE for i, n in pairs}  # as written, of parts of nodes, too
+    linked |= fed_apart(cluster.power_caps_watts, zones, document)
     forms = {
         i: n.form
         if n.box is None
@@ -55,7 +57,7 @@ def resolve(
         source=form,
         warnings=(*catalog.warnings(), *whole.warnings, *filled.warnings, *repeats),
         defaulted=tuple(filled.defaulted),
-        feeds=feeds(cluster.power_caps_watts, {c.id: _names(c) for c in classes}),
+        feeds=feeds(cluster.power_caps_watts, {c.id: _names(c, zones) for c in classes}),
     )
 
 
@@ -213,10 +215,10 @@ def _merge(nodes: list[_FilledNode], linked: set[str]) -> list[NodeClass]:
     return list(classes.values())
 
 
-def _names(node: NodeClass) -> set[str]:
-    """What a class is called by: its zone, its entries, the nodes whose parts these are."""
-    entries = {run.stem for run in node.nodes.runs}
-    return {node.zone, *entries, *(entry.partition("/")[0] for entry in entries)}
+def _names(node: NodeClass, zones: Mapping[str, str]) -> set[str]:
+    """What a class is called by: the names of its entries, and their zones."""
+    entries = [run.stem for run in node.nodes.runs]
+    return {zones[entry] for entry in entries}.union(*map(names_of, entries))
 
 
 def _split_linked(node: _FilledNode, linked: set[str]) -> Iterator[tuple[str, tuple[NameRun, ...]]]:

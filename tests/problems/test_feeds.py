@@ -100,6 +100,17 @@ def test_names_and_figures_that_mean_nothing_are_refused_by_line(tmp_path, caps,
     assert f"{path}:6" in str(error.value.where)
 
 
+@pytest.mark.parametrize("name", ["pc", "pc-1", "pc-1/rtx-4090", "default"])
+def test_nodes_with_unlike_gpus_are_fed_by_entry_node_kind_or_zone(tmp_path, name):
+    path = tmp_path / "cluster.yaml"
+    kinds = "[{device: rtx-4090, count: 2}, {device: rtx-3090}]"
+    path.write_text(f"nodes: [{{name: pc, count: 2, gpus: {kinds}}}]\npower_caps_watts: {{{name}: 1500}}\n")
+    parts = [f"pc-{i}/{kind}" for i in (0, 1) for kind in ("rtx-4090", "rtx-3090")]
+    meant = {"pc": parts, "default": parts, "pc-1": parts[2:]}.get(name, [name])
+
+    assert set(read_cluster(path).feeds[0].classes) == set(meant)
+
+
 def test_a_name_of_a_zone_and_of_an_entry_elsewhere_is_refused(tmp_path):
     path = tmp_path / "cluster.yaml"
     path.write_text(RACKS.replace("name: h", "name: east"))
