@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.errors import InputError, nearest
 from planner.reading.documents import Document
@@ -11,11 +11,13 @@ from planner.reading.documents import Document
 
 @dataclass(frozen=True)
 class Feed:
-    """A zone's name or an entry's, watts of all its GPUs, and the ids of the classes that they are in."""
+    """A zone's name or an entry's, watts of all its GPUs, and the ids of the classes that they are in;
+    `where` it is written."""
 
     name: str
     watts: float
     classes: tuple[str, ...]
+    where: str = field(default="power_caps_watts", compare=False)
 
 
 def fed_apart(caps: Mapping[str, float] | None, entries: Mapping[str, str], document: Document) -> set[str]:
@@ -36,10 +38,17 @@ def fed_apart(caps: Mapping[str, float] | None, entries: Mapping[str, str], docu
     return found
 
 
-def feeds(caps: Mapping[str, float] | None, names: Mapping[str, Collection[str]]) -> tuple[Feed, ...]:
+def feeds(
+    caps: Mapping[str, float] | None, names: Mapping[str, Collection[str]], document: Document
+) -> tuple[Feed, ...]:
     """Feeds over classes; `names`: what each class is called by: its zone, and the entries that it has."""
     return tuple(
-        Feed(name, watts, tuple(g for g, own in names.items() if name in own))
+        Feed(
+            name,
+            watts,
+            tuple(g for g, own in names.items() if name in own),
+            document.where(("power_caps_watts", name)),
+        )
         for name, watts in (caps or {}).items()
     )
 
@@ -65,6 +74,6 @@ def refuse(found: Sequence[Feed], what: str) -> None:
     if found:
         raise InputError(
             f"{what} without caps on what a rack or zone draws",
-            f"power_caps_watts.{found[0].name}",
+            found[0].where,
             "leave out `power_caps_watts`, and keep them yourself",
         )

@@ -57,7 +57,7 @@ def resolve(
         source=form,
         warnings=(*catalog.warnings(), *whole.warnings, *filled.warnings, *repeats),
         defaulted=tuple(filled.defaulted),
-        feeds=feeds(cluster.power_caps_watts, {c.id: _names(c, zones) for c in classes}),
+        feeds=feeds(cluster.power_caps_watts, {c.id: _names(c, zones) for c in classes}, document),
     )
 
 

@@ -68,7 +68,7 @@ def check_feeds(cluster: ResolvedCluster) -> None:
         if (left := feed_watts(cluster)[feed.name]) < 0:
             raise InputError(
                 f"`{feed.name}` holds {feed.watts:g} W, its GPUs draw {feed.watts - left:,.0f} W at rest",
-                f"power_caps_watts.{feed.name}",
+                feed.where,
                 "raise it, or leave out the nodes that are switched off",
             )
 
