@@ -88,7 +88,7 @@ def _nothing_runs(look: Look, problem: FleetProblem) -> Infeasible:
             f"no fleet of these nodes serves anything{_after_loss(look.question)}",
             hint="add nodes, or leave out --survive",
         )
-    if problem.feeds and not problem.budget and look.carries(_unheld(look.question)):
+    if look.question.cluster.feeds and not problem.budget and look.carries(_unheld(look.question)):
         return Infeasible(f"no replica runs within {FEEDS}", hint="a higher `power_caps_watts`")
     if not problem.budget:
         return Infeasible(
