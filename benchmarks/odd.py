@@ -132,7 +132,10 @@ def _cluster(r: random.Random) -> Tree:
         if r.random() < 0.15 and kinds[-1] != "odd"
         else {}
     )
-    return {"name": "odd", "nodes": nodes} | _if(links=links, device_overrides=overrides, devices=own)
+    own_draws = random.Random(str(nodes))
+    caps = {z: own_draws.choice((300, 3000, 3e4, 1e6)) for z in zones if own_draws.random() < 0.1}
+    parts = _if(links=links, device_overrides=overrides, devices=own, power_caps_watts=caps)
+    return {"name": "odd", "nodes": nodes} | parts
 
 
 def _if(**parts: Any) -> Tree:

@@ -63,6 +63,8 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "worth": ("What one more of a limit is worth, asked again from the beginning", ["benchmarks.worth"]),
     "conflicts": ("Limits in conflict, each set tried by planning", ["benchmarks.conflicts"]),
     "migration": ("From one plan to another", ["benchmarks.migration"]),
+    "power": ("GPUs under power limits, and what kernels draw", ["benchmarks.power"]),
+    "power_caps": ("Racks under power caps", ["benchmarks.power_caps"]),
     "percentiles": ("Percentiles of recorded arrivals", ["benchmarks.percentiles"]),
     "schedule": ("Schedules of public days and fortnights", ["benchmarks.schedule", "--seconds", "80"]),
     "schedule_solvers": (

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cluster_configs.energy import check_zones
+from cluster_configs.feeds import fed_apart, feeds, names_of
 from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.overrides import Catalog
 from cluster_configs.schema import Cluster, Device, NameRun, Node, NodeClass, NodeNames, ResolvedCluster
@@ -38,6 +39,9 @@ def resolve(
     links, repeats = resolve_links(whole.cluster.links, Ends(entries), document)
     check_zones(cluster.energy, (n.zone for n in filled.nodes), document)
     linked = {end for link in links for end in link.between} - {n.zone for n in filled.nodes}
+    pairs = zip(whole.origin, filled.nodes, strict=True)
+    zones = {n.name: cluster.nodes[i].zone or ZONE for i, n in pairs}  # as written, of parts of nodes, too
+    linked |= fed_apart(cluster.power_caps_watts, zones, document)
     forms = {
         i: n.form
         if n.box is None
@@ -53,6 +57,7 @@ def resolve(
         source=form,
         warnings=(*catalog.warnings(), *whole.warnings, *filled.warnings, *repeats),
         defaulted=tuple(filled.defaulted),
+        feeds=feeds(cluster.power_caps_watts, {c.id: _names(c, zones) for c in classes}, document),
     )
 
 
@@ -197,7 +202,7 @@ def _free_name(base: str, taken: dict[str, int]) -> str:
 
 
 def _merge(nodes: list[_FilledNode], linked: set[str]) -> list[NodeClass]:
-    """One class for all entries alike but in name and count; what a link names stays a class of its own."""
+    """One class for all entries alike but in name and count; what is `linked` is one of its own."""
     classes: dict[str, NodeClass] = {}
     for node in nodes:
         alike = node.form.model_copy(update={"name": None, "count": 1}).model_dump_json()
@@ -208,6 +213,12 @@ def _merge(nodes: list[_FilledNode], linked: set[str]) -> list[NodeClass]:
             else:
                 classes[key] = _class(own or node.name, node, runs)
     return list(classes.values())
+
+
+def _names(node: NodeClass, zones: Mapping[str, str]) -> set[str]:
+    """What a class is called by: the names of its entries, and their zones."""
+    entries = [run.stem for run in node.nodes.runs]
+    return {zones[entry] for entry in entries}.union(*map(names_of, entries))
 
 
 def _split_linked(node: _FilledNode, linked: set[str]) -> Iterator[tuple[str, tuple[NameRun, ...]]]:

@@ -15,6 +15,7 @@ from typing import Annotated, Literal, NamedTuple, overload
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from cluster_configs.energy import Energy
+from cluster_configs.feeds import Feed
 
 Positive = Annotated[float, Field(ge=1e-12, le=1e12)]
 NonNegative = Annotated[float, Field(ge=0, le=1e12)]
@@ -72,9 +73,7 @@ class Device(Strict):
 
 class OwnDevice(Strict):
     """A GPU that the catalog does not know: memory, bandwidth, dense FLOP rates; the rest by generation.
-
-    `tflops` as one number is its 16-bit rate.
-    """
+    `tflops` as one number is its 16-bit rate."""
 
     generation: Generation
     memory_gb: Positive
@@ -190,6 +189,7 @@ class Cluster(Strict):
     device_overrides: dict[str, dict[str, object]] = {}
     devices: dict[str, OwnDevice] | None = None  # GPUs of one's own, by name
     energy: dict[str, Energy] | None = None  # by zone
+    power_caps_watts: dict[str, Positive] | None = None  # of all GPUs of a zone, or of an entry's nodes
 
 
 class NameRun(NamedTuple):
@@ -288,9 +288,7 @@ def declared_link(links: Iterable[ClusterLink], a: NodeClass, b: NodeClass) -> C
 @dataclass(frozen=True)
 class ResolvedCluster:
     """What planning starts from: classes in reading order, links, the form with all defaults filled in.
-
-    `defaulted`: fields that some entry left to its device or to us, as "cluster.nodes.price_usd_per_hour".
-    """
+    `defaulted`: fields that some entry left to its device or to us, as "cluster.nodes.price_usd_per_hour"."""
 
     name: str
     classes: tuple[NodeClass, ...]
@@ -298,3 +296,4 @@ class ResolvedCluster:
     source: Cluster
     warnings: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
+    feeds: tuple[Feed, ...] = ()

@@ -24,6 +24,7 @@ CLUSTER = {
     ],
     "links": [{"between": ["a", "b"], "gb_per_s": 1.25, "latency_ms": 4}],
     "device_overrides": {"h100-sxm": {"memory_gb": 94}},
+    "power_caps_watts": {"a": 2400, "l": 100},
 }  # fmt: skip
 WORKLOAD = {
     "name": "chat",

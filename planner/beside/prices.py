@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.beside.cache_worth import memory_tries
+from planner.beside.feed_prices import feed_prices
 from planner.beside.planned import Planned
 from planner.inputs.options import Budget
 from planner.plans.found import Found
@@ -27,10 +28,11 @@ STEPS = {
 
 
 def prices(planned: Planned) -> list[Price]:
-    """One more node of each class, a tenth more of each budget, and a GB more on each GPU; the most valuable
-    first."""
+    """One more node of each class, a tenth more of each budget and feed, and a GB more on each GPU; the
+    most valuable first."""
     budget = planned.asked.options.budget
-    return priced(planned.found, planned.limits, budget, memory_tries(planned))
+    found = priced(planned.found, planned.limits, budget, memory_tries(planned))
+    return sorted([*found, *feed_prices(planned)], key=lambda p: -p.worth)
 
 
 def priced(

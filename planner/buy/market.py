@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import floor, inf
 
+from cluster_configs.feeds import refuse
 from cluster_configs.resolving import MAX_NODES, resolve
 from cluster_configs.schema import Cluster, Node, ResolvedCluster
 from planner.buy.money import Measure
@@ -93,6 +94,7 @@ def market(
         {**prices.model_dump(exclude={"nodes"}), "nodes": [_node(offer) for offer in prices.nodes]}
     )
     whole = resolve(form, document)
+    refuse((*whole.feeds, *(own.feeds if own else ())), "purchases are planned")
     taken = {node.name for node in own.source.nodes} if own else set()
     offers, takes, cost, limited, left_out = dict[str, Node](), {}, {}, set[str](), list[str]()
     for i, (offer, node) in enumerate(zip(prices.nodes, whole.source.nodes, strict=True)):

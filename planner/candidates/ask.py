@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,7 @@ class Ask:
     keep: Keep | None = None  # the level of one setup
     drafts: Sequence[Draft] = ()  # ways to draft that replicas may have
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
+    power_limits: Mapping[str, Sequence[float]] = field(default_factory=dict)  # by class: watts of a GPU
 
     def standing(self, made: Made, pairing: Pairing | None = None) -> Standing:
         """Where columns of a setup are offered."""

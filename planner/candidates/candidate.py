@@ -90,7 +90,8 @@ class Key:
     """Names the setup that a candidate is a design of: `where` (a class of nodes; "" where the stages of a
     replica stand on several), the engine, the kind of replica (`planner/replicas`), and what its variants
     (`planner/variants`) say: tokens of a step that the engine is told (0: its default), the level at which
-    idle cache is kept (0: none), and what drafts how many tokens a step ("": nothing)."""
+    idle cache is kept (0: none), what drafts how many tokens a step ("": nothing), and watts that each GPU is
+    told to draw at most (0: nothing)."""
 
     where: str = ""
     engine: str = ""
@@ -98,6 +99,7 @@ class Key:
     chunk: int = 0
     level: int = 0
     draft: str = ""
+    power: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,9 @@ class Candidate:
 
     @property
     def runs(self) -> str:
-        """The design with what drafts: "tp8", "tp8 with mtp 3"."""
-        return f"{self.design} with {self.draft}" if self.draft else str(self.design)
+        """The design with what drafts and the limit of its GPUs: "tp8", "tp8 with mtp 3", "tp8 at 490 W"."""
+        drafts = f" with {self.draft}" if self.draft else ""
+        return f"{self.design}{drafts}" + (f" at {self.key.power:g} W" if self.key.power else "")
 
     @property
     def kind(self) -> str:

@@ -3,16 +3,17 @@
 A dominates B when both live on one class, k = gpus(B)/gpus(A) is whole and k replicas of A fit wherever
 one B stands (`_fits`), they have the same role and transfer partners, and for every bucket w that B serves:
 A serves it, k replicas of A need no more of *any* of their resources for one request/s than B needs of *one*
-of its own, and where latency or watts count, answer no later and draw no more, at the whole of what each may
-carry and at the same shares of it: for A that is no less traffic, so it holds at the same traffic, too. (What
-lies between those shares is taken to be as they are.)
+of its own, their GPUs may draw no more of a feed than B's, and where latency or watts count, they answer no
+later and draw no more, at the whole of what each may carry and at the same shares of it: for A that is no
+less traffic, so it holds at the same traffic, too. (What lies between those shares is taken to be as they
+are.)
 
 Proof. Take a plan with B. Put k replicas of A where each B stood. Let f be B's traffic and b the one resource
 of B: for every resource j of A, sum_w use_A[j,w] f_w / k <= sum_w use_B[b,w] f_w <= n_B, since that holds
-bucket by bucket; so A carries f within its own limits. Objective and budgets (GPUs, dollars, watts) do not
-rise, latency does not either: a pair's is TTFT(prefill) + transfer + a decode step, and what A's transfer
-takes longer than B's, and what it hides less of it behind its compute, is charged to A in full (a transfer
-takes the longer of what either side's NICs take); A's ranks keep no more copies of a cache.
+bucket by bucket; so A carries f within its own limits. Objective, budgets (GPUs, dollars, watts) and feeds
+do not rise, latency does not either: a pair's is TTFT(prefill) + transfer + a decode step, and what A's
+transfer takes longer than B's, and what it hides less of it behind its compute, is charged to A in full (a
+transfer takes the longer of what either side's NICs take); A's ranks keep no more copies of a cache.
 k replicas of A have the NICs of one B. Hence some optimal plan has no B. QED
 
 The resource b must be the same for all buckets of B; where B's two resources cross, nothing is dropped by it.

@@ -13,6 +13,9 @@ from planner.candidates.tangents import What
 from planner.designs.shape import Floats, Ints
 from solvers.fleet.types import Goal
 
+AS_THEY_COME = 1e9
+"""Watts of GPUs that are told no limit, for comparisons with some that are: more than any."""
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -54,7 +57,8 @@ class Needs(Taken):
 
     `use`, `least` (n, resources, w; of the plan and of the bound): infinite where a bucket isn't served; a
     row of zeros stands for a resource that a candidate doesn't have: it never excuses anyone. `slow` (n, k,
-    w) what the latency objective counts and `watts` (n, k), at k loads; `late`, `handoff`, `hidden` (n, w)
+    w) what the latency objective counts and `watts` (n, k), at k loads, and where GPUs are told limits those
+    of a replica; `late`, `handoff`, `hidden` (n, w)
     their part of a pair's TTFT, where that matters; all in seconds; `copies` of a cache.
     """
 
@@ -77,6 +81,8 @@ def needs_of(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs
     if light is not None:
         light = light[:, :, [int(w) for w in buckets]] if counts.latency else light
     slow, watts = grown(counts, seconds, np.array([c.watts for c in pool]), light, (sent, hidden))
+    if any(c.key.power for c in pool):  # what their GPUs may draw of a feed
+        watts = np.hstack([watts, np.array([[c.gpus * (c.key.power or AS_THEY_COME)] for c in pool])])
     return Needs(
         gpus=np.array([c.gpus for c in pool]),
         joined=np.array([c.joined for c in pool]),

@@ -31,6 +31,9 @@ RESOURCES = ("busy", "kv", "tokens", "idle", "loads", "stores")
 """Shares of a replica's time, of its KV room, of the tokens that its steps can take; where idle cache is kept
 beside the GPUs, of the room there and of the rates at which it is loaded and stored."""
 
+ROUNDING = 1e-9
+"""Relative: a GPU at its limit draws just that."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -124,7 +127,8 @@ class Offer:
         homes = [home for home, _ in s.model.by_class(s.designs)]
         caps = [n.power_cap_watts / n.gpus_per_node for n in homes if n.power_cap_watts is not None]
         serves = np.isfinite(columns.least[:, 0]).any(axis=1)
-        able = np.flatnonzero(serves & (watts / gpus <= min(caps, default=np.inf))).astype(np.int64)
+        keeps = watts / gpus <= min(caps, default=np.inf) * (1 + ROUNDING)
+        able = np.flatnonzero(serves & keeps).astype(np.int64)
         columns, watts = columns.take(able), watts[able]
         points, designs = columns.points, s.designs.take(columns.points.index)
         ranks = designs.attn_dp[:, None, None]
@@ -235,6 +239,7 @@ class Offer:
         draft = draft_of(self.setup.model)
         tag += f" chunks {self.key.chunk}" if self.key.chunk else ""
         tag += f" {draft.name}" if draft else ""
+        tag += f" at {self.key.power:g} W" if self.key.power else ""
         tag += f" within {1e3 * self.late_s[i]:.6g} ms" if self.late_s[i] else ""
         return Candidate(
             id=f"{where}|{self.key.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cluster_configs.feeds import refuse
 from planner.candidates.ask import Ask
 from planner.candidates.deadline import late
 from planner.candidates.mix import Promise
@@ -42,6 +43,7 @@ def plan_chains(asked: Asked, limits: Limits, began: float) -> schema.Plan:
     if any(node.power_cap_watts is not None for node in asked.cluster.classes):
         hint = "leave out `power_cap_watts`, and keep it yourself"
         raise InputError("chains are planned without caps on power", "power_cap_watts", hint)
+    refuse(asked.cluster.feeds, "chains are planned")
     seconds = min(max(began + limits.seconds - time.perf_counter(), LEAST_S), SECONDS)
     asked, posed, front, best = chosen(asked, seconds)
     most = max(together(replicas).tokens_per_s for replicas in front)

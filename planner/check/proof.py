@@ -105,7 +105,7 @@ def kind(case: Case, r: Replica) -> tuple[object, ...]:
         if part.replica == r.id and part.what != "cache"
     )
     drafts = (r.draft.kind, r.draft.tokens, str(r.draft.model)) if r.draft else ()
-    return (r.role, r.engine, sizes, stages, tuple(beside), drafts)
+    return (r.role, r.engine, sizes, stages, tuple(beside), drafts, r.power_limit_watts)
 
 
 def sense(case: Case) -> str:

@@ -73,7 +73,7 @@ RULES = (
     Rule("roofline", "no step time is below bytes / peak bandwidth or FLOPs / peak", roofline.violations),
     Rule("drafts", "no more accepted than drafted, drafters in memory and in the step", drafts.violations),
     Rule("totals", "tokens, money and energy follow from rates, nodes and watts", totals.violations),
-    Rule("budgets", "within the budgets and power caps", budgets.violations),
+    Rule("budgets", "within the budgets, and the power caps of nodes, racks and zones", budgets.violations),
     Rule("survive", "whichever nodes are lost, the rest serves its share of the rate", survive.violations),
     Rule("replayed", "what a replay sized keeps the workload's own promise", replayed.violations),
     Rule("proof", "objective, bound, gap and status agree", proof.violations),

@@ -26,6 +26,7 @@ SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("replicas[].step.*",), f"{_WITHIN}not faster than the device, not above what is predicted"),
     (("replicas[].utilisation",), f"{_WITHIN}not below FLOPs at peak, not above the ceiling"),
     (("replicas[].watts",), f"{_WITHIN}with idle GPUs what is predicted, none above its limit"),
+    (("replicas[].power_limit_watts",), f"{_WITHIN}not above what a GPU may draw, not below what it does"),
     (("replicas[].max_batch", "replicas[].kv_tokens"), f"{_WITHIN}what is in flight finds room"),
     (("replicas[].cache.*",), "of a replay of the queue for the cache, which is not run again"),
     (("replicas[].memory[].*",), f"{_WITHIN}all parts fill the GPU; weights are counted again"),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.check import packing, transfer
+from planner.check import budgets, packing, transfer
 from planner.check.case import Case, open_case
 from planner.check.rules import check as check_one
 from planner.check.violation import EXACT, FIGURE, Violation, at_most, same
@@ -21,7 +21,7 @@ JOINT = {
     "links": "what all models send fits the links between classes",
     "totals": "requests, tokens, GPUs and money of all add up, a shared node paid once",
     "parts": "each model has its part of all requests, and its rate",
-    "budgets": "all together are within the budgets",
+    "budgets": "all together are within the budgets and the power caps of racks and zones",
     "proof": "objective, bound, gap and status of all together agree",
 }
 """What is verified of a joint document, in words."""
@@ -182,6 +182,7 @@ def _budgets(several: Several, cases: list[Case]) -> Iterator[Violation]:
     ):
         if limit is not None and not at_most(own if own is not None else float("nan"), limit):
             yield Violation("budget_over", f"total.{name}", f"{own} of a budget of {limit:g}")
+    yield from budgets.over_feeds(cases[0].cluster, (r for case in cases for r in case.plan.replicas))
 
 
 def _proof(several: Several, cases: list[Case]) -> Iterator[Violation]:

@@ -24,10 +24,9 @@ from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
-from planner.cost.holding import Holding
 from planner.cost.launches import dense_layers
 from planner.cost.layers import ACTIVATION_BYTES, Layers
-from planner.cost.power import activity_watts
+from planner.cost.powered import Powered, own_limit_watts
 from planner.designs.shape import Designs, Floats, Ints, Precisions, StepTimes, distinct
 from planner.designs.stages import stage_counts
 
@@ -38,7 +37,7 @@ SPREAD = 0.05
 """Half-width of the finite differences of `step_times`, relative to the operating point."""
 
 
-class CostModel(Holding):
+class CostModel(Powered):
     """What one model takes on one node class, engine and set of precisions."""
 
     draft_tokens = 0
@@ -76,13 +75,7 @@ class CostModel(Holding):
         self.layers = Layers(card, self.chip, self.fits, self.links, precisions, self.calibration.popularity)
         self.kinds = card.kinds[0]
         self.launching_s = self.tuning.prompt_layer_s * dense_layers(card)
-
-    def step_s(self, designs: Designs, load: Load) -> Floats:
-        """Seconds of a step of a server under `load`, shape (n,).
-
-        Error: docs/calibration.md#steps; the median is about 10-20 % where the device was measured.
-        """
-        return self._round_s(designs, self._spread(designs, load))
+        self.limit_watts = own_limit_watts(node_class)
 
     def step_times(self, designs: Designs, load: Load) -> StepTimes:
         """The step as a linear function near the sequences and context of `load` with prompts in chunks of
@@ -125,33 +118,10 @@ class CostModel(Holding):
         """Seconds of the step's FLOPs at peak, and of its bytes at full bandwidth, shape (n,) each."""
         return self._busy_s(designs, self._spread(designs, load))
 
-    def watts(self, designs: Designs, load: Load, utilisation: Floats | float) -> Floats:
-        """Watts of a replica that is busy a share `utilisation` of the time with steps under `load`, each GPU
-        with its part of a step, shape (n,). Error: 25 %."""
-        compute, memory = self.peaks_s(designs, load)
-        each_s = np.maximum(self.step_s(designs, load), 1e-9) * (designs.pp / self.concurrent(designs))
-        busy, total = np.broadcast_to(utilisation, each_s.shape), np.zeros(len(designs))
-        for node, gpus in self.by_class(designs):
-            total += gpus * self.on(node).gpu_watts(busy, compute / each_s, memory / each_s)
-        return total
-
-    def on(self, node: NodeClass) -> CostModel:
-        """The model of one of the classes that designs take."""
-        return self
-
-    def gpu_watts(self, busy: Floats, compute: Floats, memory: Floats) -> Floats:
-        """Watts of one GPU: `activity_watts`."""
-        tdp_watts = self.node_class.device.tdp_watts
-        return activity_watts(self.fits.power, tdp_watts, busy, compute, memory)
-
     def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
         """The engine's own share of a step without prompts, shape (n,)."""
         batches = np.clip(sequences, 1.0, self.concurrent(designs))
         return self._engine_s(sequences, batches)
-
-    def concurrent(self, designs: Designs) -> Ints:
-        """Micro-batches that pass the stages of each design at once."""
-        return designs.pp
 
     @property
     def most_gpus(self) -> int:
@@ -165,10 +135,6 @@ class CostModel(Holding):
     def needs_domain(self, designs: Designs) -> NDArray[np.bool_]:
         """Timed in one scale-up domain of several nodes, where that is not the class's to say."""
         return np.zeros(len(designs), dtype=bool)
-
-    def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
-        """GPUs of each class that each design takes."""
-        return [(self.node_class, designs.gpus)]
 
     @property
     def sigma_tpot(self) -> float:

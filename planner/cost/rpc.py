@@ -70,6 +70,8 @@ class RpcModel(OffloadModel):
     ) -> None:
         super().__init__(card, main, stagings, ENGINE, precisions, calibration)
         self.of_class = {c.id: CostModel(self.card, c, ENGINE, precisions, calibration) for c in classes}
+        for model in (self, *self.of_class.values()):
+            model.limit_watts = None
         names = list(self.of_class)
         deepest = max(len(staging) for staging in self.placements)
         self.hosts_at = self.bounds.shape[1] - deepest

@@ -33,6 +33,8 @@ class SeveralClasses(CostModel):
         slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
         super().__init__(card, slowest.node_class, *by)
         self.stagings, self.cluster_links = tuple(stagings), tuple(links)
+        for model in (self, *self.of_class.values()):
+            model.limit_watts = None  # a step of several kinds of GPU is not timed under limits
 
     def on(self, node: NodeClass) -> CostModel:
         return self.of_class[node.id]

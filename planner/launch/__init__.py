@@ -34,4 +34,7 @@ def launch(s: Server) -> Launch:
         return Launch(argv=[], notes=[why])
     made = LINES[s.replica.engine](s)
     heads = ["DRAFT_HEAD is the checkpoint of the EAGLE head that was trained for the model"]
-    return made.model_copy(update={"notes": made.notes + heads * (DRAFT_HEAD in s.draft_option)})
+    notes = made.notes + heads * (DRAFT_HEAD in s.draft_option)
+    if (watts := s.replica.power_limit_watts) is not None:
+        notes.append(f"its GPUs are limited to {watts:g} W: nvidia-smi -pl {watts:g} -i its GPUs, as root")
+    return made.model_copy(update={"notes": notes})

@@ -22,6 +22,7 @@ from planner.designs.shape import Precisions, like
 from planner.errors import InputError, squash
 from planner.inputs.profile import ProfileRow
 from planner.plans.schema import PlanWarning
+from planner.problems.feeds import check_feeds, feed_watts, replica_watts
 from planner.problems.profile import from_profile
 from planner.problems.ways import link_name, route
 from planner.question.asked import Asked
@@ -56,7 +57,10 @@ def state(asked: Asked, rows: Sequence[ProfileRow], path: str) -> Stated:
     of = {n.id: n for n in nodes}
     candidates = [_laid_out(_capped(c, of[c.node_class], first[c.label], path), of) for c in candidates]
     watts = {c.id: c.watts for c in candidates}
-    columns = {c: replace(column, watts=watts[c]) for c, column in problem.columns.items()}
+    feeds = {c.id: replica_watts(c, asked.cluster) for c in candidates}
+    check_feeds(asked.cluster)
+    columns = {c: replace(own, watts=watts[c], feeds=feeds[c]) for c, own in problem.columns.items()}
+    problem = replace(problem, feeds=feed_watts(asked.cluster))
     used = precisions(asked.card, asked.options.precision, asked.options.kv_precision)
     isl = np.array([float(b.isl) for b in w.buckets])
     kv = np.asarray(kv_bytes_per_seq(asked.card, like(1, 1), used, isl)[0])

@@ -82,6 +82,7 @@ def replica(
         ),
         memory=[parts.stage_memory(memory, i, i) for i in range(d.pp)],
         watts=watts,
+        power_limit_watts=s.model.limit_watts,
     )
 
 
@@ -198,6 +199,8 @@ def idle(found: Found, made: Sequence[Group], given_up: float) -> list[schema.Pl
             return "no replica of this model fits on this class and keeps the SLO"
         if given_up and found.objective.more:
             return "a simpler fleet without them serves nearly as much"
+        if found.objective.more and any(node.id in feed.classes for feed in found.cluster.feeds):
+            return "what its rack or zone may draw is spent"
         return why_idle(found, left, min(sizes), "replica that keeps the SLO")
 
     return parts.idle(classes, busy, why)

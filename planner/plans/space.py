@@ -9,6 +9,7 @@ from planner.candidates.columns import FEW
 from planner.candidates.largest import MOST_SEQUENCES
 from planner.plans.found import Found
 from planner.plans.schema import Cap, Space
+from planner.problems.feeds import SHARES
 from planner.question.asked import Asked
 from planner.replicas.alike import MOST_GPUS
 from planner.replicas.pool import Pool
@@ -64,6 +65,8 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         what = "designs that draft (one class, one stage, no context parallelism, no cache kept)"
         left = max(usual - some, 0)
         yield Cap(what=what, value=some, binds=left > 0, considered=usual, left_out=left)
+    if pool.limits:
+        yield Cap(what="limits that the GPUs of a class may be told", value=pool.limits, binds=True)
     if asked.workload.longest >= LONG and not asked.offload:
         yield Cap(what="sizes of a long prompt's chunks", value=len(CHUNKS) + 1, binds=True)
     if len(asked.workload.buckets) > FEW:
@@ -94,6 +97,12 @@ def words(asked: Asked, found: Found) -> str:
         )
     if ways := ", ".join(found.pool.drafts):
         parts.append(f"each of one class and one stage without drafts and with ({ways})")
+    if found.pool.limits:
+        shares = ", ".join(f"{100 * share:g}" for share in SHARES)
+        parts.append(
+            f"each of one class with its GPUs as they come, limited to {shares} % of their own limit, and to "
+            "the share at which all of their rack or zone run alike"
+        )
     several, tried = _pipelines(found.pool)
     if several:
         some = "all" if tried == several else f"the {tried} most promising of"

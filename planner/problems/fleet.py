@@ -28,6 +28,7 @@ from planner.candidates.dominance import undominated
 from planner.candidates.needs import Counts
 from planner.cost.power import idle_watts
 from planner.inputs.options import Budget
+from planner.problems.feeds import feed_watts, replica_watts
 from planner.problems.pairs import Side, Traffic, fast, groups_of, merged, pairs_of, rows, sent_between
 from planner.problems.ways import link_name
 from planner.replicas.pool import Pool
@@ -75,6 +76,7 @@ def state(
         links=links,
         budget=limits,
         kinds={c.id: c.kind for c in able if c.id in columns},
+        feeds=feed_watts(cluster),
     )
 
 
@@ -105,7 +107,10 @@ def _column(
         nodes = {n.id: n for n in cluster.classes}
         watts = min(watts, sum(k * idle_watts(nodes[g].device.tdp_watts) for g, k in c.blocks))
     own = Column(
-        *(c.blocks[0][0], c.gpus, rows(c, side), watts, late, group, c.joined), blocks=blocks, sent=sent
+        *(c.blocks[0][0], c.gpus, rows(c, side), watts, late, group, c.joined),
+        blocks=blocks,
+        sent=sent,
+        feeds=replica_watts(c, cluster),
     )
     lines = c.tangents if goal.spends in ("watts", "latency") or side == "bound" else ()
     return replace(own, tangents=lines) if lines else own

@@ -23,6 +23,7 @@ from planner.engines import NAMES
 from planner.errors import Infeasible
 from planner.inputs.workload import LIMITS, Slo
 from planner.plans import schema
+from planner.problems.feeds import check_feeds, limits_of
 from planner.problems.pairs import Traffic
 from planner.question.asked import Asked
 from planner.replicas.generate import finer, generate
@@ -92,6 +93,7 @@ def _carries(asked: Asked, slo: Slo) -> bool:
 def ask_of(asked: Asked) -> Ask:
     """What candidates are asked for."""
     o, w = asked.options, asked.workload
+    check_feeds(asked.cluster)
     return Ask(
         card=asked.card,
         precisions=precisions(asked.card, o.precision, o.kv_precision),
@@ -108,6 +110,7 @@ def ask_of(asked: Asked) -> Ask:
         resting=resting_of(w),
         drafts=drafts_of(asked.card, o.speculation, o.acceptance, o.draft_tokens),
         busiest=o.max_utilisation,
+        power_limits=limits_of(asked.cluster),
     )
 
 

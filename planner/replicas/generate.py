@@ -149,7 +149,7 @@ def _left(found: Sequence[Candidate], classes: Sequence[NodeClass], ask: Ask) ->
 
 def _pairing(made: Sequence[Made], ask: Ask) -> Pairing:
     """Which designs on one class that have room may be a pair, drafts included."""
-    own = [m for m in made if m.node is not None and not (m.key.chunk or m.key.level)]
+    own = [m for m in made if m.node is not None and not (m.key.chunk or m.key.level or m.key.power)]
     return Pairing.of(
         ask.card, (side for m in own for side in ask.standing(m).sides(m.setup, m.setup.fitting))
     )

@@ -54,6 +54,14 @@ class Pool:
         return max((key.level for key in self.made), default=0)
 
     @property
+    def limits(self) -> int:
+        """How many limits the GPUs of a class may be told at most."""
+        told: dict[str, set[float]] = {}
+        for key in self.made:
+            told.setdefault(key.where, set()).update({key.power} - {0.0})
+        return max(map(len, told.values()), default=0)
+
+    @property
     def drafts(self) -> list[str]:
         """Ways to draft."""
         return sorted({key.draft for key in self.made if key.draft})

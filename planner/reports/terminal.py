@@ -140,10 +140,11 @@ def replicas(plan: Plan) -> RenderableType:
         "chunks": [say.chunks(r) for r in plan.replicas],
     }
     facts["drafts"] = [say.drafted(r) for r in plan.replicas]
-    for name in ("chunks", "drafts"):
+    facts["GPU limit"] = [f"{r.power_limit_watts:g} W" if r.power_limit_watts else "" for r in plan.replicas]
+    for name in ("chunks", "drafts", "GPU limit"):
         if not any(facts[name]):
             del facts[name]
-    alike = ("engine", "precision", "chunks", "drafts")
+    alike = ("engine", "precision", "chunks", "drafts", "GPU limit")
     common = [name for name in alike if name in facts and len(set(facts[name])) == 1]
     if set(facts["role"]) == {"mixed"}:
         del facts["role"]
@@ -152,7 +153,7 @@ def replicas(plan: Plan) -> RenderableType:
         about = [values[i] for name, values in facts.items() if name not in common]
         count = Text(f"{r.count:,} ×", style="bold green")
         table.add_row(count, r.id, *about, f"{r.max_batch:,}", say.percent(r.utilisation))
-    below = ", ".join(facts[name][0] for name in common)
+    below = ", ".join(f"{'GPUs limited to ' * (name == 'GPU limit')}{facts[name][0]}" for name in common)
     return Group(table, Text(f"with {below}", style="dim")) if below else table
 
 

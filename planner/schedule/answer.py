@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cluster_configs.feeds import refuse
 from planner.errors import Infeasible, InputError, OutOfTime
 from planner.question.asked import Asked
 from planner.schedule.demand import demand
@@ -107,6 +108,7 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
     if traffic is None:
         hint = "make one of recorded requests: meshwright workload trace.csv -o chat.yaml"
         raise InputError("the workload has no `traffic`: no rate by hour", "--workload", hint)
+    refuse(asked.cluster.feeds, "hours are planned")
     traffic = traffic.scaled(ask.scale)
     percentile = asked.workload.slo.percentile
     sized, by = demand(traffic, percentile, ask.margin)

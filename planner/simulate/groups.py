@@ -191,7 +191,9 @@ class Servers:
             return unlike, designs_of([staging])
         sizes = (replica.tp, replica.pp, replica.attn_dp, replica.moe_tp, replica.ep)
         designs = Designs(*(np.array([x]) for x in (*sizes, replica.redundant_experts, replica.cp)))
-        return CostModel(self.card, first, replica.engine, precisions), designs
+        model = CostModel(self.card, first, replica.engine, precisions)
+        told = replica.power_limit_watts
+        return model if told is None else model.limited(told), designs
 
     @property
     def _longest(self) -> int:

@@ -15,8 +15,9 @@ from planner.candidates.made import Made
 from planner.variants.chunks import chunked
 from planner.variants.drafts import drafted
 from planner.variants.idle_cache import keeping
+from planner.variants.limited import limited
 
 Variant = Callable[[Made, Ask], Iterator[Made]]
 
-VARIANTS: Final[tuple[Variant, ...]] = (drafted, keeping, chunked)
+VARIANTS: Final[tuple[Variant, ...]] = (drafted, keeping, chunked, limited)
 """Each is applied to what those before it made."""

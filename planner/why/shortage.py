@@ -88,6 +88,8 @@ def _nothing_runs(look: Look, problem: FleetProblem) -> Infeasible:
             f"no fleet of these nodes serves anything{_after_loss(look.question)}",
             hint="add nodes, or leave out --survive",
         )
+    if look.question.cluster.feeds and not problem.budget and look.carries(_unheld(look.question)):
+        return Infeasible(f"no replica runs within {FEEDS}", hint="a higher `power_caps_watts`")
     if not problem.budget:
         return Infeasible(
             "no fleet of these nodes keeps the SLO with the whole mix of requests",
@@ -125,14 +127,24 @@ def _too_much(look: Look, rate: float) -> Infeasible:
     ceiling = ceiling or 0.0
     unlimited = replace(q, budget=Budget())
     budgeted = bool(_asked(q.budget)) and look.carries(replace(unlimited, objective=GPUS))
+    fed = not budgeted and bool(q.cluster.feeds) and look.carries(_unheld(q))
     hints = list(_rate_hints(look, ceiling))
-    hints += budget_hints(look, rate) if budgeted else node_hints(look)
-    held = "within the budget" if budgeted else "by these nodes within the SLO"
+    if not fed:
+        hints += budget_hints(look, rate) if budgeted else node_hints(look)
+    held = "within the budget" if budgeted else f"within {FEEDS}" if fed else "by these nodes within the SLO"
     hints += _share_hints(look, rate, ceiling)
     return Infeasible(
         f"{rate:g} req/s cannot be served {held}{_after_loss(q)}: at most {ceiling:.4g} req/s",
         hint=" or ".join(hints) or ("a larger budget" if budgeted else "a lower --rate, or more nodes"),
     )
+
+
+FEEDS = "what racks and zones may draw (`power_caps_watts`)"
+
+
+def _unheld(question: Question) -> Question:
+    """The question where racks and zones may draw whatever they do."""
+    return replace(question, cluster=replace(question.cluster, feeds=()))
 
 
 def _after_loss(question: Question) -> str:

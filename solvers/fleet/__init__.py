@@ -41,6 +41,7 @@ budget[b]  what the fleet takes of b             <= budget[b]
 whole[g]   y[g] == nodes its replicas take, where no two replicas can share a node; otherwise
 fit, full, cover   the replicas of g pack into its y[g] nodes, and multi-node ones into domains (`packing.py`)
 cost   watts or latency that grow with the load, by their tangents (`costs.py`)
+feed   what the GPUs of a rack or zone may draw together (`feeds.py`)
 paid   nodes whose parts are several stocks are paid once (`boxes.py`)
 kind, kinds   at most so many kinds of replica (`kinds.py`)
 busy to link  are written in `flows.py`; again for what is left where nodes may be lost
@@ -64,6 +65,7 @@ from dataclasses import replace
 from solvers import packing
 from solvers.fleet import boxes as fleet_boxes
 from solvers.fleet import costs as fleet_costs
+from solvers.fleet import feeds as fleet_feeds
 from solvers.fleet import flows as fleet_flows
 from solvers.fleet import goals as fleet_goals
 from solvers.fleet import idle as fleet_idle
@@ -212,7 +214,7 @@ def _pack(p: FleetProblem, b: Built, g: str, stock: Stock) -> None:
 
 
 def marginals(p: FleetProblem, limits: Limits) -> dict[tuple[str, str], float]:
-    """LP duals of nodes, links and budgets: what one unit more is worth in the objective, never < 0."""
+    """LP duals of nodes, links, budgets and feeds: what one unit more is worth in the objective."""
     built = build(p)
     for v in built.n.values():  # these limits follow from `nodes`, whose duals they would take
         built.model.upper[v.column] = INF
@@ -221,8 +223,9 @@ def marginals(p: FleetProblem, limits: Limits) -> dict[tuple[str, str], float]:
     for (family, key), dual in outcome.duals.items():
         if family == "nodes":  # a node more has GPUs that rest, too
             dual = min(dual + outcome.duals.get(("idle", key), 0.0) * p.stocks[str(key)].gpus_per_node, 0.0)
-        if family in ("nodes", "link", "budget") and dual:
-            worth[family, str(key)] = -dual / (p.links[str(key)] if family == "link" else 1.0)
+        if family in ("nodes", "link", "budget", "feed") and dual:
+            size = {"link": p.links, "feed": p.feeds}.get(family, {}).get(str(key), 1.0)
+            worth[family, str(key)] = -dual / size
     return worth
 
 
@@ -280,6 +283,7 @@ ROWS: tuple[Callable[[FleetProblem, Built], None], ...] = (
     _nodes,
     fleet_idle.add,
     _budgets,
+    fleet_feeds.add,
     fleet_costs.add,
     fleet_kinds.add,
     fleet_boxes.add,

@@ -37,6 +37,7 @@ class Column:
     blocks: tuple[tuple[str, int], ...] = ()
     sent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # link -> bucket -> bytes a request
     tangents: Sequence[tuple[float, Mapping[str, float]]] = ()
+    feeds: Mapping[str, float] = field(default_factory=dict)  # watts of a replica on each: `feeds.py`
 
     @cached_property
     def stands(self) -> Mapping[tuple[str, int], int]:
@@ -145,6 +146,7 @@ class FleetProblem:
     kinds: Mapping[str, str] = field(default_factory=dict)
     most_kinds: int | None = None
     survive: Survive | None = None
+    feeds: Mapping[str, float] = field(default_factory=dict)  # watts: `feeds.py`
 
     def __post_init__(self) -> None:
         """Numbers that would make the answer wrong in silence are mistakes of the caller."""

@@ -1,7 +1,7 @@
 """Union: several fleet problems on the same stocks, budgets and links as one; its fleet taken apart again.
 
 Sets       m in M   parts: fleet problems with columns C[m], buckets W[m], groups and pairs of their own, and
-                    stocks g, links k and budgets b that are the same in all
+                    stocks g, links k, budgets b and feeds r that are the same in all
 Data       weight[m]   requests of m as a part of all                 (adds up to 1)
            demand      requests/s of all parts together, or None
 The union  has all columns, groups, pairs and buckets, each under its part's number, and
@@ -9,7 +9,7 @@ The union  has all columns, groups, pairs and buckets, each under its part's num
            so that part m serves weight[m] * rate, its buckets in their shares of that: throughput is the
            largest common scale of all parts, whose ratios stay.
 serve[m,w] sum(c in C[m]) f[c,w] + ...  == weight[m] * share[w] * rate           (of `fleet.py`, as all rows)
-           stock, nodes, link and budget rows run over the columns and pairs of all parts together.
+           stock, nodes, link, budget and feed rows run over the columns and pairs of all parts together.
 
 A fleet of the union is one fleet for each part such that together they keep what is shared: its optimum is
 that of all parts at once.
@@ -25,7 +25,7 @@ from solvers import fleet
 from solvers.fleet.types import Column, FleetProblem, FleetSolution, Pair, Transfer
 from solvers.linear import INF, Limits
 
-SHARED = ("stocks", "budget", "objective")
+SHARED = ("stocks", "budget", "objective", "feeds")
 """What all parts must have alike."""
 
 
@@ -66,7 +66,8 @@ def union(parts: Sequence[FleetProblem], weights: Sequence[float], demand: float
         nic |= {named(m, group): each for group, each in p.nic.items()}
         links |= p.links
     return FleetProblem(
-        columns, first.stocks, share, first.objective, demand, pairs, nic, links, first.budget, kinds
+        *(columns, first.stocks, share, first.objective, demand, pairs, nic, links, first.budget, kinds),
+        feeds=first.feeds,
     )
 
 

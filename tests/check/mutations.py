@@ -618,6 +618,20 @@ def nodes_that_may_take_less(d: Document, rng: Random) -> None:
         node["power_cap_watts"] = rng.uniform(50, 200)
 
 
+@breaks("feed_over")
+def a_rack_that_holds_less(d: Document, rng: Random) -> None:
+    watts = sum(r["count"] * r["watts"] for r in d["replicas"])
+    names = {node.get("zone") or "default" for node in d["problem"]["cluster"]["nodes"]}
+    d["problem"]["cluster"]["power_caps_watts"] = {name: watts * rng.uniform(0.01, 0.2) for name in names}
+
+
+@breaks("limit_over")
+def gpus_told_less_than_they_draw(d: Document, rng: Random) -> None:
+    replica = group(d, rng)
+    gpus = sum(stage["gpus"] for stage in replica["stages"])
+    replica["power_limit_watts"] = replica["watts"] / gpus * rng.uniform(0.2, 0.9)
+
+
 @breaks("gap_wrong")
 def smaller_gap(d: Document, rng: Random) -> None:
     scale(d["proof"], "gap", rng, 0.0, 0.95)

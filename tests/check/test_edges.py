@@ -60,6 +60,31 @@ def power_cap(d: Document, x: float) -> None:
     d["problem"]["cluster"]["nodes"][0]["power_cap_watts"] = watts_of_replicas(d) / 2 / x
 
 
+def feed(d: Document, x: float) -> None:
+    """Eight GPUs that may draw 700 W each, and eight at rest with 4 % of that at least."""
+    d["problem"]["cluster"]["power_caps_watts"] = {"h": (8 * 700 + 8 * 28) / x}
+
+
+def fed_and_limited(d: Document, x: float) -> None:
+    """The same where each GPU is told 600 W."""
+    d["problem"]["cluster"]["power_caps_watts"] = {"a": (8 * 600 + 8 * 28) / x}
+    for replica in d["replicas"]:
+        replica["power_limit_watts"] = 600.0
+
+
+def limit_of_a_gpu(d: Document, x: float) -> None:
+    """Told x times what a GPU may draw by itself."""
+    for replica in d["replicas"]:
+        replica["power_limit_watts"] = 700 * x
+
+
+def limit_below_the_draw(d: Document, x: float) -> None:
+    """Told less than the GPUs of a replica draw on average."""
+    for replica in d["replicas"]:
+        gpus = sum(stage["gpus"] for stage in replica["stages"])
+        replica["power_limit_watts"] = replica["watts"] / gpus / x
+
+
 def told_idle(d: Document, x: float) -> None:
     """Of 16 H100 two prefill and six serve whole requests: eight idle."""
     warning = next(w for w in d["warnings"] if w["class"] == "h")
@@ -159,6 +184,10 @@ EDGES = {
     "gpus": Edge(budgets, dense, budget("gpus", lambda d: 8), {"budget_over"}, 1.0, 8 / 7),
     "watts": Edge(budgets, dense, budget("watts", lambda d: value(d, "watts")), {"budget_over"}, 1.0, 1.001),
     "a node's watts": Edge(budgets, dense, power_cap, {"power_cap_over"}),
+    "a rack's watts": Edge(budgets, dense, feed, {"feed_over"}, 1.0, 1.00001),
+    "a rack's watts under limits": Edge(budgets, dense, fed_and_limited, {"feed_over"}, 1.0, 1.00001),
+    "a GPU's limit": Edge(budgets, dense, limit_of_a_gpu, {"limit_over"}, 1.0, 1.00001),
+    "watts under a limit": Edge(budgets, dense, limit_below_the_draw, {"limit_over"}),
     "idle GPUs": Edge(idle, pair, told_idle, {"idle_not_told"}, 1.0, 9 / 8),
     "tokens": Edge(totals, dense, tokens, {"totals"}, 1.0005, 1.002),
     "nodes paid for": Edge(totals, dense, money, {"cost_understated"}, 1.0005, 1.002),

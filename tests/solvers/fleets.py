@@ -125,6 +125,19 @@ def boxed(p: FleetProblem) -> FleetProblem:
     return replace(p, stocks=parts)
 
 
+def fed(p: FleetProblem, seed: int) -> FleetProblem:
+    """`p` with one or two feeds, each over some of the stocks, that hold so much or so little."""
+    r = random.Random(seed + 40_000)
+    over = {f"r{i}": {g for g in p.stocks if r.random() < 0.7} for i in range(r.randint(1, 2))}
+    columns = {
+        c: replace(
+            k, feeds={name: r.uniform(0.5, 1.5) * k.gpus for name, own in over.items() if k.stock in own}
+        )
+        for c, k in p.columns.items()
+    }
+    return replace(p, columns=columns, feeds={name: r.uniform(0.0, 12.0) for name in over})
+
+
 def curved(p: FleetProblem, seed: int) -> FleetProblem:
     """`p` with most columns' watts growing with the load; latency, where that is the goal or now a budget."""
     r = random.Random(seed + 30_000)
@@ -187,6 +200,8 @@ def _affordable(p: FleetProblem, counts: dict[str, int]) -> dict[str, int] | Non
     goals: dict[str, str] = {"usd_per_hour": "cost", "watts": "energy", "gpus": "gpus"}
     limits = {b: limit for b, limit in p.budget.items() if b != "latency"}
     kept = all(_price(p, counts, nodes, goals[b]) <= limit + 1e-9 for b, limit in limits.items())
+    for name, watts in p.feeds.items():
+        kept &= sum(k * p.columns[c].feeds.get(name, 0.0) for c, k in counts.items()) <= watts + 1e-9
     return nodes if kept else None
 
 

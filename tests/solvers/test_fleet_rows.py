@@ -13,11 +13,12 @@ import pytest
 from solvers import fleet
 from solvers.fleet import boxes as fleet_boxes
 from solvers.fleet import costs as fleet_costs
+from solvers.fleet import feeds as fleet_feeds
 from solvers.fleet import flows as fleet_flows
 from solvers.fleet import kinds as fleet_kinds
 from solvers.fleet.types import Built, FleetProblem
 from solvers.linear import Expr
-from tests.solvers.fleets import OBJECTIVES, boxed, curved, goal, kinded, random_fleet
+from tests.solvers.fleets import OBJECTIVES, boxed, curved, fed, goal, kinded, random_fleet
 
 PACKED = {"fit", "full", "cover"}
 """Rows of `packing.py`, whose own tests restate them."""
@@ -156,6 +157,10 @@ def budget(p, b, what, at):
     return p.budget[what] * (at.rate if what == "latency" else 1.0) - spent(p, b, what, at)
 
 
+def feed(p, b, r, at):
+    return p.feeds[r] - sum(at.n[c] * k.feeds.get(r, 0.0) for c, k in p.columns.items())
+
+
 def idle(p, b, g, at):
     here = sum(at.n[c] * column.gpus_on(g) for c, column in p.columns.items())
     return p.stocks[g].nodes * p.stocks[g].gpus_per_node - at.i[g] - here
@@ -224,6 +229,7 @@ ROWS: dict[str, Says] = {
     "link": (lambda p, b: {k for k in p.links if over(k, p, b)}, link),
     "nodes": (lambda p, b: set(p.stocks), lambda p, b, g, at: p.stocks[g].nodes - at.y[g]),
     "budget": (lambda p, b: set(p.budget), budget),
+    "feed": (lambda p, b: set(p.feeds), feed),
     "whole": (alone, whole),
     "idle": (lambda p, b: set(b.idle), idle),
     "cost": (bent, cost),
@@ -237,7 +243,7 @@ ROWS: dict[str, Says] = {
         lambda p, b, _, at: p.most_kinds - sum(at.u.values()),
     ),
 }
-MODULES = (fleet, fleet_boxes, fleet_costs, fleet_kinds)
+MODULES = (fleet, fleet_boxes, fleet_costs, fleet_feeds, fleet_kinds)
 EQUAL = {"serve", "out", "in", "whole", "idle"}
 
 
@@ -249,6 +255,7 @@ def problems() -> list[FleetProblem]:
         p = random_fleet(seed, OBJECTIVES[seed % len(OBJECTIVES)])
         p = kinded(p, seed) if seed % 3 == 0 else p
         p = boxed(p) if seed % 5 == 0 else p
+        p = fed(p, seed) if seed % 7 == 0 else p
         drawn.append(curved(p, seed) if seed % 2 else p)
     idle = {"busy": {"w0": 0.2, "w1": 1e-7}}
     p = next(p for p in drawn if {"w0", "w1"} <= set(p.share))

@@ -141,6 +141,9 @@ class Launch(Part):
     files: dict[str, str] = {}
 
 
+OPTIONAL = ("kept", "draft", "power_limit_watts", "launch")
+
+
 class Replica(Part):
     """`count` equal replicas. tp * attn_dp * cp = moe_tp * ep = GPUs of one stage.
 
@@ -176,13 +179,16 @@ class Replica(Part):
     step: Step
     memory: list[StageMemory]
     watts: NonNegative = 0.0  # one replica
+    power_limit_watts: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = (
+        None  # that each of its GPUs is told to draw at most
+    )
     launch: Launch | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_kept(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """`kept`, `draft` and `launch` are written only where there is something."""
+        """`OPTIONAL` fields are written only where there is something."""
         written: dict[str, Any] = form(self)
-        return {k: v for k, v in written.items() if k not in ("kept", "draft", "launch") or v is not None}
+        return {k: v for k, v in written.items() if k not in OPTIONAL or v is not None}
 
     @property
     def emitted(self) -> float:
