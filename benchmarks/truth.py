@@ -148,7 +148,22 @@ def labelled(row: Row, label: Row, flags: Row) -> Row:
         "kv": kv,
         **{name: flags.get(column, "") for name, column in SETTINGS.items()},
         "max_running": per_replica(flags.get("max_running", ""), row),
+        "router": router(flags, row, label),
     }
+
+
+TF32 = ("VLLM_FLOAT32_MATMUL_PRECISION=high", "--enable-tf32-matmul")
+"""Words of a launch line with which routers in 32 bits are multiplied by tensor cores."""
+
+
+def router(flags: Row, row: Row, label: Row) -> str:
+    """What routers of experts are computed in where more is known of it than the engine's version: a nightly
+    image of 2026-04-03 has none, and is of between vLLM 0.19 and 0.20."""
+    told = flags.get("launch", "") + flags.get("env", "")
+    if any(word in told for word in TF32):
+        return "tf32"
+    early = row["backend_version"].startswith("nightly") and label["measured"] < "2026-05"
+    return "fp32" if early and "MiniMax-M2" in row["model_path"] else ""
 
 
 def per_replica(told: str, row: Row) -> str:
@@ -219,6 +234,7 @@ def as_asked(row: Row) -> Row:
         "isl": str(round(float(row["drawn"]) * float(row["isl"]))),
         "osl": str(round(float(row["drawn"]) * float(row["osl"]))),
         "kv_precision": row.get("kv", ""),
+        "router_precision": row.get("router", ""),
         **{name: row.get(name, "") for name in (*SETTINGS, "balance_steps")},
         "start": row.get("start", ""),
         "concurrency": row["concurrency"],
