@@ -4,7 +4,8 @@ Rows come from two tables in a folder `shared` beside the repository: aggregated
 `silicon_train.csv.gz` as `serving/train_labels.csv.gz` and `serving/run_flags_train.csv.gz` describe them,
 and runs of DeepSeek-R1 (`serving/inferencex_deepseek_r1.csv.gz`). Left out are speculative runs, those that
 may be, repeats, hits of a prefix cache, and jobs of unknown replicas. Clients of the InferenceX harness draw
-lengths evenly from 0.8 to 1 of what a row names, so a mean request has 0.9 of it.
+lengths evenly from 0.8 to 1 of what a row names, so a mean request has 0.9 of it; others send requests of
+exactly that length, so theirs are alike.
 """
 
 from __future__ import annotations
@@ -237,6 +238,7 @@ def as_asked(row: Row) -> Row:
         "router_precision": row.get("router", ""),
         **{name: row.get(name, "") for name in (*SETTINGS, "balance_steps")},
         "start": row.get("start", ""),
+        "lengths": "varied" if float(row["drawn"]) < 1 else "alike",
         "concurrency": row["concurrency"],
     }
 

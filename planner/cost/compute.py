@@ -110,9 +110,9 @@ def serial(k: Floats, m: Floats) -> Floats:
     `m` < SPLIT rows the library divides them among blocks.
 
     >>> serial(np.array([6144.0]), np.array([128.0])), serial(np.array([6144.0]), np.array([8.0]))
-    (array([6144.]), array([768.]))
+    (array([6144.]), array([96.]))
     """
-    return np.asarray(k * np.minimum(m / SPLIT, 1.0) ** 1.5)
+    return np.asarray(k * np.minimum(m / SPLIT, 1.0) ** 3)
 
 
 def glue_s(fit: Fit, chip: Chip, moved_bytes: Floats, kernels: float) -> Floats:

@@ -30,6 +30,7 @@ def test_clean_rows_are_aggregated_and_can_be_asked_at_the_lengths_that_were_dra
         asked = parse(as_asked(row))
 
         assert asked.osl == round(float(row["drawn"]) * float(row["osl"]))
+        assert asked.lengths == ("varied" if row["drawn"] == "0.9" else "alike")
         assert asked.start == (row.get("start") or "at_once")
     assert {float(row["drawn"]) for row in rows} == {0.9, 1.0}
 

@@ -25,10 +25,10 @@ def test_a_router_is_multiplied_as_the_engines_version_does(model, engine, versi
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
-def test_published_times_are_met_where_rows_are_many_and_within_a_factor_of_two_where_they_are_few(precision):
+def test_published_times_are_met_for_many_rows_and_within_a_factor_of_two_for_few(precision):
     for rows, us in MEASURED[precision].items():
         ratio = said_us(precision, rows) / us
 
-        assert 0.45 < ratio < 1.5
+        assert 0.5 < ratio < 1.75
         if rows >= 32:
             assert ratio == pytest.approx(1, abs=0.12)
