@@ -209,6 +209,7 @@ def deepseek(x: Row) -> Row:
         "source": "deepseek-r1",
         "measured": x["date"],
         "drawn": str(DRAWN),
+        "router": "",
         "warmed_up": "1" if x["warmed_up"] == "1" else "",
     }
 
