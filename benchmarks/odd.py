@@ -1,11 +1,12 @@
 """Valid but odd problems: `python -m benchmarks.odd [--cases 1000] [--minutes 20] [--seed 0] [--only N]
 [--keep FOLDER] [--cpu]`.
 
-One to five classes, nodes of 3 and 7 GPUs, tiny and huge memories, prices of 0, links of a modem, answers
-of one token, forty buckets, models of one layer, a request in thirty years, limits that contradict. Each
-must end within its time limit and two seconds with a plan that `check` accepts, a proof that there is none
-with what would help, or exit 4 or 5; all figures finite, no warning of numpy. Prints what came of them and
-what was wrong, and keeps each failure as a folder with its command; exits with 1 where anything was wrong.
+One to five classes, nodes of 3 and 7 GPUs or with GPUs of several kinds, tiny and huge memories, prices of
+0, links of a modem, answers of one token, forty buckets, models of one layer, two models at once, a request
+in thirty years, limits that contradict. Each must end within its time limit and two seconds with a plan that
+`check` accepts and other commands read, a proof that there is none with what would help, or exit 4 or 5; all
+figures finite, no warning of numpy. Prints what came of them and what was wrong, and keeps each failure as a
+folder with its command; exits with 1 where anything was wrong.
 With `--cpu` the planner's clock tells seconds of the processor, its solvers' processes included: on a machine
 that others use a limit of seconds on the wall says little.
 """
@@ -36,6 +37,14 @@ from benchmarks.fuzz.writing import written
 TIME_LIMIT_S = 5
 GRACE_S = 2
 EXITS = {0: "planned", 2: "refused", 3: "proven infeasible", 4: "planned, gap open", 5: "out of time"}
+READERS = (
+    "report plan.json -o plan.html",
+    *(f"export plan.json --to {kind} -o {kind}" for kind in ("compose", "k8s", "slurm", "dynamo")),
+    "diff plan.json plan.json",
+)
+"""Commands that read a plan, tried with every `SELDOM`th: they print something, or refuse it in words."""
+
+SELDOM = 4
 Tree = dict[str, Any]
 
 
@@ -69,6 +78,9 @@ def problem(seed: int, number: int) -> Problem:
     if "usd" in options or "cost" in options or "rate_rps" in workload:
         for node in cluster["nodes"]:
             node.setdefault("price_usd_per_hour", 4)
+    odder = random.Random(f"{seed}/{number}/odder")
+    _unlike(odder, cluster)
+    options += _further(odder)
     files["cluster.yaml"] = written("cluster.yaml", cluster)
     files["workload.yaml"] = written("workload.yaml", workload)
     command = f"plan cluster.yaml -m {model} -w workload.yaml --time-limit {TIME_LIMIT_S} {options}"
@@ -154,6 +166,38 @@ def _node(r: random.Random, name: str, device: str) -> Tree:
                           "read_gb_per_s": r.choice((0.05, 6, 60)), "write_gb_per_s": r.choice((0.01, 3)),
                           "shared_by": r.choice(("node", "cluster", "gpu"))}]  # fmt: skip
     return node
+
+
+def _unlike(r: random.Random, cluster: Tree) -> None:
+    """A node gets GPUs of several kinds, sometimes no name; links to it would be refused."""
+    if r.random() >= 0.15:
+        return
+    node = r.choice(cluster["nodes"])
+    kinds = r.sample(_devices(), r.choice((1, 2, 2, 3)))
+    node["gpus"] = [{"device": kind} | _some(r, count=(1, 2, 5)) for kind in kinds]
+    node["count"] = r.choice((1, 1, 2, 4))
+    device, gone = node.pop("device"), {node["name"], node.get("zone", "default")}
+    del node["gpus_per_node"]
+    cluster["links"] = [link for link in cluster.get("links", ()) if not gone & {*link["between"]}]
+    if device in cluster.get("device_overrides", {}):
+        del cluster["device_overrides"]
+    if r.random() < 0.3:
+        del node["name"]
+    for empty in [name for name in ("links", "devices") if not cluster.get(name)]:
+        cluster.pop(empty, None)
+
+
+def _further(r: random.Random) -> str:
+    """More options of `plan`, each seldom."""
+    made = []
+    several = {
+        "--precision": ("fp8", "int4", "bf16"), "--kv-precision": ("fp8", "bf16"),
+        "--precisions": ("fp8,nvfp4",), "--e2e-ms": ("1", "30000"), "-m": ("qwen3-8b", "llama-3.1-8b"),
+    }  # fmt: skip
+    for option, values in several.items():
+        if r.random() < 0.05:
+            made += [option, r.choice(values)]
+    return " ".join(("", *made))
 
 
 def _workload(r: random.Random) -> Tree:
@@ -260,11 +304,18 @@ def _unsound() -> str | None:
         raise ValueError(name)
 
     try:
-        json.loads(Path("plan.json").read_text(encoding="utf-8"), parse_constant=refuse)
+        text = Path("plan.json").read_text(encoding="utf-8")
+        json.loads(text, parse_constant=refuse)
     except (OSError, ValueError) as error:
         return f"plan.json: {error}"[:200]
     checked = answered("check plan.json", patience_s=60)
-    return None if checked.code == 0 else f"check: {checked.stderr[:200]}"
+    if checked.code:
+        return f"check: {checked.stderr[:200]}"
+    for reader in READERS if len(text) % SELDOM == 0 else ():
+        read = answered(reader, patience_s=60)
+        if read.code not in (0, 2) or "this is a bug" in read.stderr or read.warned:
+            return f"{reader}: {read.stderr[-200:]}"
+    return None
 
 
 def main() -> int:

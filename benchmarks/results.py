@@ -60,6 +60,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "admission": ("Admission to the KV cache against the replay", ["benchmarks.admission"]),
     "prefix": ("Prefix cache: formula, program and replay", ["benchmarks.prefix"]),
     "several": ("Several models against every split by hand", ["benchmarks.several"]),
+    "buy": ("Purchases against every mix, and their prices against a scan", ["benchmarks.buy"]),
     "percentiles": ("Percentiles of recorded arrivals", ["benchmarks.percentiles"]),
     "schedule": ("Schedules of public days and fortnights", ["benchmarks.schedule", "--seconds", "80"]),
     "schedule_solvers": (

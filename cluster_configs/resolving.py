@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from cluster_configs.energy import check_zones
 from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.overrides import Catalog
 from cluster_configs.schema import Cluster, Device, NameRun, Node, NodeClass, NodeNames, ResolvedCluster
 from cluster_configs.tiers import check_memory, doubts
-from cluster_configs.unlike import Expanded, expand
+from cluster_configs.unlike import Expanded, expand, name_of
 from planner.reading.documents import Document, Loc
 
 ZONE = "default"
@@ -35,9 +36,12 @@ def resolve(
     filled = _Filler(catalog, document, whole).fill(cluster)
     entries = {n.name: Entry(n.name, n.count, n.zone) for n in filled.nodes}
     links, repeats = resolve_links(whole.cluster.links, Ends(entries), document)
+    check_zones(cluster.energy, (n.zone for n in filled.nodes), document)
     linked = {end for link in links for end in link.between} - {n.zone for n in filled.nodes}
     forms = {
-        i: n.form if n.box is None else cluster.nodes[i]
+        i: n.form
+        if n.box is None
+        else cluster.nodes[i].model_copy(update={"name": name_of(cluster.nodes[i], i)})
         for i, n in zip(whole.origin, filled.nodes, strict=True)
     }
     form = cluster.model_copy(update={"nodes": [*forms.values()]})

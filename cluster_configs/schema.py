@@ -14,6 +14,8 @@ from typing import Annotated, Literal, NamedTuple, overload
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from cluster_configs.energy import Energy
+
 Positive = Annotated[float, Field(ge=1e-12, le=1e12)]
 NonNegative = Annotated[float, Field(ge=0, le=1e12)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -22,8 +24,6 @@ Generation = Literal[
     "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell_dc", "blackwell_rtx",
     "xe", "xe2", "rdna3", "cdna2", "cdna3", "cdna4", "gaudi2", "gaudi3", "tpu", "apple",
 ]  # fmt: skip
-
-
 Vendor = Literal["nvidia", "amd", "intel", "google", "apple"]
 Precision = Literal["bf16", "fp16", "fp8", "fp4", "int8", "fp32"]
 
@@ -189,6 +189,7 @@ class Cluster(Strict):
     links: list[Link] = []
     device_overrides: dict[str, dict[str, object]] = {}
     devices: dict[str, OwnDevice] | None = None  # GPUs of one's own, by name
+    energy: dict[str, Energy] | None = None  # by zone
 
 
 class NameRun(NamedTuple):

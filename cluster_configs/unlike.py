@@ -110,15 +110,27 @@ def _refuse(cluster: Cluster, node: Node, i: int, document: Document) -> None:
             )
 
 
+def name_of(node: Node, i: int) -> str:
+    """The name of the cluster's entry i with unlike GPUs."""
+    return node.name or (f"node-{i}" if i else "node")
+
+
+def machines(name: str, count: int) -> list[str]:
+    """Names of the nodes of an entry with unlike GPUs.
+
+    >>> machines("pc", 1), machines("pc", 2)
+    (['pc'], ['pc-0', 'pc-1'])
+    """
+    return [name] if count == 1 else [f"{name}-{i}" for i in range(count)]
+
+
 def _boxes(node: Node, kinds: list[tuple[Device, int]], i: int) -> Iterator[_Box]:
     """Each of the entry's nodes with its parts."""
     total = sum(count for _, count in kinds)
     slot = node.intra_gb_per_s or min(d.pcie_gb_per_s or d.intra_gb_per_s for d, _ in kinds)
     nic = node.nic_gb_per_s * total if node.nic_gb_per_s else sum(d.nic_gb_per_s * n for d, n in kinds)
     watts = sum(d.tdp_watts * n for d, n in kinds)
-    base = node.name or (f"node-{i}" if i else "node")
-    for number in range(node.count):
-        name = base if node.count == 1 else f"{base}-{number}"
+    for name in machines(name_of(node, i), node.count):
         parts = [
             node.model_copy(
                 update={

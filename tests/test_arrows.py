@@ -138,6 +138,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.beside",
         "planner.launch",
     },
+    "planner.buy": {*POSING, "planner.question.posed", "planner.check", "planner.api"},
+    "planner.buy.answer": {*PLAN, "planner.buy.money"},
+    "planner.reports.bought": {*PLAN, "planner.reports", "planner.buy"},
     "planner.api": OURS,
     "planner.cli": OURS,
 }

@@ -99,7 +99,7 @@ def _answer(asked: Asked, gap: float) -> Answer:
         _, pool, question = pose(stated)
     except Infeasible:
         return Answer(None, None)
-    s = find(question, pool, Limits(gap=gap, work=2000)).solution
+    s = find(question, pool, Limits(gap=gap, work=500)).solution
     sign = 1.0 if asked.objective == "throughput" else -1.0
     if s.objective is None or s.bound is None:
         return Answer(None, None)

@@ -52,7 +52,7 @@ def shares(g: Group, first_s: float | None = None) -> dict[str, float]:
 
 def prefills(g: Group) -> bool:
     """Whether a group makes no token after the first."""
-    return g.setup.does(g.candidate.role) == "prefill"
+    return g.operation.does == "prefill"
 
 
 def binding(found: Found, made: Sequence[Group]) -> str | None:

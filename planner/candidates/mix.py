@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -37,6 +37,12 @@ class Mix:
         own = new if keep is None else np.maximum(isl - keep.shared, 1.0)
         held = np.maximum(osl, float(workload.max_osl)) if workload.max_osl else osl
         return Mix(new, isl, osl, np.array(workload.shares), held, own, emitted)
+
+    def only(self, w: int) -> Mix:
+        """Bucket `w` alone."""
+        share = np.zeros_like(self.share)
+        share[w] = 1.0
+        return replace(self, share=share)
 
     @property
     def decodes(self) -> Floats:

@@ -9,18 +9,25 @@ upwards:
     latency     Σ f_w L_w(u) >= Σ f_w [L_w(u_k) + R u_k L'_k use_w] - R u_k² L'_k     L' the mean slope
                 (a pair's transfer is the pair's, in `problems/fleet.py`)
 
-u the share of the column's load, u = Σ use_w f_w a replica.
+u the share of the column's load, u = Σ use_w f_w a replica. So they are under the workload's own mix of the
+buckets that a column serves. Lines of watts are lowered further, as a replica may serve other mixes: b_w is
+the line's from a_k to what `w` alone costs at the same u, where that is less, and a_k is such that no line
+lies above that, nor above what it costs where most requests are of `w`. What requests wait for one another
+has no lines that hold for all mixes and say anything: their proof is of the own mix, and `proof.space` says
+so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal
 
 import numpy as np
 
 from planner.candidates.candidate import Candidate
+from planner.candidates.columns import alone
 from planner.candidates.points import Points, at_rate, batched, draw, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
 from planner.designs.shape import Floats, Ints
@@ -45,8 +52,11 @@ NEARBY = 0.02
 """Share of a load by which it is moved to each side to find its slope."""
 
 SURE = 2e-4
-"""Share by which lines of latency are lowered besides: between samples a decade apart, at next to no load,
-one was found 0.9e-4 above the truth."""
+"""Share by which lines are lowered besides: between samples a decade apart, at next to no load, one was found
+0.9e-4 above the truth, and the batch of a rate is only found to `NEAR` (`planner/operating/steps.py`)."""
+
+MOSTLY = (0.999, 0.99, 0.9)
+"""Shares of requests of one bucket, the rest by the workload's mix, under which lines are looked at, too."""
 
 What = Literal["watts", "latency"]
 
@@ -100,7 +110,28 @@ class Loaded:
                 use[0, int(w)] = max(use[0, int(w)], u)
         role, ranks = s.does(c.role), np.array([float(c.design.attn_dp)])
         load = np.array([c.busy if role == "prefill" else c.sequences])
-        return Loaded(s, role, np.array([index]), load, use, ranks)
+        ((_, own),) = Loaded(s, role, np.array([index]), load, use, ranks).parts
+        return own
+
+    @property
+    def parts(self) -> list[tuple[Ints, Loaded]]:
+        """The columns by the buckets that they serve, each under the workload's mix of those."""
+        mix, serves = self.setup.mix.share, self.use > 0
+        if (serves == (mix > 0)).all():
+            return [(np.arange(len(serves)), self)]
+        found = []
+        for own in np.unique(serves, axis=0):
+            rows = np.flatnonzero((serves == own).all(axis=1))
+            found.append((rows, self.under(rows, mix * own / (mix * own).sum())))
+        return found
+
+    def under(self, rows: Ints, share: Floats) -> Loaded:
+        """The columns `rows` where the mix `share` (w,) is all that they serve, up to the rate that fills
+        them."""
+        s, use = replace(self.setup, mix=replace(self.setup.mix, share=share)), self.use[rows] * (share > 0)
+        role, index, ranks = s.does(self.role), self.index[rows], self.ranks[rows]
+        full = at_rate(s, index, 1 / (use @ share) / ranks, role)
+        return Loaded(s, role, index, full.load if role == "prefill" else full.sequences, use, ranks)
 
     def at(self, shares: Sequence[float] | Floats) -> list[Points]:
         """The columns at each of `shares` of their load."""
@@ -131,16 +162,19 @@ def lighter(columns: Loaded, what: What) -> Floats:
     asked = columns.at(LIGHTER)
     if what == "latency":
         return np.stack([_seconds(columns, p) for p in asked], axis=1)
-    return np.stack([draw(columns.setup, p, columns.role) for p in asked], axis=1)[:, :, None]
+    return _watts_of(columns, asked)[:, :, None]
 
 
 def tangents(columns: Loaded, what: What) -> Tangents:
     """The lines that every column begins with: of watts, which are nearly straight, a few; of latency more,
     as fleets hide in columns that have none near where they stand."""
-    if what == "latency":
-        return _fewest(_latency(columns, DENSE), columns)
-    all_ = _watts(columns, SHARES)
-    return Tangents(all_.a[:, FEW], all_.b[:, FEW])
+    many = len(FEW) if what == "watts" else LINES
+    a, b = np.zeros((len(columns.index), many)), np.zeros((len(columns.index), many, columns.use.shape[1]))
+    for rows, part in columns.parts:
+        lines = _fewest(_latency(part, DENSE), part) if what == "latency" else _watts(part, SHARES)
+        chosen = FEW if what == "watts" else slice(None)
+        a[rows], b[rows] = lines.a[:, chosen], lines.b[:, chosen]
+    return Tangents(a, b)
 
 
 def _fewest(all_: Tangents, columns: Loaded) -> Tangents:
@@ -178,15 +212,16 @@ def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Lin
 def _watts(columns: Loaded, shares: Floats) -> Tangents:
     """The last line is the chord from end to end: nothing lies between it and what bends downwards."""
     asked = columns.at(shares)
-    watts = np.stack([draw(columns.setup, p, columns.role) for p in asked], axis=1)
-    rate = columns.rates(asked)
+    watts, rate = _watts_of(columns, asked), columns.rates(asked)
     ends = [0, -1]
     slope = np.maximum(
         np.concatenate([_slopes(watts, rate), _chords(watts[:, ends], rate[:, ends])], axis=1), 0.0
     )
     through = [*range(len(asked)), 0]  # the chord through the first
     a = _below(watts[:, through] - slope * rate[:, through], slope, rate, watts)
-    return Tangents(a, slope[:, :, None] * (columns.use * columns.full[:, None])[:, None, :])
+    full = columns.full[:, None]
+    lines = Tangents(a, slope[:, :, None] * (columns.use * full)[:, None, :])
+    return _of_each(lines, columns, rate[:, [*range(len(asked)), -1]] / full, shares)
 
 
 def _latency(columns: Loaded, shares: Floats) -> Tangents:
@@ -203,6 +238,42 @@ def _latency(columns: Loaded, shares: Floats) -> Tangents:
     slope = (b * share[:, None, :]).sum(axis=2)
     a = _below(-full[:, None] * level**2 * steeper, slope, rate, rate * mean)
     return Tangents(a - SURE * rate * mean, b)
+
+
+def _of_each(lines: Tangents, columns: Loaded, level: Floats, shares: Floats) -> Tangents:
+    """Lines of watts that touch at `level` (m, k) of the columns' load, lowered below what each bucket costs
+    alone and where most requests are of it."""
+    a, b, looked = lines.a.copy(), lines.b.copy(), alone(columns.setup)
+    own, every = columns.setup.mix.share, np.arange(len(columns.index))
+    for w, part in product(looked, (1.0, *MOSTLY)):
+        share = part * (np.arange(len(own)) == w) + (1 - part) * own
+        other = columns.under(every, share)
+        asked = other.at(shares)
+        x, y = other.rates(asked), _watts_of(other, asked)
+        ends = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)  # else it never serves that
+        rows, x, y = every[ends], x[ends], y[ends]
+        if part == 1.0 and len(rows):
+            rate = level[rows] / columns.use[rows, w, None]
+            there = np.stack([np.interp(*row) for row in zip(rate, x, y, strict=True)])
+            b[rows, :, w] = np.clip((there - a[rows]) / np.maximum(rate, 1e-30), 0.0, b[rows, :, w])
+        a[rows] = _below(a[rows], b[rows] @ share, x, y)
+    _as_those(b, lines.b, looked)
+    return Tangents(a, b)
+
+
+def _as_those(b: Floats, before: Floats, looked: Sequence[int]) -> None:
+    """Buckets that were not `looked` at alone cost as much less a request, of `b` (m, k, w), as the least of
+    those that were."""
+    rest = np.setdiff1d(np.arange(b.shape[2]), looked)
+    if looked and len(rest):
+        was = before[..., looked]
+        less = np.where(was > 0, b[..., looked] / np.where(was > 0, was, 1.0), 1.0)
+        b[..., rest] *= less.min(axis=2, keepdims=True)
+
+
+def _watts_of(columns: Loaded, asked: Sequence[Points]) -> Floats:
+    """Watts of a replica, (m, k), from below."""
+    return (1 - SURE) * np.stack([draw(columns.setup, p, columns.role) for p in asked], axis=1)
 
 
 def _seconds(columns: Loaded, p: Points) -> Floats:

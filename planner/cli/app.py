@@ -22,6 +22,7 @@ from planner.cli.help import Grouped
 
 COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",
+    "buy": "What to rent for a model: the best mix of a price list.",
     "pareto": "Curves: speed, cost or energy against what it takes.",
     "explain": "What holds a plan back, and why not another design.",
     "fit": "Does it fit? Memory, longest context, most users.",

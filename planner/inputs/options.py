@@ -68,6 +68,8 @@ class Options(BaseModel):
     @classmethod
     def _listed(cls, named: object) -> object:
         """ "fp8,nvfp4" as a list."""
+        if isinstance(named, list):  # of JSON
+            return tuple(named)
         return tuple(filter(None, (p.strip() for p in named.split(",")))) if isinstance(named, str) else named
 
     @field_validator("speculation")

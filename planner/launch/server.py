@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from cluster_configs.unlike import machines
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.engines import named
 from planner.plans.schema import Plan, Replica, Stage, Tiered
@@ -193,9 +194,13 @@ def vendor_of(plan: Plan, stage: Stage) -> str:
 
 
 def kinds_of(plan: Plan) -> dict[str, dict[str, int]]:
-    """GPUs by kind of the nodes that have several kinds, in their order: how many there are of each."""
-    told = (node for node in plan.problem.cluster["nodes"] if node.get("gpus"))
-    return {n.get("name", ""): {g["device"]: int(g.get("count") or 1) for g in n["gpus"]} for n in told}
+    """GPUs by kind of each node that has several kinds, in their order: how many there are of each."""
+    return {
+        name: {gpu["device"]: int(gpu.get("count") or 1) for gpu in node["gpus"]}
+        for node in plan.problem.cluster["nodes"]
+        if node.get("gpus")
+        for name in machines(node["name"], int(node.get("count") or 1))
+    }
 
 
 def machine_of(node: str) -> str:

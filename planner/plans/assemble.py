@@ -125,7 +125,7 @@ def _batch(g: Group, mix_osl: np.ndarray) -> int:
     burst = in_flight + 3 * math.sqrt(max(in_flight, 1.0))
     each = (s.prompt_bytes if c.role == "prefill" else s.held_bytes)[index][op.rate > 0].min()
     held = ranks * math.floor(float(s.memory.kv_bytes[index]) / each) if each > 0 else math.inf
-    decoding = 0.0 if s.does(c.role) == "prefill" else op.sequences * ranks
+    decoding = 0.0 if op.does == "prefill" else op.sequences * ranks
     return max(1, math.ceil(min(burst, max(held, decoding)) - 1e-6))
 
 
@@ -139,7 +139,7 @@ def _kv_tokens(s: Setup, index: np.ndarray, attn_dp: int) -> float:
 def _cache(g: Group, kv_tokens: float) -> schema.Cache | None:
     """How the cache is used; None on prefill replicas, which hold prompts only while they compute them."""
     s, op, d = g.setup, g.operation, g.candidate.design
-    if s.does(g.candidate.role) == "prefill":
+    if op.does == "prefill":
         return None
     met = admission(s, g.candidate, op)
     decoding = float(op.rate @ ((s.mix.osl - 1) * op.at.mean_tpot_s[0]))  # however few requests there are

@@ -73,7 +73,7 @@ def phase_sigmas(g: Group) -> tuple[float, float]:
 def prompt_share(g: Group) -> float:
     """Share of a group's time that goes to prompts."""
     s, step = g.setup, g.candidate.step
-    if s.does(g.candidate.role) == "prefill":
+    if g.operation.does == "prefill":
         return 1.0
     if g.candidate.role == "decode":
         return 0.0

@@ -68,17 +68,18 @@ class Operation:
     def kv_used(self) -> float:
         """Mean share of the KV room that running requests hold: they may have that of idle cache at any
         time."""
-        held = running_byte_s(self.own, np.array([0]), self.at.step, self.at.mean_tpot_s, self._does)[0]
+        held = running_byte_s(self.own, np.array([0]), self.at.step, self.at.mean_tpot_s, self.does)[0]
         return min(float(self.rate @ held) / float(self.own.memory.kv_bytes[0]), 1.0)
 
     @cached_property
     def kv_prompts(self) -> float:
         """Mean share of the room that prompts in work hold."""
-        held = prompt_byte_s(self.own, np.array([0]), self.at.step, self._does)[0]
+        held = prompt_byte_s(self.own, np.array([0]), self.at.step, self.does)[0]
         return min(float(self.rate @ held) / self._room, 1.0)
 
     @property
-    def _does(self) -> Role:
+    def does(self) -> Role:
+        """What its servers spend their time on: answers of one token leave nothing to decode."""
         return self.own.does(self.role)
 
     @property

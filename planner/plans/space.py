@@ -68,6 +68,9 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         yield Cap(what="sizes of a long prompt's chunks", value=len(CHUNKS) + 1, binds=True)
     if len(asked.workload.buckets) > FEW:
         yield Cap(what="buckets whose servers are looked at almost alone", value=FEW, binds=True)
+    if found.objective.name == "latency" and len(asked.workload.buckets) > 1:
+        what = "mixes of a server under which its requests' waiting is looked at (the workload's own)"
+        yield Cap(what=what, value=1, binds=True)
     if found.space.survive is not None and not fleet_nodes.apart(found.space):
         many = len(fleet_survive.ways(found.space))
         what = "losses of nodes of several classes that the bound looks at"

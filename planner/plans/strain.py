@@ -59,8 +59,7 @@ def scaled(found: Found, factor: float) -> Found:
 def fullness(g: Group) -> float:
     """The fullest resource of a group as a share of what it may be: a server that only prefills has its rule
     of operation."""
-    only = g.setup.does(g.candidate.role) == "prefill"
-    return g.operation.utilisation / (g.setup.busiest if only else 1.0)
+    return g.operation.utilisation / (g.setup.busiest if g.operation.does == "prefill" else 1.0)
 
 
 def watts(found: Found, made: Sequence[Group]) -> float:

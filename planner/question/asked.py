@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from cluster_configs.reading import as_document, from_gpus, read_cluster
 from cluster_configs.schema import ResolvedCluster
-from model_zoo.schema import ModelCard
+from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, ModelCard
 from planner.candidates.ask import Freedom
 from planner.cost.calibration import Calibration, shipped
-from planner.designs.precision import precisions
+from planner.designs.precision import precision_named, precisions
 from planner.drafts.kinds import drafts_of
 from planner.errors import InputError, nearest
 from planner.inputs.options import Options
@@ -153,6 +153,9 @@ def options_of(given: dict[str, Any]) -> Options:
         values["budget"] = parse_budget(values["budget"])
     if isinstance(values.get("survive"), str | int):
         values["survive"] = parse_survive(values["survive"])
+    for name, known in (("precision", WEIGHT_BYTES), ("kv_precision", KV_BYTES)):
+        if isinstance(values.get(name), str):
+            values[name] = precision_named(values[name], known)
     try:
         return Options(**values)
     except ValidationError as e:

@@ -20,7 +20,6 @@ from planner.candidates.columns import Columns, alone, decoding, prefilling
 from planner.candidates.dominance import undominated
 from planner.candidates.edges import Edges
 from planner.candidates.made import Made
-from planner.candidates.mix import Mix
 from planner.candidates.offers import Offer, Standing
 from planner.candidates.pairing import Pairing
 from planner.candidates.setup import Role, Setup
@@ -160,16 +159,10 @@ def _offers(s: Setup, fits: Ints, roles: Sequence[Role], at: Standing, edges: Ed
     """Columns of the designs `fits` in every role: under the workload's mix, and for single buckets alone
     where there are several."""
     for focus in (None, *alone(s)) if len(fits) else ():
-        own = s if focus is None else replace(s, mix=_only(s.mix, focus))
+        own = s if focus is None else replace(s, mix=s.mix.only(focus))
         for role, columns in _columns(own, fits, roles, at, edges):
             if focus is None or role != "decode":
                 yield Offer.of(columns, own, at, role, focus)
-
-
-def _only(mix: Mix, w: int) -> Mix:
-    share = np.zeros_like(mix.share)
-    share[w] = 1.0
-    return replace(mix, share=share)
 
 
 def _columns(

@@ -72,6 +72,8 @@ def usual(problem: Problem, node: Mapping[str, Any]) -> str:
     >>> usual(problem, {"device": "l40s", "intra_gb_per_s": 32.0, "nic_gb_per_s": 50.0})
     'l40s 32 GB/s between the GPUs of a node'
     """
+    if node.get("gpus"):
+        return ""  # of several kinds: a warning says how they are planned
     left = [name.rpartition(".")[2] for name in problem.defaulted if name.startswith("cluster.nodes.")]
     words = [say(node[key], node) for key, say in FIGURES.items() if key in left and node.get(key)]
     return f"{node['device']} {', '.join(words)}" if words else ""

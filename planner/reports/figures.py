@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from planner.plans.schema import Band, Plan
 from planner.reports import words as say
+from planner.reports.energy import electricity
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def figures(plan: Plan) -> list[Figure]:
         ("power of all GPUs", p.watts, "W", None, None, False),
         ("energy of an output token", p.joules_per_tok, "J", None, None, False),
     ]
+    rows += [(label, band, unit, None, None, False) for label, band, unit in electricity(plan)]
     return [
         Figure(label, band, unit, limit, kept, more)
         for label, band, unit, limit, kept, more in rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cluster_configs.unlike import machines
 from planner.errors import InputError
 from planner.launch.instances import instances
 from planner.launch.server import machine_of
@@ -35,7 +36,7 @@ def nodes_of(plan: Plan) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for node in plan.problem.cluster["nodes"]:
         name, count = node.get("name") or node["device"], int(node.get("count") or 1)
-        found[name] = [name] if node.get("gpus") and count == 1 else [f"{name}-{i}" for i in range(count)]
+        found[name] = machines(name, count) if node.get("gpus") else [f"{name}-{i}" for i in range(count)]
     return found
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from planner.errors import Infeasible, InputError, OutOfTime
 from planner.plans.schema import Plan
+from planner.reports.terminal import gpus_of
 
 Solve = Callable[..., Plan]
 """`api.plan` of a question, with more options. Raises Infeasible, OutOfTime, InputError."""
@@ -260,8 +261,7 @@ def _same(p: Point, q: Point) -> bool:
 
 def _gpus(plan: Plan) -> int:
     """GPUs of the cluster."""
-    nodes: Sequence[Mapping[str, Any]] = plan.problem.cluster["nodes"]
-    return sum(int(n.get("count", 1)) * int(n["gpus_per_node"]) for n in nodes)
+    return sum(gpus_of(node, plan.problem.devices) for node in plan.problem.cluster["nodes"])
 
 
 def asked(name: str, question: Mapping[str, Any]) -> None:

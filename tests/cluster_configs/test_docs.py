@@ -25,8 +25,17 @@ def test_the_example_reads_without_a_warning():
     assert first == [0.0125e9, 0.125e9]
 
 
+def test_the_electricity_of_the_page_is_that_of_its_zones():
+    found = from_document(read_text(EXAMPLES[0] + EXAMPLES[1], "two-sites.yaml"))
+
+    assert {zone: said.overhead for zone, said in (found.source.energy or {}).items()} == {
+        "west": 1.5,
+        "east": 1,
+    }
+
+
 def test_the_device_of_ones_own_and_the_unlike_gpus_read_as_the_page_says():
-    _, own, unlike, _ = EXAMPLES
+    _, _, own, unlike, _ = EXAMPLES
     (card,) = from_document(read_text(own, "own.yaml")).classes
     parts = from_document(read_text(unlike, "pc.yaml")).classes
 

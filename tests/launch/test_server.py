@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from planner.api import plan
+from planner.launch.instances import instances
 from planner.launch.server import BLOCK, ROOM, Server, kinds_of, machine_of, node_sizes
 from planner.plans.schema import Plan
+from planner.reports.page.placed import placed
 from tests.exporters.samples import KEPT, made, replica
 
 
@@ -76,6 +79,19 @@ def test_kinds_of_gpu_in_a_node_are_one_machine_with_sizes_of_their_own():
     assert kinds_of(p) == {"pc": {"rtx-4090": 2, "rtx-3090": 1}}
     assert node_sizes(p) == {"pc/rtx-4090": 2, "pc/rtx-3090": 1}
     assert machine_of("pc/rtx-4090-0") == "pc"
+
+
+@pytest.mark.parametrize(
+    ("entry", "nodes"), [("name: pc, count: 2", ["pc-0", "pc-1"]), ("count: 2", ["node-0", "node-1"])]
+)
+def test_several_nodes_with_unlike_gpus_are_planned_drawn_and_started_by_their_names(entry, nodes, tmp_path):
+    form = f"name: boxes\nnodes: [{{{entry}, gpus: [{{device: rtx-4090}}, {{device: rtx-3090}}]}}]\n"
+    (tmp_path / "boxes.yaml").write_text(form)
+    p = plan(tmp_path / "boxes.yaml", "llama-3.1-8b", engine="vllm", explain=False)
+
+    assert set(kinds_of(p)) == set(nodes)
+    assert {node for seats in instances(p) for node, _ in seats.gpus} == set(nodes)
+    assert sorted(name for alike in placed(p)[nodes[0][:-2]] for name in alike.names) == nodes
 
 
 @pytest.mark.parametrize("told", [{"prefix_hit": 0.3}, {"reuse": [{}]}, {"idle": [{}]}])

@@ -16,9 +16,9 @@ from planner.plans.strain import fullness
 def test_a_server_that_only_prefills_has_the_rule_of_operation_for_time_and_cache(role, utilisation, full):
     """Where its cache is fuller than its time is busy, too: the plan states the fuller of the two."""
     group = SimpleNamespace(
-        setup=SimpleNamespace(does=lambda role: role, busiest=0.98),
+        setup=SimpleNamespace(busiest=0.98),
         candidate=SimpleNamespace(role=role),
-        operation=SimpleNamespace(utilisation=utilisation, busy=0.9),
+        operation=SimpleNamespace(utilisation=utilisation, busy=0.9, does=role),
     )
 
     assert (fullness(group) > 1) is full

@@ -23,6 +23,13 @@ def test_a_written_plan_is_read_back_equal(tmp_path: Path) -> None:
     assert read_plan(copy) == plan
 
 
+def test_precisions_that_are_tried_are_read_back(tmp_path: Path) -> None:
+    """JSON knows lists alone."""
+    path = edited(tmp_path, '"options": {', '"options": {"precisions": ["fp8", "nvfp4"],')
+
+    assert read_plan(path).problem.options["precisions"] == ["fp8", "nvfp4"]
+
+
 def edited(tmp_path: Path, old: str, new: str) -> Path:
     """The golden file with one piece of text replaced once."""
     text = GOLDEN.read_text()

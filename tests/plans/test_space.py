@@ -8,6 +8,7 @@ from planner.candidates.candidate import Key
 from planner.candidates.made import Made
 from planner.inputs.options import Options, Survive
 from planner.inputs.workload import Bucket, Workload
+from planner.objectives import COST, ENERGY, LATENCY
 from planner.plans import space
 from planner.plans.space import space_of, words
 from planner.replicas.pool import Pool
@@ -32,9 +33,10 @@ def asked(workload: Workload = CHAT, offload: bool = False, **options):
     return Some(workload=workload, offload=offload, options=Options(**options))
 
 
-def found(*candidates, made=None, gpus: int = 8, survive=None, **pool):
+def found(*candidates, made=None, gpus: int = 8, survive=None, objective=COST, **pool):
     made = [designs(3)] if made is None else made
     return Some(
+        objective=objective,
         pool=Pool(candidates or (candidate(),), {m.key: m for m in made}, **pool),
         cluster=Some(classes=[Some(id="small", gpus=1), Some(id="n", gpus=gpus)]),
         space=Some(columns=dict.fromkeys("abc"), survive=survive),
@@ -163,6 +165,16 @@ def test_chunks_of_long_prompts_are_a_few_sizes(fewer, there):
 
     assert ("sizes of a long prompt's chunks" in caps(asked(long), found())) is there
     assert "sizes of a long prompt's chunks" not in caps(asked(long, offload=True), found(made=[]))
+
+
+@pytest.mark.parametrize(
+    ("objective", "buckets", "there"), [(LATENCY, 2, True), (LATENCY, 1, False), (ENERGY, 2, False)]
+)
+def test_latency_of_several_buckets_is_proven_under_their_own_mix(objective, buckets, there):
+    several = CHAT.model_copy(update={"buckets": CHAT.buckets * buckets})
+    said = [cap for cap in caps(asked(several), found(objective=objective)) if "waiting" in cap]
+
+    assert bool(said) is there
 
 
 @pytest.mark.parametrize("more", [0, 1])

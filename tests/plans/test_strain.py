@@ -45,6 +45,7 @@ class Group:
             utilisation=self.full * self.load,
             watts=self.watts * self.load,
             sequences=10.0 * self.load if self.full * self.load <= 1.5 else math.inf,
+            does=self.role,
         )
         object.__setattr__(self, "operation", self.operation or own)
 
@@ -55,7 +56,7 @@ class Group:
     @property
     def setup(self):
         promise = Some(ttft_s=TTFT_S, tpot_s=TPOT_S)
-        return Some(promise=promise, busiest=0.8, does=lambda role: role)
+        return Some(promise=promise, busiest=0.8)
 
 
 def operate(setup, candidate, served, count):

@@ -122,6 +122,8 @@ def test_buckets_alike_are_one():
 @pytest.mark.parametrize(
     ("given", "name", "value"),
     [
+        ({"precision": "int4"}, "precision", "int4_wo"),
+        ({"kv_precision": "E4M3"}, "kv_precision", "fp8"),
         ({"budget": "gpus=4,watts=900"}, "budget", Budget(gpus=4, watts=900)),
         ({"budget": Budget(gpus=2)}, "budget", Budget(gpus=2)),
         ({"survive": "node"}, "survive", Survive()),

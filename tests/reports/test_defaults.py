@@ -1,7 +1,7 @@
 """What a plan rests on that nobody asked for: figures of links and prices, by device."""
 
 from planner import plan
-from planner.plans.schema import Assumption
+from planner.plans.schema import Assumption, Problem
 from planner.reports.defaults import assumed, decisive
 
 
@@ -38,3 +38,17 @@ def test_what_an_assumption_decides_is_told_in_the_plans_unit():
     assert told.endswith(f"in place of {own} req/s.")
     assert nothing == "With links at a tenth these kinds of replica could not serve this within the limits."
     assert decisive(made) == []
+
+
+def test_nodes_with_unlike_gpus_are_told_by_their_warning_alone():
+    nodes = [
+        {"name": "pc", "gpus": [{"device": "l4"}], "intra_gb_per_s": 4.0},
+        {"device": "l40s", "intra_gb_per_s": 32.0},
+    ]
+    problem = Problem(
+        cluster={"nodes": nodes}, devices={}, model={}, workload={}, options={},
+        defaulted=["cluster.nodes.intra_gb_per_s"],
+    )  # fmt: skip
+
+    (told,) = assumed(problem)
+    assert told.endswith("usual for the devices: l40s 32 GB/s between the GPUs of a node")

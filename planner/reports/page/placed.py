@@ -49,7 +49,10 @@ def placed(plan: Plan) -> dict[str, list[Alike]]:
 
 def node_gpus(plan: Plan) -> dict[str, int]:
     """GPUs of one node by the entry of the cluster, all kinds together."""
-    boxes = {name: sum(kinds.values()) for name, kinds in kinds_of(plan).items()}
+    kinds = kinds_of(plan)
+    boxes = {
+        entry: sum(kinds[names[0]].values()) for entry, names in nodes_of(plan).items() if names[0] in kinds
+    }
     return boxes | {name: n for name, n in node_sizes(plan).items() if "/" not in name}
 
 

@@ -1,0 +1,1 @@
+"""What to rent for a model and a load: the best mix of a price list's offers."""

@@ -1,0 +1,170 @@
+"""The best mix of nodes to have: the planner's own program over all the nodes that the money buys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cluster_configs.reading import read_cluster
+from cluster_configs.resolving import MAX_NODES
+from cluster_configs.schema import ResolvedCluster
+from planner import api
+from planner.buy.answer import Bought, Purchase
+from planner.buy.market import Market, market
+from planner.buy.money import FORM, Money, parse_money
+from planner.buy.prices import read_prices
+from planner.check.case import Case, open_case
+from planner.check.packing import nodes_used
+from planner.errors import Infeasible, InputError
+from planner.inputs.reading import read_workload
+from planner.inputs.workload import Workload
+from planner.plans.schema import Plan
+from planner.question.asked import LOADS
+
+YEARS = 4.0
+"""Of use, over which bought nodes are paid."""
+
+STEP = 4.0
+"""Times the money, where a rate needs more than was looked at."""
+
+ANY_RATE_RPS = 1e-3
+"""A rate that every fleet which serves at all serves."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is wanted: the model, what may be spent, and the other options of `plan`."""
+
+    model: str
+    money: Money
+    question: dict[str, Any]
+    tell: Progress = lambda text: None
+
+    @property
+    def rate(self) -> float | None:
+        found: float | None = self.question.get("rate")
+        return found
+
+    def times(self, factor: float) -> Wish:
+        """The same for so many times the rate, or the budget where there is no rate."""
+        if self.rate is not None:
+            load, rate = self.question.get("workload"), factor * self.rate
+            if isinstance(load, Workload):
+                load = load.model_copy(update={"rate_rps": rate})
+            return replace(self, question={**self.question, "workload": load or "chat", "rate": rate})
+        assert self.money.most is not None
+        return replace(self, money=replace(self.money, most=factor * self.money.most))
+
+
+def buy(cluster: str | None, prices: str, wish: Wish, years: float = YEARS) -> tuple[Purchase, Market]:
+    """The best mix of a price list's offers beside the nodes of `cluster`, within the budget, or the cheapest
+    for the rate; and the market that it is from. Raises InputError, Infeasible, OutOfTime."""
+    if wish.money.most is None and wish.rate is None:
+        raise InputError("name what may be spent, or a rate to serve", "--budget", f"{FORM}; or add --rate")
+    own = None if cluster is None else read_cluster(cluster)
+    offered, left_out = market(*read_prices(prices), wish.money.measure, years, own)
+    plan = affordable(offered, wish)
+    shown, bought = on_its_own(offered, wish, plan, bought_of(plan, offered))
+    found = Purchase(wish.money, wish.rate, bought, shown, plan.proof.bound, len(offered.offers), left_out)
+    return found, offered
+
+
+def affordable(offered: Market, wish: Wish) -> Plan:
+    """The plan on all that the money buys; where that serves nothing, the error says what would."""
+    if wish.money.most is None:
+        return without_limit(offered, wish)
+    try:
+        return within(offered, wish, wish.money.most)
+    except Infeasible as error:
+        raise _too_little(offered, wish, error) from None
+
+
+def _too_little(offered: Market, wish: Wish, error: Infeasible) -> Infeasible:
+    """What the cheapest fleet takes that would do."""
+    question = {**wish.question, "rate": wish.rate or ANY_RATE_RPS}
+    assert wish.money.most is not None
+    try:
+        least = without_limit(offered, Wish(wish.model, wish.money, question, wish.tell))
+    except Infeasible:
+        return error  # no money helps
+    bought = bought_of(least, offered)
+    mix = " and ".join(f"{each.nodes} x {each.offer}" for each in bought)
+    what = f"{wish.rate:g} requests a second of {wish.model}" if wish.rate else wish.model
+    text = f"nothing that serves {what} costs {wish.money.said(wish.money.most)} or less"
+    takes = sum(each.nodes * each.takes for each in bought)
+    return Infeasible(text, "--budget", f"the cheapest that does takes {wish.money.said(takes)}: {mix}")
+
+
+def without_limit(offered: Market, wish: Wish) -> Plan:
+    """The cheapest plan for a rate. More is looked at until some fleet serves it: what is found takes no more
+    than was looked at, so that no cheaper fleet was left out."""
+    limit = STEP * max(offered.takes.values())
+    while True:
+        try:
+            return within(offered, wish, limit)
+        except Infeasible:
+            limit *= STEP
+            if limit / min(offered.takes.values()) > MAX_NODES:
+                raise
+
+
+def within(offered: Market, wish: Wish, limit: float) -> Plan:
+    """The best plan that takes no more than the limit."""
+    if limit / min(offered.takes.values()) > MAX_NODES:
+        most = f"at most {MAX_NODES:,} nodes of an offer are planned with"
+        raise InputError(most, "--budget", "a smaller budget, or a list without the cheapest offers")
+    wish.tell(f"looking at what {wish.money.said(limit)} buys")
+    cluster = offered.cluster(limit)
+    return _planned(cluster, wish, budget=f"usd_per_hour={limit!r}")
+
+
+def _planned(cluster: ResolvedCluster, wish: Wish, **more: Any) -> Plan:
+    """With a rate for the least money, where prices are known."""
+    question = {**wish.question, **more, "simple": 0.0}
+    return api.plan(cluster, wish.model, explain=False, on_progress=wish.tell, **question)
+
+
+def on_its_own(
+    offered: Market, wish: Wish, plan: Plan, bought: Sequence[Bought]
+) -> tuple[Plan, Sequence[Bought]]:
+    """The plan on what is bought and nothing else, by what it costs an hour; less is bought where that plan
+    leaves nodes idle. Where none is found on it, the market's own plan."""
+    while True:
+        cluster = offered.bought({each.offer: each.nodes for each in bought})
+        try:
+            own = _planned(cluster, wish)
+        except Infeasible:  # a search that ends within a gap may miss what a wider one has found
+            return plan, bought
+        used = bought_of(own, offered)
+        if sum(each.nodes for each in used) >= sum(each.nodes for each in bought):
+            return own, bought
+        plan, bought = own, used
+
+
+def bought_of(plan: Plan, offered: Market) -> list[Bought]:
+    """Nodes of each offer that a plan takes."""
+    case = open_case(plan)
+    assert isinstance(case, Case)  # every plan has passed its check
+    counts = dict[str, int]()
+    for node in case.cluster.classes:
+        left = nodes_used(case, node)
+        for run in sorted(node.nodes.runs, key=lambda run: offered.usd_per_hour.get(run.stem) or 0.0):
+            taken = min(left, run.stop - run.start)  # offers alike are one class: the cheaper first
+            counts[run.stem], left = counts.get(run.stem, 0) + taken, left - taken
+    return [
+        Bought(name, n, offered.takes[name], offered.usd_per_hour[name])
+        for name, n in counts.items()
+        if n and name in offered.offers
+    ]
+
+
+def asked_of(model: str, budget: str | None, tell: Progress, **question: Any) -> Wish:
+    """What is wanted, in the words of the command. Raises InputError."""
+    money, load = parse_money(budget), question.get("workload") or "chat"
+    if not isinstance(load, Workload):
+        given = {name: question[name] for name in LOADS if name in question}
+        load = read_workload(load, **given)[0]
+    return Wish(model, money, {**question, "rate": load.rate_rps}, tell)

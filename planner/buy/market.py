@@ -1,0 +1,128 @@
+"""What may be had beside what is there already, as one cluster: the space that a purchase is looked for in.
+
+A node of an offer takes so much of what a budget counts: dollars an hour, dollars, or watts. In the market's
+cluster that is its price, whatever it is in. Of an offer without a number there are as many nodes as no
+purchase within the limit can exceed: with B to spend and a node for p, floor(B / p). A fleet that needs more
+is no answer, so that nothing is cut off, and the program stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import floor, inf
+
+from cluster_configs.resolving import MAX_NODES, resolve
+from cluster_configs.schema import Cluster, Node, ResolvedCluster
+from planner.buy.money import Measure
+from planner.buy.prices import Offer, PriceList, hourly
+from planner.errors import Infeasible, InputError
+from planner.reading.documents import Document
+
+
+@dataclass(frozen=True)
+class Market:
+    """Offers, each a class of its own, what a node of each takes, and the nodes that are there already."""
+
+    offers: Mapping[str, Node]  # by the name of the class; `count` of those that are limited
+    takes: Mapping[str, float]  # of the measure, one node
+    usd_per_hour: Mapping[str, float | None]  # one node
+    limited: frozenset[str]
+    own: ResolvedCluster | None
+    form: Cluster
+
+    def most(self, name: str, limit: float) -> int:
+        """No more nodes of an offer than these can be in a purchase within the limit."""
+        most = min(floor(limit / self.takes[name] + 1e-9), MAX_NODES)
+        return min(most, self.offers[name].count) if name in self.limited else most
+
+    def cluster(self, limit: float) -> ResolvedCluster:
+        """All that may be had within the limit, and what is there, by the measure. Raises Infeasible:
+        nothing."""
+        counts = {name: self.most(name, limit) for name in self.offers}
+        if not any(counts.values()) and self.own is None:
+            raise Infeasible("no offer is that cheap", "--budget")
+        return self._resolved(counts, self.takes)
+
+    def bought(self, counts: Mapping[str, int]) -> ResolvedCluster:
+        """So many nodes of each offer by what they cost an hour, if that is known, beside what is there."""
+        return self._resolved(counts, self.usd_per_hour)
+
+    def _resolved(self, counts: Mapping[str, int], prices: Mapping[str, float | None]) -> ResolvedCluster:
+        own = list(self.own.source.nodes) if self.own else []
+        there = [node.model_copy(update={"price_usd_per_hour": 0.0}) for node in own]
+        nodes = [
+            self.offers[name].model_copy(update={"count": count, "price_usd_per_hour": prices[name]})
+            for name, count in counts.items()
+            if count
+        ]
+        here = {end for node in (*there, *nodes) for end in (node.name, node.zone)}
+        links = [
+            *(self.own.source.links if self.own else []),
+            *(link for link in self.form.links if {*link.between} <= here),
+        ]
+        devices = {**(self.form.devices or {}), **((self.own.source.devices or {}) if self.own else {})}
+        changes = {**self.form.device_overrides, **(self.own.source.device_overrides if self.own else {})}
+        name = self.own.name if self.own else self.form.name
+        power = {**(self.form.energy or {}), **((self.own.source.energy or {}) if self.own else {})}
+        form = Cluster(
+            name=name,
+            nodes=[*there, *nodes],
+            links=links,
+            device_overrides=changes,
+            devices=devices or None,
+            energy={zone: power[zone] for zone in power if zone in here} or None,
+        )
+        return resolve(form)
+
+
+def repriced(cluster: ResolvedCluster, name: str, price: float) -> ResolvedCluster:
+    """The same nodes, those of one class for another price."""
+    classes = tuple(
+        replace(node, price_usd_per_hour=price) if node.id == name else node for node in cluster.classes
+    )
+    return replace(cluster, classes=classes)
+
+
+def market(
+    prices: PriceList, document: Document, measure: Measure, years: float, own: ResolvedCluster | None
+) -> tuple[Market, list[str]]:
+    """The offers of a list, and the names of those that do not say what the measure counts. Raises
+    InputError."""
+    form = Cluster.model_validate(
+        {**prices.model_dump(exclude={"nodes"}), "nodes": [_node(offer) for offer in prices.nodes]}
+    )
+    whole = resolve(form, document)
+    taken = {node.name for node in own.source.nodes} if own else set()
+    offers, takes, cost, limited, left_out = dict[str, Node](), {}, {}, set[str](), list[str]()
+    for i, (offer, node) in enumerate(zip(prices.nodes, whole.source.nodes, strict=True)):
+        name = str(node.name)
+        if node.gpus:
+            raise document.error("an offer has GPUs of one kind", ("nodes", i, "gpus"), "leave it out")
+        if name in taken:
+            raise InputError(f"offer `{name}` has the name of nodes that are there", "--prices", "rename one")
+        price = hourly(offer, years, node.price_usd_per_hour)
+        each = {"usd": offer.price_usd, "usd_per_hour": price}.get(measure)
+        if measure == "watts":
+            each = _most_watts(resolve(form.model_copy(update={"nodes": [form.nodes[i]], "links": []})))
+        if not each:
+            left_out.append(name)
+            continue
+        offers[name], takes[name], cost[name] = node, each, price
+        if offer.count is not None:
+            limited.add(name)
+    if not offers:
+        field = {"usd": "price_usd", "usd_per_hour": "price_usd_per_hour", "watts": "power_cap_watts"}
+        what = f"no offer of `{prices.name}` says what a node costs"
+        raise InputError(what, "--prices", f"add `{field[measure]}` to the offers")
+    return Market(offers, takes, cost, frozenset(limited), own, form), left_out
+
+
+def _most_watts(alone: ResolvedCluster) -> float:
+    """Watts that the GPUs of a node draw at most: their limits, or the node's own cap where that is less."""
+    limits = (node.gpus_per_node * node.device.tdp_watts for node in alone.classes)
+    return min(sum(limits), alone.classes[0].power_cap_watts or inf)
+
+
+def _node(offer: Offer) -> dict[str, object]:
+    return {**offer.model_dump(exclude={"price_usd", "count"}), "count": offer.count or 1}

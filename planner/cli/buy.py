@@ -1,0 +1,106 @@
+"""`meshwright buy --model M --budget 50$/h`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from planner.cli import options as o
+
+MoneyOpt = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="MONEY", help="What may be spent, as in 50$/h, 120kW or 2M$."),
+]
+PricesOpt = Annotated[
+    str,
+    typer.Option("--prices", metavar="LIST", help="Offers: a YAML file, or a shipped list: rented, bought."),
+]
+YearsOpt = Annotated[
+    float, typer.Option("--years", min=0.1, max=20.0, help="Of use, over which bought nodes are paid.")
+]
+OutlookOpt = Annotated[
+    bool,
+    typer.Option("--outlook", help="Also prices at which the mix changes, and the mixes for more (minutes)."),
+]
+SAID = ("slo_relaxed", "precision", "unsound")
+"""Warnings that are printed: those of what is promised. The plan has them all."""
+
+UNPROVEN_EXIT = 4
+ROUNDED = 1e-6
+"""Share of the gap that rounding leaves."""
+
+OwnArg = Annotated[
+    str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file of nodes that are there already.")
+]
+
+
+def buy(
+    *,
+    cluster: OwnArg = None,
+    model: o.ModelOpt,
+    budget: MoneyOpt = None,
+    prices: PricesOpt = "rented",
+    years: YearsOpt = 4.0,
+    outlook: OutlookOpt = False,
+    workload: o.WorkloadOpt = "chat",
+    isl: o.IslOpt = None,
+    osl: o.OslOpt = None,
+    rate: o.RateOpt = None,
+    ttft_ms: o.TtftOpt = None,
+    tpot_ms: o.TpotOpt = None,
+    percentile: o.PercentileOpt = None,
+    engine: o.EngineOpt = "any",
+    precision: o.PrecisionOpt = None,
+    kv_precision: o.KvPrecisionOpt = None,
+    gap: o.GapOpt = 0.01,
+    time_limit: o.TimeLimitOpt = 60.0,
+    seed: o.SeedOpt = 0,
+    json: o.JsonOpt = False,
+    output: o.PlanFileOpt = None,
+) -> None:
+    """What to rent or buy for MODEL: the most for a budget, or the least for a rate, and how good that is.
+
+    \b
+    Examples:
+      meshwright buy --model llama-3.1-8b --budget 50$/h
+      meshwright buy cluster.yaml --model qwen3-32b --rate 20 --prices offers.yaml
+
+    Exit codes: 0 proven within the gap, 2 bad input, 3 nothing within the budget serves the model, 4 farther
+    from the bound, 5 no plan in time.
+    """
+    from contextlib import nullcontext
+
+    from planner.buy.find import asked_of
+    from planner.buy.find import buy as bought
+    from planner.cli.output import stderr, stdout, whole_file
+    from planner.cli.progress import Status
+    from planner.plans.text import rounded, text
+
+    question = {
+        **{"workload": workload, "isl": isl, "osl": osl, "rate": rate, "percentile": percentile},
+        **{"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "engine": engine, "precision": precision},
+        **{"kv_precision": kv_precision, "gap": gap, "time_limit_s": time_limit, "seed": seed},
+    }
+    with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
+        wish = asked_of(model, budget, status, **question)
+        found, offered = bought(cluster, prices, wish, years)
+        if outlook:
+            from planner.buy.outlook import outlook as looked_at
+
+            found = looked_at(found, offered, wish)
+        if file:
+            file.write(text(found.plan) + "\n")
+    if json:
+        import json as json_
+
+        typer.echo(json_.dumps(rounded(found.as_json), indent=1))
+    else:
+        from planner.reports import terminal
+        from planner.reports.bought import purchase
+
+        stdout().print(purchase(found))
+        told = [w for w in found.plan.warnings if w.code in SAID]
+        terminal.warnings(found.plan.model_copy(update={"warnings": told}), stderr())
+    proven = found.gap <= gap * (1 + ROUNDED)
+    raise typer.Exit(found.plan.proof.exit_code if proven else UNPROVEN_EXIT)
