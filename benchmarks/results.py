@@ -47,6 +47,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
     "alike": ("Runs whose requests are alike in length", ["benchmarks.alike"]),
+    "routers": ("Routers in 32 bits against published times", ["benchmarks.routers"]),
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),

@@ -4,7 +4,8 @@ Rows come from two tables in a folder `shared` beside the repository: aggregated
 `silicon_train.csv.gz` as `serving/train_labels.csv.gz` and `serving/run_flags_train.csv.gz` describe them,
 and runs of DeepSeek-R1 (`serving/inferencex_deepseek_r1.csv.gz`). Left out are speculative runs, those that
 may be, repeats, hits of a prefix cache, and jobs of unknown replicas. Clients of the InferenceX harness draw
-lengths evenly from 0.8 to 1 of what a row names, so a mean request has 0.9 of it.
+lengths evenly from 0.8 to 1 of what a row names, so a mean request has 0.9 of it; others send requests of
+exactly that length, so theirs are alike.
 """
 
 from __future__ import annotations
@@ -148,7 +149,22 @@ def labelled(row: Row, label: Row, flags: Row) -> Row:
         "kv": kv,
         **{name: flags.get(column, "") for name, column in SETTINGS.items()},
         "max_running": per_replica(flags.get("max_running", ""), row),
+        "router": router(flags, row, label),
     }
+
+
+TF32 = ("VLLM_FLOAT32_MATMUL_PRECISION=high", "--enable-tf32-matmul")
+"""Words of a launch line with which routers in 32 bits are multiplied by tensor cores."""
+
+
+def router(flags: Row, row: Row, label: Row) -> str:
+    """What routers of experts are computed in where more is known of it than the engine's version: a nightly
+    image of 2026-04-03 has none, and is of between vLLM 0.19 and 0.20."""
+    told = flags.get("launch", "") + flags.get("env", "")
+    if any(word in told for word in TF32):
+        return "tf32"
+    early = row["backend_version"].startswith("nightly") and label["measured"] < "2026-05"
+    return "fp32" if early and "MiniMax-M2" in row["model_path"] else ""
 
 
 def per_replica(told: str, row: Row) -> str:
@@ -193,6 +209,7 @@ def deepseek(x: Row) -> Row:
         "source": "deepseek-r1",
         "measured": x["date"],
         "drawn": str(DRAWN),
+        "router": "",
         "warmed_up": "1" if x["warmed_up"] == "1" else "",
     }
 
@@ -219,8 +236,10 @@ def as_asked(row: Row) -> Row:
         "isl": str(round(float(row["drawn"]) * float(row["isl"]))),
         "osl": str(round(float(row["drawn"]) * float(row["osl"]))),
         "kv_precision": row.get("kv", ""),
+        "router_precision": row.get("router", ""),
         **{name: row.get(name, "") for name in (*SETTINGS, "balance_steps")},
         "start": row.get("start", ""),
+        "lengths": "varied" if float(row["drawn"]) < 1 else "alike",
         "concurrency": row["concurrency"],
     }
 

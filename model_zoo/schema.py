@@ -159,6 +159,7 @@ class MoeFfn(Part):
     latent: int | None = Field(
         default=None, ge=1
     )  # hidden size inside routed experts where it is not the model's
+    float_router: bool = False  # engines hold its router in 32 bits (MiniMax-M2)
 
 
 Ffn = Annotated[DenseFfn | MoeFfn, Field(discriminator="kind")]

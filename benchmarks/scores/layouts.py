@@ -12,6 +12,7 @@ from benchmarks.scores.held import LAYOUT, PROBLEM, Floats, Held, Indices, alike
 from benchmarks.scores.render import share, table
 
 FIXED = (*PROBLEM, "gpus", "concurrency")
+VERSION = (*FIXED, "backend_version")
 APART = 1.05
 """Measured values of a pair that differ by less are a draw and left out."""
 
@@ -50,13 +51,15 @@ def ordering(predicted: Floats, measured: Floats, pairs: Indices) -> Ordering:
 
 
 def layout_table(held: Held) -> str:
-    """By model, device and engine, over all, and over pairs of one engine version."""
+    """By model, device and engine, over all, over pairs of one engine version, and of these over those whose
+    launch lines say the same of routers in 32 bits."""
     names = np.array([" ".join((r["family"], r["system"], r["backend"])) for r in held.rows])
     pairs = layout_pairs(held)
     parts = [
         *((str(name), pairs[names[pairs[:, 0]] == name]) for name in np.unique(names[pairs[:, 0]])),
         ("all", pairs),
-        ("all, of one engine version", layout_pairs(held, (*FIXED, "backend_version"))),
+        ("all, of one engine version", layout_pairs(held, VERSION)),
+        ("all, of one version and routers", layout_pairs(held, (*VERSION, "router"))),
     ]
     lines = []
     for name, some in parts:

@@ -40,6 +40,11 @@ PLAIN_MLP = frozenset(
 """Families whose FFN has two matrices; all others gate it (three)."""
 
 
+FLOAT_ROUTERS = frozenset(("minimax_m2",))
+"""Families whose router engines hold in 32 bits: vLLM's `MiniMaxM2MoE` makes its gate of float32, SGLang's
+likewise."""
+
+
 def ffns(keys: Keys, hidden: int, layers: int) -> list[Ffn | None]:
     """The FFN of each of `layers` layers that have one mixer and one FFN."""
     sparse = moe_layers(keys, layers)
@@ -89,6 +94,7 @@ def moe(keys: Keys) -> MoeFfn:
         matrices=2 if keys.text("model_type") in PLAIN_MLP else 3,
         shared_inner=shared_inner(keys, inner),
         latent=keys.integer("moe_latent_size", "routed_expert_hidden_size", default=None),
+        float_router=keys.text("model_type") in FLOAT_ROUTERS,
     )
 
 

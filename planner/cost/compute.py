@@ -6,7 +6,7 @@ All quantities are arrays over operating points, shape (n,), or scalars; SI unit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,11 @@ from planner.designs.shape import Floats, Ints
 
 ACTIVATION_BYTES = {"fp4": 0.5625, "fp8": 1.0, "int8": 1.0}
 """Bytes of one activation inside a GEMM run at that rate; two otherwise."""
+
+
+SPLIT = 32.0
+"""Rows from which such a GEMM no longer divides its inputs: of 6144 inputs and 256 outputs in fp32, 8 rows
+take 17 us on a GB200, 16 take 22, and 32 to 128 take 63 to 69 (vllm-project/vllm pull request 47973)."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +95,24 @@ def matmul_s(fit: Fit, chip: Chip, matmul: Matmul, m: Floats) -> Floats:
 
     kernel_s + m*k*(2 + activation bytes)/(quantise*bandwidth) where activations are quantised. Error: 5-15 %
     median on measured devices. A precision without tensor cores of its own is weights-only: FLOPs at the next
-    wider rate, the weights keep their bytes.
+    wider rate, the weights keep their bytes. A fit with `tau` sums the inputs one after the other (`serial`).
     """
     activation = ACTIVATION_BYTES.get(chip.peak(fit.peak)[1], 2.0)
-    t = kernel_s(fit, chip, matmul.work(m, activation), m > 0)
+    work = matmul.work(m, activation)
+    t = kernel_s(fit, chip, replace(work, items=serial(matmul.k, m)) if fit.tau_s else work, m > 0)
     if fit.quantise and activation < 2:
         t = t + m * matmul.k * (2 + activation) / (fit.quantise * chip.bytes_per_s)
     return t
+
+
+def serial(k: Floats, m: Floats) -> Floats:
+    """Of `k` inputs those that a GEMM without a kernel of its own for few rows adds one after the other: with
+    `m` < SPLIT rows the library divides them among blocks.
+
+    >>> serial(np.array([6144.0]), np.array([128.0])), serial(np.array([6144.0]), np.array([8.0]))
+    (array([6144.]), array([96.]))
+    """
+    return np.asarray(k * np.minimum(m / SPLIT, 1.0) ** 3)
 
 
 def glue_s(fit: Fit, chip: Chip, moved_bytes: Floats, kernels: float) -> Floats:

@@ -45,15 +45,24 @@ def engine_of_era(engine: str, version: str, generation: str) -> str:
     >>> engine_of_era("trtllm", "1.0.0rc3", "blackwell_dc")
     'trtllm-1.1'
     """
-    numbers = _NUMBERS.match(version.strip().lower())
-    if not numbers:
+    number = number_of(version)
+    if not number:
         return engine
-    number = (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0))
     possible = (LATE_ERAS,) if generation in LATER else (ERAS, LATE_ERAS)
     for first, after, key in (eras[engine] for eras in possible if engine in eras):
         if first <= number < after:
             return key
     return engine
+
+
+def number_of(version: str) -> Version | None:
+    """A version as numbers; None where it is blank or has none.
+
+    >>> number_of("v0.19.0rc1"), number_of("nightly-5b")
+    ((0, 19, 0), None)
+    """
+    numbers = _NUMBERS.match(version.strip().lower())
+    return (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)) if numbers else None
 
 
 def engine_of(key: str) -> str:

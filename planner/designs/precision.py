@@ -56,9 +56,14 @@ def precisions(card: ModelCard, weights: str | None = None, kv: str | None = Non
     )
 
 
+ROUTER_BYTES: Final[Mapping[str, float]] = {"bf16": 2.0, "tf32": 4.0, "fp32": 4.0}
+"""What routers of experts are computed in, and the bytes of a weight: "tf32" reads 32 bits and multiplies 19
+of them on tensor cores, "fp32" multiplies all without."""
+
+
 class MatrixPrecision:
     """Precision of each matrix. Where `Precisions` names what the checkpoint stores, its exceptions hold too:
-    of single matrices, of dense layers beside attention, of the LM head. Routers stay in 16 bits."""
+    of single matrices, of dense layers beside attention, of the LM head. Routers stay in 16 bits or more."""
 
     def __init__(self, card: ModelCard, used: Precisions) -> None:
         self.stored, self.used = card.weights, used
@@ -71,8 +76,10 @@ class MatrixPrecision:
 
     def dense(self, layer: Layer, gemm: Gemm) -> str:
         """Precision of a matrix of the layer's FFN that every token passes."""
+        if gemm.name == "router":
+            return self.used.router
         own = layer.ffn.precision if layer.ffn else {}
-        as_stored = self.used.gemm == self.stored.attention or gemm.name == "router"
+        as_stored = self.used.gemm == self.stored.attention
         return _kept(gemm, own, self.stored.dense) if as_stored else self.used.gemm
 
     def expert(self, layer: Layer, gemm: Gemm) -> str:
@@ -89,8 +96,8 @@ class MatrixPrecision:
 
     def bytes(self, precision: str) -> float:
         """Bytes a weight held in `precision`, scales included."""
-        return precision_bytes(precision, self.stored)
+        return ROUTER_BYTES.get(precision) or precision_bytes(precision, self.stored)
 
 
 def _kept(gemm: Gemm, own: Mapping[str, str], usual: str) -> str:
-    return "bf16" if gemm.name == "router" else own.get(gemm.name, usual)
+    return own.get(gemm.name, usual)

@@ -24,12 +24,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Precisions:
-    """Weights of attention and dense layers, of experts, of embedding and LM head, and the KV cache."""
+    """Weights of attention and dense layers, of experts, of embedding and LM head, and the KV cache; what the
+    routers of experts are computed in ("fp32": without tensor cores)."""
 
     gemm: str
     experts: str
     embedding: str
     kv: str
+    router: str = "bf16"
 
 
 @dataclass(frozen=True)

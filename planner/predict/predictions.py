@@ -25,6 +25,7 @@ from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of_era
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
+from planner.cost.routers import router_precision
 from planner.designs.precision import precisions
 from planner.designs.shape import Floats, Precisions, Stage, Staging
 from planner.errors import InputError
@@ -184,6 +185,7 @@ def looked_up(row: Row, nodes: Nodes | None = None) -> tuple[Group, Row]:
         _as_stored(row.moe_precision or asked.experts, card.weights.experts),
         asked.embedding,
         asked.kv,
+        row.router_precision or router_precision(card, row.engine, row.engine_version),
     )
     if row.kv_precision is None:
         used = replace(used, kv=usual_kv(used, device, row.engine))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES
+from planner.designs.precision import ROUTER_BYTES
 from planner.engines import NAMES
 from planner.errors import InputError, nearest
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
@@ -42,7 +43,9 @@ class Row:
     (`wait_steps`: TensorRT-LLM's `batch_wait_timeout_iters`), that pass between looks at new requests
     (`receive_steps`: SGLang's `--scheduler-recv-interval`), and that attention-dp ranks wait for each other's
     prompts (`balance_steps`: TensorRT-LLM's `attention_dp_config.timeout_iters`; None is what public recipes
-    of benchmarks set).
+    of benchmarks set); what routers of experts are computed in (`router_precision`: "tf32" with vLLM's
+    `VLLM_FLOAT32_MATMUL_PRECISION=high` and SGLang's `--enable-tf32-matmul`; None is what the engine's
+    version does).
 
     `rate_rps`: requests/s that come at random, in place of `concurrency`; 0 is a closed loop. `max_osl`: room
     that an engine which reserves keeps for an answer, at least its own length. `mix`: (isl, osl, share) of
@@ -84,6 +87,7 @@ class Row:
     balance_steps: float | None = None
     mix: tuple[tuple[int, int, float], ...] = ()
     stages: tuple[tuple[str, int, int], ...] = ()
+    router_precision: str | None = None
 
     @property
     def requests(self) -> tuple[tuple[int, int, float], ...]:
@@ -149,6 +153,7 @@ def parse(cells: Mapping[str, str]) -> Row:
         balance_steps=_number(cells, "balance_steps", 0.0, STEPS) if cells.get("balance_steps") else None,
         mix=_mix(cells),
         stages=stages,
+        router_precision=_precision(cells, "router_precision", ROUTER_BYTES),
     )
 
 

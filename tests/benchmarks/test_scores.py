@@ -14,7 +14,7 @@ ROW = {
     "backend": "vllm", "backend_version": "1", "model_path": "org/m", "family": "m", "ffn": "moe",
     "system": "h100_sxm", "generation": "hopper", "precision": "fp8", "gemm_quant_mode": "fp8",
     "moe_quant_mode": "fp8", "isl": "1000", "osl": "100", "concurrency": "8", "gpus": "4",
-    "attn_tp": "4", "attn_dp": "1", "moe_tp": "4", "ep": "1",
+    "attn_tp": "4", "attn_dp": "1", "moe_tp": "4", "ep": "1", "router": "",
 }  # fmt: skip
 EP = {"moe_tp": "1", "ep": "4"}
 DP = {"attn_tp": "1", "attn_dp": "4"}
@@ -86,11 +86,12 @@ def test_pairs_within_5_percent_are_left_out_and_a_draw_is_half_right():
     assert found.right == pytest.approx((1 + 0.5 + 0) / 3)
 
 
-def test_layouts_of_other_engine_versions_are_told_apart():
-    text = layout_table(held([{}, EP, EP | {"backend_version": "2"}], [10.0, 12.0, 8.0], [10.0, 11.0, 11.0]))
+def test_layouts_of_other_engine_versions_and_routers_are_told_apart():
+    others = [{}, EP, EP | {"backend_version": "2"}, EP | {"router": "tf32"}]
+    text = layout_table(held(others, [10.0, 12.0, 8.0, 9.0], [10.0, 11.0, 11.0, 9.0]))
 
-    lines = [line.rsplit(maxsplit=4) for line in text.splitlines()[1:]]
-    assert [line[1:3] for line in lines] == [["2", "50.0%"], ["2", "50.0%"], ["1", "100.0%"]]
+    found = [line.rsplit(maxsplit=4)[1:3] for line in text.splitlines()[1:]]
+    assert found == [["3", "66.7%"], ["3", "66.7%"], ["2", "100.0%"], ["1", "100.0%"]]
 
 
 def test_a_repeat_is_predicted_by_the_mean_of_the_others_and_copies_do_not_count():

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import accuracy
 from benchmarks.held_out import as_held, bands, bench_of, sigmas
-from benchmarks.truth import RUNS, as_asked, clean_rows, config, group_of, kept, mended, per_replica
+from benchmarks.truth import RUNS, as_asked, clean_rows, config, group_of, kept, mended, per_replica, router
 from planner.cost.calibration import Traits
 from planner.predict.rows import parse
 
@@ -30,6 +30,7 @@ def test_clean_rows_are_aggregated_and_can_be_asked_at_the_lengths_that_were_dra
         asked = parse(as_asked(row))
 
         assert asked.osl == round(float(row["drawn"]) * float(row["osl"]))
+        assert asked.lengths == ("varied" if row["drawn"] == "0.9" else "alike")
         assert asked.start == (row.get("start") or "at_once")
     assert {float(row["drawn"]) for row in rows} == {0.9, 1.0}
 
@@ -80,6 +81,18 @@ def test_runs_before_an_engines_fault_was_mended_are_left_out():
     assert mended(row | {"measured": "2026-04-17"})
     assert not mended(row | {"measured": "2026-05-17"})
     assert not mended(row | {"measured": "2026-04-17", "model_path": "Qwen/Qwen3.5"})
+
+
+def test_a_router_is_computed_as_the_launch_line_says_or_as_a_nightly_of_its_day_did():
+    row = {"backend_version": "0.19.0", "model_path": "MiniMaxAI/MiniMax-M2.5"}
+    nightly, day = row | {"backend_version": "nightly-5b8c"}, {"measured": "2026-04-03"}
+
+    assert router({"env": "A=1 VLLM_FLOAT32_MATMUL_PRECISION=high"}, row, day) == "tf32"
+    assert router({"launch": "serve --enable-tf32-matmul --tp 8"}, nightly, day) == "tf32"
+    assert router({}, nightly, day) == "fp32"
+    assert router({}, nightly, {"measured": "2026-09-03"}) == ""
+    assert router({}, nightly | {"model_path": "Qwen/Qwen3.5"}, day) == ""
+    assert router({}, row, day) == ""  # the version says it
 
 
 def test_requests_at_once_are_those_of_all_attention_dp_ranks():

@@ -171,7 +171,7 @@ def test_the_same_fleet_is_described_by_its_groups(best):
 
 
 def test_no_fleet_of_some_candidates_loses_less_than_their_relaxation_says():
-    _, question, found = solved("32xL4,32xA10", "qwen3-4b")
+    _, question, found = solved("32xL4,32xA10", "qwen3-8b")
     rivals = Rivals.within(question, found, Limits(gap=0.01, work=1000))
     told = 0
     for banned in rivals.best.kinds:

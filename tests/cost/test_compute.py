@@ -1,5 +1,7 @@
 """One kernel: limits of the smooth roofline, GEMMs by hand, attention's FLOPs and bytes by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,6 +32,18 @@ def test_the_corner_lies_between_maximum_and_sum(a, b, p):
     assert norm >= max(a, b) * (1 - 1e-12)
     if p >= 1:
         assert norm <= (a + b) * (1 + 1e-12)
+
+
+def test_inputs_that_are_added_one_after_the_other_take_their_time_but_are_divided_for_few_rows():
+    """By hand: 1000 inputs of 10 ns are 10 us from 32 rows on, a 64th of that with a quarter of the rows;
+    the 4 MB of weights take 4 us, 1e6 rows 20 ms."""
+    fit, matmul = replace(PERFECT, tau_s=1e-8, p=1.0), Matmul(np.array([1000.0]), np.array([1000.0]), 4.0)
+
+    for rows, seconds in ((32.0, 14e-6), (64.0, 14e-6), (8.0, 4.156e-6), (1e6, 20e-3)):
+        assert matmul_s(fit, CHIP, matmul, np.array([rows]))[0] == pytest.approx(
+            seconds + rows * 2e3 * 2 / 1e12 + (rows < 1e6) * rows * 2e6 / 1e14, rel=1e-2
+        )
+    assert matmul_s(fit, CHIP, matmul, np.array([0.0]))[0] == 0
 
 
 def test_a_small_batch_takes_the_weights_bytes_and_a_large_one_its_flops():

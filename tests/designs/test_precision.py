@@ -1,5 +1,7 @@
 """Precisions by their many names, the checkpoint's own and its exceptions, and what was asked for instead."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,6 +129,15 @@ def test_a_router_stays_in_16_bits_whatever_is_asked():
 
     assert asked.dense(MOE, gemm("router")) == "bf16"
     assert asked.dense(MOE, gemm("up")) == "nvfp4"
+
+
+def test_a_router_in_32_bits_is_read_as_such_with_tensor_cores_or_without():
+    for name, held in (("bf16", 2.0), ("tf32", 4.0), ("fp32", 4.0)):
+        used = MatrixPrecision(MIXED, replace(STORED, router=name))
+
+        assert used.dense(MOE, gemm("router")) == name
+        assert used.bytes(name) == held
+        assert used.dense(MOE, gemm("up")) == "int4_wo"
 
 
 def test_the_lm_head_is_the_embeddings_where_the_card_says_nothing_of_it():

@@ -150,6 +150,7 @@ def _shelves(device: Device, own: Table, engine: str) -> Iterator[tuple[Level, T
         yield "runs", _kernels(load(OLD_ENGINES), plain)
     yield "datasheet", _kernels(load("datasheet"), f"{plain} {device.generation}")
     yield "datasheet", _kernels(load("datasheet"), plain)
+    yield "datasheet", _kernels(load("datasheet"), f"any {device.generation}")
     yield "datasheet", _kernels(load("datasheet"), "any")
 
 

@@ -88,6 +88,11 @@ def test_shared_experts_count_with_their_summed_width(told, shared):
     assert moe(keys(**SMALL | told)).shared_inner == shared
 
 
+def test_a_router_is_in_32_bits_where_engines_hold_the_familys_so():
+    assert moe(keys(**SMALL, model_type="minimax_m2")).float_router
+    assert not moe(keys(**SMALL, model_type="qwen3_moe")).float_router
+
+
 def test_a_token_cannot_take_more_experts_than_there_are():
     assert moe(keys(**SMALL | {"num_experts_per_tok": 8})).top_k == 8
     with pytest.raises(InputError, match="a token takes 9 of 8 experts") as caught:
