@@ -30,7 +30,7 @@ def test_a_gpu_under_its_limit_draws_just_that_and_takes_longer():
     more = float(held.step_s(TP, PROMPTS)[0] - free.step_s(TP, PROMPTS)[0])
     reading = 0.0607 * (0.85 - 0.7) / (0.7 - 0.458 * 0.85)
 
-    assert drawn(free, PROMPTS) > 0.95 * H100
+    assert drawn(free, PROMPTS) > 0.9 * H100
     assert drawn(held, PROMPTS) == pytest.approx(0.7 * H100)
     assert more == pytest.approx((0.161 * 0.3 / 0.242 * compute + reading * memory) / 0.75, rel=1e-6)
     assert 1.15 < 1 + more / float(free.step_s(TP, PROMPTS)[0]) < 1.25
