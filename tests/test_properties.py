@@ -3,7 +3,8 @@ no worse than apart, and the verifier agrees.
 
 All are compared through their proofs: the bound of the easier question is no worse than what the harder one
 reached. Small clusters with one kind of request are solved to a gap of zero; where that is reached, so are
-the objectives themselves (to the solver's tolerance). Where easing a late replica cost something, a gap is left and printed.
+the objectives themselves (to the solver's tolerance). Where easing a late replica cost something, a gap is
+left and printed.
 """
 
 from __future__ import annotations

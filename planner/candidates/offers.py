@@ -16,11 +16,12 @@ from cluster_configs.schema import NodeClass
 from planner.candidates.candidate import Candidate, Design, Key
 from planner.candidates.columns import Columns
 from planner.candidates.dominance import spared, survivors
+from planner.candidates.loaded import Loaded
 from planner.candidates.needs import Counts, Needs, grown
 from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, draw
 from planner.candidates.setup import Role, Setup
-from planner.candidates.tangents import Loaded, lighter, tangents
+from planner.candidates.tangents import lighter, tangents
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
 from planner.designs.shape import Designs, Floats, Ints, StagedDesigns, Staging, StepTimes, distinct
 from planner.drafts.model import draft_of, handed

@@ -9,8 +9,9 @@ import pytest
 
 from planner import plan
 from planner.candidates import tangents
+from planner.candidates.loaded import Loaded
 from planner.candidates.points import at_rate, draw
-from planner.candidates.tangents import Loaded, _below, _slopes, touching
+from planner.candidates.tangents import _below, _slopes, touching
 from planner.inputs.workload import Bucket, Workload
 from planner.plans.operation import index_of, operate
 from planner.question.asked import read
