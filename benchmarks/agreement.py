@@ -243,7 +243,7 @@ MORE = (
     ("8xL40S", "llama-3.1-70b", {"ttft_ms": "none", "tpot_ms": "none"}),
     ("8xH100", "qwen3-235b-a22b-fp8", {"ttft_ms": 3000}),
     ("8xH100", "llama-3.1-70b", {"workload": "agent"}),
-    ("8xH100", "llama-3.1-70b", {"workload": "rag", "rate": 2.5}),
+    ("8xH100", "llama-3.1-70b", {"workload": "rag", "rate": 2.0}),
     ("8xH100", "llama-3.1-8b", {"workload": "long-context"}),
     ("8xH200", "llama-3.1-70b", {"workload": "long-context", "rate": 0.2, "ttft_ms": 60000}),
     ("8xH200", "qwen3-30b-a3b", {"workload": "reasoning", "engine": "trtllm"}),
