@@ -116,12 +116,13 @@ def _precision(s: Setup) -> schema.PrecisionUsed:
 
 
 def _batch(g: Group, mix_osl: np.ndarray) -> int:
-    """Sequences in flight on one replica: those that Little's law finds there; where they come at random with
-    a burst on top, but no more than decode or than its cache holds of the smallest: the others wait."""
+    """Sequences in flight on one replica: those that Little's law finds there; where they come at random, or
+    from other servers that prefill, with a burst on top, but no more than decode or than its cache holds of
+    the smallest: the others wait."""
     s, op, c = g.setup, g.operation, g.candidate
     index, ranks = index_of(s, c), c.design.attn_dp
     in_flight = op.in_flight(mix_osl, c.role) * ranks
-    if s.promise.loop == "closed":
+    if s.promise.loop == "closed" and c.role != "decode":
         return max(1, math.ceil(in_flight - 1e-6))
     burst = in_flight + 3 * math.sqrt(max(in_flight, 1.0))
     each = (s.prompt_bytes if c.role == "prefill" else s.held_bytes)[index][op.rate > 0].min()

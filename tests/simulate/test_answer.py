@@ -43,25 +43,13 @@ def golden(name: str) -> Plan:
     return Plan.model_validate(form)
 
 
-FULL = {"drafts"}
-"""Plans of closed loops with all but as many requests in flight on a decode server (16.95) as its launch line
-lets in (17), which no burst is added to: replayed, prompts that are done wait there, and TPOT is 10.6 ms
-instead of 5.7."""
-
-
-def with_room(plan: Plan) -> Plan:
-    """The plan with one more request let in by each replica."""
-    replicas = [r.model_copy(update={"max_batch": r.max_batch + 1}) for r in plan.replicas]
-    return plan.model_copy(update={"replicas": replicas})
-
-
 def replayed(name: str, **ask: object) -> Simulated:
     return simulate(golden(name), Ask(**ask))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_plans_of_every_kind_run_as_planned(name: str) -> None:
-    plan = with_room(golden(name)) if name in FULL else golden(name)
+    plan = golden(name)
     found = simulate(plan, Ask())
     rate = plan.problem.workload["rate_rps"]
     percentile = plan.problem.workload["slo"]["percentile"] if rate else "mean"
