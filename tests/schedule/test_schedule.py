@@ -110,9 +110,12 @@ def test_for_people_and_as_tables(files: Path, capsys) -> None:
         out = capsys.readouterr().out
         assert "a fleet that never changes" in out
         assert max(len(line) for line in out.splitlines()) <= 80
+    assert run(asked(files, "--json", "-o", str(files / "s.csv"))) == 0
+    told = json.loads(capsys.readouterr().out)
     rows = list(csv.DictReader((files / "s.csv").read_text().splitlines()))
     assert list(rows[0]) == ["start_s", "rate_rps", "sized_rps", "h", "l", "s"]
-    assert json.loads((files / "s.json").read_text())["counts"][0] == [int(r["h"]) for r in rows]
+    assert told["counts"] == [[int(r[name]) for r in rows] for name in "hls"]
+    assert json.loads((files / "s.json").read_text()).keys() == told.keys()
     objects = list(YAML(typ="safe").load_all((files / "s.yaml").read_text()))
     assert {o["kind"] for o in objects} == {"ScaledObject"}
 
