@@ -48,7 +48,12 @@ def resolve(
         else cluster.nodes[i].model_copy(update={"name": name_of(cluster.nodes[i], i)})
         for i, n in zip(whole.origin, filled.nodes, strict=True)
     }
-    form = cluster.model_copy(update={"nodes": [*forms.values()]})
+    named = {
+        field: dict(sorted(own.items()))  # in whatever order they are written
+        for field in ("power_caps_watts", "energy")
+        if (own := getattr(cluster, field))
+    }
+    form = cluster.model_copy(update={"nodes": [*forms.values()], **named})
     classes = _merge(filled.nodes, linked)
     return ResolvedCluster(
         name=cluster.name,
@@ -57,7 +62,7 @@ def resolve(
         source=form,
         warnings=(*catalog.warnings(), *whole.warnings, *filled.warnings, *repeats),
         defaulted=tuple(filled.defaulted),
-        feeds=feeds(cluster.power_caps_watts, {c.id: _names(c, zones) for c in classes}, document),
+        feeds=feeds(form.power_caps_watts, {c.id: _names(c, zones) for c in classes}, document),
     )
 
 

@@ -156,3 +156,11 @@ def test_lost_nodes_are_not_planned_beside_such_a_node(tmp_path):
     path.write_text(PC)
     with pytest.raises(InputError, match="lost nodes are not planned beside `pc`"):
         api.plan(str(path), "llama-3.1-8b", survive="node", rate=1.0)
+
+
+def test_caps_and_zones_come_in_one_order():
+    found = cluster(
+        "nodes: [{name: b, device: l4}, {name: a, device: l40s}]\npower_caps_watts: {b: 2000, a: 1000}\n"
+    )
+
+    assert list(found.source.power_caps_watts) == ["a", "b"]
