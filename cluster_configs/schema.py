@@ -265,6 +265,18 @@ class NodeClass:
     def gpus(self) -> int:
         return self.node_count * self.gpus_per_node
 
+    @property
+    def gpu_most_watts(self) -> float:
+        """What a GPU may draw: its own limit, or its part of the node's cap."""
+        cap = self.power_cap_watts
+        own = self.device.tdp_watts
+        return own if cap is None else min(own, cap / self.gpus_per_node)
+
+    @property
+    def domain_nodes(self) -> int:
+        """Nodes that one scale-up domain joins."""
+        return max(1, self.scale_up_gpus // self.gpus_per_node)
+
 
 @dataclass(frozen=True)
 class ClusterLink:

@@ -228,6 +228,11 @@ class ModelCard(Strict):
         return self
 
     @cached_property
+    def moe(self) -> bool:
+        """Whether any of its FFNs has routed experts."""
+        return any(isinstance(ffn, MoeFfn) for ffn in self.ffns.values())
+
+    @cached_property
     def stack(self) -> tuple[Layer, ...]:
         """All layers in order."""
         return tuple(self.layer(name) for run in self.layers for _ in range(run.times) for name in run.of)

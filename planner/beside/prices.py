@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from planner.beside.cache_worth import memory_tries
@@ -61,7 +61,7 @@ def priced(
     before = fleet.relaxed(found.space, each)
     made: Iterable[Price | None] = (_price(found, before, *one, each) for one in tries)
     if asked_for and _loose(found, before, each):
-        made = [_whole(found, p, one[0], each) for p, one in zip(made, tries, strict=True)]
+        made = _whole(found, list(made), [problem for problem, *_ in tries], each)
     return sorted((p for p in made if p is not None), key=lambda p: -p.worth)
 
 
@@ -116,18 +116,23 @@ def _loose(found: Found, relaxed: float | None, limits: Limits) -> bool:
     return -found.objective.sign * (relaxed - bound) > 2 * limits.gap * abs(bound)
 
 
-def _whole(found: Found, price: Price | None, more: FleetProblem, limits: Limits) -> Price | None:
-    """A price as the fleets of whole nodes with and without one more differ, where that is more than the gap
-    that both leave open."""
-    s, problem = found.solution, found.space
-    if price is None or price.limit.startswith("memory"):
-        return price  # of other candidates, which differ by more than what is added
-    start = None if s.among else s.point
-    ours, theirs = (fleet.solve(p, limits, start) for p in (problem, more))
-    if "interrupted" in (ours.status, theirs.status):
-        raise KeyboardInterrupt
-    if ours.objective is None or theirs.objective is None:
-        return price
-    better = -found.objective.sign * (theirs.objective - ours.objective)
-    known = better > max(price.worth, 2 * limits.gap * abs(ours.objective))
-    return price.model_copy(update={"worth": better}) if known else price
+def _whole(
+    found: Found, prices: Sequence[Price | None], more: Sequence[FleetProblem], limits: Limits
+) -> Iterator[Price | None]:
+    """Each price as the fleets of whole nodes with and without one more differ, where that is more than the
+    gap that both leave open; `more`: the problem with one more of each."""
+    start = None if found.solution.among else found.solution.point
+    ours = fleet.solve(found.space, limits, start)
+    for price, larger in zip(prices, more, strict=True):
+        if price is None or price.limit.startswith("memory"):
+            yield price  # of other candidates, which differ by more than what is added
+            continue
+        theirs = fleet.solve(larger, limits, start)
+        if "interrupted" in (ours.status, theirs.status):
+            raise KeyboardInterrupt
+        if ours.objective is None or theirs.objective is None:
+            yield price
+            continue
+        better = -found.objective.sign * (theirs.objective - ours.objective)
+        known = better > max(price.worth, 2 * limits.gap * abs(ours.objective))
+        yield price.model_copy(update={"worth": better}) if known else price

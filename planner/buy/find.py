@@ -10,7 +10,7 @@ from cluster_configs.reading import read_cluster
 from cluster_configs.resolving import MAX_NODES
 from cluster_configs.schema import ResolvedCluster
 from planner import api
-from planner.buy.answer import Bought, Purchase
+from planner.buy.answer import Bought, Purchase, taken
 from planner.buy.market import Market, market
 from planner.buy.money import FORM, Money, parse_money
 from planner.buy.prices import read_prices
@@ -94,8 +94,8 @@ def _too_little(offered: Market, wish: Wish, error: Infeasible) -> Infeasible:
     mix = " and ".join(f"{each.nodes} x {each.offer}" for each in bought)
     what = f"{wish.rate:g} requests a second of {wish.model}" if wish.rate else wish.model
     text = f"nothing that serves {what} costs {wish.money.said(wish.money.most)} or less"
-    takes = sum(each.nodes * each.takes for each in bought)
-    return Infeasible(text, "--budget", f"the cheapest that does takes {wish.money.said(takes)}: {mix}")
+    takes = wish.money.said(taken(bought))
+    return Infeasible(text, "--budget", f"the cheapest that does takes {takes}: {mix}")
 
 
 def without_limit(offered: Market, wish: Wish) -> Plan:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import floor, inf
+from math import floor
 
 from cluster_configs.feeds import refuse
 from cluster_configs.resolving import MAX_NODES, resolve
@@ -95,6 +95,7 @@ def market(
     )
     whole = resolve(form, document)
     refuse((*whole.feeds, *(own.feeds if own else ())), "purchases are planned")
+    of_node = {run.stem: node for node in whole.classes for run in node.nodes.runs}
     taken = {node.name for node in own.source.nodes} if own else set()
     offers, takes, cost, limited, left_out = dict[str, Node](), {}, {}, set[str](), list[str]()
     for i, (offer, node) in enumerate(zip(prices.nodes, whole.source.nodes, strict=True)):
@@ -106,7 +107,7 @@ def market(
         price = hourly(offer, years, node.price_usd_per_hour)
         each = {"usd": offer.price_usd, "usd_per_hour": price}.get(measure)
         if measure == "watts":
-            each = _most_watts(resolve(form.model_copy(update={"nodes": [form.nodes[i]], "links": []})))
+            each = of_node[name].gpus_per_node * of_node[name].gpu_most_watts
         if not each:
             left_out.append(name)
             continue
@@ -118,12 +119,6 @@ def market(
         what = f"no offer of `{prices.name}` says what a node costs"
         raise InputError(what, "--prices", f"add `{field[measure]}` to the offers")
     return Market(offers, takes, cost, frozenset(limited), own, form), left_out
-
-
-def _most_watts(alone: ResolvedCluster) -> float:
-    """Watts that the GPUs of a node draw at most: their limits, or the node's own cap where that is less."""
-    limits = (node.gpus_per_node * node.device.tdp_watts for node in alone.classes)
-    return min(sum(limits), alone.classes[0].power_cap_watts or inf)
 
 
 def _node(offer: Offer) -> dict[str, object]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import inf
 
 from planner import api
-from planner.buy.answer import BreakEven, More, Purchase, gap_of
+from planner.buy.answer import BreakEven, More, Purchase, gap_of, taken
 from planner.buy.breaks import Line, affords, leaves
 from planner.buy.find import Wish, affordable, bought_of
 from planner.buy.market import Market, repriced
@@ -59,7 +59,7 @@ def more(offered: Market, wish: Wish) -> Iterator[More]:
         yield More(
             times,
             bought,
-            sum(each.nodes * each.takes for each in bought),
+            taken(bought),
             plan.predicted.rps.value,
             gap_of(proof.own, proof.bound),
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.schema import NodeClass
-from model_zoo.schema import ModelCard, MoeFfn
+from model_zoo.schema import ModelCard
 from planner.candidates.idle_cache import Keep, Where, levels, places
 from planner.candidates.made import Made
 from planner.candidates.mix import Mix, Promise
@@ -137,7 +137,7 @@ class Ask:
 
     @property
     def moe(self) -> bool:
-        return any(isinstance(ffn, MoeFfn) for ffn in self.card.ffns.values())
+        return self.card.moe
 
     @property
     def picks(self) -> bool:

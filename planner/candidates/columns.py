@@ -83,7 +83,7 @@ def prefilling(s: Setup, index: Ints, within_s: Floats) -> Columns:
     exact = least.copy()
     for w, most in zip(looked, others, strict=True):
         least[:, 0, w] *= top / np.maximum(top, most[edge, design, w])
-    _as_the_others(least, exact, looked)
+    as_the_others(least, exact, looked)
     serves = low[edge, design] >= level[:, None] * (1 - 1e-12)
     might = bears[edge, design] >= top[:, None] * (1 - 1e-12)
     return Columns(points, _only(use, serves), _only(least, might | serves), within_s[edge])
@@ -139,11 +139,11 @@ def _alike(
             own, index, np.maximum(kept[:, w], 1e-3), role
         )  # above a wall nothing is as it was below
         least[..., w] = np.minimum(least[..., w], _loaded(own, at, role, w, design, step_s, kept[:, w] > 0))
-    _as_the_others(least, exact, looked)
+    as_the_others(least, exact, looked)
     return design, Columns(points, _only(use, serves), _only(least, might | serves), np.zeros(len(level)))
 
 
-def _as_the_others(least: Floats, exact: Floats, looked: Sequence[int]) -> None:
+def as_the_others(least: Floats, exact: Floats, looked: Sequence[int]) -> None:
     """Buckets that were not `looked` at alone take as much less, of `least` (m, resources, w), as the least
     of those that were."""
     if 0 < len(looked) < least.shape[2]:

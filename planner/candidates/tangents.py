@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.columns import alone
+from planner.candidates.columns import alone, as_the_others
 from planner.candidates.loaded import Loaded
 from planner.candidates.points import Points, at_rate, draw
 from planner.candidates.setup import Setup
@@ -189,18 +189,8 @@ def _of_each(lines: Tangents, columns: Loaded, level: Floats, shares: Floats) ->
             there = np.stack([np.interp(*row) for row in zip(rate, x, y, strict=True)])
             b[rows, :, w] = np.clip((there - a[rows]) / np.maximum(rate, 1e-30), 0.0, b[rows, :, w])
         a[rows] = _below(a[rows], b[rows] @ share, x, y)
-    _as_those(b, lines.b, looked)
+    as_the_others(b, lines.b, looked)
     return Tangents(a, b)
-
-
-def _as_those(b: Floats, before: Floats, looked: Sequence[int]) -> None:
-    """Buckets that were not `looked` at alone cost as much less a request, of `b` (m, k, w), as the least of
-    those that were."""
-    rest = np.setdiff1d(np.arange(b.shape[2]), looked)
-    if looked and len(rest):
-        was = before[..., looked]
-        less = np.where(was > 0, b[..., looked] / np.where(was > 0, was, 1.0), 1.0)
-        b[..., rest] *= less.min(axis=2, keepdims=True)
 
 
 def _watts_of(columns: Loaded, asked: Sequence[Points]) -> Floats:

@@ -134,7 +134,7 @@ def _lowered(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
         ("weights", used.weights, [asked] if asked else [own.attention, own.dense], WEIGHT_BYTES),
         ("kv", used.kv, [case.options.kv_precision or own.kv], KV_BYTES),
     ]
-    if any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values()):
+    if card.moe:
         least.append(("experts", used.experts, [own.experts] + ([asked] if asked else []), WEIGHT_BYTES))
     for field, value, floor, size in least:
         known = [name for name in floor if name in size]

@@ -26,7 +26,6 @@ OutlookOpt = Annotated[
 SAID = ("slo_relaxed", "precision", "unsound")
 """Warnings that are printed: those of what is promised. The plan has them all."""
 
-UNPROVEN_EXIT = 4
 ROUNDED = 1e-6
 """Share of the gap that rounding leaves."""
 
@@ -103,4 +102,4 @@ def buy(
         told = [w for w in found.plan.warnings if w.code in SAID]
         terminal.warnings(found.plan.model_copy(update={"warnings": told}), stderr())
     proven = found.gap <= gap * (1 + ROUNDED)
-    raise typer.Exit(found.plan.proof.exit_code if proven else UNPROVEN_EXIT)
+    raise typer.Exit(found.plan.proof.exit_code if proven else o.UNPROVEN_EXIT)

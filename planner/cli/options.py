@@ -11,6 +11,9 @@ from planner.inputs.options import EngineName, ObjectiveName, PlannerName
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
 
+UNPROVEN_EXIT = 4
+"""Where an answer is farther from its bound than `--gap`."""
+
 ClusterArg = Annotated[
     str | None,
     typer.Argument(

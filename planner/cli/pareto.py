@@ -23,7 +23,6 @@ FileOpt = Annotated[
     typer.Option("--output", "-o", metavar="FILE", help="The points: .csv, or .json with all their plans."),
 ]
 LimitOpt = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds for each point.")]
-UNPROVEN_EXIT = 4
 
 
 def pareto(
@@ -104,7 +103,7 @@ def pareto(
         if output is not None:
             note(f"written to {output}")
     if max(p.gap for p in found) > gap:
-        raise typer.Exit(UNPROVEN_EXIT)
+        raise typer.Exit(o.UNPROVEN_EXIT)
 
 
 def _written(of: Curve, points: list[Point], output: str) -> str:

@@ -112,7 +112,5 @@ def own_limit_watts(node: NodeClass) -> float | None:
     """What each GPU of a class is limited to by its node's power cap, shared out evenly; None where that is
     not less than its own limit, or less than what limits were measured at: then replicas that draw more are
     not offered."""
-    if node.power_cap_watts is None:
-        return None
-    each, most = node.power_cap_watts / node.gpus_per_node, node.device.tdp_watts
+    each, most = node.gpu_most_watts, node.device.tdp_watts
     return each if LEAST_SHARE * most <= each < most else None

@@ -14,7 +14,7 @@ import numpy as np
 from cluster_configs.schema import Device, NodeClass, ResolvedCluster
 from model_zoo.derive import kv_bytes_per_seq as kv_bytes_of_all_gpus
 from model_zoo.derive import total_params, weight_bytes
-from model_zoo.schema import WEIGHT_BYTES, ModelCard, MoeFfn
+from model_zoo.schema import WEIGHT_BYTES, ModelCard
 from planner.cost.memory import (
     default_tokens_per_step,
     device_bytes,
@@ -173,7 +173,7 @@ def layout(row: Row) -> str:
 
 def class_fit(ask: Ask, node: NodeClass) -> ClassFit:
     """The class with the first engine on which it fits; else with the first that serves it at all."""
-    moe = any(isinstance(ffn, MoeFfn) for ffn in ask.card.ffns.values())
+    moe = ask.card.moe
     reason = None
     served: list[ClassFit] = []
     for engine in ask.engines:

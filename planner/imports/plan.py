@@ -12,7 +12,7 @@ from typing import Any, Final
 from cluster_configs.reading import from_gpus, resolve
 from cluster_configs.schema import Cluster, Node, ResolvedCluster
 from model_zoo import catalog
-from model_zoo.schema import ModelCard, MoeFfn
+from model_zoo.schema import ModelCard
 from planner import api
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design
@@ -65,7 +65,7 @@ def parts(deployment: Deployment, card: ModelCard) -> list[Part]:
 
 def design_of(s: Server, card: ModelCard) -> tuple[Design, int]:
     """The design of one replica, and how many of them a server is."""
-    f, moe = s.facts, any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
+    f, moe = s.facts, card.moe
     tp, pp, dp, ep, cp = (int(f.get(name) or 1) for name in ("tp", "pp", "dp", "ep", "cp"))
     if s.engine == "llama.cpp":
         return Design(pp=s.gpus), 1

@@ -11,10 +11,8 @@ from cluster_configs.schema import Cluster, Device, NodeClass, ResolvedCluster
 from planner.errors import InputError, nearest
 from planner.launch.instances import before
 from planner.launch.server import machine_of
+from planner.migration.servers import At
 from planner.plans.schema import Plan
-
-At = tuple[str, str]
-"""A machine and a class of its GPUs."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Domain:
     @property
     def nodes(self) -> list[str]:
         """Its nodes."""
-        size = per_domain(self.node_class)
+        size = self.node_class.domain_nodes
         return list(self.node_class.nodes[self.number * size : (self.number + 1) * size])
 
     @property
@@ -79,9 +77,4 @@ class Machines:
     def domain(self, at: At) -> Domain:
         """The scale-up domain of a machine's GPUs."""
         node = self.classes[at[1]]
-        return Domain(node.id, self.index[at] // per_domain(node), node)
-
-
-def per_domain(node: NodeClass) -> int:
-    """Nodes that one scale-up domain joins."""
-    return max(1, node.scale_up_gpus // node.gpus_per_node)
+        return Domain(node.id, self.index[at] // node.domain_nodes, node)

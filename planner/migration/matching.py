@@ -59,13 +59,13 @@ def matched(
     placed = []
     for a, b in {**kept, **alike}.items():
         for seat in before[a].seats:
-            old.get((seat.gpu[0], seat.node_class), {}).pop(seat.gpu[1], None)
+            old.get(seat.at, {}).pop(seat.gpu[1], None)
             placed.append(Placed(seat.gpu, seat.node_class, seat.key, seat.key, b))
     settled = {*kept.values(), *alike.values()}
     wanted = defaultdict[tuple[str, str], list[tuple[Key, int]]](list)
     for b, server in enumerate(after):
         for seat in server.seats if b not in settled else ():
-            wanted[seat.gpu[0], seat.node_class].append((seat.key, b))
+            wanted[seat.at].append((seat.key, b))
     for (machine, node_class), places in wanted.items():
         free = [(machine, number) for number in old.get((machine, node_class), {})]
         held = [whose.get(gpu) for gpu in free]

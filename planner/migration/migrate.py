@@ -46,7 +46,7 @@ def migration(before: Sequence[Plan], after: Sequence[Plan]) -> Migration:
 
 def _same(there: Machines, here: Machines, servers: Sequence[Server]) -> dict[tuple[str, str], Sequence[int]]:
     """Numbers of the GPUs that both clusters have on the machines of some servers."""
-    ats = dict.fromkeys((seat.gpu[0], seat.node_class) for s in servers for seat in s.seats)
+    ats = dict.fromkeys(seat.at for s in servers for seat in s.seats)
     kinds = ((at, here.kind(at)) for at in ats)
     return {at: here.numbers(at[1]) for at, kind in kinds if kind is not None and kind == there.kind(at)}
 
@@ -59,9 +59,8 @@ def _holding(
     found = dict[Domain, Bits]()
     for server in servers:
         for seat in server.seats:
-            at = seat.gpu[0], seat.node_class
-            if at in same:
-                domain = here.domain(at)
+            if seat.at in same:
+                domain = here.domain(seat.at)
                 if seat.key not in keys[domain]:
                     keys[domain].add(seat.key)
                     found[domain] = found.get(domain, stock.empty) | stock.of(seat.key)
@@ -88,5 +87,5 @@ def _dropped(servers: Sequence[Server]) -> tuple[float, float]:
 
 def _gone(there: Machines, here: Machines, servers: Sequence[Server]) -> tuple[str, ...]:
     """Machines that servers stood on and that the new cluster has not."""
-    ats = dict.fromkeys((seat.gpu[0], seat.node_class) for s in servers for seat in s.seats)
+    ats = dict.fromkeys(seat.at for s in servers for seat in s.seats)
     return tuple(dict.fromkeys(at[0] for at in ats if here.kind(at) != there.kind(at)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from model_zoo.schema import WEIGHT_BYTES, ModelCard
+from model_zoo.schema import WEIGHT_BYTES, ModelCard, MoeFfn
 from planner.errors import InputError
 from planner.launch.server import node_sizes
 from planner.plans.schema import Plan, Replica
@@ -38,7 +38,7 @@ def _open(plan: Plan) -> Iterator[str]:
                 yield f"{r.id}: the cluster has no nodes `{stage.node_class}`"
             if not 0 <= stage.layers[0] <= stage.layers[1] <= layers:
                 yield f"{r.id}: layers {stage.layers[0]} to {stage.layers[1]} of {layers}"
-        yield from _experts(plan, r)
+        yield from _experts(plan, r, card)
     yield from _ways(plan, known)
 
 
@@ -54,11 +54,10 @@ def _ways(plan: Plan, known: Set[str]) -> Iterator[str]:
         yield "requests of a bucket that the workload has not"
 
 
-def _experts(plan: Plan, r: Replica) -> Iterator[str]:
+def _experts(plan: Plan, r: Replica, card: ModelCard) -> Iterator[str]:
     """Maps of experts that have other ranks or layers than the group."""
     for m in [] if plan.experts is None else plan.experts.replicas:
         if m.replica == r.id and m.placement == "map" and m.map:
-            card = ModelCard.model_validate(plan.problem.model)
-            layers = sum(getattr(layer.ffn, "kind", "") == "moe" for layer in card.stack)
+            layers = sum(isinstance(layer.ffn, MoeFfn) for layer in card.stack)
             if len(m.map) != layers or any(len(layer) != r.ep for layer in m.map):
                 yield f"{r.id}: its map of experts is not of {layers} layers on {r.ep} ranks"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from model_zoo.schema import ModelCard, MoeFfn
+from model_zoo.schema import ModelCard
 from planner.designs.shape import Precisions
 from planner.errors import InputError
 from planner.launch.instances import Instance, before, instances
@@ -20,6 +20,8 @@ from planner.plans.schema import Plan, Replica
 
 Gpu = tuple[str, int]
 """A machine and the number of one of its GPUs."""
+At = tuple[str, str]
+"""A machine and a class of its GPUs."""
 Key = tuple[object, ...]
 """What a GPU holds: model, precisions and place in a replica."""
 
@@ -31,6 +33,10 @@ class Seat:
     gpu: Gpu
     node_class: str
     key: Key
+
+    @property
+    def at(self) -> At:
+        return self.gpu[0], self.node_class
 
 
 @dataclass(frozen=True)
@@ -47,10 +53,9 @@ class Server:
     @property
     def place(self) -> tuple[tuple[str, str, int], ...]:
         """How many GPUs it has of each machine and class."""
-        counts: dict[tuple[str, str], int] = {}
+        counts: dict[At, int] = {}
         for seat in self.seats:
-            at = seat.gpu[0], seat.node_class
-            counts[at] = counts.get(at, 0) + 1
+            counts[seat.at] = counts.get(seat.at, 0) + 1
         return tuple(sorted((*at, count) for at, count in counts.items()))
 
     @property
@@ -163,11 +168,7 @@ class _Reader:
             tuple(map(tuple, (layer[rank.e] for layer in self.maps[r.id].map))) if r.id in self.maps else ()
         )
         experts = (rank.e, rank.ep, rank.m, rank.moe_tp, r.redundant_experts, places)
-        return (*what, s.layers, rank.t, rank.tp, *(experts if self._moe else ()))
-
-    @property
-    def _moe(self) -> bool:
-        return any(isinstance(ffn, MoeFfn) for ffn in self.card.ffns.values())
+        return (*what, s.layers, rank.t, rank.tp, *(experts if self.card.moe else ()))
 
     def shares(self, r: Replica, stage: int, gpu: int) -> list[Share]:
         """What it holds, matrix by matrix."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from cluster_configs.schema import Device, NodeClass
-from model_zoo.schema import MoeFfn
 from planner.candidates.setup import Setup
 from planner.cost.reserve import default_tokens_per_step, device_bytes
 from planner.designs.shape import Floats, Stage
@@ -111,7 +110,7 @@ def _draft(g: Group) -> schema.Draft | None:
 
 
 def _precision(s: Setup) -> schema.PrecisionUsed:
-    moe = any(isinstance(ffn, MoeFfn) for ffn in s.model.card.ffns.values())
+    moe = s.model.card.moe
     return parts.precision(s.model.precisions, moe)
 
 

@@ -131,7 +131,7 @@ class _Free:
     @property
     def domain(self) -> int:
         """Nodes that one scale-up domain joins."""
-        return max(1, self.node.scale_up_gpus // self.node.gpus_per_node)
+        return self.node.domain_nodes
 
     def take(self, part: _Part) -> Sequence[int]:
         """Nodes of one more replica."""

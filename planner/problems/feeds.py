@@ -25,9 +25,7 @@ ROUNDING = 1e-6
 def most_watts(node: NodeClass, told: float = 0.0) -> float:
     """What a GPU of a class may draw: what it is `told` (0: nothing), its part of the node's cap, its own
     limit."""
-    cap = node.power_cap_watts
-    held = node.device.tdp_watts if cap is None else min(node.device.tdp_watts, cap / node.gpus_per_node)
-    return min(held, told) if told else held
+    return min(node.gpu_most_watts, told) if told else node.gpu_most_watts
 
 
 def limits_of(cluster: ResolvedCluster) -> dict[str, tuple[float, ...]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from planner.buy.answer import Bought, BreakEven, More, Purchase
 from planner.buy.money import Money
 from planner.reports import words as say
 from planner.reports.curve import runs
+from planner.reports.terminal import grid
 
 EXACT = 1e-5
 """Distance from the bound that rounding leaves."""
@@ -46,7 +46,7 @@ def _proven(found: Purchase) -> str:
 def _nodes(found: Purchase) -> RenderableType:
     if not found.bought:
         return Text("nothing: the nodes that are there serve it")
-    table = _table("nodes", "offer", "each", "together")
+    table = grid(">nodes", "offer", ">each", ">together")
     for each in found.bought:
         money = found.money
         table.add_row(
@@ -66,7 +66,7 @@ def _serves(found: Purchase) -> list[str]:
 
 def _prices(found: Sequence[BreakEven], money: Money) -> list[RenderableType]:
     """Prices at which the answer changes."""
-    table = _table("offer", "price", "more of it below", "less of it above", "proven within")
+    table = grid("offer", ">price", ">more of it below", ">less of it above", ">proven within")
     for one in found:
         below = "-" if one.below is None else money.said(one.below)
         above = "-" if one.above is None else money.said(one.above)
@@ -78,7 +78,7 @@ def _prices(found: Sequence[BreakEven], money: Money) -> list[RenderableType]:
 
 def _more(found: Sequence[More], money: Money, what: str) -> list[RenderableType]:
     """The mixes for more."""
-    table = _table(what, "takes", "requests/s", "nodes")
+    table = grid(f">{what}", ">takes", ">requests/s", "nodes")
     for one in found:
         if one.bought is None or one.takes is None or one.rps is None:
             table.add_row(f"x {one.times:g}", "none found", "", "")
@@ -89,11 +89,3 @@ def _more(found: Sequence[More], money: Money, what: str) -> list[RenderableType
 
 def _mix(bought: Sequence[Bought]) -> str:
     return ", ".join(f"{each.nodes} {each.offer}" for each in bought) or "none"
-
-
-def _table(*heads: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for head in heads:
-        left = head in ("offer", "nodes") and not (head == "nodes" and heads[0] == "nodes")
-        table.add_column(head, justify="left" if left else "right")
-    return table

@@ -110,7 +110,7 @@ def why_not_together(
     ranks = tp * attn_dp * cp
     if cp > 1 and (reason := _why_not_context(card, engine, attn_dp)):
         return reason
-    if not _has_experts(card):
+    if not card.moe:
         if attn_dp > 1:
             return "attention dp is for MoE models: run more replicas"
         return None if ep == 1 and moe_tp in (1, tp, ranks) else "a dense model has no experts to divide"
@@ -162,10 +162,6 @@ def _layers(card: ModelCard) -> list[Layer]:
     return [Layer(mixer, None) for mixer in card.mixers.values()] + [
         Layer(None, ffn) for ffn in card.ffns.values()
     ]
-
-
-def _has_experts(card: ModelCard) -> bool:
-    return any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
 
 
 def _matrices(card: ModelCard, used: Precisions | None) -> MatrixPrecision:
@@ -228,7 +224,7 @@ def valid_designs(
     with copies of experts, too, where the engine's balancer keeps them (`device_rules.balances`). `contexts`:
     values of cp. In order of GPUs. Dense models: ep = 1.
     """
-    moe = _has_experts(card)
+    moe = card.moe
     tps = [t for t in STAGE_GPUS if t <= min(max_tp or max_gpus_per_stage, max_gpus)]
     tps = [t for t in tps if why_not_tp(card, engine, t, used) is None]
     widest = min(max_gpus_per_stage, max_gpus)

@@ -12,7 +12,7 @@ from itertools import islice, product
 import numpy as np
 
 from cluster_configs.schema import NodeClass, ResolvedCluster
-from model_zoo.schema import ModelCard, MoeFfn
+from model_zoo.schema import ModelCard
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Key, stages_in_words
 from planner.candidates.largest import one_at_a_time
@@ -246,7 +246,7 @@ def _in_prompts(found: fits.Fit, mix: Mix) -> Iterator[str]:
 def _unsupported(cluster: ResolvedCluster, card: ModelCard, options: Options) -> Infeasible:
     used = precisions(card, options.precision, options.kv_precision)
     engines = NAMES if options.engine == "any" else (options.engine,)
-    moe = any(isinstance(ffn, MoeFfn) for ffn in card.ffns.values())
+    moe = card.moe
     told = [(n.device, e, used, moe, picks_entries(card)) for n in cluster.classes for e in engines]
     reasons = {why_unsupported(*each) for each in told} - {None}
     listed = "; ".join(sorted(map(str, reasons), key=lambda r: ("does not run" in r, r))[:3])

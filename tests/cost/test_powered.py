@@ -10,7 +10,7 @@ from cluster_configs import devices
 from planner.cost.attention import Load
 from planner.cost.powered import own_limit_watts
 from tests.cost.samples import KINDS, cost, tensor_parallel
-from tests.cost.test_model import DESIGNS, FLOATS
+from tests.cost.test_model import DESIGNS, FLOATS, assert_more_takes_no_less
 
 PROMPTS, DECODING = Load.of(0.0, 0.0, 4096.0, 2048.0), Load.of(8.0, 2000.0)
 TP = tensor_parallel(1)
@@ -73,13 +73,7 @@ def test_a_nodes_cap_limits_its_gpus_evenly_where_limits_were_measured(cap, each
 @settings(max_examples=25, deadline=None)
 @given(**FLOATS, more=st.floats(1, 3), share=st.floats(0.5, 1))
 def test_more_to_do_never_takes_less_time_under_a_limit(name, batch, context, new, more, share):
-    model = cost(KINDS[name]).limited(share * H100)
-    here = model.step_s(DESIGNS, Load.of(batch, context, new, context))
-
-    assert (model.step_s(DESIGNS, Load.of(batch * more, context, new, context)) >= here * (1 - 1e-9)).all()
-    assert (model.step_s(DESIGNS, Load.of(batch, context * more, new, context)) >= here * (1 - 1e-9)).all()
-    assert (model.step_s(DESIGNS, Load.of(batch, context, new * more, context)) >= here * (1 - 1e-9)).all()
-    assert (model.step_s(DESIGNS, Load.of(batch, context, new, context * more)) >= here * (1 - 1e-9)).all()
+    assert_more_takes_no_less(cost(KINDS[name]).limited(share * H100), batch, context, new, more)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from planner.plans.placement import Placed, place
 from planner.plans.verified import Unsound
 
-NODES: Any = SimpleNamespace(id="g", gpus_per_node=8, scale_up_gpus=8, node_count=100)
-RACKS: Any = SimpleNamespace(id="g", gpus_per_node=1, scale_up_gpus=72, node_count=3000)
+NODES: Any = SimpleNamespace(id="g", gpus_per_node=8, domain_nodes=1, node_count=100)
+RACKS: Any = SimpleNamespace(id="g", gpus_per_node=1, domain_nodes=72, node_count=3000)
 
 
 def replica(gpus: int, joined: bool = False) -> Any:
@@ -79,7 +79,7 @@ def test_blocks_of_several_sizes_fill_racks_without_holes():
         place([RACKS], {"tp12": 83, "tp16": 126}, every)
 
 
-PAIRS: Any = SimpleNamespace(id="g", gpus_per_node=4, scale_up_gpus=16, node_count=400)
+PAIRS: Any = SimpleNamespace(id="g", gpus_per_node=4, domain_nodes=4, node_count=400)
 """Racks of four nodes of four GPUs."""
 
 
@@ -104,7 +104,7 @@ def test_stages_of_one_class_fill_their_nodes_in_order():
 
 
 def test_stages_on_several_classes_stand_on_each_by_itself():
-    other: Any = SimpleNamespace(id="h", gpus_per_node=2, scale_up_gpus=2, node_count=9)
+    other: Any = SimpleNamespace(id="h", gpus_per_node=2, domain_nodes=1, node_count=9)
     both = replica(6)
     both.design.pp, both.design.stages = 2, (1, 2)
     both.blocks = (("g", 4), ("h", 2))

@@ -18,6 +18,9 @@ AHEAD = 2
 """Questions handed out for each that can be answered at a time, so that nobody waits for the sweep."""
 CONNECT_S = 20.0
 """How long a cluster may take to answer at first."""
+LOOK_S = 10.0
+"""Between looks at how much a cluster has."""
+KILLED = "several workers in a row were lost while they planned it; is their memory enough?"
 GOES_ON = "what is done is kept: the same command goes on from here"
 
 

@@ -9,11 +9,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from planner.errors import MeshwrightError
-from planner.studies.pools import AHEAD, CONNECT_S, Work, knock, lost, missing, unreachable
+from planner.studies.pools import AHEAD, CONNECT_S, KILLED, LOOK_S, Work, knock, lost, missing, unreachable
 
 START = "dask scheduler --port 8786 & dask worker 127.0.0.1:8786 --nworkers 2 --nthreads 1"
-LOOK_S = 10.0
-"""Between looks at how many workers there are."""
 ALONE_S = 300.0
 """How long the sweep waits for a worker where all are gone."""
 
@@ -95,7 +93,7 @@ def _said(error: Exception) -> str:
     """What a task's failure means."""
     kind = type(error).__name__
     if kind == "KilledWorker":
-        return "several workers in a row were lost while they planned it; is their memory enough?"
+        return KILLED
     if isinstance(error, ImportError):
         return f"its workers lack Meshwright ({error}): install it there, with `pip install meshwright[dask]`"
     return f"{kind}: {error}"

@@ -10,11 +10,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from planner.errors import MeshwrightError
-from planner.studies.pools import AHEAD, Work, knock, lost, missing, unreachable
+from planner.studies.pools import AHEAD, KILLED, LOOK_S, Work, knock, lost, missing, unreachable
 
 START = "ray start --head"
-LOOK_S = 10.0
-"""Between looks at how many cores there are."""
 RETRIES = 3
 
 
@@ -76,7 +74,7 @@ def _said(error: Exception) -> str:
     """What a task's failure means."""
     kind = type(error).__name__
     if kind in ("WorkerCrashedError", "OutOfMemoryError", "NodeDiedError"):
-        return "several workers in a row were lost while they planned it; is their memory enough?"
+        return KILLED
     if "No module named" in str(error):
         return "its nodes lack Meshwright: install it there, with `pip install meshwright[ray]`"
     return f"{kind}: {str(error).splitlines()[-1]}"
