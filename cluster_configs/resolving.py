@@ -62,7 +62,7 @@ def resolve(
         source=form,
         warnings=(*catalog.warnings(), *whole.warnings, *filled.warnings, *repeats),
         defaulted=tuple(filled.defaulted),
-        feeds=feeds(form.power_caps_watts, {c.id: _names(c, zones) for c in classes}, document),
+        feeds=feeds(cluster.power_caps_watts, {c.id: _names(c, zones) for c in classes}, document),
     )
 
 

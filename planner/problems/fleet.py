@@ -82,7 +82,7 @@ def state(
 
 def stock(node: NodeClass) -> Stock:
     """A class as bins: domains of several nodes where links join them (NVL72)."""
-    span = max(1, min(node.scale_up_gpus // node.gpus_per_node, node.node_count))
+    span = min(node.domain_nodes, node.node_count)
     rest = idle_watts(node.device.tdp_watts)
     return Stock(node.node_count, node.gpus_per_node, node.price_usd_per_hour, span, rest, node.box)
 

@@ -13,8 +13,8 @@ from planner.measured.placing import fewest, place
 from planner.plans.placement import Placed
 
 ROOM = 8
-NODE: Any = Some(id="g", gpus_per_node=ROOM, scale_up_gpus=ROOM, node_count=99)
-OTHER: Any = Some(id="h", gpus_per_node=4, scale_up_gpus=4, node_count=99)
+NODE: Any = Some(id="g", gpus_per_node=ROOM, domain_nodes=1, node_count=99)
+OTHER: Any = Some(id="h", gpus_per_node=4, domain_nodes=1, node_count=99)
 
 
 def candidate(gpus: int, pp: int = 1, home: str = "g") -> Any:
