@@ -99,6 +99,16 @@ def test_the_cheapest_fleet_tells_a_limit_only_where_it_must():
     assert not any(r.power_limit_watts for r in fed.replicas)
 
 
+def test_of_fleets_that_cost_the_same_the_one_without_limits_is_taken():
+    """One node serves this with its GPUs as they come, and with them limited, for the same dollars."""
+    nodes = [{"name": "l", "count": 3, "device": "l40s", "gpus_per_node": 4, "price_usd_per_hour": 4.0}]
+    cellar = from_document(Document({"nodes": nodes, "power_caps_watts": {"default": 3200}}, "cluster"))
+    found = api.plan(cellar, model="qwen3-30b-a3b", rate=3.0, work_limit=2000)
+
+    assert found.proof.objective == 4.0
+    assert not any(r.power_limit_watts for r in found.replicas)
+
+
 def test_a_rate_that_a_rack_does_not_hold_is_said_to_be_held_back_by_it():
     with pytest.raises(Infeasible, match="within what racks and zones may draw"):
         plan(feed=0.3 * ALL, rate=0.9 * rate(plan()))
