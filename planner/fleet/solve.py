@@ -41,8 +41,8 @@ EXTRA_NODES = 20
 """Explanations have one in so many of the nodes that limit the search."""
 
 EXTRA_S = 3.0
-"""At most: they explain the plan, they don't make it better. Not as long as the search took: on a busy machine
-that is longer, and the same question would have another explanation."""
+"""At most: they explain the plan, they don't make it better. Not as long as the search took: on a busy
+machine that is longer, and the same question would have another explanation."""
 
 T = TypeVar("T")
 

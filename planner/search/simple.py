@@ -168,7 +168,8 @@ def without_copies(question: Question, best: Found, chosen: Found, share: float,
 
 
 def without_limits(question: Question, best: Found, chosen: Found, limits: Limits) -> Found:
-    """`chosen`, or one as good of no more kinds whose GPUs are told no power limit: somebody has to set it."""
+    """`chosen`, or one as good of no more kinds whose GPUs are told no power limit, which somebody has to
+    set."""
     value = chosen.solution.objective
     if value is None:
         return chosen

@@ -89,9 +89,7 @@ def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> Fleet
     try:
         built = build(p, until)
     except StatedTooLate:
-        return FleetSolution(
-            "time_limit", None, None, "none: the time was over before the program was stated"
-        )
+        return FleetSolution("time_limit", None, None, "none in time")
     limits = replace(limits, seconds=max(until - time.perf_counter(), LEAST_S))
     if fleet_prices.worth(p) and start is None:
         try:
