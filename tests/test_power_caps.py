@@ -114,6 +114,21 @@ def test_a_rate_that_a_rack_does_not_hold_is_said_to_be_held_back_by_it():
         plan(feed=0.3 * ALL, rate=0.9 * rate(plan()))
 
 
+def test_caps_written_in_another_order_are_the_same_plan():
+    nodes = [{"name": n, "count": 1, "device": "h100-sxm", "zone": z} for n, z in (("r", "a"), ("l", "b"))]
+    told = []
+    for order in (["r", "b", "a"], ["a", "b", "r"]):
+        form = {"nodes": nodes, "power_caps_watts": dict.fromkeys(order, 4300.0)}
+        found = api.plan(
+            from_document(Document(form, "cluster")), model="llama-3.1-8b", engine="vllm", work_limit=500
+        )
+        said = json.loads(found.model_dump_json())
+        told.append({**said, "proof": {**said["proof"], "seconds": 0}})
+
+    assert len([price for price in told[0]["prices"] if "power of" in price["limit"]]) == 3
+    assert told[0] == told[1]
+
+
 def test_what_holds_a_rack_back_is_its_power():
     fed = plan(feed=0.6 * ALL)
     price = next(p for p in fed.prices if p.limit == "power of default")
