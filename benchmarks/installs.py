@@ -3,9 +3,9 @@
 The wheel of this checkout is built once. For every Python that is found, once with the lowest versions of the
 direct dependencies that `pyproject.toml` allows and once with the newest, it is installed in an empty
 environment (by uv, which is installed beside it) and run in an empty folder: a cluster file and its plan, the
-check of that plan, its page, a sweep of two cells and the Python API. A run is right where every command ends with 0,
-prints nothing on the error stream that is a warning of a library, and the plan's figures are those of the
-first install. Exits with 1 where one is not.
+check of that plan, its page, a sweep of two cells and the Python API. A run is right where every command ends
+with 0, prints nothing on the error stream that is a warning of a library, and the plan's figures are those of
+the first install. Exits with 1 where one is not.
 """
 
 from __future__ import annotations
