@@ -9,7 +9,10 @@ where the two differ.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from planner.candidates.deadline import left_s
 from planner.errors import OutOfTime
@@ -21,8 +24,10 @@ from planner.search.shortlists import ROUNDED
 from planner.several.joint import Fleets, Joint, apart
 from planner.several.judged import realised, sound_fleets
 from solvers import fleet
-from solvers.fleet.types import FleetSolution
+from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import Limits, gap
+
+T = TypeVar("T")
 
 FIRST = 0.5
 """Share of the time left that the bound's problem gets, each time it is tried."""
@@ -60,16 +65,33 @@ def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
         if mine is not None and spare and s.status == "time_limit" and _whole(mine, s):
             continue  # no mend of the model's would help: what is missing is time for this program
         fewer = near if best is None else near.near(least, best.solution.objective)
-        sound = sound_fleets(fewer, fewer.state("plan"), left(limits, until), took_s)
-        best = _better(sign, best, sound)
+        sound = partial(sound_fleets, fewer, fewer.state("plan"), left(limits, until), took_s)
+        best = _better(sign, best, _unless_late(best, sound))
         late = time.monotonic() + 2 * (time.monotonic() - began) > until or not left_s()
-        finer = None if s.objective is None or late else _finer(joint, apart(near, bounding, s))
+        split = partial(_split, joint, near, bounding, s)
+        finer = None if s.objective is None or late else _unless_late(best, split)
         if _enough(best, bound, limits, sign) or late or (finer is None and s.status != "time_limit"):
             break
         joint = finer or joint
     if best is None:
         return None, s
     return proven(replace(best, bounding=bounding), bound, limits), s
+
+
+def _unless_late(best: Fleets | None, made: Callable[[], T]) -> T | None:
+    """What `made` makes; None where the time ends before and there is a fleet already. Raises OutOfTime where
+    there is none."""
+    try:
+        return made()
+    except OutOfTime:
+        if best is None:
+            raise
+        return None
+
+
+def _split(joint: Joint, near: Joint, bounding: FleetProblem, s: FleetSolution) -> Joint | None:
+    """Columns split where bound and model differ. Raises OutOfTime."""
+    return _finer(joint, apart(near, bounding, s))
 
 
 def proven(best: Fleets, bound: float | None, limits: Limits) -> Fleets:

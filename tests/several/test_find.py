@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from planner.errors import OutOfTime
 from planner.several import find
 from planner.several.joint import Fleets
+from planner.several.plan import plan_several
 from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 
@@ -145,3 +146,28 @@ def test_columns_are_split_in_models_whose_bound_lies_between_edges(monkeypatch,
     monkeypatch.setattr(find, "edges_between", lambda question, found: question.edges)
 
     assert find._finer(joint, SimpleNamespace(found=("x", "y"))) == pools
+
+
+def test_what_is_found_stays_where_the_time_ends_within_a_later_step():
+    def late():
+        raise OutOfTime("no time")
+
+    assert find._unless_late("a fleet", late) is None
+    assert find._unless_late("a fleet", lambda: "better") == "better"
+    with pytest.raises(OutOfTime):
+        find._unless_late(None, late)
+
+
+def test_a_search_that_ends_while_the_sound_program_is_judged_gives_the_bounds_fleet(monkeypatch):
+    """Under a busy machine's clock two models had no plan where one was found already."""
+
+    def late(*_):
+        raise OutOfTime("no time")
+
+    monkeypatch.setattr(find, "_enough", lambda *_: False)
+    monkeypatch.setattr(find, "_whole", lambda *_: False)
+    monkeypatch.setattr(find, "sound_fleets", late)
+    both = ("llama-3.1-8b", "qwen3-8b")
+    found = plan_several(None, both, gpus="16xH100", engine="vllm", explain=False, work_limit=50)
+
+    assert found.total.rps > 0
