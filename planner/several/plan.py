@@ -29,6 +29,10 @@ from solvers.linear import Limits
 MAIN_SHARE = 0.7
 """Share of the time left that the search of all models gets; the rest is for what each costs the others."""
 
+TAKES_SHARE, LEAST_TAKES_S = 1.0, 4.0
+"""What each costs the others is looked for as long as the search of all took, times this, or so many seconds:
+it explains the plan, and doesn't make it better."""
+
 TRIES = 4
 """Documents that may fail their check, one after the other, before that is an error."""
 
@@ -109,6 +113,7 @@ def planned(
     """The document of the best fleets that pass their check. Raises Infeasible, OutOfTime, Unsound."""
     end, bound, unsound = began + limits.seconds, None, None
     for _ in range(TRIES):
+        solving = time.perf_counter()
         candidates = sum(len(m.pool.candidates) for m in joint.models)
         tell(f"solving over {candidates} candidates of {len(joint.models)} models")
         spent_s = max(MAIN_SHARE * (end - time.perf_counter()), 1.0)
@@ -123,7 +128,8 @@ def planned(
         takes = list[Takes]()
         if explain:
             tell("solving without each model")
-            takes = list(taken(joint, fleets, limits, end))
+            spent_s = max(TAKES_SHARE * (time.perf_counter() - solving), LEAST_TAKES_S)
+            takes = list(taken(joint, fleets, limits, min(end, time.perf_counter() + spent_s)))
         try:
             return finish(fleets, rates, began, replace(limits, seconds=1.0), takes)
         except Unsound as error:

@@ -19,6 +19,7 @@ from solvers.linear.program import (
     Var,
     gap,
     judge,
+    met,
     total,
 )
 
@@ -36,6 +37,7 @@ __all__ = [
     "Var",
     "gap",
     "judge",
+    "met",
     "total",
 ]
 
