@@ -82,7 +82,7 @@ class TooManyError(Exception):
 
 
 def searched(model: Program, limits: Limits, start: Floats | None) -> Outcome:
-    """Minimise a model with integers that decide: HiGHS has few nodes, then these, then HiGHS what is left."""
+    """Minimise a model with integers that decide: HiGHS gets few nodes, then these, then HiGHS the rest."""
     began = time.perf_counter()
 
     def left(share: float) -> Limits:
