@@ -8,10 +8,10 @@ point, HiGHS finds the other integers. A fleet's nodes are such: what it costs i
     bound    the lowest relaxation of all boxes not yet split and all points not yet refuted
     room     of a point: the most that one column, fixed in the model, could be there by the relaxation
 
-By turns one of the lowest points is refuted, those with little room first, and one of those near enough to
-the bound is tried for a plan, those with much room first. A point gets some nodes of HiGHS, twice as many the
-next time. With many integers, or a fine step, there are too many boxes, and the search ends: HiGHS, which
-branches on all integers alike, does better there.
+By turns one of the lowest points is refuted, those with little room first, and one of those that cost up to
+half of the way to the best plan is tried for a better one, those with much room first. A point gets some
+nodes of HiGHS, more the next time. With many integers, or a fine step, there are too many boxes, and the
+search ends: HiGHS, which branches on all integers alike, does better there.
 
 Measured: docs/decisions/0048-nodes-first.md. Source: best-first branching, Land and Doig, Econometrica 28,
 1960, with priorities of integers as in any textbook; room and turns are ours.
@@ -34,8 +34,8 @@ from solvers.linear.program import INF, Floats, Limits, Outcome, Program, better
 QUICK = 250
 """Nodes in which HiGHS proves most fleets by itself."""
 
-FIRST, DECIDING = 0.3, 0.7
-"""Parts of the time after which HiGHS, and then the search on integers that decide, end at the latest."""
+FIRST = 0.3
+"""Part of the time that these get at most."""
 
 BOXES = 4000
 """Relaxations of boxes at most: about two seconds."""
@@ -43,8 +43,11 @@ BOXES = 4000
 POINTS = 400
 """Points known at a time at most."""
 
-NODES = 250
-"""Nodes of HiGHS that a point gets the first time it is looked at."""
+NODES, TIMES = 1000, 5
+"""Nodes of HiGHS that a point gets the first time it is looked at, and so many times as many the next."""
+
+WIDE = 0.02
+"""Part of the bound by which the next plan may be above it."""
 
 WHOLE = 1e-6
 """How far an integer of a relaxation may be off."""
@@ -82,22 +85,18 @@ class TooManyError(Exception):
 
 
 def searched(model: Program, limits: Limits, start: Floats | None) -> Outcome:
-    """Minimise a model with integers that decide: HiGHS gets few nodes, then these, then HiGHS the rest."""
-    began = time.perf_counter()
-
-    def left(share: float) -> Limits:
-        """Until so much of the time is over."""
-        return replace(limits, seconds=max(began + share * limits.seconds - time.perf_counter(), 0.01))
-
-    first = highs.solve(model, left(FIRST), start, nodes=QUICK)
+    """Minimise a model with integers that decide: by HiGHS in few nodes, or by these; by HiGHS in all the
+    time that is left, where boxes are too many."""
+    end = time.perf_counter() + limits.seconds
+    first = highs.solve(model, replace(limits, seconds=FIRST * limits.seconds), start, nodes=QUICK)
     if ended(first, limits):
         return first
-    found = solve(model, left(DECIDING), first)
-    if ended(found, limits):
+    found = solve(model, replace(limits, seconds=max(end - time.perf_counter(), 0.01)), first)
+    if ended(found, limits) or time.perf_counter() > end:
         return found
-    return better(
-        found, highs.solve(model, left(1.0), start if found.values is None else found.values), limits
-    )
+    start = start if found.values is None else found.values
+    rest = replace(limits, seconds=end - time.perf_counter())
+    return better(found, highs.solve(model, rest, start), limits)
 
 
 def solve(model: Program, limits: Limits, known: Outcome) -> Outcome:
@@ -132,7 +131,7 @@ class Search:
         self._add(*(np.array(of)[self.columns] for of in (self.model.lower, self.model.upper)))
         spent = {"plan": 0.0, "bound": 0.0}
         while not self.proven and time.perf_counter() < self.stop:
-            near = self._split()
+            aim = self._split()
             if self.proven or not self.points:
                 continue
             what, low = min(spent, key=lambda name: spent[name]), self.lowest
@@ -141,7 +140,7 @@ class Search:
             if what == "bound" and lowest:
                 self._look(min(lowest, key=lambda p: (p.nodes, p.room)))
             else:
-                likely = [p for p in self.points if p.low <= near] or self.points
+                likely = [p for p in self.points if p.low <= aim] or self.points
                 self._look(min(likely, key=lambda p: (p.nodes, -p.room)))
             spent[what] += time.perf_counter() - began
 
@@ -165,10 +164,9 @@ class Search:
         return -INF if self.known.bound is None else self.known.bound
 
     def _split(self) -> float:
-        """Split boxes until all that may hold a plan near enough to the bound are points; how much such a
-        plan may cost."""
+        """Split boxes until all that may hold the next plan are points; how much that may cost."""
         while True:
-            most = min(self._near(), self.value)
+            most = self._aim()
             if not self.boxes or self.boxes[0].low > most or time.perf_counter() > self.stop:
                 return most
             box = heapq.heappop(self.boxes)
@@ -181,11 +179,13 @@ class Search:
             else:
                 self._around(box)
 
-    def _near(self) -> float:
-        """Above this no plan is near enough to the bound of now to prove itself."""
+    def _aim(self) -> float:
+        """What the next plan may cost: as little as proves it, or, while boxes are few, half of the way from
+        the bound to the best plan."""
         low = max(self.lowest, self._floor)
-        wide = max(self.limits.gap, self.limits.enough or 0.0)
-        return low / (1 - wide) if low > 0 else low * (1 - wide)
+        proven = low / (1 - max(self.limits.gap, self.limits.enough or 0.0))
+        half = min((low + self.value) / 2, (1 + WIDE) * low)
+        return min(max(proven, half) if self.tried < BOXES // 2 else proven, self.value)
 
     def _halves(self, box: Box, i: int) -> None:
         below, above = box.upper.copy(), box.lower.copy()
@@ -248,7 +248,7 @@ class Search:
             raise KeyboardInterrupt
         if found.status in ("optimal", "infeasible"):
             self.points.remove(point)
-        point.nodes = 2 * point.nodes + 1
+        point.nodes *= TIMES
         if found.value is not None and found.value < self.value:
             self.best = found
             self.points = [p for p in self.points if p.low < found.value]
