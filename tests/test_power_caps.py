@@ -137,7 +137,8 @@ def test_chains_are_refused_beside_feeds():
 
 def test_two_models_share_what_a_rack_may_draw():
     """Each model's plan by itself would be within the cap with both on it, too: the check adds them up."""
-    both = plan_several(cluster(0.7 * ALL), ("llama-3.1-8b", "qwen3-8b"), explain=False, engine="vllm")
+    asked = {"explain": False, "engine": "vllm", "gap": 0.05}
+    both = plan_several(cluster(0.7 * ALL), ("llama-3.1-8b", "qwen3-8b"), **asked)
     replicas = [r for one in both.plans for r in one.replicas]
     gpus = [(r.count * sum(s.gpus for s in r.stages), r.power_limit_watts or 700.0) for r in replicas]
 
