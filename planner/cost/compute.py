@@ -38,7 +38,10 @@ def kernel_s(fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_]) -> Float
     """Seconds of a kernel: t0 + N(flops/(compute*peak), bytes/(memory*bandwidth), items*tau; p), 0 where not
     `busy`; never faster than the device."""
     peak, _ = chip.peak(fit.peak)
-    terms: tuple[Floats, ...] = (work.flops / (fit.compute * peak), work.bytes / (fit.memory * chip.bytes_per_s))
+    terms: tuple[Floats, ...] = (
+        work.flops / (fit.compute * peak),
+        work.bytes / (fit.memory * chip.bytes_per_s),
+    )
     if fit.tau_s:
         terms += (work.items * fit.tau_s,)
     floor = np.maximum(work.flops / peak, work.bytes / chip.bytes_per_s)
