@@ -3,9 +3,9 @@
 The wheel of this checkout is built once. For every Python that is found, once with the lowest versions of the
 direct dependencies that `pyproject.toml` allows and once with the newest, it is installed in an empty
 environment (by uv, which is installed beside it) and run in an empty folder: a cluster file and its plan, the
-check of that plan, a sweep of two cells and the Python API. A run is right where every command ends with 0,
-prints nothing on the error stream that is a warning of a library, and the plan's figures are those of the
-first install. Exits with 1 where one is not.
+check of that plan, its page, a sweep of two cells and the Python API. A run is right where every command ends
+with 0, prints nothing on the error stream that is a warning of a library, and the plan's figures are those of
+the first install. Exits with 1 where one is not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 REPO = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
-TOLD = ("numpy", "scipy", "pydantic", "typer", "rich", "pulp", "ruamel-yaml", "joblib")
+TOLD = ("numpy", "scipy", "pydantic", "typer", "rich", "pulp", "ruamel-yaml", "joblib", "jinja2")
 """Dependencies whose versions the table shows."""
 SWEEP = """\
 base: {cluster: c.yaml, model: qwen3-8b}
@@ -45,7 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Installs from the built wheel.")
     parser.add_argument("--python", nargs="*", default=list(PYTHONS), help="versions to try")
     given = parser.parse_args()
-    print(f"| Python | versions | {' | '.join(TOLD)} | plan, check, sweep, a mistake, API |")
+    print(f"| Python | versions | {' | '.join(TOLD)} | plan, check, report, sweep, a mistake, API |")
     print("|---" * (len(TOLD) + 3) + "|")
     first: float | None = None
     failed = 0
@@ -122,6 +122,7 @@ def commands(binaries: Path) -> Iterator[tuple[str, list[str]]]:
     yield "cluster", [tool, "cluster", "init", "--gpus", "4xH100,4xL40S", "-o", "c.yaml"]
     yield "plan", [tool, "plan", "c.yaml", "-m", "llama-3.1-70b", "-o", "p.json"]
     yield "check", [tool, "check", "p.json"]
+    yield "report", [tool, "report", "p.json", "-o", "p.html"]
     yield "sweep", [tool, "sweep", "sweep.yaml", "-o", "rows.jsonl"]
     yield "mistake", [tool, "pln"]
     yield "API", [*python, "-c", API]

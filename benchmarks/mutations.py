@@ -18,13 +18,16 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from cluster_configs.reading import from_document as cluster_of
 from planner import api
 from planner.check import check
 from planner.check.said import why
+from planner.check.several import check as check_several
 from planner.errors import MeshwrightError
-from planner.plans.reading import from_document
+from planner.plans.reading import from_document, read_all
 from planner.plans.text import text
 from planner.reading.documents import Document
+from planner.several.plan import plan_several
 
 KINDS: dict[str, dict[str, Any]] = {
     "mixed": {"gpus": "2xL4", "model": "qwen3-8b", "workload": "chat"},
@@ -36,6 +39,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "kept cache": {"gpus": "8xh100", "model": "llama-3.1-70b", "workload": "agent", "rate": 2.0},
     "drafts": {"gpus": "8xh200", "model": "deepseek-r1", "speculation": "mtp", "acceptance": 0.8},
     "survive": {"gpus": "16xH100", "model": "llama-3.1-8b", "rate": 20.0, "survive": "node"},
+    "survive by half": {"gpus": "8xL40S,8xA10G", "model": "qwen3-8b", "rate": 6.0, "survive": "1:50%"},
+    "capped": {"cluster": "racks", "model": "llama-3.1-8b"},
+    "several models": {"gpus": "8xH100,8xL40S", "models": ("llama-3.1-8b", "qwen3-8b"), "engine": "vllm"},
+    "several, capped": {"cluster": "racks", "models": ("llama-3.1-8b", "qwen3-8b"), "engine": "vllm"},
+}
+RACKS = {
+    "nodes": [{"name": "h", "count": 2, "device": "h100-sxm", "zone": "a"}],
+    "power_caps_watts": {"a": 7800, "h": 8000},
+    "energy": {"a": {"usd_per_kwh": 0.12, "gco2_per_kwh": 200, "overhead": 1.3}},
 }
 FACTORS: dict[str, Any] = {
     "x 0.5": lambda v: v * 0.5, "x 2": lambda v: v * 2, "x 10": lambda v: v * 10, "x -1": lambda v: -v,
@@ -52,22 +64,29 @@ OURS = (
     "prices",
     "alternatives",
     "assumptions",
+    "total",
+    "plans",
 )
-"""Parts of a plan that the planner makes; `problem` is what it was asked."""
+"""Parts of a plan, or of plans of several models, that the planner makes; `problem` is what it was asked."""
 
 
 @cache
 def plan(kind: str) -> Any:
     """The JSON of a plan of a kind."""
     asked = {"cluster": None, "time_limit_s": 30.0, **KINDS[kind]}
-    return json.loads(text(api.plan(**asked)))
+    if asked["cluster"] == "racks":
+        asked["cluster"] = cluster_of(Document(RACKS, "cluster"))
+    made = api.plan(**asked) if "model" in asked else plan_several(**asked)
+    return json.loads(text(made))
 
 
 def noticed(tree: Any) -> bool:
     """Whether a changed plan is refused."""
     try:
-        found = from_document(Document(tree, "plan.json"))
-        return bool(check(found))
+        document = Document(tree, "plan.json")
+        if "plans" in tree:
+            return bool(check_several(read_all(document)))
+        return bool(check(from_document(document)))
     except MeshwrightError:
         return True
 
@@ -94,8 +113,10 @@ def changed(tree: Any, at: tuple[str | int, ...], new: Any) -> Any:
 
 
 def field(at: tuple[str | int, ...]) -> str:
-    """Where it stands, whatever the index: "replicas[].step.decode_s"."""
-    return re.sub(r"^\.", "", "".join("[]" if isinstance(step, int) else f".{step}" for step in at))
+    """Where it stands, whatever the index, in a model's plan: "replicas[].step.decode_s"."""
+    return re.sub(
+        r"^(\.plans\[\])?\.", "", "".join("[]" if isinstance(step, int) else f".{step}" for step in at)
+    )
 
 
 def tried(kind: str) -> Iterator[tuple[str, str, bool]]:
@@ -107,6 +128,8 @@ def tried(kind: str) -> Iterator[tuple[str, str, bool]]:
     for part in OURS:
         for at, value in leaves(tree.get(part) or {}, (part,)):
             name = field(at)
+            if name.startswith("problem."):
+                continue
             seen[name] += 1
             if seen[name] > 4:  # enough of those alike
                 continue
@@ -117,7 +140,7 @@ def tried(kind: str) -> Iterator[tuple[str, str, bool]]:
             for what, change in FACTORS.items():
                 if (new := change(value)) != value:
                     yield name, what, noticed(changed(tree, at, new))
-    ids = [r["id"] for r in tree["replicas"]]
+    ids = [r["id"] for r in tree.get("replicas", ())]
     if len(ids) > 1:
         swapped = copy.deepcopy(tree)
         for r, other in zip(swapped["replicas"], ids[::-1], strict=True):

@@ -1,4 +1,4 @@
-"""Same input, same bytes: `python -m benchmarks.same`.
+"""Same input, same bytes: `python -m benchmarks.same [--only COMMAND]`.
 
 Commands are run again, under other hash seeds, numbers of threads and locales, and with the entries of their
 YAML files in another order; what they print must be the same to the byte, but for the seconds that they took.
@@ -8,6 +8,7 @@ names what is alike: its figures are compared. Exits with 1 where anything diffe
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -59,13 +60,16 @@ SECONDS = re.compile(r'"(seconds|took_s)": [\d.e+-]+')
 
 def main() -> int:
     """A line a command."""
-    differ = 0
+    parser = argparse.ArgumentParser(description="Same input, same bytes.")
+    parser.add_argument("--only", choices=COMMANDS, nargs="*", default=list(COMMANDS))
+    chosen, differ = parser.parse_args().only, 0
     print(f"| command | {' | '.join(AROUND)} | fields in another order | nodes in another order |")
     print("|---" * (len(AROUND) + 3) + "|")
     with TemporaryDirectory(prefix="same-") as one, TemporaryDirectory(prefix="same-") as turned:
         prepared(Path(one), lambda tree: tree)
         prepared(Path(turned), backwards)
-        for what, command in COMMANDS.items():
+        for what in chosen:
+            command = COMMANDS[what]
             first = printed(command, one, {"PYTHONHASHSEED": "0"})
             cells = [_same(first, printed(command, one, env)) for env in AROUND.values()]
             cells.append(_same(first, printed(command, turned, {})))

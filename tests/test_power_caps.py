@@ -100,9 +100,34 @@ def test_the_cheapest_fleet_tells_a_limit_only_where_it_must():
     assert not any(r.power_limit_watts for r in fed.replicas)
 
 
+def test_of_fleets_that_cost_the_same_the_one_without_limits_is_taken():
+    """One node serves this with its GPUs as they come, and with them limited, for the same dollars."""
+    nodes = [{"name": "l", "count": 3, "device": "l40s", "gpus_per_node": 4, "price_usd_per_hour": 4.0}]
+    cellar = from_document(Document({"nodes": nodes, "power_caps_watts": {"default": 3200}}, "cluster"))
+    found = api.plan(cellar, model="qwen3-30b-a3b", rate=3.0, work_limit=2000)
+
+    assert found.proof.objective == 4.0
+    assert not any(r.power_limit_watts for r in found.replicas)
+
+
 def test_a_rate_that_a_rack_does_not_hold_is_said_to_be_held_back_by_it():
     with pytest.raises(Infeasible, match="within what racks and zones may draw"):
         plan(feed=0.3 * ALL, rate=0.9 * rate(plan()))
+
+
+def test_caps_written_in_another_order_are_the_same_plan():
+    nodes = [{"name": n, "count": 1, "device": "h100-sxm", "zone": z} for n, z in (("r", "a"), ("l", "b"))]
+    told = []
+    for order in (["r", "b", "a"], ["a", "b", "r"]):
+        form = {"nodes": nodes, "power_caps_watts": dict.fromkeys(order, 4300.0)}
+        found = api.plan(
+            from_document(Document(form, "cluster")), model="llama-3.1-8b", engine="vllm", work_limit=500
+        )
+        said = json.loads(found.model_dump_json())
+        told.append({**said, "proof": {**said["proof"], "seconds": 0}})
+
+    assert len([price for price in told[0]["prices"] if "power of" in price["limit"]]) == 3
+    assert told[0] == told[1]
 
 
 def test_what_holds_a_rack_back_is_its_power():

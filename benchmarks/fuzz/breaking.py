@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,12 +149,47 @@ def _swapped(tree: Any, random: random.Random) -> Any:
     return tree
 
 
+PARTS = re.compile(r"[A-Za-z_]+|[0-9.]+|'[^']*'|[^\sA-Za-z0-9_.]")
+SIGNS = (
+    "and", "or", "not", "in", "is", "==", "!=", "<", "<=", "=", "(", ")", "[", "]", "+", "-", "*", "/",
+    "**", "%", "null", "None", "True", "lambda: 0", "'", "1e999", "9" * 400, "0", "isl", "model", "x",
+    ".", ",", ":", "$/h", "kW", "if", "else", "(" * 90, "not " * 300, "-" * 500, "\\", "\0", "#",
+)  # fmt: skip
+
+
+def _reworded(tree: Any, random: random.Random) -> Any:
+    """A text with a word or sign of it lost, doubled, or another: conditions, budgets, names."""
+    texts = (
+        [(a, b) for a, b in places(tree) if isinstance(a[b], str)] if isinstance(tree, dict | list) else []
+    )
+    long = [place for place in texts if " " in place[0][place[1]]]
+    if not texts:
+        return tree
+    holder, key = random.choice(long if long and random.random() < 0.7 else texts)
+    parts = PARTS.findall(holder[key])
+    at = random.randrange(len(parts) + 1)
+    how = random.choice(("drop", "double", "insert", "insert", "replace", "replace", "swap"))
+    if how in ("drop", "replace", "double"):
+        parts[at : at + 1] = {
+            "drop": [],
+            "replace": [random.choice(SIGNS)],
+            "double": parts[at : at + 1] * 2,
+        }[how]
+    elif how == "insert":
+        parts.insert(at, random.choice(SIGNS))
+    else:
+        random.shuffle(parts)
+    holder[key] = random.choice((" ", " ", "")).join(parts)
+    return tree
+
+
 def _another_root(tree: Any, random: random.Random) -> Any:
     return random.choice(([], {}, [tree], {"plan": tree}, None, 3, [tree, tree]))
 
 
 OF_TREES: tuple[Callable[[Any, random.Random], Any], ...] = (
     *(_replaced,) * 6, *(_scaled,) * 4, _dropped, _dropped, _renamed, _wrapped, _doubled, _swapped, _swapped,
+    _reworded, _reworded,
 )  # fmt: skip
 
 
@@ -255,8 +291,6 @@ def _lines(data: bytes, random: random.Random) -> bytes:
 
 def _word(data: bytes, random: random.Random) -> bytes:
     """A word or number of the text becomes a nasty one."""
-    import re
-
     found = list(re.finditer(rb"[A-Za-z_]+|[0-9.]+", data))
     if not found:
         return data

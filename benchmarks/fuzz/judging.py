@@ -92,6 +92,7 @@ def fault(command: str, files: Mapping[str, bytes], file: str) -> str | None:
     """What is wrong with the answer to a command in a folder of these files, of which `file` is broken."""
     with TemporaryDirectory(prefix="fuzz-") as folder, chdir(folder):
         for name, data in files.items():
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).write_bytes(data)
         answer = answered(command)
     return wrong(answer, file)

@@ -65,6 +65,30 @@ def plan(options: str) -> Any:
 
 
 @cache
+def capped() -> Any:
+    """The JSON of a plan under power caps of nodes and zones, whose electricity has a price."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "c.yaml"
+        file.write_bytes(written("c.yaml", samples.FED))
+        return plan(f"{file} -m qwen3-8b --rate 1 --engine vllm --time-limit 5")
+
+
+@cache
+def swept(kept: bool) -> tuple[str, Any]:
+    """The path of the first answer that a sweep keeps in its `--cache`, and what it says; or the rows of the
+    sweep."""
+    with TemporaryDirectory() as folder, chdir(folder):
+        Path("s.yaml").write_bytes(written("s.yaml", samples.WHERE))
+        answer = answered("sweep s.yaml -o out.jsonl -j 1 --cache kept")
+        if answer.code != 0:
+            raise RuntimeError(answer.stderr)
+        if not kept:
+            return "out.jsonl", Path("out.jsonl").read_text(encoding="utf-8")
+        file = min(Path("kept").glob("*/*.json"))
+        return str(file), json.loads(file.read_text(encoding="utf-8"))
+
+
+@cache
 def summary(trace: str) -> Any:
     """The workload that `meshwright workload` makes of a trace: buckets, what is found again, traffic."""
     with TemporaryDirectory() as folder, chdir(folder):
@@ -74,6 +98,16 @@ def summary(trace: str) -> Any:
         return YAML(typ="safe", pure=True).load(Path("w.yaml").read_text(encoding="utf-8"))
 
 
+class Kept(Kind):
+    """An answer in the cache of a sweep: its path is known once it was made."""
+
+    def fault(self, data: bytes) -> str | None:
+        path, _ = swept(kept=True)
+        return fault(self.command, {"s.yaml": written("s.yaml", samples.WHERE), path: data}, path)
+
+
+BUY = "-m qwen3-0.6b --engine vllm --time-limit 2"
+ONE = "--gpus 2xL4 -m qwen3-8b --engine vllm --time-limit 2"
 SCHEDULE = "-m qwen3-0.6b --time-limit 2"
 PRICED = REPO / "cluster_configs" / "examples" / "spot-cloud.yaml"
 EXPERTS = "--gpus 4 --slots 3 --time-limit 2"
@@ -87,6 +121,27 @@ KINDS = (
         as_is(samples.MOE)),
     Kind("model, fit", "config.json", "fit --gpus 2xL4 -m config.json", as_is(samples.MOE)),
     Kind("sweep", "s.yaml", "sweep s.yaml -o out.jsonl -j 1", as_is(samples.SWEEP)),
+    Kind("sweep, where", "s.yaml", "sweep s.yaml -o out.jsonl -j 1", as_is(samples.WHERE)),
+    Kind("sweep, its rows", "out.jsonl", "sweep s.yaml -o out.jsonl -j 1", lambda: swept(kept=False)[1],
+        lambda: {"s.yaml": samples.WHERE}),
+    Kept("sweep, its cache", "kept.json", "sweep s.yaml -o out.jsonl -j 1 --cache kept",
+        lambda: swept(kept=True)[1]),
+    Kind("power caps, energy", "c.yaml", "plan c.yaml -m qwen3-0.6b --rate 1 --engine vllm --time-limit 2",
+        as_is(samples.FED)),
+    Kind("prices", "p.yaml", f"buy --prices p.yaml --rate 1 {BUY}", as_is(samples.OFFERS)),
+    Kind("prices, money", "p.yaml", f"buy --prices p.yaml --budget 60k$ {BUY}", as_is(samples.OFFERS)),
+    Kind("prices, nodes", "c.yaml", f"buy c.yaml --prices p.yaml --rate 1 {BUY}", as_is(samples.CLOUD),
+        lambda: {"p.yaml": samples.OFFERS}),
+    Kind("check, capped", "plan.json", "check plan.json", capped),
+    Kind("diff, from", "plan.json", "diff plan.json other.json", lambda: plan(ONE),
+        lambda: {"other.json": plan("--gpus 1xL4,1xL40S -m qwen3-8b --engine vllm --rate 1 --time-limit 2")}),
+    Kind("diff, to", "plan.json", "diff other.json plan.json --json",
+        lambda: plan("--gpus 8xH100 -m llama-3.1-70b -w rag --engine vllm --time-limit 5"),
+        lambda: {"other.json": plan("--gpus 8xH100 -m llama-3.1-70b --engine vllm --time-limit 5")}),
+    Kind("diff, table", "plan.json", "diff a.json plan.json a.json",
+        lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains"), lambda: {"a.json": plan(ONE)}),
+    Kind("diff, capped", "plan.json", "diff plan.json a.json", capped, lambda: {"a.json": plan(ONE)}),
+    Kind("report, capped", "plan.json", "report plan.json -o page.html", capped),
     Kind("check", "plan.json", "check plan.json", lambda: plan("--gpus 2xL4 -m qwen3-8b")),
     Kind("check, chains", "plan.json", "check plan.json",
         lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains")),

@@ -48,6 +48,34 @@ SWEEP = {"base": {"workload": "chat", "engine": "vllm", "time_limit": 2},
          "vary": {"gpus": ["1xL4", "2xT4"], "model": ["qwen3-0.6b"], "isl": {"from": 512, "to": 1024,
          "times": 2}}, "where": ["isl * 2 <= 2048 or not gpus == '2xT4'",
          "model in ['qwen3-0.6b']"]}  # fmt: skip
+WHERE = {
+    "base": {"gpus": "1xL4", "workload": "chat", "engine": "vllm", "time_limit": 2},
+    "vary": {"model": ["qwen3-0.6b", "qwen3-1.7b"], "isl": [512, 1024, 2048], "rate": [1, 2.5, None]},
+    "where": ["isl + 256 <= 1024 and not (model == 'qwen3-1.7b')", "rate == null or 1 <= rate < 2 * 1.2",
+              "isl / 512 in [1, 2] or isl - 512 > 1e9", "model not in ['qwen3-1.7b']", "isl == 512"],
+}  # fmt: skip
+FED = {
+    "name": "racks",
+    "nodes": [
+        {"name": "r1", "count": 2, "device": "l4", "gpus_per_node": 2, "zone": "west",
+         "power_cap_watts": 120},
+        {"name": "r2", "device": "l40s", "gpus_per_node": 2, "zone": "east"},
+        {"name": "r3", "device": "t4", "gpus_per_node": 1, "zone": "east", "price_usd_per_hour": 0.4},
+    ],
+    "power_caps_watts": {"west": 260, "east": 640, "r2": 560.5},
+    "energy": {"west": {"usd_per_kwh": 0.1, "gco2_per_kwh": 350, "overhead": 1.5},
+               "east": {"usd_per_kwh": 0.2, "gco2_per_kwh": 50}},
+}  # fmt: skip
+OFFERS = {
+    "name": "offers",
+    "nodes": [
+        {"name": "l4", "device": "l4", "gpus_per_node": 1, "price_usd_per_hour": 0.8, "price_usd": 9000},
+        {"name": "server", "device": "l40s", "gpus_per_node": 2, "price_usd": 31000, "count": 2, "zone": "a"},
+        {"name": "old", "device": "t4", "gpus_per_node": 1, "price_usd_per_hour": 0.4, "count": 1,
+         "power_cap_watts": 60},
+    ],
+    "links": [{"between": ["a", "default"], "gb_per_s": 1.25, "latency_ms": 4}],
+}  # fmt: skip
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024,
     "intermediate_size": 3072,

@@ -7,6 +7,7 @@ asked for an SLO, as a token then takes seconds. Every GPU has its share of the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ import numpy as np
 from cluster_configs.schema import NodeClass
 from planner.beside.planned import Planned
 from planner.beside.rivals import WORTH, estimated, gains
+from planner.candidates.deadline import in_time, left_s
 from planner.cost.block import job_of, machine_of, reached
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Alternative
@@ -59,6 +61,7 @@ def _promises(asked: Asked, plain: float, limits: Limits) -> bool:
     the programs in whole pieces take several times as long."""
     bucket, most = asked.workload.buckets[0], 0.0
     for node in asked.cluster.classes:
+        in_time()
         problem = _problem(asked, node, bucket, True)
         bound = tiers.solve(problem, limits).bound if problem else None
         most += node.gpus * (bound or 0.0) / bucket.osl
@@ -95,9 +98,10 @@ def block(
     asked: Asked, node: NodeClass, bucket: Bucket, limits: Limits, cpu_weights: bool = False
 ) -> Block | None:
     """The best block of requests of one bucket on one GPU of `node`; None: no host, or no room.
-    `cpu_weights`: with a share of each layer's weights computed with on the CPU."""
-    problem = _problem(asked, node, bucket, cpu_weights)
-    whole = rounded(problem, replace(limits, gap=GAP, work=NODES)) if problem else None
+    `cpu_weights`: with a share of each layer's weights computed with on the CPU. Raises OutOfTime."""
+    in_time()
+    problem, until = _problem(asked, node, bucket, cpu_weights), time.perf_counter() + left_s()
+    whole = rounded(problem, replace(limits, gap=GAP, work=NODES), until) if problem else None
     return (problem, whole) if problem and whole and whole.point else None
 
 

@@ -17,7 +17,7 @@ STEP = 0.1
 
 def feed_prices(planned: Planned) -> list[Price]:
     """One for each feed; none where a relaxation has no answer in time."""
-    feeds = planned.asked.cluster.feeds
+    feeds = sorted(planned.asked.cluster.feeds, key=lambda feed: feed.name)  # however they are written
     if not feeds:
         return []
     pool, question = pooled(planned.asked)

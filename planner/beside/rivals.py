@@ -131,7 +131,8 @@ def margin(best: Fleet) -> float:
 @dataclass
 class Rivals:
     """Other fleets for the plan's question, each solved within `limits` and shown once. `until`: when none is
-    begun any more that may be left out, on the monotonic clock."""
+    begun any more that may be left out, in seconds that the process computed (`time.process_time`): what else
+    the machine does is no reason to show others."""
 
     question: Question
     best: Fleet
@@ -142,21 +143,21 @@ class Rivals:
     @staticmethod
     def within(question: Question, best: Found, limits: Limits) -> Rivals:
         """In about the seconds that one solve has."""
-        return Rivals(question, Fleet(best), limits, time.monotonic() + limits.seconds)
+        return Rivals(question, Fleet(best), limits, time.process_time() + limits.seconds)
 
     @property
     def late(self) -> bool:
-        return time.monotonic() > self.until
+        return time.process_time() > self.until
 
     @property
     def overdue(self) -> bool:
         """Twice the time is over: then nothing is begun at all."""
-        return time.monotonic() > self.until + self.limits.seconds
+        return time.process_time() > self.until + self.limits.seconds
 
     @property
     def left(self) -> Limits:
         """Limits of a solve that begins now."""
-        seconds = max(self.until - time.monotonic(), LEAST_S)
+        seconds = max(self.until - time.process_time(), LEAST_S)
         return replace(self.limits, seconds=min(self.limits.seconds, seconds))
 
     def where(self, keep: Callable[[Candidate], bool]) -> Rival:

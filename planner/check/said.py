@@ -35,6 +35,8 @@ SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("experts.*",), f"{_WITHIN}loads of experts are not part of a plan"),
     (("routing[].kv_gb_per_s",), f"{_WITHIN}not less than the cache that moves"),
     (("replayed.*",), "of a replay that is not run again: `meshwright simulate` does"),
+    (("seats[].port", "router_port"), f"{_WITHIN}any port will do that no other server has"),
+    (("survives.standing[].replicas.*",), f"{_WITHIN}more replicas on a node than stand there lose no less"),
     (("survives.losses[]*",), f"{_WITHIN}a loss that is told twice, or of more, is survived no less"),
 )
 """Fields ("replicas[].step.*": any of its own), and the reason."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from planner.check import budgets, packing, transfer
 from planner.check.case import Case, open_case
+from planner.check.nodes import NodeIndex
 from planner.check.rules import check as check_one
 from planner.check.violation import EXACT, FIGURE, Violation, at_most, same
 from planner.plans.schema.several import Several
@@ -17,7 +18,8 @@ UNITS = {"throughput": "req/s", "cost": "USD/h", "gpus": "GPUs"}
 JOINT = {
     "plans": "each model's plan holds by itself",
     "packing": "all replicas of all models fit on their nodes at once, no GPU twice",
-    "seats": "no GPU and no port of a node is two servers'",
+    "seats": "no GPU and no port of a node is two servers', and the node has that GPU",
+    "routers": "no two models' routers have the same port",
     "links": "what all models send fits the links between classes",
     "totals": "requests, tokens, GPUs and money of all add up, a shared node paid once",
     "parts": "each model has its part of all requests, and its rate",
@@ -44,7 +46,7 @@ def check(several: Several) -> list[Violation]:
         alike = list(_alike(several, cases))
         if alike:
             return alike
-        rules = (_packing, _seats, _links, _parts, _totals, _budgets, _proof)
+        rules = (_packing, _seats, _routers, _links, _parts, _totals, _budgets, _proof)
         return [v for rule in rules for v in rule(several, cases)]
     except (OverflowError, ZeroDivisionError) as error:
         return [Violation("absurd_number", "total", f"a figure is too large or too small: {error}")]
@@ -82,7 +84,7 @@ def _seats(several: Several, cases: list[Case]) -> Iterator[Violation]:
     ports: dict[tuple[str, int], str] = {}
     for i, case in enumerate(cases):
         expected = {(r.id, k) for r in case.plan.replicas for k in range(r.count)}
-        if {(seat.replica, seat.number) for seat in case.plan.seats} != expected:
+        if sorted((seat.replica, seat.number) for seat in case.plan.seats) != sorted(expected):
             yield Violation("seats_wrong", f"plans[{i}].seats", "not one for every server of the plan")
             continue
         for j, seat in enumerate(case.plan.seats):
@@ -94,12 +96,37 @@ def _seats(several: Several, cases: list[Case]) -> Iterator[Violation]:
             stages = {node.partition("/")[0] for stage in group.stages for node in stage.nodes}
             if strangers := seat.gpus.keys() - stages - {n for s in group.stages for n in s.nodes}:
                 yield Violation("seats_wrong", where, f"{min(strangers)} is no node of its stages")
+            yield from _there(case, taken, where)
             for at in taken:
                 if (other := gpus.setdefault(at, name)) != name:
                     yield Violation("gpu_twice", where, f"GPU {at[1]} of {at[0]} is {other}'s, too")
             for node in list(seat.gpus)[:1]:
                 if (other := ports.setdefault((node, seat.port), name)) != name:
                     yield Violation("port_twice", where, f"port {seat.port} of {node} is {other}'s, too")
+
+
+def _there(case: Case, taken: Sequence[tuple[str, int]], where: str) -> Iterator[Violation]:
+    """Nodes have the GPUs of a seat, each of which stands there once."""
+    if len(set(taken)) < len(taken):
+        yield Violation("seats_wrong", where, "a GPU is named twice")
+    sizes = {
+        name: node.gpus_per_node
+        for node in case.classes.values()
+        for name, _ in taken
+        if NodeIndex(node.nodes).find(name) is not None
+    }
+    for name, gpu in taken:
+        if gpu >= sizes.get(name, gpu + 1):
+            yield Violation("seats_wrong", where, f"{name} has {sizes[name]} GPUs, none is number {gpu}")
+
+
+def _routers(several: Several, cases: list[Case]) -> Iterator[Violation]:
+    """No two models with several servers have the same port for their routers."""
+    known = dict[int | None, str]()
+    for i, case in enumerate(cases):
+        name = several.models[i].model
+        if len(case.plan.seats) > 1 and (other := known.setdefault(case.plan.router_port, name)) != name:
+            yield Violation("port_twice", f"plans[{i}].router_port", f"it is that of {other}, too")
 
 
 def _links(several: Several, cases: list[Case]) -> Iterator[Violation]:

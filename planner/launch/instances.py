@@ -84,11 +84,16 @@ def instances(plan: Plan, ports: int = 0) -> list[Instance]:
 
 
 def _port(r: Replica) -> int:
-    """The port that a group's command names. Raises InputError where it is no number."""
+    """The port that a group's command names. Raises InputError."""
     argv = (r.launch.argv if r.launch else None) or []
     told = next((b for a, b in pairwise(argv) if a == "--port"), "8000")
+    return port(told, r.id)
+
+
+def port(told: str, of: str) -> int:
+    """The port that is `told` of a server. Raises InputError where it is none."""
     if not (told.isascii() and told.isdigit() and len(told) <= 5):
-        raise InputError(f"{r.id}: `{told[:20]}` is no port", "replicas.launch.argv")
+        raise InputError(f"{of}: `{told[:20]}` is no port", "replicas.launch.argv")
     return int(told)
 
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.launch.instances import Instance, instances
+from planner.launch.instances import Instance, instances, port
 from planner.launch.llama_cpp import RPC_HOSTS, RPC_PORT
 from planner.launch.server import vendor_of
 from planner.launch.sglang import BOOTSTRAP
@@ -75,7 +75,9 @@ def command(plan: Plan, i: Instance, rank: int = 0) -> str:
 def environment(i: Instance) -> dict[str, str]:
     """Variables of a server beside its command, with ports that no other server of its node has."""
     env = i.replica.launch.env if i.replica.launch else {}
-    return {k: str(int(v) + APART * shift(i)) if k.endswith("_PORT") else v for k, v in env.items()}
+    return {
+        k: str(port(v, i.replica.id) + APART * shift(i)) if k.endswith("_PORT") else v for k, v in env.items()
+    }
 
 
 def shift(i: Instance) -> int:
@@ -85,8 +87,8 @@ def shift(i: Instance) -> int:
 
 
 def port_of(words: Sequence[str]) -> int:
-    """The port that a server's command names."""
-    return int(words[words.index("--port") + 1])
+    """The port that a server's command names. Raises InputError where that is none."""
+    return port("".join(words[words.index("--port") + 1 :][:1]), "--port")
 
 
 def with_ports(words: Sequence[str], i: Instance) -> list[str]:
@@ -94,7 +96,7 @@ def with_ports(words: Sequence[str], i: Instance) -> list[str]:
     found = list(words)
     for k, word in enumerate(words):
         if word == "--port" or word in PORTS:
-            found[k + 1] = str(int(words[k + 1]) + shift(i))
+            found[k + 1 : k + 2] = [str(port("".join(words[k + 1 :][:1]), i.replica.id) + shift(i))]
     return found
 
 

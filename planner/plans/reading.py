@@ -60,6 +60,8 @@ def _strictly(document: Document, plan: Plan, within: Loc) -> Plan:
     at: Loc = (*within, "problem")
     validate_part(document, Cluster, problem.cluster, (*at, "cluster"))
     validate_part(document, Workload, problem.workload, (*at, "workload"))
+    if "buckets" not in problem.workload:  # a workload file may leave them out
+        raise document.error("a plan says which requests it is for", (*at, "workload"), "give `buckets`")
     validate_part(document, Options, problem.options, (*at, "options"))
     if problem.model:
         validate_part(document, ModelCard, problem.model, (*at, "model"))

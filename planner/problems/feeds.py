@@ -46,7 +46,8 @@ def limits_of(cluster: ResolvedCluster) -> dict[str, tuple[float, ...]]:
 def feed_watts(cluster: ResolvedCluster) -> dict[str, float]:
     """Watts of each feed beyond those that all its GPUs draw at rest."""
     nodes = {n.id: n for n in cluster.classes}
-    return {f.name: f.watts - sum(_at_rest(nodes[g]) for g in f.classes) for f in cluster.feeds}
+    feeds = sorted(cluster.feeds, key=lambda feed: feed.name)  # however they are written
+    return {f.name: f.watts - sum(_at_rest(nodes[g]) for g in f.classes) for f in feeds}
 
 
 def replica_watts(c: Candidate, cluster: ResolvedCluster) -> Mapping[str, float]:

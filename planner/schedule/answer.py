@@ -131,7 +131,7 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
     fleet = Fleet(problem)
     return Schedule(
         units=found,
-        left_out=[n.id for n in asked.cluster.classes if n.id not in {unit.node_class for unit in found}],
+        left_out=sorted({n.id for n in asked.cluster.classes} - {unit.node_class for unit in found}),
         slot_s=traffic.slot_s,
         rate_rps=list(traffic.rate_rps),
         sized_rps=sized,

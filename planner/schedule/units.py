@@ -101,7 +101,8 @@ class Unit:
 def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> list[Unit]:
     """Of every class that can serve the workload, at its own `rate_rps`. Raises InputError without prices,
     Infeasible where no class can."""
-    unpriced = [n.id for n in asked.cluster.classes if n.price_usd_per_hour is None]
+    classes = sorted(asked.cluster.classes, key=lambda node: node.id)  # in whatever order they are written
+    unpriced = [n.id for n in classes if n.price_usd_per_hour is None]
     if unpriced:
         text = f"nodes without a price: {', '.join(unpriced)}"
         raise InputError(
@@ -109,7 +110,7 @@ def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> list[Uni
         )
     limits = replace(limits, gap=GAP)
     shares = mixes(asked.workload)
-    each = (_whole(asked, node, shares, limits, cold_s) for node in asked.cluster.classes)
+    each = (_whole(asked, node, shares, limits, cold_s) for node in classes)
     found = [unit for unit in each if unit is not None]
     if not found:
         pose(asked)  # which says why, where all nodes together can't, either

@@ -78,8 +78,8 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
         best = _better(question, best, judged_)
         if _enough(question, best, bound, limits) or s.status == "interrupted":
             break
-        if best is not None and not left_s():
-            break
+        if not left_s() and (best is not None or s.bound is None):
+            break  # where not even the bound's program was stated in time, none of the plan's would be
         if question.most_kinds and s.status == "time_limit":
             break  # one of so few kinds that is sound, too, is harder to find
         sharper = _sharper(question, empty, pool) if s.objective is not None and lines < LINES else None

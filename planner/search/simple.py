@@ -9,6 +9,7 @@ fleet.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from planner.candidates.candidate import Candidate
@@ -61,6 +62,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     fewer = _Fewer(best, limits, time.monotonic() + limits.seconds)
     many = kinds(best) if share > 0 and not stopped else 0
     chosen = without_copies(question, best, fewer.near_enough(near, many) or best, share, fewer.left)
+    chosen = chosen if stopped else without_limits(question, best, chosen, fewer.left)
     if chosen is not best and question.objective.loss(value, chosen.solution.objective or value) <= SAME:
         proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
         best = replace(chosen, solution=judged(proven, limits))
@@ -158,17 +160,37 @@ def _as_good(near: Question, found: Found) -> bool:
 
 def without_copies(question: Question, best: Found, chosen: Found, share: float, limits: Limits) -> Found:
     """`chosen`, or one as near to `best` of no more kinds whose replicas have no copies of experts."""
-    known, value = chosen.candidates, best.solution.objective
-    if value is None or share <= 0 or not any(known[c].design.redundant for c in chosen.solution.replicas):
+    value = best.solution.objective
+    if value is None or share <= 0:
         return chosen
-
-    def plain(c: Candidate) -> bool:
-        return not c.design.redundant
-
     worst = value * (1 + question.sign * share)
+    return _without(lambda c: bool(c.design.redundant), question, best, chosen, worst, limits)
+
+
+def without_limits(question: Question, best: Found, chosen: Found, limits: Limits) -> Found:
+    """`chosen`, or one as good of no more kinds whose GPUs are told no power limit, which somebody has to
+    set."""
+    value = chosen.solution.objective
+    if value is None:
+        return chosen
+    worst = value + question.sign * SAME * abs(value)
+    return _without(lambda c: c.key.power > 0, question, best, chosen, worst, limits)
+
+
+def _without(
+    extra: Callable[[Candidate], bool],
+    question: Question,
+    best: Found,
+    chosen: Found,
+    worst: float,
+    limits: Limits,
+) -> Found:
+    """`chosen`, or a fleet of no more kinds, none of them with something `extra`, that is no worse than
+    `worst`."""
+    known = chosen.candidates
+    if not any(extra(known[c]) for c in chosen.solution.replicas):
+        return chosen
     near = replace(question, most_kinds=kinds(chosen), worst=worst)
     pool = nearby(near, best.pool, best.solution.least, worst)
-    rival = restricted(near, replace(chosen, pool=pool), plain, limits)
-    if rival is None or rival.solution.objective is None:
-        return chosen
-    return rival if question.objective.loss(value, rival.solution.objective) <= share else chosen
+    rival = restricted(near, replace(chosen, pool=pool), lambda c: not extra(c), limits)
+    return rival if rival is not None and _as_good(near, rival) else chosen

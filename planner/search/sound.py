@@ -76,7 +76,9 @@ def _plainer(
     columns = {c: k for c, k in problem.columns.items() if c in kept}
     small = replace(problem, columns=columns, pairs={}, nic={})  # stages of one replica use links, too
     s = fleet.solve(small, replace(limits, gap=max(limits.gap, 0.05)))
+    if s.objective is None:
+        return problem, empty
     bound = empty.bound if empty.bound is not None else fleet.relaxed(problem, limits)
-    if s.objective is None or bound is None:
+    if bound is None:
         return problem, empty
     return small, replace(s, bound=bound, status="time_limit")

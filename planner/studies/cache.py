@@ -10,6 +10,7 @@ import json
 import os
 import time
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,10 @@ class Cache:
         """The answer to a question; None where there is none, or what is there is damaged."""
         try:
             kept = json.loads(self._path(digest).read_bytes())
-            if kept["question"] == digest and isinstance(kept["answer"], dict):
-                found: dict[str, Any] = kept["answer"]
+            found: dict[str, Any] = kept["answer"]
+            if kept["question"] == digest and kept["sum"] == _sum(found):
                 return found
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
         return None
 
@@ -57,10 +58,16 @@ class Cache:
             return
         path = self._path(digest)
         part = path.with_suffix(f".{os.getpid()}.part")
+        whole = {"question": digest, "sum": _sum(answer), "answer": answer}
         with suppress(OSError):
             path.parent.mkdir(exist_ok=True)
-            part.write_text(json.dumps({"question": digest, "answer": answer}) + "\n", encoding="utf-8")
+            part.write_text(json.dumps(whole) + "\n", encoding="utf-8")
             part.replace(path)
 
     def _path(self, digest: str) -> Path:
         return self.folder / digest[:2] / f"{digest}.json"
+
+
+def _sum(answer: Any) -> str:
+    """What tells an answer from one that was damaged on disk: NaN and figures are told to the last digit."""
+    return sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()

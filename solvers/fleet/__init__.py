@@ -59,6 +59,7 @@ Source buckets per GPU type: Melange, arXiv:2404.14527; prefill and decode pools
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -75,7 +76,10 @@ from solvers.fleet import survive as fleet_survive
 from solvers.fleet.extract import extract
 from solvers.fleet.flows import FREE
 from solvers.fleet.types import Built, Column, FleetProblem, FleetSolution, Stock
-from solvers.linear import INF, Expr, Floats, Limits, Linear, Term, Var, glop, total
+from solvers.linear import INF, Expr, Floats, Limits, Linear, StatedTooLate, Term, Var, glop, total
+
+LEAST_S = 0.01
+"""Seconds for a search, where the statement took nearly all."""
 
 CLASSES = 8
 """Classes of nodes up to which the nodes that are paid decide (`solvers/linear/deciding.py`): with 15 offers
@@ -83,8 +87,14 @@ of 1 to 8 GPUs there are too many sets of nodes near the cheapest."""
 
 
 def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> FleetSolution:
-    """The best fleet found and its bound: `status` tells how well it is proven."""
-    built = build(p)
+    """The best fleet found and its bound: `status` tells how well it is proven. Its statement takes part of
+    the time."""
+    until = time.perf_counter() + limits.seconds
+    try:
+        built = build(p, until)
+    except StatedTooLate:
+        return FleetSolution("time_limit", None, None, "none in time")
+    limits = replace(limits, seconds=max(until - time.perf_counter(), LEAST_S))
     if fleet_prices.worth(p) and start is None:
         try:
             known = fleet_prices.prices(built, limits)
@@ -108,9 +118,10 @@ def relaxed(p: FleetProblem, limits: Limits) -> float | None:
     return None if value is None else p.objective.sign * value
 
 
-def build(p: FleetProblem) -> Built:
-    """Write the model: one statement for each line of the docstring, in its order."""
-    m, at = Linear("fleet"), reference(p)
+def build(p: FleetProblem, until: float = INF) -> Built:
+    """Write the model: one statement for each line of the docstring, in its order. Raises StatedTooLate where
+    that takes longer than `until` (`time.perf_counter`)."""
+    m, at = Linear("fleet", until), reference(p)
     unit = {w: share * at for w, share in p.share.items()}
     most = fleet_flows.most(p)
     n_most = {c: p.most(column) for c, column in p.columns.items()}

@@ -47,6 +47,9 @@ WIDER = 2.0
 SHARE = 0.5
 """Part of the time left that a part of the columns gets."""
 
+LEAST_S = 0.01
+"""Seconds of a relaxation that begins when the time is over."""
+
 ALIKE = 1e-4
 """Relative distance of the relaxation's value from what its duals prove, beyond which they are of no use."""
 
@@ -69,6 +72,7 @@ class Prices:
 def prices(built: Built, limits: Limits) -> Prices | None:
     """Price every column of a fleet's model; None where the relaxation has no answer. Raises
     KeyboardInterrupt."""
+    until = time.monotonic() + limits.seconds
     a, m = glop.Arrays.of(built.model), built.model
     whole = glop.relaxed(a, limits.seconds)
     if not whole.has_solution():
@@ -84,7 +88,7 @@ def prices(built: Built, limits: Limits) -> Prices | None:
     rows = np.flatnonzero(own)
     cost, limits_of = np.where(upper > 0, reduced, 0.0), (a.row_lower[rows], a.row_upper[rows])
     each = glop.Arrays(cost, lower, upper, a.integer, a.matrix[rows], *limits_of)
-    apart = glop.relaxed(each, limits.seconds)
+    apart = glop.relaxed(each, max(until - time.monotonic(), LEAST_S))
     if not apart.has_solution():
         return None
     duals[rows] = np.array(apart.dual_values())

@@ -13,6 +13,7 @@ Source of the pitfalls handled here: docs/decisions/0001-solvers.md.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -138,11 +139,17 @@ class Outcome:
         return {key: k for key, x in self.of(variables).items() if (k := round(x)) != 0}
 
 
-class Program:
-    """A model to minimise: variables in families, rows named `family[key]`."""
+class StatedTooLate(Exception):
+    """The time of a solve was over before its model was stated."""
 
-    def __init__(self, name: str) -> None:
+
+class Program:
+    """A model to minimise: variables in families, rows named `family[key]`. Rows that are added after `until`
+    (`time.perf_counter`) raise StatedTooLate."""
+
+    def __init__(self, name: str, until: float = INF) -> None:
         self.name = name
+        self.until = until
         self.lower: list[float] = []
         self.upper: list[float] = []
         self.integer: list[bool] = []
@@ -190,6 +197,8 @@ class Program:
 
     def add(self, family: str, key: Hashable, row: Expr) -> None:
         """Add the row `family[key]`; a name used twice is a mistake in the formulation."""
+        if time.perf_counter() > self.until:
+            raise StatedTooLate(self.name)
         if (family, key) in self.rows:
             raise ValueError(f"row {family}[{key}] stated twice in {self.name}")
         self.rows[family, key] = row

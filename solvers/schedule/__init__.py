@@ -62,6 +62,10 @@ BEGINNING = 0.3
 CLOSE = 1e-3
 """Gap at which a plan with machines reserved is good enough to begin from."""
 
+SMALL, NODES = 300, 200
+"""Columns up to which branch and bound tries first, and nodes that it may look at: under a second. Which of
+several schedules within the gap a race ends with depends on the machine; that of a search does not."""
+
 LONGER = 1.7
 """How much longer the next blocks are; the first are of one slot."""
 
@@ -76,6 +80,8 @@ def solve(problem: Problem, limits: Limits) -> Solution:
         return Solution(None, (), None, None, relaxed.status, relaxed.solver)
     race.bounded(relaxed.value)
     if race.offer(_rounded(problem, stated, relaxed.values)):
+        return race.solution()
+    if _alone(race, stated):
         return race.solution()
     status: Status = "time_limit"
     blocks = Blocks.of(stated, relaxed)
@@ -109,6 +115,16 @@ def _rounded(p: Problem, stated: Stated, values: Floats) -> np.ndarray:
             before = np.concatenate([np.zeros(kind.up_slots - 1, dtype=mine.dtype), mine])
             mine[:] = sliding_window_view(before, kind.up_slots).max(axis=1)
     return n
+
+
+def _alone(race: Race, stated: Stated) -> bool:
+    """Whether branch and bound proves a schedule of few columns before the race."""
+    if len(stated.m.integer) > SMALL or race.limits.work is not None:
+        return False
+    found = highs.solve(stated.m, replace(race.limits, work=NODES), None)
+    race.infeasible = found.status == "infeasible"
+    race.bounded(found.bound)
+    return race.offer(None if found.values is None else stated.counts(found.values))
 
 
 def _begin(race: Race, blocks: Blocks) -> float:

@@ -39,13 +39,14 @@ class Rounded:
     pieces: Mapping[Place, int] = field(default_factory=dict)
 
 
-def rounded(p: TiersProblem, limits: Limits) -> Rounded:
-    """The best found in whole pieces; `limits` are of all programs together."""
+def rounded(p: TiersProblem, limits: Limits, until: float = math.inf) -> Rounded:
+    """The best found in whole pieces; `limits` are of all programs together, `until` (`time.perf_counter`) is
+    their end whatever limits the work: points by the million take seconds to bound."""
     began, grid, best, tried = time.perf_counter(), Grid(p), Rounded("infeasible"), 0
     stopped: Status = "infeasible"
     while (i := grid.most_promising(best.tokens_per_s)) is not None:
         left_s = limits.seconds - (time.perf_counter() - began)
-        if tried == TRIED or (tried and left_s <= 0):
+        if tried == TRIED or (tried and left_s <= 0) or time.perf_counter() > until:
             stopped = "time_limit"
             break
         found, least = grid.visit(i), best.tokens_per_s or 0.0

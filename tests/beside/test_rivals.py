@@ -1,5 +1,6 @@
 """Lines about rivals say what their solves proved, and no more."""
 
+import time
 from math import inf
 
 import pytest
@@ -121,6 +122,17 @@ def test_why_a_better_fleet_is_not_the_plan_is_said(best):
     assert told(plan, Rival("proven", same)).why.endswith("the plan is as near to the best as was asked for")
     assert "the plan" not in told(plan, Rival("proven", Figures(objective=9.0, kinds=one))).why
     assert told(plan, Rival("proven", same), remark="no engine").why.endswith("no engine")
+
+
+def test_a_machine_that_does_something_else_makes_no_rival_late(best, monkeypatch):
+    """Which rivals are shown would depend on it."""
+    rivals = Rivals.within(solved()[1], best, Limits(seconds=60.0))
+    for clock in ("monotonic", "perf_counter", "time"):
+        monkeypatch.setattr(time, clock, lambda: 1e9)
+
+    assert not rivals.late
+    monkeypatch.setattr(time, "process_time", lambda: rivals.until + 1.0)
+    assert rivals.late
 
 
 def test_a_fleet_is_named_once(best):

@@ -64,8 +64,8 @@ def test_a_fleet_is_chosen_within_the_share_that_simplicity_may_cost():
     assert top.objective <= top.bound * (1 + 1e-9)
 
 
-def test_explanations_have_about_as_long_as_the_search_and_a_part_of_its_work():
-    assert EXTRA_S[0] / 2 <= best().extra.seconds <= EXTRA_S[1] / 2
+def test_explanations_have_as_long_however_busy_the_machine_is_and_a_part_of_the_searches_work():
+    assert best().extra.seconds == EXTRA_S / 2
     assert best().extra.work is None
     worked = solved(posed(), Limits(gap=0.05, work=200), time.perf_counter())
     assert worked.extra.work == 200 // EXTRA_NODES

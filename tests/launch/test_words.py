@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.launch.words import assigned, port_of, quoted
+from planner.errors import InputError
+from planner.launch.instances import Instance
+from planner.launch.words import assigned, port_of, quoted, with_ports
+from planner.plans.schema import Launch
+from tests.exporters.samples import made, replica
 
 VALUES = {"A": "one two", "AB": "$(echo no)"}
 NAMED = re.compile(r"\$([A-Z]+)|\$\{(\w+)\}")
@@ -27,6 +31,17 @@ def arrived(line: str) -> list[str]:
 def filled(word: str) -> str:
     """A word with its variables filled in; nothing where one is not known."""
     return NAMED.sub(lambda m: VALUES.get(m[1] or m[2], ""), word)
+
+
+@pytest.mark.parametrize("words", [["serve", "--port"], ["--port", "--tp"], ["--port", "9" * 400]])
+def test_a_port_that_is_none_is_refused(words: list[str]):
+    """Plans are edited by hand."""
+    with pytest.raises(InputError, match="is no port"):
+        port_of(words)
+    launch = Launch(argv=words, env={}, engine_versions="", notes=[])
+    own = made(replica("r1", "vllm", "mixed")).replicas[0].model_copy(update={"launch": launch})
+    with pytest.raises(InputError, match="is no port"):
+        with_ports(words, Instance(own, 0, (("h-0", (0,)),), 8000))
 
 
 @settings(max_examples=100)

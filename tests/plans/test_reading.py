@@ -91,3 +91,13 @@ def test_a_missing_part_of_the_problem_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="nodes"):
         read_plan(path)
+
+
+def test_a_plan_without_requests_is_refused_though_a_workload_may_leave_them_out(tmp_path: Path) -> None:
+    data: dict[str, Any] = json.loads(GOLDEN.read_text())
+    del data["problem"]["workload"]["buckets"]
+    path = tmp_path / "cut.json"
+    path.write_text(json.dumps(data))
+
+    with pytest.raises(InputError, match="which requests"):
+        read_plan(path)

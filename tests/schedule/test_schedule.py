@@ -83,6 +83,17 @@ def test_a_unit_serves_what_plan_says_such_nodes_serve_at_that_percentile(files:
         api.plan(None, **given, **limits, rate=1.03 * h["rps"], explain=False)  # type: ignore[arg-type]
 
 
+def test_nodes_listed_in_another_order_are_the_same_schedule(files: Path, capsys) -> None:
+    told = []
+    name, nodes, *entries = CLUSTER.splitlines()
+    for order in (entries, entries[::-1]):
+        (files / "c.yaml").write_text("\n".join([name, nodes, *order]))
+        assert run(asked(files, "--json")) == 0
+        told.append(json.loads(capsys.readouterr().out) | {"seconds": 0})
+
+    assert told[0] == told[1]
+
+
 def test_no_spot_no_margin_and_cold_starts_by_hand(files: Path, capsys) -> None:
     costs = {}
     for words in (

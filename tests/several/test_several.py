@@ -167,6 +167,31 @@ def test_a_fault_in_the_document_is_found(code):
     assert code in {v.code for v in check(FAULTS[code](cheapest()))}
 
 
+def renumbered(numbers):
+    """The second model's first server with other GPUs of its first node."""
+    seat = most().plans[1].seats[0]
+    node = next(iter(seat.gpus))
+    own = seat.model_copy(update={"gpus": {**seat.gpus, node: numbers(seat.gpus[node])}})
+    return second(most(), seats=[own, *most().plans[1].seats[1:]])
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    {
+        "a seat twice": (
+            "seats_wrong",
+            lambda: second(most(), seats=[*(own := most().plans[1].seats), own[0]]),
+        ),
+        "a GPU that no node has": ("seats_wrong", lambda: renumbered(lambda own: [*own[:-1], 8])),
+        "a GPU twice": ("seats_wrong", lambda: renumbered(lambda own: own[:1] * max(len(own), 2))),
+        "routers": ("port_twice", lambda: second(most(), router_port=most().plans[0].router_port)),
+    }.values(),
+)
+def test_seats_and_ports_that_cannot_be_are_found(code, fault):
+    assert check(most()) == []
+    assert code in {v.code for v in check(fault())}
+
+
 def test_replicas_that_fit_alone_but_not_beside_the_others_are_found():
     """Each model alone has room for its replicas twice; both together have not."""
     s = most()

@@ -582,3 +582,11 @@ def test_a_toy_row_is_a_function_and_a_line(monkeypatch):
     monkeypatch.setattr(fleet, "ROWS", (*fleet.ROWS, without_l4))
 
     assert not solved(SMALL).replicas.get("l4-tp1")
+
+
+def test_a_program_that_is_not_stated_in_time_has_no_fleet_and_no_bound():
+    """Stating the loss of each of 64 nodes took eight seconds of a limit of five."""
+    late = fleet.solve(SMALL, Limits(seconds=-1.0))
+
+    assert (late.status, late.objective, late.bound, late.replicas) == ("time_limit", None, None, {})
+    assert fleet.solve(SMALL, Limits(seconds=-1.0, work=100)).objective == pytest.approx(7.0)

@@ -1,6 +1,7 @@
 """A program as it is stated: rows and columns as arrays, what moves to the left, what an outcome claims."""
 
 import math
+import time
 from collections import Counter
 
 import numpy as np
@@ -8,7 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.linear import EXACT, INF, Expr, Limits, Linear, Outcome, Term, Var, gap, judge, total
+from solvers.linear import (
+    EXACT,
+    INF,
+    Expr,
+    Limits,
+    Linear,
+    Outcome,
+    StatedTooLate,
+    Term,
+    Var,
+    gap,
+    judge,
+    total,
+)
 from solvers.linear.program import ENDLESS_S, Program
 
 COEFFICIENTS = st.floats(-5, 5)
@@ -163,3 +177,11 @@ def test_a_small_program_is_solved_as_by_trying_all(data):
         assert found.value == pytest.approx(min(every))
         assert found.bound == pytest.approx(min(every))
         assert relaxed.value <= min(every) + 1e-9
+
+
+def test_rows_that_come_too_late_are_not_stated():
+    m = Program("late", until=time.perf_counter() - 1.0)
+    n = m.integers("n", ["a"])
+    with pytest.raises(StatedTooLate, match="late"):
+        m.add("stock", "a", total([n["a"]]) <= 1.0)
+    assert not m.rows

@@ -166,3 +166,15 @@ def test_a_search_with_machines_reserved_ends_with_what_it_proved(work, reserved
         assert found.value == pytest.approx(7.4 + 3.0 + 2.2)
     else:  # one a reserved, which carries 3 in every slot: 0.6 * 3 * $3; the 4 left in the first take two b
         assert found.value == pytest.approx(0.6 * 3 * 3.0 + 2 * 2.2)
+
+
+def test_a_small_schedule_is_proven_before_any_race(monkeypatch):
+    """Two searches side by side end with one schedule of several within the gap, now this one, now that."""
+    kinds = (Kind("a", 2.0, 1.0, 9, cold_hours=0.5), Kind("b", 3.1, 1.45, 9, cold_hours=0.4, up_slots=2))
+    p = Problem(kinds, (12.0, 10.9, 6.5, 4.4, 7.6, 6.3, 11.2, 4.9), hours=1.0)
+    monkeypatch.setattr(schedule, "_bounds", lambda *_: pytest.fail("a race"))
+    monkeypatch.setattr(schedule, "_first", lambda *_: pytest.fail("a race"))
+    found = solve(p, Limits(gap=1e-6))
+
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(found.bound)

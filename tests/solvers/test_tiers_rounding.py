@@ -1,5 +1,6 @@
 """Whole pieces: by hand and by every split of every point."""
 
+import time
 from itertools import product
 
 import numpy as np
@@ -51,3 +52,10 @@ def test_agrees_with_every_split(p):
 
     assert (r.tokens_per_s or 0.0) == pytest.approx(best, rel=1e-6)
     assert r.bound is None or r.bound >= best * (1 - 1e-6)
+
+
+def test_beyond_the_end_no_point_is_tried_whatever_work_is_allowed():
+    late = rounded(SMALL, Limits(work=200), until=time.perf_counter() - 1.0)
+
+    assert (late.status, late.point) == ("time_limit", None)
+    assert rounded(SMALL, Limits(work=200)).point is not None

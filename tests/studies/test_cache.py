@@ -64,6 +64,19 @@ def test_what_is_damaged_is_absent_and_written_anew(damage, tmp_path):
     assert cache.get(DIGEST) == ANSWER
 
 
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [(b"1.5", b"2.5"), (b"exit_code", b"exit_cone"), (b"1.5", b"[" * 9999), (b"{", b"[["), (b"0", b"true")],
+)
+def test_an_answer_that_was_changed_on_disk_is_absent_wherever_it_was(was, now, tmp_path):
+    cache = Cache(tmp_path)
+    cache.put(DIGEST, ANSWER)
+    (file,) = tmp_path.rglob("*.json")
+    file.write_bytes(now.join(file.read_bytes().rsplit(was, 1)))
+
+    assert cache.get(DIGEST) is None
+
+
 def test_what_a_killed_sweep_left_goes_after_a_day(tmp_path):
     Cache(tmp_path).put(DIGEST, ANSWER)
     old, new = (tmp_path / "ab" / f"{name}.7.part" for name in ("old", "new"))

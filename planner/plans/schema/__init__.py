@@ -7,9 +7,9 @@ alone.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from planner.plans.schema.beside import Alternative, Assumption, Ended, LongPrompt, Loss, Standing, Survives
 from planner.plans.schema.parts import Count, NonNegative, Part, Price, Role, Share, Status
@@ -117,7 +117,7 @@ class Plan(Part):
     survives: Survives | None = None
     replayed: Replayed | None = None
     seats: list[Seat] = []
-    router_port: int | None = None  # where other models have routers, too
+    router_port: Annotated[int, Field(ge=1, le=65535)] | None = None  # where other models have routers, too
 
     @model_serializer(mode="wrap")
     def _without_what_was_not_asked(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
