@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from cluster_configs.energy import check_zones
 from cluster_configs.feeds import fed_apart, feeds, names_of
 from cluster_configs.links import Ends, Entry, resolve_links
+from cluster_configs.names import NameRun, NodeNames
 from cluster_configs.overrides import Catalog
-from cluster_configs.schema import Cluster, Device, NameRun, Node, NodeClass, NodeNames, ResolvedCluster
+from cluster_configs.schema import Cluster, Device, Node, NodeClass, ResolvedCluster
 from cluster_configs.tiers import check_memory, doubts
 from cluster_configs.unlike import Expanded, expand, name_of
 from planner.reading.documents import Document, Loc

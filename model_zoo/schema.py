@@ -235,7 +235,8 @@ class ModelCard(Strict):
     @cached_property
     def stack(self) -> tuple[Layer, ...]:
         """All layers in order."""
-        return tuple(self.layer(name) for run in self.layers for _ in range(run.times) for name in run.of)
+        kinds, order = self.kinds
+        return tuple(kinds[i] for i in order)
 
     @cached_property
     def kinds(self) -> tuple[tuple[Layer, ...], tuple[int, ...]]:

@@ -1,9 +1,18 @@
 """Property tests try the same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones."""
 
+import gc
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, database=None)
 settings.register_profile("explore", max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays to the end: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,7 @@ SOLVER_SEAMS = {"solvers.linear", "solvers.linear.highs", "solvers.linear.cbc", 
 """`linear` with its two back ends, and OR-tools' (`cpsat` goes through `glop`)."""
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Dotted name → file of all modules of ours."""
     files = [path for folder in sorted(OURS) for path in (REPO / folder).rglob("*.py")]
@@ -179,6 +181,7 @@ def modules() -> dict[str, Path]:
     return {name.removesuffix(".__init__"): path for name, path in zip(names, files, strict=True)}
 
 
+@cache
 def imports(module: str, path: Path) -> set[str]:
     """Dotted names that the file imports at any depth; `from a import b` counts as `a.b`."""
     found: set[str] = set()

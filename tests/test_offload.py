@@ -3,8 +3,11 @@ where the weights lie and what bounds a token."""
 
 import re
 import shlex
+from contextlib import chdir, redirect_stdout
 from functools import cache
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -30,19 +33,24 @@ ROWS = [line for line in PAGE.splitlines() if re.match(r"\| .* GB, .* \|", line)
 
 
 @cache
+def ran(command: str) -> tuple[str, Plan]:
+    """What a command of the page prints, and its plan."""
+    said = StringIO()
+    with TemporaryDirectory() as folder, chdir(REPO), redirect_stdout(said):
+        assert app.run([*shlex.split(command), "-o", f"{folder}/plan.json"]) == 0
+        return said.getvalue(), Plan.model_validate_json(
+            Path(folder, "plan.json").read_text(encoding="utf-8")
+        )
+
+
 def planned(command: str) -> Plan:
-    _, cluster, *options = shlex.split(command)
-    named = dict(zip((o.removeprefix("--") for o in options[::2]), options[1::2], strict=True))
-    model = named.pop("model")
-    return api.plan(REPO / cluster, model, work_limit=1000, **named)
+    return ran(command)[1]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_command_prints_where_weights_lie(command, capsys, monkeypatch):
-    monkeypatch.chdir(REPO)
+def test_the_command_prints_where_weights_lie(command):
+    out = " ".join(ran(command)[0].split())
 
-    assert app.run(shlex.split(command)) == 0
-    out = " ".join(capsys.readouterr().out.split())
     assert "Beside the GPUs" in out
     assert "in host memory" in out
     assert "a token is bound by" in out
@@ -122,7 +130,7 @@ def test_the_engine_is_told_the_steps_that_were_counted(plan, option):
     ahead = r.memory[0].activation_bytes - steps  # layers that are copied before they are needed
 
     assert after(made, option.split()[0]) == str(tokens)
-    assert ahead > 1e9 if r.engine == "vllm" else ahead == pytest.approx(0, abs=1)
+    assert ahead > 1e9 if r.engine == "vllm" else ahead == pytest.approx(0, abs=10)  # written to nine digits
 
 
 def on_an_h100(engine: str) -> Plan:

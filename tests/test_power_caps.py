@@ -30,7 +30,8 @@ def cluster(feed: float | None = None, node: float | None = None):
 
 @cache
 def plan(feed: float | None = None, node: float | None = None, **asked) -> Plan:
-    found = api.plan(cluster(feed, node), model="llama-3.1-8b", engine="vllm", **asked)
+    asked = {"engine": "vllm", "explain": False} | asked
+    found = api.plan(cluster(feed, node), model="llama-3.1-8b", **asked)
     assert check(found) == []
     return found
 
@@ -130,7 +131,7 @@ def test_caps_written_in_another_order_are_the_same_plan():
 
 
 def test_what_holds_a_rack_back_is_its_power():
-    fed = plan(feed=0.6 * ALL)
+    fed = plan(feed=0.6 * ALL, explain=True)
     price = next(p for p in fed.prices if p.limit == "power of default")
 
     assert price.one_more == "672 W"
@@ -162,7 +163,8 @@ def test_chains_are_refused_beside_feeds():
 
 def test_two_models_share_what_a_rack_may_draw():
     """Each model's plan by itself would be within the cap with both on it, too: the check adds them up."""
-    both = plan_several(cluster(0.7 * ALL), ("llama-3.1-8b", "qwen3-8b"), explain=False, engine="vllm")
+    asked = {"explain": False, "engine": "vllm", "gap": 0.05}
+    both = plan_several(cluster(0.7 * ALL), ("llama-3.1-8b", "qwen3-8b"), **asked)
     replicas = [r for one in both.plans for r in one.replicas]
     gpus = [(r.count * sum(s.gpus for s in r.stages), r.power_limit_watts or 700.0) for r in replicas]
 

@@ -51,7 +51,8 @@ def _idle(plan: Plan, name: str) -> dict[str, int]:
 @pytest.mark.parametrize("name", ["lab", "melange-cloud", "three-zones", "mi300x-8"])
 def test_an_example_with_a_light_load_serves_just_that(name: str):
     rate = 0.5 if name == "mi300x-8" else 3.0
-    plan = api.plan(FOLDER / f"{name}.yaml", MODELS[name], rate=rate, gap=GAP, work_limit=WORK)
+    asked = {"rate": rate, "gap": GAP, "work_limit": WORK, "explain": False}
+    plan = api.plan(FOLDER / f"{name}.yaml", MODELS[name], **asked)
 
     assert plan.predicted.rps.value == pytest.approx(rate)
     assert plan.proof.unit in ("USD/h", "GPUs")
@@ -60,7 +61,8 @@ def test_an_example_with_a_light_load_serves_just_that(name: str):
 
 
 def test_the_default_promise_is_relaxed_where_an_old_gpu_cannot_keep_it():
-    plan = api.plan(FOLDER / "three-zones.yaml", "llama-3.1-70b", engine="trtllm", work_limit=WORK)
+    asked = {"engine": "trtllm", "work_limit": WORK, "explain": False}
+    plan = api.plan(FOLDER / "three-zones.yaml", "llama-3.1-70b", **asked)
 
     assert [w.code for w in plan.warnings].count("slo_relaxed") == 1
     assert plan.problem.workload["slo"]["tpot_ms"] > 50

@@ -33,7 +33,7 @@ def planned(gpus: str, survive: str | None, **options: Any) -> Plan:
 @pytest.fixture(scope="module")
 def two_classes() -> Plan:
     """Two nodes of each of two classes, any of which may be lost."""
-    return planned("16xL40S,16xH100", "node:80%", simple=0.0)
+    return planned("16xL40S,16xH100", "node:80%", simple=0.0, gap=0.05)
 
 
 @pytest.fixture(scope="module")

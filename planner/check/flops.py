@@ -44,9 +44,8 @@ def stage_work(card: ModelCard, replica: Replica, index: int, device: Device) ->
     """The work of stage `index` of a replica, at the fastest rate its precisions could run at."""
     first, end = replica.stages[index].layers
     layers = card.stack[first:end]
-    params = sum(
-        (weights.layer_params(layer, card.hidden, weights.WHOLE) for layer in layers), weights.Parts()
-    )
+    each = weights.by_kind(layers, lambda layer: weights.layer_params(layer, card.hidden, weights.WHOLE))
+    params = sum(each, weights.Parts())
     routed = sum(_routed_params(layer, card.hidden) for layer in layers)
     rate = peak(device, replica.precision.weights)
     head = card.vocab * card.hidden if end == len(card.stack) else 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cluster_configs.schema import NodeNames
+from cluster_configs.names import NodeNames
 
 
 class NodeIndex:
     """Positions of node names in a class.
 
-    >>> from cluster_configs.schema import NameRun
+    >>> from cluster_configs.names import NameRun
     >>> index = NodeIndex(NodeNames((NameRun("h", 0, 3), NameRun("spare", 4, 5))))
     >>> index.find("h-2"), index.find("spare-4"), index.find("h-3"), index.find("h-02")
     (2, 3, None, None)

@@ -8,8 +8,9 @@ leanest choice everywhere and `Span.high` the most generous one. A plan must sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 from model_zoo.schema import (
     KV_BYTES,
@@ -25,6 +26,8 @@ from model_zoo.schema import (
     MoeFfn,
 )
 from planner.plans.schema import PrecisionUsed, Replica
+
+T = TypeVar("T")
 
 WIDEST_BYTES = 4.0  # an unquantised leftover kept in fp32
 
@@ -75,7 +78,14 @@ class Parts:
     other: Span = Span()  # norms, routers, vision tower, MTP layers: in none of the low figures
 
     def __add__(self, other: Parts) -> Parts:
-        return Parts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Parts(
+            self.attention + other.attention,
+            self.dense + other.dense,
+            self.experts + other.experts,
+            self.embedding + other.embedding,
+            self.head + other.head,
+            self.other + other.other,
+        )
 
     @property
     def total(self) -> Span:
@@ -99,14 +109,24 @@ class Away:
 ALL_HERE = Away()
 
 
+def by_kind(layers: Sequence[Layer], of: Callable[[Layer], T]) -> Iterator[T]:
+    """`of` every layer in order, worked out once where layers are one and the same."""
+    known: dict[int, T] = {}
+    for layer in layers:
+        if id(layer) not in known:
+            known[id(layer)] = of(layer)
+        yield known[id(layer)]
+
+
 def stage_bytes(card: ModelCard, replica: Replica, index: int, away: Away = ALL_HERE) -> Parts:
     """Bytes of weights on one GPU of stage `index`, by kind."""
     stage, used = replica.stages[index], replica.precision
     split, parts = Split(stage.tp, stage.gpus, stage.gpus, replica.redundant_experts), Parts()
-    for i in (i for i in range(*stage.layers) if i not in away.streamed):
-        own = layer_bytes(card, used, card.stack[i], split)
+    here = [i for i in range(*stage.layers) if i not in away.streamed]
+    each = by_kind([card.stack[i] for i in here], lambda layer: layer_bytes(card, used, layer, split))
+    for i, own in zip(here, each, strict=True):
         left = 1 - away.experts.get(i, 0.0)
-        parts += replace(own, experts=own.experts.times(Span(left, left)))
+        parts += replace(own, experts=own.experts.times(Span(left, left))) if left != 1 else own
     first = stage.layers[0] == 0 or (index == 0 and away.layers > 0)
     ends = end_params(card, split, first, stage.layers[1] == len(card.stack))
     return parts + in_bytes(ends, card, used, Layer(None, None))

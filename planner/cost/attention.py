@@ -9,6 +9,7 @@ linear attention and Mamba-2 (a state instead of a cache). Sequences, tokens and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class Load:
     def over(self, n: int, queries: float) -> Load:
         """The same load on each of `n` servers, each sequence with so many queries."""
         parts = (self.sequences, self.context, self.tokens, self.keys)
-        b, ctx, new, met = (np.broadcast_to(x, (n,)) for x in parts)
+        b, ctx, new, met = (x if x.shape == (n,) else np.broadcast_to(x, (n,)) for x in parts)
         return Load(b, ctx, new, met, queries)
 
     def divided(self, micro_batches: Ints | float, groups: Ints | int = 1) -> Load:
@@ -68,18 +69,18 @@ class Load:
         tokens, keys = self.tokens[index], self.keys[index]
         return Load(self.sequences[index], self.context[index], tokens, keys, self.queries)
 
-    @property
+    @cached_property
     def decoded(self) -> Floats:
         """Tokens that decoding sequences compute."""
         return self.sequences * self.queries
 
-    @property
+    @cached_property
     def sampled(self) -> Floats:
         """Tokens that pass the LM head: those of decoding sequences, and where there is none the next one
         of a prompt."""
         return np.maximum(self.decoded, np.minimum(self.tokens, 1.0))
 
-    @property
+    @cached_property
     def rows(self) -> Floats:
         """Tokens in the GEMMs."""
         return self.decoded + self.tokens
@@ -93,6 +94,8 @@ def entries(mixer: Cached, context: Floats) -> Floats:
     array([ 50., 128.])
     """
     compress = mixer.compress if isinstance(mixer, Attention) else None
+    if mixer.window is None and compress is None and mixer.indexer is None:
+        return context
     inside = np.minimum(context, mixer.window) if mixer.window is not None else np.zeros_like(context)
     if mixer.window is not None and compress is None:
         return inside

@@ -7,6 +7,7 @@ All quantities are arrays over operating points, shape (n,), or scalars; SI unit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +38,12 @@ def kernel_s(fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_]) -> Float
     """Seconds of a kernel: t0 + N(flops/(compute*peak), bytes/(memory*bandwidth), items*tau; p), 0 where not
     `busy`; never faster than the device."""
     peak, _ = chip.peak(fit.peak)
-    terms = [work.flops / (fit.compute * peak), work.bytes / (fit.memory * chip.bytes_per_s)]
+    terms: tuple[Floats, ...] = (
+        work.flops / (fit.compute * peak),
+        work.bytes / (fit.memory * chip.bytes_per_s),
+    )
     if fit.tau_s:
-        terms.append(work.items * fit.tau_s)
+        terms += (work.items * fit.tau_s,)
     floor = np.maximum(work.flops / peak, work.bytes / chip.bytes_per_s)
     return np.where(busy, fit.t0_s + np.maximum(pnorm(fit.p, *terms), floor), 0.0)
 
@@ -57,9 +61,9 @@ def pnorm(p: float, *terms: Floats) -> Floats:
         return largest
     largest = np.maximum(largest, 1e-30)
     if p == 1:
-        return np.asarray(sum(terms), dtype=np.float64)
-    total = sum(np.power(term / largest, p) for term in terms)
-    return np.asarray(largest * np.power(total, 1 / p), dtype=np.float64)
+        return reduce(np.add, terms)
+    total = reduce(np.add, [np.power(term / largest, p) for term in terms])
+    return np.asarray(largest * np.power(total, 1 / p))
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,8 @@ def sharded(gemm: Gemm, ways: Ints, weight_bytes: float) -> Matmul:
     >>> sharded(Gemm("o", 8, 4, "in"), np.array([2]), 2.0).k
     array([2.])
     """
-    whole = np.ones(len(ways))
-    n = gemm.n / ways if gemm.split == "out" else gemm.n * whole
-    k = gemm.k / ways if gemm.split == "in" else gemm.k * whole
+    n = gemm.n / ways if gemm.split == "out" else np.full(len(ways), float(gemm.n))
+    k = gemm.k / ways if gemm.split == "in" else np.full(len(ways), float(gemm.k))
     return Matmul(n, k, weight_bytes)
 
 

@@ -161,4 +161,4 @@ def distinct(sizes: Ints) -> list[int]:
     >>> distinct(np.array([4, 1, 4]))
     [1, 4]
     """
-    return [int(size) for size in np.flatnonzero(np.bincount(sizes))]
+    return sorted(set(sizes.tolist()))

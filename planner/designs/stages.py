@@ -73,9 +73,13 @@ def stages_of(card: ModelCard, designs: Designs, layers: Ranges | None = None) -
 def stage_counts(card: ModelCard, pp: int) -> Floats:
     """Layers of each kind in each of `pp` stages, shape (pp, kinds)."""
     kinds, seen = card.kinds
-    of_kind = np.asarray(seen)
-    bounds = stage_layers(len(seen), pp)
-    counts = [np.bincount(of_kind[start:stop], minlength=len(kinds)) for start, stop in bounds]
+    return _counts(tuple(seen), len(kinds), pp)
+
+
+@lru_cache(maxsize=1024)
+def _counts(seen: tuple[int, ...], kinds: int, pp: int) -> Floats:
+    of_kind, bounds = np.asarray(seen), stage_layers(len(seen), pp)
+    counts = [np.bincount(of_kind[start:stop], minlength=kinds) for start, stop in bounds]
     return np.array(counts, dtype=np.float64)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -32,28 +33,28 @@ class Requests:
     share: Floats
     emitted: Floats | float = 1.0
 
-    @property
+    @cached_property
     def in_steps(self) -> Requests:
         """The same as if each step gave one token: answers of as many tokens as they take steps, and one."""
         return replace(self, osl=1 + (self.osl - 1) / self.emitted, emitted=1.0)
 
-    @property
+    @cached_property
     def decodes(self) -> Floats:
         """Mean decode steps of a request, E[osl - 1] / emitted, (n,): the first token is the prompt's."""
         return self.mean((self.osl - 1) / self.emitted)
 
-    @property
+    @cached_property
     def prompt(self) -> Floats:
         """Mean prompt tokens to compute, (n,)."""
         return self.mean(self.new)
 
-    @property
+    @cached_property
     def keys(self) -> Floats:
         """Tokens that a prompt token attends to on average, (n,): those found in the cache, and half of those
         computed."""
         return self.mean(self.isl - self.new / 2)
 
-    @property
+    @cached_property
     def context(self) -> Floats:
         """Mean context of a decoding sequence, (n,): long answers are in the batch for longer; of prompts
         alone where nobody decodes.
@@ -69,7 +70,7 @@ class Requests:
 
     def mean(self, values: Floats) -> Floats:
         """The mean of `values` (n, w) over all requests, by their shares: (n,)."""
-        return np.asarray((self.share * values).sum(axis=-1))
+        return np.asarray(np.add.reduce(self.share * values, axis=-1))
 
     def only(self, w: int) -> Requests:
         """The requests of bucket `w` alone."""

@@ -32,12 +32,13 @@ MOST_RATE = 1e30
 
 def column(x: Floats | float) -> Floats:
     """(n,) or scalar -> (n, 1) or (1, 1)."""
-    return np.atleast_1d(np.asarray(x, dtype=float))[:, None]
+    x = np.asarray(x, dtype=float)
+    return x[:, None] if x.ndim else x.reshape(1, 1)
 
 
 def total(x: Floats) -> Floats:
     """Sum over buckets, (n, w) -> (n, 1)."""
-    return x if x.shape[1] == 1 else np.asarray(x.sum(axis=1, keepdims=True))
+    return x if x.shape[1] == 1 else np.asarray(np.add.reduce(x, axis=1, keepdims=True))
 
 
 def prefill_s(step: StepTimes, new: Floats, isl: Floats) -> Floats:

@@ -103,13 +103,16 @@ def prices(several: Several) -> Text:
 def _lines(several: Several, price: Takes) -> list[str]:
     more = several.proof.sense == "max"
     amount = say.rate(abs(price.costs), price.unit)
+    known = price.status in ("optimal", "within_gap")
+    if not known:
+        amount += f" to {say.rate(price.costs + abs(price.without - price.bound), price.unit)}"
     if more:
         told = f"without {price.model} the others would serve {amount} more in the same proportion"
     else:
         told = f"{price.model} costs {amount}"
         if price.per_request is not None:
             told += f", ${1000 * price.per_request:.3g} per 1,000 requests"
-        told += f": the others alone take {say.rate(price.without, price.unit)}"
+        told += f": the others alone take {'' if known else 'at most '}{say.rate(price.without, price.unit)}"
     lines = [told]
     if price.marginal is not None:
         unit = "requests/s of all" if more else price.unit

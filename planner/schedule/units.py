@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cluster_configs.schema import NameRun, NodeClass, NodeNames, ResolvedCluster
+from cluster_configs.names import NameRun, NodeNames
+from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Role
 from planner.cost.loading import read_bytes_per_s

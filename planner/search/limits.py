@@ -11,6 +11,9 @@ from solvers.linear import Limits
 LEAST_S = 1.0
 """Seconds that every solve gets."""
 
+NEARLY_ALL = 0.9
+"""Part of the gap that a long search may leave: what easing costs is nearly always within the rest."""
+
 LATE_S = 0.1
 """And beyond the deadline."""
 
@@ -23,5 +26,6 @@ def left(limits: Limits, until: float, share: float = 1.0) -> Limits:
 
 
 def closer(limits: Limits) -> Limits:
-    """`limits` with a quarter of the gap: the rest is for what easing costs."""
-    return replace(limits, gap=limits.gap / 4)
+    """`limits` with a quarter of the gap, or with nearly all of it where a search takes long: the rest is for
+    what easing costs."""
+    return replace(limits, gap=limits.gap / 4, enough=NEARLY_ALL * limits.gap)

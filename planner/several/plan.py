@@ -4,7 +4,7 @@ assemble and check."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from planner.several.asked import LOADS, Question, read_several, refuse, wanted
 from planner.several.find import find
 from planner.several.finish import finish
 from planner.several.joint import Fleets, Joint, Model
-from solvers.fleet.union import dearness, own
+from planner.several.takes import taken, until
+from solvers.fleet.union import own
 from solvers.linear import Limits
 
 MAIN_SHARE = 0.7
@@ -109,6 +110,7 @@ def planned(
     """The document of the best fleets that pass their check. Raises Infeasible, OutOfTime, Unsound."""
     end, bound, unsound = began + limits.seconds, None, None
     for _ in range(TRIES):
+        solving = time.perf_counter()
         candidates = sum(len(m.pool.candidates) for m in joint.models)
         tell(f"solving over {candidates} candidates of {len(joint.models)} models")
         spent_s = max(MAIN_SHARE * (end - time.perf_counter()), 1.0)
@@ -123,7 +125,7 @@ def planned(
         takes = list[Takes]()
         if explain:
             tell("solving without each model")
-            takes = list(taken(joint, fleets, limits, end))
+            takes = list(taken(joint, fleets, limits, min(end, until(solving))))
         try:
             return finish(fleets, rates, began, replace(limits, seconds=1.0), takes)
         except Unsound as error:
@@ -182,54 +184,3 @@ def most_of(joint: Joint) -> Joint:
         for m in joint.models
     ]
     return Joint(tuple(models), None)
-
-
-def taken(joint: Joint, fleets: Fleets, limits: Limits, end: float) -> Iterator[Takes]:
-    """What each model takes from the others: the best fleet of the rest without it, and the dual of one more
-    request/s of it. Nothing where there is no time."""
-    dual = dearness(fleets.problem, replace(limits, seconds=2.0))
-    for i, m in enumerate(joint.models):
-        spare_s = (end - time.perf_counter()) / (len(joint.models) - i)
-        if spare_s < 0.5:
-            return
-        rest = Joint(_others(joint, i), None if joint.demand is None else joint.demand * (1 - m.weight))
-        try:
-            with deadline(end):
-                found, _ = find(rest, replace(limits, seconds=spare_s))
-        except (OutOfTime, Infeasible):
-            return
-        if found is not None:
-            yield _takes(joint, fleets, i, found, dual)
-
-
-def _others(joint: Joint, i: int) -> tuple[Model, ...]:
-    """All models but one, their parts of all requests again adding up to one."""
-    rest = [m for j, m in enumerate(joint.models) if j != i]
-    whole = sum(m.weight for m in rest)
-    return tuple(replace(m, weight=m.weight / whole) for m in rest)
-
-
-def _takes(joint: Joint, fleets: Fleets, i: int, rest: Fleets, dual: dict[str, float]) -> Takes:
-    """The line of one model: in dollars or GPUs what the rest would save, of throughput the requests/s that
-    the rest would serve more."""
-    m, s, value = joint.models[i], rest.solution, fleets.solution.objective
-    assert value is not None
-    assert s.objective is not None
-    assert s.bound is not None
-    more = joint.objective.more
-    kept = (1 - m.weight) * value if more else value
-    costs = s.objective - kept if more else kept - s.objective
-    hourly = joint.objective.spends == "usd_per_hour"
-    served = m.weight * fleets.solution.rate
-    shares = m.question.traffic.share
-    duals = [part * dual[name] for name in dual if own(name)[0] == i for part in [shares[own(name)[1]]]]
-    return Takes(
-        model=m.name,
-        without=s.objective,
-        bound=s.bound,
-        status=s.status,
-        costs=costs,
-        unit="USD/h" if hourly else joint.objective.unit,
-        per_request=costs / (3600 * served) if hourly and served else None,
-        marginal=sum(duals) if duals else None,
-    )

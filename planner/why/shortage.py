@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from cluster_configs.schema import NameRun, NodeClass, NodeNames
+from cluster_configs.names import NameRun, NodeNames
+from cluster_configs.schema import NodeClass
 from planner.candidates.deadline import deadline, late
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.inputs.options import Budget

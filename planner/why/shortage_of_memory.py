@@ -7,7 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cluster_configs.schema import ClusterLink, Host, NameRun, NodeClass, NodeNames, Tier
+from cluster_configs.names import NameRun, NodeNames
+from cluster_configs.schema import ClusterLink, Host, NodeClass, Tier
 from model_zoo.derive import kv_bytes_per_seq
 from planner.candidates.ask import Ask
 from planner.cost.host import host_of

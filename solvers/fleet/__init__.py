@@ -81,6 +81,10 @@ from solvers.linear import INF, Expr, Floats, Limits, Linear, StatedTooLate, Ter
 LEAST_S = 0.01
 """Seconds for a search, where the statement took nearly all."""
 
+CLASSES = 8
+"""Classes of nodes up to which the nodes that are paid decide (`solvers/linear/deciding.py`): with 15 offers
+of 1 to 8 GPUs there are too many sets of nodes near the cheapest."""
+
 
 def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> FleetSolution:
     """The best fleet found and its bound: `status` tells how well it is proven. Its statement takes part of
@@ -135,6 +139,8 @@ def build(p: FleetProblem, until: float = INF) -> Built:
     built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, kinds, held, paid)
 
     m.minimise(p.objective.terms(p, built))
+    if p.objective.spends == "usd_per_hour" and len(p.stocks) <= CLASSES:
+        m.decide(y.values(), rate)
     for add in ROWS:
         add(p, built)
     return built

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.fleet.types import Built, FleetProblem, FleetSolution
-from solvers.linear import EXACT, INF, Limits, Status, gap, glop, judge
+from solvers.linear import INF, Limits, Status, glop, judge, met
 
 OWN = ("busy", "run", "cost")
 """Families of rows whose keys begin with their column."""
@@ -136,7 +136,8 @@ def searched(p: FleetProblem, known: Prices, limits: Limits, solve: Solve) -> Fl
         bound = max(bound, min(own, known.best + others))
         if best is None or (s.objective is not None and (value is None or sign * s.objective < value)):
             best, value = s, None if s.objective is None else sign * s.objective
-        proven = value is not None and gap(value, bound) <= max(limits.gap, EXACT)
+        long = limits if s.status == "time_limit" else replace(limits, enough=None)
+        proven = met(value, bound, long)
         stuck = s.status == "time_limit" and own <= known.best + others  # more columns prove nothing then
         if proven or stuck or others == INF or s.status == "interrupted" or time.monotonic() > until:
             break

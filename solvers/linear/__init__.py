@@ -20,6 +20,7 @@ from solvers.linear.program import (
     Var,
     gap,
     judge,
+    met,
     total,
 )
 
@@ -38,6 +39,7 @@ __all__ = [
     "Var",
     "gap",
     "judge",
+    "met",
     "total",
 ]
 

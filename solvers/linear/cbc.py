@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from solvers.linear import highs
-from solvers.linear.program import EXACT, Floats, Limits, Outcome, Program
+from solvers.linear import deciding, highs
+from solvers.linear.program import EXACT, Floats, Limits, Outcome, Program, ended
 
 WORTH_STARTING_S = 1.0
 """Below this much time left, starting a process and reading its files back brings nothing."""
@@ -29,13 +29,15 @@ MOST_ROWS = 4000
 
 
 def searched(model: Program, limits: Limits, start: Floats | None = None) -> Outcome:
-    """Minimise with HiGHS; what it has not proven in half the time, CBC may prove in the other half. A limit
-    on `work` has no halves."""
+    """Minimise with HiGHS; what it has not proven in half the time, CBC may prove in the other half. Where
+    few integers decide, `deciding.py` does. A limit on `work` has no halves."""
     if limits.work is not None or not any(model.integer):
         return highs.solve(model, limits, start)
+    if model.first:
+        return deciding.searched(model, limits, start)
     began = time.perf_counter()
     first = highs.solve(model, replace(limits, seconds=limits.seconds / 2), start)
-    if first.status != "time_limit":
+    if ended(first, limits):
         return first
     return second_opinion(model, limits.seconds - (time.perf_counter() - began), first)
 

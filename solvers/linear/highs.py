@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from solvers.linear.program import Floats, Limits, Outcome, Program, Status, judge
+from solvers.linear.program import Floats, Limits, Outcome, Program, Status, judge, met
 
 FEASIBLE = 1e-8
 """How far a row may be off, in its own unit. Not less: at 1e-9 HiGHS 1.12 lost feasible nodes and stated
@@ -35,12 +35,25 @@ WIDE = 1000
 looks at no clock meanwhile (50 s for 7 rows of 34,040 columns, of which branch and bound needs 0.2 s)."""
 
 
-def solve(model: Program, limits: Limits, start: Floats | None, relaxed: bool = False) -> Outcome:
-    """Minimise `model`; `start` is a full solution to begin from; `relaxed` drops integers, returns duals."""
+ROOM = 10.0
+"""Times what a model fixes it at that a column's room is looked for."""
+
+LONG = 1000
+"""Nodes after which a search takes long: what is near enough then ends it (`Limits.enough`)."""
+
+
+def solve(
+    model: Program, limits: Limits, start: Floats | None, relaxed: bool = False, nodes: int | None = None
+) -> Outcome:
+    """Minimise `model`; `start` is a full solution to begin from; `relaxed` drops integers, returns duals.
+    After so many `nodes` the search ends as it does when time is over."""
     import highspy
 
     solver = highspy.Highs()
-    for name, value in (settings(limits) | shaped(len(model.rows), len(model.integer))).items():
+    options = settings(limits) | shaped(len(model.rows), len(model.integer))
+    if nodes is not None:
+        options["mip_max_nodes"] = nodes
+    for name, value in options.items():
         if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise ValueError(f"HiGHS refuses {name} = {value}")
     if solver.passModel(_program(model, relaxed)) == highspy.HighsStatus.kError:
@@ -49,11 +62,59 @@ def solve(model: Program, limits: Limits, start: Floats | None, relaxed: bool = 
         warm = highspy.HighsSolution()
         warm.col_value = list(start)
         solver.setSolution(warm)
+    if limits.enough is not None and not relaxed:
+        solver.cbMipInterrupt += _ends_when_met(limits)
     interrupted = _run(solver)
     if not interrupted and solver.getModelStatus() == highspy.HighsModelStatus.kUnboundedOrInfeasible:
         solver.setOptionValue("presolve", "off")  # only presolve says "one of the two"
         interrupted = _run(solver)
     return _outcome(model, solver, limits, relaxed, interrupted)
+
+
+def _ends_when_met(limits: Limits) -> Callable[[Any], None]:
+    """Ends a search that takes long once it is near enough."""
+
+    def look(event: Any) -> None:
+        at = event.data_out
+        if at.mip_node_count >= LONG and met(at.mip_primal_bound, at.mip_dual_bound, limits):
+            event.interrupt()
+
+    return look
+
+
+class Relaxation:
+    """A model without its integers, solved again and again between other limits of some of its columns; with
+    `room`, for the most that this column can be, whatever its own limits."""
+
+    def __init__(self, model: Program, columns: Sequence[int], room: int | None = None) -> None:
+        import highspy
+
+        self.columns = np.array(columns, np.int32)
+        self.solver = highspy.Highs()
+        for name, value in settings(Limits()).items():
+            self.solver.setOptionValue(name, value)
+        if self.solver.passModel(_program(model, relaxed=True)) == highspy.HighsStatus.kError:
+            raise ValueError(f"HiGHS refuses the model {model.name}")
+        if room is not None:
+            every = np.arange(len(model.lower), dtype=np.int32)
+            self.solver.changeColsCost(len(every), every, np.where(every == room, -1.0, 0.0))
+            self.solver.changeColBounds(room, 0.0, ROOM * max(1.0, model.lower[room]))
+
+    def within(self, lower: Floats, upper: Floats) -> tuple[float, Floats] | None:
+        """The least value and what the columns are there; None where nothing is within the limits. Raises
+        ArithmeticError where HiGHS has no answer, KeyboardInterrupt."""
+        import highspy
+
+        self.solver.changeColsBounds(len(self.columns), self.columns, lower, upper)
+        if interruptible(self.solver.run, lambda: None):
+            raise KeyboardInterrupt
+        status = self.solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return None
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise ArithmeticError(self.solver.modelStatusToString(status))
+        values = np.array(self.solver.getSolution().col_value)[self.columns]
+        return float(self.solver.getInfo().objective_function_value), values
 
 
 def settings(limits: Limits) -> dict[str, object]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -35,13 +35,15 @@ ENDLESS_S = 3600.0
 @dataclass(frozen=True)
 class Limits:
     """When to stop: relative gap, seconds, or branch-and-bound nodes (`work`: the same answer anywhere, so
-    that the clock decides nothing, whatever seconds are asked for)."""
+    that the clock decides nothing, whatever seconds are asked for). `enough`: a wider gap, with which a
+    search that takes long may end."""
 
     gap: float = 0.0
     seconds: float = 60.0
     work: int | None = None
     threads: int = 1
     seed: int = 0
+    enough: float | None = None
 
     def __post_init__(self) -> None:
         if self.work is not None:
@@ -153,6 +155,8 @@ class Program:
         self.integer: list[bool] = []
         self.rows: dict[tuple[str, Hashable], Expr] = {}
         self.goal: list[Term] = []
+        self.first: tuple[int, ...] = ()
+        self.room: int | None = None
         self.families: set[str] = set()
 
     def integers(
@@ -182,6 +186,11 @@ class Program:
     def fix(self, variable: Var, value: float) -> None:
         """Make `variable` the constant `value`."""
         self.lower[variable.column] = self.upper[variable.column] = value
+
+    def decide(self, first: Iterable[Var], room: Var) -> None:
+        """Few integers that the others nearly follow from: a search that takes long branches on them first
+        (`deciding.py`). The more `room`, fixed in the model, could be with them, the likelier a plan."""
+        self.first, self.room = tuple(v.column for v in first), room.column
 
     def minimise(self, terms: Iterable[Term]) -> None:
         self.goal = list(terms)
@@ -225,6 +234,33 @@ def gap(value: float, bound: float) -> float:
     if value == bound:
         return 0.0
     return abs(bound - value) / abs(value) if value else INF
+
+
+def met(value: float | None, bound: float | None, limits: Limits) -> bool:
+    """Whether bound and value are near enough to each other for a search that takes long.
+
+    >>> [met(100.0, bound, Limits(gap=0.0025, enough=0.01)) for bound in (99.0, 98.0, None)]
+    [True, False, False]
+    """
+    if value is None or bound is None or not math.isfinite(value):
+        return False
+    return gap(value, bound) <= max(limits.gap, limits.enough or 0.0, EXACT)
+
+
+def ended(outcome: Outcome, limits: Limits) -> bool:
+    """Whether a search is over: for good, or near enough after long."""
+    return outcome.status != "time_limit" or met(outcome.value, outcome.bound, limits)
+
+
+def better(one: Outcome, other: Outcome, limits: Limits) -> Outcome:
+    """What two searches of the same program prove together."""
+    if other.status not in ("time_limit", "interrupted") and other.value is None:
+        return other if one.value is None else one
+    found = min((one, other), key=lambda o: INF if o.value is None else o.value)
+    bound = max((o.bound for o in (one, other) if o.bound is not None), default=None)
+    if bound is not None and found.value is not None:
+        bound = min(bound, found.value)
+    return replace(found, bound=bound, status=judge(found.value, bound, limits, other.status))
 
 
 def judge(value: float | None, bound: float | None, limits: Limits, stopped: Status) -> Status:

@@ -9,7 +9,7 @@ import planner.check
 
 FOLDER = Path(planner.check.__file__).parent
 OWN = ("planner.check", "planner.plans.schema", "planner.inputs", "planner.errors")
-SCHEMAS = ("model_zoo.schema", "cluster_configs.schema", "cluster_configs.resolving")
+SCHEMAS = ("model_zoo.schema", *(f"cluster_configs.{part}" for part in ("schema", "names", "resolving")))
 
 
 def imported(file: Path) -> set[str]:

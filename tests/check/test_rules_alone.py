@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_configs.schema import NameRun, NodeNames
+from cluster_configs.names import NameRun, NodeNames
 from model_zoo import catalog
 from planner.check import chain_nodes, chains, chances, drafter, experts, measured, nodes, rules, survive
 from planner.check import losses as rest

@@ -34,6 +34,7 @@ def test_every_bucket_is_served_whole(model, device, count, gpus, buckets, slo):
         resolve(Cluster.model_validate(form)),
         model,
         engine="vllm",
+        explain=False,
         workload=Workload(
             buckets=[Bucket(isl=isl, osl=osl, share=share) for isl, osl, share in buckets],
             slo=Slo(ttft_ms=slo[0], tpot_ms=slo[1], percentile=slo[2]),

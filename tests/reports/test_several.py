@@ -105,6 +105,16 @@ def takes(**changes: Any) -> Takes:
             ],
         ),
         (
+            CHEAPEST,
+            takes(bound=18.0, status="time_limit"),
+            ["qwen3-8b costs $11.20/h to $13.20/h: the others alone take at most $20.00/h"],
+        ),
+        (
+            SERVED.proof,
+            takes(unit="req/s", without=5.0, bound=5.5, costs=0.5, status="time_limit"),
+            ["without qwen3-8b the others would serve 0.500 req/s to 1.00 req/s more in the same proportion"],
+        ),
+        (
             CHEAPEST.model_copy(update={"unit": "gpus"}),
             takes(unit="gpus", costs=1.0, without=7.0),
             ["qwen3-8b costs 1 GPU: the others alone take 7 GPUs"],

@@ -1,5 +1,6 @@
 """Two models on two small classes: better than by hand, sound, and every fault put in is found."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from planner.inputs.reading import read_workload
 from planner.inputs.several import Wanted
 from planner.plans.reading import read_any, read_plan
 from planner.plans.text import text
+from planner.several import takes
+from planner.several.find import find
 from planner.several.plan import plan_several
 
 NODES = [
@@ -59,10 +62,35 @@ def test_what_a_model_costs_is_the_total_less_what_the_others_take_alone():
     found = cheapest()
 
     assert [t.model for t in found.prices] == list(TWO)
-    for takes in found.prices:
-        assert takes.costs == pytest.approx(found.proof.objective - takes.without)
-        assert takes.bound <= takes.without + 1e-9
-        assert takes.marginal > 0
+    for each in found.prices:
+        assert each.costs == pytest.approx(found.proof.objective - each.without)
+        assert each.bound <= each.without + 1e-9
+        assert each.marginal > 0
+
+
+@pytest.mark.parametrize(("rates", "objective"), [((300.0, 30.0), "cost"), ((None, None), None)])
+def test_the_others_without_a_model_are_no_worse_than_they_stand(monkeypatch, rates, objective):
+    """Where the search of the rest finds a poor fleet, the one that there is counts."""
+    poor = list[float]()
+
+    def poorly(joint, limits):
+        fleets, s = find(joint, limits)
+        if len(joint.models) == 1:
+            worse = fleets.solution.objective * (0.1 if joint.objective.more else 10.0)
+            poor.append(worse)
+            fleets = replace(fleets, solution=replace(fleets.solution, objective=worse))
+        return fleets, s
+
+    monkeypatch.setattr(takes, "find", poorly)
+    found = plan_several(cluster(), at(*rates), objective=objective)
+
+    assert len(poor) == 2
+    for each, worse in zip(found.prices, poor, strict=True):
+        assert abs(each.costs) < abs(found.proof.objective - worse)
+        assert each.costs >= -1e-9
+        assert each.status == "time_limit" or each.without == pytest.approx(each.bound, rel=0.01)
+        if objective == "cost":
+            assert 0.0 < each.without <= found.proof.objective
 
 
 def test_without_rates_as_many_requests_as_possible_in_equal_parts():

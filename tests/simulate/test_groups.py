@@ -25,7 +25,8 @@ ASKED = {
 
 @pytest.fixture(scope="module")
 def plans() -> dict[str, Plan]:
-    return {name: api.plan(None, **asked, work_limit=50) for name, asked in ASKED.items()}  # type: ignore[arg-type]
+    briefly = {"work_limit": 50, "explain": False}
+    return {name: api.plan(None, **asked, **briefly) for name, asked in ASKED.items()}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ASKED)

@@ -209,7 +209,7 @@ def test_a_limit_on_work_gives_the_same_answer_twice() -> None:
         Kind("b", 0.45, 2.0, 30, 0.2, 2),
         Kind("c", 0.22, 1.1, 30, 0.2, 2),
     )
-    p = Problem(own, tuple(rng.uniform(2, 9, 30)), 0.5)
+    p = Problem(own, tuple(rng.uniform(2, 9, 20)), 0.5)
     one, two = (solve(p, Limits(gap=1e-4, work=20)) for _ in range(2))
     assert one.value == two.value
     assert one.bound == two.bound

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,25 @@ UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u202a-\u202e\u
 def rendered(template: str, **told: Any) -> str:
     """A template of this folder, filled in. Raises InputError where Jinja is not installed."""
     try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        import jinja2
     except ImportError as error:
         raise InputError("reports are written with Jinja", hint="pip install jinja2") from error
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
+    return str(_environment(jinja2).get_template(template).render(**told))
+
+
+@cache
+def _environment(jinja2: Any) -> Any:
+    """It keeps the templates that it has compiled."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
         finalize=_visible,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["tight"] = _tight
-    return environment.get_template(template).render(**told)
+    return environment
 
 
 def _tight(text: str) -> str:
