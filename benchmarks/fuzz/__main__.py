@@ -20,9 +20,10 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fuzz.breaking import broken, places
+from benchmarks.fuzz.breaking import broken
 from benchmarks.fuzz.judging import memory
 from benchmarks.fuzz.kinds import KINDS, Kind
+from benchmarks.fuzz.rewording import places
 from benchmarks.fuzz.writing import written
 
 CHUNK = 40

@@ -163,8 +163,8 @@ def without_copies(question: Question, best: Found, chosen: Found, share: float,
     value = best.solution.objective
     if value is None or share <= 0:
         return chosen
-    worst = value * (1 + question.sign * share)
-    return _without(lambda c: bool(c.design.redundant), question, best, chosen, worst, limits)
+    near = replace(question, worst=value * (1 + question.sign * share))
+    return _without(lambda c: bool(c.design.redundant), near, best, chosen, limits)
 
 
 def without_limits(question: Question, best: Found, chosen: Found, limits: Limits) -> Found:
@@ -173,24 +173,19 @@ def without_limits(question: Question, best: Found, chosen: Found, limits: Limit
     value = chosen.solution.objective
     if value is None:
         return chosen
-    worst = value + question.sign * SAME * abs(value)
-    return _without(lambda c: c.key.power > 0, question, best, chosen, worst, limits)
+    near = replace(question, worst=value + question.sign * SAME * abs(value))
+    return _without(lambda c: c.key.power > 0, near, best, chosen, limits)
 
 
 def _without(
-    extra: Callable[[Candidate], bool],
-    question: Question,
-    best: Found,
-    chosen: Found,
-    worst: float,
-    limits: Limits,
+    extra: Callable[[Candidate], bool], near: Question, best: Found, chosen: Found, limits: Limits
 ) -> Found:
-    """`chosen`, or a fleet of no more kinds, none of them with something `extra`, that is no worse than
-    `worst`."""
+    """`chosen`, or a fleet of no more kinds, none of them with something `extra`, that is as good as `near`
+    asks."""
     known = chosen.candidates
     if not any(extra(known[c]) for c in chosen.solution.replicas):
         return chosen
-    near = replace(question, most_kinds=kinds(chosen), worst=worst)
-    pool = nearby(near, best.pool, best.solution.least, worst)
+    near = replace(near, most_kinds=kinds(chosen))
+    pool = nearby(near, best.pool, best.solution.least, near.worst)
     rival = restricted(near, replace(chosen, pool=pool), lambda c: not extra(c), limits)
     return rival if rival is not None and _as_good(near, rival) else chosen

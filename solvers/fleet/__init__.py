@@ -78,9 +78,6 @@ from solvers.fleet.flows import FREE
 from solvers.fleet.types import Built, Column, FleetProblem, FleetSolution, Stock
 from solvers.linear import INF, Expr, Floats, Limits, Linear, StatedTooLate, Term, Var, glop, total
 
-LEAST_S = 0.01
-"""Seconds for a search, where the statement took nearly all."""
-
 CLASSES = 8
 """Classes of nodes up to which the nodes that are paid decide (`solvers/linear/deciding.py`): with 15 offers
 of 1 to 8 GPUs there are too many sets of nodes near the cheapest."""
@@ -94,7 +91,7 @@ def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> Fleet
         built = build(p, until)
     except StatedTooLate:
         return FleetSolution("time_limit", None, None, "none in time")
-    limits = replace(limits, seconds=max(until - time.perf_counter(), LEAST_S))
+    limits = replace(limits, seconds=max(until - time.perf_counter(), fleet_prices.LEAST_S))
     if fleet_prices.worth(p) and start is None:
         try:
             known = fleet_prices.prices(built, limits)
