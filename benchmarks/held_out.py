@@ -46,7 +46,7 @@ FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
 CHOSEN = "model x engine"
 """The fold that choices are made on, and by whose errors bands are as wide as they are."""
 
-LEVELS = {"ttft": ("engine", "engine+experts"), "tpot": ("ffn", "engine+ffn", "engine+experts")}
+LEVELS = {"ttft": ("engine", "engine+experts"), "tpot": ("ffn", "experts", "engine+experts")}
 """Of bands, beside "all", from wide to narrow: TPOT scatters by whether there are experts before all else."""
 
 
