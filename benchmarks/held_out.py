@@ -2,7 +2,7 @@
 
 Groups are what people meet that nobody has measured (`FOLDS`): a model, its twins of the same shape included,
 on an engine or on a device; a whole model, device, engine version or source. Each fold fits all rows but the
-group's to their own optimum, then predicts the group; bands come from the folds' own errors on *other* groups
+group's from the priors on, then predicts the group; bands come from the folds' own errors on *other* groups
 (`sigmas`), so that no row helps to judge itself.
 
 Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: experts scatter
