@@ -1,8 +1,9 @@
 """Predicted against measured TPOT and TTFT of disaggregated runs: `python -m benchmarks.disaggregated`.
 
-Scores the public runs that state their workers and batches (`benchmarks/split_runs.py`). Rows say neither how
-many sequences a decode worker takes at most nor, reliably, which prefill design ran: the last tables show
-what that costs.
+Scores the public runs that state their workers and batches (`benchmarks/split_runs.py`), as their recipes
+launched them where these are known. Rows say neither how many sequences a decode worker takes at most nor,
+reliably, which prefill design ran: the tables below the first show what that costs, and what jobs of unknown
+replicas would, which are left out as among aggregated runs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from benchmarks.split_runs import (
     batch,
     disaggregated_rows,
     is_unstated,
+    of_unknown_replicas,
     predict,
     run_of,
     states_workers,
@@ -47,15 +50,21 @@ def main() -> None:
         return
     rows = disaggregated_rows()
     stated = [row for row in rows if states_workers(row)]
-    print(f"{len(stated)} of {len(rows)} disaggregated rows state workers and batches: only those are scored")
-    scored = [_scored(run_of(row)) for row in stated]
+    unsure = of_unknown_replicas(stated)
+    print(
+        f"{len(stated)} of {len(rows)} disaggregated rows state workers and batches; of these {len(unsure)} "
+        "are jobs of unknown replicas by their labels: the others are scored"
+    )
+    scored = [_scored(run_of(row)) for row in stated if row not in unsure]
     words = [_scored(run_of(row, as_stated=True)) for row in stated if is_unstated(row)]
-    tables = (by_group(scored), by_part(scored, words), by_ranks(scored), late_table(scored), twins(scored))
+    jobs = [_scored(run_of(row)) for row in unsure]
+    parts = by_part(scored, words, jobs)
+    tables = (by_group(scored), parts, by_ranks(scored), late_table(scored), twins(scored))
     print("", "\n\n".join((*tables, speculation(scored))), sep="\n")
 
 
 def _scored(run: Run) -> Scored:
-    return run, predict(run)
+    return run, predict(run, run.places)
 
 
 def line(name: str, scored: Sequence[Scored]) -> list[str]:
@@ -76,24 +85,29 @@ def by_group(scored: Sequence[Scored]) -> str:
     return table(HEADS, [*(line(name, groups[name]) for name in sorted(groups)), line("all", scored)])
 
 
-def by_part(scored: Sequence[Scored], words: Sequence[Scored]) -> str:
+def by_part(scored: Sequence[Scored], words: Sequence[Scored], jobs: Sequence[Scored]) -> str:
     """All rows again, read otherwise, and the rows that something is known to be wrong with; `words` are the
-    placeholder designs taken at their word."""
+    placeholder designs taken at their word, `jobs` those of unknown replicas."""
     clear = [s for s in scored if not is_unstated(s[0].row)]
-    known = [(run, predicted) for run, predicted in scored if run.places < np.inf]
-    placed = [(run, predict(run, run.places)) for run, _ in known]
-    limited = [(run, predict(run, run.places) if run.places < np.inf else p) for run, p in scored]
+    known = [s for s in scored if s[0].places < np.inf]
     parts = {
         "designs that are placeholders, replaced": [s for s in scored if is_unstated(s[0].row)],
         "  the same, taken at their word": words,
         "all, placeholders at their word": [*clear, *words],
         "all but the placeholders": clear,
         "a recipe allows fewer decode places than the batch": known,
-        "  the same, with those places": placed,
-        "all, with those places": limited,
+        "  the same, as if it allowed the batch": [(run, predict(run)) for run, _ in known],
+        "all, prompts coming evenly after the first wave": [(r, evenly(p)) for r, p in scored],
         "all but TTFTs that no queue for prefill explains": [s for s in scored if not late(*s)],
+        "jobs of unknown replicas": jobs,
+        "all, with those": [*scored, *jobs],
     }
     return table(HEADS, [line(name, part) for name, part in parts.items() if part])
+
+
+def evenly(predicted: Predicted) -> Predicted:
+    """The same with the TTFT of prompts that come evenly."""
+    return replace(predicted, ttft_ms=predicted.even_ttft_ms)
 
 
 def by_ranks(scored: Sequence[Scored]) -> str:

@@ -2,7 +2,7 @@
 
 Groups are what people meet that nobody has measured (`FOLDS`): a model, its twins of the same shape included,
 on an engine or on a device; a whole model, device, engine version or source. Each fold fits all rows but the
-group's to their own optimum, then predicts the group; bands come from the folds' own errors on *other* groups
+group's from the priors on, then predicts the group; bands come from the folds' own errors on *other* groups
 (`sigmas`), so that no row helps to judge itself.
 
 Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: experts scatter
@@ -46,7 +46,7 @@ FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
 CHOSEN = "model x engine"
 """The fold that choices are made on, and by whose errors bands are as wide as they are."""
 
-LEVELS = {"ttft": ("engine", "engine+experts"), "tpot": ("ffn", "engine+ffn", "engine+experts")}
+LEVELS = {"ttft": ("engine", "engine+experts"), "tpot": ("ffn", "experts", "engine+experts")}
 """Of bands, beside "all", from wide to narrow: TPOT scatters by whether there are experts before all else."""
 
 

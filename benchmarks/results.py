@@ -107,7 +107,7 @@ FAMILIES = {
 }
 """Words of a command that stand for all cases of some peers."""
 
-LONGEST = 100
+LONGEST = 120
 """Lines of a table that are kept: the last ones, where the sums stand."""
 
 

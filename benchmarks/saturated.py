@@ -4,6 +4,12 @@ TensorRT-LLM's overview sends all requests at once and counts output tokens; tak
 engine's defaults (2,048 sequences a rank), in steady state, caches in FP8 where the checkpoint's weights are
 ModelOpt's FP8 or NVFP4, else in 16 bits. SGLang's cookbook: printouts by hand, without warm-up, of launch
 lines that name no kernels; mean lengths and requests in flight as printed. Neither table is fitted.
+
+The last table says how comparable the cookbook's runs are. What is off with one request in flight is kernels
+that the launch line leaves to a default; the rest is prompts. SGLang computes these in steps of their own,
+for which all decoding stops, on all attention-dp ranks. Were each as long as the first token of a lone
+request took on the same server, TPOT would be the one in the last column: not a prediction, as it takes a
+measurement.
 """
 
 from __future__ import annotations
@@ -53,12 +59,12 @@ def overview() -> list[tuple[Row, dict[str, str], float]]:
     return found
 
 
-def cookbook() -> list[tuple[Row, dict[str, str], float]]:
-    """The same of the usable printouts with `BUSY` in flight or more."""
+def cookbook(least: float = BUSY) -> list[tuple[Row, dict[str, str], float]]:
+    """The same of the usable printouts with `least` in flight or more."""
     found = []
     for row in read("cookbook_blocks.csv"):
         sure = row["device_sure"] == row["text_only"] == "1" and row["speculative"] == "0" and row["tp"]
-        if not sure or float(row["concurrency"] or 0) < BUSY or not row["isl_mean"]:
+        if not sure or float(row["concurrency"] or 0) < least or not row["isl_mean"]:
             continue
         tp, dp = int(float(row["tp"])), int(float(row["dp"] or 1))
         ranks = dp if "--enable-dp-attention" in row["launch"] else 1
@@ -68,7 +74,7 @@ def cookbook() -> list[tuple[Row, dict[str, str], float]]:
         cells |= {
             "ep": str(int(float(row["ep"] or 1))),
             "start": "steady",
-            "concurrency": row["mean_concurrency"],
+            "concurrency": row["mean_concurrency"] or row["concurrency"],
         }
         found.append((row, cells, float(row["out_tok_per_s"])))
     return found
@@ -87,6 +93,42 @@ def scored(rows: Sequence[tuple[Row, dict[str, str], float]]) -> list[tuple[Row,
         for (row, _, measured), told in zip(rows, answers, strict=True)
         if not isinstance(told, InputError) and told.out_tok_per_s
     ]
+
+
+def stopped() -> str:
+    """The cookbook's runs once more: TPOT of one request in flight, of all, of a server that only decodes,
+    and of one that stops for every prompt as long as a lone one takes, all over what was measured."""
+    every, alone = cookbook(1), {}
+    for row, cells, _ in every:
+        if float(row["concurrency"]) == 1:
+            alone[_server(row, cells)] = (row, cells)
+    lines = []
+    for row, cells, _ in every:
+        one = alone.get(_server(row, cells))
+        told = [_tpot_ms(x) for x in (cells, cells | {"role": "decode"})]
+        if float(row["concurrency"]) < BUSY or one is None or None in told:
+            continue
+        together, decoding = (x or 0.0 for x in told)
+        prompts = float(cells["concurrency"]) / float(cells["osl"])
+        waits = decoding + prompts * float(one[0]["median_ttft_ms"])
+        lone = (_tpot_ms(one[1]) or 0.0) / float(one[0]["median_tpot_ms"])
+        name = f"{row['model'].split('/')[1]} {cells['device']} {cells['isl']}/{cells['osl']}"
+        ratios = [x / float(row["mean_tpot_ms"]) for x in (together, decoding, waits)]
+        figures = [f"{prompts:.2f}", f"{lone:.2f}", *(f"{x:.2f}" for x in ratios)]
+        lines.append([name, cells["attn_dp"], *figures])
+    heads = ("run", "attention-dp", "prompts a step", "one in flight", "all", "decoding alone", "stopped")
+    return table(heads, lines)
+
+
+def _server(row: Row, cells: Row) -> tuple[str, str, bool]:
+    """Model, device, and whether prompts are long."""
+    return row["model"], cells["device"], int(cells["isl"]) > LONG // 4
+
+
+def _tpot_ms(cells: dict[str, str]) -> float | None:
+    """Predicted; None of a model without a card."""
+    (told,) = predict_rows([cells])
+    return None if isinstance(told, InputError) else told.tpot_ms
 
 
 def line(name: str, ratios: Iterable[float]) -> list[str]:
@@ -126,6 +168,7 @@ def main() -> None:
         )
     print(f"\nSGLang's cookbook, {BUSY} in flight or more ({len(told) - len(runs)} of models without a card)")
     print(table(heads, lines))
+    print(f"\nThe same runs, TPOT over what was measured\n{stopped()}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ A run is a closed loop of N requests over prefill workers and decode workers (`c
 batch of one attention-dp rank of a decode worker, so N = batch · decode workers · attention-dp: so the
 concurrencies of these runs' public recipes come out to the digit (InferenceX `nvidia-master.yaml`, srt-slurm
 `recipes/`), of those without speculation. From the same recipes: lengths are drawn evenly from 0.8 to 1.0 of
-the nominal ones, and a run has 5 requests a slot and starts them all at once. Nothing is fitted.
+the nominal ones, and a run has 5 requests a slot and starts them all at once, so that its prompts come in
+waves (`benchmarks/waves.py`). Jobs of unknown replicas are told apart by their labels, as among aggregated
+runs. Nothing is fitted.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
-from benchmarks.truth import RUNS, Row, config
+from benchmarks.truth import RUNS, SERVING, Row, by_id, config
+from benchmarks.waves import Client, Workers, mean_ttft_s
 from planner.cost.attention import Load
 from planner.cost.memory import (
     default_tokens_per_step,
@@ -34,8 +37,11 @@ from planner.predict.rows import parse
 DRAWN = 0.9
 """Mean of a length over its nominal one, where that is a multiple of 1024: `--random-range-ratio 0.8`."""
 
-FIRST = 0.2
-"""Share of requests that are the first of their slot: one of five."""
+LOWEST = 0.8
+"""Least of a length over its nominal one, by the same option."""
+
+WAVES = 5
+"""Requests of a slot."""
 
 ROUNDS = 4
 """Of finding the batch at which the decode step is made linear."""
@@ -55,6 +61,13 @@ PLACES = {
 """Most sequences of a decode rank, by device, precision and batch, where the run's recipe states fewer than
 the batch: srt-slurm recipes/trtllm/h100-fp8/{1k1k,8k1k}/stp/ctx1_gen3_tep16_batch{1,2}_eplb0_mtp0.yaml and
 b200-fp4/1k1k/stp/{ctx1_gen5_tep8_batch32,ctx1_gen6_tep8_batch64,ctx1_gen2_dep8_batch128}_eplb0_mtp0.yaml."""
+
+
+CHECKPOINTS = {("DeepSeek-V3", "nvfp4"): "nvidia/DeepSeek-V3.1-NVFP4"}
+"""Checkpoints whose matrices are not all in the precision that a row names, by model and that precision.
+DeepSeek's in NVFP4 keep the projections into Q, K and V in 16 bits: so says the hf_quant_config.json of the
+one named. The card of the one that was run, DeepSeek-R1-0528-FP4-v2, names the output's projection as the
+only matrix of attention that is quantised."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,12 @@ class Run:
         return float(self.row["silicon_tpot_ms"]), float(self.row["silicon_ttft_ms"])
 
     @property
+    def client(self) -> Client:
+        """What sent the requests: of drawn lengths where the nominal ones are longer."""
+        lowest = LOWEST if self.isl < int(self.row["isl"]) else 1.0
+        return Client(self.concurrency, WAVES, self.isl, self.osl, lowest)
+
+    @property
     def places(self) -> float:
         """What the run's recipe allows a decode rank, where it is known to be less than the batch."""
         return PLACES.get((self.row["system"], self.row["gemm_quant_mode"], batch(self.row)), np.inf)
@@ -106,11 +125,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Predicted:
-    """`tpot_ms`, `ttft_ms` over the first requests of all slots and the others, `sequences` on a decode rank;
-    `emptied_s`: when the last of all prompts at once would be through prefill."""
+    """`tpot_ms`, `ttft_ms` of the benchmark's waves, `even_ttft_ms` of a first wave and prompts that come
+    evenly from then on, `sequences` on a decode rank; `emptied_s`: when the last of all prompts at once would
+    be through prefill."""
 
     tpot_ms: float
     ttft_ms: float
+    even_ttft_ms: float
     sequences: float
     emptied_s: float
 
@@ -123,6 +144,12 @@ def disaggregated_rows() -> list[Row]:
 
 def states_workers(row: Row) -> bool:
     return all(row[name] for name in ("prefill_num_workers", "decode_num_workers", "decode_batch_size"))
+
+
+def of_unknown_replicas(rows: list[Row]) -> list[Row]:
+    """Those whose labels call them jobs of which it is not known how many replicas there were."""
+    labels = by_id(SERVING / "train_labels.csv.gz")
+    return [row for row in rows if "Dynamo job" in labels[row["row_id"]]["advice"]]
 
 
 def is_unstated(row: Row) -> bool:
@@ -151,13 +178,15 @@ def _side(row: Row, name: str, as_stated: bool) -> Side:
     if is_unstated(row) and not as_stated:
         tp, attn_dp = (gpus, 1) if gpus <= 4 else (1, gpus)
         ep = attn_dp
+    name_of, precision = row["model_path"].split("/")[-1], row["gemm_quant_mode"]
+    mixed = CHECKPOINTS.get((name_of, precision))
     asked = {
-        "model": str(config(row["model_path"])),
+        "model": str(config(mixed or row["model_path"])),
         "device": row["system"],
         "engine": row["backend"],
         "engine_version": row["backend_version"],
-        "gemm_precision": row["gemm_quant_mode"],
-        "moe_precision": row["moe_quant_mode"],
+        "gemm_precision": "" if mixed else precision,
+        "moe_precision": "" if mixed else row["moe_quant_mode"],
         "tp": str(tp),
         "attn_dp": str(attn_dp),
         "ep": str(ep),
@@ -184,7 +213,16 @@ def predict(run: Run, places: float = np.inf) -> Predicted:
         pool = Pool(step, ranks, held)
         split = closed_split(prefill, pool, new, new, osl, whole, run.concurrency, handoff)
         sequences = np.maximum(split.sequences, 0.5)
-    return _in_ms(split, run.concurrency)
+    workers = Workers(
+        prefill=run.prefill.workers,
+        prompts=_prompts(run),
+        t0_s=float(prefill.step.t0_s[0]),
+        token_s=float(prefill.step.prefill_s_per_token[0]),
+        handoff_s=handoff,
+        tpot_s=float(split.tpot_s[0]),
+        places=ranks * held,
+    )
+    return _in_ms(split, run.concurrency, mean_ttft_s(workers, run.client))
 
 
 def _sent_s(run: Run) -> float:
@@ -199,11 +237,18 @@ def _sent_s(run: Run) -> float:
     return Overlap(last, behind).seen_s(taken)
 
 
-def _in_ms(split: Split, concurrency: int) -> Predicted:
-    ttft = (1 - FIRST) * split.ttft_s[0, 0] + FIRST * split.first_ttft_s[0]
+def _in_ms(split: Split, concurrency: int, ttft_s: float) -> Predicted:
+    even_s = float((1 - 1 / WAVES) * split.ttft_s[0, 0] + split.first_ttft_s[0] / WAVES)
     most = split.rate[0] / split.prefill_used[0]
     emptied = float(split.first_ttft_s[0] + concurrency / most / 2)
-    return Predicted(1e3 * float(split.tpot_s[0]), 1e3 * float(ttft), float(split.sequences[0]), emptied)
+    return Predicted(
+        1e3 * float(split.tpot_s[0]), 1e3 * ttft_s, 1e3 * even_s, float(split.sequences[0]), emptied
+    )
+
+
+def _prompts(run: Run) -> int:
+    """Prompts of a full step of a prefill worker, of all its ranks together."""
+    return max(1, int(run.prefill.tokens // run.isl)) * int(run.prefill.designs.attn_dp[0])
 
 
 def _prefill_pool(run: Run) -> Pool:
@@ -212,13 +257,12 @@ def _prefill_pool(run: Run) -> Pool:
     A prompt alone on a worker has one rank's attention and the experts of all ranks: the design with one rank
     less its messages to the others.
     """
-    side, ones = run.prefill, np.ones(1, dtype=np.int64)
-    together = max(1, int(side.tokens // run.isl))
+    side, ones, prompts = run.prefill, np.ones(1, dtype=np.int64), _prompts(run)
+    together = prompts // int(side.designs.attn_dp[0])
 
     def step_s(designs: Designs, prompts: int) -> float:
         return float(side.cost.step_s(designs, Load.of(0.0, 0.0, prompts * run.isl, run.isl / 2))[0])
 
-    prompts = together * int(side.designs.attn_dp[0])
     lone, full = step_s(replace(side.designs, attn_dp=ones), 1), step_s(side.designs, together)
     step = ranks_as_one(*(np.array([x]) for x in (lone, max(lone, full), float(prompts), run.isl)))
     return Pool(step, side.workers, prompts * run.isl + 1)

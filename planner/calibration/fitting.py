@@ -36,6 +36,9 @@ DAMPED = (0.0, 0.1, 0.5, 2.0, 10.0, 100.0)
 SETTLED = 0.01
 """A step that changes no row's times by more, as a logarithm, is the last."""
 
+State = tuple[Floats, Floats, Floats, Floats, list[Floats]]
+"""Parameters, what groups have of their own, predictions, slopes and batches."""
+
 Spread = Mapping[str, Mapping[str, float]]
 """Parameter → level → standard deviation of a factor's logarithm."""
 
@@ -159,19 +162,35 @@ class Fit:
         return ways[best][:n], ways[best][n:], times[best]
 
     def held_out(self, labels: Sequence[object], steps: int = 12) -> Floats:
-        """Log times of every row, (n, 2), by the parameters of all rows with another label. After `run`: each
-        fit starts from its optimum and goes on until its own is found (a single damped step would stay near
-        what the held rows helped to find). Rows that were held out together before are not fitted again."""
+        """Log times of every row, (n, 2), by the parameters of all rows with another label.
+
+        Each fit starts from the priors, as that of all rows does: one that goes on from their optimum, which
+        the held rows helped to find, stays near it although others are more probable without them. Rows that
+        were held out together before are not fitted again."""
         out = np.full((len(self.bench), 2), np.nan)
-        whole = self.x, self.own, self.here, self.slope, list(self.bench.batches)
+        whole = self._state()
+        self.x, self.own = np.zeros_like(self.x), np.zeros_like(self.own)
+        self.bench.settle(self.bench.tunings(self.around))
+        self.linearise()
+        priors = self._state()
         for label in dict.fromkeys(labels):
             held = np.array([other == label for other in labels])
             if held.tobytes() not in self.known:
+                self._go_to(priors)
                 self._descend(~held, steps)
                 self.known[held.tobytes()] = self.bench.log_times(self._settled())[held]
-                self.x, self.own, self.here, self.slope, self.bench.batches = *whole[:4], list(whole[4])
             out[held] = self.known[held.tobytes()]
+        self._go_to(whole)
         return out
+
+    def _state(self) -> State:
+        """Where the search stands."""
+        return self.x, self.own, self.here, self.slope, list(self.bench.batches)
+
+    def _go_to(self, state: State) -> None:
+        """Back to where it stood."""
+        self.x, self.own, self.here, self.slope, batches = state
+        self.bench.batches = list(batches)
 
     def _regression(self, keep: Mask) -> tuple[Floats, Floats]:
         """The ridge regression at the slopes found last, on the rows `keep`: its matrix and its solution."""

@@ -8,6 +8,7 @@ from benchmarks.split_runs import (
     batch,
     disaggregated_rows,
     is_unstated,
+    of_unknown_replicas,
     predict,
     run_of,
     states_workers,
@@ -38,6 +39,31 @@ def test_placeholders_keep_their_concurrency_and_lose_their_design(rows):
     assert (large.tp[0], large.attn_dp[0], large.ep[0]) == (1, 32, 32)
     assert at_its_word.concurrency == run_of(rows["769"]).concurrency == 128
     assert sum(map(is_unstated, rows.values())) == 18
+
+
+def test_labels_tell_jobs_of_unknown_replicas(rows):
+    """Row 996 has 560 ms a token where its twin on other workers has 22."""
+    unsure = of_unknown_replicas(list(rows.values()))
+
+    assert len(unsure) == 9
+    assert rows["996"] in unsure
+    assert rows["541"] not in unsure
+
+
+def test_a_checkpoint_in_nvfp4_keeps_what_attention_projects_into_in_16_bits(rows):
+    cost = run_of(rows["541"]).decode.cost
+    mixer = cost.card.stack[0].mixer
+
+    assert (cost.precisions.gemm, cost.precisions.experts, cost.precisions.kv) == ("nvfp4", "nvfp4", "fp8")
+    assert mixer.precision == dict.fromkeys(("q_a", "q_b", "kv_a", "kv_b"), "bf16")
+
+
+def test_prompts_in_waves_wait_longer_than_such_as_come_evenly(rows):
+    """Row 266: 512 prompts in flight on four prefill workers."""
+    found = predict(run_of(rows["266"]))
+
+    assert found.ttft_ms > 1.05 * found.even_ttft_ms
+    assert disaggregated.evenly(found).ttft_ms == found.even_ttft_ms
 
 
 def test_a_lone_request_waits_for_nobody_and_places_make_others_wait(rows):

@@ -130,7 +130,7 @@ def test_a_single_row_moves_little_and_leaves_the_band_near_what_it_was():
 
     assert found.held_back == pytest.approx(found.before)
     assert found.calibration.sigma("tpot", traits()) == pytest.approx(
-        shipped().sigma("tpot", traits()), rel=0.4
+        shipped().sigma("tpot", traits()), rel=0.5
     )
 
 

@@ -129,3 +129,20 @@ def test_rows_held_out_together_are_fitted_without_once(monkeypatch):
     vllm = np.array([name == "vllm" for name in engine])
     assert (again[vllm] == once[vllm]).all()
     assert (again[~vllm] != once[~vllm]).any()
+
+
+def test_fits_without_some_rows_start_where_no_row_has_a_say(monkeypatch):
+    """At the priors, whatever the fit of all rows came to, which stays as it was."""
+    rows = table(devices=("h100-sxm",))
+    truth = Calibration(Tuning(kernels=1.3))
+    fit = Fit(measured(rows, truth), Calibration(), SPREAD, NOISE)
+    found = fit.run().x.copy()
+    starts = []
+    descend = Fit._descend
+    monkeypatch.setattr(Fit, "_descend", lambda *args: starts.append(args[0].x) or descend(*args))
+    fit.held_out([row.engine for _, row in rows])
+
+    assert np.abs(found).max() > 0.1
+    assert len(starts) == 2
+    assert not np.any(starts)
+    assert (fit.x == found).all()
