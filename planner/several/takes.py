@@ -15,7 +15,7 @@ from solvers.fleet.extract import nodes_in_use
 from solvers.fleet.union import dearness, own
 from solvers.linear import Limits, judge
 
-SHARE, LEAST_S = 1.0, 4.0
+SHARE, LEAST_S = 1.0, 3.0
 """What each takes is looked for as long as the search of all took, times this, or so many seconds: it
 explains the plan, and doesn't make it better."""
 
