@@ -16,7 +16,7 @@ from benchmarks.fuzz.judging import Answer, answered, wrong
 from benchmarks.fuzz.kinds import KINDS, Kind
 from planner.check.said import why
 
-EACH = 8
+EACH = 5
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
