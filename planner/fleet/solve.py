@@ -40,7 +40,7 @@ HINTS_S = 1.0
 EXTRA_NODES = 20
 """Explanations have one in so many of the nodes that limit the search."""
 
-EXTRA_S = 3.0
+EXTRA_S = 2.0
 """At most: they explain the plan, they don't make it better. Not as long as the search took: on a busy
 machine that is longer, and the same question would have another explanation."""
 
