@@ -19,6 +19,9 @@ from solvers.linear import EXACT, Limits
 BUDGET_STEP = 0.1
 """How much more of a budget is tried."""
 
+PART = 0.05
+"""Of what one more can be worth, which a solve may leave open."""
+
 STEPS = {
     "usd_per_hour": lambda x: f"${x:,.2f}/h",
     "gpus": lambda x: f"{x:g} GPUs",
@@ -74,7 +77,7 @@ def _price(
     marginal: float | None,
     limits: Limits,
 ) -> Price | None:
-    """`worth` >= 0: how much better the objective gets, solved again to a tenth of what it can be; None where
+    """`worth` >= 0: how much better the objective gets, solved again to a `PART` of what it can be; None where
     the time for that was over before anything better was found, which says nothing of what it is worth.
 
     The relaxations, `before` and with `more`, say how much that is. Where it is less than the gap that solves
@@ -91,7 +94,7 @@ def _price(
     elif step > 2 * limits.gap * size or s.status == "optimal":
         larger = max(abs(after) if after is not None else size, size)
         start = s.point if not s.among and len(more.columns) == len(found.space.columns) else None
-        again = fleet.solve(more, replace(limits, gap=max(limits.gap, 0.1 * worth / larger)), start)
+        again = fleet.solve(more, replace(limits, gap=max(limits.gap / 2, PART * worth / larger)), start)
         if again.status == "interrupted":
             raise KeyboardInterrupt
         better = 0.0 if again.objective is None else max(sign * (again.objective - s.objective), 0.0)
