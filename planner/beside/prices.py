@@ -77,8 +77,8 @@ def _price(
     marginal: float | None,
     limits: Limits,
 ) -> Price | None:
-    """`worth` >= 0: how much better the objective gets, solved again to a `PART` of what it can be; None where
-    the time for that was over before anything better was found, which says nothing of what it is worth.
+    """`worth` >= 0: how much better the objective gets, solved again to a `PART` of what it can be; None
+    where the time for that was over before anything better was found, which says nothing of what it is worth.
 
     The relaxations, `before` and with `more`, say how much that is. Where it is less than the gap that solves
     leave open, they are the answer: on a large cluster they miss little.

@@ -234,8 +234,9 @@ def _json(line: Line, flag: str) -> dict[str, Any]:
     if text:
         try:
             told = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InputError(f"the value is no JSON: {error.msg}", flag, "quote it with '…'") from None
+        except (ValueError, RecursionError) as error:
+            said = getattr(error, "msg", error)
+            raise InputError(f"the value is no JSON: {said}", flag, "quote it with '…'") from None
         if not isinstance(told, dict):
             raise InputError("the value is no JSON object", flag)
     for name, value in line.values.items():

@@ -102,7 +102,7 @@ def _rows(lines: bytes, path: str) -> list[Row]:
                 raise ValueError
             if "question" in row:
                 rows.append(row)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             hint = "it would be written over: choose another file with -o"
             raise InputError("not a result of a sweep", where=f"{path}:{number}", hint=hint) from None
     return rows

@@ -123,7 +123,7 @@ def test_what_nobody_gave_is_left_out_but_sizes_are_told():
     }
 
 
-@pytest.mark.parametrize("text", ["{not json", "[1]"])
+@pytest.mark.parametrize("text", ["{not json", "[1]", "[" * 100_000])
 def test_a_value_that_should_be_json_is_named(text):
     with pytest.raises(InputError, match="no JSON") as caught:
         server("vllm", ["m", "--kv-transfer-config", text], {})

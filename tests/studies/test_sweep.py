@@ -137,13 +137,14 @@ def test_rows_of_an_earlier_form_are_planned_again(tmp_path: Path) -> None:
     assert (tmp_path / "old.jsonl").read_bytes() == (tmp_path / "now.jsonl").read_bytes()
 
 
-def test_a_file_that_is_no_result_of_a_sweep_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("precious\n")
+@pytest.mark.parametrize("text", ["precious\n", f"{'[' * 100_000}\n", '{"key": 1, "cell": {}}\n'])
+def test_a_file_that_is_no_result_of_a_sweep_is_left_alone(tmp_path: Path, text: str) -> None:
+    (tmp_path / "mine.txt").write_text(text)
 
     with pytest.raises(InputError, match="not a result of a sweep"):
         sweep.run(CELLS, tmp_path / "mine.txt", FAKE, Here, silent)
 
-    assert (tmp_path / "mine.txt").read_text() == "precious\n"
+    assert (tmp_path / "mine.txt").read_text() == text
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
