@@ -29,7 +29,19 @@ from itertools import count
 import numpy as np
 
 from solvers.linear import highs
-from solvers.linear.program import INF, Floats, Limits, Outcome, Program, better, ended, judge, met
+from solvers.linear.program import (
+    INF,
+    Floats,
+    Limits,
+    Outcome,
+    Program,
+    Status,
+    better,
+    ended,
+    judge,
+    met,
+    standing,
+)
 
 QUICK = 250
 """Nodes in which HiGHS proves most fleets by itself."""
@@ -161,7 +173,9 @@ class Search:
 
     @property
     def _floor(self) -> float:
-        return -INF if self.known.bound is None else self.known.bound
+        """The bound that was known, while no plan refutes it."""
+        bound = standing([self.known.bound], self.best.value)
+        return -INF if bound is None else bound
 
     def _split(self) -> float:
         """Split boxes until all that may hold the next plan are points; how much that may cost."""
@@ -255,13 +269,13 @@ class Search:
             self.boxes = [b for b in self.boxes if b.low < found.value]
             heapq.heapify(self.boxes)
 
-    def outcome(self, stopped: str = "time_limit") -> Outcome:
+    def outcome(self, stopped: Status = "time_limit") -> Outcome:
         """The best plan under the better of the two bounds."""
         value, bound = self.best.value, max(self.lowest, self._floor)
         if value is None and bound == INF:
             return Outcome("infeasible", None, None, None, self.known.solver)
         bound = bound if value is None else min(bound, value)
-        status = judge(value, bound, self.limits, "interrupted" if stopped == "interrupted" else "time_limit")
+        status = judge(value, bound, self.limits, stopped)
         return replace(self.best, status=status, bound=bound, solver=self.known.solver)
 
 

@@ -43,6 +43,8 @@ def without(model: Program) -> Without | None:
     small.lower, small.upper = ([of[i] for i in kept] for of in (model.lower, model.upper))
     small.integer = [model.integer[i] for i in kept]
     small.goal = [Term(at[i], c) for i, c in model.goal if i in at]
+    small.first = tuple(at[i] for i in model.first)
+    small.room = None if model.room is None else at.get(model.room)
     small.rows = {}
     for name, row in model.rows.items():
         terms = [Term(at[i], c) if i in at else Term(at[most[i][0]], c * most[i][1]) for i, c in row.terms]

@@ -18,7 +18,7 @@ import numpy as np
 
 from solvers.linear import cpsat, flows, glop
 from solvers.linear.cbc import searched
-from solvers.linear.program import ENDLESS_S, EXACT, Floats, Limits, Outcome, Program, Status, judge
+from solvers.linear.program import ENDLESS_S, Floats, Limits, Outcome, Program, Status, judge, standing
 
 SHARE = 0.2
 """Part of the time that CP-SAT gets."""
@@ -51,10 +51,7 @@ class Known:
     def outcome(self, stopped: Status = "time_limit") -> Outcome:
         """What plan and bounds prove, else why the search `stopped`. Bounds that the plan refutes go."""
         value = self.value
-        most = np.inf if value is None else value + EXACT * max(1.0, abs(value))
-        bound = max((b for b in self.bounds if b <= most), default=None)
-        if bound is not None and value is not None:
-            bound = min(bound, value)
+        bound = standing(self.bounds, value)
         return Outcome(
             judge(value, bound, self.limits, stopped), value, bound, self.values, self.solver or glop.NAME
         )

@@ -252,14 +252,24 @@ def ended(outcome: Outcome, limits: Limits) -> bool:
     return outcome.status != "time_limit" or met(outcome.value, outcome.bound, limits)
 
 
+def standing(bounds: Iterable[float | None], value: float | None) -> float | None:
+    """The best of `bounds` that a plan of that `value` does not refute, and no more than it: HiGHS 1.12 has
+    stated bounds above plans that there are.
+
+    >>> standing([90.0, None, 98.0, 120.0], 100.0), standing([120.0], 100.0), standing([98.0], None)
+    (98.0, None, 98.0)
+    """
+    most = INF if value is None else value + EXACT * max(1.0, abs(value))
+    best = max((b for b in bounds if b is not None and b <= most), default=None)
+    return best if best is None or value is None else min(best, value)
+
+
 def better(one: Outcome, other: Outcome, limits: Limits) -> Outcome:
     """What two searches of the same program prove together."""
     if other.status not in ("time_limit", "interrupted") and other.value is None:
         return other if one.value is None else one
     found = min((one, other), key=lambda o: INF if o.value is None else o.value)
-    bound = max((o.bound for o in (one, other) if o.bound is not None), default=None)
-    if bound is not None and found.value is not None:
-        bound = min(bound, found.value)
+    bound = standing((one.bound, other.bound), found.value)
     return replace(found, bound=bound, status=judge(found.value, bound, limits, other.status))
 
 

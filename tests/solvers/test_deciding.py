@@ -8,6 +8,7 @@ from solvers import fleet
 from solvers.fleet.goals import COST
 from solvers.fleet.types import FleetProblem
 from solvers.linear import INF, Limits, Linear, Outcome, cbc, deciding, highs, total
+from solvers.linear.program import better
 from tests.solvers.fleets import best_by_trying_all, random_fleet
 from tests.solvers.test_bounds_hold import medium
 from tests.solvers.test_linear import hard
@@ -89,6 +90,20 @@ def test_a_point_that_is_not_decided_is_looked_at_again_with_more_nodes(monkeypa
 
     assert (found.status, found.value) == ("optimal", pytest.approx(whole(built.model, Limits(), None).value))
     assert max(nodes) > deciding.NODES
+
+
+def test_a_bound_that_a_plan_refutes_is_none():
+    """HiGHS has stated such: 1.12 did so at tolerances below ours."""
+    built = fleet.build(cheapest(2, 30.0))
+    best = highs.solve(built.model, Limits(), None)
+    assert best.value is not None
+    above = replace(NOTHING, bound=1.2 * best.value)
+    found = deciding.solve(built.model, Limits(), above)
+    both = better(above, replace(best, bound=0.9 * best.value, status="time_limit"), Limits())
+
+    assert (found.value, found.bound) == (pytest.approx(best.value), pytest.approx(best.value))
+    assert both.bound == pytest.approx(0.9 * best.value)
+    assert both.status == "time_limit"
 
 
 def test_a_start_that_is_best_is_returned_as_proven():

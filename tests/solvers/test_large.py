@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from solvers import fleet, linear
-from solvers.fleet.goals import SPARE
-from solvers.fleet.types import FleetProblem
-from solvers.linear import INF, Limits, Linear, Outcome, cpsat, flows, glop, highs, large, total
+from solvers.fleet.goals import COST, SPARE
+from solvers.fleet.types import Column, FleetProblem, Stock
+from solvers.linear import INF, Limits, Linear, Outcome, cpsat, deciding, flows, glop, highs, large, total
 from solvers.linear.program import Program
 from tests.solvers.fleets import best_by_trying_all, random_fleet
 from tests.solvers.test_bounds_hold import medium
@@ -129,6 +129,22 @@ def test_cp_sat_finds_fleets() -> None:
     models = [fleet.build(random_fleet(seed)).model for seed in range(20)]
 
     assert sum(cpsat.whole(glop.Arrays.of(m), Limits()) is not None for m in models) > 10
+
+
+def test_without_its_flows_a_program_still_says_which_integers_decide() -> None:
+    """Columns are numbered anew there, and the one whose room counts is among the last."""
+    columns = {f"c{i}": Column("gh"[i % 2], 1 + i % 4, {"busy": {"w": 1 / (1 + i % 7)}}) for i in range(30)}
+    stocks = {"g": Stock(9, 8, 3.0), "h": Stock(9, 4, 1.0)}
+    model = fleet.build(FleetProblem(columns, stocks, {"w": 1.0}, COST, 150.0)).model
+    small = flows.without(model)
+    assert small is not None
+    assert small.model.room is not None
+
+    assert [small.kept[i] for i in small.model.first] == list(model.first)
+    assert small.kept[small.model.room] == model.room
+    found = deciding.solve(small.model, Limits(), Outcome("time_limit", None, None, None, "HiGHS"))
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(highs.solve(model, Limits(), None).value)
 
 
 def test_real_columns_are_solved_for_again_with_the_integers_found() -> None:
