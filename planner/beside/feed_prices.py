@@ -17,25 +17,26 @@ STEP = 0.1
 
 def feed_prices(planned: Planned) -> list[Price]:
     """One for each feed; none where a relaxation has no answer in time."""
-    feeds = sorted(planned.asked.cluster.feeds, key=lambda feed: feed.name)  # however they are written
+    feeds = {feed.name: feed for feed in planned.asked.cluster.feeds}
     if not feeds:
         return []
     pool, question = pooled(planned.asked)
     problem, found = question.state(pool, "bound"), list[Price]()
     limits = replace(planned.limits, seconds=planned.limits.seconds / (len(feeds) + 2))
     before, marginal = fleet.relaxed(problem, limits), fleet.marginals(problem, limits)
-    for feed in feeds:
-        watts = {**problem.feeds, feed.name: problem.feeds[feed.name] + STEP * feed.watts}
+    for name, most in problem.feeds.items():  # in one order, however they are written
+        feed = feeds[name]
+        watts = {**problem.feeds, name: most + STEP * feed.watts}
         after = fleet.relaxed(replace(problem, feeds=watts), limits)
         if before is None or after is None:
             continue
         found.append(
             Price(
-                limit=f"power of {feed.name}",
+                limit=f"power of {name}",
                 one_more=f"{STEP * feed.watts:,.4g} W",
                 worth=max(question.sign * (before - after), 0.0),
                 unit=planned.found.objective.unit,
-                marginal=marginal.get(("feed", feed.name), 0.0),
+                marginal=marginal.get(("feed", name), 0.0),
             )
         )
     return found

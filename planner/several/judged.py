@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.plans.carried import most
@@ -84,8 +84,11 @@ def _without_idle(fleets: Fleets) -> FleetSolution:
     """The union's solution without replicas that serve nothing."""
     s, problem = fleets.solution, fleets.problem
     run = {named(m, g.candidate.id): g.count for m, made in enumerate(fleets.made) for g in made}
-    if len(run) == len(s.replicas):
-        return s
+    return s if len(run) == len(s.replicas) else only(problem, s, run)
+
+
+def only(problem: FleetProblem, s: FleetSolution, run: Mapping[str, int]) -> FleetSolution:
+    """The solution with the replicas `run` alone, the nodes that these need, and its objective then."""
     s = replace(s, replicas=run, nodes=nodes_in_use(problem, run, s.nodes))
     return replace(s, objective=problem.objective.value(problem, s))
 

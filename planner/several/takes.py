@@ -11,7 +11,7 @@ from planner.errors import Infeasible, OutOfTime
 from planner.plans.schema.several import Takes
 from planner.several.find import find
 from planner.several.joint import Fleets, Joint, Model
-from solvers.fleet.extract import nodes_in_use
+from planner.several.judged import only
 from solvers.fleet.union import dearness, own
 from solvers.linear import Limits, judge
 
@@ -28,13 +28,13 @@ def until(began: float) -> float:
 
 def standing(fleets: Fleets, i: int) -> float:
     """The objective of the others as they stand, without model `i`: no fleet that is worse is the best."""
-    s, p = fleets.solution, fleets.problem
-    rest = {name: k for name, k in s.replicas.items() if own(name)[0] != i}
+    s = fleets.solution
     if fleets.joint.objective.more:
         return (1 - fleets.joint.models[i].weight) * s.rate
-    flows = {key: x for key, x in s.flows.items() if key[0] in rest}
-    left = replace(s, replicas=rest, flows=flows, nodes=nodes_in_use(p, rest, s.nodes))
-    return p.objective.value(p, left)
+    rest = {name: k for name, k in s.replicas.items() if own(name)[0] != i}
+    value = only(fleets.problem, s, rest).objective
+    assert value is not None
+    return value
 
 
 def taken(joint: Joint, fleets: Fleets, limits: Limits, end: float) -> Iterator[Takes]:
