@@ -31,8 +31,8 @@ class StageWork:
 
     def pairs_s(self, context: float) -> float:
         """GPU-seconds of one query's scores and values at `context` cached tokens."""
-        flops = sum(_pair_flops(layer) * kv.seen(layer, context) for layer in self.layers)
-        return flops / self.pair_flop_per_s
+        flops = weights.by_kind(self.layers, lambda layer: _pair_flops(layer) * kv.seen(layer, context))
+        return sum(flops) / self.pair_flop_per_s
 
     def prompt_pairs_s(self, prompt: float, new: float) -> float:
         """GPU-seconds of scores and values of the last `new` tokens of a prompt. Entries seen grow ever

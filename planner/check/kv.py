@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from model_zoo.schema import KV_BYTES, Attention, Layer, LinearAttention, Mamba2, Mla, ModelCard
 from planner.check import drafter
+from planner.check.weights import by_kind
 from planner.plans.schema import Replica, Stage
 
 STATE_BYTES = 4.0  # engines keep recurrent states in fp32
@@ -16,7 +17,7 @@ def sequence_bytes(card: ModelCard, replica: Replica, stage: Stage, context: flo
     if stage.layers[1] == len(card.stack):
         layers += drafter.of(card, replica)[1]
     element = KV_BYTES[replica.precision.kv]
-    return sum(_layer_bytes(layer, context / replica.cp, stage.tp, element) for layer in layers)
+    return sum(by_kind(layers, lambda layer: _layer_bytes(layer, context / replica.cp, stage.tp, element)))
 
 
 def prompt_bytes(card: ModelCard, kv_precision: str, tokens: float) -> float:
@@ -25,19 +26,20 @@ def prompt_bytes(card: ModelCard, kv_precision: str, tokens: float) -> float:
     A Llama-3.1-8B prompt of 1,000 tokens: 32 layers x 2 x 8 heads x 128 x 2 bytes = 131,072 bytes a token.
     """
     element = KV_BYTES[kv_precision]
-    return sum(_layer_bytes(layer, tokens, 1, element) for layer in card.stack)
+    return sum(by_kind(card.stack, lambda layer: _layer_bytes(layer, tokens, 1, element)))
 
 
 def read_bytes(card: ModelCard, replica: Replica, stage: Stage, context: float) -> float:
     """Bytes one decode step reads for one sequence on one GPU: what it stores, of it `top_k` entries where
     attention is sparse."""
     element = KV_BYTES[replica.precision.kv]
-    total = 0.0
-    for layer in card.stack[stage.layers[0] : stage.layers[1]]:
+
+    def of(layer: Layer) -> float:
         share = seen(layer, context) / max(stored(layer, context), 1.0)
         whole = _layer_bytes(layer, context / replica.cp, stage.tp, element)
-        total += whole * min(share, 1.0) if isinstance(layer.mixer, Attention | Mla) else whole
-    return total
+        return whole * min(share, 1.0) if isinstance(layer.mixer, Attention | Mla) else whole
+
+    return sum(by_kind(card.stack[stage.layers[0] : stage.layers[1]], of))
 
 
 def stored(layer: Layer, context: float) -> float:

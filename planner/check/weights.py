@@ -8,6 +8,7 @@ leanest choice everywhere and `Span.high` the most generous one. A plan must sta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
@@ -87,6 +88,11 @@ class Parts:
             self.other + other.other,
         )
 
+    def times(self, layers: int) -> Parts:
+        """The same of so many layers."""
+        spans: Iterator[Span] = (getattr(self, f.name) for f in fields(self))
+        return Parts(*(Span(layers * span.low, layers * span.high) for span in spans))
+
     @property
     def total(self) -> Span:
         """All kinds together."""
@@ -122,11 +128,12 @@ def stage_bytes(card: ModelCard, replica: Replica, index: int, away: Away = ALL_
     """Bytes of weights on one GPU of stage `index`, by kind."""
     stage, used = replica.stages[index], replica.precision
     split, parts = Split(stage.tp, stage.gpus, stage.gpus, replica.redundant_experts), Parts()
-    here = [i for i in range(*stage.layers) if i not in away.streamed]
-    each = by_kind([card.stack[i] for i in here], lambda layer: layer_bytes(card, used, layer, split))
-    for i, own in zip(here, each, strict=True):
-        left = 1 - away.experts.get(i, 0.0)
-        parts += replace(own, experts=own.experts.times(Span(left, left))) if left != 1 else own
+    kinds, order = card.kinds
+    here = (i for i in range(*stage.layers) if i not in away.streamed)
+    for (kind, gone), count in Counter((order[i], away.experts.get(i, 0.0)) for i in here).items():
+        own = layer_bytes(card, used, kinds[kind], split)
+        left = replace(own, experts=own.experts.times(Span(1 - gone, 1 - gone))) if gone else own
+        parts += left.times(count)
     first = stage.layers[0] == 0 or (index == 0 and away.layers > 0)
     ends = end_params(card, split, first, stage.layers[1] == len(card.stack))
     return parts + in_bytes(ends, card, used, Layer(None, None))

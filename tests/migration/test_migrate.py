@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.errors import InputError
@@ -337,6 +337,7 @@ def plans(draw):
     return plan(*groups)
 
 
+@settings(max_examples=40)
 @given(plans(), plans())
 def test_bytes_are_conserved_and_every_server_is_counted_once(before, after):
     found = moved(before, after)

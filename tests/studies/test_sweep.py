@@ -66,7 +66,7 @@ def test_a_sweep_killed_many_times_equals_an_undisturbed_one(tmp_path: Path, job
     while not out.exists():
         process = subprocess.Popen(command, cwd=REPO)
         before = _done(out)
-        while process.poll() is None and _done(out) < before + chance.randint(2, 10):
+        while process.poll() is None and _done(out) < before + chance.randint(3, 12):
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         kills += process.wait() == -signal.SIGKILL
