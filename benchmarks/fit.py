@@ -48,7 +48,7 @@ SPREAD: Spread = {
     "step_s": ENGINE,
     "sequence_s": ENGINE,
     "prompt_layer_s": {"all": 0.5, "engine": 0.7, "engine+generation": 0.2, "era": 0.5, SERVER: 0.3},
-    "request_s": FIRST_TOKEN,
+    "request_s": {**FIRST_TOKEN, "engine": 0.15},
     "arrival_s": FIRST_TOKEN,
     "together": FIRST_TOKEN,
 }

@@ -15,6 +15,7 @@ import gzip
 from functools import lru_cache
 from pathlib import Path
 
+from benchmarks import recipes
 from cluster_configs import devices
 from model_zoo import catalog
 from model_zoo.schema import MoeFfn
@@ -142,6 +143,7 @@ def labelled(row: Row, label: Row, flags: Row) -> Row:
     harness = label["lengths"] != "exact"
     kv = ENGINE_KV.get(flags.get("kv_dtype", "") or ("auto" if flags.get("launch") else ""), "")
     return {
+        "backend_version": recipes.version_of(row, label["measured"]),
         "source": label["source"],
         "measured": label["measured"],
         "drawn": str(DRAWN if harness else 1.0),

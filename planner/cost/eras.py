@@ -31,6 +31,10 @@ LATER = ("blackwell_dc", "blackwell_rtx", "cdna4")
 
 OF_KEY = {key: engine for eras in (ERAS, LATE_ERAS) for engine, (_, _, key) in eras.items()}
 
+NAMED: dict[str, Version] = {"gpt-oss-dev": (1, 0, 0)}
+"""Images without a number: TensorRT-LLM's for gpt-oss is of a branch of early August 2025, between 1.0 and
+1.1 (NVIDIA/TensorRT-LLM pull request 7101)."""
+
 _NUMBERS = re.compile(r"(?:[^\d.]*[-_ =:])?v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -58,10 +62,13 @@ def engine_of_era(engine: str, version: str, generation: str) -> str:
 def number_of(version: str) -> Version | None:
     """A version as numbers; None where it is blank or has none.
 
-    >>> number_of("v0.19.0rc1"), number_of("nightly-5b")
-    ((0, 19, 0), None)
+    >>> number_of("v0.19.0rc1"), number_of("gpt-oss-dev"), number_of("nightly-5b")
+    ((0, 19, 0), (1, 0, 0), None)
     """
-    numbers = _NUMBERS.match(version.strip().lower())
+    told = version.strip().lower()
+    if told in NAMED:
+        return NAMED[told]
+    numbers = _NUMBERS.match(told)
     return (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)) if numbers else None
 
 

@@ -62,8 +62,8 @@ def test_where_the_plan_is_as_sure_nothing_is_solved(monkeypatch):
 
 
 def test_where_nothing_is_as_sure_that_is_said():
-    """A prompt alone has its first token after 41 ms."""
-    (told,), _ = priced({"ttft_ms": 48.0, "tpot_ms": "none", "isl": 1000})
+    """A prompt alone has its first token after 49 ms."""
+    (told,), _ = priced({"ttft_ms": 56.0, "tpot_ms": "none", "isl": 1000})
 
     assert (told.objective, told.loss) == (None, None)
     assert told.why == "no replica is as sure to keep them"

@@ -35,6 +35,8 @@ LLAMA = {"model": "llama-3.1-8b", "device": "h100-sxm", "concurrency": "16"}
         ("trtllm", "0.13.0", "trtllm-1.1"),
         ("trtllm", "1.0.0rc3", "trtllm-1.1"),
         ("trtllm", "1.1.0rc1", "trtllm-1.1"),
+        ("trtllm", "gpt-oss-dev", "trtllm-1.1"),
+        ("trtllm", "a-dev", "trtllm"),
         ("trtllm", "0.8.1.post2", "trtllm"),  # of a Dynamo image
         ("trtllm", "1.2.0rc6.post1", "trtllm"),
         ("sglang", "0.5.1.post1", "sglang-0.5.3"),

@@ -50,7 +50,7 @@ def asked(**more):
     "question",
     [
         {"rate": 30.0, "tpot_ms": 12, "budget": "usd_per_hour=8"},
-        {"rate": 40.0, "tpot_ms": 16, "budget": "usd_per_hour=8"},
+        {"rate": 45.0, "tpot_ms": 16, "budget": "usd_per_hour=8"},
         {"rate": 12.0, "tpot_ms": 14, "budget": "gpus=2"},
     ],
 )

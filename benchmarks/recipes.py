@@ -1,0 +1,36 @@
+"""TensorRT-LLM's version in runs of October and November 2025, which do not state it: that of the image that
+their recipes name, InferenceMAX's of those weeks (github.com/SemiAnalysisAI/InferenceX).
+
+DeepSeek's ran in `release:1.1.0rc2.post2` on both devices (`dsr1-tmpl.yml`, later `nvidia-master.yaml`),
+gpt-oss-120b's on H200 in `release:gpt-oss-dev` (`gptoss-tmpl.yml`, later `nvidia-master.yaml`; rows of
+December state it themselves). On B200 gpt-oss-120b ran in 1.2.0rc0.post1, from November on in 1.2.0rc2; both
+are of today's era, so its rows stay unstated. So do Llama-70B's, although theirs ran in 1.1.0rc2.post2, too
+(`70b-tmpl.yml`): docs/calibration.md says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+IMAGES = (
+    ("DeepSeek-", ("b200_sxm", "h200_sxm"), "1.1.0rc2.post2"),
+    ("gpt-oss-120b", ("h200_sxm",), "gpt-oss-dev"),
+)
+"""How a model's name begins, its devices, and the version of its TensorRT-LLM image."""
+
+STATED_FROM = "2025-12-01"
+"""Rows measured from this day on state their version."""
+
+
+def version_of(row: Mapping[str, str], measured: str) -> str:
+    """The engine's version in a run: as its row states it, else as its recipe did; blank where neither does.
+
+    >>> row = {"backend": "trtllm", "backend_version": "", "model_path": "openai/gpt-oss-120b"}
+    >>> [version_of(row | {"system": device}, "2025-11-02") for device in ("h200_sxm", "b200_sxm")]
+    ['gpt-oss-dev', '']
+    """
+    stated = row["backend_version"]
+    if stated or row["backend"] != "trtllm" or not measured or measured >= STATED_FROM:
+        return stated
+    model = row["model_path"].split("/")[-1]
+    return next((v for name, on, v in IMAGES if model.startswith(name) and row["system"] in on), "")
