@@ -12,7 +12,7 @@ from planner.plans.schema import Plan
 from planner.plans.schema.several import Several, Takes
 from planner.reports import terminal
 from planner.reports import words as say
-from planner.reports.proven import SAME, held_by
+from planner.reports.proven import SAME, ended, held_by
 from planner.reports.terminal import grid, section
 
 
@@ -134,7 +134,7 @@ def held(several: Several) -> list[str]:
 def proof(several: Several) -> Text:
     """How good all together are at worst, and among what."""
     p = several.proof
-    why = {"time_limit": "out of time: ", "interrupted": "interrupted: "}.get(p.status, "")
+    why = ended(p, several.plans[0].problem.options.get("time_limit_s", 0.0))
     near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
     good = "the best possible" if p.gap <= SAME else f"{near} from the best possible"
     many = f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")

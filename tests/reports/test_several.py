@@ -152,6 +152,11 @@ def test_what_a_model_takes_from_the_others(proof: Any, price: Takes, said: list
             "found 12,346 req/s, bound 12,350 req/s",
         ),
         (
+            {"gap": 0.031, "objective": 128.0, "bound": 124.0, "status": "time_limit", "seconds": 12.0},
+            "the bound is loose: 3.1 % from the best possible among 1,840 designs, 12 s (HiGHS 1.12)",
+            "found 128 req/s, bound 124 req/s",
+        ),
+        (
             {
                 "status": "interrupted",
                 "space": SERVED.proof.space.model_copy(update={"complete": False}),

@@ -80,12 +80,12 @@ def test_ten_thousand_gpus_are_drawn_by_what_nodes_have_in_common():
     assert sum(box.times for box in found) == 1250
 
 
-def test_a_server_over_two_nodes_shows_its_stages_where_they_are():
-    """By hand: the first of two pipeline stages is on every other l4 node."""
+def test_a_server_over_several_nodes_shows_its_stages_where_they_are():
+    """By hand: each of four pipeline stages is on every fourth l4 node."""
     alike = placed(plan_of("melange-cloud"))["l4"]
 
-    assert [a.names for a in alike] == [tuple(f"l4-{i}" for i in range(k, 8, 2)) for k in (0, 1)]
-    assert [a.seats for a in alike] == [(Seat("p1", (0,), 2),), (Seat("p1", (1,), 2),)]
+    assert [a.names for a in alike] == [tuple(f"l4-{i}" for i in range(k, 8, 4)) for k in range(4)]
+    assert [a.seats for a in alike] == [(Seat("p1", (k,), 4),) for k in range(4)]
 
 
 def test_many_equal_servers_of_a_node_are_drawn_together():
