@@ -67,11 +67,12 @@ def kind(c: Candidate) -> Kind:
 
 
 def describe(made: Sequence[Group]) -> str:
-    """A fleet in short: "4 x tp2 h100-sxm (vllm)", prefill and decode marked."""
+    """A fleet in short: "4 x tp2 h100-sxm (vllm)", prefill and decode marked, GPUs' limits, too: "at 490 W"."""
     parts = []
     for g in made[:NAMED]:
         device = "" if g.candidate.design.stages else f" {g.setup.model.node_class.device.name}"
-        parts.append(f"{g.count} x {label(g)}{device} ({g.candidate.engine})")
+        limit = f" at {watts:.0f} W" if (watts := g.setup.model.limit_watts) else ""
+        parts.append(f"{g.count} x {label(g)}{device}{limit} ({g.candidate.engine})")
     return " + ".join(parts) + (" + …" if len(made) > NAMED else "")
 
 

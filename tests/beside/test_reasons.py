@@ -113,3 +113,11 @@ def test_a_fleet_in_short_marks_phases_and_ends_after_four_groups():
         f"{g.count} x {g.candidate.role} {g.candidate.label} h100-sxm (vllm)" for g in made
     )
     assert describe(made * 3).endswith(" + …")
+
+
+def test_a_fleet_in_short_says_what_its_gpus_are_limited_to():
+    """By hand: 3,920 W over the eight GPUs of a node."""
+    nodes = [Node(name="h", device="h100-sxm", power_cap_watts=3920.0)]
+    made = Fleet(on(resolve(Cluster(name="capped", nodes=nodes)), "llama-3.1-8b")[2]).made
+
+    assert all(" h100-sxm at 490 W (" in part for part in describe(made).split(" + "))
