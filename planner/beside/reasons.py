@@ -67,7 +67,7 @@ def kind(c: Candidate) -> Kind:
 
 
 def describe(made: Sequence[Group]) -> str:
-    """A fleet in short: "4 x tp2 h100-sxm (vllm)", prefill and decode marked, GPUs' limits, too: "at 490 W"."""
+    """A fleet in short: "4 x tp2 h100-sxm (vllm)", prefill and decode marked; limited GPUs: "at 490 W"."""
     parts = []
     for g in made[:NAMED]:
         device = "" if g.candidate.design.stages else f" {g.setup.model.node_class.device.name}"
