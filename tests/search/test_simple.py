@@ -55,12 +55,12 @@ def test_it_has_the_fewest_kinds_that_lose_no_more_than_asked_for(case, share, m
 
 def test_the_list_tells_what_fewer_kinds_give_even_where_they_are_too_far():
     question, best, by_kinds = known("one class")
-    made = simplest(question, best, 0.2, LIMITS)
+    made = simplest(question, best, 0.15, LIMITS)
 
     assert made.chosen is best
     assert [k for k, _ in made.by_kinds] == [1, 2]
     assert made.by_kinds[0][1] == pytest.approx(by_kinds[1], rel=0.01)
-    assert by_kinds[1] < 0.8 * best.solution.objective
+    assert by_kinds[1] < 0.85 * best.solution.objective
 
 
 def test_who_gives_up_nothing_gets_the_best():
