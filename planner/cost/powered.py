@@ -31,7 +31,7 @@ class Powered(Holding):
     def step_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of a step of a server under `load`, shape (n,).
 
-        Error: docs/calibration.md#steps; the median is about 10-20 % where the device was measured.
+        Error: docs/calibration.md#how-far-off; the median is about 10-20 % where the device was measured.
         """
         full_s = self._round_s(designs, self._spread(designs, load))
         if self.limit_watts is None:
