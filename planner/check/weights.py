@@ -91,7 +91,7 @@ class Parts:
     def times(self, layers: int) -> Parts:
         """The same of so many layers."""
         spans: Iterator[Span] = (getattr(self, f.name) for f in fields(self))
-        return Parts(*(Span(layers * span.low, layers * span.high) for span in spans))
+        return Parts(*(span.times(Span(layers, layers)) for span in spans))
 
     @property
     def total(self) -> Span:

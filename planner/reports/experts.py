@@ -13,6 +13,7 @@ from planner.expert_maps.formats import as_document
 from planner.expert_maps.schema import Drift, Found, Hops, Moves, State
 from planner.reports import heat
 from planner.reports import words as say
+from planner.reports.proven import good
 from planner.reports.terminal import grid, section
 
 MEGA = 1e6
@@ -146,12 +147,9 @@ def hottest(found: Found) -> Table:
 
 
 def proof(found: Found) -> Text:
-    near = "less than 0.1 %" if 1e-9 < found.gap < 0.0005 else say.percent(found.gap)
-    best = "the best possible" if found.gap <= 1e-9 else f"{near} from the best possible"
     loose = found.status == "time_limit"
-    text = Text(
-        f"{'not proven nearer: ' if loose else ''}{best}", style="bold yellow" if loose else "bold green"
-    )
+    why = "not proven nearer: " if loose else ""
+    text = Text(f"{why}{good(found.gap)}", style="bold yellow" if loose else "bold green")
     text.append(f", {say.number(found.seconds, 2)} s\n")
     text.append(f"{found.goal}: {found.objective:.6g}, no map is below {found.bound:.6g}", style="dim")
     if "step" in found.goal:

@@ -7,8 +7,7 @@ from math import inf
 
 from rich.text import Text
 
-from planner.plans.schema import Cap, Plan
-from planner.plans.schema.proof import Proof
+from planner.plans.schema import Cap, Plan, Proof
 from planner.reports import words as say
 
 SAME = 1e-9
@@ -52,22 +51,35 @@ def proof(plan: Plan) -> Text:
     "The best possible" only where the bound says so: a solver's status is no proof.
     """
     p = plan.proof
-    many = f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")
+    many = designs(p)
     if plan.chains:  # a search that ends by itself, under a bound that is not tight
         many = f"placements on {p.space.considered} units"
     if p.status == "joint":
         return planned_with_others(plan)
     why = ended(p, inf if plan.chains else plan.problem.options.get("time_limit_s", 0.0))
-    near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
-    good = "the best possible" if p.gap <= SAME else f"{near} from the best possible"
     whose = "the best fleet found is " if p.given_up > SAME else ""
     return Text.assemble(
-        (f"{why}{whose}{good}", "bold yellow" if why else "bold green"),
+        (f"{why}{whose}{good(p.gap)}", "bold yellow" if why else "bold green"),
         f" among {many}, {say.number(p.seconds, 2)} s ({p.solver})\n",
         f"{given_up(plan)}\n" if whose else "",
         *(f"{held_by(cap)}\n" for cap in p.space.caps if cap.binds),
         (p.space.what, "dim"),
     )
+
+
+def good(gap: float) -> str:
+    """How good the best found is at worst, `gap` as a share.
+
+    >>> good(0.021), good(0.0004), good(0.0)
+    ('2.1 % from the best possible', 'less than 0.1 % from the best possible', 'the best possible')
+    """
+    near = "less than 0.1 %" if gap < 0.0005 else say.percent(gap)
+    return "the best possible" if gap <= SAME else f"{near} from the best possible"
+
+
+def designs(p: Proof) -> str:
+    """Among what it is: "1,840 designs", and whether those are all."""
+    return f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")
 
 
 def ended(p: Proof, limit_s: float) -> str:

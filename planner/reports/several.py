@@ -12,7 +12,7 @@ from planner.plans.schema import Plan
 from planner.plans.schema.several import Several, Takes
 from planner.reports import terminal
 from planner.reports import words as say
-from planner.reports.proven import SAME, ended, held_by
+from planner.reports.proven import designs, ended, good, held_by
 from planner.reports.terminal import grid, section
 
 
@@ -135,13 +135,10 @@ def proof(several: Several) -> Text:
     """How good all together are at worst, and among what."""
     p = several.proof
     why = ended(p, several.plans[0].problem.options.get("time_limit_s", 0.0))
-    near = "less than 0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
-    good = "the best possible" if p.gap <= SAME else f"{near} from the best possible"
-    many = f"{p.space.considered:,} designs" + ("" if p.space.complete else ", not all there are")
     bound = f"found {p.objective:,.5g} {p.unit}, bound {p.bound:,.5g} {p.unit}"
     caps = held(several)
     return Text.assemble(
-        (f"{why}{good}", "bold yellow" if why else "bold green"),
-        f" among {many}, {say.number(p.seconds, 2)} s ({p.solver})\n{bound}",
+        (f"{why}{good(p.gap)}", "bold yellow" if why else "bold green"),
+        f" among {designs(p)}, {say.number(p.seconds, 2)} s ({p.solver})\n{bound}",
         *(f"\n{cap}" for cap in caps),
     )
