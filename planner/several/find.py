@@ -99,9 +99,10 @@ def proven(best: Fleets, bound: float | None, limits: Limits) -> Fleets:
     bound is false, and the check says so."""
     s, sign = best.solution, best.joint.objective.sign
     assert s.objective is not None
-    if bound is None:  # no solve ended with one: the relaxation's
-        found = None if best.bounding is None else fleet.relaxed(best.bounding, limits)
-        bound = found if found is not None else (0.0 if sign > 0 else s.objective)
+    if bound is None:  # no solve ended with one: the relaxation's, or what needs no solver
+        space = best.bounding or best.problem
+        found = fleet.relaxed(space, limits)
+        bound = found if found is not None else (0.0 if sign > 0 else fleet.ceiling(space))
     rounded = 0 < sign * (bound - s.objective) <= ROUNDED * abs(bound)
     return replace(best, solution=judged(replace(s, bound=s.objective if rounded else bound), limits))
 

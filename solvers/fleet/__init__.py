@@ -111,9 +111,15 @@ def _solve(p: FleetProblem, limits: Limits) -> FleetSolution:
 
 
 def relaxed(p: FleetProblem, limits: Limits) -> float | None:
-    """The objective with fractional replicas and nodes: what no fleet can beat; None where nothing serves."""
-    value = build(p).model.relax(limits).value
-    return None if value is None else p.objective.sign * value
+    """The objective with fractional replicas and nodes: what no fleet can beat; None where nothing serves, or
+    the time ended first."""
+    bound = build(p).model.relax(limits).bound
+    return None if bound is None else p.objective.sign * bound
+
+
+def ceiling(p: FleetProblem) -> float:
+    """Requests/s that no fleet serves, found without a solver: the upper limit of `rate` in the program."""
+    return FREE * fleet_flows.most(p) * reference(p)
 
 
 def build(p: FleetProblem, until: float = INF) -> Built:

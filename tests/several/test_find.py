@@ -94,10 +94,11 @@ def test_a_bound_that_is_beaten_by_more_stays_for_the_check_to_find(sign):
 
 @pytest.mark.parametrize(
     ("sign", "relaxed", "bound"),
-    [(COSTS, 40.0, 40.0), (SERVES, 140.0, 140.0), (COSTS, None, 0.0)],
+    [(COSTS, 40.0, 40.0), (SERVES, 140.0, 140.0), (COSTS, None, 0.0), (SERVES, None, 900.0)],
 )
 def test_without_a_bound_of_its_own_the_relaxations_is_taken(monkeypatch, sign, relaxed, bound):
     monkeypatch.setattr(find.fleet, "relaxed", lambda problem, limits: relaxed)
+    monkeypatch.setattr(find.fleet, "ceiling", lambda problem: 900.0)
     best = replace(fleets(100.0, sign), bounding="a problem")
 
     assert find.proven(best, None, Limits()).solution.bound == bound

@@ -10,7 +10,7 @@ import pytest
 from solvers import fleet
 from solvers.fleet.goals import THROUGHPUT
 from solvers.fleet.types import Column, FleetProblem, Stock, Transfer
-from solvers.linear import Limits
+from solvers.linear import Limits, Linear, Outcome
 
 
 def medium(seed: int) -> FleetProblem:
@@ -44,3 +44,14 @@ def test_no_plan_passes_the_bound_of_another_search(seed):
     best = max(s.objective for s in found if s.objective is not None)
 
     assert all(s.bound is not None and s.bound >= best * (1 - 1e-6) for s in found)
+    relaxed = fleet.relaxed(p, Limits())
+    assert relaxed is not None
+    assert best * (1 - 1e-6) <= relaxed < fleet.ceiling(p) < 30 * relaxed
+
+
+def test_a_relaxation_that_time_ended_is_no_bound(monkeypatch):
+    """What it had reached by then lies below what some fleets serve."""
+    unfinished = Outcome("time_limit", -3.0, None, None, "none")
+    monkeypatch.setattr(Linear, "relax", lambda model, limits: unfinished)
+
+    assert fleet.relaxed(medium(0), Limits()) is None
