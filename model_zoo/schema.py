@@ -233,6 +233,11 @@ class ModelCard(Strict):
         return any(isinstance(ffn, MoeFfn) for ffn in self.ffns.values())
 
     @cached_property
+    def float_router(self) -> bool:
+        """Whether engines hold the routers of its experts in 32 bits."""
+        return any(isinstance(ffn, MoeFfn) and ffn.float_router for ffn in self.ffns.values())
+
+    @cached_property
     def stack(self) -> tuple[Layer, ...]:
         """All layers in order."""
         kinds, order = self.kinds

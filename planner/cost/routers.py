@@ -9,22 +9,20 @@ three 16-bit parts of each weight (vllm-project/vllm pull request 47973).
 
 from __future__ import annotations
 
-from model_zoo.schema import ModelCard, MoeFfn
+from model_zoo.schema import ModelCard
 from planner.cost.eras import Version, number_of
 
 MENDED: dict[str, Version] = {"vllm": (0, 26, 0), "sglang": (0, 6, 0)}
 """The first version of each engine that is not known to multiply 32-bit routers without tensor cores."""
 
 
-def router_precision(card: ModelCard, engine: str, version: str) -> str:
-    """What the model's routers are computed in where a launch line does not say: "fp32" on versions that are
-    known to, else as if in 16 bits.
+def without_tensor_cores(card: ModelCard, engine: str, version: str) -> bool:
+    """Whether this version multiplies the model's routers so where its launch line does not say otherwise.
 
     >>> from model_zoo.catalog import find
-    >>> [router_precision(find("minimax-m2.5")[0], "vllm", v) for v in ("0.19.0", "0.26.1", "")]
-    ['fp32', 'bf16', 'bf16']
+    >>> [without_tensor_cores(find("minimax-m2.5")[0], "vllm", v) for v in ("0.19.0", "0.26.1", "")]
+    [True, False, False]
     """
-    float_router = any(isinstance(layer.ffn, MoeFfn) and layer.ffn.float_router for layer in card.stack)
     number = number_of(version)
     known = number is not None and engine in MENDED and number < MENDED[engine]
-    return "fp32" if float_router and known else "bf16"
+    return known and card.float_router

@@ -48,12 +48,14 @@ def precisions(card: ModelCard, weights: str | None = None, kv: str | None = Non
             listed = f"did you mean `{near}`? one of: {', '.join(known)}"
             raise InputError(f"unknown precision `{asked[:60]}`", where=option, hint=listed)
     stored = card.weights
-    return Precisions(
-        gemm=weights or stored.attention,
-        experts=weights or stored.experts,
-        embedding=stored.embedding,
-        kv=kv or stored.kv,
-    )
+    return served(card, weights or stored.attention, weights or stored.experts, kv or stored.kv)
+
+
+def served(card: ModelCard, weights: str, experts: str, kv: str) -> Precisions:
+    """What a server computes in that holds its matrices and its cache so. Engines of today multiply routers
+    that they hold in 32 bits on tensor cores (`planner/cost/routers.py`), as launch lines ask of them."""
+    router = "tf32" if card.float_router else "bf16"
+    return Precisions(weights, experts, card.weights.embedding, kv, router)
 
 
 ROUTER_BYTES: Final[Mapping[str, float]] = {"bf16": 2.0, "tf32": 4.0, "fp32": 4.0}

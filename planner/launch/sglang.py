@@ -17,8 +17,9 @@ BOOTSTRAP: Final = 8998
 """At which a prefill server is asked for its cache."""
 
 CACHE: Final = {"bf16": "auto", "fp8": "fp8_e4m3"}
-ATTENTION_DP: Final = ">=0.5.23,<0.6"
-"""`--attn-dp-size`: attention dp inside tp. `--dp-size` with `--enable-dp-attention` said the same before."""
+LATEST: Final = ">=0.5.23,<0.6"
+"""Versions with `--attn-dp-size`, attention dp inside tp (`--dp-size` with `--enable-dp-attention` said the
+same before), and with `--enable-tf32-matmul`."""
 
 
 def line(s: Server) -> Launch:
@@ -54,6 +55,8 @@ def line(s: Server) -> Launch:
         words += _kept(s)
     if s.lowered == "fp8":
         words += ["--quantization", "fp8"]
+    if s.card.float_router:
+        words += ["--enable-tf32-matmul"]
     words += shlex.split(s.draft_option)
     if r.role != "mixed":
         words += ["--disaggregation-mode", r.role, "--disaggregation-transfer-backend", "nixl"]
@@ -80,7 +83,8 @@ def line(s: Server) -> Launch:
         join = ["--dist-init-addr", f"{HEAD}:5000", "--nnodes", str(s.nodes), "--node-rank"]
         ranks = [[*words, *join, str(i)] for i in range(s.nodes)]
         notes.append(f"one command on each of {s.nodes} nodes; HEAD_ADDR is the address of the first")
-    versions = ATTENTION_DP if r.attn_dp > 1 or r.cp > 1 else ">=0.5.13,<0.6"
+    latest = r.attn_dp > 1 or r.cp > 1 or s.card.float_router
+    versions = LATEST if latest else ">=0.5.13,<0.6"
     return Launch(argv=ranks[0], env=env, engine_versions=versions, notes=notes, ranks=ranks[1:], files=files)
 
 

@@ -54,6 +54,8 @@ def line(s: Server) -> Launch:
         words += ["--offload-group-size", str(group), "--offload-num-in-group", str(group - start)]
         words += ["--offload-prefetch-step", "2"]
     env, notes = dict[str, str](), _notes(s)
+    if s.card.float_router:
+        env["VLLM_FLOAT32_MATMUL_PRECISION"] = "high"
     if r.pp > 1:
         env["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, s.layers))
     if r.role != "mixed":

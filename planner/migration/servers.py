@@ -9,7 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from model_zoo.schema import ModelCard
-from planner.designs.shape import Precisions
+from planner.designs.precision import served
 from planner.errors import InputError
 from planner.launch.instances import Instance, before, instances
 from planner.launch.server import machine_of, node_sizes
@@ -147,7 +147,7 @@ class _Reader:
         return [Room(frozenset(map(machine_of, s.nodes)), self.numbers[s.node_class]) for s in r.stages]
 
     def _checkpoint(self, weights: str, experts: str, kv: str) -> Checkpoint:
-        return Checkpoint(self.card, Precisions(weights, experts, self.card.weights.embedding, kv))
+        return Checkpoint(self.card, served(self.card, weights, experts, kv))
 
     def whole(self, r: Replica) -> bool:
         """Whether matrices are not told apart: weights beside the GPUs, attention and FFNs on different

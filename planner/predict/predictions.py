@@ -25,7 +25,7 @@ from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of_era
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
-from planner.cost.routers import router_precision
+from planner.cost.routers import without_tensor_cores
 from planner.designs.precision import precisions
 from planner.designs.shape import Floats, Precisions, Stage, Staging
 from planner.errors import InputError
@@ -180,12 +180,13 @@ def looked_up(row: Row, nodes: Nodes | None = None) -> tuple[Group, Row]:
     row = expert_split(row, any(isinstance(layer.ffn, MoeFfn) for layer in card.stack))
     _check_split(row, card)
     asked = precisions(card, row.precision, row.kv_precision)
+    slow_router = without_tensor_cores(card, row.engine, row.engine_version)
     used = Precisions(
         _as_stored(row.gemm_precision or asked.gemm, card.weights.attention),
         _as_stored(row.moe_precision or asked.experts, card.weights.experts),
         asked.embedding,
         asked.kv,
-        row.router_precision or router_precision(card, row.engine, row.engine_version),
+        row.router_precision or ("fp32" if slow_router else asked.router),
     )
     if row.kv_precision is None:
         used = replace(used, kv=usual_kv(used, device, row.engine))

@@ -33,7 +33,8 @@ from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
-from planner.designs.shape import Floats, Precisions, like
+from planner.designs.precision import served
+from planner.designs.shape import Floats, like
 from planner.errors import InputError
 from planner.inputs.workload import Bucket, Workload
 from planner.operating.requests import computed
@@ -209,7 +210,7 @@ class Case:
     def model(self, group: Replica) -> CostModel:
         """The cost model of the group's class."""
         used = group.precision
-        precisions = Precisions(used.weights, used.experts, self.card.weights.embedding, used.kv)
+        precisions = served(self.card, used.weights, used.experts, used.kv)
         return CostModel(self.card, self.node_class(group), KERNELS, precisions)
 
 

@@ -22,7 +22,8 @@ from model_zoo.schema import ModelCard
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.unequal import UnequalModel
-from planner.designs.shape import Designs, Precisions, Stage, Staging, designs_of
+from planner.designs.precision import served
+from planner.designs.shape import Designs, Stage, Staging, designs_of
 from planner.engines import named
 from planner.errors import InputError
 from planner.inputs.workload import Workload
@@ -178,7 +179,7 @@ class Servers:
     def model(self, replica: Replica) -> tuple[CostModel, Designs]:
         """The cost model of a group's servers, and its design."""
         used = replica.precision
-        precisions = Precisions(used.weights, used.experts, self.card.weights.embedding, used.kv)
+        precisions = served(self.card, used.weights, used.experts, used.kv)
         first = self.classes[replica.stages[0].node_class]
         alike = {(s.node_class, s.tp) for s in replica.stages}
         if len(alike) > 1:

@@ -4,24 +4,35 @@ import pytest
 
 from benchmarks.routers import MEASURED, said_us
 from model_zoo.catalog import find
-from planner.cost.routers import router_precision
+from planner.cost.routers import without_tensor_cores
+from planner.designs.precision import precisions, served
 
 
 @pytest.mark.parametrize(
-    ("model", "engine", "version", "found"),
+    ("model", "engine", "version", "slow"),
     [
-        ("minimax-m2.5", "vllm", "0.19.0", "fp32"),
-        ("minimax-m2.5", "vllm", "v0.16.1", "fp32"),
-        ("minimax-m2.5", "vllm", "0.26.0", "bf16"),
-        ("minimax-m2.5", "vllm", "", "bf16"),
-        ("minimax-m2.5", "sglang", "0.5.9", "fp32"),
-        ("minimax-m2.5", "trtllm", "1.2.0", "bf16"),
-        ("gpt-oss-120b", "vllm", "0.19.0", "bf16"),
-        ("llama-3.1-70b", "vllm", "0.19.0", "bf16"),
+        ("minimax-m2.5", "vllm", "0.19.0", True),
+        ("minimax-m2.5", "vllm", "v0.16.1", True),
+        ("minimax-m2.5", "vllm", "0.26.0", False),
+        ("minimax-m2.5", "vllm", "", False),
+        ("minimax-m2.5", "sglang", "0.5.9", True),
+        ("minimax-m2.5", "trtllm", "1.2.0", False),
+        ("gpt-oss-120b", "vllm", "0.19.0", False),
+        ("llama-3.1-70b", "vllm", "0.19.0", False),
     ],
 )
-def test_a_router_is_multiplied_as_the_engines_version_does(model, engine, version, found):
-    assert router_precision(find(model)[0], engine, version) == found
+def test_a_router_is_multiplied_as_the_engines_version_does(model, engine, version, slow):
+    assert without_tensor_cores(find(model)[0], engine, version) is slow
+
+
+@pytest.mark.parametrize(
+    ("model", "router"), [("minimax-m2.5", "tf32"), ("minimax-m2.5-nvfp4", "tf32"), ("gpt-oss-120b", "bf16")]
+)
+def test_servers_of_today_multiply_what_they_hold_in_32_bits_on_tensor_cores(model, router):
+    card = find(model)[0]
+
+    assert precisions(card).router == router
+    assert served(card, "fp8", "fp8", "bf16").router == router
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from model_zoo.catalog import find
 from planner.launch.sglang import line
 from tests.exporters.samples import KEPT
 from tests.launch.servers import after, on_device, server
@@ -32,6 +33,15 @@ def test_attention_ranks_are_named_where_there_are_several_and_need_a_newer_vers
         ">=0.5.23,<0.6",
         ">=0.5.23,<0.6",
     ]
+
+
+def test_routers_in_32_bits_are_multiplied_as_the_plan_counts_them():
+    model = find("minimax-m2.5")[0].model_dump(mode="json")
+    launch = line(server("sglang", problem={"model": model}, tp=8))
+
+    assert "--enable-tf32-matmul" in launch.argv
+    assert launch.engine_versions == ">=0.5.23,<0.6"
+    assert "--enable-tf32-matmul" not in line(server("sglang", tp=8)).argv
 
 
 def test_running_requests_are_those_of_all_ranks_and_at_least_one_each():

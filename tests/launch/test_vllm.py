@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from model_zoo.catalog import find
 from planner.launch.vllm import line
 from tests.exporters.samples import KEPT
 from tests.launch.servers import after, on_device, paired, server
@@ -114,3 +115,10 @@ def test_a_server_for_both_phases_hands_nothing_over():
     assert launch.env == {}
     assert not any("HOST_ADDR" in note for note in launch.notes)
     assert launch.notes[-1].startswith("--gpu-memory-utilization is a share of all memory")
+
+
+def test_routers_in_32_bits_are_multiplied_as_the_plan_counts_them():
+    model = find("minimax-m2.5")[0].model_dump(mode="json")
+
+    assert line(server("vllm", problem={"model": model}, tp=8)).env["VLLM_FLOAT32_MATMUL_PRECISION"] == "high"
+    assert "VLLM_FLOAT32_MATMUL_PRECISION" not in line(server("vllm", tp=8)).env
