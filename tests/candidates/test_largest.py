@@ -20,20 +20,21 @@ from tests.candidates.samples import CHAT, ask, one_setup
 
 
 def test_a_percentile_of_tpot_may_be_kept_only_by_more_load():
-    """Two stages: at 0.95 sequences the 99th percentile is too long, at 1.6 it is not, and at 2 it is."""
-    load = {"isl": 360, "osl": 490, "ttft_ms": "none", "tpot_ms": 12.8, "percentile": "p99", "rate": 0.1}
-    asked = read(None, "deepseek-v3", "16xmi300x", "chat", load, {"engine": "vllm"})
+    """Answers of 12 tokens: at 3.6 sequences the 95th percentile is too long, at 4.3 it is not, and with 4.6
+    there is no end of waiting."""
+    load = {"isl": 20_000, "osl": 12, "ttft_ms": "none", "tpot_ms": 160, "percentile": "p95", "rate": 0.1}
+    asked = read(None, "llama-3.1-8b", "8xh100", "chat", load, {"engine": "vllm"})
     pool, _ = pooled(asked)
-    s = pool.made[Key("mi300x", "vllm")].setup
+    s = pool.made[Key("h100-sxm", "vllm")].setup
     d = s.designs
     plain = (d.attn_dp == 1) & (d.ep == 1) & (d.redundant == 0) & (d.cp == 1)
-    one = np.flatnonzero((d.tp == 8) & (d.pp == 2) & plain)[:1]
-    slow = [batched(s, one, np.array([x]), "mixed").slow.max() for x in (0.95, 1.6, 2.0)]
+    one = np.flatnonzero((d.tp == 4) & (d.pp == 1) & plain)[:1]
+    slow = [batched(s, one, np.array([x]), "mixed").slow.max() for x in (3.6, 4.3, 4.6)]
     low, high = largest(s, one, [("mixed", s.promise.tpot_s)])
 
     assert slow[0] > 0 > slow[1]
     assert slow[2] > 0
-    assert 1.6 < low.min() <= high.max() < 2.0
+    assert 4.3 < low.min() <= high.max() < 4.6
 
 
 def test_buckets_that_one_limit_binds_are_looked_at_together(monkeypatch: pytest.MonkeyPatch):
