@@ -82,11 +82,17 @@ class CostModel(Powered):
         its tokens.
 
         Exact at the operating point without prompts, and with one chunk that attends to context/2 tokens;
-        slopes are central differences, clipped to be >= 0 with t0 >= 0.
+        slopes are central differences, clipped to be >= 0 with t0 >= 0. Where a pipeline has no more sequences
+        than stages, each is a micro-batch of its own, and a round takes as long as one's way until the fullest
+        stage is always busy: there the slope is of the chord from one sequence, as the last of them would
+        seem to make the whole round.
         """
         at = self._spread(designs, load)
         b, ctx, new = np.maximum(at.sequences, 1e-3), np.maximum(at.context, 1.0), np.maximum(at.tokens, 1.0)
         up, down, keys, none = 1 + SPREAD, 1 - SPREAD, ctx / 2, np.zeros(len(designs))
+        stages = self.concurrent(designs).astype(np.float64)
+        few = (stages > 1) & (b * down < stages)
+        least = np.where(few, np.minimum(b * down, 1.0), b * down)
         here, longer, shorter, more, fewer, alone, meeting = self._at_once(
             designs,
             [
@@ -94,20 +100,19 @@ class CostModel(Powered):
                 (b, ctx * up, none, none),
                 (b, ctx * down, none, none),
                 (b * up, ctx, none, none),
-                (b * down, ctx, none, none),
+                (least, ctx, none, none),
                 (b, ctx, new, none),
                 (b, ctx, new, keys),
             ],
         )
         by_context = (longer - shorter) / (2 * SPREAD * b * ctx)
-        by_sequence = (more - fewer) / (2 * SPREAD * b)
+        by_sequence = np.where(few, (here - fewer) / (b - least), (more - fewer) / (2 * SPREAD * b))
         slope = np.clip(by_sequence, 0.0, np.maximum(here - SHORTEST_STEP_S, 0.0) / b)
         per_context = np.clip(by_context, 0.0, slope / ctx)
         per_sequence = np.maximum(slope - per_context * ctx, 0.0)
         per_pair = np.maximum((meeting - alone) / (new * keys), 0.0)
         per_token = np.maximum((meeting - here) / new - per_pair * keys, 0.0)
         t0 = np.maximum(here - slope * b, 0.0)
-        stages = self.concurrent(designs).astype(np.float64)
         return StepTimes(t0, per_token, per_pair, per_sequence, per_context, stages)
 
     def floor_s(self, designs: Designs, load: Load) -> Floats:

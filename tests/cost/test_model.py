@@ -111,6 +111,16 @@ def test_the_linear_step_holds_nearby():
         assert linear == pytest.approx(model.step_s(some, Load.of(batch, 2000)), rel=0.02)
 
 
+@pytest.mark.parametrize("sequences", [1.5, 5.0, 7.7, 8.0, 8.2, 12.0])
+def test_the_line_of_a_pipeline_that_is_hardly_full_takes_no_less_for_one_sequence_than_that_does(sequences):
+    """Else the last of eight sequences would make nearly all of the round, and fewer next to nothing."""
+    model, deep = cost(LLAMA_70B), designs((1, 8, 1, 1, 1))
+    step = model.step_times(deep, Load.of(sequences, 1000, 2048))
+    alone_s = model.step_s(deep, Load.of(1, 1000))
+
+    assert step.t0_s + step.sequence_s + 1000 * step.context_s_per_token >= alone_s * (1 - 1e-9)
+
+
 def test_tensor_parallelism_reads_less_on_each_gpu():
     model = cost(LLAMA_70B)
     floors = model.floor_s(tensor_parallel(1, 2, 4, 8), Load.of(1, 1000))
