@@ -53,7 +53,7 @@ SPREAD: Spread = {
     "together": FIRST_TOKEN,
 }
 """Parameter → level → standard deviation of its factor's logarithm."""
-NOISE = Noise(ttft=0.35, tpot=0.08, ttft_group=0.075, tpot_group=0.01)
+NOISE = Noise(ttft=0.35, tpot=0.08, ttft_group=0.3, tpot_group=0.01)
 
 HAND_SET = {
     "step_s": {"llama.cpp": 1.5},

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
-from benchmarks.truth import RUNS, SERVING, Row, by_id, config
+from benchmarks.truth import RUNS, SERVING, Row, by_id, checkpoint
 from benchmarks.waves import Client, Workers, mean_ttft_s
 from planner.cost.attention import Load
 from planner.cost.memory import (
@@ -61,13 +61,6 @@ PLACES = {
 """Most sequences of a decode rank, by device, precision and batch, where the run's recipe states fewer than
 the batch: srt-slurm recipes/trtllm/h100-fp8/{1k1k,8k1k}/stp/ctx1_gen3_tep16_batch{1,2}_eplb0_mtp0.yaml and
 b200-fp4/1k1k/stp/{ctx1_gen5_tep8_batch32,ctx1_gen6_tep8_batch64,ctx1_gen2_dep8_batch128}_eplb0_mtp0.yaml."""
-
-
-CHECKPOINTS = {("DeepSeek-V3", "nvfp4"): "nvidia/DeepSeek-V3.1-NVFP4"}
-"""Checkpoints whose matrices are not all in the precision that a row names, by model and that precision.
-DeepSeek's in NVFP4 keep the projections into Q, K and V in 16 bits: so says the hf_quant_config.json of the
-one named. The card of the one that was run, DeepSeek-R1-0528-FP4-v2, names the output's projection as the
-only matrix of attention that is quantised."""
 
 
 @dataclass(frozen=True)
@@ -178,15 +171,11 @@ def _side(row: Row, name: str, as_stated: bool) -> Side:
     if is_unstated(row) and not as_stated:
         tp, attn_dp = (gpus, 1) if gpus <= 4 else (1, gpus)
         ep = attn_dp
-    name_of, precision = row["model_path"].split("/")[-1], row["gemm_quant_mode"]
-    mixed = CHECKPOINTS.get((name_of, precision))
     asked = {
-        "model": str(config(mixed or row["model_path"])),
+        **checkpoint(row["model_path"], row["gemm_quant_mode"], row["moe_quant_mode"]),
         "device": row["system"],
         "engine": row["backend"],
         "engine_version": row["backend_version"],
-        "gemm_precision": "" if mixed else precision,
-        "moe_precision": "" if mixed else row["moe_quant_mode"],
         "tp": str(tp),
         "attn_dp": str(attn_dp),
         "ep": str(ep),

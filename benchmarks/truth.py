@@ -43,6 +43,16 @@ FAMILIES = {
 }
 """Models that share layers, widths and experts are one family: who has seen one has seen its twin."""
 
+NVFP4 = {
+    "DeepSeek-V3": "nvidia/DeepSeek-V3.1-NVFP4",
+    "MiniMax-M2.5": "nvidia/MiniMax-M2.5-NVFP4",
+    "Qwen3.5-397B-A17B": "nvidia/Qwen3.5-397B-A17B-NVFP4",
+}
+"""By family, checkpoints in NVFP4 as ModelOpt makes them, whose matrices are not all in what a row names:
+their hf_quant_config.json keep DeepSeek's projections into Q, K and V in 16 bits, and of the other two all
+but the experts. (The card of the one that DeepSeek's runs name, DeepSeek-R1-0528-FP4-v2, has the output's
+projection as the only matrix of attention that is quantised.)"""
+
 Row = dict[str, str]
 
 
@@ -224,12 +234,10 @@ def group_of(row: Row) -> tuple[str, str]:
 def as_asked(row: Row) -> Row:
     """A measured row in the columns of `predict`."""
     return {
-        "model": str(config(row["model_path"])),
+        **checkpoint(row["model_path"], row["gemm_quant_mode"], row["moe_quant_mode"]),
         "device": row["system"],
         "engine": row["backend"],
         "engine_version": row["backend_version"],
-        "gemm_precision": row["gemm_quant_mode"],
-        "moe_precision": row["moe_quant_mode"],
         "tp": row["attn_tp"],
         "attn_dp": row["attn_dp"],
         "moe_tp": row["moe_tp"],
@@ -243,6 +251,17 @@ def as_asked(row: Row) -> Row:
         "start": row.get("start", ""),
         "lengths": "varied" if float(row["drawn"]) < 1 else "alike",
         "concurrency": row["concurrency"],
+    }
+
+
+def checkpoint(model: str, gemm: str, experts: str) -> Row:
+    """What a run named `model` in these precisions has loaded, in the columns of `predict`."""
+    name = model.split("/")[-1]
+    mixed = NVFP4.get(FAMILIES.get(name, name)) if gemm == "nvfp4" else None
+    return {
+        "model": str(config(mixed or model)),
+        "gemm_precision": "" if mixed else gemm,
+        "moe_precision": "" if mixed else experts,
     }
 
 
