@@ -2,6 +2,7 @@
 
 from planner import plan
 from planner.plans.schema import Assumption, Problem
+from planner.reports import words as say
 from planner.reports.defaults import assumed, decisive
 
 
@@ -29,13 +30,13 @@ def test_what_an_assumption_decides_is_told_in_the_plans_unit():
     made = plan(None, "llama-3.1-8b", gpus="1xH100", explain=False)
     slower = Assumption(name="x", what="links at half their rate", objective=9.0, loss=0.25)
     none = Assumption(name="y", what="links at a tenth", objective=None, loss=None)
-    own = f"{made.proof.own:.3g}"
+    own = say.rate(made.proof.own, made.proof.unit)
     told, nothing = decisive(made.model_copy(update={"assumptions": [slower, none]}))
 
     assert told.startswith(
         "With links at half their rate these kinds of replica would be 25 % worse: 9.00 req/s"
     )
-    assert told.endswith(f"in place of {own} req/s.")
+    assert told.endswith(f"in place of {own}.")
     assert nothing == "With links at a tenth these kinds of replica could not serve this within the limits."
     assert decisive(made) == []
 

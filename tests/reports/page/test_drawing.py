@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from planner import api
 from planner.errors import InputError
 from planner.launch.instances import instances
 from planner.plans.schema import Plan
@@ -80,12 +81,18 @@ def test_ten_thousand_gpus_are_drawn_by_what_nodes_have_in_common():
     assert sum(box.times for box in found) == 1250
 
 
-def test_a_server_over_several_nodes_shows_its_stages_where_they_are():
-    """By hand: each of four pipeline stages is on every fourth l4 node."""
-    alike = placed(plan_of("melange-cloud"))["l4"]
+def test_a_server_over_several_nodes_shows_its_stages_where_they_are(tmp_path):
+    """By hand: 66 GB of weights are four stages of one 24 GB card each, and each is on every fourth of eight
+    nodes."""
+    file = tmp_path / "cards.yaml"
+    file.write_text("name: cards\nnodes:\n  - {name: l4, device: l4, gpus_per_node: 1, count: 8}\n")
+    load = {"isl": 500, "osl": 100, "tpot_ms": 300, "ttft_ms": 20_000}
+    made = api.plan(file, "qwen3-32b", engine="vllm", explain=False, **load)
+    alike = placed(made)["l4"]
 
+    assert [(r.pp, r.count, r.role) for r in made.replicas] == [(4, 2, "mixed")]
     assert [a.names for a in alike] == [tuple(f"l4-{i}" for i in range(k, 8, 4)) for k in range(4)]
-    assert [a.seats for a in alike] == [(Seat("p1", (k,), 4),) for k in range(4)]
+    assert [a.seats for a in alike] == [(Seat("r1", (k,), 4),) for k in range(4)]
 
 
 def test_many_equal_servers_of_a_node_are_drawn_together():
