@@ -28,7 +28,7 @@ SERVER = "engine+device+model"
 """The level of what a server has of its own in first tokens, by flags that rows do not state. Told apart so
 that each server has one say in what all share; not shipped, and unknown of servers held out."""
 
-FIRST_TOKEN = {"all": 0.3, "engine": 0.5, "engine+generation": 0.15, "era": 0.5, SERVER: 0.3}
+FIRST_TOKEN = {"all": 0.3, "engine": 0.5, "engine+generation": 0.15, "host": 0.5, SERVER: 0.3}
 GEMM = {**KERNEL, "gemm": 0.1, "engine+gemm": 0.025}
 EXPERTS = {**KERNEL, "experts": 0.05, "engine+experts": 0.05}
 
@@ -47,7 +47,7 @@ SPREAD: Spread = {
     "message_wait_s": ENGINE,
     "step_s": ENGINE,
     "sequence_s": ENGINE,
-    "prompt_layer_s": {"all": 0.5, "engine": 0.7, "engine+generation": 0.2, "era": 0.5, SERVER: 0.3},
+    "prompt_layer_s": {"all": 0.5, "engine": 0.7, "engine+generation": 0.2, "host": 0.5, SERVER: 0.3},
     "request_s": {**FIRST_TOKEN, "engine": 0.15},
     "arrival_s": FIRST_TOKEN,
     "together": FIRST_TOKEN,

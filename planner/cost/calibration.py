@@ -18,7 +18,7 @@ from typing import Any
 from cluster_configs.schema import Device
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.cost.efficiency.reading import OLD_ENGINES, load
-from planner.cost.eras import engine_of
+from planner.cost.eras import HOSTS, engine_of
 from planner.cost.popularity import Popularity
 from planner.cost.tuning import AS_MEASURED, Tuning
 from planner.designs.shape import Precisions
@@ -64,6 +64,11 @@ class Traits:
     def ffn(self) -> str:
         """ "dense", or "moe" with experts."""
         return "dense" if self.experts == "none" else "moe"
+
+    @property
+    def host(self) -> str:
+        """The era of what first tokens wait for beside the steps."""
+        return HOSTS.get(self.era, self.era)
 
     def key(self, level: str) -> str:
         """The server's key at a level: its traits named there, joined.

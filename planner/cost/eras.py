@@ -18,22 +18,27 @@ ERAS: dict[str, tuple[Version, Version, str]] = {
 }
 """Engine → first version, version after the last, key: eras of 2024."""
 
-LATE_ERAS: dict[str, tuple[Version, Version, str]] = {
-    "trtllm": ((0, 13, 0), (1, 2, 0), "trtllm-1.1"),
-    "sglang": ((0, 0, 0), (0, 5, 4), "sglang-0.5.3"),
+LATE_ERAS: dict[str, list[tuple[Version, Version, str]]] = {
+    "trtllm": [((0, 13, 0), (1, 1, 0), "trtllm-1.0"), ((1, 1, 0), (1, 2, 0), "trtllm-1.1")],
+    "sglang": [((0, 0, 0), (0, 5, 4), "sglang-0.5.3")],
 }
 """Engine → first version, version after the last, key: eras of 2025. DeepSeek's decode steps on Blackwell are
 20 to 30 % shorter since TensorRT-LLM 1.2, those on Hopper 10 % (InferenceX's runs of the same configurations,
-month by month)."""
+month by month). Since 1.1.0rc0 it samples in PyTorch's own sampler (its release notes)."""
+
+HOSTS = {"trtllm-1.0": "trtllm-1.1"}
+"""Eras of 2025 → those whose first tokens they share: what a request waits for beside the steps."""
 
 LATER = ("blackwell_dc", "blackwell_rtx", "cdna4")
 """Generations that no engine of 2024 runs on: such a number is that of an image around today's."""
 
-OF_KEY = {key: engine for eras in (ERAS, LATE_ERAS) for engine, (_, _, key) in eras.items()}
+OF_KEY = {key: engine for engine, (_, _, key) in ERAS.items()} | {
+    key: engine for engine, eras in LATE_ERAS.items() for _, _, key in eras
+}
 
-NAMED: dict[str, Version] = {"gpt-oss-dev": (1, 0, 0)}
-"""Images without a number: TensorRT-LLM's for gpt-oss is of a branch of early August 2025, between 1.0 and
-1.1 (NVIDIA/TensorRT-LLM pull request 7101)."""
+NAMED: dict[str, Version] = {"gpt-oss-dev": (1, 1, 0)}
+"""Images without a number: TensorRT-LLM's for gpt-oss is of a branch of early August 2025 (pull request 7101)
+that first came out in 1.1.0rc0 of that month (its release notes: "Add model gpt-oss")."""
 
 _NUMBERS = re.compile(r"(?:[^\d.]*[-_ =:])?v?(\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -47,13 +52,13 @@ def engine_of_era(engine: str, version: str, generation: str) -> str:
     >>> [engine_of_era("trtllm", v, "hopper") for v in ("0.12.0.dev2024072302", "0.8.1.post1", "1.2.0rc2")]
     ['trtllm-0.12', 'trtllm', 'trtllm']
     >>> engine_of_era("trtllm", "1.0.0rc3", "blackwell_dc")
-    'trtllm-1.1'
+    'trtllm-1.0'
     """
     number = number_of(version)
     if not number:
         return engine
-    possible = (LATE_ERAS,) if generation in LATER else (ERAS, LATE_ERAS)
-    for first, after, key in (eras[engine] for eras in possible if engine in eras):
+    old = [ERAS[engine]] if engine in ERAS and generation not in LATER else []
+    for first, after, key in [*old, *LATE_ERAS.get(engine, [])]:
         if first <= number < after:
             return key
     return engine
@@ -63,7 +68,7 @@ def number_of(version: str) -> Version | None:
     """A version as numbers; None where it is blank or has none.
 
     >>> number_of("v0.19.0rc1"), number_of("gpt-oss-dev"), number_of("nightly-5b")
-    ((0, 19, 0), (1, 0, 0), None)
+    ((0, 19, 0), (1, 1, 0), None)
     """
     told = version.strip().lower()
     if told in NAMED:

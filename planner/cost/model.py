@@ -82,10 +82,10 @@ class CostModel(Powered):
         its tokens.
 
         Exact at the operating point without prompts, and with one chunk that attends to context/2 tokens;
-        slopes are central differences, clipped to be >= 0 with t0 >= 0. Where a pipeline has no more sequences
-        than stages, each is a micro-batch of its own, and a round takes as long as one's way until the fullest
-        stage is always busy: there the slope is of the chord from one sequence, as the last of them would
-        seem to make the whole round.
+        slopes are central differences, clipped to be >= 0 with t0 >= 0. Where a pipeline has no more
+        sequences than stages, each is a micro-batch of its own, and a round takes as long as one's way until
+        the fullest stage is always busy: there the slope is of the chord from one sequence, as the last of
+        them would seem to make the whole round.
         """
         at = self._spread(designs, load)
         b, ctx, new = np.maximum(at.sequences, 1e-3), np.maximum(at.context, 1.0), np.maximum(at.tokens, 1.0)

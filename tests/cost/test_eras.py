@@ -32,8 +32,8 @@ LLAMA = {"model": "llama-3.1-8b", "device": "h100-sxm", "concurrency": "16"}
         ("vllm", "", "vllm"),
         ("trtllm", "0.12.0", "trtllm-0.12"),
         ("trtllm", "0.10.0.dev2024043000", "trtllm-0.12"),
-        ("trtllm", "0.13.0", "trtllm-1.1"),
-        ("trtllm", "1.0.0rc3", "trtllm-1.1"),
+        ("trtllm", "0.13.0", "trtllm-1.0"),
+        ("trtllm", "1.0.0rc3", "trtllm-1.0"),
         ("trtllm", "1.1.0rc1", "trtllm-1.1"),
         ("trtllm", "gpt-oss-dev", "trtllm-1.1"),
         ("trtllm", "a-dev", "trtllm"),
@@ -83,6 +83,18 @@ def test_predictions_follow_the_engine_version():
     assert today == blank == unknown
     assert old.tpot_ms - today.tpot_ms > 1e3 * (own.step_s + 16 * own.sequence_s) / 2
     assert old.memory_bytes_per_gpu == today.memory_bytes_per_gpu
+
+
+def test_releases_whose_steps_differ_may_share_what_first_tokens_wait_for():
+    factors = {
+        "request_s": {"host": {"trtllm": 0.5, "trtllm-1.1": 5.0}},
+        "launch": {"era": {"trtllm-1.0": 2.0, "trtllm-1.1": 3.0}},
+    }
+    made = Calibration(factors=factors)
+    tunings = [made.tuning(cost(engine=e).traits) for e in ("trtllm", "trtllm-1.0", "trtllm-1.1")]
+
+    assert [t.request_s / Tuning().request_s for t in tunings] == pytest.approx([0.5, 5.0, 5.0])
+    assert [t.launch / Tuning().launch for t in tunings] == pytest.approx([1.0, 2.0, 3.0])
 
 
 def test_an_engine_of_2025_is_todays_but_for_factors_of_its_era():
