@@ -82,17 +82,13 @@ class CostModel(Powered):
         its tokens.
 
         Exact at the operating point without prompts, and with one chunk that attends to context/2 tokens;
-        slopes are central differences, clipped to be >= 0 with t0 >= 0. Where a pipeline has no more
-        sequences than stages, each is a micro-batch of its own, and a round takes as long as one's way until
-        the fullest stage is always busy: there the slope is of the chord from one sequence, as the last of
-        them would seem to make the whole round.
+        slopes are central differences, clipped to be >= 0 with t0 >= 0. Where a pipeline has hardly more
+        sequences than stages, each is a micro-batch of its own, and once the fullest stage is always busy the
+        last of them seems to make the whole round: there the slope is at most that of a full pipeline.
         """
         at = self._spread(designs, load)
         b, ctx, new = np.maximum(at.sequences, 1e-3), np.maximum(at.context, 1.0), np.maximum(at.tokens, 1.0)
         up, down, keys, none = 1 + SPREAD, 1 - SPREAD, ctx / 2, np.zeros(len(designs))
-        stages = self.concurrent(designs).astype(np.float64)
-        few = (stages > 1) & (b * down < stages)
-        least = np.where(few, np.minimum(b * down, 1.0), b * down)
         here, longer, shorter, more, fewer, alone, meeting = self._at_once(
             designs,
             [
@@ -100,13 +96,20 @@ class CostModel(Powered):
                 (b, ctx * up, none, none),
                 (b, ctx * down, none, none),
                 (b * up, ctx, none, none),
-                (least, ctx, none, none),
+                (b * down, ctx, none, none),
                 (b, ctx, new, none),
                 (b, ctx, new, keys),
             ],
         )
+        stages = self.concurrent(designs).astype(np.float64)
         by_context = (longer - shorter) / (2 * SPREAD * b * ctx)
-        by_sequence = np.where(few, (here - fewer) / (b - least), (more - fewer) / (2 * SPREAD * b))
+        by_sequence = (more - fewer) / (2 * SPREAD * b)
+        few = np.flatnonzero((stages > 1) & (b * down < stages))
+        if len(few):
+            full, ctx_few, zero = np.maximum(b, stages)[few], ctx[few], none[few]
+            points = [(full, ctx_few, zero, zero), (full * up, ctx_few, zero, zero)]
+            filled, fuller = self._at_once(designs.take(few), points)
+            by_sequence[few] = np.minimum(by_sequence[few], (fuller - filled) / (SPREAD * full))
         slope = np.clip(by_sequence, 0.0, np.maximum(here - SHORTEST_STEP_S, 0.0) / b)
         per_context = np.clip(by_context, 0.0, slope / ctx)
         per_sequence = np.maximum(slope - per_context * ctx, 0.0)
