@@ -114,7 +114,10 @@ class Bench:
         step = StepTimes(*(np.concatenate([getattr(s, f.name) for s in steps]) for f in fields(StepTimes)))
         found = looped(step, load, places, by, host)
         at = np.concatenate([self.cells[c].at for c in chosen])
-        for column, seconds in ((TTFT, found.ttft_s), (TPOT, found.tpot_s)):
+        columns = {TTFT: found.ttft_s, TPOT: found.tpot_s}
+        if role == "decode":  # the first token is another server's: here only rounding is left of it
+            del columns[TTFT]
+        for column, seconds in columns.items():
             told = np.where(seconds[:, 0] > 0, seconds[:, 0], np.nan)
             out[:, at, column] = np.log(1e3 * told).reshape(len(many), -1)
         if settle:

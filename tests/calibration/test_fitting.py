@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.calibration.bench import TPOT, Bench
+from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.fitting import Fit, Noise, calibrated
 from planner.cost.calibration import Calibration, Traits
 from planner.cost.tuning import Tuning
@@ -55,6 +55,22 @@ def test_the_bench_says_what_predict_says():
     said = predict_group(rows[0][0], [row for _, row in rows], Calibration(bands=bands))
 
     assert np.exp(bench.log_times(tunings)[:, TPOT]) == pytest.approx([p.tpot_ms for p in said], rel=1e-3)
+
+
+def test_servers_of_one_phase_have_the_times_of_that_phase_alone():
+    """Of a decode server's first token only rounding is left, whose logarithm a fit would follow without
+    end."""
+    asked = {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm", "isl": "1024", "osl": "256"}
+    rows = [
+        looked_up(parse(asked | {"role": role, "concurrency": c}))
+        for role in ("decode", "prefill", "mixed")
+        for c in ("1", "8", "64")
+    ]
+    bench = Bench(rows, np.zeros((len(rows), 2)))
+    told = np.isfinite(bench.log_times(bench.tunings(Calibration())))
+
+    assert told[:, TTFT].tolist() == [False] * 3 + [True] * 6
+    assert told[:, TPOT].tolist() == [True] * 3 + [False] * 3 + [True] * 3
 
 
 def test_a_fit_finds_the_factors_that_made_the_figures():
