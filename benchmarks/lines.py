@@ -17,9 +17,8 @@ import numpy as np
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.loaded import Loaded
-from planner.candidates.points import draw
 from planner.candidates.setup import Setup
-from planner.candidates.tangents import _ended, _seconds
+from planner.candidates.tangents import _asked
 from planner.designs.shape import Floats
 from planner.plans.operation import index_of
 from planner.question.asked import read
@@ -83,22 +82,9 @@ def over(c: Candidate, s: Setup, objective: str, loads: int) -> tuple[float, flo
 
 def curve(column: Loaded, objective: str, shares: Floats) -> tuple[Floats, Floats, dict[str, float]]:
     """Requests/s and cost at each of `shares` of one column's load, and the share of each bucket."""
-    many = Loaded(
-        column.setup,
-        column.role,
-        column.index.repeat(len(shares)),
-        column.load * shares,
-        column.use.repeat(len(shares), axis=0),
-        column.ranks.repeat(len(shares)),
-    )
-    (p,) = many.at([1.0])
-    (rate,) = many.rates([p]).T
-    share = column.share[0]
-    named = {str(w): float(x) for w, x in enumerate(share)}
-    if objective == "energy":
-        return rate, draw(many.setup, p, many.role), named
-    seconds = np.where(share > 0, _seconds(many, p), 0.0)
-    return rate, rate * (_ended(seconds[None])[0] @ share), named
+    share = {str(w): float(x) for w, x in enumerate(column.share[0])}
+    (rate,), (level,) = _asked(column, "watts" if objective == "energy" else "latency", shares)
+    return rate, level if objective == "energy" else rate * level, share
 
 
 if __name__ == "__main__":
