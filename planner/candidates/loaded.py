@@ -11,10 +11,14 @@ import numpy as np
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Points, at_rate, batched, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
+from planner.cost.model import SPREAD
 from planner.designs.shape import Floats, Ints
 
 AT_ONCE = 10_000
 """Points that are asked at once: many are cheaper each than few, until they no longer fit a cache."""
+
+BESIDE = 1e-6
+"""Share of a load by which one is just before or after it."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,20 @@ class Loaded:
             else:
                 told.append(tell(part, batched(self.setup, part.index, own, self.role)))
         return np.concatenate(told).reshape(*shares.shape, *told[0].shape[1:])
+
+    @property
+    def bends(self) -> Floats:
+        """Shares of their load, (m, j), at which servers that decode hold a sequence, or one in each stage:
+        there, and where finite differences of `step_times` reach so far, their steps are made linear in
+        another way. Each just before and just after; of servers that only prefill there are none."""
+        if self.role == "prefill":
+            return np.zeros((len(self.index), 0))
+        stages = self.setup.model.concurrent(self.setup.designs.take(self.index)).astype(np.float64)
+        at = np.stack([np.ones_like(stages), stages], axis=1)[:, :, None] / np.array(
+            [1 + SPREAD, 1, 1 - SPREAD]
+        )
+        each = at.reshape(len(stages), -1, 1) * np.array([1 - BESIDE, 1 + BESIDE])
+        return np.asarray(each.reshape(len(stages), -1) / self.load[:, None])
 
     @property
     def share(self) -> Floats:

@@ -39,7 +39,7 @@ EMPTY = 1e-5
 """Share of a column's load at which requests never meet."""
 
 SHARES = {
-    "watts": np.concatenate([[EMPTY], np.geomspace(1e-3, 1.0, 40)]),
+    "watts": np.concatenate([np.geomspace(EMPTY, 1e-3, 9), np.geomspace(1e-3, 1.0, 41)[1:]]),
     "latency": np.concatenate([[EMPTY], np.geomspace(1e-4, 1.0, 120)]),
 }
 """Shares of a column's load at which it is asked first."""
@@ -137,7 +137,9 @@ class Hull:
     @staticmethod
     def of(columns: Loaded, what: What, shares: Floats) -> Hull:
         """Asked at `shares` (k,), then at MORE where the lines to begin with are held down."""
-        share = np.broadcast_to(shares, (len(columns.index), len(shares)))
+        bends = np.clip(columns.bends, shares[0], shares[-1])
+        share = np.concatenate([np.broadcast_to(shares, (len(bends), len(shares))), bends], axis=1)
+        share = np.sort(share, axis=1)
         known = share, *_asked(columns, what, share)
         hull = Hull._under(what, *known)
         for many in MORE[what]:
