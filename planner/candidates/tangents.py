@@ -40,11 +40,11 @@ EMPTY = 1e-5
 
 SHARES = {
     "watts": np.concatenate([np.geomspace(EMPTY, 1e-3, 9), np.geomspace(1e-3, 1.0, 41)[1:]]),
-    "latency": np.concatenate([[EMPTY], np.geomspace(1e-4, 1.0, 120)]),
+    "latency": np.concatenate([[EMPTY], np.geomspace(1e-4, 1.0, 180)]),
 }
 """Shares of a column's load at which it is asked first."""
 
-MORE = {"watts": (24,), "latency": (60, 60)}
+MORE = {"watts": (24,), "latency": (48, 48)}
 """Further shares, where what it costs changes most between neighbours: each time so many."""
 
 LINES = {"watts": 4, "latency": 12}
