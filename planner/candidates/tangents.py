@@ -140,14 +140,14 @@ class Hull:
         bends = np.clip(columns.bends, shares[0], shares[-1])
         share = np.concatenate([np.broadcast_to(shares, (len(bends), len(shares))), bends], axis=1)
         share = np.sort(share, axis=1)
-        known = share, *_asked(columns, what, share)
+        known = [share, *_asked(columns, what, share)]
         hull = Hull._under(what, *known)
         for many in MORE[what]:
             more = hull._between(many, LINES[what])
             both = zip(known, (more, *_asked(columns, what, more)), strict=True)
-            known = tuple(np.concatenate(x, axis=1) for x in both)
+            known = [np.concatenate(x, axis=1) for x in both]
             order = known[0].argsort(axis=1)
-            known = tuple(np.take_along_axis(x, order, axis=1) for x in known)
+            known = [np.take_along_axis(x, order, axis=1) for x in known]
             hull = Hull._under(what, *known)
         return hull
 
@@ -200,23 +200,30 @@ def _asked(columns: Loaded, what: What, shares: Floats) -> tuple[Floats, Floats]
 
 def _sure(x: Floats, y: Floats, per: Floats) -> Floats:
     """What is sure of a cost `y` at samples (m, k): between two it does not rise faster before the second,
-    nor fall faster after the first, than anywhere nearby; nor is it lower, as `per`, than at both."""
+    nor fall faster after the first, than nearby; nor is it lower, as `per`, than `_lowest` says."""
+    step, chord = _chords(x, y)
+    ends = [np.pad(chord, ((0, 0), (2, 2)), mode="edge")[:, i : i + step.shape[1]] for i in range(5)]
+    low, level = y.copy(), _lowest(x, y / np.maximum(per, 1e-30))
+    low[:, 1:] = np.minimum(low[:, 1:], y[:, :-1] + np.min(ends, axis=0) * step)
+    low[:, :-1] = np.minimum(low[:, :-1], y[:, 1:] - np.max(ends, axis=0) * step)
+    around = np.pad(level, ((0, 0), (1, 1)), mode="edge")
+    return np.asarray((1 - SURE) * np.maximum(low, per * np.minimum(around[:, :-1], around[:, 1:])))
+
+
+def _lowest(x: Floats, level: Floats) -> Floats:
+    """The lowest that a level can be, (m, k - 1), between samples (m, k): as at one of them, or where it goes
+    on to fall as before the first and then rises as after the second."""
+    step, chord = _chords(x, level)
+    around = np.pad(chord, ((0, 0), (1, 1)))
+    falls, rises = level[:, :-1] + around[:, :-2] * step, level[:, 1:] - around[:, 2:] * step
+    return np.minimum(np.minimum(level[:, :-1], level[:, 1:]), np.maximum(falls, rises))
+
+
+def _chords(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Steps in x and slopes dy/dx, (m, k - 1), between samples (m, k); both 0 where x is the SAME."""
     step = np.diff(x, axis=1)
-    apart = step > SAME * x[:, -1:]
-    chord = np.diff(y, axis=1) / np.where(apart, step, 1.0)
-    least = _nearby(np.where(apart, chord, np.inf), np.minimum)
-    most = _nearby(np.where(apart, chord, -np.inf), np.maximum)
-    low = y.copy()
-    low[:, 1:] = np.minimum(low[:, 1:], y[:, :-1] + np.where(apart, least, 0.0) * step)
-    low[:, :-1] = np.minimum(low[:, :-1], y[:, 1:] - np.where(apart, most, 0.0) * step)
-    floor = per * _nearby(y / np.maximum(per, 1e-30), np.minimum, 1)
-    return np.asarray((1 - SURE) * np.maximum(low, floor))
-
-
-def _nearby(values: Floats, of: np.ufunc, reach: int = 2) -> Floats:
-    """The least or most of values (m, k) and `reach` neighbours to each side."""
-    ends = np.pad(values, ((0, 0), (reach, reach)), mode="edge")
-    return np.asarray(of.reduce([ends[:, i : i + values.shape[1]] for i in range(2 * reach + 1)]))
+    step = np.where(step > SAME * x[:, -1:], step, 0.0)
+    return step, np.where(step > 0, np.diff(y, axis=1) / np.where(step > 0, step, 1.0), 0.0)
 
 
 def _edges(x: Floats, y: Floats) -> tuple[Floats, Floats]:
