@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from planner.question.posed import pose
 
 FOLDER = Path(__file__).resolve().parents[1] / "cluster_configs" / "examples"
 
-QUESTIONS = {
+QUESTIONS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "plain": ("8xH100,8xA100", "llama-3.1-70b", {"rate": 4.0}, {}),
     "pipelines": ("16xL4", "llama-3.1-70b", {"rate": 0.2, "isl": 500, "tpot_ms": 400.0}, {}),
     "experts": ("16xH100", "deepseek-v3", {"rate": 4.0, "percentile": "p95"}, {}),

@@ -1,23 +1,20 @@
 """What a column costs at any load, from below: lines that the fleet's program may add up.
 
 Watts and latency depend on how busy a server is, and that is the program's to choose. Each column is asked
-at many loads u, the share of its own. What it costs between two of them is not known, and need not be convex:
-a larger batch may have better kernels, a percentile sets in, a pipeline's micro-batches are first all in use.
-Taken for sure is that between neighbours it is not lower than at both: watts as they are, latency as seconds
-of the mean request. So a line is below where it is so at every sample lowered to the lowest of its
-neighbours, in watts or in seconds, and all such lines are below the lower convex hull of these. The columns'
-lines are edges of it:
+at many loads u, the share of its own. What it costs between two of them need not be convex: a larger batch
+may have better kernels, a percentile sets in, a pipeline's micro-batches are first all in use. So samples are
+lowered to what is sure (`hull.py`), and the column's lines are edges of the lower convex hull of these:
 
     watts       W(u)        >= a_k + slope_k R u                                   R [1/s] at u = 1
-    latency     Σ f_w L_w(u) >= Σ f_w [c_k L_w(u_k) + R d_k use_w] + a_k           u_k where the edge begins
+    latency     Σ f_w L_w(u) >= Σ f_w [c_k L_w(u_k) - a_k use_w / u_k] + a_k       u_k a load under the edge
                 (a pair's transfer is the pair's, in `problems/fleet.py`)
 
-with u = Σ use_w f_w a replica; c_k <= 1 is by what the sample was lowered, and d_k makes the mean the edge's
-slope. So they are under the workload's own mix of the buckets that a column serves. Lines of watts are
-lowered further, as a replica may serve other mixes: b_w is the line's from a_k to what `w` alone costs at the
-same u, where that is less, and a_k is such that no line lies above that, nor above what it costs where most
-requests are of `w`. What requests wait for one another has no lines that hold for all mixes and say anything:
-their proof is of the own mix, and `proof.space` says so.
+with u = Σ use_w f_w a replica; c_k <= 1 is what the edge is at u_k of what the column takes there. So they
+are under the workload's own mix of the buckets that a column serves. Lines of watts are lowered further, as a
+replica may serve other mixes: b_w is the line's from a_k to what `w` alone costs at the same u, where that is
+less, and a_k is such that no line lies above that, nor above what it costs where most requests are of `w`.
+What requests wait for one another has no lines that hold for all mixes and say anything: their proof is of
+the own mix, and `proof.space` says so.
 """
 
 from __future__ import annotations
@@ -30,6 +27,7 @@ import numpy as np
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.columns import alone, as_the_others
+from planner.candidates.hull import edges, sure_of
 from planner.candidates.loaded import Loaded
 from planner.candidates.points import Points, at_rate, draw
 from planner.candidates.setup import Setup
@@ -45,7 +43,8 @@ SHARES = {
 """Shares of a column's load at which it is asked first."""
 
 MORE = {"watts": (24,), "latency": (48, 48)}
-"""Further shares, where what it costs changes most between neighbours: each time so many."""
+"""Further shares, between samples where too little is sure for the lines to begin with: each time so
+many."""
 
 LINES = {"watts": 4, "latency": 12}
 """Lines of a column to begin with, chosen so that they are nowhere far below the hull. Watts are nearly
@@ -59,16 +58,8 @@ NEARBY, NEAR = 0.03, 24
 """Share of a load to each side of it, and loads there, at which it is asked besides for the line that is
 highest at it."""
 
-SURE = 2e-5
-"""Share by which lines are lowered besides: the batch of a rate is only found to `NEAR`
-(`planner/operating/steps.py`)."""
-
 MOSTLY = (0.999, 0.99, 0.9)
 """Shares of requests of one bucket, the rest by the workload's mix, under which lines are looked at, too."""
-
-SAME = 1e-9
-"""Share of a column's rate within which two samples are one: a slope between them would be of noise, and
-beyond what a program can hold."""
 
 What = Literal["watts", "latency"]
 
@@ -114,7 +105,7 @@ def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Lin
     here = at_rate(s, column.index, rate / column.ranks, column.role)
     own = (here.load if column.role == "prefill" else here.sequences) / column.load
     share = min(float(own[0]), 1.0)
-    near = share * np.geomspace(1 - NEARBY, 1 + NEARBY, 2 * NEAR + 1)
+    near = np.minimum(share * np.linspace(1 - NEARBY, 1 + NEARBY, 2 * NEAR + 1), 1.0)
     shares = np.sort(np.concatenate([SHARES[what], near]))
     hull = Hull.of(column, what, shares)
     chosen = np.abs(hull.rate - rate).argmin(axis=1)
@@ -155,8 +146,8 @@ class Hull:
     def _under(what: What, share: Floats, rate: Floats, level: Floats) -> Hull:
         x, level = np.pad(rate, ((0, 0), (1, 0))), np.pad(_ended(level), ((0, 0), (1, 0)), mode="edge")
         per = x if what == "latency" else np.ones_like(x)
-        sure = _sure(x, level * per, per)
-        a, slope = _edges(x, sure)
+        sure = sure_of(x, level * per, per)
+        a, slope = edges(x, sure)
         return Hull(share, rate, (level * per)[:, 1:], sure[:, 1:], a[:, 1:], slope[:, 1:])
 
     def _between(self, many: int, lines: int) -> Floats:
@@ -198,54 +189,6 @@ def _asked(columns: Loaded, what: What, shares: Floats) -> tuple[Floats, Floats]
     return rate, level
 
 
-def _sure(x: Floats, y: Floats, per: Floats) -> Floats:
-    """What is sure of a cost `y` at samples (m, k): between two it does not rise faster before the second,
-    nor fall faster after the first, than nearby; nor is it lower, as `per`, than `_lowest` says."""
-    step, chord = _chords(x, y)
-    ends = [np.pad(chord, ((0, 0), (2, 2)), mode="edge")[:, i : i + step.shape[1]] for i in range(5)]
-    low, level = y.copy(), _lowest(x, y / np.maximum(per, 1e-30))
-    low[:, 1:] = np.minimum(low[:, 1:], y[:, :-1] + np.min(ends, axis=0) * step)
-    low[:, :-1] = np.minimum(low[:, :-1], y[:, 1:] - np.max(ends, axis=0) * step)
-    around = np.pad(level, ((0, 0), (1, 1)), mode="edge")
-    return np.asarray((1 - SURE) * np.maximum(low, per * np.minimum(around[:, :-1], around[:, 1:])))
-
-
-def _lowest(x: Floats, level: Floats) -> Floats:
-    """The lowest that a level can be, (m, k - 1), between samples (m, k): as at one of them, or where it goes
-    on to fall as before the first and then rises as after the second."""
-    step, chord = _chords(x, level)
-    around = np.pad(chord, ((0, 0), (1, 1)))
-    falls, rises = level[:, :-1] + around[:, :-2] * step, level[:, 1:] - around[:, 2:] * step
-    return np.minimum(np.minimum(level[:, :-1], level[:, 1:]), np.maximum(falls, rises))
-
-
-def _chords(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Steps in x and slopes dy/dx, (m, k - 1), between samples (m, k); both 0 where x is the SAME."""
-    step = np.diff(x, axis=1)
-    step = np.where(step > SAME * x[:, -1:], step, 0.0)
-    return step, np.where(step > 0, np.diff(y, axis=1) / np.where(step > 0, step, 1.0), 0.0)
-
-
-def _edges(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Intercept and slope, (m, k) each, of the edge to the right of each of the points (m, k), of the lower
-    convex hull of those and of all to the left of them as high: no slope is below 0."""
-    y = np.minimum.accumulate(y[:, ::-1], axis=1)[:, ::-1]
-    one, k, least = np.arange(len(x)), np.arange(x.shape[1]), SAME * x[:, -1:]
-    a, slope, at = y.copy() * 0 + y[:, :1], np.zeros_like(y), np.zeros(len(x), dtype=np.int64)
-    while True:
-        step = x - x[one, at, None]
-        right = step > least
-        on = right.any(axis=1)
-        if not on.any():
-            return a, slope
-        chord = np.where(right, (y - y[one, at, None]) / np.where(right, step, 1.0), np.inf)
-        here = on[:, None] & (k >= at[:, None])
-        steep = np.where(on, chord.min(axis=1), 0.0)[:, None]
-        slope = np.where(here, steep, slope)
-        a = np.where(here, (y[one, at, None] - steep * x[one, at, None]), a)
-        at = np.where(on, chord.argmin(axis=1), at)
-
-
 def _lines(columns: Loaded, what: What, hull: Hull, chosen: Ints) -> Tangents:
     """The edges at the samples `chosen` (m, j), by bucket."""
     share, rate, _, _, a, slope = (np.take_along_axis(x, chosen, axis=1) for x in vars(hull).values())
@@ -253,6 +196,7 @@ def _lines(columns: Loaded, what: What, hull: Hull, chosen: Ints) -> Tangents:
         by_bucket = slope[:, :, None] * (columns.use * columns.full[:, None])[:, None, :]
         return _of_each(Tangents(a, by_bucket), columns, rate / columns.full[:, None])
     each = np.where(columns.share[:, None] > 0, columns.asked(share, _seconds), 0.0)
+    each = np.where(np.isfinite(each).all(axis=2, keepdims=True), each, 1.0)
     each *= ((a / rate + slope) / (each * columns.share[:, None]).sum(axis=2))[:, :, None]
     return Tangents(a, each - (a / rate * columns.full[:, None])[:, :, None] * columns.use[:, None, :])
 
@@ -266,7 +210,7 @@ def _of_each(lines: Tangents, columns: Loaded, level: Floats) -> Tangents:
         share = part * (np.arange(len(own)) == w) + (1 - part) * own
         x, y = _asked(columns.under(every, share), "watts", SHARES["watts"])
         ends = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)  # else it never serves that
-        rows, x, y = every[ends], x[ends], _sure(x[ends], y[ends], np.ones_like(y[ends]))
+        rows, x, y = every[ends], x[ends], sure_of(x[ends], y[ends], np.ones_like(y[ends]))
         if part == 1.0 and len(rows):
             rate = level[rows] / columns.use[rows, w, None]
             there = np.stack([np.interp(*row) for row in zip(rate, x, y, strict=True)])

@@ -9,9 +9,10 @@ import pytest
 
 from planner import plan
 from planner.candidates import tangents
+from planner.candidates.hull import edges, sure_of
 from planner.candidates.loaded import Loaded
 from planner.candidates.points import at_rate, draw
-from planner.candidates.tangents import _below, _slopes, touching
+from planner.candidates.tangents import Tangents, _asked, touching
 from planner.inputs.workload import Bucket, Workload
 from planner.plans.operation import index_of, operate
 from planner.question.asked import read
@@ -71,10 +72,10 @@ def test_a_candidate_is_asked_as_its_column_was():
     for c in some:
         s = found.pool.setup(c)
         one = Loaded.of(c, s, index_of(s, c))
-        (full,) = one.at([1.0])
-        again = at_rate(s, one.index, full.rate, one.role)
-        assert draw(s, full, one.role) == pytest.approx(draw(s, again, one.role), rel=1e-3)
-        assert draw(s, full, one.role)[0] == pytest.approx(c.watts, rel=1e-6)
+        full = one.asked(np.ones(1), lambda own, p: np.column_stack([p.rate, draw(own.setup, p, own.role)]))
+        watts, again = full[0, 0, 1], at_rate(s, one.index, full[0, :, 0], one.role)
+        assert watts == pytest.approx(draw(s, again, one.role)[0], rel=1e-3)
+        assert watts == pytest.approx(c.watts, rel=1e-6)
 
 
 def test_the_lines_that_latency_begins_with_are_near_it_at_any_load():
@@ -152,12 +153,37 @@ def test_loads_at_one_rate_give_level_lines_below_all_of_them():
     """A server whose rate no longer grows with its load draws more watts at the same rate: a chord between
     two such samples had a slope of 1e30, and HiGHS refused the program (odd problems, seed 41, no. 206)."""
     x, y = np.array([[1.0, 2.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 8.0, 9.0]])
-    slope = _slopes(y, x)
-    a = _below(y - slope * x, slope, x, y)
+    a, slope = edges(x, sure_of(x, y, np.ones_like(y)))
 
     assert np.abs(slope).max() <= 10
     assert np.abs(a).max() <= 100
     assert (a[:, :, None] + slope[:, :, None] * x[:, None, :] <= y[:, None, :] + 1e-12).all()
+
+
+PIPELINES = {"isl": 12_000, "osl": 100, "rate": 0.5, "ttft_ms": 20_000.0, "tpot_ms": 500.0}
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+def test_lines_of_pipelines_are_below_them_at_loads_much_nearer_than_they_were_asked_at(objective):
+    """Where a server holds a sequence, or one in each stage, its step is made linear in another way, and what
+    it costs jumps."""
+    _, _, found = solved("4xL4", "llama-3.1-8b", objective=objective, **PIPELINES)
+    some = [c for c in found.pool.candidates if c.tangents]
+    what = "watts" if objective == "energy" else "latency"
+
+    assert any(c.design.pp > 1 for c in some)
+    for c in some:
+        s = found.pool.setup(c)
+        rate, level = _asked(Loaded.of(c, s, index_of(s, c)), what, np.geomspace(1e-5, 1.0, 4000))
+        true = level[0] * (rate[0] if what == "latency" else 1.0)
+        told = np.max([a + rate[0] * b["0"] for a, b in c.tangents], axis=0)
+        assert (told <= true * (1 + 1e-9)).all(), c.id
+
+
+def test_a_line_is_told_once():
+    twice = Tangents(np.array([[1.0, 1.0, 0.0]]), np.array([[[2.0], [2.0], [3.0]]]))
+
+    assert twice.named(0, [0]) == ((0.0, {"0": 3.0}), (1.0, {"0": 2.0}))
 
 
 def test_waits_without_end_leave_lines_under_those_that_end(monkeypatch: pytest.MonkeyPatch):
