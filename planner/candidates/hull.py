@@ -34,14 +34,15 @@ def sure_of(x: Floats, y: Floats, per: Floats) -> Floats:
 
 
 def _lowest(x: Floats, level: Floats) -> Floats:
-    """The lowest that a level can be, (m, k - 1), between samples (m, k): as at one of them, or as far down as
-    it comes if it goes on to fall as before the first, or rises as after the second. Of the two chords
-    nearest the flatter one tells: there may be a leap in the other."""
+    """The lowest that a level can be, (m, k - 1), between samples (m, k): as at one of them; where it falls
+    before and rises after, as both chords go on; where it leaps between two that rise or that fall, as the
+    one goes on that comes lower."""
     step, chord = _chords(x, level)
-    around = np.pad(chord, ((0, 0), (2, 2)))
-    falls = level[:, :-1] + np.maximum(around[:, 1:-3], around[:, :-4]) * step
-    rises = level[:, 1:] - np.minimum(around[:, 3:-1], around[:, 4:]) * step
-    return np.minimum(np.minimum(level[:, :-1], level[:, 1:]), np.minimum(falls, rises))
+    around = np.pad(chord, ((0, 0), (1, 1)))
+    before, after, low = around[:, :-2], around[:, 2:], np.minimum(level[:, :-1], level[:, 1:])
+    falls, rises = level[:, :-1] + before * step, level[:, 1:] - after * step
+    kink, fall, leap = (before < 0) & (after > 0), (before >= 0) & (chord < 0), (after <= 0) & (chord > 0)
+    return np.minimum(low, np.select([kink, fall, leap], [np.maximum(falls, rises), rises, falls], low))
 
 
 def _chords(x: Floats, y: Floats) -> tuple[Floats, Floats]:
