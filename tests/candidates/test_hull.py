@@ -15,6 +15,7 @@ CURVES = {
     "straight": lambda x: 1 + 2 * x,
     "a leap": lambda x: x + 0.1 * (x > 0.5074),
     "a fall": lambda x: 1 + x - 0.1 * (x > 0.5074),
+    "a leap at its end": lambda x: 2 - 0.6 * x + 0.1 * (x > 0.9874),
     "a kink": lambda x: x + np.where(x > 0.5074, 4 * (x - 0.5074), 0.0),
     "steep, then flatter": lambda x: x + np.where(x > 0.5074, np.sqrt(np.maximum(x - 0.5074, 0)), 0.0),
     "falls, then rises": lambda x: 1 + 0.7 * np.abs(x - 0.5074),

@@ -16,6 +16,7 @@ from planner.candidates.tangents import Tangents, _asked, touching
 from planner.inputs.workload import Bucket, Workload
 from planner.plans.operation import index_of, operate
 from planner.question.asked import read
+from planner.question.posed import pose
 from tests.beside.solved import posed, solved
 
 SHARES = np.geomspace(2e-3, 1.0, 60)
@@ -160,20 +161,21 @@ def test_loads_at_one_rate_give_level_lines_below_all_of_them():
     assert (a[:, :, None] + slope[:, :, None] * x[:, None, :] <= y[:, None, :] + 1e-12).all()
 
 
-PIPELINES = {"isl": 12_000, "osl": 100, "rate": 0.5, "ttft_ms": 20_000.0, "tpot_ms": 500.0}
+PIPELINES = {"isl": 30_000, "rate": 1.0, "ttft_ms": 20_000.0}
 
 
 @pytest.mark.parametrize("objective", ["energy", "latency"])
 def test_lines_of_pipelines_are_below_them_at_loads_much_nearer_than_they_were_asked_at(objective):
     """Where a server holds a sequence, or one in each stage, its step is made linear in another way, and what
     it costs jumps."""
-    _, _, found = solved("4xL4", "llama-3.1-8b", objective=objective, **PIPELINES)
-    some = [c for c in found.pool.candidates if c.tangents]
+    given = {"engine": "vllm", "objective": objective}
+    _, pool, _ = pose(read(None, "llama-3.1-8b", "16xH100", "chat", PIPELINES, given))
+    some = [c for c in pool.candidates if c.tangents and c.design.pp > 1]
     what = "watts" if objective == "energy" else "latency"
 
-    assert any(c.design.pp > 1 for c in some)
+    assert some
     for c in some:
-        s = found.pool.setup(c)
+        s = pool.setup(c)
         rate, level = _asked(Loaded.of(c, s, index_of(s, c)), what, np.geomspace(1e-5, 1.0, 4000))
         true = level[0] * (rate[0] if what == "latency" else 1.0)
         told = np.max([a + rate[0] * b["0"] for a, b in c.tangents], axis=0)
@@ -207,3 +209,17 @@ def test_waits_without_end_leave_lines_under_those_that_end(monkeypatch: pytest.
         for share in (0.01, 0.1, 0.2, 0.3):
             flow = share * full
             assert highest([(a, b)], c, flow) <= cost(found, c, flow, "latency") * (1 + 1e-6)
+
+
+def test_columns_are_asked_before_and_after_the_batches_at_which_their_steps_are_made_linear_otherwise():
+    given = {"engine": "vllm", "objective": "latency"}
+    _, pool, _ = pose(read(None, "llama-3.1-8b", "16xH100", "chat", PIPELINES, given))
+    c = next(c for c in pool.candidates if c.design.pp > 1 and c.role == "mixed")
+    s = pool.setup(c)
+
+    batches = Loaded.of(c, s, index_of(s, c)).bends[0] * c.sequences
+
+    for one in (1.0, float(c.design.pp)):
+        for factor in (1.05, 1.0, 0.95):
+            for beside in (1 - 1e-6, 1 + 1e-6):
+                assert np.isclose(batches, one / factor * beside, rtol=1e-9).any()
