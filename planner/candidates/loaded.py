@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,14 @@ import numpy as np
 from planner.candidates.candidate import Candidate
 from planner.candidates.points import Points, at_rate, batched, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
+from planner.cost.model import SPREAD
 from planner.designs.shape import Floats, Ints
+
+AT_ONCE = 10_000
+"""Points that are asked at once: many are cheaper each than few, until they no longer fit a cache."""
+
+BESIDE = 1e-6
+"""Share of a load by which one is just before or after it."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +68,37 @@ class Loaded:
         full = at_rate(s, index, 1 / (use @ share) / ranks, role)
         return Loaded(s, role, index, full.load if role == "prefill" else full.sequences, use, ranks)
 
-    def at(self, shares: Sequence[float] | Floats) -> list[Points]:
-        """The columns at each of `shares` of their load."""
-        if self.role == "prefill":
-            parts, which = prefill_parts(self.setup, self.index), np.arange(len(self.index))
-            return [prefilled(self.setup, parts, which, share * self.load) for share in shares]
-        return [batched(self.setup, self.index, share * self.load, self.role) for share in shares]
+    def asked(self, shares: Floats, tell: Callable[[Loaded, Points], Floats]) -> Floats:
+        """What `tell` says, (m, k, …), of the columns at each of `shares` (k,) or (m, k) of their load: it is
+        given columns (r,) and their points there, many at once."""
+        shares = np.broadcast_to(shares, (len(self.index), shares.shape[-1]))
+        rows, load = np.arange(len(self.index)).repeat(shares.shape[1]), shares * self.load[:, None]
+        parts = prefill_parts(self.setup, self.index) if self.role == "prefill" else None
+        told = []
+        for block in np.array_split(np.arange(len(rows)), max(math.ceil(len(rows) / AT_ONCE), 1)):
+            which, own = rows[block], load.ravel()[block]
+            part = replace(
+                self, index=self.index[which], load=own, use=self.use[which], ranks=self.ranks[which]
+            )
+            if parts is not None:
+                told.append(tell(part, prefilled(self.setup, parts, which, own)))
+            else:
+                told.append(tell(part, batched(self.setup, part.index, own, self.role)))
+        return np.concatenate(told).reshape(*shares.shape, *told[0].shape[1:])
 
-    def rates(self, asked: Sequence[Points]) -> Floats:
-        """Requests/s of a replica at each, (m, k)."""
-        return np.stack([p.rate * self.ranks for p in asked], axis=1)
+    @property
+    def bends(self) -> Floats:
+        """Shares of their load, (m, j), at which servers that decode hold a sequence, or one in each stage:
+        there, and where finite differences of `step_times` reach so far, their steps are made linear in
+        another way. Each just before and just after; of servers that only prefill there are none."""
+        if self.role == "prefill":
+            return np.zeros((len(self.index), 0))
+        stages = self.setup.model.concurrent(self.setup.designs.take(self.index)).astype(np.float64)
+        at = np.stack([np.ones_like(stages), stages], axis=1)[:, :, None] / np.array(
+            [1 + SPREAD, 1, 1 - SPREAD]
+        )
+        each = at.reshape(len(stages), -1, 1) * np.array([1 - BESIDE, 1 + BESIDE])
+        return np.asarray(each.reshape(len(stages), -1) / self.load[:, None])
 
     @property
     def share(self) -> Floats:

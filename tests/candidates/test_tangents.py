@@ -9,12 +9,14 @@ import pytest
 
 from planner import plan
 from planner.candidates import tangents
+from planner.candidates.hull import edges, sure_of
 from planner.candidates.loaded import Loaded
 from planner.candidates.points import at_rate, draw
-from planner.candidates.tangents import _below, _slopes, touching
+from planner.candidates.tangents import Tangents, _asked, touching
 from planner.inputs.workload import Bucket, Workload
 from planner.plans.operation import index_of, operate
 from planner.question.asked import read
+from planner.question.posed import pose
 from tests.beside.solved import posed, solved
 
 SHARES = np.geomspace(2e-3, 1.0, 60)
@@ -71,10 +73,10 @@ def test_a_candidate_is_asked_as_its_column_was():
     for c in some:
         s = found.pool.setup(c)
         one = Loaded.of(c, s, index_of(s, c))
-        (full,) = one.at([1.0])
-        again = at_rate(s, one.index, full.rate, one.role)
-        assert draw(s, full, one.role) == pytest.approx(draw(s, again, one.role), rel=1e-3)
-        assert draw(s, full, one.role)[0] == pytest.approx(c.watts, rel=1e-6)
+        full = one.asked(np.ones(1), lambda own, p: np.column_stack([p.rate, draw(own.setup, p, own.role)]))
+        watts, again = full[0, 0, 1], at_rate(s, one.index, full[0, :, 0], one.role)
+        assert watts == pytest.approx(draw(s, again, one.role)[0], rel=1e-3)
+        assert watts == pytest.approx(c.watts, rel=1e-6)
 
 
 def test_the_lines_that_latency_begins_with_are_near_it_at_any_load():
@@ -152,12 +154,38 @@ def test_loads_at_one_rate_give_level_lines_below_all_of_them():
     """A server whose rate no longer grows with its load draws more watts at the same rate: a chord between
     two such samples had a slope of 1e30, and HiGHS refused the program (odd problems, seed 41, no. 206)."""
     x, y = np.array([[1.0, 2.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 8.0, 9.0]])
-    slope = _slopes(y, x)
-    a = _below(y - slope * x, slope, x, y)
+    a, slope = edges(x, sure_of(x, y, np.ones_like(y)))
 
     assert np.abs(slope).max() <= 10
     assert np.abs(a).max() <= 100
     assert (a[:, :, None] + slope[:, :, None] * x[:, None, :] <= y[:, None, :] + 1e-12).all()
+
+
+PIPELINES = {"isl": 30_000, "rate": 1.0, "ttft_ms": 20_000.0}
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+def test_lines_of_pipelines_are_below_them_at_loads_much_nearer_than_they_were_asked_at(objective):
+    """Where a server holds a sequence, or one in each stage, its step is made linear in another way, and what
+    it costs jumps."""
+    given = {"engine": "vllm", "objective": objective}
+    _, pool, _ = pose(read(None, "llama-3.1-8b", "16xH100", "chat", PIPELINES, given))
+    some = [c for c in pool.candidates if c.tangents and c.design.pp > 1]
+    what = "watts" if objective == "energy" else "latency"
+
+    assert some
+    for c in some:
+        s = pool.setup(c)
+        rate, level = _asked(Loaded.of(c, s, index_of(s, c)), what, np.geomspace(1e-5, 1.0, 4000))
+        true = level[0] * (rate[0] if what == "latency" else 1.0)
+        told = np.max([a + rate[0] * b["0"] for a, b in c.tangents], axis=0)
+        assert (told <= true * (1 + 1e-9)).all(), c.id
+
+
+def test_a_line_is_told_once():
+    twice = Tangents(np.array([[1.0, 1.0, 0.0]]), np.array([[[2.0], [2.0], [3.0]]]))
+
+    assert twice.named(0, [0]) == ((0.0, {"0": 3.0}), (1.0, {"0": 2.0}))
 
 
 def test_waits_without_end_leave_lines_under_those_that_end(monkeypatch: pytest.MonkeyPatch):
@@ -181,3 +209,17 @@ def test_waits_without_end_leave_lines_under_those_that_end(monkeypatch: pytest.
         for share in (0.01, 0.1, 0.2, 0.3):
             flow = share * full
             assert highest([(a, b)], c, flow) <= cost(found, c, flow, "latency") * (1 + 1e-6)
+
+
+def test_columns_are_asked_before_and_after_the_batches_at_which_their_steps_are_made_linear_otherwise():
+    given = {"engine": "vllm", "objective": "latency"}
+    _, pool, _ = pose(read(None, "llama-3.1-8b", "16xH100", "chat", PIPELINES, given))
+    c = next(c for c in pool.candidates if c.design.pp > 1 and c.role == "mixed")
+    s = pool.setup(c)
+
+    batches = Loaded.of(c, s, index_of(s, c)).bends[0] * c.sequences
+
+    for one in (1.0, float(c.design.pp)):
+        for factor in (1.05, 1.0, 0.95):
+            for beside in (1 - 1e-6, 1 + 1e-6):
+                assert np.isclose(batches, one / factor * beside, rtol=1e-9).any()
