@@ -42,7 +42,8 @@ def _lowest(x: Floats, level: Floats) -> Floats:
     before, after, low = around[:, :-2], around[:, 2:], np.minimum(level[:, :-1], level[:, 1:])
     falls, rises = level[:, :-1] + before * step, level[:, 1:] - after * step
     kink, fall, leap = (before < 0) & (after > 0), (before >= 0) & (chord < 0), (after <= 0) & (chord > 0)
-    return np.minimum(low, np.select([kink, fall, leap], [np.maximum(falls, rises), rises, falls], low))
+    going_on = np.select([kink, fall, leap], [np.maximum(falls, rises), rises, falls], low)
+    return np.asarray(np.minimum(low, going_on))
 
 
 def _chords(x: Floats, y: Floats) -> tuple[Floats, Floats]:
