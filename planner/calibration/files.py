@@ -31,7 +31,7 @@ WIDEST = 3.0
 NEAR_ONE = 0.005
 """A factor this near to 1 is not written."""
 
-_TRAITS = (*(field.name for field in fields(Traits)), "ffn")
+_TRAITS = (*(field.name for field in fields(Traits)), "ffn", "host")
 _LEAF = re.compile(r"\{[^{}]*\}")
 
 

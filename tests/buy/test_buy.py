@@ -193,7 +193,7 @@ def test_the_document_has_what_is_printed(asked):
     assert said["bought"] == [{"offer": "small", "nodes": 3, "takes": 1.0, "usd_per_hour": 1.0}]
     assert said["takes"] == 3.0
     assert said["rps"] == found.value
-    assert said["bound"] >= found.value
+    assert said["bound"] >= found.value * (1 - 1e-9)
     assert said["plan"]["schema_version"]
 
 
