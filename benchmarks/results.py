@@ -41,6 +41,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "afd": ("Attention and FFNs on different GPUs", ["benchmarks.afd"]),
     "vendor": ("The vendor's planner on its own jobs", ["benchmarks.vendor", "--markdown"]),
     "honest": ("Attempts to prove the bounds false", ["benchmarks.honest", "--problems", "500"]),
+    "lines": ("Lines below what columns cost, beside the one model", ["benchmarks.lines", "--columns", "60"]),
     "roofline": ("Predictions against the roofline of the device", ["benchmarks.roofline"]),
     "agreement": ("Plans against predict of their replicas", ["benchmarks.agreement"]),
     "shipped": ("Shipped clusters and large questions", ["benchmarks.shipped", "--markdown"]),
