@@ -4,10 +4,11 @@ import gc
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("fixed", derandomize=True, database=None)
-settings.register_profile("explore", max_examples=500)
+BUSY = [HealthCheck.too_slow]  # which a busy machine may be, whatever a test draws
+settings.register_profile("fixed", derandomize=True, database=None, suppress_health_check=BUSY)
+settings.register_profile("explore", max_examples=500, suppress_health_check=BUSY)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
