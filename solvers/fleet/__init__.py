@@ -102,10 +102,26 @@ def solve(p: FleetProblem, limits: Limits, start: Floats | None = None) -> Fleet
             known = fleet_prices.by_kinds(p, known)
         if known is not None:
             return fleet_prices.searched(p, known, limits, _solve)
-    return extract(p, built, built.model.solve(limits, start))
+    return _searched(p, built, limits, start)
 
 
 def _solve(p: FleetProblem, limits: Limits) -> FleetSolution:
+    return _searched(p, build(p), limits)
+
+
+def _searched(p: FleetProblem, built: Built, limits: Limits, start: Floats | None = None) -> FleetSolution:
+    """Kinds first where that is quicker; where it leads nowhere, all at once in the time that is left."""
+    until = time.perf_counter() + limits.seconds
+    if fleet_kinds.worth(p) and start is None:
+        found = fleet_kinds.first(p, built, limits, at_once)
+        if found is not None:
+            return found
+        limits = replace(limits, seconds=max(until - time.perf_counter(), fleet_prices.LEAST_S))
+    return extract(p, built, built.model.solve(limits, start))
+
+
+def at_once(p: FleetProblem, limits: Limits) -> FleetSolution:
+    """By branch and bound on all integers alike."""
     built = build(p)
     return extract(p, built, built.model.solve(limits))
 

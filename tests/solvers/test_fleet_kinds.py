@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from solvers import fleet
+from solvers.fleet import kinds as fleet_kinds
 from solvers.fleet.extract import fullest
 from solvers.fleet.goals import THROUGHPUT
 from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock
@@ -78,6 +79,38 @@ def test_with_few_kinds_the_answer_is_that_of_trying_every_fleet(objective):
         assert same(s.objective, best_by_trying_all(p)), f"seed {seed}"
         assert s.bound == s.objective, f"seed {seed}"
         assert kinds_of(p, s) <= (p.most_kinds or 0), f"seed {seed}"
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_kinds_that_are_looked_for_first_leave_the_answer_as_it_is(objective, monkeypatch):
+    """On few nodes whole replicas often lose: then all is looked for at once."""
+    monkeypatch.setattr(fleet_kinds, "NODES", 0)
+    for seed in range(24):
+        p = kinded(random_fleet(seed, objective), seed)
+        s, first = solved(p), fleet_kinds.first(p, fleet.build(p), Limits(), fleet.at_once)
+
+        assert same(s.objective, best_by_trying_all(p)), f"seed {seed}"
+        assert kinds_of(p, s) <= (p.most_kinds or 0), f"seed {seed}"
+        assert first is None or same(first.objective, s.objective), f"seed {seed}"
+
+
+@pytest.mark.parametrize(("k", "most"), [(1, 1000 / 0.45), (2, 1000 / 0.3)])
+def test_on_many_nodes_kinds_are_looked_for_first(k, most):
+    """By hand, of parts of replicas: with a small kind R/2 takes a node for 2/s, R/2 half of one for 5/s;
+    without it R/4 nodes have long prompts alone, and R/2 = (1000 - R/4) / 0.4."""
+    p = replace(SMALL, stocks={"g": Stock(1000, 2, 1.0)}, most_kinds=k)
+    first, s = fleet_kinds.first(p, fleet.build(p), Limits(gap=0.01), fleet.at_once), solved(p, gap=0.01)
+
+    assert first is not None
+    assert first.status in ("optimal", "within_gap")
+    assert first.objective is not None
+    assert 0.99 * most <= first.objective <= most
+    assert first.bound == pytest.approx(most, rel=0.0025)
+    assert first.bound >= most * (1 - 1e-9)
+    assert kinds_of(p, first) <= k
+    assert (first.replicas, first.bound, first.among) == (s.replicas, s.bound, s.among)
+    assert s.among
+    assert not fleet_kinds.worth(SMALL)
 
 
 @pytest.mark.parametrize("objective", ["throughput", "cost", "energy"])
