@@ -15,15 +15,15 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from planner.api import Asking, ask
-from planner.api import answer as plan_of
 from planner.errors import MeshwrightError
-from planner.plans.schema import Plan
-from planner.question.asked import problem_of
 from planner.studies.cache import Cache
 from planner.studies.grid import FILE_OPTIONS, Cell
+
+if TYPE_CHECKING:
+    from planner.api import Asking
+    from planner.plans.schema import Plan
 
 Answer = dict[str, Any]
 """The fields of a row that do not depend on how its cell is written."""
@@ -56,6 +56,8 @@ def resolve(cell: Cell) -> tuple[str, Asking]:
 
     Limited by work, so that a cell has the same answer on a busy machine; the clock only ends the endless.
     """
+    from planner.api import ask  # here, not above: whoever only writes down answers needs no solvers
+
     options = {"work_limit": WORK_LIMIT_NODES, "time_limit": TIME_LIMIT_S, **cell}
     files = {name: file_digest(cell[name]) for name in READ_BY_NAME if name in cell}
     cluster, model, time_limit_s = (
@@ -69,6 +71,8 @@ def resolve(cell: Cell) -> tuple[str, Asking]:
 
 def plan(asking: Asking) -> Plan:
     """The plan of a question, without what only explains it, which a row does not keep."""
+    from planner.api import answer as plan_of
+
     return plan_of(asking, time.perf_counter(), explain=False)
 
 
@@ -79,6 +83,8 @@ def digest(asking: Asking, files: dict[str, str | None]) -> str:
     """Hash of a question, of the content of `files`, and of who answers it. What a plan only repeats (names
     of the cluster and of the model's source, which limits nobody asked for but those that may give way) is
     not in it."""
+    from planner.question.asked import problem_of
+
     problem = problem_of(asking.asked).model_dump(mode="json")
     problem["cluster"].pop("name", None)
     problem.pop("model_id", None)
