@@ -19,7 +19,7 @@ import numpy as np
 from planner.candidates.candidate import Candidate
 from planner.candidates.loaded import Loaded
 from planner.candidates.setup import Setup
-from planner.candidates.tangents import _asked
+from planner.candidates.tangents import sampled
 from planner.designs.shape import Floats
 from planner.plans.operation import index_of
 from planner.question.asked import read
@@ -84,7 +84,7 @@ def over(c: Candidate, s: Setup, objective: str, loads: int) -> tuple[float, flo
 def curve(column: Loaded, objective: str, shares: Floats) -> tuple[Floats, Floats, dict[str, float]]:
     """Requests/s and cost at each of `shares` of one column's load, and the share of each bucket."""
     share = {str(w): float(x) for w, x in enumerate(column.share[0])}
-    (rate,), (level,) = _asked(column, "watts" if objective == "energy" else "latency", shares)
+    (rate,), (level,) = sampled(column, "watts" if objective == "energy" else "latency", shares)
     return rate, level if objective == "energy" else rate * level, share
 
 

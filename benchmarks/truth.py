@@ -256,13 +256,18 @@ def as_asked(row: Row) -> Row:
 
 def checkpoint(model: str, gemm: str, experts: str) -> Row:
     """What a run named `model` in these precisions has loaded, in the columns of `predict`."""
-    name = model.split("/")[-1]
-    mixed = NVFP4.get(FAMILIES.get(name, name)) if gemm == "nvfp4" else None
+    mixed = NVFP4.get(family_of(model)) if gemm == "nvfp4" else None
     return {
         "model": str(config(mixed or model)),
         "gemm_precision": "" if mixed else gemm,
         "moe_precision": "" if mixed else experts,
     }
+
+
+def family_of(model: str) -> str:
+    """What twins of `model` are called alike."""
+    name = model.split("/")[-1]
+    return FAMILIES.get(name, name)
 
 
 def config(model: str) -> Path:
@@ -273,10 +278,9 @@ def config(model: str) -> Path:
 @lru_cache(maxsize=256)
 def _described(model: str, system: str) -> Row:
     """What follows from the names of a row's model and device."""
-    name = model.split("/")[-1]
     experts = any(isinstance(layer.ffn, MoeFfn) for layer in catalog.find(str(config(model)))[0].stack)
     return {
-        "family": FAMILIES.get(name, name),
+        "family": family_of(model),
         "generation": devices.find(system).generation,
         "ffn": "moe" if experts else "dense",
     }

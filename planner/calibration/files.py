@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
-from planner.cost.calibration import Calibration, Factors, Traits, of_table
+from planner.cost.calibration import TRAITS, Calibration, Factors, of_table
 from planner.cost.tuning import Tuning
 from planner.errors import nearest
 from planner.reading import documents, validation
@@ -31,16 +31,15 @@ WIDEST = 3.0
 NEAR_ONE = 0.005
 """A factor this near to 1 is not written."""
 
-_TRAITS = (*(field.name for field in fields(Traits)), "ffn", "host")
 _LEAF = re.compile(r"\{[^{}]*\}")
 
 
 def _levels(found: dict[str, dict[str, float]], whole: bool) -> dict[str, dict[str, float]]:
     """Raises ValueError: a level that no server has, or `whole` without a value for all servers."""
     for level in found:
-        wrong = [part for part in level.split("+") if part not in _TRAITS and level != "all"]
+        wrong = [part for part in level.split("+") if part not in TRAITS and level != "all"]
         if wrong:
-            near = nearest(wrong[0], _TRAITS, 1)[0]
+            near = nearest(wrong[0], TRAITS, 1)[0]
             raise ValueError(f"unknown level `{level}`: `{wrong[0]}` is no trait of a server; `{near}` is")
     if whole and "all" not in found.get("all", {}):
         raise ValueError("a band for all servers is missing: `all: {all: …}`")

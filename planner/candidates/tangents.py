@@ -116,7 +116,7 @@ def touching(c: Candidate, s: Setup, index: int, rate: float, what: What) -> Lin
 @dataclass(frozen=True)
 class Hull:
     """The lower convex hull of what is sure, at samples (m, k) that ascend: `share` of the columns' load,
-    `rate` requests/s, `level` what was asked there; the hull's edge at each is `a + slope rate`."""
+    `rate` requests/s, `cost` there and what is `sure` of it; the hull's edge at each is `a + slope rate`."""
 
     share: Floats
     rate: Floats
@@ -131,11 +131,11 @@ class Hull:
         bends = np.clip(columns.bends, shares[0], shares[-1])
         share = np.concatenate([np.broadcast_to(shares, (len(bends), len(shares))), bends], axis=1)
         share = np.sort(share, axis=1)
-        known = [share, *_asked(columns, what, share)]
+        known = [share, *sampled(columns, what, share)]
         hull = Hull._under(what, *known)
         for many in MORE[what]:
             more = hull._between(many, LINES[what])
-            both = zip(known, (more, *_asked(columns, what, more)), strict=True)
+            both = zip(known, (more, *sampled(columns, what, more)), strict=True)
             known = [np.concatenate(x, axis=1) for x in both]
             order = known[0].argsort(axis=1)
             known = [np.take_along_axis(x, order, axis=1) for x in known]
@@ -177,7 +177,7 @@ class Hull:
         return chosen
 
 
-def _asked(columns: Loaded, what: What, shares: Floats) -> tuple[Floats, Floats]:
+def sampled(columns: Loaded, what: What, shares: Floats) -> tuple[Floats, Floats]:
     """Requests/s (m, k) and watts, or seconds of the mean request."""
 
     def tell(own: Loaded, p: Points) -> Floats:
@@ -208,7 +208,7 @@ def _of_each(lines: Tangents, columns: Loaded, level: Floats) -> Tangents:
     own, every = columns.setup.mix.share, np.arange(len(columns.index))
     for w, part in product(looked, (1.0, *MOSTLY)):
         share = part * (np.arange(len(own)) == w) + (1 - part) * own
-        x, y = _asked(columns.under(every, share), "watts", SHARES["watts"])
+        x, y = sampled(columns.under(every, share), "watts", SHARES["watts"])
         ends = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)  # else it never serves that
         rows, x, y = every[ends], x[ends], sure_of(x[ends], y[ends], np.ones_like(y[ends]))
         if part == 1.0 and len(rows):

@@ -9,7 +9,7 @@ partial pooling (Gelman and Hill 2007, ch. 12), fitted by `planner/calibration/f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -90,6 +90,13 @@ def shape_of(card: ModelCard) -> str:
     ffn = next((layer.ffn for layer in reversed(card.stack) if layer.ffn), None)
     experts = f"{ffn.experts}x" if isinstance(ffn, MoeFfn) else ""
     return f"{len(card.stack)}x{card.hidden}-{experts}{ffn.inner if ffn else 0}"
+
+
+TRAITS = (
+    *(field.name for field in fields(Traits)),
+    *(name for name, x in vars(Traits).items() if isinstance(x, property)),
+)
+"""All that levels may be made of."""
 
 
 @dataclass(frozen=True)

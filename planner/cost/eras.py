@@ -12,13 +12,15 @@ import re
 
 Version = tuple[int, int, int]
 
-ERAS: dict[str, tuple[Version, Version, str]] = {
-    "vllm": ((0, 0, 0), (0, 7, 0), "vllm-0.6"),  # 0.7 brought today's engine core (V1)
-    "trtllm": ((0, 10, 0), (0, 13, 0), "trtllm-0.12"),  # below 0.10: Dynamo's images of today's engine
+Eras = dict[str, list[tuple[Version, Version, str]]]
+
+ERAS: Eras = {
+    "vllm": [((0, 0, 0), (0, 7, 0), "vllm-0.6")],  # 0.7 brought today's engine core (V1)
+    "trtllm": [((0, 10, 0), (0, 13, 0), "trtllm-0.12")],  # below 0.10: Dynamo's images of today's engine
 }
 """Engine → first version, version after the last, key: eras of 2024."""
 
-LATE_ERAS: dict[str, list[tuple[Version, Version, str]]] = {
+LATE_ERAS: Eras = {
     "trtllm": [((0, 13, 0), (1, 1, 0), "trtllm-1.0"), ((1, 1, 0), (1, 2, 0), "trtllm-1.1")],
     "sglang": [((0, 0, 0), (0, 5, 4), "sglang-0.5.3")],
 }
@@ -32,9 +34,7 @@ HOSTS = {"trtllm-1.0": "trtllm-1.1"}
 LATER = ("blackwell_dc", "blackwell_rtx", "cdna4")
 """Generations that no engine of 2024 runs on: such a number is that of an image around today's."""
 
-OF_KEY = {key: engine for engine, (_, _, key) in ERAS.items()} | {
-    key: engine for engine, eras in LATE_ERAS.items() for _, _, key in eras
-}
+OF_KEY = {key: engine for eras in (ERAS, LATE_ERAS) for engine, own in eras.items() for _, _, key in own}
 
 NAMED: dict[str, Version] = {"gpt-oss-dev": (1, 1, 0)}
 """Images without a number: TensorRT-LLM's for gpt-oss is of a branch of early August 2025 (pull request 7101)
@@ -57,8 +57,8 @@ def engine_of_era(engine: str, version: str, generation: str) -> str:
     number = number_of(version)
     if not number:
         return engine
-    old = [ERAS[engine]] if engine in ERAS and generation not in LATER else []
-    for first, after, key in [*old, *LATE_ERAS.get(engine, [])]:
+    possible = (LATE_ERAS,) if generation in LATER else (ERAS, LATE_ERAS)
+    for first, after, key in (era for eras in possible for era in eras.get(engine, [])):
         if first <= number < after:
             return key
     return engine

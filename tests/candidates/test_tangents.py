@@ -12,7 +12,7 @@ from planner.candidates import tangents
 from planner.candidates.hull import edges, sure_of
 from planner.candidates.loaded import Loaded
 from planner.candidates.points import at_rate, draw
-from planner.candidates.tangents import Tangents, _asked, touching
+from planner.candidates.tangents import Tangents, sampled, touching
 from planner.inputs.workload import Bucket, Workload
 from planner.plans.operation import index_of, operate
 from planner.question.asked import read
@@ -176,7 +176,7 @@ def test_lines_of_pipelines_are_below_them_at_loads_much_nearer_than_they_were_a
     assert some
     for c in some:
         s = pool.setup(c)
-        rate, level = _asked(Loaded.of(c, s, index_of(s, c)), what, np.geomspace(1e-5, 1.0, 4000))
+        rate, level = sampled(Loaded.of(c, s, index_of(s, c)), what, np.geomspace(1e-5, 1.0, 4000))
         true = level[0] * (rate[0] if what == "latency" else 1.0)
         told = np.max([a + rate[0] * b["0"] for a, b in c.tangents], axis=0)
         assert (told <= true * (1 + 1e-9)).all(), c.id
