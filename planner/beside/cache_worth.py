@@ -29,9 +29,10 @@ REMARK = "--kv-precision fp8 takes it: not the checkpoint's own, check the quali
 
 
 def memory_tries(planned: Planned) -> Iterator[tuple[FleetProblem, str, str]]:
-    """The fleet's problem with one GB more on each GPU of a class, for classes, engines, roles and designs in
-    use; servers that only prefill have room, but where they keep cache between requests."""
-    asked, question, found = planned.asked, planned.question, planned.found
+    """The fleet's own problem, of as few kinds as it may have, with one GB more on each GPU of a class, for
+    classes, engines, roles and designs in use; servers that only prefill have room, but where they keep cache
+    between requests."""
+    asked, question, found, space = planned.asked, planned.question, planned.found, planned.found.space
     if asked.offload:
         return
     used = [g.candidate for g in planned.made]
@@ -44,11 +45,9 @@ def memory_tries(planned: Planned) -> Iterator[tuple[FleetProblem, str, str]]:
         made = anew(pool, larger, ask, sorted(roles), levels, _designs(used)).candidates
         ids = {c.id for c in made}
         others = [c for c in found.pool.candidates if c.id not in ids]
-        yield (
-            question.state(replace(pool, candidates=(*others, *made)), "bound"),
-            f"memory {node.device.name}",
-            "1 GB on each GPU",
-        )
+        more = question.state(replace(pool, candidates=(*others, *made)), "bound")
+        own = replace(more, most_kinds=space.most_kinds, demand=space.demand, budget=space.budget)
+        yield own, f"memory {node.device.name}", "1 GB on each GPU"
 
 
 def lower_cache(planned: Planned) -> list[Alternative]:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from planner.beside.cache_worth import memory_tries
 from planner.beside.feed_prices import feed_prices
@@ -13,7 +14,7 @@ from planner.inputs.options import Budget
 from planner.plans.found import Found
 from planner.plans.schema import Price
 from solvers import fleet
-from solvers.fleet.types import FleetProblem
+from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import EXACT, Limits
 
 BUDGET_STEP = 0.1
@@ -60,82 +61,98 @@ def priced(
             (larger, f"budget {name}", STEPS[name](value * BUDGET_STEP), marginal.get(("budget", name)))
         )
     tries += [(*one, None) for one in more]
-    each = replace(limits, seconds=limits.seconds / max(len(tries), 1))
-    before = fleet.relaxed(found.space, each)
-    made: Iterable[Price | None] = (_price(found, before, *one, each) for one in tries)
-    if asked_for and _loose(found, before, each):
-        made = _whole(found, list(made), [problem for problem, *_ in tries], each)
+    base = Base(found, replace(limits, seconds=limits.seconds / max(len(tries), 1)), bool(asked_for))
+    made = (_price(base, *one) for one in tries)
     return sorted((p for p in made if p is not None), key=lambda p: -p.worth)
 
 
-def _price(
-    found: Found,
-    before: float | None,
-    more: FleetProblem,
-    limit: str,
-    one: str,
-    marginal: float | None,
-    limits: Limits,
-) -> Price | None:
-    """`worth` >= 0: how much better the objective gets, solved again to a `PART` of what it can be; None
-    where the time for that was over before anything better was found, which says nothing of what it is worth.
+@dataclass(frozen=True)
+class Base:
+    """What one more is compared with: the plan's own problem as it stands, with the kinds of replica that
+    the plan may have. `limits`: of each solve; `budgeted`: whether a budget was asked for."""
 
-    The relaxations, `before` and with `more`, say how much that is. Where it is less than the gap that solves
-    leave open, they are the answer: on a large cluster they miss little.
+    found: Found
+    limits: Limits
+    budgeted: bool
+
+    @cached_property
+    def relaxed(self) -> float | None:
+        """What no fleet beats."""
+        return fleet.relaxed(self.found.space, self.limits)
+
+    @cached_property
+    def best(self) -> FleetSolution:
+        """The plan's fleet where it is proven to be the best, else a better one if there is: what the plan
+        gives up, for few kinds or within the gap asked for, is not what one more is worth. Raises
+        KeyboardInterrupt."""
+        s = self.found.solution
+        if s.status == "optimal":
+            return s
+        closer = replace(self.limits, gap=self.limits.gap / 2)
+        ours = fleet.solve(self.found.space, closer, None if s.among else s.point)
+        if ours.status == "interrupted":
+            raise KeyboardInterrupt
+        return ours if self.gain(s, ours) > 0 else s
+
+    @property
+    def size(self) -> float:
+        assert self.found.solution.objective is not None
+        return abs(self.found.solution.objective)
+
+    @property
+    def loose(self) -> bool:
+        """Whether a budget was asked for and the relaxation is far beyond the bound on whole nodes: it has
+        parts of nodes that the budget does not pay whole, and hides what others are worth."""
+        bound = self.found.solution.bound
+        if not self.budgeted or self.relaxed is None or bound is None:
+            return self.budgeted
+        return self.better(bound, self.relaxed) > 2 * self.limits.gap * abs(bound)
+
+    def better(self, one: float, other: float) -> float:
+        """How much better the other objective is."""
+        return -self.found.objective.sign * (other - one)
+
+    def gain(self, one: FleetSolution, other: FleetSolution) -> float:
+        """How much better the other fleet is; 0 where it is not, or there is none."""
+        if one.objective is None or other.objective is None:
+            return 0.0
+        return max(self.better(one.objective, other.objective), 0.0)
+
+
+def _price(base: Base, more: FleetProblem, limit: str, one: str, marginal: float | None) -> Price | None:
+    """None where nothing is known of what it is worth."""
+    worth = _worth(base, more)
+    if worth is None:
+        return None
+    known = None if marginal is None else abs(marginal)
+    return Price(limit=limit, one_more=one, worth=worth, unit=base.found.objective.unit, marginal=known)
+
+
+def _worth(base: Base, more: FleetProblem) -> float | None:
+    """How much better the objective gets, >= 0, solved again to a `PART` of what it can be; None where the
+    time for that was over before anything better was found, which says nothing of what it is worth.
+
+    The relaxations, without and with `more`, say how much that is. Where it is less than the gap that solves
+    leave open, they are the answer: on a large cluster they miss little. Where they are loose, fleets of
+    whole nodes are the answer if they differ by more than both gaps; not those of other candidates, which
+    differ by more than what is added.
     """
-    s = found.solution
+    s, limits, size, before = base.found.solution, base.limits, base.size, base.relaxed
     assert s.objective is not None
-    sign, size = -found.objective.sign, abs(s.objective)
     after = fleet.relaxed(more, limits)
-    step = 0.0 if before is None or after is None else sign * (after - before)
-    worth = max(step, 0.0)
-    if after is not None and sign * (after - s.objective) <= EXACT * size:
-        worth = 0.0  # not even a fraction of a replica more would help
-    elif step > 2 * limits.gap * size or s.status == "optimal":
-        larger = max(abs(after) if after is not None else size, size)
-        start = s.point if not s.among and len(more.columns) == len(found.space.columns) else None
-        again = fleet.solve(more, replace(limits, gap=max(limits.gap / 2, PART * worth / larger)), start)
-        if again.status == "interrupted":
-            raise KeyboardInterrupt
-        better = 0.0 if again.objective is None else max(sign * (again.objective - s.objective), 0.0)
-        if not better and again.status == "time_limit":
-            return None
-        worth = better
-    return Price(
-        limit=limit,
-        one_more=one,
-        worth=worth,
-        unit=found.objective.unit,
-        marginal=None if marginal is None else abs(marginal),
-    )
-
-
-def _loose(found: Found, relaxed: float | None, limits: Limits) -> bool:
-    """Whether a relaxation is far beyond the bound on whole nodes: it has parts of nodes that the budget does
-    not pay whole, and hides what others are worth."""
-    bound = found.solution.bound
-    if relaxed is None or bound is None:
-        return True
-    return -found.objective.sign * (relaxed - bound) > 2 * limits.gap * abs(bound)
-
-
-def _whole(
-    found: Found, prices: Sequence[Price | None], more: Sequence[FleetProblem], limits: Limits
-) -> Iterator[Price | None]:
-    """Each price as the fleets of whole nodes with and without one more differ, where that is more than the
-    gap that both leave open; `more`: the problem with one more of each."""
-    start = None if found.solution.among else found.solution.point
-    ours = fleet.solve(found.space, limits, start)
-    for price, larger in zip(prices, more, strict=True):
-        if price is None or price.limit.startswith("memory"):
-            yield price  # of other candidates, which differ by more than what is added
-            continue
-        theirs = fleet.solve(larger, limits, start)
-        if "interrupted" in (ours.status, theirs.status):
-            raise KeyboardInterrupt
-        if ours.objective is None or theirs.objective is None:
-            yield price
-            continue
-        better = -found.objective.sign * (theirs.objective - ours.objective)
-        known = better > max(price.worth, 2 * limits.gap * abs(ours.objective))
-        yield price.model_copy(update={"worth": better}) if known else price
+    step = 0.0 if before is None or after is None else max(base.better(before, after), 0.0)
+    if after is not None and base.better(s.objective, after) <= EXACT * size:
+        return 0.0  # not even a fraction of a replica more would help
+    same = more.columns is base.found.space.columns
+    sure = s.status == "optimal" or step > 2 * limits.gap * size
+    if not sure and not (same and base.loose):
+        return step
+    larger = max(abs(after) if after is not None else size, size)
+    start = base.best.point if same and not base.best.among else None
+    again = fleet.solve(more, replace(limits, gap=max(limits.gap / 2, PART * step / larger)), start)
+    if again.status == "interrupted":
+        raise KeyboardInterrupt
+    gain = base.gain(base.best, again)
+    if not sure:
+        return gain if gain > max(step, 2 * limits.gap * size) else step
+    return None if not gain and again.status == "time_limit" else gain

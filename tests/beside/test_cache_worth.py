@@ -9,11 +9,14 @@ from cluster_configs.schema import Cluster, Node
 from planner.api import plan
 from planner.beside.cache_worth import FP8, memory_tries
 from planner.beside.planned import Planned
+from planner.beside.prices import priced
+from planner.inputs.options import Budget
 from planner.question.asked import read
 from planner.question.posed import ask_of, pose
 from planner.reading.documents import Document
 from planner.replicas.again import anew
 from planner.search.find import find
+from planner.search.simple import simplest
 from solvers.linear import Limits
 
 TIGHT = {"isl": 4000, "osl": 500, "ttft_ms": 8000, "tpot_ms": 100}
@@ -68,6 +71,26 @@ def test_the_problem_with_a_gb_more_serves_at_least_as_much():
     assert {c.split("|batch")[0] for c in more.columns} >= {
         c.split("|batch")[0] for c in found.solution.replicas
     }
+
+
+def test_what_a_fleet_of_few_kinds_gives_up_is_not_what_a_gb_is_worth():
+    """Four H100 are chosen without the L4 that serves one request/s more beside them: a GB more on each H100
+    still runs without it, and is worth what it brings where there is no L4 at all."""
+    alone = [Node(name="n", device="h100-sxm", gpus_per_node=1, count=4)]
+    mixed = [*alone, Node(name="small", device="l4", gpus_per_node=1)]
+    limits, worth = Limits(gap=0.01, seconds=10), list[float]()
+    for nodes in (mixed, alone):
+        cluster = resolve(Cluster(nodes=nodes), Document(None, "nodes"))
+        load = {"tpot_ms": 100.0}
+        asked, pool, question = pose(read(cluster, "llama-3.1-8b", None, "chat", load, {"engine": "vllm"}))
+        chosen = simplest(question, find(question, pool, limits), 0.03, limits).chosen
+        more = memory_tries(Planned(asked, question, chosen, limits))
+        prices = {p.limit: p.worth for p in priced(chosen, limits, Budget(), more)}
+        worth.append(prices["memory h100-sxm"])
+
+        assert set(chosen.solution.nodes) == {"n"}
+
+    assert worth[0] == pytest.approx(worth[1], rel=0.05)
 
 
 def test_made_anew_under_the_same_terms_nothing_changes():

@@ -9,6 +9,7 @@ from cluster_configs.schema import Cluster, Node
 from planner.beside import prices as module
 from planner.beside.prices import priced
 from planner.inputs.options import Budget
+from planner.search.find import find
 from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 from tests.beside.solved import ended, on, solved
@@ -127,3 +128,16 @@ def test_a_tenth_more_of_a_budget_that_pays_no_further_node_is_worth_nothing():
     prices = {p.limit: p.worth for p in priced(near, LIMITS, Budget(usd_per_hour=16.5))}
 
     assert prices["budget usd_per_hour"] < LIMITS.gap * found.solution.objective
+
+
+def test_what_a_fleet_of_few_kinds_gives_up_is_not_what_a_node_is_worth():
+    """The best fleet of one kind costs $9.20, with another node of L40S, too. Of one that stands on a node of
+    $1 more, that dollar is what it gives up, and no node brings it back."""
+    cluster = nodes(("h100-sxm", 1, 12, 1.0), ("l40s", 8, 1, 1.2))
+    _, question, best = on(cluster, "llama-3.1-8b", tpot_ms=100, rate=198.7, objective="cost")
+    found = find(replace(question, most_kinds=1), best.pool, LIMITS)
+    chosen = ended(found, objective=found.solution.objective + 1.0, status="within_gap")
+    worth = {p.limit: p.worth for p in priced(chosen, LIMITS, NO_BUDGET)}
+
+    assert found.solution.objective == found.solution.bound == pytest.approx(9.2)
+    assert worth == {"nodes l40s": 0.0, "nodes h100-sxm": pytest.approx(0, abs=0.01)}
