@@ -82,8 +82,8 @@ class Base:
 
     @cached_property
     def best(self) -> FleetSolution:
-        """The plan's fleet where it is proven to be the best, else a better one if there is: what the plan
-        gives up, for few kinds or within the gap asked for, is not what one more is worth. Raises
+        """The plan's fleet where it is proven to be the best, else one as good or better if it is found: what
+        the plan gives up, for few kinds or within the gap asked for, is not what one more is worth. Raises
         KeyboardInterrupt."""
         s = self.found.solution
         if s.status == "optimal":
@@ -92,7 +92,8 @@ class Base:
         ours = fleet.solve(self.found.space, closer, None if s.among else s.point)
         if ours.status == "interrupted":
             raise KeyboardInterrupt
-        return ours if self.gain(s, ours) > 0 else s
+        worse = ours.objective is None or self.gain(ours.objective, s.objective)
+        return s if worse else ours
 
     @property
     def size(self) -> float:
@@ -106,17 +107,15 @@ class Base:
         bound = self.found.solution.bound
         if not self.budgeted or self.relaxed is None or bound is None:
             return self.budgeted
-        return self.better(bound, self.relaxed) > 2 * self.limits.gap * abs(bound)
+        return self.gain(bound, self.relaxed) > 2 * self.limits.gap * abs(bound)
 
-    def better(self, one: float, other: float) -> float:
-        """How much better the other objective is."""
-        return -self.found.objective.sign * (other - one)
-
-    def gain(self, one: FleetSolution, other: FleetSolution) -> float:
-        """How much better the other fleet is; 0 where it is not, or there is none."""
-        if one.objective is None or other.objective is None:
+    def gain(self, one: float | None, other: float | None) -> float:
+        """How much better the other objective is, by more than rounding; 0 where it is not, or one is not
+        known."""
+        if one is None or other is None:
             return 0.0
-        return max(self.better(one.objective, other.objective), 0.0)
+        better = -self.found.objective.sign * (other - one)
+        return better if better > EXACT * self.size else 0.0
 
 
 def _price(base: Base, more: FleetProblem, limit: str, one: str, marginal: float | None) -> Price | None:
@@ -138,10 +137,9 @@ def _worth(base: Base, more: FleetProblem) -> float | None:
     differ by more than what is added.
     """
     s, limits, size, before = base.found.solution, base.limits, base.size, base.relaxed
-    assert s.objective is not None
     after = fleet.relaxed(more, limits)
-    step = 0.0 if before is None or after is None else max(base.better(before, after), 0.0)
-    if after is not None and base.better(s.objective, after) <= EXACT * size:
+    step = base.gain(before, after)
+    if after is not None and not base.gain(s.objective, after):
         return 0.0  # not even a fraction of a replica more would help
     same = more.columns is base.found.space.columns
     sure = s.status == "optimal" or step > 2 * limits.gap * size
@@ -152,7 +150,7 @@ def _worth(base: Base, more: FleetProblem) -> float | None:
     again = fleet.solve(more, replace(limits, gap=max(limits.gap / 2, PART * step / larger)), start)
     if again.status == "interrupted":
         raise KeyboardInterrupt
-    gain = base.gain(base.best, again)
+    gain = base.gain(base.best.objective, again.objective)
     if not sure:
         return gain if gain > max(step, 2 * limits.gap * size) else step
     return None if not gain and again.status == "time_limit" else gain
