@@ -25,16 +25,18 @@ VAGUE = 0.05
 
 @dataclass(frozen=True)
 class Planned:
-    """A fleet `found` for a question; `limits`: of every solve that a way does."""
+    """A fleet `found` for a question, chosen for few kinds, it may be; `limits`: of every solve that a way
+    does; `bound`: on fleets of any kinds, as those of most ways are."""
 
     asked: Asked
     question: Question
     found: Found
     limits: Limits
+    bound: float | None = None
 
     @cached_property
     def fleet(self) -> Fleet:
-        return Fleet(self.found)
+        return Fleet(self.found, self.bound)
 
     @property
     def made(self) -> Sequence[Group]:

@@ -24,9 +24,10 @@ NAMED = 4
 
 @dataclass(frozen=True)
 class Fleet:
-    """A solved fleet with an objective."""
+    """A solved fleet with an objective; `wider`: the bound on fleets of any kinds, of one chosen for few."""
 
     found: Found
+    wider: float | None = None
 
     @cached_property
     def made(self) -> list[Group]:
@@ -41,7 +42,7 @@ class Fleet:
 
     @property
     def bound(self) -> float | None:
-        return self.found.solution.bound
+        return self.found.solution.bound if self.wider is None else self.wider
 
     @property
     def rate(self) -> float:

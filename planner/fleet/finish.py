@@ -42,7 +42,7 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
     posed, simple, extra = fleets.posed, fleets.simple, fleets.extra
     asked, question = posed.asked, posed.question
     found, lines = simple.chosen, list[Line]()
-    planned, safe = Planned(asked, question, found, extra), None
+    planned, safe = Planned(asked, question, found, extra, simple.best.solution.bound), None
     if asked.options.survive is not None:
         safe = insured(asked.options.survive, question, found, extra, explain=time.perf_counter() <= until)
     try:
@@ -74,12 +74,13 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
 
 def insured(survive: Survive, question: Question, found: Found, extra: Limits, explain: bool) -> Insured:
     """What is left of a fleet after each loss; where that is to be explained, beside the best that need not
-    survive."""
+    survive: of no more kinds, so that what is given up for few is no price of surviving."""
     own = Insured.of(found, survive, replace(extra, gap=SLACK))
     if not explain:
         return own
     try:
-        without = find(replace(question, survive=None), found.pool, extra).solution
+        free = replace(question, survive=None, most_kinds=found.space.most_kinds)
+        without = find(free, found.pool, extra).solution
     except KeyboardInterrupt:
         return own
     return replace(own, without=without)

@@ -19,7 +19,8 @@ from solvers.linear import Limits
 @dataclass(frozen=True)
 class Insured:
     """What was asked of a fleet, where it stands, and what is left of it after each loss, which serves
-    `least_rps`. `without`: the best fleet that need not survive, where that was looked for."""
+    `least_rps`. `without`: the best fleet that need not survive, of no more kinds, where that was looked
+    for."""
 
     survive: Survive
     on: placement.Placed

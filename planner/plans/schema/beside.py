@@ -77,8 +77,8 @@ class Loss(Part):
 class Survives(Part):
     """When any `nodes` are lost, the rest serves `share` of the rate. `standing`: all nodes in use; `losses`:
     those that no other contains. `without`, `bound`: objective of the best fleet found that need not survive,
-    and its bound; None: not solved. `price`: what this plan gives up for surviving, |own - without| /
-    |without|."""
+    of no more kinds than the plan may have, and its bound; None: not solved. `price`: what this plan gives up
+    for surviving, |own - without| / |without|."""
 
     nodes: Count
     share: Share
