@@ -1,11 +1,12 @@
-"""TensorRT-LLM's version in runs of October and November 2025, which do not state it: that of the image that
-their recipes name, InferenceMAX's of those weeks (github.com/SemiAnalysisAI/InferenceX).
+"""What rows do not state of their runs and the recipes of those weeks do: InferenceMAX's, later InferenceX's
+(github.com/SemiAnalysisAI/InferenceX).
 
-DeepSeek's ran in `release:1.1.0rc2.post2` on both devices (`dsr1-tmpl.yml`, later `nvidia-master.yaml`),
-gpt-oss-120b's on H200 in `release:gpt-oss-dev` (`gptoss-tmpl.yml`, later `nvidia-master.yaml`; rows of
-December state it themselves). On B200 gpt-oss-120b ran in 1.2.0rc0.post1, from November on in 1.2.0rc2; both
-are of today's era, so its rows stay unstated. So do Llama-70B's, although theirs ran in 1.1.0rc2.post2, too
-(`70b-tmpl.yml`): docs/calibration-tried.md says why.
+TensorRT-LLM's version in runs of October and November 2025 is that of the recipe's image. DeepSeek's ran in
+`release:1.1.0rc2.post2` on both devices (`dsr1-tmpl.yml`, later `nvidia-master.yaml`), gpt-oss-120b's on H200
+in `release:gpt-oss-dev` (`gptoss-tmpl.yml`, later `nvidia-master.yaml`; rows of December state it themselves).
+On B200 gpt-oss-120b ran in 1.2.0rc0.post1, from November on in 1.2.0rc2; both are of today's era, so its rows
+stay unstated. So do Llama-70B's, although theirs ran in 1.1.0rc2.post2, too (`70b-tmpl.yml`):
+docs/calibration-tried.md says why.
 """
 
 from __future__ import annotations
@@ -34,3 +35,22 @@ def version_of(row: Mapping[str, str], measured: str) -> str:
         return stated
     model = row["model_path"].split("/")[-1]
     return next((v for name, on, v in IMAGES if model.startswith(name) and row["system"] in on), "")
+
+
+RECEIVES = ("b200_sxm", "b300_sxm")
+"""Devices whose SGLang recipes for DeepSeek set how many steps pass before new requests are looked at."""
+
+
+def receive_steps(run: Mapping[str, str]) -> str:
+    """Decode steps between looks at new requests in a DeepSeek run on SGLang (`dsr1_fp8_b200.sh`,
+    `dsr1_fp4_b300.sh` and their like: 30 from 16 in flight on, else 10; on four GPUs in FP8 always 10); blank
+    where it looks at each.
+
+    >>> run = {"engine": "sglang", "device": "b300_sxm", "precision": "fp8", "tp": "8.0"}
+    >>> [receive_steps(run | {"concurrency": c}) for c in ("8", "16")]
+    ['10', '30']
+    """
+    if run["engine"] != "sglang" or run["device"] not in RECEIVES:
+        return ""
+    few = run["precision"] == "fp8" and float(run["tp"]) == 4
+    return "10" if few or float(run["concurrency"]) < 16 else "30"
