@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
@@ -183,7 +184,7 @@ class Candidate:
         """What people have to run: a design on a class, with an engine, in a role."""
         return f"{self.role} {self.runs} on {self.node_class} with {self.engine}"
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[tuple[str, int], ...]:
         """(class, GPUs side by side) of each part that stands by itself."""
         stages = self.design.stages

@@ -54,15 +54,16 @@ def pnorm(p: float, *terms: Floats) -> Floats:
     >>> float(pnorm(2.0, np.array([3.0]), np.array([4.0]))[0])
     5.0
     """
-    largest = np.maximum(terms[0], terms[1])
-    for term in terms[2:]:
-        largest = np.maximum(largest, term)
+    largest = reduce(np.maximum, terms)
     if p >= 15:  # within 5 % of the maximum
         return largest
-    largest = np.maximum(largest, 1e-30)
     if p == 1:
         return reduce(np.add, terms)
-    total = reduce(np.add, [np.power(term / largest, p) for term in terms])
+    unit = np.maximum(largest, 1e-30)
+    if len(terms) == 2:  # one of the shares is one
+        total = 1 + np.power(np.minimum(*terms) / unit, p)
+    else:
+        total = reduce(np.add, [np.power(term / unit, p) for term in terms])
     return np.asarray(largest * np.power(total, 1 / p))
 
 

@@ -29,6 +29,7 @@ import numpy as np
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.designs.shape import Designs, Floats, StepTimes
+from planner.operating.known import once
 from planner.operating.requests import Requests, Terms
 from planner.queueing import Role, work_s
 
@@ -43,6 +44,7 @@ def carried(prompt: Floats | float, prompts: Floats | float, budget: Floats | fl
     return np.asarray(np.minimum(prompt * a / -np.expm1(-a), budget))
 
 
+@once
 def decoding_steps(
     model: CostModel, designs: Designs, asked: Requests, sequences: Floats, budget: Floats | float
 ) -> StepTimes:

@@ -25,7 +25,9 @@ def left(limits: Limits, until: float, share: float = 1.0) -> Limits:
     return replace(limits, seconds=max(share * (until - time.monotonic()), least_s))
 
 
-def closer(limits: Limits) -> Limits:
+def closer(limits: Limits, eased: float = 0.0) -> Limits:
     """`limits` with a quarter of the gap, or with nearly all of it where a search takes long: the rest is for
-    what easing costs."""
-    return replace(limits, gap=limits.gap / 4, enough=NEARLY_ALL * limits.gap)
+    what easing costs. Where it is known to cost more, `eased`, nearly all of what that leaves: the same
+    search would end with the same fleet."""
+    close = limits.gap / 4
+    return replace(limits, gap=close, enough=max(NEARLY_ALL * (limits.gap - eased), close))

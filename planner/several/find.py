@@ -8,6 +8,7 @@ where the two differ.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,13 +44,13 @@ def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
     """The best fleets, or None where there are none; and the last solution of the bound's program, which
     tells why there are none."""
     until, sign = time.monotonic() + limits.seconds, joint.objective.sign
-    best, bound, near = None, None, joint
+    best, bound, near, eased = None, None, joint, 0.0
     least = dict[str, float]()
     for _ in range(ROUNDS):
         began = time.monotonic()
         near = joint if best is None else joint.near(least, best.solution.objective)
         bounding = near.state("bound")
-        s = fleet.solve(bounding, closer(left(limits, until, FIRST)))
+        s = fleet.solve(bounding, closer(left(limits, until, FIRST), eased))
         took_s, least = time.monotonic() - began, {**least, **s.least}
         if s.bound is not None:
             bound = s.bound if bound is None else sign * max(sign * bound, sign * s.bound)
@@ -63,6 +64,7 @@ def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
             break
         spare = until - time.monotonic() > LEAST_S and left_s() > 0
         if mine is not None and spare and s.status == "time_limit" and _whole(mine, s):
+            eased = _taken(mine, s)
             continue  # no mend of the model's would help: what is missing is time for this program
         fewer = near if best is None else near.near(least, best.solution.objective)
         sound = partial(sound_fleets, fewer, fewer.state("plan"), left(limits, until), took_s)
@@ -109,8 +111,13 @@ def proven(best: Fleets, bound: float | None, limits: Limits) -> Fleets:
 
 def _whole(mine: Fleets, s: FleetSolution) -> bool:
     """Whether the one model leaves a solved fleet all, or nearly all, that its program said."""
+    return _taken(mine, s) <= NEARLY
+
+
+def _taken(mine: Fleets, s: FleetSolution) -> float:
+    """Share of what the program of a fleet says that the one model takes away; infinite where that is all."""
     value = mine.solution.objective
-    return value is not None and s.objective is not None and gap(value, s.objective) <= NEARLY
+    return math.inf if value is None or s.objective is None else gap(value, s.objective)
 
 
 def _better(sign: float, one: Fleets | None, other: Fleets | None) -> Fleets | None:

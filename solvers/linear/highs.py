@@ -42,6 +42,12 @@ ROOM = 10.0
 LONG = 1000
 """Nodes after which a search takes long: what is near enough then ends it (`Limits.enough`)."""
 
+SHORT = 5_000
+"""Terms of a program without integers up to which it is solved in the caller's thread, and Ctrl-C waits for
+its end (0.1 s at most): a thread takes as long as the simplex steps of most of them."""
+
+C = ctypes.CDLL(None) if os.name == "posix" else None
+"""The C library of this process."""
 
 ARENA_MAX = -8
 """Number of the setting of glibc's `mallopt` that limits its heaps (malloc.h: M_ARENA_MAX)."""
@@ -50,8 +56,8 @@ ARENA_MAX = -8
 def _one_heap() -> None:
     """One heap for all threads: glibc gives a thread that solves one of its own, and keeps what solves free
     there (31 MB more after 5,000 plans in one process: `benchmarks.soak`). Elsewhere nothing is done."""
-    if os.name == "posix" and platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).mallopt(ARENA_MAX, 1)
+    if C is not None and platform.libc_ver()[0] == "glibc":
+        C.mallopt(ARENA_MAX, 1)
 
 
 _one_heap()
@@ -61,7 +67,8 @@ def solve(
     model: Program, limits: Limits, start: Floats | None, relaxed: bool = False, nodes: int | None = None
 ) -> Outcome:
     """Minimise `model`; `start` is a full solution to begin from; `relaxed` drops integers, returns duals.
-    After so many `nodes` the search ends as it does when time is over."""
+    After so many `nodes` the search ends as it does when time is over. Ctrl-C ends it with what it has; in a
+    relaxation of at most SHORT terms, which soon ends by itself, it raises KeyboardInterrupt."""
     import highspy
 
     solver = highspy.Highs()
@@ -79,10 +86,11 @@ def solve(
         solver.setSolution(warm)
     if limits.enough is not None and not relaxed:
         solver.cbMipInterrupt += _ends_when_met(limits)
-    interrupted = _run(solver)
+    short = relaxed and solver.getNumNz() <= SHORT
+    interrupted = _run(solver, short)
     if not interrupted and solver.getModelStatus() == highspy.HighsModelStatus.kUnboundedOrInfeasible:
         solver.setOptionValue("presolve", "off")  # only presolve says "one of the two"
-        interrupted = _run(solver)
+        interrupted = _run(solver, short)
     return _outcome(model, solver, limits, relaxed, interrupted)
 
 
@@ -121,7 +129,9 @@ class Relaxation:
         import highspy
 
         self.solver.changeColsBounds(len(self.columns), self.columns, lower, upper)
-        if interruptible(self.solver.run, lambda: None):
+        if self.solver.getNumNz() <= SHORT:
+            self.solver.run()
+        elif interruptible(self.solver.run, lambda: None):
             raise KeyboardInterrupt
         status = self.solver.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
@@ -179,8 +189,12 @@ def _program(model: Program, relaxed: bool) -> Any:
     return lp
 
 
-def _run(solver: Any) -> bool:
-    """Run the solver; True when Ctrl-C ended it."""
+def _run(solver: Any, short: bool) -> bool:
+    """Run the solver; True when Ctrl-C ended it. Python hears of Ctrl-C after a `short` run, which has no
+    integers and prints nothing."""
+    if short:
+        solver.run()
+        return False
     solver.HandleUserInterrupt = True
     with _mute():
         return interruptible(solver.run, solver.cancelSolve)
@@ -243,8 +257,8 @@ def _mute() -> Iterator[None]:
 
 def _flush() -> None:
     """Write out what C has buffered, so that it lands on the side of the switch it was printed on."""
-    if os.name == "posix":
-        ctypes.CDLL(None).fflush(None)
+    if C is not None:
+        C.fflush(None)
 
 
 def _outcome(model: Program, solver: Any, limits: Limits, relaxed: bool, interrupted: bool) -> Outcome:

@@ -1,5 +1,7 @@
 """The plain fleet stands beside every plan that is another, or it is said that it cannot be."""
 
+from dataclasses import replace
+
 from planner.beside.plain import PLAIN, is_plain, plain
 from planner.beside.rivals import Rivals
 from planner.candidates.candidate import Design
@@ -52,7 +54,7 @@ def test_what_is_plain():
     c = next(c for c in solved("1xH100", "llama-3.1-8b", tpot_ms=50)[2].pool.candidates if c.role == "mixed")
 
     def designed(**sizes):
-        return is_plain(type(c)(**{**vars(c), "design": Design(**sizes)}))
+        return is_plain(replace(c, design=Design(**sizes)))
 
     assert designed(tp=4, moe_tp=4)
     for other in ({"pp": 2}, {"attn_dp": 2}, {"ep": 2}, {"cp": 2}, {"redundant": 8}):

@@ -124,3 +124,11 @@ def test_every_solve_gets_a_second_and_its_share_of_what_is_left(monkeypatch):
     assert left(limits, 110.0, 0.5).seconds == 5.0
     assert left(limits, 90.0).seconds == LEAST_S
     assert closer(limits) == replace(limits, gap=0.005, enough=NEARLY_ALL * 0.02)
+
+
+def test_a_search_that_is_tried_again_comes_nearer_by_what_the_model_took_away():
+    """By hand: of a gap of 2 % it took 0.5, so 1.5 are left for the search; never less than a quarter."""
+    limits = Limits(gap=0.02)
+
+    assert closer(limits, 0.005).enough == pytest.approx(NEARLY_ALL * 0.015)
+    assert closer(limits, 0.05).enough == closer(limits, 0.05).gap == 0.005

@@ -101,6 +101,7 @@ def test_without_rates_as_many_requests_as_possible_in_equal_parts():
     assert first == pytest.approx(second, rel=1e-3)
     assert found.total.share is None
     assert found.proof.objective <= found.proof.bound * (1 + 1e-6)
+    assert found.proof.gap <= 0.01  # tried again, the bound's program comes nearer
 
 
 def test_the_common_share_of_unlike_rates():

@@ -4,9 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
-from solvers.linear import highs
+import highspy
+import numpy as np
+import pytest
+
+from solvers.linear import Limits, highs
+from tests.solvers.test_linear import SMALL
 
 SOLVE = """
 import signal, sys
@@ -50,3 +56,33 @@ def test_programs_of_few_rows_and_many_columns_skip_presolve():
     assert highs.shaped(rows=7, columns=34_040) == {"presolve": "off"}
     assert highs.shaped(rows=3, columns=9_000) == {}
     assert highs.shaped(rows=400, columns=34_040) == {}
+
+
+def test_ctrl_c_ends_a_short_relaxation_and_what_asked_for_it(monkeypatch, capfd):
+    """It has no thread of its own, which would take longer than it does. A search has one."""
+    threads = list[int]()
+
+    def pressed(solver: highspy.Highs) -> None:
+        threads.append(threading.get_ident())
+        if threads[-1] == threading.main_thread().ident:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(highspy.Highs, "run", pressed)
+    short = highs.Relaxation(SMALL, [0])
+
+    with pytest.raises(KeyboardInterrupt):
+        SMALL.relax(Limits())
+    with pytest.raises(KeyboardInterrupt):
+        short.within(np.zeros(1), np.ones(1))
+    assert threads == 2 * [threading.main_thread().ident]
+    monkeypatch.setattr(highs, "SHORT", 0)
+    SMALL.relax(Limits())
+    SMALL.solve(Limits())
+    assert threading.main_thread().ident not in threads[2:]
+    os.system("echo not muted")
+    assert capfd.readouterr().out == "not muted\n"
+
+
+def test_a_short_relaxation_keeps_its_time_limit():
+    assert SMALL.relax(Limits(seconds=0.0)).status == "time_limit"
+    assert SMALL.relax(Limits()).status == "optimal"
