@@ -3,10 +3,10 @@
 
 TensorRT-LLM's version in runs of October and November 2025 is that of the recipe's image. DeepSeek's ran in
 `release:1.1.0rc2.post2` on both devices (`dsr1-tmpl.yml`, later `nvidia-master.yaml`), gpt-oss-120b's on H200
-in `release:gpt-oss-dev` (`gptoss-tmpl.yml`, later `nvidia-master.yaml`; rows of December state it themselves).
-On B200 gpt-oss-120b ran in 1.2.0rc0.post1, from November on in 1.2.0rc2; both are of today's era, so its rows
-stay unstated. So do Llama-70B's, although theirs ran in 1.1.0rc2.post2, too (`70b-tmpl.yml`):
-docs/calibration-tried.md says why.
+in `release:gpt-oss-dev` (`gptoss-tmpl.yml`, later `nvidia-master.yaml`; rows of December state it
+themselves). On B200 gpt-oss-120b ran in 1.2.0rc0.post1, from November on in 1.2.0rc2; both are of today's
+era, so its rows stay unstated. So do Llama-70B's, although theirs ran in 1.1.0rc2.post2, too
+(`70b-tmpl.yml`): docs/calibration-tried.md says why.
 """
 
 from __future__ import annotations
