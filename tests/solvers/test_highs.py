@@ -58,6 +58,15 @@ def test_programs_of_few_rows_and_many_columns_skip_presolve():
     assert highs.shaped(rows=400, columns=34_040) == {}
 
 
+@pytest.fixture
+def heard():
+    """Ctrl-C is heard, as it is not by what a shell has started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_ctrl_c_ends_a_short_relaxation_and_what_asked_for_it(monkeypatch, capfd):
     """It has no thread of its own, which would take longer than it does. A search has one."""
     threads = list[int]()
