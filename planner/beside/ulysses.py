@@ -81,7 +81,8 @@ def with_ulysses(model: CostModel, degree: int) -> CostModel:
     """The model with `degree` groups trading heads in every context-parallel design."""
     other = CostModel(model.card, model.node_class, model.engine, model.precisions, model.calibration)
     own = other.layers
-    other.layers = UlyssesLayers(own.card, own.chip, own.fits, own.links, own.used, own.popularity)
+    parts = (own.card, own.chip, own.fits, own.links, own.used, own.popularity, own.norm_apart_s)
+    other.layers = UlyssesLayers(*parts)
     other.layers.degree = degree
     return other
 

@@ -18,7 +18,7 @@ from typing import Any
 from cluster_configs.schema import Device
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.cost.efficiency.reading import OLD_ENGINES, load
-from planner.cost.eras import HOSTS, engine_of
+from planner.cost.eras import ALIKE, HOSTS, engine_of
 from planner.cost.popularity import Popularity
 from planner.cost.tuning import AS_MEASURED, Tuning
 from planner.designs.shape import Precisions
@@ -57,7 +57,7 @@ class Traits:
             used.gemm,
             used.experts if moe else "none",
             shape_of(card),
-            engine,
+            ALIKE.get(engine, engine),
         )
 
     @property

@@ -22,11 +22,14 @@ ERAS: Eras = {
 
 LATE_ERAS: Eras = {
     "trtllm": [((0, 13, 0), (1, 1, 0), "trtllm-1.0"), ((1, 1, 0), (1, 2, 0), "trtllm-1.1")],
-    "sglang": [((0, 0, 0), (0, 5, 4), "sglang-0.5.3")],
+    "sglang": [((0, 0, 0), (0, 5, 4), "sglang-0.5.3"), ((0, 5, 4), (0, 5, 10), "sglang-0.5.9")],
 }
 """Engine → first version, version after the last, key: eras of 2025. DeepSeek's decode steps on Blackwell are
 20 to 30 % shorter since TensorRT-LLM 1.2, those on Hopper 10 % (InferenceX's runs of the same configurations,
 month by month). Since 1.1.0rc0 it samples in PyTorch's own sampler (its release notes)."""
+
+ALIKE = {"sglang-0.5.9": "sglang"}
+"""Eras that only what is known of them tells from today's engine (fused.py): fits know them as that one."""
 
 HOSTS = {"trtllm-1.0": "trtllm-1.1"}
 """Eras of 2025 → those whose first tokens they share: what a request waits for beside the steps."""
@@ -36,9 +39,10 @@ LATER = ("blackwell_dc", "blackwell_rtx", "cdna4")
 
 OF_KEY = {key: engine for eras in (ERAS, LATE_ERAS) for engine, own in eras.items() for _, _, key in own}
 
-NAMED: dict[str, Version] = {"gpt-oss-dev": (1, 1, 0)}
-"""Images without a number: TensorRT-LLM's for gpt-oss is of a branch of early August 2025 (pull request 7101)
-that first came out in 1.1.0rc0 of that month (its release notes: "Add model gpt-oss")."""
+NAMED: dict[str, Version] = {"gpt-oss-dev": (1, 1, 0), "nightly-dev-202602": (0, 5, 9)}
+"""How images without a number begin: TensorRT-LLM's for gpt-oss is of a branch of early August 2025 (pull
+request 7101) that first came out in 1.1.0rc0 of that month (its release notes: "Add model gpt-oss"); SGLang's
+nightly ones of February 2026 are of 0.5.9's month."""
 
 _NUMBERS = re.compile(r"(?:[^\d.]*[-_ =:])?v?(\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -71,8 +75,8 @@ def number_of(version: str) -> Version | None:
     ((0, 19, 0), (1, 1, 0), None)
     """
     told = version.strip().lower()
-    if told in NAMED:
-        return NAMED[told]
+    if named := next((number for name, number in NAMED.items() if told.startswith(name)), None):
+        return named
     numbers = _NUMBERS.match(told)
     return (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)) if numbers else None
 

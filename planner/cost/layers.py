@@ -20,6 +20,7 @@ from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, shard
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.exchange import Exchange, taking_turns
 from planner.cost.experts import AS_ASSUMED, Routed, expert_work, experts_s
+from planner.cost.fused import MOST_TOKENS
 from planner.cost.popularity import Popularity
 from planner.designs.precision import MatrixPrecision
 from planner.designs.shape import Designs, Floats, Ints, Precisions
@@ -46,8 +47,9 @@ class Layers:
         links: Links,
         used: Precisions,
         popularity: Popularity = AS_ASSUMED,
+        norm_apart_s: float = 0.0,
     ) -> None:
-        self.popularity = popularity
+        self.popularity, self.norm_apart_s = popularity, norm_apart_s
         self.card, self.chip, self.fits, self.links, self.used = card, chip, fits, links, used
         self.exchange = Exchange(links, fits.sends_wide)
         self.precision = MatrixPrecision(card, used)
@@ -71,12 +73,19 @@ class Layers:
         if mixer is None:
             return np.zeros(len(designs))
         t = self._mixer_computed_s(layer, load, designs)
-        message = ACTIVATION_BYTES * rows * self.card.hidden
         if (designs.cp > 1).any() and isinstance(mixer, Attention | Mla):
             t = t + np.where(designs.cp > 1, self._context_s(mixer, load, designs), 0.0)
         if getattr(mixer, "joint_norm", False):
             t = t + self.links.all_reduce_s(NORM_BYTES * rows, tp)
-        return t + self.links.all_reduce_s(message, tp)
+        return t + self.summed_s(rows, tp)
+
+    def summed_s(self, rows: Floats, tp: Ints) -> Floats:
+        """Seconds of an all-reduce of `rows` tokens over tp, and what the norm after it takes apart."""
+        sent = self.links.all_reduce_s(ACTIVATION_BYTES * rows * self.card.hidden, tp)
+        if not self.norm_apart_s:
+            return sent
+        apart = (tp > 1) & (rows > 0) & (rows <= MOST_TOKENS)
+        return np.asarray(sent + np.where(apart, self.norm_apart_s, 0.0))
 
     def _mixer_computed_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
         """What a rank computes of the mixer."""
@@ -130,7 +139,7 @@ class Layers:
         ffn, rows = layer.ffn, load.rows
         if ffn is None:
             return np.zeros(len(designs))
-        all_reduce = self.links.all_reduce_s(ACTIVATION_BYTES * rows * self.card.hidden, designs.tp)
+        all_reduce = self.summed_s(rows, designs.tp)
         if not isinstance(ffn, MoeFfn) or not (designs.groups > 1).any():
             return all_reduce
         sent = self.exchange.seconds(ffn, self.card.hidden, rows, designs, load.tokens > 0)

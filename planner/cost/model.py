@@ -24,6 +24,7 @@ from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
+from planner.cost.fused import norm_apart_s
 from planner.cost.launches import dense_layers
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.powered import Powered, own_limit_watts
@@ -72,7 +73,9 @@ class CostModel(Powered):
         self.tuning = self.calibration.tuning(self.traits)
         self.fits = Efficiency(node_class.device, engine, self.tuning)
         self.links = Links(node_class, self.fits)
-        self.layers = Layers(card, self.chip, self.fits, self.links, precisions, self.calibration.popularity)
+        apart_s = norm_apart_s(card, str(node_class.device.generation), engine)
+        popularity = self.calibration.popularity
+        self.layers = Layers(card, self.chip, self.fits, self.links, precisions, popularity, apart_s)
         self.kinds = card.kinds[0]
         self.launching_s = self.tuning.prompt_layer_s * dense_layers(card)
         self.limit_watts = own_limit_watts(node_class)

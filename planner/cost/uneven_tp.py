@@ -24,7 +24,6 @@ from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
 from planner.cost.bands import WIDE
 from planner.cost.calibration import Calibration
-from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import Memory, kv_bytes_per_seq
 from planner.cost.model import CostModel
 from planner.cost.reserve import COLLECTIVES_BYTES, DEFAULT_SEQUENCES, Sequences
@@ -192,8 +191,7 @@ def _between(shard: Stage) -> tuple[int, int, float]:
 def _layers_s(model: CostModel, load: Load, tp: int) -> Floats:
     """Seconds of all layers on one GPU, without messages."""
     at = like(len(load.sequences), tp)
-    message = ACTIVATION_BYTES * load.rows * model.card.hidden
-    messages = 2 * len(model.card.stack) * model.links.all_reduce_s(message, at.tp)
+    messages = 2 * len(model.card.stack) * model.layers.summed_s(load.rows, at.tp)
     layers = model.layers_s(load, at) @ model.layers_by_kind
     return np.asarray(np.maximum(layers - messages, 0.0))
 

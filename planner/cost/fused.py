@@ -1,0 +1,40 @@
+"""All-reduces that also add the residual and take the norm, in one kernel, and those after which the norm is a
+kernel of its own.
+
+SGLang fuses them for models with experts on NVIDIA's GPUs from Hopper on (its server_args: DeepSeek, GPT-OSS,
+GLM-4, Qwen3, Kimi), Qwen3.5's since 0.5.10, dense ones not; in steps of so many tokens at most, as beyond them
+its workspace ends. On B200 one takes 10.4 microseconds where the two take 21.5 (sglang pull request 19889).
+Other engines are the same for all models, as far as is known: what they do stands in their own factors.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from model_zoo.schema import Attention, Mla, ModelCard, MoeFfn
+
+APART_S: Final = 11e-6
+"""Seconds that the norm's own kernel adds to an all-reduce."""
+
+MOST_TOKENS: Final = 2048
+"""Tokens of a step up to which all-reduces are fused."""
+
+BEFORE_RECURRENT: Final = ("sglang-0.5.3", "sglang-0.5.9")
+"""Eras in which models with recurrent layers are not fused."""
+
+
+def norm_apart_s(card: ModelCard, generation: str, engine: str) -> float:
+    """Seconds that an all-reduce over the hidden state takes longer than a fused one; `engine` with its era.
+
+    >>> from model_zoo.catalog import find
+    >>> [norm_apart_s(find(m)[0], "hopper", "sglang") for m in ("deepseek-r1", "qwen3-32b")]
+    [0.0, 1.1e-05]
+    >>> norm_apart_s(find("qwen3-32b")[0], "hopper", "vllm")
+    0.0
+    """
+    if not engine.startswith("sglang") or generation.startswith("cdna"):
+        return 0.0
+    experts = any(isinstance(layer.ffn, MoeFfn) for layer in card.stack)
+    recurrent = any(not isinstance(layer.mixer, Attention | Mla | None) for layer in card.stack)
+    fused = experts and not (recurrent and engine in BEFORE_RECURRENT)
+    return 0.0 if fused else APART_S
