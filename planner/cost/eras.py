@@ -39,10 +39,13 @@ LATER = ("blackwell_dc", "blackwell_rtx", "cdna4")
 
 OF_KEY = {key: engine for eras in (ERAS, LATE_ERAS) for engine, own in eras.items() for _, _, key in own}
 
-NAMED: dict[str, Version] = {"gpt-oss-dev": (1, 1, 0), "nightly-dev-202602": (0, 5, 9)}
-"""How images without a number begin: TensorRT-LLM's for gpt-oss is of a branch of early August 2025 (pull
-request 7101) that first came out in 1.1.0rc0 of that month (its release notes: "Add model gpt-oss"); SGLang's
-nightly ones of February 2026 are of 0.5.9's month."""
+NAMED: dict[tuple[str, str], Version] = {
+    ("trtllm", "gpt-oss-dev"): (1, 1, 0),
+    ("sglang", "nightly-dev-202602"): (0, 5, 9),
+}
+"""Engine and how an image without a number begins: TensorRT-LLM's for gpt-oss is of a branch of early August
+2025 (pull request 7101) that first came out in 1.1.0rc0 of that month (its release notes: "Add model
+gpt-oss"); SGLang's nightly ones of February 2026 are of 0.5.9's month."""
 
 _NUMBERS = re.compile(r"(?:[^\d.]*[-_ =:])?v?(\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -58,7 +61,7 @@ def engine_of_era(engine: str, version: str, generation: str) -> str:
     >>> engine_of_era("trtllm", "1.0.0rc3", "blackwell_dc")
     'trtllm-1.0'
     """
-    number = number_of(version)
+    number = number_of(engine, version)
     if not number:
         return engine
     possible = (LATE_ERAS,) if generation in LATER else (ERAS, LATE_ERAS)
@@ -68,15 +71,16 @@ def engine_of_era(engine: str, version: str, generation: str) -> str:
     return engine
 
 
-def number_of(version: str) -> Version | None:
-    """A version as numbers; None where it is blank or has none.
+def number_of(engine: str, version: str) -> Version | None:
+    """A version of an engine as numbers; None where it is blank or has none.
 
-    >>> number_of("v0.19.0rc1"), number_of("gpt-oss-dev"), number_of("nightly-5b")
+    >>> number_of("vllm", "v0.19.0rc1"), number_of("trtllm", "gpt-oss-dev"), number_of("vllm", "nightly-5b")
     ((0, 19, 0), (1, 1, 0), None)
     """
     told = version.strip().lower()
-    if named := next((number for name, number in NAMED.items() if told.startswith(name)), None):
-        return named
+    for (of, begins), number in NAMED.items():
+        if of == engine and told.startswith(begins):
+            return number
     numbers = _NUMBERS.match(told)
     return (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)) if numbers else None
 

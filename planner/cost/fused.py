@@ -1,10 +1,11 @@
-"""All-reduces that also add the residual and take the norm, in one kernel, and those after which the norm is a
-kernel of its own.
+"""All-reduces that also add the residual and take the norm, and those after which the norm is a kernel of its
+own.
 
-SGLang fuses them for models with experts on NVIDIA's GPUs from Hopper on (its server_args: DeepSeek, GPT-OSS,
-GLM-4, Qwen3, Kimi), Qwen3.5's since 0.5.10, dense ones not; in steps of so many tokens at most, as beyond them
-its workspace ends. On B200 one takes 10.4 microseconds where the two take 21.5 (sglang pull request 19889).
-Other engines are the same for all models, as far as is known: what they do stands in their own factors.
+SGLang joins them in one kernel for models with experts on NVIDIA's GPUs (the architectures that its
+server_args.py lists: DeepSeek's, GPT-OSS, GLM's, Qwen3's, Kimi's), for Qwen3.5's since 0.5.10, for dense ones
+not; in steps of up to so many tokens as its workspace holds. On B200 the one takes 10.4 microseconds where
+the two took 21.5 (sglang pull request 19889). Other engines do alike for all models, as far as is known: what
+it costs stands in their own factors.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from __future__ import annotations
 from typing import Final
 
 from model_zoo.schema import Attention, Mla, ModelCard, MoeFfn
+from planner.cost.eras import engine_of
 
 APART_S: Final = 11e-6
 """Seconds that the norm's own kernel adds to an all-reduce."""
+
+FUSING: Final = ("hopper", "blackwell_dc")
+"""Generations on which it does."""
 
 MOST_TOKENS: Final = 2048
 """Tokens of a step up to which all-reduces are fused."""
 
 BEFORE_RECURRENT: Final = ("sglang-0.5.3", "sglang-0.5.9")
-"""Eras in which models with recurrent layers are not fused."""
+"""Eras in which this is not yet so for models with recurrent layers."""
 
 
 def norm_apart_s(card: ModelCard, generation: str, engine: str) -> float:
@@ -32,9 +37,9 @@ def norm_apart_s(card: ModelCard, generation: str, engine: str) -> float:
     >>> norm_apart_s(find("qwen3-32b")[0], "hopper", "vllm")
     0.0
     """
-    if not engine.startswith("sglang") or generation.startswith("cdna"):
+    if engine_of(engine) != "sglang" or generation.startswith("cdna"):
         return 0.0
     experts = any(isinstance(layer.ffn, MoeFfn) for layer in card.stack)
     recurrent = any(not isinstance(layer.mixer, Attention | Mla | None) for layer in card.stack)
-    fused = experts and not (recurrent and engine in BEFORE_RECURRENT)
+    fused = generation in FUSING and experts and not (recurrent and engine in BEFORE_RECURRENT)
     return 0.0 if fused else APART_S

@@ -1,13 +1,13 @@
-"""How many kernels a layer launches: what a step with prompts, which runs without captured graphs, takes of
-the host's time.
+"""How many kernels a layer has the host launch: what a step with prompts, which runs without captured graphs,
+takes of the host's time.
 
 Counted in the models' forward passes of vLLM and SGLang (2026) with fused norms and quantised GEMMs, as far
 as they are the same in both: a softmax mixer has two norms, the GEMM of Q, K and V, rotary embedding, cache
 write, attention, the output's GEMM and one quantisation; a latent one (MLA) two GEMMs into low ranks, their
 norms, two out of them, two concatenations and their quantisations more; an indexer scores, picks and
 quantises for itself; a recurrent mixer has a convolution, gates and the chunked scan's kernels. Experts have
-a router, top-k, sorting in two, a quantisation, two GEMMs, an activation and the sum; a dense FFN, or the
-shared experts, three.
+a router, top-k, a quantisation and one call, which sorts, multiplies and sums by itself (TensorRT-LLM's
+`fused_moe`, FlashInfer's and vLLM's `fused_experts`); a dense FFN, or the shared experts, three.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SOFTMAX: Final = 8
 LATENT: Final = 16
 RECURRENT: Final = 12
 INDEXER: Final = 11
-ROUTED: Final = 9
+ROUTED: Final = 4
 DENSE: Final = 3
 
 
@@ -43,6 +43,6 @@ def dense_layers(card: ModelCard) -> float:
 
     >>> from model_zoo.catalog import find
     >>> dense_layers(find("llama-3.1-70b")[0]), round(dense_layers(find("deepseek-v3")[0]), 1)
-    (80.0, 152.8)
+    (80.0, 126.5)
     """
     return sum(launches(layer) for layer in card.stack) / (SOFTMAX + DENSE)

@@ -23,6 +23,6 @@ def without_tensor_cores(card: ModelCard, engine: str, version: str) -> bool:
     >>> [without_tensor_cores(find("minimax-m2.5")[0], "vllm", v) for v in ("0.19.0", "0.26.1", "")]
     [True, False, False]
     """
-    number = number_of(version)
+    number = number_of(engine, version)
     known = number is not None and engine in MENDED and number < MENDED[engine]
     return known and card.float_router
