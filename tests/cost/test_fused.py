@@ -1,0 +1,72 @@
+"""Norms beside all-reduces: what steps take more where they are kernels of their own, and where not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from planner.cost import fused
+from planner.cost.attention import Load
+from planner.cost.calibration import Calibration
+from planner.cost.fused import APART_S, MOST_TOKENS, norm_apart_s
+from planner.cost.tuning import Tuning
+from tests.cost.samples import KINDS, LINEAR, LLAMA_8B, MOE, SPARSE_MOE, card, cost, tensor_parallel
+
+RECURRENT = card(LINEAR, MOE, 20)
+PLAIN = Calibration(base=replace(Tuning(), messages=1.0, message_wait_s=0.0))
+
+
+@pytest.mark.parametrize(
+    ("model", "generation", "engine", "apart"),
+    [
+        (LLAMA_8B, "hopper", "sglang", True),  # dense
+        (SPARSE_MOE, "hopper", "sglang", False),
+        (SPARSE_MOE, "blackwell_dc", "sglang-0.5.9", False),
+        (SPARSE_MOE, "ada", "sglang", True),
+        (KINDS["mla"], "blackwell_dc", "sglang", False),
+        (RECURRENT, "blackwell_dc", "sglang", False),
+        (RECURRENT, "blackwell_dc", "sglang-0.5.9", True),
+        (RECURRENT, "blackwell_dc", "sglang-0.5.3", True),
+        (LLAMA_8B, "cdna4", "sglang", False),  # AITER's own
+        (LLAMA_8B, "hopper", "vllm", False),
+        (LLAMA_8B, "hopper", "trtllm-1.0", False),
+    ],
+)
+def test_norms_stand_apart_where_sglang_does_not_join_them(model, generation, engine, apart):
+    assert norm_apart_s(model, generation, engine) == (APART_S if apart else 0.0)
+
+
+def steps(monkeypatch, load, tp):
+    """Seconds of a step of a dense model on SGLang: as it is, and as if all were joined."""
+    design = tensor_parallel(tp)
+    apart = cost(LLAMA_8B, engine="sglang", by=PLAIN).step_s(design, load)[0]
+    monkeypatch.setattr(fused, "APART_S", 0.0)
+    return apart, cost(LLAMA_8B, engine="sglang", by=PLAIN).step_s(design, load)[0]
+
+
+@pytest.mark.parametrize("tokens", [1, 64, MOST_TOKENS])
+def test_each_layer_has_two(monkeypatch, tokens):
+    apart, joined = steps(monkeypatch, Load.of(tokens, 1000), 4)
+
+    assert apart - joined == pytest.approx(2 * 32 * APART_S)
+
+
+@pytest.mark.parametrize(
+    ("load", "tp"), [(Load.of(64, 1000), 1), (Load.of(0, 0, MOST_TOKENS + 1, 1000), 4)], ids=["tp 1", "wide"]
+)
+def test_nobody_joins_what_is_not_sent_or_too_wide(monkeypatch, load, tp):
+    apart, joined = steps(monkeypatch, load, tp)
+
+    assert apart == joined
+
+
+def test_a_run_of_an_older_release_is_slower_by_its_norms():
+    """20 layers with recurrent mixers: all-reduces of 0.5.9 have 40 norms of their own."""
+    load, design = Load.of(8, 1000), tensor_parallel(8)
+    old, new = (
+        cost(RECURRENT, "b200-sxm", engine, by=PLAIN).step_s(design, load)[0]
+        for engine in ("sglang-0.5.9", "sglang")
+    )
+
+    assert old - new == pytest.approx(40 * APART_S)
+    assert np.isfinite(old)
