@@ -46,7 +46,7 @@ def test_it_is_what_a_plan_at_that_risk_serves():
 
 
 def test_for_a_rate_it_is_what_a_plan_at_that_risk_costs():
-    loads = {"tpot_ms": 12.0, "rate": 26.5}
+    loads = {"tpot_ms": 12.0, "rate": 25.5}
     (told,), found = priced(loads, gpus="4xH100", objective="gpus")
     _, _, surer = solved(loads, {"risk": SURER, "objective": "gpus"}, gpus="4xH100")
 

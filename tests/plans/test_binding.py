@@ -28,9 +28,9 @@ def solved(gpus: str, model: str, **loads: float) -> tuple[Found, tuple[Group, .
     return found, tuple(made), tuple(paths(found, made))
 
 
-def split(**limits: float) -> tuple[dict[str, Group], tuple[Path, ...]]:
+def split(model: str = "llama-3.1-70b", **limits: float) -> tuple[dict[str, Group], tuple[Path, ...]]:
     """Two prefill replicas, busy for 95 % of the time, and a decode one with room to spare."""
-    _, made, ways = solved("8xH100", "llama-3.1-70b", **limits)
+    _, made, ways = solved("8xH100", model, **limits)
     return {g.candidate.role: g for g in made}, ways
 
 
@@ -76,7 +76,7 @@ def test_where_both_phases_bind_either_may_disappoint(monkeypatch):
 def test_a_load_may_grow_as_far_as_the_column_that_promised_the_limits(role: str, limits: dict[str, float]):
     """Prefill: to where TTFT is at its limit, a little beyond the column's 95 % of the time; decode: to the
     batch of the column, at which the cache is full, or TPOT at its limit."""
-    by_role, ways = split(**limits)
+    by_role, ways = split("qwen3-32b", **limits)
     g = by_role[role]
     filled = max(sum(row[w] * rate for w, rate in g.served.items()) for row in g.candidate.use.values())
     times = growth(g, ways)
