@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from solvers.linear import Limits, Linear, Outcome, Var, total
+from solvers.linear import Limits, Linear, Outcome, Undecided, Var, total
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ class Built:
 
 
 def solve(p: Problem) -> Solution | None:
-    """The shares that are through first; None where the cache finds no room."""
+    """The shares that are through first; None where the cache finds no room, or none were found in time.
+    Raises KeyboardInterrupt."""
     built = build(p)
     return extract(p, built, built.model.relax(Limits()))
 
@@ -112,7 +113,10 @@ def build(p: Problem) -> Built:
 
 def extract(p: Problem, built: Built, outcome: Outcome) -> Solution | None:
     """Recompute the seconds from the shares: the solver's own figure is not trusted."""
-    if not outcome.has_values:
+    try:
+        if outcome.refuted:
+            return None
+    except Undecided:
         return None
     found = outcome.of(built.x)
     whole = sum(found.values())

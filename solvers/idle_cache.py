@@ -83,7 +83,7 @@ def solve(p: KeepingProblem, limits: Limits) -> KeepingSolution:
         kept[at] = min(max(value, 0.0), 1.0)
     price = np.array([max(-outcome.duals["room", t], 0.0) for t in range(len(p.room))])
     value = saved(p, kept)
-    bound = value if outcome.bound is None else max(-outcome.bound, value)
+    bound = float("inf") if outcome.bound is None else max(-outcome.bound, value)
     return KeepingSolution(outcome.status, value, bound, kept, price)
 
 

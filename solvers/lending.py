@@ -37,7 +37,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
 
-from solvers.linear import Limits, Linear, Outcome, Term, Var, total
+from solvers.linear import INF, Limits, Linear, Outcome, Term, Undecided, Var, total
 
 Lent = tuple[str, str, str]
 """(borrower, bucket, lender)."""
@@ -104,7 +104,8 @@ class Built:
 
 
 def solve(p: Problem, alone: bool = False) -> Solution:
-    """The most requests/s; 0 where a bucket fits nowhere. `alone`: nothing is lent."""
+    """The most requests/s; 0 where a bucket fits nowhere, without a bound where the time ended first. Raises
+    KeyboardInterrupt. `alone`: nothing is lent."""
     built = build(p, alone)
     return extract(p, built, built.model.relax(Limits()))
 
@@ -158,11 +159,15 @@ def _messages(p: Problem, m: Linear, lent: Mapping[Lent, Var]) -> None:
 
 def extract(p: Problem, built: Built, outcome: Outcome) -> Solution:
     """Recompute the rate from the sequences: the solver's own figure is not trusted."""
-    if not outcome.has_values:
-        return Solution(0.0, 0.0, {})
+    try:
+        if outcome.refuted:
+            return Solution(0.0, 0.0, {})
+    except Undecided:
+        return Solution(0.0, INF, {})
     sequences = outcome.of(built.b)
     rates = []
     for w, k in p.buckets.items():
         served = sum(sequences.get((g, w), 0.0) for g in p.servers) / (k.steps * p.pace_s)
         rates += [served / k.share] if k.share > 0 else []
-    return Solution(min(rates, default=0.0), -(outcome.bound or 0.0), outcome.of(built.lent))
+    bound = INF if outcome.bound is None else -outcome.bound
+    return Solution(min(rates, default=0.0), bound, outcome.of(built.lent))

@@ -143,8 +143,9 @@ def _worth(base: Base, more: FleetProblem) -> float | None:
         return 0.0  # not even a fraction of a replica more would help
     same = more.columns is base.found.space.columns
     sure = s.status == "optimal" or step > 2 * limits.gap * size
+    related = step if before is not None and after is not None else None
     if not sure and not (same and base.loose):
-        return step
+        return related
     larger = max(abs(after) if after is not None else size, size)
     start = base.best.point if same and not base.best.among else None
     again = fleet.solve(more, replace(limits, gap=max(limits.gap / 2, PART * step / larger)), start)
@@ -152,5 +153,5 @@ def _worth(base: Base, more: FleetProblem) -> float | None:
         raise KeyboardInterrupt
     gain = base.gain(base.best.objective, again.objective)
     if not sure:
-        return gain if gain > max(step, 2 * limits.gap * size) else step
+        return gain if gain > max(step, 2 * limits.gap * size) else related
     return None if not gain and again.status == "time_limit" else gain

@@ -14,6 +14,7 @@ import numpy as np
 
 from planner.beside.rivals import Rivals
 from planner.candidates.candidate import Design
+from planner.candidates.deadline import late
 from planner.candidates.made import Made
 from planner.errors import Infeasible, squash
 from planner.explain.spec import Spec
@@ -41,10 +42,14 @@ class Solved:
 
 
 def solved(asked: Asked, limits: Limits) -> Solved:
-    """The best fleet there is. Raises Infeasible, OutOfTime."""
+    """The best fleet there is. Raises Infeasible, OutOfTime, KeyboardInterrupt."""
     posed, pool, question = pose(asked)
     best = find(question, pool, limits)
     if best.solution.objective is None:
+        if best.solution.status == "interrupted":
+            raise KeyboardInterrupt
+        if best.solution.status == "time_limit" or pool.late:
+            raise late()
         raise Infeasible("no fleet does what the plan says it does", hint="see `meshwright plan`")
     return Solved(posed, best.pool, question, best)
 

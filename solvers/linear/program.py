@@ -129,6 +129,16 @@ class Outcome:
     def has_values(self) -> bool:
         return self.values is not None
 
+    @property
+    def refuted(self) -> bool:
+        """Whether there is said to be no solution. A search that ended before it found one or said so proves
+        nothing: raises Undecided where a limit ended it, KeyboardInterrupt where Ctrl-C did."""
+        if self.values is None and self.status == "interrupted":
+            raise KeyboardInterrupt
+        if self.values is None and self.status != "infeasible":
+            raise Undecided(self.status)
+        return self.values is None
+
     def of(self, variables: Mapping[Any, Var]) -> dict[Any, float]:
         """Values of a family, exact zeros left out."""
         assert self.values is not None
@@ -137,6 +147,10 @@ class Outcome:
     def counts(self, variables: Mapping[Any, Var]) -> dict[Any, int]:
         """Values of an integer family, rounded, zeros left out."""
         return {key: k for key, x in self.of(variables).items() if (k := round(x)) != 0}
+
+
+class Undecided(Exception):
+    """A search ended before it found a solution or said that there is none."""
 
 
 class StatedTooLate(Exception):

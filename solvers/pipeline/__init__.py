@@ -38,7 +38,7 @@ from itertools import combinations
 import numpy as np
 
 from solvers import packing
-from solvers.linear import Limits, Linear, Outcome, Var, total
+from solvers.linear import Limits, Linear, Outcome, Undecided, Var, total
 from solvers.packing import Bins
 from solvers.pipeline.layers import Ways, best_ways, stated
 from solvers.pipeline.types import (
@@ -76,7 +76,8 @@ class Columns:
 def shortlist(p: PipelineProblem, most: int) -> tuple[list[Pipeline], int]:
     """The `most` pipelines over several groups that lose least of their own worth against the duals of the
     relaxation over all pipelines, best first; and how many there are (none is looked at where all are
-    more than MOST_COLUMNS)."""
+    more than MOST_COLUMNS). Where the time of the relaxation ended first, those that serve most by each GPU.
+    Raises KeyboardInterrupt."""
     use = every(p, MOST_COLUMNS)
     columns = Columns.of(p, use if use is not None else np.zeros((0, len(p.kinds)), dtype=np.int64))
     member = np.eye(len(p.nodes), dtype=np.int64)[p.group_of]
@@ -84,11 +85,14 @@ def shortlist(p: PipelineProblem, most: int) -> tuple[list[Pipeline], int]:
     if not len(several):
         return [], 0
     relaxed = build(p, columns).relax(Limits())
-    if relaxed.value is None and p.objective == "cost":  # all together do not serve the demand
-        return shortlist(replace(p, objective="throughput"), most)
-    _, served = duals(p, columns, relaxed)
-    worth = np.maximum(served * columns.ways.rate, 1e-300)
-    lost = (reduced(p, columns, relaxed) / worth)[several]
+    try:
+        if relaxed.refuted and p.objective == "cost":  # all together do not serve the demand
+            return shortlist(replace(p, objective="throughput"), most)
+        _, served = duals(p, columns, relaxed)
+        worth = np.maximum(served * columns.ways.rate, 1e-300)
+        lost = (reduced(p, columns, relaxed) / worth)[several]
+    except Undecided:
+        lost = (columns.use @ np.array([kind.gpus for kind in p.kinds]) / columns.ways.rate)[several]
     best = several[np.argsort(lost, kind="stable")][:most]
     return [stated(p, columns.use, columns.ways, int(u)) for u in best], len(several)
 

@@ -52,7 +52,10 @@ def bound(service: Service, least: float) -> float:
         m.add("stock", t, total(n[t, k] for k in range(1, len(table[t]) + 1)) <= count)
     m.add("hold", "", total(n[t, k] * k for t, k in held) >= net.layers)
     outcome = m.relax(Limits())
-    return least if outcome.value is None else max(least, -outcome.value)
+    if outcome.bound is None:  # the time ended first: all that nodes can hold, at the fewest seconds
+        each_node = {t: max((k * r for k, r in enumerate(table[t], start=1)), default=0.0) for t in nodes}
+        return max(least, sum(n * each_node[t] for t, n in nodes.items()) / (net.layers * min(seconds)))
+    return max(least, -outcome.bound)
 
 
 def _layer_s(service: Service, kind: str) -> float:

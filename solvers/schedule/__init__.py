@@ -78,7 +78,7 @@ def solve(problem: Problem, limits: Limits) -> Solution:
     relaxed = stated.cut(cutting)
     if relaxed.values is None:
         return Solution(None, (), None, None, relaxed.status, relaxed.solver)
-    race.bounded(relaxed.value)
+    race.bounded(0.0 if relaxed.bound is None else relaxed.bound)  # prices are not below 0
     if race.offer(_rounded(problem, stated, relaxed.values)):
         return race.solution()
     if _alone(race, stated):

@@ -73,7 +73,7 @@ class Blocks:
                 return None, values
             own, columns = self._block(b, block, of_row, cost, kept)
             done = highs.solve(own, Limits(INSIDE, seconds, limits.work, seed=limits.seed), None)
-            least = done.bound if done.bound is not None else own.relax(Limits()).value
+            least = done.bound if done.bound is not None else own.relax(Limits()).bound
             if least is None:
                 return None, values
             if done.values is not None:

@@ -37,7 +37,7 @@ from functools import reduce
 
 import numpy as np
 
-from solvers.linear import EXACT, Floats, Limits, Status, judge
+from solvers.linear import EXACT, Floats, Limits, Status, Undecided, judge
 from solvers.tiers.point import Solved, no_room, solve_at
 from solvers.tiers.types import Duals, Line, Point, TiersProblem, TiersSolution
 
@@ -102,13 +102,17 @@ class Grid:
         return int(left.argmax()) if left.any() else None
 
     def visit(self, i: int) -> Solved | None:
-        """Solve point i and bound all by what that proves; None where it has no room."""
+        """Solve point i and bound all by what that proves; None where it has no room, or the time of its
+        program ended first: what it may bring at most then stands. Raises KeyboardInterrupt."""
         self.visited[i] = True
-        found = solve_at(self.p, self.point(i))
-        if found is None:
-            self.refuse(no_room(self.p, self.point(i)))
-            self.bound[i] = 0.0
-        else:
+        try:
+            found = solve_at(self.p, self.point(i))
+            if found is None:
+                self.refuse(no_room(self.p, self.point(i)))
+                self.bound[i] = 0.0
+        except Undecided:
+            return None
+        if found is not None:
             self.tighten(found.duals)
         return found
 

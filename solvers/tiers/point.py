@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.linear import Floats, Limits, Linear, Outcome, Term, Var, total
+from solvers.linear import Floats, Limits, Linear, Outcome, Term, Undecided, Var, total
 from solvers.tiers.types import Duals, Place, Point, TiersProblem
 
 LIMITS = Limits()
@@ -37,10 +37,10 @@ class Built:
 
 
 def solve_at(p: TiersProblem, point: Point) -> Solved | None:
-    """The optimum of the point; None where the tiers have no room."""
+    """The optimum of the point; None where the tiers have no room. Raises Undecided, KeyboardInterrupt."""
     built = build(p, point)
     outcome = built.model.relax(LIMITS)
-    if not outcome.has_values:
+    if outcome.refuted:
         return None
     shares = _shares(p, built, outcome)
     return Solved(shares, seconds(p, point, shares), duals(p, built, outcome))
@@ -69,7 +69,8 @@ def build(p: TiersProblem, point: Point, pieces: Mapping[str, int] | None = None
 
 
 def no_room(p: TiersProblem, point: Point) -> Duals:
-    """Prices of the fit rows that show that the point has no room: of the least overflow of all tiers."""
+    """Prices of the fit rows that show that the point has no room: of the least overflow of all tiers. Raises
+    Undecided, KeyboardInterrupt."""
     m = Linear("overflow")
     x, each = m.reals("x", p.columns), {q: 1 for q, _ in p.columns}
     over = m.reals("over", p.fits)
@@ -81,6 +82,8 @@ def no_room(p: TiersProblem, point: Point) -> Duals:
         left = total([*_terms(x, row, each), over[moment] * -1.0])
         m.add("fit", moment, left <= float(p.rooms[i] / scale[i] - row[-1]))
     outcome = m.relax(LIMITS)
+    if outcome.refuted:
+        raise Undecided("there is always some overflow")
     y = np.array([max(0.0, -outcome.duals["fit", moment]) for moment in p.fits])
     return Duals(np.zeros(len(p.busy)), y / scale)
 

@@ -32,6 +32,14 @@ def test_out_of_time_without_a_gain_is_not_worth_nothing(monkeypatch, share):
     assert stopped(monkeypatch, share, "time_limit")[1] == []
 
 
+def test_what_no_relaxation_said_in_time_is_not_worth_nothing(monkeypatch):
+    found = ended(solved("1xH100", "llama-3.1-8b", tpot_ms=50)[2], status="within_gap")
+    assert priced(found, LIMITS, NO_BUDGET)
+
+    monkeypatch.setattr(module.fleet, "relaxed", lambda *given: None)
+    assert priced(found, LIMITS, NO_BUDGET) == []
+
+
 def test_what_was_gained_in_time_is_told(monkeypatch):
     ours, (price,) = stopped(monkeypatch, 1.5, "time_limit")
 

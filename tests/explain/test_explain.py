@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from planner import api
 from planner.cli.app import run
-from planner.errors import InputError
+from planner.errors import InputError, OutOfTime
 from planner.explain.again import asked_again
 from planner.explain.spec import SIZES, parse
 from planner.explain.why_not import solved, why_not
 from solvers.linear import Limits
+from tests.beside.solved import ended
 
 SMALL = {"gpus": "4xL40S", "isl": 500, "osl": 100, "work_limit": 300, "simple": 0.0}
 LIMITS = Limits(gap=0.005, seconds=60.0)
@@ -33,6 +34,16 @@ def test_the_question_asked_again_has_the_plans_answer(plan):
     again = solved(asked_again(plan), LIMITS).best.solution
 
     assert again.objective == pytest.approx(plan.proof.objective, rel=0.01)
+
+
+@pytest.mark.parametrize(("status", "error"), [("time_limit", OutOfTime), ("interrupted", KeyboardInterrupt)])
+def test_a_search_that_was_stopped_is_not_told_as_no_fleet(plan, monkeypatch, status, error):
+    found = solved(asked_again(plan), LIMITS)
+    stopped = ended(found.best, status=status, objective=None)
+    monkeypatch.setattr("planner.explain.why_not.find", lambda *given: stopped)
+
+    with pytest.raises(error):
+        solved(asked_again(plan), LIMITS)
 
 
 def test_one_engine_alone_is_as_good_as_planning_with_it(plan, beside):
