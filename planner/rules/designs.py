@@ -21,7 +21,7 @@ from itertools import product
 
 import numpy as np
 
-from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
+from model_zoo.matrices import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import Attention, Gemm, Layer, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
 from planner.designs.precision import MatrixPrecision, precisions
 from planner.designs.shape import Designs, Precisions
