@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from planner.candidates.candidate import Candidate, Key
 from planner.candidates.edges import NO_EDGES, Edges
-from planner.candidates.made import Made
 from planner.candidates.pairing import Pairing
-from planner.candidates.setup import Setup
+from planner.candidates.setup import Made, Setup
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from planner.plans.schema.beside import Alternative, Assumption, Ended, LongPrompt, Loss, Standing, Survives
+from planner.plans.schema.beside import (
+    Achieved,
+    Alternative,
+    Assumption,
+    Ended,
+    LongPrompt,
+    Loss,
+    Replayed,
+    Standing,
+    Survives,
+)
 from planner.plans.schema.parts import Count, NonNegative, Part, Price, Role, Share, Status
 from planner.plans.schema.proof import Band, Cap, KindCount, PlanWarning, Predicted, Proof, Space
-from planner.plans.schema.replayed import Achieved, Replayed
 from planner.plans.schema.replica import (
     Cache,
     Draft,
