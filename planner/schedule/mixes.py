@@ -1,4 +1,5 @@
-"""The mixes of lengths of all slots: each slot's own, or few that stand for many slots alike."""
+"""What each slot is sized for, and the mixes of lengths of all slots: each slot's own, or few that stand for
+many slots alike."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import numpy as np
 
 from planner.candidates.mix import Mix
 from planner.designs.shape import Floats, Ints
+from planner.inputs.traffic import Traffic
 from planner.inputs.workload import Workload
 
 MOST = 32
@@ -36,3 +38,20 @@ def mixes(workload: Workload) -> tuple[Floats, Ints]:
         )
     used, which = np.unique(which, return_inverse=True)
     return np.stack([shares[which == i].mean(axis=0) for i in range(len(used))]), which.astype(np.int64)
+
+
+TAIL = ("p95", "p99")
+"""Percentiles for which a slot is sized by its busiest minute where its queue is not known: a minute of too
+many breaks them."""
+
+
+def demand(traffic: Traffic, percentile: str, margin: float) -> tuple[list[float], str]:
+    """Requests/s that each slot is sized for, and by what: the queue of its own arrivals where that is known,
+    else its busiest minute or its mean."""
+    if percentile != "mean" and traffic.needed_rps:
+        base, by = traffic.needed_rps, f"queue at {percentile}"
+    elif percentile in TAIL and traffic.peak_rps:
+        base, by = traffic.peak_rps, "busiest minute"
+    else:
+        base, by = traffic.rate_rps, "mean"
+    return [r * (1 + margin) for r in base], by

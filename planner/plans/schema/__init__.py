@@ -39,52 +39,6 @@ from planner.plans.schema.replica import (
 )
 from planner.plans.schema.served import Chain, ExpertMap, Experts, Hop, Route, Tiered
 
-__all__ = [
-    "Achieved",
-    "Alternative",
-    "Assumption",
-    "Band",
-    "Cache",
-    "Cap",
-    "Chain",
-    "Count",
-    "Draft",
-    "Ended",
-    "ExpertMap",
-    "Experts",
-    "Hop",
-    "Kept",
-    "KeptTime",
-    "KindCount",
-    "Launch",
-    "LongPrompt",
-    "Loss",
-    "NonNegative",
-    "Part",
-    "Plan",
-    "PlanWarning",
-    "PrecisionUsed",
-    "Predicted",
-    "Price",
-    "Problem",
-    "Proof",
-    "Replayed",
-    "Replica",
-    "Role",
-    "Route",
-    "Seat",
-    "Share",
-    "Space",
-    "Stage",
-    "StageMemory",
-    "Standing",
-    "Status",
-    "Step",
-    "Survives",
-    "Tiered",
-]
-
-
 UNASKED = ("survives", "assumptions", "replayed", "seats", "router_port")
 """Fields that are written only where there is something to say."""
 
