@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_configs.reading import from_gpus
-from planner.candidates.edges import NO_EDGES
+from planner.candidates.pairing import NO_EDGES
 from planner.errors import OutOfTime
 from planner.inputs.options import Budget, Survive
 from planner.objectives import COST, ENERGY, GPUS, THROUGHPUT
