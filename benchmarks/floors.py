@@ -15,7 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from cluster_configs.schema import Device
-from model_zoo.derive import expert_gemms, ffn_gemms, kv_elements_per_token, mixer_gemms
+from model_zoo.derive import kv_elements_per_token
+from model_zoo.matrices import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES, Attention, Gemm, Layer, Mla, ModelCard, MoeFfn
 from planner.designs.shape import Floats
 

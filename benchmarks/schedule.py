@@ -37,8 +37,7 @@ from planner.inputs.traffic import Traffic
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.question.asked import read
 from planner.schedule.answer import Ask, Schedule, schedule, stated
-from planner.schedule.forecast import FIXED, forecast
-from planner.schedule.policies import Fleet, Load, Policy, autoscaler
+from planner.schedule.policies import FIXED, Fleet, Load, Policy, autoscaler, forecast
 from planner.schedule.units import Unit
 from solvers.linear import Limits
 

@@ -1,9 +1,13 @@
-"""Feeds: what the GPUs of a rack or zone may draw together (`power_caps_watts` in a cluster file)."""
+"""Feeds: what the GPUs of a rack or zone may draw together (`power_caps_watts` in a cluster file). Energy:
+what electricity costs in a zone, in dollars and in carbon."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from planner.errors import InputError, nearest
 from planner.reading.documents import Document
@@ -77,3 +81,22 @@ def refuse(found: Sequence[Feed], what: str) -> None:
             found[0].where,
             "leave out `power_caps_watts`, and keep them yourself",
         )
+
+
+class Energy(BaseModel):
+    """Of one zone. `overhead`: watts from the grid for each watt of a GPU: hosts, cooling, losses."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    usd_per_kwh: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    gco2_per_kwh: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    overhead: Annotated[float, Field(ge=1, le=10)] = 1.0
+
+
+def check_zones(energy: Mapping[str, Energy] | None, zones: Iterable[str], document: Document) -> None:
+    """Refuse zones that no node is in."""
+    known = sorted(set(zones))
+    for name in energy or ():
+        if name not in known:
+            near = ", ".join(f"`{zone}`" for zone in nearest(name, known, 3))
+            raise document.error(f"no node is in zone `{name}`", ("energy", name), f"zones: {near}")

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cluster_configs.energy import check_zones
-from cluster_configs.feeds import fed_apart, feeds, names_of
+from cluster_configs.feeds import check_zones, fed_apart, feeds, names_of
 from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.names import NameRun, NodeNames
 from cluster_configs.overrides import Catalog

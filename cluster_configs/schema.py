@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from cluster_configs.energy import Energy
-from cluster_configs.feeds import Feed
+from cluster_configs.feeds import Energy, Feed
 from cluster_configs.names import NodeNames
 
 Positive = Annotated[float, Field(ge=1e-12, le=1e12)]

@@ -1,4 +1,4 @@
-"""A card as the short YAML that people read: defaults left out, one layer kind a line.
+"""A card in a few words, and as the short YAML that people read: defaults left out, one layer kind a line.
 
 `python -m model_zoo.writing config.json > my-model.yaml` makes a card to edit, from any Hugging Face config.
 """
@@ -10,7 +10,7 @@ import sys
 import textwrap
 from typing import Any
 
-from .schema import ModelCard
+from .schema import Attention, LinearAttention, Mamba2, Mla, ModelCard
 
 WIDTH = 110
 
@@ -59,6 +59,37 @@ def _flow(value: Any) -> str:
     text = io.StringIO()
     yaml.dump(value, text)
     return text.getvalue().removesuffix("...\n").strip()
+
+
+def attention_kinds(card: ModelCard) -> str:
+    """The kinds of mixer in order of appearance, as "GQA + window 128" or "GDN + GQA"."""
+    kinds = [_kind(layer.mixer) for layer in card.stack if layer.mixer is not None]
+    return " + ".join(dict.fromkeys(kinds))
+
+
+def _kind(mixer: Attention | Mla | LinearAttention | Mamba2) -> str:
+    if isinstance(mixer, LinearAttention):
+        return "GDN" if mixer.decay_rank is None else "KDA"
+    if isinstance(mixer, Mamba2):
+        return "Mamba-2"
+    sparse = "sparse " if mixer.indexer is not None else ""
+    if isinstance(mixer, Mla):
+        return f"{sparse}MLA"
+    if mixer.compress is not None:
+        return f"{sparse}1-in-{mixer.compress}"
+    if mixer.window is not None:
+        return f"window {mixer.window}"
+    names = {mixer.heads: "MHA", 1: "MQA"}
+    return sparse + names.get(mixer.kv_heads, "GQA")
+
+
+def weights_precision(card: ModelCard) -> str:
+    """Precision of most weights: of the experts where there are any, with that of attention where it
+    differs."""
+    kinds = [card.weights.experts if card.moe else card.weights.dense]
+    if card.mixers and card.weights.attention not in kinds:
+        kinds.append(card.weights.attention)
+    return " + ".join(kinds)
 
 
 if __name__ == "__main__":

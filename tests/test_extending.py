@@ -15,7 +15,7 @@ from model_zoo.schema import DenseFfn, MoeFfn
 from planner import api, engines, exporters
 from planner.fleet import finish
 from planner.replicas import generate
-from planner.rules.designs import supports
+from planner.rules.devices import supports
 from planner.search.find import find
 from planner.simulate import routing
 from planner.simulate.answer import Ask, simulate

@@ -23,7 +23,7 @@ from planner.check import check
 from planner.cli import app
 from planner.errors import Infeasible, InputError, OutOfTime
 from planner.inputs.workload import Bucket, Slo, Workload
-from planner.measured.placing import fewest
+from planner.measured.parts import fewest
 from planner.plans.schema import Plan
 
 REPO = Path(__file__).resolve().parents[1]

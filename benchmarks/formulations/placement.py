@@ -24,9 +24,8 @@ from benchmarks.formulations import placement_maxflow
 from solvers.linear import Limits, Status, judge
 from solvers.placement import served as placement_served
 from solvers.placement import served_bound as placement_served_bound
-from solvers.placement.chains import Chain, decomposed
 from solvers.placement.predict import Served
-from solvers.placement.routing import shares
+from solvers.placement.routing import Chain, decomposed, shares
 from solvers.placement.service import Service
 from solvers.placement.shares import Route
 from solvers.placement.types import Interval, Network

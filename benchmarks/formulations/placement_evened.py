@@ -1,4 +1,4 @@
-"""Moves (`solvers.placement.moves`) until all layers are carried evenly.
+"""Moves (`solvers.placement.replan`) until all layers are carried evenly.
 
 The one that leaves the smallest sum of shortages is taken; a node that moved stays for a while, so that
 others must follow (tabu search).
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from solvers.placement.moves import Cover
+from solvers.placement.replan import Cover
 from solvers.placement.types import Interval, Network
 
 STAY = 7

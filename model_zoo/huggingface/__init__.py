@@ -8,7 +8,7 @@ from pathlib import Path
 from planner.errors import InputError
 
 from ..schema import Layer, Mixer, ModelCard, Run
-from . import attention, layers, modules, quantisation, vectors, vision
+from . import attention, layers, modules, quantisation, vectors
 from .keys import Keys, load
 
 CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "n_ctx")
@@ -62,7 +62,7 @@ def card(keys: Keys, side: Keys | None, hf_id: str) -> ModelCard:
         weights=weights,
         mtp_layers=mtp,
         mtp_layer=named.name(mtp_layer) if mtp_layer else None,
-        vision_params=vision.vision_params(keys, hidden),
+        vision_params=vectors.vision_params(keys, hidden),
         extra_params=vectors.extra_params(keys, stack, hidden),
         estimate=family in ESTIMATED,
     )

@@ -11,9 +11,8 @@ from cluster_configs.resolving import MAX_NODES
 from cluster_configs.schema import ResolvedCluster
 from planner import api
 from planner.buy.answer import Bought, Purchase, taken
-from planner.buy.market import Market, market
+from planner.buy.market import Market, market, read_prices
 from planner.buy.money import FORM, Money, parse_money
-from planner.buy.prices import read_prices
 from planner.check.case import Case, open_case
 from planner.check.packing import nodes_used
 from planner.errors import Infeasible, InputError

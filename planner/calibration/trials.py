@@ -14,8 +14,8 @@ import numpy as np
 from model_zoo.derive import weight_bytes
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design, Key
-from planner.candidates.made import Made
 from planner.candidates.mix import Promise
+from planner.candidates.setup import Made
 from planner.designs.precision import precisions
 from planner.engines import NAMES
 from planner.inputs.workload import Workload

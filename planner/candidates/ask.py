@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard
 from planner.candidates.idle_cache import Keep, Where, levels, places
-from planner.candidates.made import Made
 from planner.candidates.mix import Mix, Promise
 from planner.candidates.needs import Counts
 from planner.candidates.offers import Standing
 from planner.candidates.pairing import Pairing
-from planner.candidates.setup import BUSIEST, Setup
+from planner.candidates.setup import BUSIEST, Made, Setup
 from planner.cost.calibration import Calibration
 from planner.cost.idle_cache import Resting
 from planner.cost.model import CostModel

@@ -1,9 +1,11 @@
 """What is offered of one engine on one node class under one workload: the mix of requests, the promise, the
 designs with the room of each, and what all points of theirs share. Shapes: n designs x w buckets.
+`Made`: a setup and what is offered of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -11,7 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_configs.schema import NodeClass
 from planner.candidates.cache import ROUNDING, SPREADS, lengths_of
+from planner.candidates.candidate import Key
 from planner.candidates.idle_cache import Keep, Place
 from planner.candidates.mix import Mix, Promise
 from planner.cost.memory import Memory
@@ -224,3 +228,36 @@ def prefill_parts(s: Setup, index: Ints) -> PrefillParts:
 def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
     """TTFT and TPOT of servers at `rate` (m, w) requests/s, the engine's own seconds a request included."""
     return times.arriving(s.model, step, s.mix.requests, rate, s.terms(role))
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a kind of replica (`planner/replicas`) or a variant of one (`planner/variants`) makes: a setup
+    under its key, on the class `node` (None: stages on several), and `parts`: indices of designs, each with
+    the roles in which these are offered. `considered`: designs that were looked at for it."""
+
+    key: Key
+    setup: Setup
+    node: NodeClass | None
+    parts: tuple[tuple[Ints, Sequence[Role]], ...]
+    considered: int = 0
+
+    @staticmethod
+    def of(key: Key, s: Setup, node: NodeClass | None, roles: Sequence[Role]) -> Made:
+        """All designs of a setup that have room, in `roles`."""
+        return Made(key, s, node, ((s.fitting, roles),), len(s.designs))
+
+    def only(self, roles: Sequence[Role]) -> Made:
+        """This setup with its parts in those roles alone that are among `roles`."""
+        left = ((index, [r for r in own if r in roles]) for index, own in self.parts)
+        return replace(self, parts=tuple((index, own) for index, own in left if own))
+
+    @property
+    def roles(self) -> Sequence[Role]:
+        """Every role that some of its designs are offered in."""
+        return list(dict.fromkeys(role for _, own in self.parts for role in own))
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is what its kind of replica is without variants."""
+        return self.key == Key(self.key.where, self.key.engine, self.key.kind)

@@ -16,8 +16,7 @@ from statistics import NormalDist
 from model_zoo.schema import ModelCard
 from planner.check import idle_cache as kept
 from planner.check import kv, queueing
-from planner.check.case import Case, Load, gpus_of
-from planner.check.losses import rests
+from planner.check.case import Case, Load, gpus_of, rests
 from planner.check.tier_node import cache_rooms
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Cache, Replica, Stage

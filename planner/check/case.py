@@ -4,8 +4,8 @@ each."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from planner.errors import InputError
 from planner.inputs.options import Options
 from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket, Workload
-from planner.plans.schema import Hop, Plan, Replica, Route
+from planner.plans.schema import Hop, Loss, Plan, Replica, Route
 
 MOST_LAYERS = 10_000
 M = TypeVar("M", bound=BaseModel)
@@ -222,3 +222,18 @@ def _complaints(error: ValidationError, where: str) -> list[Violation]:
         Violation("bad_problem", ".".join([where, *map(str, e["loc"])]), str(e["msg"]))
         for e in error.errors()
     ]
+
+
+def rests(case: Case) -> Iterator[tuple[Loss, Case]]:
+    """Each loss, and the case of the other replicas with the share of the rate that they are to serve."""
+    told = case.plan.survives
+    for loss in told.losses if told else []:
+        left = ((r, r.count - loss.lost.get(r.id, 0)) for r in case.plan.replicas)
+        rate = case.plan.predicted.rps.model_copy(update={"value": told.share * case.rps if told else 0.0})
+        rest = {
+            "replicas": [r.model_copy(update={"count": count}) for r, count in left if count > 0],
+            "routing": loss.routing,
+            "predicted": case.plan.predicted.model_copy(update={"rps": rate}),
+            "survives": None,
+        }
+        yield loss, replace(case, plan=case.plan.model_copy(update=rest))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from model_zoo.schema import WEIGHT_BYTES, ModelCard
-from planner.check import drafter, weights
+from planner.check import kv, weights
 from planner.check.case import Case
 from planner.check.roofline import Floors
 from planner.check.violation import FIGURE, GB, MODEL, Violation, at_most, same
@@ -60,7 +60,7 @@ def _drafter(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
     assert draft is not None
     if draft.kind == "mtp" and not card.mtp_layers:
         yield Violation("draft_not_started", f"{where}.draft.kind", f"{card.name} has no MTP layers")
-    if draft.kind == "draft" and drafter.model_of(draft) is None:
+    if draft.kind == "draft" and kv.model_of(draft) is None:
         yield Violation("draft_unknown", f"{where}.draft.model", "no card of a model that drafts")
     least = least_bytes(card, replica)
     if not at_most(least, draft.weights_bytes, MODEL):
@@ -78,7 +78,7 @@ def _drafter(case: Case, card: ModelCard, replica: Replica, where: str) -> Itera
 
 def least_bytes(card: ModelCard, replica: Replica) -> float:
     """Bytes of the drafter's layers on one GPU at least."""
-    model, layers = drafter.of(card, replica)
+    model, layers = kv.drafter_of(card, replica)
     stage, own = replica.stages[-1], model.weights
     least = min(WEIGHT_BYTES[name] for name in (own.attention, own.dense, own.experts))
     split = weights.Split(stage.tp, stage.gpus, stage.gpus)

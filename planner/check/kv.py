@@ -1,11 +1,16 @@
-"""Bytes of KV cache and recurrent state, counted anew from the card. Always the least an engine can hold."""
+"""Bytes of KV cache and recurrent state, counted anew from the card: always the least an engine can hold; and
+what drafts beside a replica, as layers: of MTP and EAGLE one like the model's, of a draft model all."""
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
+
+from pydantic import ValidationError
+
 from model_zoo.schema import KV_BYTES, Attention, Layer, LinearAttention, Mamba2, Mla, ModelCard
-from planner.check import drafter
 from planner.check.weights import by_kind
-from planner.plans.schema import Replica, Stage
+from planner.plans.schema import Draft, Replica, Stage
 
 STATE_BYTES = 4.0  # engines keep recurrent states in fp32
 
@@ -15,7 +20,7 @@ def sequence_bytes(card: ModelCard, replica: Replica, stage: Stage, context: flo
     copied. The last stage's drafter has a cache, too."""
     layers = card.stack[stage.layers[0] : stage.layers[1]]
     if stage.layers[1] == len(card.stack):
-        layers += drafter.of(card, replica)[1]
+        layers += drafter_of(card, replica)[1]
     element = KV_BYTES[replica.precision.kv]
     return sum(by_kind(layers, lambda layer: _layer_bytes(layer, context / replica.cp, stage.tp, element)))
 
@@ -86,3 +91,36 @@ def _index_bytes(layer: Layer, context: float, element: float) -> float:
         return 0.0
     compress = mixer.compress if isinstance(mixer, Attention) else None
     return context / (compress or 1) * mixer.indexer.head_dim * min(element, 1.0)
+
+
+def drafter_of(card: ModelCard, replica: Replica) -> tuple[ModelCard, tuple[Layer, ...]]:
+    """The drafter's card (of a head the model's) and its layers; none of n-grams, of no drafter, and of a
+    card that makes no sense."""
+    draft = replica.draft
+    if draft is None or draft.kind == "ngram":
+        return card, ()
+    if draft.kind == "draft":
+        model = model_of(draft)
+        return (model, model.stack) if model else (card, ())
+    if draft.kind == "mtp":
+        return card, (card.layer(card.mtp_layer) if card.mtp_layer else card.stack[-1],)
+    last = next((x.mixer for x in reversed(card.stack) if isinstance(x.mixer, Attention | Mla)), None)
+    return card, (Layer(last, None),)
+
+
+def model_of(draft: Draft) -> ModelCard | None:
+    """The card of a draft model, None where it makes no sense."""
+    return _parsed(json.dumps(draft.model))
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> ModelCard | None:
+    try:
+        return ModelCard.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def beside_bytes(replica: Replica) -> float:
+    """Stated bytes of a drafter on a GPU that are not the model's own."""
+    return replica.draft.weights_bytes if replica.draft and replica.draft.kind != "mtp" else 0.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from model_zoo.schema import ModelCard
-from planner.check import drafter, kv, weights
+from planner.check import kv, weights
 from planner.check.case import Case
 from planner.check.roofline import ACTIVATION_BYTES
 from planner.check.violation import EXACT, GB, MODEL, Violation, at_most
@@ -57,7 +57,7 @@ def _weights(case: Case, replica: Replica, part: StageMemory, where: str) -> Ite
     """Stated weights against our own count of the stage's layers."""
     assert case.card is not None
     span = weights.stage_bytes(case.card, replica, part.stage, case.away(replica)).total
-    own = part.weights_bytes - drafter.beside_bytes(replica)
+    own = part.weights_bytes - kv.beside_bytes(replica)
     if not own >= (1 - MODEL) * span.low:
         text = f"{own / GB:.3f} GB stated, its layers weigh at least {span.low / GB:.3f} GB"
         yield Violation("weights_understated", where, text)

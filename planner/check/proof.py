@@ -13,7 +13,7 @@ from itertools import pairwise
 from planner.check import budgets
 from planner.check.case import Case
 from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
-from planner.plans.schema import Replica
+from planner.plans.schema import Proof, Replica
 
 UNITS = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", "latency": "s"}
 
@@ -21,13 +21,8 @@ UNITS = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", 
 def violations(case: Case) -> Iterator[Violation]:
     """Everything wrong with the proof."""
     proof = case.plan.proof
-    own = _apart(proof.bound, proof.objective)
-    if not abs(proof.gap - own) <= EXACT * max(1.0, own):
-        yield Violation("gap_wrong", "proof.gap", f"{proof.gap:.7g}, objective and bound give {own:.7g}")
-    low, high = (proof.objective, proof.bound) if sense(case) == "max" else (proof.bound, proof.objective)
-    if not at_most(low, high, EXACT):
-        text = f"bound {proof.bound:.7g} is worse than objective {proof.objective:.7g} ({sense(case)})"
-        yield Violation("bound_crossed", "proof.bound", text)
+    yield from bounded(proof, sense(case))
+    own = apart(proof.bound, proof.objective)
     if proof.status == "optimal" and not own <= EXACT:
         yield Violation("status_wrong", "proof.status", f"optimal with a gap of {own:.3g}")
     if proof.status == "within_gap" and not at_most(own, case.options.gap, EXACT):
@@ -39,7 +34,18 @@ def violations(case: Case) -> Iterator[Violation]:
     yield from _kinds(case)
 
 
-def _apart(a: float, b: float) -> float:
+def bounded(proof: Proof, sense: str) -> Iterator[Violation]:
+    """The gap is that of objective and bound, and the objective is no better than its bound."""
+    own = apart(proof.bound, proof.objective)
+    if not abs(proof.gap - own) <= EXACT * max(1.0, own):
+        yield Violation("gap_wrong", "proof.gap", f"{proof.gap:.7g}, objective and bound give {own:.7g}")
+    low, high = (proof.objective, proof.bound) if sense == "max" else (proof.bound, proof.objective)
+    if not at_most(low, high, EXACT):
+        text = f"bound {proof.bound:.7g} is worse than objective {proof.objective:.7g} ({sense})"
+        yield Violation("bound_crossed", "proof.bound", text)
+
+
+def apart(a: float, b: float) -> float:
     """The distance of two figures, as a part of `b`."""
     return abs(a - b) / abs(b) if b else (0.0 if a == b else float("inf"))
 
@@ -62,7 +68,7 @@ def _given_up(case: Case) -> Iterator[Violation]:
     if not at_most(worse, better, EXACT):
         text = f"{proof.own:.7g} is better than the best fleet's {best:.7g} ({sense(case)})"
         yield Violation("given_up_wrong", "proof.chosen", text)
-    own = _apart(proof.own, best)
+    own = apart(proof.own, best)
     if not abs(proof.given_up - own) <= EXACT * max(1.0, own):
         text = f"{proof.given_up:.7g}, objective and chosen give {own:.7g}"
         yield Violation("given_up_wrong", "proof.given_up", text)

@@ -29,7 +29,6 @@ from planner.check import (
     transfer,
 )
 from planner.check import idle_cache as kept
-from planner.check import unused_gpus as idle
 from planner.check.case import Case, open_case
 from planner.check.violation import Violation
 from planner.plans.schema import Plan
@@ -61,7 +60,7 @@ RULES = (
         "kept", "what is kept between requests rests there, is found, and is loaded in time", kept.violations
     ),
     Rule("packing", "all replicas fit on their nodes and scale-up domains at once", packing.violations),
-    Rule("idle", "no GPU idles without a warning and its reason", idle.violations),
+    Rule("idle", "no GPU idles without a warning and its reason", totals.idle),
     Rule("transfer", "KV and activation flows fit NICs and links", transfer.violations),
     Rule(
         "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations

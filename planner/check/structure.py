@@ -18,7 +18,7 @@ from model_zoo.schema import (
     MoeFfn,
 )
 from planner.check.case import Case
-from planner.check.nodes import NodeIndex
+from planner.check.packing import NodeIndex
 from planner.check.violation import Violation
 from planner.check.weights import Away
 from planner.plans.schema import Replica

@@ -15,9 +15,8 @@ from math import comb
 
 from cluster_configs.schema import NodeClass
 from planner.check import queueing, routing, transfer
-from planner.check.case import Case, Load, gpus_of
-from planner.check.losses import rests
-from planner.check.nodes import NodeIndex
+from planner.check.case import Case, Load, gpus_of, rests
+from planner.check.packing import NodeIndex
 from planner.check.roofline import Floors
 from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
 from planner.inputs.workload import Bucket

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cluster_configs.schema import NodeClass
 from planner.check import measured, packing
-from planner.check import unused_gpus as idle
-from planner.check.case import Case
+from planner.check.case import Case, gpus_of
 from planner.check.violation import FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Band
 
@@ -95,7 +95,7 @@ def _power(case: Case) -> Iterator[Violation]:
     watts / tokens/s."""
     predicted = case.plan.predicted
     own = sum(replica.count * replica.watts for replica in case.plan.replicas)
-    unused = sum(c.device.tdp_watts * (c.gpus - idle.used(case, c)) for c in case.cluster.classes)
+    unused = sum(c.device.tdp_watts * (c.gpus - used(case, c)) for c in case.cluster.classes)
     rest, most_idle = (max(share * unused, 0.0) for share in (LEAST_IDLE, MOST_IDLE))
     if not at_most(own + rest, predicted.watts.value, FIGURE):
         text = f"{predicted.watts.value:.6g} W, its replicas take {own:.6g} W, idle GPUs {rest:.4g} W or more"
@@ -115,3 +115,21 @@ def _power(case: Case) -> Iterator[Violation]:
         if not same(predicted.joules_per_tok.value, joules, FIGURE):
             text = f"{predicted.joules_per_tok.value:.5g}, but watts over tokens/s give {joules:.5g}"
             yield Violation("totals", "predicted.joules_per_tok", text)
+
+
+def idle(case: Case) -> Iterator[Violation]:
+    """Idle GPUs of each class against the `idle_gpus` warnings."""
+    if case.goal != "throughput":
+        return
+    for node_class in case.cluster.classes:
+        idle = node_class.gpus - used(case, node_class)
+        own = [w for w in case.plan.warnings if (w.code, w.node_class) == ("idle_gpus", node_class.id)]
+        told = sum(w.count or 0 for w in own if w.reason)
+        if idle != told:
+            text = f"{idle} of {node_class.gpus} GPUs are idle, warnings with a reason speak of {told}"
+            yield Violation("idle_not_told", f"class {node_class.id}", text)
+
+
+def used(case: Case, node_class: NodeClass) -> int:
+    """GPUs of the class that replicas take."""
+    return sum(replica.count * gpus_of(replica, node_class.id) for replica in case.plan.replicas)

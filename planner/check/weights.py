@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from model_zoo.schema import (
@@ -79,25 +79,21 @@ class Parts:
     other: Span = Span()  # norms, routers, vision tower, MTP layers: in none of the low figures
 
     def __add__(self, other: Parts) -> Parts:
-        return Parts(
-            self.attention + other.attention,
-            self.dense + other.dense,
-            self.experts + other.experts,
-            self.embedding + other.embedding,
-            self.head + other.head,
-            self.other + other.other,
-        )
+        return Parts(*(a + b for a, b in zip(self.spans, other.spans, strict=True)))
 
     def times(self, layers: int) -> Parts:
         """The same of so many layers."""
-        spans: Iterator[Span] = (getattr(self, f.name) for f in fields(self))
-        return Parts(*(span.times(Span(layers, layers)) for span in spans))
+        return Parts(*(span.times(Span(layers, layers)) for span in self.spans))
+
+    @property
+    def spans(self) -> list[Span]:
+        """Kind by kind."""
+        return [*vars(self).values()]
 
     @property
     def total(self) -> Span:
         """All kinds together."""
-        spans: Iterator[Span] = (getattr(self, f.name) for f in fields(self))
-        return sum(spans, Span())
+        return sum(self.spans, Span())
 
 
 @dataclass(frozen=True)
@@ -212,9 +208,11 @@ def mixer_params(mixer: Attention | Mla | LinearAttention | Mamba2, hidden: int,
     """Parameters of one mixer on one of `tp` ranks. KV heads fewer than ranks are copied; MLA's
     down-projections always are."""
     if isinstance(mixer, Attention):
-        low, extra = _attention(mixer, hidden, tp), _compressors(mixer, hidden)
+        pooled = 4 * mixer.head_dim * hidden if mixer.compress else 0  # at most two windows wide
+        low, extra = _attention(mixer, hidden, tp), pooled + _indexer(mixer.indexer, hidden, mixer)
     elif isinstance(mixer, Mla):
-        low, extra = _mla(mixer, hidden, tp), _absorbed(mixer, tp) + _indexer(mixer.indexer, hidden, mixer)
+        up = mixer.kv_lora_rank * mixer.heads * (mixer.qk_nope + mixer.v_head_dim) / tp
+        low, extra = _mla(mixer, hidden, tp), up + _indexer(mixer.indexer, hidden, mixer)  # kept transposed
     elif isinstance(mixer, LinearAttention):
         keys, values = mixer.key_heads * mixer.key_dim, mixer.value_heads * mixer.value_dim
         ranks = (mixer.decay_rank or 0) + (mixer.gate_rank or 0)
@@ -238,12 +236,6 @@ def _attention(mixer: Attention, hidden: int, tp: int) -> float:
     return into + hidden * keys_values + mixer.o_lora_rank * (wide + hidden * mixer.o_groups) / tp
 
 
-def _compressors(mixer: Attention, hidden: int) -> float:
-    """Projections of compressed attention (at most two windows wide) and of the indexer."""
-    pooled = 4 * mixer.head_dim * hidden if mixer.compress else 0
-    return pooled + _indexer(mixer.indexer, hidden, mixer)
-
-
 def _mla(mixer: Mla, hidden: int, tp: int) -> float:
     wide = mixer.heads * (mixer.qk_nope + mixer.qk_rope)
     query = mixer.q_lora_rank * (hidden + wide / tp) if mixer.q_lora_rank else hidden * wide / tp
@@ -251,11 +243,6 @@ def _mla(mixer: Mla, hidden: int, tp: int) -> float:
     up = mixer.kv_lora_rank * mixer.heads * (mixer.qk_nope + mixer.v_head_dim) / tp
     out = hidden * mixer.heads * mixer.v_head_dim * (2 if mixer.output_gate else 1) / tp
     return query + latent + up + out
-
-
-def _absorbed(mixer: Mla, tp: int) -> float:
-    """The up-projection once more: engines keep a transposed copy of it for decoding."""
-    return mixer.kv_lora_rank * mixer.heads * (mixer.qk_nope + mixer.v_head_dim) / tp
 
 
 def _indexer(indexer: Indexer | None, hidden: int, mixer: Attention | Mla) -> float:

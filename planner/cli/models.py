@@ -64,7 +64,7 @@ def models(name: NameArg = None, json: JsonOpt = False) -> None:
 
 def summary(card: ModelCard) -> dict[str, Any]:
     """One line of the table."""
-    from model_zoo import derive, words
+    from model_zoo import derive, writing
 
     kv = card.weights.kv
     growing = derive.kv_bytes_per_token_full(card, kv) + derive.index_bytes_per_token(card, kv)
@@ -73,11 +73,11 @@ def summary(card: ModelCard) -> dict[str, Any]:
         "hf_id": card.hf_id,
         "total_params": derive.total_params(card),
         "active_params": derive.active_params(card),
-        "attention": words.attention_kinds(card),
+        "attention": writing.attention_kinds(card),
         "layers": len(card.stack),
         "max_context": card.max_context,
         "kv_bytes_per_token": growing,
-        "weights_precision": words.weights_precision(card),
+        "weights_precision": writing.weights_precision(card),
         "kv_precision": kv,
         "weights_bytes": sum(derive.weight_bytes(card).values()),
         "estimate": card.estimate,

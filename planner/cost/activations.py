@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
+from model_zoo.matrices import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import Gemm, Layer, ModelCard, MoeFfn
 from planner.cost.reserve import Sequences
 from planner.designs.shape import Designs, Floats, Ints

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from model_zoo.derive import expert_gemms, ffn_gemms, kv_elements_per_token, kv_shards, mixer_gemms
-from model_zoo.matrices import v_dim
+from model_zoo.derive import kv_elements_per_token, kv_shards
+from model_zoo.matrices import expert_gemms, ffn_gemms, mixer_gemms, v_dim
 from model_zoo.schema import KV_BYTES, Attention, DenseFfn, Gemm, Layer, Mla, ModelCard, MoeFfn
 from planner.cost import attention
 from planner.cost.attention import Load, Recurrent

@@ -18,15 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from model_zoo.derive import (
-    embedding_params,
-    expert_gemms,
-    ffn_gemms,
-    lm_head_params,
-    mixer_gemms,
-    mtp_layer,
-)
-from model_zoo.matrices import v_dim
+from model_zoo.derive import embedding_params, lm_head_params, mtp_layer
+from model_zoo.matrices import expert_gemms, ffn_gemms, mixer_gemms, v_dim
 from model_zoo.schema import Attention, Gemm, Layer, Mamba2, ModelCard, MoeFfn
 from planner.designs.precision import MatrixPrecision
 from planner.designs.shape import Designs, Floats, Precisions

@@ -168,7 +168,7 @@ def _drafter(card: ModelCard, speculation: str) -> tuple[Kind, ModelCard | None]
 
 def _smaller(card: ModelCard, name: str) -> ModelCard:
     """The draft model. Raises InputError: unknown, of other tokens, or no smaller."""
-    from model_zoo.parameters import active_params
+    from model_zoo.derive import active_params
 
     found, _ = catalog.find(name)
     if found.vocab != card.vocab:

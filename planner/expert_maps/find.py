@@ -12,9 +12,7 @@ import numpy as np
 
 from planner.errors import Infeasible
 from planner.expert_maps.asking import Ask, ask
-from planner.expert_maps.drift import drift, windows
-from planner.expert_maps.hops import near
-from planner.expert_maps.moving import moves
+from planner.expert_maps.moving import drift, moves, near, windows
 from planner.expert_maps.schema import ExpertMap, Floats, Found, Hops, Hot, Moves, State
 from planner.problems.experts import linear, nodes_per_token, time_over_mean
 from solvers import experts

@@ -1,4 +1,6 @@
-"""Rebalancing while serving: which weights GPUs must take that they do not hold, and how long that takes."""
+"""What a map is worth. Rebalancing while serving: which weights GPUs must take that they do not hold, and how
+long that takes. Affinity: experts that tokens use one after the other, on one GPU or at least on one node.
+Drift: the map later on; steps are made at most `WINDOWS` sums of steps in a row."""
 
 from __future__ import annotations
 
@@ -6,13 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.expert_maps.asking import Ask
-from planner.expert_maps.schema import Floats, Moves
-from planner.problems.experts import expert_bytes
+from planner.expert_maps.schema import Drift, Floats, Hops, Moves
+from planner.problems.experts import expert_bytes, linear, time_over_mean
+from solvers import affinity, experts
+from solvers.affinity.types import AffinityProblem
 from solvers.experts import moves as experts_moves
+from solvers.experts import robust as experts_robust
 from solvers.experts.moves import MovesProblem, copied
-from solvers.experts.types import Place
+from solvers.experts.types import Aim, ExpertsProblem, Place
+from solvers.linear import Status
 
 
 def moves(asked: Ask, best: Sequence[Place]) -> tuple[list[Place], Moves, Floats]:
@@ -73,3 +80,75 @@ def _pause(asked: Ask, near: Floats, far: Floats) -> tuple[float | None, str | N
     if far.any():
         links += f", {gpus.nic.min() / 1e9:g} GB/s between nodes"
     return float((near / gpus.intra + far / gpus.nic).max()), f"{links}, into a GPU"
+
+
+Ints = NDArray[np.int64]
+
+
+def near(asked: Ask) -> tuple[list[Place], Hops, Status]:
+    """Places, and what of the tokens' ways is saved against experts in order."""
+    assert asked.transitions is not None
+    gpus = asked.gpus
+    p = AffinityProblem(asked.transitions, gpus.count, gpus.count // gpus.nodes)
+    found = affinity.solve(p, asked.limits)
+    in_order = np.tile(np.arange(p.experts) // p.per_gpu, (p.layers, 1))
+    place = [[np.flatnonzero(row == g).tolist() for g in range(gpus.count)] for row in found.place]
+    before, after = _stay(p, in_order), _stay(p, found.place)
+    hops = Hops(
+        before=p.cost(in_order),
+        after=found.objective,
+        bound=found.bound,
+        same_gpu=(before[0], after[0]),
+        same_node=(before[1], after[1]),
+    )
+    return place, hops, found.status
+
+
+def _stay(p: AffinityProblem, place: Ints) -> tuple[float, float]:
+    """Parts of the ways that stay on a GPU, and on a node."""
+    gpu = node = 0.0
+    for a, b, tokens in zip(place[:-1], place[1:], p.tokens, strict=True):
+        gpu += float(tokens[a[:, None] == b].sum())
+        node += float(tokens[(a // p.gpus_per_node)[:, None] == b // p.gpus_per_node].sum())
+    every = max(float(p.tokens.sum()), 1e-300)
+    return gpu / every, node / every
+
+
+WINDOWS = 8
+
+
+def windows(tokens: Floats, most: int = WINDOWS) -> Floats:
+    """Sums (windows, layers, experts) of equal runs of steps (steps, layers, experts)."""
+    return np.stack([part.sum(0) for part in np.array_split(tokens, min(most, len(tokens)))])
+
+
+def drift(asked: Ask) -> Drift:
+    """Maps made on the first half of the steps, in the second half."""
+    tokens, gpus = asked.loads.tokens, asked.gpus
+    middle = len(tokens) // 2
+    first, second = tokens[:middle].sum(0), tokens[middle:].sum(0)
+
+    def means(places: Sequence[Place]) -> tuple[float, float]:
+        """Mean balance of the map in both halves."""
+        of = [
+            np.mean(
+                [time_over_mean(w, place, gpus.speed).max() for w, place in zip(half, places, strict=True)]
+            )
+            for half in (first, second)
+        ]
+        return float(of[0]), float(of[1])
+
+    def made(load: Floats) -> list[Place]:
+        p = ExpertsProblem(load, gpus.slots, gpus.node, gpus.speed, asked.group)
+        limits = replace(asked.limits, seconds=asked.limits.seconds / 4)
+        return experts.solve(p, Aim(grouped=asked.aim.grouped), limits).place
+
+    rows = [("experts in order", *means([linear(gpus, first.shape[1])] * len(first)))]
+    rows.append(("made on the first half", *means(made(first))))
+    if asked.robust is not None and middle > 1:
+        p = experts_robust.RobustProblem(windows(tokens[:middle]), gpus.slots, gpus.speed, asked.robust)
+        limits = replace(asked.limits, seconds=asked.limits.seconds / 2)
+        found = experts_robust.solve(p, limits)
+        rows.append((f"made on its steps, {asked.robust}", *means(found.place)))
+    rows.append(("made on the second half", *means(made(second))))
+    return Drift(tuple(rows), rows[1][2] / rows[-1][2] - 1)

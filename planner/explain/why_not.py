@@ -15,7 +15,7 @@ import numpy as np
 from planner.beside.rivals import Rivals
 from planner.candidates.candidate import Design
 from planner.candidates.deadline import late
-from planner.candidates.made import Made
+from planner.candidates.setup import Made
 from planner.errors import Infeasible, squash
 from planner.explain.spec import Spec
 from planner.plans.found import Found

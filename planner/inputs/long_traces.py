@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -19,7 +19,7 @@ import numpy as np
 
 from planner.errors import InputError, squash
 from planner.inputs.numbers import TOKENS
-from planner.inputs.tables import Row
+from planner.inputs.tables import row_of
 from planner.inputs.trace_columns import COLUMNS, Floats, Ints, Request, request_of
 from planner.reading.documents import decoded
 
@@ -145,7 +145,7 @@ def _slow(block: bytes, columns: Columns, first: int) -> tuple[Arrays, int]:
     try:
         for cells in reader:
             if any(c.strip() for c in cells):
-                row = _row(columns, first + reader.line_num - 1, cells)
+                row = row_of(columns.path, first + reader.line_num - 1, columns.header, cells)
                 made = request_of(row, columns.form, names)
                 failed += made is None
                 rows += [] if made is None else [made]
@@ -155,11 +155,3 @@ def _slow(block: bytes, columns: Columns, first: int) -> tuple[Arrays, int]:
     at = np.array([r.arrival_s for r in rows])
     isl, osl = (np.array([getattr(r, n) for r in rows], dtype=np.int64) for n in ("isl", "osl"))
     return (at, isl, osl), failed
-
-
-def _row(columns: Columns, line: int, cells: Sequence[str]) -> Row:
-    many = len(columns.header)
-    problem = None if len(cells) == many else f"the line has {len(cells)} cells, the header {many}"
-    return Row(
-        columns.path, line, dict(zip(columns.header, (c.strip() for c in cells), strict=False)), problem
-    )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from planner.engines import NAMES
+from planner.inputs.reuse import Strict
 from planner.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
@@ -23,29 +24,23 @@ MEDIAN = 0.5
 """The risk at which the median prediction keeps every limit."""
 
 
-class Budget(BaseModel):
+class Budget(Strict):
     """Hard limits over the whole plan; None = no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     gpus: Annotated[int, Field(ge=1)] | None = None
     watts: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
-class Survive(BaseModel):
+class Survive(Strict):
     """After the loss of any `nodes`, the rest serves `share` of the rate within the limits."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     nodes: Annotated[int, Field(ge=1)] = 1
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
 
 
-class Options(BaseModel):
+class Options(Strict):
     """`objective` None: throughput without a rate; with one, cost when every node has a price, else gpus."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     objective: ObjectiveName | None = None
     budget: Budget = Budget()

@@ -33,11 +33,11 @@ SHORTEST_S = 1e-3
 LONGEST_NAME = 60
 
 
-class Form(BaseModel):
+class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Reuse(Form):
+class Reuse(Strict):
     """One way in which KV cache is met again: with `tokens` a shared beginning, with `gap_s` a context that
     rests and returns."""
 
@@ -65,7 +65,7 @@ class Reuse(Form):
         return self
 
 
-class IdleKind(Form):
+class IdleKind(Strict):
     """Blocks of `bucket` alike: `tokens` that a request leaves, `depth` of them in the prompt [tokens], and
     the share `back` that returns by age; the rest never does. `above`: the kind that they build on."""
 
@@ -76,7 +76,7 @@ class IdleKind(Form):
     above: Annotated[int, Field(ge=0)] | None = None
 
 
-class Idle(Form):
+class Idle(Strict):
     """`ages_s`: the ends of the age classes, rising. `hits` (buckets, ages): tokens of a prompt that were
     used so long before."""
 

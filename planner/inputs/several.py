@@ -20,7 +20,8 @@ from pydantic import Field, model_validator
 from planner.errors import InputError, Misplaced
 from planner.inputs.options import EngineName
 from planner.inputs.reading import Given, read_workload
-from planner.inputs.workload import Bucket, Percentile, Strict, Workload
+from planner.inputs.reuse import Strict
+from planner.inputs.workload import Bucket, Percentile, Workload
 from planner.reading.documents import Document, read
 from planner.reading.validation import validate
 

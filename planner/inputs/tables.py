@@ -77,14 +77,15 @@ def parse_csv(
         columns = tuple(cell.strip() for cell in next(reader, []))
         _check_columns(name, columns, required, optional, others)
         rows = [
-            _row(name, reader.line_num, columns, cells) for cells in reader if any(c.strip() for c in cells)
+            row_of(name, reader.line_num, columns, cells) for cells in reader if any(c.strip() for c in cells)
         ]
     except csv.Error as error:
         raise InputError(f"not a valid CSV line: {error}", f"{name}:{reader.line_num}") from None
     return Table(name, columns, tuple(rows))
 
 
-def _row(path: str, line: int, columns: tuple[str, ...], cells: list[str]) -> Row:
+def row_of(path: str, line: int, columns: Sequence[str], cells: Sequence[str]) -> Row:
+    """A line's cells by column; its problem where it is longer or shorter than the header."""
     problem = None
     if len(cells) != len(columns):
         problem = f"the line has {len(cells)} cells, the header {len(columns)}"

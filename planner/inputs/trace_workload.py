@@ -7,7 +7,8 @@ found: reuse over hours is not seen in a trace of one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,14 +108,7 @@ def traced(workload: Workload, trace: Trace, asked: Collection[str]) -> tuple[Wo
     idle = idle_of(trace, which)
     longest = int(trace.osl.max()) if workload.max_osl is None else workload.max_osl
     update = {"buckets": buckets, "idle": idle, "max_osl": max(longest, *(b.osl for b in buckets))}
-    return Workload.model_validate({**workload.model_dump(), **_dumped(update)}), list(_notes(trace, idle))
-
-
-def _dumped(update: dict[str, Any]) -> dict[str, Any]:
-    """As documents have it."""
-    idle: Idle | None = update["idle"]
-    buckets = [b.model_dump() for b in update["buckets"]]
-    return {**update, "buckets": buckets, "idle": None if idle is None else idle.model_dump()}
+    return Workload.model_validate({**workload.model_dump(), **update}), list(_notes(trace, idle))
 
 
 def _notes(trace: Trace, idle: Idle | None) -> Iterator[str]:
@@ -134,19 +128,20 @@ def _notes(trace: Trace, idle: Idle | None) -> Iterator[str]:
         yield f"{trace.path}: stamps are {least:.1f} s apart and more: fine for reuse, too coarse for bursts"
 
 
+@dataclass(frozen=True, eq=False)
 class Uses:
     """Each use of a block, arrays of the shape of `Trace.block`: its request, tokens before it, its tokens,
     seconds to its next use and since its last one (infinite: none), whether there was one."""
 
-    def __init__(self, request: Ints, depth: Ints, tokens: Ints, next_s: Floats, last_s: Floats) -> None:
-        self.request, self.depth, self.tokens, self.next_s, self.last_s = (
-            request,
-            depth,
-            tokens,
-            next_s,
-            last_s,
-        )
-        self.seen: NDArray[np.bool_] = np.isfinite(last_s)
+    request: Ints
+    depth: Ints
+    tokens: Ints
+    next_s: Floats
+    last_s: Floats
+
+    @cached_property
+    def seen(self) -> NDArray[np.bool_]:
+        return np.isfinite(self.last_s)
 
     @staticmethod
     def of(trace: Trace, apart: Ints | None = None) -> Uses:

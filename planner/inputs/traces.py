@@ -32,8 +32,18 @@ from planner.errors import InputError, squash
 from planner.inputs.long_traces import Tell, is_long, read_long
 from planner.inputs.numbers import NOT_NEGATIVE, TOKENS, number, whole
 from planner.inputs.tables import MAX_BYTES, parse_csv
-from planner.inputs.trace_columns import COLUMNS, Floats, Ints, Request, request_of
-from planner.inputs.trace_lines import FORMS, MOONCAKE, QWEN, adds_up, requests_of
+from planner.inputs.trace_columns import (
+    COLUMNS,
+    FORMS,
+    MOONCAKE,
+    QWEN,
+    Floats,
+    Ints,
+    Request,
+    adds_up,
+    request_of,
+    requests_of,
+)
 from planner.reading.documents import decoded, read_bytes
 
 OWN_BLOCK = 16

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from planner.errors import Misplaced
+from planner.inputs.reuse import Share, Strict
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
@@ -16,22 +16,20 @@ TOPS = ("peak_rps", "needed_rps")
 """Fields of what slots have beyond their mean."""
 
 
-class Dispersion(BaseModel):
+class Dispersion(Strict):
     """Variance over mean of the counts of requests in windows of `window_s`, around the rate of their slot:
     1 where they come at random (Poisson)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     window_s: Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
     index: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
-class Traffic(BaseModel):
+class Traffic(Strict):
     """Requests/s of slots of `slot_s` seconds that follow each other, `rate_rps` their means; `peak_rps`: of
     the busiest minute of each, where it is known; `needed_rps`: that a queue of each needs so that the
     workload's percentile of requests waits no longer than half its limit on TTFT; `shares`: of each bucket
     in each slot, where lengths are other ones by the hour (none where they are the same)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     slot_s: Annotated[float, Field(ge=1, le=1e7, allow_inf_nan=False)]
     rate_rps: Annotated[list[Rate], Field(min_length=1, max_length=100_000)]
     peak_rps: list[Rate] = []

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     model_serializer,
@@ -14,7 +12,7 @@ from pydantic import (
 )
 
 from planner.errors import Misplaced
-from planner.inputs.reuse import Idle, Reuse
+from planner.inputs.reuse import Idle, Reuse, Strict
 from planner.inputs.traffic import Traffic
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
@@ -22,10 +20,6 @@ LIMITS: Final = ("ttft_ms", "tpot_ms")
 """Fields of an SLO that are limits."""
 Positive = Annotated[float, Field(ge=1e-12, le=1e12)]
 Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Bucket(Strict):

@@ -17,7 +17,7 @@ from planner.inputs.options import Budget
 from planner.inputs.profile import read_profile
 from planner.launch import launched
 from planner.measured import parts
-from planner.measured.placing import place
+from planner.measured.parts import place
 from planner.measured.problem import Stated, state
 from planner.measured.rivals import rivals
 from planner.measured.shortage import explain

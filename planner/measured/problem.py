@@ -13,17 +13,16 @@ from itertools import product
 
 import numpy as np
 
-from cluster_configs import devices
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.candidates.candidate import Candidate, Design
 from planner.cost.memory import kv_bytes_per_seq
 from planner.designs.precision import precisions
 from planner.designs.shape import Precisions, like
-from planner.errors import InputError, squash
+from planner.errors import InputError
 from planner.inputs.profile import ProfileRow
 from planner.plans.schema import PlanWarning
 from planner.problems.feeds import check_feeds, feed_watts, replica_watts
-from planner.problems.profile import from_profile
+from planner.problems.profile import from_profile, homes
 from planner.problems.ways import link_name, route
 from planner.question.asked import Asked
 from solvers.fleet.types import FleetProblem, Pair, Transfer
@@ -75,17 +74,17 @@ def _usable(
     """Rows of designs that some class can hold, and which were passed over. InputError where none is left."""
     usable: list[ProfileRow] = []
     over: dict[str, str] = {}
-    homes: dict[str, list[NodeClass]] = {}
+    there: dict[str, list[NodeClass]] = {}
     for row in rows:
-        if row.device not in homes:
-            homes[row.device] = _homes(row, nodes, path)
-        most = max((n.gpus for n in homes[row.device]), default=0)
+        if row.device not in there:
+            there[row.device] = homes(row, nodes, f"{path}:{row.line}")
+        most = max((n.gpus for n in there[row.device]), default=0)
         if not most:
             over[row.design] = f"the cluster has no {row.device}"
         elif row.gpus > most:
             over[row.design] = f"takes {row.gpus} GPUs, the largest class of {row.device} has {most}"
         else:
-            usable.append(replace(row, device=homes[row.device][0].device.name))
+            usable.append(replace(row, device=there[row.device][0].device.name))
     if not usable:
         design, reason = next(iter(over.items()))
         more = f" (and {len(over) - 1} more designs likewise)" if len(over) > 1 else ""
@@ -95,16 +94,6 @@ def _usable(
     text = "; ".join(f"`{design}`: {reason}" for design, reason in over.items())
     note = PlanWarning(code="profile_rows", message=f"designs of {path} passed over: {text}")
     return usable, [note] if over else []
-
-
-def _homes(row: ProfileRow, nodes: Sequence[NodeClass], path: str) -> list[NodeClass]:
-    """Classes of the row's device, by its own names or the catalog's. InputError for one nobody knows."""
-    wanted = squash(row.device)
-    homes = [n for n in nodes if wanted in {squash(name) for name in (n.device.name, *n.device.also)}]
-    if homes:
-        return homes
-    name = devices.find(row.device, f"{path}:{row.line}, column device").name
-    return [n for n in nodes if n.device.name == name]
 
 
 def _capped(c: Candidate, node: NodeClass, row: ProfileRow, path: str) -> Candidate:

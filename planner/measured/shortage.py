@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.plans.found import Found
-from planner.why.rounding import ceil_to, floor_to
+from planner.why.rounding import budget_words, enough, fewest, floor_to
 from solvers import fleet
 from solvers.fleet.goals import COST, ENERGY, GPUS, THROUGHPUT
 from solvers.fleet.types import FleetProblem
@@ -15,9 +16,6 @@ from solvers.linear import Limits
 
 LEAST = {str(goal.spends): goal for goal in (COST, ENERGY, GPUS)}
 """The objective whose optimum is the least of each budget."""
-
-MOST_NODES = 4096
-"""Where the search for enough nodes ends."""
 
 LOOK_S = 2.0
 """Seconds of one solve for a hint."""
@@ -62,26 +60,20 @@ def _budgets(free: FleetProblem, budget: Mapping[str, float], rate: float | None
         others = {k: v for k, v in budget.items() if k != name}
         least = _least(problem, name, others, limits)
         if least is not None:
-            return _words({**budget, name: least})
+            return budget_words({**budget, name: least})
     raised: dict[str, float] = {}
     for name, limit in budget.items():
         least = _least(problem, name, raised, limits)
         if least is None:
             return "a larger budget"
         raised[name] = max(least, limit)
-    return _words(raised)
+    return budget_words(raised)
 
 
 def _least(p: FleetProblem, name: str, budget: Mapping[str, float], limits: Limits) -> float | None:
     """The least of the limit `name` that carries the demand within the others, rounded up."""
     least = fleet.solve(replace(p, objective=LEAST[name], budget=budget), limits).objective
-    if least is None:
-        return None
-    return float(round(least)) if name == "gpus" else float(ceil_to(least))
-
-
-def _words(budget: Mapping[str, float]) -> str:
-    return "--budget " + ",".join(f"{k}={v:g}" for k, v in budget.items())
+    return None if least is None else enough(name, least)
 
 
 def _trickle(p: FleetProblem) -> float:
@@ -93,18 +85,12 @@ def _trickle(p: FleetProblem) -> float:
 def _more_nodes(p: FleetProblem, rate: float, limits: Limits) -> Iterator[tuple[int, str]]:
     """For each class the fewest more nodes that carry the load with what is there."""
     for g in {column.stock for column in p.columns.values()}:
-        low, high = 0, 1
-        while high <= MOST_NODES and not _carries(p, g, high, rate, limits):
-            low, high = high, 2 * high
-        if high > MOST_NODES:
-            continue
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if _carries(p, g, middle, rate, limits) else (middle, high)
-        yield high, f"{high} more node{'s' if high > 1 else ''} of {g}"
+        more = fewest(partial(_carries, p, g, rate, limits))
+        if more is not None:
+            yield more, f"{more} more node{'s' if more > 1 else ''} of {g}"
 
 
-def _carries(p: FleetProblem, g: str, more: int, rate: float, limits: Limits) -> bool:
+def _carries(p: FleetProblem, g: str, rate: float, limits: Limits, more: int) -> bool:
     stock = replace(p.stocks[g], nodes=p.stocks[g].nodes + more)
     larger = replace(p, stocks={**p.stocks, g: stock}, objective=THROUGHPUT, demand=None)
     return (fleet.solve(larger, limits).objective or 0.0) >= rate

@@ -19,14 +19,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from model_zoo.derive import (
-    embedding_params,
-    expert_gemms,
-    ffn_gemms,
-    lm_head_params,
-    mixer_gemms,
-    mtp_layer,
-)
+from model_zoo.derive import embedding_params, lm_head_params, mtp_layer
+from model_zoo.matrices import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import Layer, ModelCard, MoeFfn
 from planner.cost.weights import BF16_BYTES, repeated_outputs
 from planner.designs.precision import MatrixPrecision

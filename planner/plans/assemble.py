@@ -22,8 +22,8 @@ from planner.plans import parts, placement, schema, tiers
 from planner.plans.found import Found, Group
 from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of
+from planner.plans.parts import routing
 from planner.plans.predicted import predicted
-from planner.plans.routing import routing
 from planner.queueing.admission import PREEMPTED
 from planner.version import __version__
 from solvers import linear

@@ -11,7 +11,7 @@ from planner.inputs.options import Survive
 from planner.plans import placement, schema
 from planner.plans.found import Found, Group
 from planner.plans.losses import Rest, alike, placed, rests
-from planner.plans.routing import routing
+from planner.plans.parts import routing
 from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.plans.found import Found, Group, Path, all_pairs, busy, paths
-from planner.plans.operation import Operation, operate
+from planner.plans.operation import operate
 from solvers.fleet.idle import draw_of
 
 SLACK = 1e-6
@@ -86,6 +86,7 @@ def exact_value(found: Found, made: Sequence[Group]) -> float:
 
 
 def _with(g: Group, factor: float) -> Group:
+    """The group with `factor` of its traffic."""
     served = {w: factor * rate for w, rate in g.served.items()}
     return replace(g, served=served, operation=operate(g.setup, g.candidate, served, g.count))
 
@@ -118,7 +119,7 @@ def _keeps(found: Found, path: Path, slack: float) -> bool:
 
 def _carried(full: Group) -> float:
     """The largest share of its traffic that a group carries."""
-    return _largest(lambda share: fullness(replace(full, operation=_loaded(full, share))) <= 1.0)
+    return _largest(lambda share: fullness(_with(full, share)) <= 1.0)
 
 
 def _bearable(found: Found, path: Path, guilty: Group) -> float:
@@ -126,18 +127,12 @@ def _bearable(found: Found, path: Path, guilty: Group) -> float:
     i, was = path.bucket, guilty.operation
 
     def good(share: float) -> bool:
-        op = _loaded(guilty, share)
+        op = _with(guilty, share).operation
         ttft = path.ttft_s - was.ttft_s[i] + op.ttft_s[i] if np.isfinite(was.ttft_s[i]) else op.ttft_s[i]
         tpot = op.tpot_s[i] if guilty.candidate.role != "prefill" else path.tpot_s
         return _keeps(found, replace(path, ttft_s=float(ttft), tpot_s=float(tpot)), 1.0)
 
     return _largest(good)
-
-
-def _loaded(group: Group, share: float) -> Operation:
-    """The group's servers under `share` of its traffic."""
-    served = {w: share * rate for w, rate in group.served.items()}
-    return operate(group.setup, group.candidate, served, group.count)
 
 
 def _largest(good: Callable[[float], bool]) -> float:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from planner.cost.model import CostModel
-from solvers.placement.chains import Chain, decomposed
 from solvers.placement.predict import Served, predict, renamed, together
+from solvers.placement.routing import Chain, decomposed
 from solvers.placement.service import Service
 from solvers.placement.shares import SINK, SOURCE
 

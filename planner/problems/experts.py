@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_configs.reading import from_gpus
-from model_zoo.derive import expert_gemms, precision_bytes
+from model_zoo.derive import precision_bytes
+from model_zoo.matrices import expert_gemms
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.errors import Infeasible, InputError
 from planner.inputs.expert_loads import ExpertLoads

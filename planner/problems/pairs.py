@@ -11,8 +11,7 @@ from typing import Literal
 
 from cluster_configs.schema import NodeClass, ResolvedCluster, declared_link
 from planner.candidates.candidate import Candidate
-from planner.candidates.edges import Edges
-from planner.candidates.pairing import Pairing
+from planner.candidates.pairing import Edges, Pairing
 from planner.cost.transfer import WHOLE, Overlap
 from planner.designs.shape import Floats
 from planner.inputs.workload import Workload

@@ -13,7 +13,7 @@ its GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -28,7 +28,7 @@ from planner.inputs.profile import ProfileRow
 from planner.inputs.workload import Bucket, Workload
 from planner.objectives import Objective
 from planner.problems.fleet import stock
-from solvers.fleet.types import Column, FleetProblem, Pair, Stock, Transfer
+from solvers.fleet.types import Column, FleetProblem, Pair, Transfer
 
 ENGINE = "measured"
 """What a measured replica's engine is called: the table does not say."""
@@ -51,16 +51,20 @@ def from_profile(
     if objective.spends == "latency":
         raise InputError("a --profile table has no latencies to minimise", "--objective", "use cost or gpus")
     candidates = [
-        _candidate(design, node, workload) for design in _designs(rows) for node in _homes(design[0], classes)
+        _candidate(design, node, workload)
+        for design in _designs(rows)
+        for node in homes(design[0], classes, f"line {design[0].line}")
+        if design[0].gpus <= node.gpus
     ]
     candidates = [c for c in candidates if c.use["busy"]]
     pairs = _pairs(candidates, classes, links)
     _check_covered(candidates, pairs, workload.buckets)
     priced = {c.node_class for c in candidates if c.price_usd_per_hour is not None}
-    candidates = [_priced(c, node) for c, node in _with_nodes(candidates, classes, priced)]
+    paid = {n.id: n for n in classes if n.id in priced}
+    candidates = [_priced(c, paid.get(c.node_class)) for c in candidates]
     problem = FleetProblem(
         columns={c.id: _column(c, {n.id: n.zone for n in classes}) for c in candidates},
-        stocks={n.id: _stock(n, n.id in priced) for n in classes},
+        stocks={n.id: replace(stock(n), price=0.0) if n.id in priced else stock(n) for n in classes},
         share={str(w): share for w, share in enumerate(workload.shares)},
         objective=objective.goal,
         demand=demand,
@@ -82,14 +86,14 @@ def _width(row: ProfileRow) -> tuple[int, float]:
     return (row.isl_max - row.isl_min + 1) * (row.osl_max - row.osl_min + 1), row.max_rps
 
 
-def _homes(row: ProfileRow, classes: Sequence[NodeClass]) -> list[NodeClass]:
-    """Classes that have the row's device, and enough of it for one replica."""
+def homes(row: ProfileRow, classes: Sequence[NodeClass], where: str) -> list[NodeClass]:
+    """Classes of the row's device, by its own names or the catalog's. InputError for one nobody knows."""
     wanted = squash(row.device)
-    homes = [n for n in classes if wanted in {squash(name) for name in (n.device.name, *n.device.also)}]
-    if not homes:
-        name = devices.find(row.device, f"line {row.line}, column device").name
-        homes = [n for n in classes if n.device.name == name]
-    return [n for n in homes if row.gpus <= n.gpus]
+    named = [n for n in classes if wanted in {squash(name) for name in (n.device.name, *n.device.also)}]
+    if named:
+        return named
+    name = devices.find(row.device, f"{where}, column device").name
+    return [n for n in classes if n.device.name == name]
 
 
 def _busy(design: Sequence[ProfileRow], workload: Workload) -> dict[str, float]:
@@ -122,14 +126,6 @@ def _candidate(design: Sequence[ProfileRow], node: NodeClass, workload: Workload
     )
 
 
-def _with_nodes(
-    candidates: Iterable[Candidate], classes: Sequence[NodeClass], priced: set[str]
-) -> list[tuple[Candidate, NodeClass | None]]:
-    """Each candidate with its class where that is paid by the replica, else None."""
-    nodes = {n.id: n for n in classes if n.id in priced}
-    return [(c, nodes.get(c.node_class)) for c in candidates]
-
-
 def _priced(c: Candidate, node: NodeClass | None) -> Candidate:
     """`c` with a price of its own where its class is paid by the replica."""
     if node is None or c.price_usd_per_hour is not None:
@@ -151,10 +147,6 @@ def _column(c: Candidate, zone: dict[str, str]) -> Column:
 
 def _group(role: str, zone: str) -> str:
     return f"{role} {zone}"
-
-
-def _stock(node: NodeClass, by_replica: bool) -> Stock:
-    return replace(stock(node), price=0.0) if by_replica else stock(node)
 
 
 def _pairs(

@@ -14,8 +14,8 @@ import numpy as np
 
 from planner.candidates.ask import Ask
 from planner.candidates.deadline import late
-from planner.candidates.edges import Edges
 from planner.candidates.mix import Promise
+from planner.candidates.pairing import Edges
 from planner.cost.idle_cache import resting_of
 from planner.designs.precision import precisions
 from planner.drafts.kinds import drafts_of

@@ -13,8 +13,7 @@ from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design, Key
 from planner.candidates.dominance import undominated
-from planner.candidates.made import Made
-from planner.candidates.setup import Role, Setup
+from planner.candidates.setup import Made, Role, Setup
 from planner.cost.model import CostModel
 from planner.designs.shape import Ints
 from planner.replicas.alike import ROLES

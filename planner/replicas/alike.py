@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask, serving, usual_sizes
 from planner.candidates.candidate import Key
-from planner.candidates.made import Made
-from planner.candidates.setup import Role, Setup
+from planner.candidates.setup import Made, Role, Setup
 from planner.cost.model import CostModel
 from planner.designs.shape import Designs
 from planner.replicas.kind import Space

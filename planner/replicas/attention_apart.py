@@ -25,10 +25,9 @@ from model_zoo.schema import MoeFfn
 from planner.candidates.ask import Ask, usual_sizes
 from planner.candidates.candidate import Candidate, Key
 from planner.candidates.largest import most
-from planner.candidates.made import Made
 from planner.candidates.mix import Mix
 from planner.candidates.points import batched
-from planner.candidates.setup import Setup
+from planner.candidates.setup import Made, Setup
 from planner.cost.afd import AfdModel, attention_only, ffn_only
 from planner.cost.afd_layout import Layout, designs_of
 from planner.designs.shape import Floats, Ints

@@ -18,11 +18,9 @@ from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
 from planner.candidates.columns import Columns, alone, decoding, prefilling
 from planner.candidates.dominance import undominated
-from planner.candidates.edges import Edges
-from planner.candidates.made import Made
 from planner.candidates.offers import Offer, Standing
-from planner.candidates.pairing import Pairing
-from planner.candidates.setup import Role, Setup
+from planner.candidates.pairing import Edges, Pairing
+from planner.candidates.setup import Made, Role, Setup
 from planner.designs.shape import Ints
 from planner.errors import OutOfTime
 from planner.replicas import KINDS

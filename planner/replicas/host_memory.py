@@ -24,9 +24,8 @@ from cluster_configs.schema import NodeClass
 from model_zoo.schema import MoeFfn
 from planner.candidates.ask import Ask, usual_sizes
 from planner.candidates.candidate import Key
-from planner.candidates.made import Made
 from planner.candidates.mix import Mix
-from planner.candidates.setup import Setup
+from planner.candidates.setup import Made, Setup
 from planner.cost.host import HostStage, host_of
 from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.offload import OffloadModel

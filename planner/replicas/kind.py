@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates.ask import Ask, serving
 from planner.candidates.candidate import Candidate
-from planner.candidates.made import Made
+from planner.candidates.setup import Made
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner.candidates.candidate import Candidate, Key
-from planner.candidates.edges import NO_EDGES, Edges
-from planner.candidates.made import Made
-from planner.candidates.pairing import Pairing
-from planner.candidates.setup import Setup
+from planner.candidates.pairing import NO_EDGES, Edges, Pairing
+from planner.candidates.setup import Made, Setup
 
 
 @dataclass(frozen=True)

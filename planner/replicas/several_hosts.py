@@ -19,9 +19,8 @@ from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Key
 from planner.candidates.deadline import in_time
-from planner.candidates.made import Made
 from planner.candidates.mix import Mix
-from planner.candidates.setup import Setup
+from planner.candidates.setup import Made, Setup
 from planner.cost.attention import Load
 from planner.cost.host import Host, HostStage, host_of
 from planner.cost.layers import ACTIVATION_BYTES

@@ -14,8 +14,7 @@ from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import Attention, ModelCard
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Key
-from planner.candidates.made import Made
-from planner.candidates.setup import Setup
+from planner.candidates.setup import Made, Setup
 from planner.cost.uneven_tp import UnevenModel, designs_of, group
 from planner.designs.shape import Staging
 from planner.replicas.kind import Space

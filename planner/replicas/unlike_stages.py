@@ -31,8 +31,8 @@ import numpy as np
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates.ask import Ask, Freedom, usual_sizes
 from planner.candidates.candidate import Key
-from planner.candidates.made import Made
 from planner.candidates.mix import Mix
+from planner.candidates.setup import Made
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.unequal import UnequalModel

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from planner.reports import words as say
 from planner.reports.simulated import drawn
-from planner.schedule.forecast import FIXED
+from planner.schedule.policies import FIXED
 from planner.schedule.units import SIZES
 
 if TYPE_CHECKING:

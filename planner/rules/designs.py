@@ -21,21 +21,11 @@ from itertools import product
 
 import numpy as np
 
-from model_zoo.derive import expert_gemms, ffn_gemms, mixer_gemms
+from model_zoo.matrices import expert_gemms, ffn_gemms, mixer_gemms
 from model_zoo.schema import Attention, Gemm, Layer, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
 from planner.designs.precision import MatrixPrecision, precisions
 from planner.designs.shape import Designs, Precisions
 from planner.engines import ENGINES, named
-from planner.rules.devices import supports, supports_cache, why_unsupported
-
-__all__ = [
-    "supports",
-    "supports_cache",
-    "valid_designs",
-    "why_invalid",
-    "why_not_tp",
-    "why_unsupported",
-]
 
 VOCAB_PADDING = 64
 """vLLM and SGLang pad the vocabulary to a multiple of this, then divide it by tp."""
@@ -235,7 +225,9 @@ def valid_designs(
         for gpus, tp, cp in product(ranks, tps, contexts)
         if gpus % (tp * cp) == 0
         for groups in [gpus // tp]
-        for moe_tp, ep in ([(gpus // n, n) for n in _divisors(gpus)] if moe else [(tp * cp, 1)])
+        for ep in (range(1, gpus + 1) if moe else [1])
+        if gpus % ep == 0
+        for moe_tp in [gpus // ep if moe else tp * cp]
         if why_not_together(card, engine, tp, groups // cp, moe_tp, ep, cp) is None
         for copies in redundancies(card, moe_tp, ep, redundant)
     ]
@@ -265,7 +257,3 @@ def redundancies(card: ModelCard, moe_tp: int, ep: int, balanced: bool = True) -
         for copies in range(first, first + more * ep + 1, ep)
         if copies == 0 or (more and copies <= most)
     ]
-
-
-def _divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]

@@ -13,9 +13,8 @@ import numpy as np
 from cluster_configs.feeds import refuse
 from planner.errors import Infeasible, InputError, OutOfTime
 from planner.question.asked import Asked
-from planner.schedule.demand import demand
-from planner.schedule.forecast import Forecast, forecast
-from planner.schedule.policies import Fleet, Judged, Load, autoscaler
+from planner.schedule.capacity import demand
+from planner.schedule.policies import Fleet, Forecast, Judged, Load, autoscaler, forecast
 from planner.schedule.units import Unit, units
 from solvers import schedule as solver
 from solvers.linear import Limits

@@ -35,8 +35,7 @@ from planner.plans.operation import index_of
 from planner.question.asked import Asked
 from planner.question.posed import pooled, pose
 from planner.replicas.pool import Pool
-from planner.schedule.capacity import Run, of_fleet, runs
-from planner.schedule.mixes import mixes
+from planner.schedule.capacity import Run, mixes, of_fleet, runs
 from planner.search.find import find
 from planner.search.question import Question
 from planner.search.shortlists import unserved

@@ -16,8 +16,8 @@ from math import inf
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.deadline import in_time, left_s
-from planner.candidates.edges import Edges
 from planner.candidates.needs import Counts
+from planner.candidates.pairing import Edges
 from planner.candidates.tangents import Line, touching
 from planner.errors import OutOfTime
 from planner.plans.found import Found, groups

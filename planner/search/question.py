@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cluster_configs.schema import ResolvedCluster
-from planner.candidates.edges import Edges
+from planner.candidates.pairing import Edges
 from planner.inputs.options import Budget, Survive
 from planner.inputs.workload import Workload
 from planner.objectives import Objective

@@ -9,9 +9,8 @@ from dataclasses import replace
 from planner.candidates.deadline import deadline
 from planner.errors import Infeasible, OutOfTime
 from planner.plans.schema.several import Takes
-from planner.several.find import find
+from planner.several.find import find, only
 from planner.several.joint import Fleets, Joint, Model
-from planner.several.judged import only
 from solvers.fleet.union import dearness, own
 from solvers.linear import Limits, judge
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from planner.candidates.ask import Ask
-from planner.candidates.made import Made
+from planner.candidates.setup import Made
 from planner.variants.chunks import chunked
 from planner.variants.drafts import drafted
 from planner.variants.idle_cache import keeping

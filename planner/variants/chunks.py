@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from planner.candidates.ask import CHUNKS, LONG, Ask
-from planner.candidates.made import Made
 from planner.candidates.points import batched
-from planner.candidates.setup import Role, Setup
+from planner.candidates.setup import Made, Role, Setup
 from planner.designs.shape import Floats, Ints
 from planner.operating.room import counted
 

@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 
 from planner.candidates.ask import Ask
-from planner.candidates.made import Made
-from planner.candidates.setup import Role
+from planner.candidates.setup import Made, Role
 from planner.drafts.kinds import Kind
 from planner.drafts.model import DraftedModel
 from planner.engines import named

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from planner.candidates.ask import Ask
-from planner.candidates.made import Made
-from planner.candidates.setup import Role
+from planner.candidates.setup import Made, Role
 
 ROLES: Final[tuple[Role, ...]] = ("mixed", "prefill")
 """Roles in which idle cache is of use: those that compute prompts."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.candidates.ask import Ask
-from planner.candidates.made import Made
+from planner.candidates.setup import Made
 
 
 def limited(made: Made, ask: Ask) -> Iterator[Made]:

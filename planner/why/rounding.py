@@ -1,9 +1,12 @@
-"""Figures of hints: three digits, rounded to the side on which the hint holds."""
+"""Figures of hints: three digits, rounded to the side on which the hint holds; the fewest nodes that do."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+MOST_NODES = 4096
+"""Where the search for enough nodes ends."""
 
 
 def ceil_to(x: float) -> str:
@@ -30,3 +33,30 @@ def _rounded(x: float, way: Callable[[float], int]) -> str:
     step = math.floor(math.log10(x)) - 2
     whole = way(x / 10.0**step)
     return f"{whole * 10.0**step:.12g}"
+
+
+def enough(name: str, least: float) -> float:
+    """The budget `name` that pays for what takes `least` of it."""
+    return float(round(least)) if name == "gpus" else float(ceil_to(least))
+
+
+def budget_words(budget: Mapping[str, float]) -> str:
+    """Limits as they are asked for."""
+    return "--budget " + ",".join(f"{k}={v:g}" for k, v in budget.items())
+
+
+def fewest(do: Callable[[int], bool]) -> int | None:
+    """The fewest nodes that do, by doubling and bisection; None where MOST_NODES are too few.
+
+    >>> fewest(lambda nodes: nodes >= 5), fewest(lambda nodes: False)
+    (5, None)
+    """
+    low, high = 0, 1
+    while not do(high):
+        low, high = high, 2 * high
+        if high > MOST_NODES:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if do(middle) else (middle, high)
+    return high

@@ -18,13 +18,10 @@ from planner.plans.found import Found
 from planner.replicas.pool import Pool
 from planner.search.find import find
 from planner.search.question import Question
-from planner.why.rounding import ceil_to, floor_to
+from planner.why.rounding import budget_words, enough, fewest, floor_to
 from solvers import fleet
 from solvers.fleet.types import FleetProblem
 from solvers.linear import Limits
-
-MOST_NODES = 4096
-"""Where the search for enough nodes ends."""
 
 LOOK_S = 10.0
 """Seconds spent at most on looking for hints; each solve also has them."""
@@ -198,7 +195,7 @@ def budget_hints(look: Look, rate: float) -> list[str]:
         rest = {k: v for k, v in asked.items() if k != name}
         least = look.least(_spending(look.question, rate, rest, name))
         if least is not None:
-            single.append(_words({**asked, name: _enough(name, least)}))
+            single.append(budget_words({**asked, name: enough(name, least)}))
     if single or len(asked) < 2:
         return single[:2]
     raised: dict[str, float] = {}
@@ -206,22 +203,14 @@ def budget_hints(look: Look, rate: float) -> list[str]:
         least = look.least(_spending(look.question, rate, raised, name))
         if least is None:
             return []
-        raised[name] = max(_enough(name, least), asked[name])
-    return [_words(raised)]
+        raised[name] = max(enough(name, least), asked[name])
+    return [budget_words(raised)]
 
 
 def _spending(question: Question, rate: float, budget: Mapping[str, float], name: str) -> Question:
     """The question whose objective is the least of budget `name`, the others held."""
     limits = {k: int(v) if k == "gpus" else v for k, v in budget.items()}
     return replace(_at(question, rate, GOALS[name]), budget=Budget.model_validate(limits))
-
-
-def _enough(name: str, least: float) -> float:
-    return float(round(least)) if name == "gpus" else float(ceil_to(least))
-
-
-def _words(budget: Mapping[str, float]) -> str:
-    return "--budget " + ",".join(f"{k}={v:g}" for k, v in budget.items())
 
 
 def node_hints(look: Look) -> list[str]:
@@ -235,16 +224,11 @@ def node_hints(look: Look) -> list[str]:
 
 
 def _more_nodes(look: Look, node: NodeClass) -> int | None:
-    """The fewest by doubling and bisection; None where MOST_NODES are too few."""
+    """The fewest more that carry the load; None where too many are needed."""
     problem = look.question.state(look.pool, "bound")
-    low, high = 0, 1
-    while not _may_carry(look, problem, node.id, high):
-        low, high = high, 2 * high
-        if high > MOST_NODES:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _may_carry(look, problem, node.id, middle) else (middle, high)
+    high = fewest(lambda more: _may_carry(look, problem, node.id, more))
+    if high is None:
+        return None
     for more in (high, high + 1, -(-high * 11 // 10) + 1):  # a fleet at its limit may answer late
         if look.carries(_with_more(look.question, node, more)):
             return more

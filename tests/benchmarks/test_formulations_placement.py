@@ -12,7 +12,7 @@ from benchmarks.formulations import placement, placement_bound
 from benchmarks.formulations.placement_chain import carried
 from benchmarks.formulations.placement_evened import evened
 from solvers.linear import Limits
-from solvers.placement.moves import Cover
+from solvers.placement.replan import Cover
 from solvers.placement.types import Network
 
 SMALL = Network(

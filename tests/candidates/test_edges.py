@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.candidates.edges import NO_EDGES, Edges
 from planner.candidates.mix import Promise
+from planner.candidates.pairing import NO_EDGES, Edges
 
 SMALL = Promise(ttft_s=2.0, tpot_s=0.5, percentile="mean", loop="closed")
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from planner.candidates.candidate import Key
-from planner.candidates.made import Made
+from planner.candidates.setup import Made
 
 KEY = Key("h100", "vllm", "alike")
 SETUP = cast(Any, SimpleNamespace(fitting=np.array([0, 2]), designs=range(3)))

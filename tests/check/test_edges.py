@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from planner.check import budgets, memory, queueing, routing, structure, totals, transfer
-from planner.check import unused_gpus as idle
 from planner.check.case import Case, open_case
 from planner.plans.schema import Plan
 from tests.check.plans import dense, pair
@@ -22,7 +21,7 @@ Document = dict[str, Any]
 class Edge:
     """`edit(document, x)` puts a figure at x times its limit; that is allowed at `inside`, not `beyond`."""
 
-    rule: ModuleType
+    rule: ModuleType | SimpleNamespace
     make: Callable[[], Plan]
     edit: Callable[[Document, float], None]
     codes: set[str]
@@ -30,7 +29,7 @@ class Edge:
     beyond: float = 1.03
 
 
-def codes(rule: ModuleType, document: Document) -> set[str]:
+def codes(rule: ModuleType | SimpleNamespace, document: Document) -> set[str]:
     case = open_case(Plan.model_validate(document))
     assert isinstance(case, Case), case
     return {violation.code for violation in rule.violations(case)}
@@ -172,6 +171,8 @@ def link(d: Document, x: float) -> None:
     d["problem"]["cluster"]["links"][0]["gb_per_s"] = route["kv_gb_per_s"] / x
 
 
+IDLE = SimpleNamespace(violations=totals.idle)
+
 EDGES = {
     "dollars": Edge(
         budgets,
@@ -188,7 +189,9 @@ EDGES = {
     "a rack's watts under limits": Edge(budgets, dense, fed_and_limited, {"feed_over"}, 1.0, 1.00001),
     "a GPU's limit": Edge(budgets, dense, limit_of_a_gpu, {"limit_over"}, 1.0, 1.00001),
     "watts under a limit": Edge(budgets, dense, limit_below_the_draw, {"limit_over"}),
-    "idle GPUs": Edge(idle, pair, told_idle, {"idle_not_told"}, 1.0, 9 / 8),
+    "idle GPUs": Edge(
+        SimpleNamespace(violations=totals.idle), pair, told_idle, {"idle_not_told"}, 1.0, 9 / 8
+    ),
     "tokens": Edge(totals, dense, tokens, {"totals"}, 1.0005, 1.002),
     "nodes paid for": Edge(totals, dense, money, {"cost_understated"}, 1.0005, 1.002),
     "idle watts": Edge(totals, dense, watts, {"watts_understated"}, 1.0005, 1.002),

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from cluster_configs.names import NameRun, NodeNames
 from model_zoo import catalog
-from planner.check import chain_nodes, chains, chances, drafter, experts, measured, nodes, rules, survive
-from planner.check import losses as rest
-from planner.check.case import Case, Measured, open_case
+from planner.check import chain_nodes, chains, chances, experts, kv, measured, packing, rules, survive
+from planner.check.case import Case, Measured, open_case, rests
 from planner.check.violation import Violation, at_most, same
 from planner.inputs.profile import ProfileRow
 from planner.plans.schema import Band, Draft, ExpertMap, Loss, Plan, Route, Standing, Survives
@@ -43,7 +42,7 @@ def test_what_is_no_number_is_within_no_limit() -> None:
 
 def test_a_node_is_found_where_its_name_stands_in_the_class() -> None:
     names = NodeNames((NameRun("h", 0, 12), NameRun("b-1", 3, 5), NameRun("h", 20, 22)))
-    index = nodes.NodeIndex(names)
+    index = packing.NodeIndex(names)
     every = [f"{run.stem}-{i}" for run in names.runs for i in range(run.start, run.stop)]
 
     assert [index.find(name) for name in every] == list(range(16))
@@ -88,15 +87,15 @@ def test_drafters_are_the_models_own_layer_one_like_it_or_a_model() -> None:
         draft = Draft(kind=kind, tokens=2, accepted=1.0, weights_bytes=5.0, option="", **more)
         return group.model_copy(update={"draft": draft})
 
-    assert drafter.of(card, group) == drafter.of(card, of("ngram")) == (card, ())
-    (own,) = drafter.of(card, of("mtp"))[1]
+    assert kv.drafter_of(card, group) == kv.drafter_of(card, of("ngram")) == (card, ())
+    (own,) = kv.drafter_of(card, of("mtp"))[1]
     assert own == (card.layer(card.mtp_layer) if card.mtp_layer else card.stack[-1])
-    (head,) = drafter.of(card, of("eagle"))[1]
+    (head,) = kv.drafter_of(card, of("eagle"))[1]
     assert (head.mixer, head.ffn) == (card.stack[-1].mixer, None)
-    model, layers = drafter.of(card, of("draft", model=json.loads(small.model_dump_json())))
+    model, layers = kv.drafter_of(card, of("draft", model=json.loads(small.model_dump_json())))
     assert (model.name, len(layers)) == ("llama-3.1-8b", 32)
-    assert drafter.of(card, of("draft", model={"name": "nonsense"})) == (card, ())
-    assert [drafter.beside_bytes(of(kind)) for kind in ("mtp", "eagle")] == [0.0, 5.0]
+    assert kv.drafter_of(card, of("draft", model={"name": "nonsense"})) == (card, ())
+    assert [kv.beside_bytes(of(kind)) for kind in ("mtp", "eagle")] == [0.0, 5.0]
 
 
 def test_the_fullest_rank_of_a_map_is_no_emptier_than_stated() -> None:
@@ -175,13 +174,13 @@ def test_what_is_left_after_a_loss_is_a_plan_of_its_own() -> None:
     told = Survives(nodes=1, share=0.25, standing=[], losses=losses)
     case = opened(dense().model_copy(update={"survives": told}))
 
-    ((loss, left),) = rest.rests(case)
+    ((loss, left),) = rests(case)
 
     assert loss == losses[0]
     assert {r.id: r.count for r in left.plan.replicas} == {"r2": 2}
     assert left.rps == pytest.approx(0.25 * case.rps) == left.loads["r2"].rps
     assert left.plan.survives is None
-    assert list(rest.rests(opened(dense()))) == []
+    assert list(rests(opened(dense()))) == []
 
 
 def test_rules_are_asked_in_order_and_one_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

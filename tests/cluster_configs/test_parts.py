@@ -8,8 +8,7 @@ import pytest
 
 from cluster_configs.devices import find
 from cluster_configs.links import Ends, Entry, resolve_links
-from cluster_configs.overrides import Catalog
-from cluster_configs.own import nearest_of, own_device, taken_over
+from cluster_configs.overrides import Catalog, nearest_of, own_device, taken_over
 from cluster_configs.schema import Cluster, Host, Link, Node, OwnDevice, Tier
 from cluster_configs.tiers import check_memory, doubts
 from cluster_configs.unlike import MOST_BOXES, expand

@@ -3,7 +3,7 @@
 import pytest
 
 from model_zoo import catalog
-from model_zoo.parameters import total_params
+from model_zoo.derive import total_params
 from planner.drafts.kinds import ACCEPTED, KINDS, LENGTHS, Draft, drafts_of, eagle_card, mtp_card
 from planner.engines import ENGINES
 from planner.errors import InputError

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from planner.candidates.dominance import undominated
-from planner.candidates.edges import Edges
 from planner.candidates.needs import Counts
+from planner.candidates.pairing import Edges
 from planner.candidates.tangents import _seconds
 from planner.drafts.model import draft_of
 from planner.plans import found

@@ -10,8 +10,7 @@ import pytest
 from model_zoo import catalog
 from planner.errors import Infeasible, InputError
 from planner.expert_maps.asking import ask
-from planner.expert_maps.hops import near
-from planner.expert_maps.moving import moves
+from planner.expert_maps.moving import moves, near
 from planner.problems.experts import (
     expert_bytes,
     groups_of,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from planner.errors import Infeasible, InputError
-from planner.expert_maps.drift import windows
 from planner.expert_maps.find import expert_map
 from planner.expert_maps.formats import written
+from planner.expert_maps.moving import windows
 from planner.expert_maps.schema import Found
 from planner.problems.experts import expert_bytes
 from tests.expert_maps.loads import EXPERTS, LAYERS, drawn, saved

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from planner.errors import InputError
-from planner.inputs.trace_columns import Request
-from planner.inputs.trace_lines import FORMS, MOONCAKE, QWEN, adds_up, requests_of
+from planner.inputs.trace_columns import FORMS, MOONCAKE, QWEN, Request, adds_up, requests_of
 
 
 def line(**fields: object) -> str:

@@ -7,7 +7,8 @@ import pytest
 from planner.errors import Infeasible
 from planner.measured import solved
 from planner.measured.rivals import MOST, rivals
-from planner.measured.shortage import MOST_NODES, explain
+from planner.measured.shortage import explain
+from planner.why.rounding import MOST_NODES
 from solvers.linear import Limits
 from tests.measured.tables import H100, L4, asked, row, stated
 

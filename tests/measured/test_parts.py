@@ -9,7 +9,7 @@ import pytest
 from planner.cost.power import idle_watts
 from planner.errors import Infeasible, OutOfTime
 from planner.measured import parts, solved
-from planner.measured.placing import place
+from planner.measured.parts import place
 from planner.measured.rivals import of_columns, rivals
 from planner.measured.shortage import explain
 from solvers.linear import Limits

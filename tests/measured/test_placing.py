@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from planner.measured.placing import fewest, place
+from planner.measured.parts import fewest, place
 from planner.plans.placement import Placed
 
 ROOM = 8

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_zoo import derive
+from model_zoo import derive, matrices
 from model_zoo.schema import Attention, DenseFfn, Layer, ModelCard, MoeFfn, Run
 
 from .configs import DEEPSEEK_V3, LLAMA_8B, NEMOTRON, read
@@ -87,8 +87,8 @@ def test_a_layer_without_mixer_or_ffn_has_only_the_other(tmp_path):
 def test_experts_in_a_latent_are_smaller(tmp_path):
     ffn = MoeFfn(experts=16, top_k=2, inner=1856, matrices=2, latent=1024)
 
-    assert derive.expert_params(ffn, 4096) == 2 * 1856 * 1024
-    assert {g.name: g.params for g in derive.ffn_gemms(ffn, 4096)} == {
+    assert matrices.expert_params(ffn, 4096) == 2 * 1856 * 1024
+    assert {g.name: g.params for g in matrices.ffn_gemms(ffn, 4096)} == {
         "router": 16 * 4096,
         "latent_in": 1024 * 4096,
         "latent_out": 1024 * 4096,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_zoo import derive, storage
+from model_zoo import derive
 from model_zoo.schema import WEIGHT_BYTES
 
 from .configs import DEEPSEEK_V3, LLAMA_8B, read
@@ -11,12 +11,12 @@ from .configs import DEEPSEEK_V3, LLAMA_8B, read
 def test_bf16_takes_two_bytes_a_parameter(tmp_path):
     card = read(tmp_path, LLAMA_8B)
 
-    assert storage.weight_bytes(card) == {"bf16": 2.0 * 8_030_261_248}
+    assert derive.weight_bytes(card) == {"bf16": 2.0 * 8_030_261_248}
 
 
 def test_fp8_blocks_keep_embedding_head_and_router_in_16_bits(tmp_path):
     card = read(tmp_path, DEEPSEEK_V3)
-    counts = storage.params_by_precision(card)
+    counts = derive.params_by_precision(card)
 
     assert counts["bf16"] == 2 * 129280 * 7168 + 58 * 256 * 7168 + card.extra_params
     assert sum(counts.values()) == derive.total_params(card)
@@ -24,12 +24,12 @@ def test_fp8_blocks_keep_embedding_head_and_router_in_16_bits(tmp_path):
 
 def test_layers_mtp_and_vision_add_up(tmp_path):
     card = read(tmp_path, DEEPSEEK_V3).model_copy(update={"vision_params": 1000})
-    text = sum(storage.weight_bytes(card).values())
+    text = sum(derive.weight_bytes(card).values())
 
-    assert sum(storage.weight_bytes(card, vision=True).values()) == text + 2000
-    assert sum(storage.weight_bytes(card, mtp=True).values()) == text + storage.mtp_weight_bytes(card)
-    counts = [storage.layer_precisions(layer, card.hidden, card.weights) for layer in card.stack]
-    layers = sum(n * storage.precision_bytes(p, card.weights) for own in counts for p, n in own.items())
+    assert sum(derive.weight_bytes(card, vision=True).values()) == text + 2000
+    assert sum(derive.weight_bytes(card, mtp=True).values()) == text + derive.mtp_weight_bytes(card)
+    counts = [derive.layer_precisions(layer, card.hidden, card.weights) for layer in card.stack]
+    layers = sum(n * derive.precision_bytes(p, card.weights) for own in counts for p, n in own.items())
     assert text == pytest.approx(layers + 2 * 2 * 129280 * 7168 + 2 * card.extra_params)
 
 
@@ -37,14 +37,14 @@ def test_an_mtp_layer_is_a_layer_and_a_projection_of_two_streams_in_16_bits(tmp_
     """By hand: DeepSeek-V3's is its last layer, with 2 x 7,168 to 7,168 before it."""
     one = read(tmp_path, DEEPSEEK_V3)
     two = one.model_copy(update={"mtp_layers": 2})
-    last = storage.layer_precisions(one.stack[-1], one.hidden, one.weights)
-    plain = storage.params_by_precision(one)
+    last = derive.layer_precisions(one.stack[-1], one.hidden, one.weights)
+    plain = derive.params_by_precision(one)
 
     for card in (one, two):
-        found = storage.params_by_precision(card, mtp=True)
+        found = derive.params_by_precision(card, mtp=True)
         assert found["fp8_block"] - plain["fp8_block"] == card.mtp_layers * last["fp8_block"]
         assert found["bf16"] - plain["bf16"] == card.mtp_layers * (last["bf16"] + 2 * 7168 * 7168)
-    assert storage.mtp_weight_bytes(two) == pytest.approx(2 * storage.mtp_weight_bytes(one))
+    assert derive.mtp_weight_bytes(two) == pytest.approx(2 * derive.mtp_weight_bytes(one))
 
 
 def test_scales_are_counted():
@@ -57,6 +57,6 @@ def test_scales_are_counted():
 def test_int4_groups_of_32_weigh_more_than_groups_of_128(tmp_path):
     def quantised(group: int) -> float:
         method = {"quant_method": "awq", "bits": 4, "group_size": group}
-        return storage.weight_bytes(read(tmp_path, LLAMA_8B, quantization_config=method))["int4_wo"]
+        return derive.weight_bytes(read(tmp_path, LLAMA_8B, quantization_config=method))["int4_wo"]
 
     assert quantised(32) / quantised(128) == pytest.approx((0.5 + 2 / 32) / (0.5 + 2 / 128))

@@ -14,7 +14,7 @@ from model_zoo.schema import (
     Run,
     Weights,
 )
-from model_zoo.words import attention_kinds, weights_precision
+from model_zoo.writing import attention_kinds, weights_precision
 
 GQA = Attention(heads=8, kv_heads=2, head_dim=16)
 INDEXER = Indexer(heads=2, head_dim=8, top_k=16)

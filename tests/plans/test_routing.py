@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.plans import parts, routing
+from planner.plans import parts
 from planner.plans.bands import Totals, band
 from planner.plans.found import Path
 from planner.plans.parts import Way, idle, routes
@@ -30,8 +30,8 @@ def test_shares_are_of_each_bucket_by_itself():
 def test_ways_of_a_fleet_are_its_paths(monkeypatch):
     g, d = SimpleNamespace(id="p1"), SimpleNamespace(id="d1")
     ways = [Path(0, 2.0, g, d, 0.1, 0.01, 4e9), Path(0, 6.0, g, None, 0.1, 0.01)]
-    monkeypatch.setattr(routing, "paths", lambda found, made: ways)
-    pair, alone = routing.routing(None, [])
+    monkeypatch.setattr(parts, "paths", lambda found, made: ways)
+    pair, alone = parts.routing(None, [])
 
     assert (pair.prefill, pair.decode, pair.share, pair.kv_gb_per_s) == ("p1", "d1", 0.25, 4.0)
     assert (alone.replica, alone.share) == ("p1", 0.75)

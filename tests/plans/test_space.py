@@ -5,7 +5,7 @@ from types import SimpleNamespace as Some
 import pytest
 
 from planner.candidates.candidate import Key
-from planner.candidates.made import Made
+from planner.candidates.setup import Made
 from planner.inputs.options import Options, Survive
 from planner.inputs.workload import Bucket, Workload
 from planner.objectives import COST, ENERGY, LATENCY

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_configs.reading import from_gpus, read_cluster
 from planner.candidates.candidate import Candidate, Design
-from planner.candidates.edges import Edges
+from planner.candidates.pairing import Edges
 from planner.cost.power import idle_watts
 from planner.cost.transfer import Overlap
 from planner.inputs.options import Budget

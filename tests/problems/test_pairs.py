@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from cluster_configs.reading import from_gpus, read_cluster
 from planner.candidates.candidate import Candidate, Design
-from planner.candidates.edges import NO_EDGES, Edges
-from planner.candidates.pairing import Pairing
+from planner.candidates.pairing import NO_EDGES, Edges, Pairing
 from planner.cost.transfer import Overlap
 from planner.designs.shape import Stage
 from planner.inputs.workload import Bucket, Workload

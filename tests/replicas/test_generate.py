@@ -10,8 +10,8 @@ import pytest
 
 from planner.candidates.ask import serving
 from planner.candidates.candidate import Key
-from planner.candidates.made import Made
 from planner.candidates.points import batched
+from planner.candidates.setup import Made
 from planner.designs.shape import Precisions
 from planner.engines import NAMES as ENGINES
 from planner.replicas.alike import setup

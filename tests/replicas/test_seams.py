@@ -12,7 +12,7 @@ from cluster_configs.reading import from_gpus
 from planner import plan
 from planner.candidates.ask import Freedom
 from planner.candidates.candidate import Key
-from planner.candidates.made import Made
+from planner.candidates.setup import Made
 from planner.check import check
 from planner.replicas import KINDS, alike, generate
 from planner.replicas.kind import Kind, Space

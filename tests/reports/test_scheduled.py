@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from planner.reports.scheduled import scheduled
-from planner.schedule.forecast import Forecast
-from planner.schedule.policies import Judged, Policy
+from planner.schedule.policies import Forecast, Judged, Policy
 from planner.schedule.units import Unit
 from tests.schedule.samples import DAY, SPOT, UNIT
 

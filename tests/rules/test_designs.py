@@ -27,15 +27,8 @@ from planner.engines import NAMES as ENGINES
 from planner.errors import InputError, MeshwrightError
 from planner.fit import fits
 from planner.operating.room import unfilled_tokens
-from planner.rules.designs import (
-    redundancies,
-    supports,
-    supports_cache,
-    valid_designs,
-    why_invalid,
-    why_unsupported,
-)
-from planner.rules.devices import balances, picks_entries
+from planner.rules.designs import redundancies, valid_designs, why_invalid
+from planner.rules.devices import balances, picks_entries, supports, supports_cache, why_unsupported
 from tests.candidates.samples import ask
 
 RUNS = Path(__file__).resolve().parents[2] / "shared" / "data" / "silicon_train.csv.gz"

@@ -8,8 +8,7 @@ import pytest
 from planner.inputs.traffic import Traffic
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.question.asked import read
-from planner.schedule.capacity import of_fleet, of_replica, runs
-from planner.schedule.mixes import MOST, mixes
+from planner.schedule.capacity import MOST, mixes, of_fleet, of_replica, runs
 from planner.schedule.units import _simplest
 from solvers.linear import Limits
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.schedule.forecast import forecast
-from planner.schedule.policies import Fleet, Load, Policy, autoscaler, cheapest
+from planner.schedule.policies import Fleet, Load, Policy, autoscaler, cheapest, forecast
 from solvers.schedule import Kind, Problem
 
 ONE = Fleet(Problem((Kind("a", 1.0, 60.0, 99),), [2.0] * 4, 1.0))

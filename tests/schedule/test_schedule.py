@@ -19,7 +19,7 @@ from planner.exporters.hpa import autoscaled
 from planner.exporters.keda import scaled_objects
 from planner.inputs.traffic import Traffic
 from planner.schedule.answer import Ask, stated
-from planner.schedule.demand import demand
+from planner.schedule.capacity import demand
 from planner.schedule.units import Unit
 
 CLUSTER = """\

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from planner.plans.strain import Late
-from planner.several import judged
+from planner.several import find
 from planner.several.joint import Fleets
 from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
@@ -60,7 +60,7 @@ def strains(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Sets what share of their limits the models take with all of their traffic: in proportion to it."""
 
     def set_(**worst: float) -> None:
-        monkeypatch.setattr(judged, "strain", lambda found, made, factor=1.0: factor * worst[found])
+        monkeypatch.setattr(find, "strain", lambda found, made, factor=1.0: factor * worst[found])
 
     return set_
 
@@ -68,15 +68,15 @@ def strains(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.fixture(autouse=True)
 def parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Taking a union's fleet apart remembers its solution and runs what it ran."""
-    monkeypatch.setattr(judged, "apart", lambda joint, problem, s: replace(fleets(), joint=joint, solution=s))
-    monkeypatch.setattr(judged, "nodes_in_use", lambda problem, run, nodes: {"h": len(run)})
+    monkeypatch.setattr(find, "apart", lambda joint, problem, s: replace(fleets(), joint=joint, solution=s))
+    monkeypatch.setattr(find, "nodes_in_use", lambda problem, run, nodes: {"h": len(run)})
 
 
 def test_the_worst_model_decides_how_near_all_are_to_a_limit(strains: Callable[..., None]) -> None:
     strains(first=0.5, second=0.8)
 
-    assert judged.strained(fleets()) == pytest.approx(0.8)
-    assert judged.strained(fleets(), 0.5) == pytest.approx(0.4)
+    assert find.strained(fleets()) == pytest.approx(0.8)
+    assert find.strained(fleets(), 0.5) == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_all_traffic_is_given_the_factor_that_keeps_every_limit_of_every_model(
 ) -> None:
     """More of it, too, where no model is at its limit; the mix of models stays."""
     strains(first=first, second=second)
-    found = judged.carrying(fleets(), LIMITS)
+    found = find.carrying(fleets(), LIMITS)
 
     assert found is not None
     s = found.solution
@@ -103,7 +103,7 @@ def test_a_rate_that_is_asked_for_is_carried_just_so_or_not_at_all(
     strains: Callable[..., None], worst: float, kept: bool
 ) -> None:
     strains(first=0.1, second=worst)
-    found = judged.carrying(fleets(more=False), LIMITS)
+    found = find.carrying(fleets(more=False), LIMITS)
 
     assert (found is not None) == kept
     assert found is None or found.solution == SOLVED
@@ -112,19 +112,19 @@ def test_a_rate_that_is_asked_for_is_carried_just_so_or_not_at_all(
 def test_a_fleet_that_can_carry_nothing_is_none(strains: Callable[..., None]) -> None:
     strains(first=float("inf"), second=0.5)
 
-    assert judged.carrying(fleets(), LIMITS) is None
+    assert find.carrying(fleets(), LIMITS) is None
 
 
 def test_a_model_without_any_replica_is_no_fleet_of_all(strains: Callable[..., None]) -> None:
     strains(first=0.5, second=0.5)
 
-    assert judged.carrying(fleets(made=[[group("a", 2)], []]), LIMITS) is None
+    assert find.carrying(fleets(made=[[group("a", 2)], []]), LIMITS) is None
 
 
 def test_replicas_that_serve_nothing_are_not_run_and_not_paid(strains: Callable[..., None]) -> None:
     strains(first=0.5, second=0.5)
     idle = replace(SOLVED, replicas={"0 a": 2, "0 c": 4, "1 b": 1}, objective=14.0)
-    found = judged.carrying(fleets(more=False, s=idle), LIMITS)
+    found = find.carrying(fleets(more=False, s=idle), LIMITS)
 
     assert found is not None
     assert found.solution.replicas == {"0 a": 2, "1 b": 1}
@@ -136,9 +136,9 @@ def test_what_is_late_in_any_model_is_told_under_the_unions_names_the_worst_firs
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     late = {"first": [Late("a", "0", 0.9), Late("a", "1", 0.2)], "second": [Late("b", "0", 0.5)]}
-    monkeypatch.setattr(judged, "broken", lambda found, made: late[found])
+    monkeypatch.setattr(find, "broken", lambda found, made: late[found])
 
-    assert judged.lateness(fleets()) == [
+    assert find.lateness(fleets()) == [
         Late("0 a", "0 1", 0.2), Late("1 b", "1 0", 0.5), Late("0 a", "0 0", 0.9),
     ]  # fmt: skip
 
@@ -158,17 +158,17 @@ class Rounds:
             self.eased.append((problem, rounds))
             return problem + "+"
 
-        monkeypatch.setattr(judged.fleet, "solve", solve)
-        monkeypatch.setattr(judged, "settled", lambda joint, problem, s, limits, took_s: s)
-        monkeypatch.setattr(judged, "eased", eased)
-        monkeypatch.setattr(judged, "lateness", self.lateness)
-        monkeypatch.setattr(judged, "carrying", lambda fleets, limits: f"carried {len(self.solved)}")
+        monkeypatch.setattr(find.fleet, "solve", solve)
+        monkeypatch.setattr(find, "settled", lambda joint, problem, s, limits, took_s: s)
+        monkeypatch.setattr(find, "eased", eased)
+        monkeypatch.setattr(find, "lateness", self.lateness)
+        monkeypatch.setattr(find, "carrying", lambda fleets, limits: f"carried {len(self.solved)}")
 
     def lateness(self, fleets: Fleets) -> list[Late]:
         return [Late("0 a", "0 0", 0.5)] if len(self.solved) <= self.late else []
 
     def run(self) -> Any:
-        return judged.sound_fleets(fleets().joint, "p", LIMITS, 0.1)  # type: ignore[arg-type]
+        return find.sound_fleets(fleets().joint, "p", LIMITS, 0.1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("late", [0, 1, 3])
@@ -186,7 +186,7 @@ def test_after_so_many_rounds_there_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     rounds = Rounds(monkeypatch, late=1000)
 
     assert rounds.run() is None
-    assert len(rounds.solved) == judged.CUTS
+    assert len(rounds.solved) == find.CUTS
 
 
 def test_a_program_without_a_fleet_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,12 +221,12 @@ def test_traffic_is_spread_model_by_model_but_at_once_where_a_link_is_shared(
         done.append("all" if problem is PROGRAM else problem)
         return s
 
-    monkeypatch.setattr(judged, "tidied", lambda problem, s, limits: s)
-    monkeypatch.setattr(judged, "part_of", lambda problem, s, m, weight: f"{m} of PROGRAM")
-    monkeypatch.setattr(judged.fleet, "balance", balance)
+    monkeypatch.setattr(find, "tidied", lambda problem, s, limits: s)
+    monkeypatch.setattr(find, "part_of", lambda problem, s, m, weight: f"{m} of PROGRAM")
+    monkeypatch.setattr(find.fleet, "balance", balance)
     s = replace(SOLVED, **changes)
     joint: Any = fleets(more=False).joint
-    found = judged.settled(joint, PROGRAM, s, LIMITS, 0.1)  # type: ignore[arg-type]
+    found = find.settled(joint, PROGRAM, s, LIMITS, 0.1)  # type: ignore[arg-type]
 
     assert done == balanced
     assert (found.flows, found.pair_flows, found.rate) == (s.flows, s.pair_flows, s.rate)
@@ -236,9 +236,9 @@ def test_where_as_much_as_possible_is_served_traffic_stays_as_it_was_solved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = list[float]()
-    monkeypatch.setattr(judged, "tidied", lambda problem, s, limits: seconds.append(limits.seconds) or s)
+    monkeypatch.setattr(find, "tidied", lambda problem, s, limits: seconds.append(limits.seconds) or s)
     joint: Any = fleets().joint
 
     for took_s in (0.1, 7.0):
-        assert judged.settled(joint, PROGRAM, SOLVED, LIMITS, took_s) is SOLVED  # type: ignore[arg-type]
-    assert seconds == [max(judged.TIDY_S, 0.1), 7.0]
+        assert find.settled(joint, PROGRAM, SOLVED, LIMITS, took_s) is SOLVED  # type: ignore[arg-type]
+    assert seconds == [max(find.TIDY_S, 0.1), 7.0]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.experts import home as experts_home
+from solvers.experts import joint
 from solvers.experts import moves_search as experts_moves_search
 from solvers.experts import small as experts_small
 from solvers.experts.grouped import Groups
@@ -170,7 +170,7 @@ def test_a_search_begins_with_experts_that_meet_on_one_node():
     load, slots, speed = np.array([4.0, 1.0, 1.0, 4.0]), np.array([3, 3]), np.ones(2)
 
     for group in (None, np.array([0, 0, 1, 1])):
-        filled = experts_home.start(load, tokens, group, slots, speed)
+        filled = joint.start(load, tokens, group, slots, speed)
         nodes = {tuple(sorted(filled[:3].tolist())), tuple(sorted(filled[3:].tolist()))}
         assert nodes == {(0, 0, 1), (2, 3, 3)}
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from solvers.placement import stages
 from solvers.placement.blocks import minimal
-from solvers.placement.chains import decomposed
 from solvers.placement.patterns import verdict
-from solvers.placement.routing import flow, seated, shares
+from solvers.placement.routing import decomposed, flow, seated, shares
 from solvers.placement.shares import SINK, SOURCE
 from solvers.placement.stages import layouts, planned
 from solvers.placement.types import Network, part, without_links

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from solvers.placement.moves import Cover
-from solvers.placement.replan import replan
+from solvers.placement.replan import Cover, replan
 from solvers.placement.types import Network
 
 NET = Network(

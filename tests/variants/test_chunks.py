@@ -8,7 +8,7 @@ import pytest
 from planner import plan
 from planner.candidates.ask import CHUNKS
 from planner.candidates.candidate import Key
-from planner.candidates.made import Made
+from planner.candidates.setup import Made
 from planner.check import check
 from planner.operating.room import counted
 from planner.question.asked import read

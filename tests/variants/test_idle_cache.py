@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from planner.candidates.candidate import Key
 from planner.candidates.idle_cache import levels
-from planner.candidates.made import Made
+from planner.candidates.setup import Made
 from planner.cost.idle_cache import resting_of
 from planner.inputs.reuse import Reuse
 from planner.variants import VARIANTS

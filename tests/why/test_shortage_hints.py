@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_configs.reading import from_gpus
-from planner.candidates.edges import NO_EDGES
+from planner.candidates.pairing import NO_EDGES
 from planner.errors import OutOfTime
 from planner.inputs.options import Budget, Survive
 from planner.objectives import COST, ENERGY, GPUS, THROUGHPUT
 from planner.problems.pairs import Traffic
 from planner.replicas.pool import Pool
 from planner.search.question import Question
-from planner.why import shortage
-from planner.why.shortage import MOST_NODES, Look, budget_hints, explain, node_hints
+from planner.why import rounding, shortage
+from planner.why.rounding import MOST_NODES
+from planner.why.shortage import Look, budget_hints, explain, node_hints
 from solvers.linear import Limits
 
 EACH_RPS, EACH_USD, EACH_WATTS = 10.0, 3.0, 500.0
@@ -104,8 +105,8 @@ def test_each_budget_is_looked_for_by_the_objective_whose_least_it_is(fleets):
 @given(st.floats(0.5, 900.0))
 def test_what_is_enough_is_rounded_up_to_what_can_be_said(least):
     for name in ("usd_per_hour", "watts"):
-        assert least * (1 - 1e-8) <= shortage._enough(name, least) <= least * 1.011
-    assert shortage._enough("gpus", 2.9999999) == 3.0
+        assert least * (1 - 1e-8) <= rounding.enough(name, least) <= least * 1.011
+    assert rounding.enough("gpus", 2.9999999) == 3.0
 
 
 @pytest.mark.usefixtures("fleets")

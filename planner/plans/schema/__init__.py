@@ -11,10 +11,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from planner.plans.schema.beside import Alternative, Assumption, Ended, LongPrompt, Loss, Standing, Survives
+from planner.plans.schema.beside import (
+    Achieved,
+    Alternative,
+    Assumption,
+    Ended,
+    LongPrompt,
+    Loss,
+    Replayed,
+    Standing,
+    Survives,
+)
 from planner.plans.schema.parts import Count, NonNegative, Part, Price, Role, Share, Status
 from planner.plans.schema.proof import Band, Cap, KindCount, PlanWarning, Predicted, Proof, Space
-from planner.plans.schema.replayed import Achieved, Replayed
 from planner.plans.schema.replica import (
     Cache,
     Draft,
@@ -29,52 +38,6 @@ from planner.plans.schema.replica import (
     Step,
 )
 from planner.plans.schema.served import Chain, ExpertMap, Experts, Hop, Route, Tiered
-
-__all__ = [
-    "Achieved",
-    "Alternative",
-    "Assumption",
-    "Band",
-    "Cache",
-    "Cap",
-    "Chain",
-    "Count",
-    "Draft",
-    "Ended",
-    "ExpertMap",
-    "Experts",
-    "Hop",
-    "Kept",
-    "KeptTime",
-    "KindCount",
-    "Launch",
-    "LongPrompt",
-    "Loss",
-    "NonNegative",
-    "Part",
-    "Plan",
-    "PlanWarning",
-    "PrecisionUsed",
-    "Predicted",
-    "Price",
-    "Problem",
-    "Proof",
-    "Replayed",
-    "Replica",
-    "Role",
-    "Route",
-    "Seat",
-    "Share",
-    "Space",
-    "Stage",
-    "StageMemory",
-    "Standing",
-    "Status",
-    "Step",
-    "Survives",
-    "Tiered",
-]
-
 
 UNASKED = ("survives", "assumptions", "replayed", "seats", "router_port")
 """Fields that are written only where there is something to say."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model_zoo.huggingface.keys import Keys
-from model_zoo.huggingface.vectors import extra_params
-from model_zoo.huggingface.vision import vision_params
+from model_zoo.huggingface.vectors import extra_params, vision_params
 from model_zoo.schema import Attention, DenseFfn, Indexer, Layer, LinearAttention, Mamba2, Mla, MoeFfn
 
 HIDDEN = 64
