@@ -13,8 +13,7 @@ sequence ends or the cache overflows (`due_s`); what comes before cuts it short 
 servers that nothing comes to cost nothing, however often something comes to others. With speculation a step
 gives each sequence `emitted` tokens: `osl` counts steps then, cache and context grow by so much.
 
-The rules: docstring of `planner.simulate.replay`. Other rules, one step at a time:
-`planner.simulate.stepwise`.
+The rules in words, and others, one step at a time: `benchmarks.replays`.
 """
 
 from __future__ import annotations

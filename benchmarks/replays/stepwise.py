@@ -142,7 +142,7 @@ class Stepwise(Clock):
 
 @dataclass(frozen=True)
 class Chunked:
-    """`Server`'s rules: docstring of `planner.simulate.replay`. No pipelines, drafts or reserved room."""
+    """`Server`'s rules: docstring of `benchmarks.replays.servers`. No pipelines, drafts or reserved room."""
 
     costs: StepCosts
     rules: Settings
