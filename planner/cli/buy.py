@@ -53,7 +53,7 @@ def buy(
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
     gap: o.GapOpt = 0.01,
-    time_limit: o.TimeLimitOpt = 60.0,
+    time_limit_s: o.TimeLimitOpt = 60.0,
     seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
     output: o.PlanFileOpt = None,
@@ -68,6 +68,7 @@ def buy(
     Exit codes: 0 proven within the gap, 2 bad input, 3 nothing within the budget serves the model, 4 farther
     from the bound, 5 no plan in time.
     """
+    question = o.told(locals(), "cluster", "model", "budget", "prices", "years", "outlook", "json", "output")
     from contextlib import nullcontext
 
     from planner.buy.find import asked_of
@@ -76,11 +77,6 @@ def buy(
     from planner.cli.progress import Status
     from planner.plans.text import rounded, text
 
-    question = {
-        **{"workload": workload, "isl": isl, "osl": osl, "rate": rate, "percentile": percentile},
-        **{"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "engine": engine, "precision": precision},
-        **{"kv_precision": kv_precision, "gap": gap, "time_limit_s": time_limit, "seed": seed},
-    }
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
         wish = asked_of(model, budget, status, **question)
         found, offered = bought(cluster, prices, wish, years)

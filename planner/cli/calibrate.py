@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from planner.cli.options import told
+
 
 def _said(name: str, what: str) -> Any:
     """An option that holds where a file does not say."""
@@ -45,6 +47,7 @@ def calibrate(
       meshwright calibrate bench.csv -o my-cluster.calib.yaml
       meshwright calibrate results/*.json --device h100 --engine vllm --tp 4 -o my-cluster.calib.yaml
     """
+    given = told(locals(), "bench", "output")
     from planner.calibration import files
     from planner.calibration.calibrate import calibrate as refined
     from planner.calibration.measurements import read_measurements
@@ -53,24 +56,6 @@ def calibrate(
     from planner.cost.calibration import shipped
     from planner.reports import calibrated as report
 
-    given = {
-        "model": model,
-        "device": device,
-        "engine": engine,
-        "engine_version": engine_version,
-        "precision": precision,
-        "kv_precision": kv_precision,
-        "tp": tp,
-        "pp": pp,
-        "attn_dp": attn_dp,
-        "ep": ep,
-        "isl": isl,
-        "osl": osl,
-        "concurrency": concurrency,
-        "prefix_hit": prefix_hit,
-        "draft_tokens": draft_tokens,
-        "accepted_tokens": accepted_tokens,
-    }
     with whole_file(output) as file:
         with Status() as status:
             status("reading")

@@ -95,7 +95,7 @@ def experts(
     model: ModelOpt = None,
     gb_per_s: BandwidthOpt = None,
     gap: GapOpt = 0.02,
-    time_limit: o.TimeLimitOpt = 30.0,
+    time_limit_s: o.TimeLimitOpt = 30.0,
     seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
     output: FileOpt = None,
@@ -110,6 +110,7 @@ def experts(
 
     Exit codes: 0 proven within --gap, 2 bad input, 3 --max-balance cannot be kept, 4 not proven within --gap.
     """
+    options = o.told(locals(), "loads", "json", "output", "format")
     from planner.cli.output import whole_file
     from planner.cli.progress import Status
     from planner.errors import InputError
@@ -120,26 +121,7 @@ def experts(
         raise InputError(f"--format {format} wants a file to write", "--format", "name it with -o FILE")
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
         status("placing experts")
-        found = expert_map(
-            loads,
-            gpus=gpus,
-            gpus_per_node=gpus_per_node,
-            slots=slots,
-            groups=groups,
-            objective=objective,
-            tokens=tokens,
-            traffic_weight=traffic_weight,
-            max_balance=max_balance,
-            affinity=affinity,
-            previous=previous,
-            keep_within=keep_within,
-            robust=robust,
-            model=model,
-            gb_per_s=gb_per_s,
-            gap=gap,
-            time_limit_s=time_limit,
-            seed=seed,
-        )
+        found = expert_map(loads, **options)
         if file:
             file.write(written(found.map, format))
     show(found, as_json=json)

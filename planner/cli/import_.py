@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -61,6 +61,9 @@ def import_(
 
     Exit codes: 0 read, 2 not readable or refused by the engine, 3 the servers cannot keep the limits.
     """
+    asked = o.told(
+        locals(), "deployment", "cluster", "gpus", "model", "engine_version", "facts", "json", "output"
+    )
     from planner.errors import InputError, placed
     from planner.imports.read import read, read_path
 
@@ -76,10 +79,6 @@ def import_(
     from planner.imports.plan import imported
     from planner.plans.text import text
 
-    asked: dict[str, Any] = {
-        **{"workload": workload, "isl": isl, "osl": osl, "rate": rate},
-        **{"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "percentile": percentile},
-    }
     there = None
     if cluster is not None:
         from cluster_configs.reading import read_cluster

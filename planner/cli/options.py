@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -169,3 +170,8 @@ JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON and nothing el
 PlanFileOpt = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan as JSON too.")
 ]
+
+
+def told(given: Mapping[str, Any], *others: str) -> dict[str, Any]:
+    """What a command was given, by the names of its parameters (its `locals()`), but for some `others`."""
+    return {name: value for name, value in given.items() if name not in others}

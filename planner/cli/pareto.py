@@ -43,7 +43,7 @@ def pareto(
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
     gap: o.GapOpt = 0.01,
-    time_limit: LimitOpt = 30.0,
+    time_limit_s: LimitOpt = 30.0,
     seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
     output: FileOpt = None,
@@ -58,6 +58,7 @@ def pareto(
     Exit codes: 0 every point is within the gap, 2 bad input, 3 no fleet keeps the other limits, 4 a point is
     farther from its bound.
     """
+    question = o.told(locals(), "cluster", "model", "curve", "points", "json", "output") | {"simple": 0.0}
     from planner import api
     from planner.cli.output import note, stdout, whole_file
     from planner.cli.progress import Progress
@@ -67,18 +68,6 @@ def pareto(
 
     if output is not None and not output.endswith((".csv", ".json")):
         raise InputError("a curve is written as CSV or JSON", "-o/--output", "let it end in .csv or .json")
-    question = {
-        **{
-            "gpus": gpus,
-            "workload": workload,
-            "isl": isl,
-            "osl": osl,
-            "rate": rate,
-            "percentile": percentile,
-        },
-        **{"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "engine": engine, "precision": precision},
-        **{"kv_precision": kv_precision, "gap": gap, "time_limit_s": time_limit, "seed": seed, "simple": 0.0},
-    }
     study.asked(curve, question)
     of = study.curve(curve)
 

@@ -12,23 +12,17 @@ from planner.cli import options as o
 if TYPE_CHECKING:
     from planner.schedule.answer import Schedule
 
-RENT = "What renting costs"
-LOAD = "What is planned for"
-
 ColdOpt = Annotated[
     float | None,
     typer.Option(
         "--cold-start",
         metavar="SECONDS",
         help="Until a started node serves. [default: computed from weights and disk]",
-        rich_help_panel=RENT,
     ),
 ]
 UpOpt = Annotated[
     float,
-    typer.Option(
-        "--min-up", metavar="MINUTES", help="That a started node stays at least.", rich_help_panel=RENT
-    ),
+    typer.Option("--min-up", metavar="MINUTES", help="That a started node stays at least."),
 ]
 ReservedOpt = Annotated[
     float | None,
@@ -36,35 +30,21 @@ ReservedOpt = Annotated[
         "--reserved",
         metavar="SHARE",
         help="Of the price, at which nodes are reserved for all slots. [default: not offered]",
-        rich_help_panel=RENT,
     ),
 ]
 SpotOpt = Annotated[
     float,
-    typer.Option(
-        "--spot-share",
-        metavar="SHARE",
-        help="Of the requests, that spot nodes carry at most.",
-        rich_help_panel=RENT,
-    ),
+    typer.Option("--spot-share", metavar="SHARE", help="Of the requests, that spot nodes carry at most."),
 ]
 LossOpt = Annotated[
     float,
     typer.Option(
-        "--spot-losses",
-        metavar="PER_HOUR",
-        help="How often a spot node is taken away and another started.",
-        rich_help_panel=RENT,
+        "--spot-losses", metavar="PER_HOUR", help="How often a spot node is taken away and another started."
     ),
 ]
 MarginOpt = Annotated[
     str,
-    typer.Option(
-        "--margin",
-        metavar="PERCENT",
-        help="On every slot's rate: for forecasts that err.",
-        rich_help_panel=LOAD,
-    ),
+    typer.Option("--margin", metavar="PERCENT", help="On every slot's rate: for forecasts that err."),
 ]
 ShortOpt = Annotated[
     str,
@@ -73,12 +53,11 @@ ShortOpt = Annotated[
         metavar="PERCENT",
         help="Of all requests, that tables of the day before and autoscalers, which are shown beside, "
         "may miss.",
-        rich_help_panel=LOAD,
     ),
 ]
 ScaleOpt = Annotated[
     float,
-    typer.Option("--scale", metavar="FACTOR", help="Times the recorded rates.", rich_help_panel=LOAD),
+    typer.Option("--scale", metavar="FACTOR", help="Times the recorded rates."),
 ]
 FileOpt = Annotated[
     str | None,
