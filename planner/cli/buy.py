@@ -73,7 +73,7 @@ def buy(
 
     from planner.buy.find import asked_of
     from planner.buy.find import buy as bought
-    from planner.cli.output import stderr, stdout, whole_file
+    from planner.cli.output import print_json, stderr, stdout, whole_file
     from planner.cli.progress import Status
     from planner.plans.text import rounded, text
 
@@ -87,9 +87,7 @@ def buy(
         if file:
             file.write(text(found.plan) + "\n")
     if json:
-        import json as json_
-
-        typer.echo(json_.dumps(rounded(found.as_json), indent=1))
+        print_json(rounded(found.as_json))
     else:
         from planner.reports import terminal
         from planner.reports.bought import purchase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -61,7 +60,7 @@ def reader(source: Source) -> Callable[..., None]:
         device: DeviceOpt = None,
         gpus_per_node: PerNodeOpt = None,
     ) -> None:
-        from planner.cli.output import note
+        from planner.cli.output import note, print_json
         from planner.clusters.found import Input
         from planner.clusters.sources import completed
         from planner.clusters.writing import doubts, write
@@ -78,7 +77,7 @@ def reader(source: Source) -> Callable[..., None]:
                 *doubts(found),
                 *([found.lacking] if found.lacking else []),
             ]
-            print(json.dumps({**found.facts, "warnings": list(dict.fromkeys(said))}, indent=2))
+            print_json({**found.facts, "warnings": list(dict.fromkeys(said))}, indent=2)
             return
         found = completed(found, device, gpus_per_node)
         for warning in found.warnings if not found.machines else ():
@@ -125,13 +124,12 @@ def init(
 
 def _deliver(text: str, output: str | None) -> None:
     """The cluster file on stdout, or in a file that is named."""
-    from planner.cli.output import note, whole_file
+    from planner.cli.output import note, write
 
     if output is None:
         print(text, end="")
         return
-    with whole_file(output) as file:
-        file.write(text)
+    write(output, text)
     note(f"written to {output}: meshwright plan {output} --model MODEL")
 
 

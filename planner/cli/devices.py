@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsons
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,7 +26,7 @@ def devices(
     Example: meshwright devices h100
     """
     from cluster_configs import devices as catalog
-    from planner.cli.output import note
+    from planner.cli.output import note, print_json
     from planner.errors import InputError, squash
 
     stems = [n for n in catalog.names() if squash(name or "") in squash(n)]
@@ -40,7 +39,7 @@ def devices(
     found = [one] if one else [catalog.load(n) for n in stems]
     if json:
         forms = [device.model_dump(mode="json", exclude_none=True) for device in found]
-        print(jsons.dumps(forms[0] if one else forms, indent=2))
+        print_json(forms[0] if one else forms, indent=2)
     elif one:
         print("\n".join(describe(one)))
         if others := [n for n in stems if n != one.name]:

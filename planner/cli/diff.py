@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +37,7 @@ def diff(before: BeforeArg, after: AfterArg, json: o.JsonOpt = False) -> None:
 
     Exit codes: 0 whether or not they differ, 2 bad input.
     """
+    from planner.cli.output import print_json, stdout
     from planner.migration.compared import compared
     from planner.plans.reading import read_any
 
@@ -46,9 +46,8 @@ def diff(before: BeforeArg, after: AfterArg, json: o.JsonOpt = False) -> None:
     if json:
         told = [form(one) for one in found.values()]
         each = [{"file": name} | one for name, one in zip(found, told, strict=True)]
-        typer.echo(json_.dumps(told[0] if len(after) == 1 else {"before": before, "plans": each}, indent=1))
+        print_json(told[0] if len(after) == 1 else {"before": before, "plans": each})
         return
-    from planner.cli.output import stdout
     from planner.reports.migrated import lines, table
 
     if len(after) == 1:

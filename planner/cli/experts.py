@@ -130,13 +130,11 @@ def experts(
 
 def show(found: Found, as_json: bool) -> None:
     """Print the map: as JSON and nothing else, or for a reader."""
-    from planner.cli.output import note, stdout
+    from planner.cli.output import note, print_json, stdout
     from planner.reports import experts as report
 
     if as_json:
-        import json
-
-        typer.echo(json.dumps(report.as_json(found)))
+        print_json(report.as_json(found), indent=None)
         return
     report.render(found, stdout())
     for line in found.warnings:

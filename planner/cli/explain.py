@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_
 from typing import Annotated
 
 import typer
 
 from planner.cli import options as o
 
-PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
 WhyNotOpt = Annotated[
     list[str] | None,
     typer.Option("--why-not", metavar="DESIGN", help="As 'tp=8', 'engine=vllm role=mixed'; repeatable."),
@@ -21,7 +19,7 @@ LimitOpt = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seco
 
 
 def explain(
-    plan: PlanArg,
+    plan: o.PlanArg,
     why_not: WhyNotOpt = None,
     calibration: CalibrationOpt = None,
     time_limit: LimitOpt = 30.0,
@@ -36,7 +34,7 @@ def explain(
 
     Exit codes: 0 explained, 2 bad input.
     """
-    from planner.cli.output import stdout
+    from planner.cli.output import print_json, stdout
     from planner.cli.progress import Status
     from planner.errors import InputError
     from planner.explain.spec import parse
@@ -74,7 +72,7 @@ def explain(
             "assumptions": [a.model_dump(mode="json") for a in read.assumptions],
             "why_not": [a.model_dump(mode="json") for a in lines],
         }
-        typer.echo(json_.dumps(form, indent=1))
+        print_json(form)
         return
     from planner.reports.explained import explained
 

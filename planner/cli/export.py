@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.cli import options as o
+
 if TYPE_CHECKING:
     from planner.plans.schema.several import Several
 
-PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
 ToOpt = Annotated[
     str,
     typer.Option(
@@ -29,7 +30,7 @@ ForceOpt = Annotated[
 ]
 
 
-def export(plan: PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False) -> None:
+def export(plan: o.PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False) -> None:
     """Write the files that start a plan: scripts or manifests, with a README that says how.
 
     \b

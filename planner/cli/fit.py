@@ -122,13 +122,13 @@ def fit(
 
 def direct(answers: dict[str, Most], context: int, as_json: bool) -> None:
     """Only the most of what was asked for: a line each, the number first."""
-    import json
     from dataclasses import asdict
 
-    if as_json:
-        from planner.plans.text import rounded
+    from planner.cli.output import print_json
+    from planner.plans.text import rounded
 
-        typer.echo(json.dumps(rounded({name: asdict(most) for name, most in answers.items()}), indent=1))
+    if as_json:
+        print_json(rounded({name: asdict(most) for name, most in answers.items()}))
         return
     for name, most in answers.items():
         what = "tokens of one user" if name == "max_context" else f"users of {context:,} tokens"
@@ -142,7 +142,7 @@ def show(
     """Print the answer: as JSON and nothing else, or for a reader. `timed`: of each class, by parallelism,
     quickest first; empty where nobody asked."""
     from planner.cli import fit_tables as tables
-    from planner.cli.output import stdout
+    from planner.cli.output import print_json, stdout
     from planner.fit.fits import left_out
     from planner.fit.grid import grid
 
@@ -151,7 +151,7 @@ def show(
     missed = left_out(where, found.fits)
     grids = [grid(ask, node, part) for node, part in zip(where.classes, found.classes, strict=True)]
     if as_json:
-        typer.echo(tables.as_document(found, grids, timed, missed))
+        print_json(tables.as_document(found, grids, timed, missed))
         return
     console = stdout()
     console.print(tables.headline(found))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from planner.cli.output import stdout
+from planner.cli.output import print_json, stdout
 
 if TYPE_CHECKING:
     from cluster_configs.schema import ResolvedCluster
@@ -43,7 +41,6 @@ def answer(
 
 def show(found: list[Largest], where: ResolvedCluster, as_json: bool) -> None:
     """The table, or the same with all figures as JSON."""
-    import json
     from dataclasses import asdict
 
     from rich.table import Table
@@ -55,9 +52,7 @@ def show(found: list[Largest], where: ResolvedCluster, as_json: bool) -> None:
     if as_json:
         from planner.plans.text import rounded
 
-        typer.echo(
-            json.dumps(rounded({"families": [asdict(one) for one in found], "left_out": missed}), indent=1)
-        )
+        print_json(rounded({"families": [asdict(one) for one in found], "left_out": missed}))
         return
     several = len(where.classes) > 1
     table = Table(box=None, pad_edge=False, collapse_padding=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,17 +53,16 @@ def quickest(part: ClassFit, speeds: Mapping[Row, Speed]) -> str:
 
 def as_document(
     found: Fit, grids: Sequence[Grid | None], timed: Sequence[Mapping[Row, Speed]], missed: Sequence[str]
-) -> str:
+) -> Any:
     """The answer with all rows and cells as JSON."""
-    import json
     from dataclasses import asdict
+
+    from planner.plans.text import rounded
 
     cells = [None if g is None else asdict(g) for g in grids]
     readers = [[{"row": asdict(row), **asdict(speed)} for row, speed in each.items()] for each in timed]
     answer = {"fits": found.fits, **asdict(found), "cells": cells, "readers": readers, "left_out": missed}
-    from planner.plans.text import rounded
-
-    return json.dumps(rounded(answer), indent=1)
+    return rounded(answer)
 
 
 def cell_table(found: Grid, part: ClassFit) -> RenderableType:

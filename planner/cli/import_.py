@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
@@ -64,18 +63,18 @@ def import_(
     asked = o.told(
         locals(), "deployment", "cluster", "gpus", "model", "engine_version", "facts", "json", "output"
     )
+    from planner.cli.output import print_json, whole_file
     from planner.errors import InputError, placed
     from planner.imports.read import read, read_path
 
     found = read(sys.stdin.read(), "stdin") if deployment == "-" else read_path(deployment)
     broken = list(dict.fromkeys(told(found, engine_version)))
     if facts:
-        typer.echo(json_.dumps({**found.facts, "refused": broken}, indent=1))
+        print_json({**found.facts, "refused": broken})
     if broken:
         raise InputError("; ".join(broken), deployment, "the engine does not start this command")
     if facts:
         return
-    from planner.cli.output import whole_file
     from planner.imports.plan import imported
     from planner.plans.text import text
 

@@ -54,12 +54,14 @@ def models(name: NameArg = None, json: JsonOpt = False) -> None:
         stems = catalog.names()
     if one is None:
         cards = [catalog.load(stem) for stem in stems]
-        _print_json([summary(card) for card in cards]) if json else _print_table(console, cards)
+        output.print_json([summary(card) for card in cards], indent=2) if json else _print_table(
+            console, cards
+        )
         return
     card, warnings = one
     for warning in warnings:
         output.note(f"warning: {warning}")
-    _print_json(in_full(card)) if json else _print_card(console, card)
+    output.print_json(in_full(card), indent=2) if json else _print_card(console, card)
 
 
 def summary(card: ModelCard) -> dict[str, Any]:
@@ -109,12 +111,6 @@ def in_full(card: ModelCard) -> dict[str, Any]:
 def _contexts(card: ModelCard) -> list[int]:
     """Context lengths to show: the usual ones the model can take, else its longest."""
     return [n for n in CONTEXTS if n <= card.max_context] or [card.max_context]
-
-
-def _print_json(data: object) -> None:
-    import json
-
-    print(json.dumps(data, indent=2))
 
 
 def _print_table(console: Console, cards: list[ModelCard]) -> None:

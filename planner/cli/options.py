@@ -24,6 +24,7 @@ ClusterArg = Annotated[
         autocompletion=complete.clusters,
     ),
 ]
+PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
 GpusOpt = Annotated[
     str | None,
     typer.Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import io
+import json
 import os
 import shutil
 import sys
@@ -39,6 +40,17 @@ def _console(file: TextIO) -> Console:
     console = Console(file=file, highlight=False)
     console.width = max(console.width, NARROWEST)
     return console
+
+
+def print_json(told: object, indent: int | None = 1) -> None:
+    """The answer as JSON, and nothing else, on stdout."""
+    print(json.dumps(told, indent=indent))
+
+
+def write(path: str | Path, text: str) -> None:
+    """A whole file of this text. Raises InputError."""
+    with whole_file(path) as file:
+        file.write(text)
 
 
 def note(text: str) -> None:

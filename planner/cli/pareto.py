@@ -60,7 +60,7 @@ def pareto(
     """
     question = o.told(locals(), "cluster", "model", "curve", "points", "json", "output") | {"simple": 0.0}
     from planner import api
-    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Progress
     from planner.errors import InputError
     from planner.studies import curve_rows
@@ -78,10 +78,9 @@ def pareto(
     with Progress("points") as progress:
         found = study.pareto(of, solve, points, lambda n: progress(n, points, 0))
     if output is not None:
-        with whole_file(output) as file:
-            file.write(_written(of, found, output))
+        write(output, _written(of, found, output))
     if json:
-        typer.echo(json_.dumps(curve_rows.as_json(of, found), indent=1))
+        print_json(curve_rows.as_json(of, found))
     else:
         from planner.reports.curve import curve as shown
 

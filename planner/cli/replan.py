@@ -29,15 +29,14 @@ def replan(
     Exit codes: 0 repaired, 2 bad input, 3 the other nodes do not hold all layers.
     """
     from planner.chains.repair import without as repaired
-    from planner.cli.output import whole_file
+    from planner.cli.output import write
     from planner.plans.text import text
     from planner.plans.verified import read_sound
 
     left = repaired(read_sound(plan), [name.strip() for name in without.split(",") if name.strip()], copies)
     told = text(left.plan)
     if output is not None:
-        with whole_file(output) as file:
-            file.write(told + "\n")
+        write(output, told + "\n")
     if json:
         typer.echo(told)
         return

@@ -110,7 +110,7 @@ def schedule(
     Exit codes: 0 within the gap, 2 bad input, 3 no schedule can be, 4 time limit (the gap is
     printed), 5 time limit without one.
     """
-    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Status
     from planner.errors import InputError
     from planner.question.asked import read
@@ -154,10 +154,9 @@ def schedule(
         tell("scheduling")
         found = scheduled(asked, ask)
     if output is not None:
-        with whole_file(output) as file:
-            file.write(_written(found, output, autoscaler))
+        write(output, _written(found, output, autoscaler))
     if json:
-        typer.echo(json_.dumps(found.as_json(), indent=1))
+        print_json(found.as_json())
     else:
         from planner.reports.scheduled import scheduled as shown
 

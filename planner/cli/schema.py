@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 import typer
+
+from planner.cli.output import print_json
 
 Kind = Literal["cluster", "workload", "models", "plan", "several", "sweep"]
 
@@ -16,7 +17,7 @@ def schema(kind: Annotated[Kind, typer.Argument(help="Which form.", show_default
 
     Example: meshwright schema cluster > cluster.schema.json
     """
-    print(json.dumps(json_schema(kind), indent=2))
+    print_json(json_schema(kind), indent=2)
 
 
 def json_schema(kind: Kind) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from planner.cli import options as o
 if TYPE_CHECKING:
     from planner.simulate.pools import Trouble
 
-PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
 TraceOpt = Annotated[
     str | None,
     typer.Option(
@@ -50,7 +49,7 @@ BROKEN_EXIT = 4
 
 
 def simulate(
-    plan: PlanArg,
+    plan: o.PlanArg,
     trace: TraceOpt = None,
     rate: RateOpt = None,
     requests: RequestsOpt = None,
@@ -71,7 +70,7 @@ def simulate(
 
     Exit codes: 0 every limit was kept, 2 bad input, 4 one was broken, or requests came faster than they end.
     """
-    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Progress
     from planner.plans.verified import read_sound
     from planner.simulate.answer import Ask
@@ -89,10 +88,9 @@ def simulate(
         live = (lambda done, of: progress(done, of, 0)) if progress.live else None
         found = replayed(read, Ask(given, rate, requests, seed, routing, trouble, live))
     if output is not None:
-        with whole_file(output) as file:
-            file.write(_series(found.rows(), output))
+        write(output, _series(found.rows(), output))
     if json:
-        typer.echo(json_.dumps(found.as_json(), indent=1))
+        print_json(found.as_json())
     else:
         from planner.reports.simulated import simulated
 

@@ -58,7 +58,7 @@ def workload(
     import json as json_
     from pathlib import Path
 
-    from planner.cli.output import note, whole_file
+    from planner.cli.output import note, write
     from planner.cli.progress import Status
     from planner.errors import InputError
 
@@ -95,8 +95,7 @@ def workload(
     if output is None:
         typer.echo(text, nl=False)
         return
-    with whole_file(output) as file:
-        file.write(text)
+    write(output, text)
     note(f"written to {output}: meshwright plan … --workload {output}")
 
 
