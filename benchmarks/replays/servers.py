@@ -42,11 +42,10 @@ from planner.designs.shape import Floats, Ints, StepTimes
 from planner.errors import InputError
 from planner.simulate import requests as rules
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
-from planner.simulate.ledger import Role
 from planner.simulate.links import Wire
 from planner.simulate.loop import Machine
 from planner.simulate.pools import Group, Load, Pool
-from planner.simulate.requests import Requests, StepCosts
+from planner.simulate.requests import Requests, Role, StepCosts
 from planner.simulate.routing import Planned, View, Way
 from planner.simulate.server import Server
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from planner.simulate.ledger import Clock, Ledger, Role
-from planner.simulate.requests import Settings, StepCosts
+from planner.simulate.requests import Clock, Ledger, Role, Settings, StepCosts
 
 
 @dataclass(frozen=True)

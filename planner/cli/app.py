@@ -17,8 +17,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from planner.cli import failures
-from planner.cli.ascii import plain
 from planner.cli.help import Grouped
+from planner.cli.output import plain
 
 COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",

@@ -50,8 +50,7 @@ def explain(
         raise InputError(text, "--why-not", "plan the model by itself to ask that")
     if specs:
         from planner import api
-        from planner.explain.again import asked_again
-        from planner.explain.why_not import solved
+        from planner.explain.why_not import asked_again, solved
         from planner.explain.why_not import why_not as answered
         from solvers.linear import Limits
 

@@ -79,12 +79,12 @@ def fit(
     for line in where.warnings:
         note(f"note: {line}")
     if model is None:
-        from planner.cli import fit_families
+        from planner.cli.fit_tables import largest, show_largest
 
         if max_context or max_users:
             raise InputError("--max-context and --max-users are of one model: give --model")
-        found_all = fit_families.answer(where, (isl, precision, kv_precision, engine), users or 1)
-        fit_families.show(found_all, where, as_json=json)
+        found_all = largest(where, (isl, precision, kv_precision, engine), users or 1)
+        show_largest(found_all, where, as_json=json)
         return
     card, warnings = catalog.find(model)
     for line in warnings:

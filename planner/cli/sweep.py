@@ -93,8 +93,7 @@ def pool(backend: Backend, address: str | None, jobs: int | None) -> Start:
     from functools import partial
 
     from planner.errors import InputError
-    from planner.studies.pools.here import Here
-    from planner.studies.pools.local import Local, cores
+    from planner.studies.pools.local import Here, Local, cores
 
     if backend == "local":
         if address is not None:

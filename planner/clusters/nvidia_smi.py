@@ -16,8 +16,14 @@ from typing import Any
 from planner.clusters.devices import known_device
 from planner.clusters.found import Found, Gpus, Input, Machine, counted, unreadable
 from planner.clusters.nvidia_cards import Card, Cards, read_cards
-from planner.clusters.topology import Topology, read_topology
-from planner.clusters.wires import intra_fields, nic_fields, pcie_gb_per_s, remarks_of
+from planner.clusters.topology import (
+    Topology,
+    intra_fields,
+    nic_fields,
+    pcie_gb_per_s,
+    read_topology,
+    remarks_of,
+)
 
 RUN = "`nvidia-smi -q`, with `nvidia-smi topo -m` and `ibstat` for what joins GPUs and nodes"
 IN_USE = 0.05

@@ -1,8 +1,9 @@
 """Why a plan does not use other designs: the best fleet of such replicas alone, beside the best of all.
 
-Candidates of the designs asked for are made anew, as most of them were dominated by others and are gone from
-the plan's own. Where there is none, the reason is looked for in this order: no engine starts such a design
-here, it has no room, it is too slow by itself; what is left is the mix of requests, or the rate.
+The plan's own question is asked again, from the plan alone. Candidates of the designs asked for are made anew,
+as most of them were dominated by others and are gone from the plan's own. Where there is none, the reason is
+looked for in this order: no engine starts such a design here, it has no room, it is too slow by itself; what is
+left is the mix of requests, or the rate.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Device
+from model_zoo.schema import ModelCard
 from planner.beside.rivals import Rivals
 from planner.candidates.candidate import Design
 from planner.candidates.made import Made
-from planner.errors import Infeasible, squash
+from planner.errors import Infeasible, InputError, squash
 from planner.explain.spec import Spec
+from planner.inputs.options import Options
+from planner.inputs.workload import Workload
+from planner.objectives import named
 from planner.plans.found import Found
-from planner.plans.schema import Alternative
+from planner.plans.schema import Alternative, Plan
 from planner.question.asked import Asked
 from planner.question.posed import ask_of, pose
 from planner.replicas.again import anew
@@ -129,3 +136,34 @@ def _too_slow(fits: Sequence[tuple[Made, np.ndarray]]) -> str:
         if best is None or over[i] < best[0]:
             best = float(over[i]), said
     return best[1] if best else ""
+
+
+def asked_again(plan: Plan) -> Asked:
+    """What a plan was asked for; of one that a replay sized what it was sized for. Raises InputError where it
+    has replicas of another kind: chains, or from a table of measured ones."""
+    p = plan.problem
+    if plan.chains or not p.model:
+        kind = "chains of nodes" if plan.chains else "measured replicas"
+        raise InputError(f"other designs are not solved beside {kind}", "--why-not", "leave it out")
+    cluster = Cluster.model_validate(p.cluster)
+    devices = {name: Device.model_validate(form) for name, form in p.devices.items()}
+    options = Options.model_validate(p.options)
+    return Asked(
+        cluster=resolve(cluster, devices=devices),
+        card=ModelCard.model_validate(p.model),
+        workload=_sized(plan, Workload.model_validate(p.workload)),
+        options=options,
+        objective=named(str(options.objective)),
+        defaulted=list(p.defaulted),
+        warnings=[],
+        model_id=p.model_id,
+    )
+
+
+def _sized(plan: Plan, workload: Workload) -> Workload:
+    told = plan.replayed
+    if told is None:
+        return workload
+    limits = {"ttft_ms": told.ttft_ms, "tpot_ms": told.tpot_ms, "e2e_ms": None}
+    slo = workload.slo.model_copy(update=limits)
+    return workload.model_copy(update={"rate_rps": told.sized_rps, "slo": slo})

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from planner.exporters import objects
-from planner.exporters.deployed import Deployed, Files, script, yaml
+from planner.exporters.deployed import Deployed, Files, deployment, script, service, yaml
 from planner.launch.words import ROUTER_PORT, ROUTERS, port_of, quoted, router
 from planner.plans.schema import Plan
 
@@ -56,7 +55,7 @@ def on_kubernetes(d: Deployed) -> Files:
     container = {"name": "router", "image": "ROUTER_IMAGE", "command": words[:1], "args": words[1:]}
     spec = {"serviceAccountName": own, "containers": [container]}
     labels = {"app": own}
-    pods, address = objects.deployment(own, labels, 1, spec), objects.service(own, labels, ROUTER_PORT)
+    pods, address = deployment(own, labels, 1, spec), service(own, labels, ROUTER_PORT)
     return {"router.yaml": yaml(*_watching(own), pods, address)}
 
 

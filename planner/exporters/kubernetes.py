@@ -6,8 +6,8 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from planner.exporters import front, objects
-from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
+from planner.exporters import front
+from planner.exporters.deployed import IMAGES, Deployed, Files, config_map, deployment, service, yaml
 from planner.launch.words import port_of
 from planner.plans.schema import Launch, Replica
 
@@ -33,7 +33,7 @@ def files(d: Deployed) -> Files:
 def config_maps(d: Deployed) -> Files:
     """The files that servers read, a ConfigMap a group that has any."""
     return {
-        f"{r.id}-config.yaml": yaml(objects.config_map(f"{d.name}-{r.id}", r.launch.files))
+        f"{r.id}-config.yaml": yaml(config_map(f"{d.name}-{r.id}", r.launch.files))
         for r in d.plan.replicas
         if r.launch and r.launch.files
     }
@@ -106,13 +106,13 @@ def labels(d: Deployed, r: Replica) -> dict[str, str]:
 
 def _alone(d: Deployed, r: Replica) -> dict[str, Any]:
     """Servers of one node each."""
-    return objects.deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
+    return deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
 
 
 def _service(d: Deployed, r: Replica) -> dict[str, Any]:
     """One address for a group; of servers on several nodes their leaders answer."""
     leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if d.nodes(r) > 1 else {}
-    return objects.service(f"{d.name}-{r.id}", labels(d, r) | leader, port_of(d.words(r)))
+    return service(f"{d.name}-{r.id}", labels(d, r) | leader, port_of(d.words(r)))
 
 
 def _several(d: Deployed, r: Replica) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.errors import InputError
+from planner.imports.deployment import KV_ROLES, NODE_GPUS, TRANSCEIVER, Role, Server
 from planner.imports.flags import Line, parsed, whole
-from planner.imports.server import KV_ROLES, NODE_GPUS, TRANSCEIVER, Role, Server
 from planner.imports.yaml import named
 
 

@@ -14,8 +14,8 @@ from planner.calibration import commands
 from planner.calibration.probe import Bands, Probe
 from planner.cost.bands import Z80
 from planner.reports import words as say
-from planner.reports.parameters import TELLS
 from planner.reports.terminal import grid, section
+from planner.reports.words import TELLS
 
 
 def render(found: Probe, console: Console) -> None:

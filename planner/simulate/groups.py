@@ -29,10 +29,9 @@ from planner.errors import InputError
 from planner.inputs.workload import Workload
 from planner.operating.requests import Requests, computed
 from planner.plans.schema import Plan, Replica
-from planner.simulate.ledger import Role
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group
-from planner.simulate.requests import Settings, StepCosts
+from planner.simulate.requests import Role, Settings, StepCosts
 from planner.simulate.routing import Way
 from planner.simulate.steps import Leveled, alone_s, leveled
 

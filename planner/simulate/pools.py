@@ -12,9 +12,8 @@ import numpy as np
 
 from planner.designs.shape import Floats, Ints
 from planner.simulate.caches import Blocks, PrefixCache
-from planner.simulate.ledger import Ledger
 from planner.simulate.loop import Machine
-from planner.simulate.requests import Requests, Settings, StepCosts
+from planner.simulate.requests import Ledger, Requests, Settings, StepCosts
 from planner.simulate.server import Server
 
 INSIDE = attrgetter("inside")

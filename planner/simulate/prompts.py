@@ -1,12 +1,11 @@
-"""Prompts in a step."""
+"""Seconds of steps: of prompts in one, and of many of which each lasts longer than the last by the same."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
-from planner.simulate.ledger import Role
-from planner.simulate.requests import StepCosts
+from planner.simulate.requests import Role, StepCosts
 
 
 def prompt_work(
@@ -47,3 +46,33 @@ def prompt_work(
 def _rounds(tokens: int, chunk_most: int, stages: float) -> int:
     """Steps of so many prompt tokens: as many chunks as stages in each."""
     return max(1, math.ceil(math.ceil(tokens / chunk_most) / stages))
+
+
+NO_JUMP = (0, 0.0, 0.0)
+"""Steps ahead, seconds of the first, and how much longer each next one is: none."""
+
+
+def steps_s(count: float, first_s: float, growth_s: float) -> float:
+    """Seconds of `count` steps, the first lasting `first_s` and each next one `growth_s` longer.
+
+    >>> steps_s(3, 1.0, 0.5)
+    4.5
+    """
+    return count * first_s + growth_s * count * (count - 1) / 2
+
+
+def steps_to_reach(time_s: float, first_s: float, growth_s: float) -> int:
+    """The least number of such steps, at least one, that last `time_s` or longer.
+
+    >>> [steps_to_reach(t, 1.0, 0.5) for t in (0.0, 1.0, 1.1, 4.5, 4.6)]
+    [1, 1, 2, 3, 4]
+    """
+    if time_s <= first_s:
+        return 1
+    half = first_s - growth_s / 2  # growth/2·k² + half·k = time
+    count = math.ceil(2 * time_s / (half + math.sqrt(half * half + 2 * growth_s * time_s)))
+    while count > 1 and steps_s(count - 1, first_s, growth_s) >= time_s:
+        count -= 1
+    while steps_s(count, first_s, growth_s) < time_s:
+        count += 1
+    return count

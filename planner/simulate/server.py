@@ -24,10 +24,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from planner.simulate.caches import PrefixCache
-from planner.simulate.jumps import NO_JUMP, steps_s, steps_to_reach
-from planner.simulate.ledger import Clock, Ledger, Role
-from planner.simulate.prompts import prompt_work
-from planner.simulate.requests import Settings, StepCosts
+from planner.simulate.prompts import NO_JUMP, prompt_work, steps_s, steps_to_reach
+from planner.simulate.requests import Clock, Ledger, Role, Settings, StepCosts
 
 
 @dataclass(slots=True)

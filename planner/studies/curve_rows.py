@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from planner.reports.short import short
+from planner.reports.words import short
 from planner.studies.pareto import Curve, Point
 
 

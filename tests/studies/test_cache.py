@@ -11,7 +11,7 @@ import pytest
 from planner.errors import InputError
 from planner.studies import sweep
 from planner.studies.cache import LEFT_S, Cache
-from planner.studies.pools.here import Here
+from planner.studies.pools.local import Here
 from planner.studies.questions import Planner
 from tests.studies.fake import CELLS, plan, resolve
 

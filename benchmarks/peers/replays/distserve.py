@@ -16,10 +16,9 @@ from benchmarks.replays.stepwise import Batch, Stepwise
 from benchmarks.replays.transfers import Beside
 from planner.designs.shape import Floats
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
-from planner.simulate.ledger import Ledger
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group, Load
-from planner.simulate.requests import Requests, Settings, StepCosts
+from planner.simulate.requests import Ledger, Requests, Settings, StepCosts
 from planner.simulate.routing import Way
 
 NO_COSTS = StepCosts(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)

@@ -10,7 +10,7 @@ from planner.reports.figures import Figure, figures
 from planner.reports.page.answer import how_good, owned, title, used
 from planner.reports.page.blocks import Column, Piece, Section, Table, Words
 from planner.reports.proven import SAME
-from planner.reports.short import short
+from planner.reports.words import short
 
 FACTS: tuple[tuple[str, Callable[[Plan], Sequence[str]]], ...] = (
     ("model", lambda plan: [str(plan.problem.model["name"])]),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from planner.plans.schema import Plan
-from planner.reports.page import flow, money, start, times, told
+from planner.reports.page import flow, money, times, told
 from planner.reports.page.blocks import Section
 
 SECTIONS: tuple[Callable[[Plan], Section | None], ...] = (
@@ -25,7 +25,7 @@ SECTIONS: tuple[Callable[[Plan], Section | None], ...] = (
     money.instead,
     told.proven,
     told.supposed,
-    start.section,
+    told.started,
 )
 
 
