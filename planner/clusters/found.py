@@ -134,12 +134,3 @@ def shortened(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more
-
-
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "GPU"), counted(2, "GPU")
-    ('1 GPU', '2 GPUs')
-    """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.clusters.devices import known_device
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, grouped, unreadable
 from planner.errors import InputError
 from planner.reading.documents import read_text
+from planner.reading.units import counted
 
 RUN = "`kubectl get nodes -o json`"
 _RESOURCE = re.compile(r"(nvidia|amd|intel|habana|google)\.(?:com|ai)/(gpu|gaudi|tpu|i915|xe)(\.shared)?")

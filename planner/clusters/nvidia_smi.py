@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.clusters.devices import known_device
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, unreadable
 from planner.clusters.nvidia_cards import Card, Cards, read_cards
 from planner.clusters.topology import (
     Topology,
@@ -24,6 +24,7 @@ from planner.clusters.topology import (
     read_topology,
     remarks_of,
 )
+from planner.reading.units import counted
 
 RUN = "`nvidia-smi -q`, with `nvidia-smi topo -m` and `ibstat` for what joins GPUs and nodes"
 IN_USE = 0.05

@@ -15,12 +15,12 @@ from planner.clusters.found import (
     Gpus,
     Input,
     Machine,
-    counted,
     grouped,
     limited,
     squeezed,
     unreadable,
 )
+from planner.reading.units import counted
 
 RUN = "`sky show-gpus --infra k8s`"
 Row = Mapping[str, str]

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, grouped, unreadable
 from planner.clusters.slurm_text import Line, read_scontrol, read_sinfo
+from planner.reading.units import counted
 
 RUN = "`sinfo -N -o '%N %t %G'` or `scontrol show node`"
 _GONE = (

@@ -1,5 +1,5 @@
-"""The matrix of `nvidia-smi topo -m`: GPUs that NVLink joins, that share a socket, NICs near to them. With what
-`ibstat` says of ports it becomes fields of a cluster file, and comments in it.
+"""The matrix of `nvidia-smi topo -m`: GPUs that NVLink joins, that share a socket, NICs near to them. It
+becomes, with what `ibstat` says of ports, fields of a cluster file, and comments in it.
 
 Terminals glue columns together ("NIC8NIC9", "NODEPXB"), so cells are read as words of the legend and never
 counted by blanks. Containers leave the columns of CPUs and NUMA nodes empty: that is "unknown", not one

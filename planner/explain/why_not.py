@@ -1,9 +1,9 @@
 """Why a plan does not use other designs: the best fleet of such replicas alone, beside the best of all.
 
-The plan's own question is asked again, from the plan alone. Candidates of the designs asked for are made anew,
-as most of them were dominated by others and are gone from the plan's own. Where there is none, the reason is
-looked for in this order: no engine starts such a design here, it has no room, it is too slow by itself; what is
-left is the mix of requests, or the rate.
+The plan's own question is asked again, from the plan alone. Candidates of the designs asked for are made
+anew, as most of them were dominated by others and are gone from the plan's own. Where there is none, the
+reason is looked for in this order: no engine starts such a design here, it has no room, it is too slow by
+itself; what is left is the mix of requests, or the rate.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A server as its command line tells it, whatever its engine; a deployment: its servers, how many of each, and the
-facts of the whole."""
+"""A server as its command line tells it, whatever its engine; a deployment: its servers, how many of each,
+and the facts of the whole."""
 
 from __future__ import annotations
 

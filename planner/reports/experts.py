@@ -14,6 +14,7 @@ from rich.text import Text
 
 from planner.expert_maps.formats import as_document
 from planner.expert_maps.schema import Drift, Found, Hops, Moves, State
+from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.proven import good
 from planner.reports.terminal import grid, section
@@ -77,7 +78,7 @@ def headline(found: Found) -> Text:
     replicas = f", {extra} of {sum(m.slots)} for replicas" if extra else ""
     text = Text.assemble((m.model, "bold"), ": ") if m.model else Text()
     text.append(
-        f"{plural(len(m.layers), 'layer')} of {m.experts} experts on {m.gpus} GPUs{nodes}, {slots} slot"
+        f"{counted(len(m.layers), 'layer')} of {m.experts} experts on {m.gpus} GPUs{nodes}, {slots} slot"
         f"{'' if slots == '1' else 's'} each{replicas}\n"
     )
     text.append(f"hottest GPU {ratio(found.after.balance.mean())} × mean", style="bold green")
@@ -175,10 +176,6 @@ def size(count: float) -> str:
     ('44.0 MB', '9.40 GB')
     """
     return f"{say.number(count / 1e9)} GB" if count >= 1e9 else f"{say.number(count / MEGA)} MB"
-
-
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 Floats = NDArray[np.float64]

@@ -1,5 +1,5 @@
-"""What a plan promises, figure by figure: the same rows in the terminal, on the page and in pictures. With them what
-its electricity costs in each zone, in dollars and in carbon, where the cluster file says."""
+"""What a plan promises, figure by figure: the same rows in the terminal, on the page and in pictures. With
+them what its electricity costs in each zone, in dollars and in carbon, where the cluster file says."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def verdict(plan: Plan, a: Alternative) -> str:
     if a.objective is None:
         spent = "" if a.seconds is None else f" in {say.number(a.seconds, 2)} s"
         return "not possible" if a.status == "infeasible" else f"none found{spent}"
-    ours, sign = own(plan), 1 if plan.proof.sense == "max" else -1
+    ours, sign = plan.proof.own, 1 if plan.proof.sense == "max" else -1
     gain, loss = (sign * (a.objective - ours) / abs(ours) if ours else 0.0), a.loss or 0.0
     if gain >= LEAST:
         return f"{say.percent(gain)} better"
@@ -31,11 +31,6 @@ def in_order(plan: Plan) -> list[Alternative]:
     """The best alternatives first, those that are none last."""
     sign = -1 if plan.proof.sense == "max" else 1
     return sorted(plan.alternatives, key=lambda a: (a.objective is None, sign * (a.objective or 0.0)))
-
-
-def own(plan: Plan) -> float:
-    """The plan's own objective, which alternatives are measured against."""
-    return plan.proof.own
 
 
 def phases(plan: Plan) -> str | None:

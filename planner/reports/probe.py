@@ -13,6 +13,7 @@ from rich.text import Text
 from planner.calibration import commands
 from planner.calibration.probe import Bands, Probe
 from planner.cost.bands import Z80
+from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.terminal import grid, section
 from planner.reports.words import TELLS
@@ -42,11 +43,11 @@ def headline(found: Probe) -> Text:
     text.append(f", {asked.workload.name}{lengths}\n")
     if not found.sessions:
         return text.append("no run would narrow the bands by 2 %")
-    runs = plural(sum(len(session.runs) for session in found.sessions), "run")
-    minutes = plural(round(sum(session.minutes for session in found.sessions)), "minute")
+    runs = counted(sum(len(session.runs) for session in found.sessions), "run")
+    minutes = counted(round(sum(session.minutes for session in found.sessions)), "minute")
     pairs = (("TPOT", before.tpot, after.tpot), ("TTFT", before.ttft, after.ttft))
     told = ", ".join(f"{name} {width(was)} → {width(now)}" for name, was, now in pairs if was > 0)
-    return text.append(f"{runs} on {plural(len(found.sessions), 'server')}, {minutes}: {told}")
+    return text.append(f"{runs} on {counted(len(found.sessions), 'server')}, {minutes}: {told}")
 
 
 def table(found: Probe) -> Table:
@@ -81,11 +82,6 @@ def width(sigma: float) -> str:
     ('±14 %', '±116 %')
     """
     return f"±{100 * np.expm1(Z80 * sigma):.0f} %" if sigma > 0 else ""
-
-
-def plural(count: int, what: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def as_document(found: Probe) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from math import inf
 from rich.text import Text
 
 from planner.plans.schema import Cap, Plan, Proof
+from planner.reading.units import counted
 from planner.reports import words as say
 
 SAME = 1e-9
@@ -31,18 +32,9 @@ def price_list(plan: Plan) -> Text:
         of_plan = abs(entry.objective - p.own) <= SAME * abs(p.own)
         named = ["this plan"] * of_plan + ["best"] * (entry is p.kinds[-1])
         shown = amount.removesuffix(f" {unit}") if unit else amount
-        words = f"{kinds(entry.kinds)} {shown}" + (f" ({', '.join(named)})" if named else "")
+        words = f"{counted(entry.kinds, 'kind')} {shown}" + (f" ({', '.join(named)})" if named else "")
         parts.append(Text(words, style="bold green" if of_plan else ""))
     return Text(" · ").join(parts) + Text(f" {unit}" if unit else "")
-
-
-def kinds(count: int) -> str:
-    """So many kinds, in words.
-
-    >>> kinds(1), kinds(3)
-    ('1 kind', '3 kinds')
-    """
-    return f"{count:,} kind{'' if count == 1 else 's'}"
 
 
 def proof(plan: Plan) -> Text:
@@ -110,7 +102,8 @@ def given_up(plan: Plan) -> str:
         return f"this plan is {far} {side} it"
     if own[0] == p.kinds[-1].kinds:
         return f"this plan is {far} {side} it, without copies of experts"
-    return f"this plan is {far} {side} it, for {kinds(own[0])} of replica in place of {p.kinds[-1].kinds:,}"
+    kinds = counted(own[0], "kind")
+    return f"this plan is {far} {side} it, for {kinds} of replica in place of {p.kinds[-1].kinds:,}"
 
 
 def held_by(cap: Cap) -> str:

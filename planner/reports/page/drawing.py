@@ -1,5 +1,5 @@
-"""The cluster as it is drawn: zones, classes, nodes, servers, and on each GPU its layers, experts, cache; nodes
-that look alike are told once."""
+"""The cluster as it is drawn: zones, classes, nodes, servers, and on each GPU its layers, experts, cache;
+nodes that look alike are told once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from planner.errors import InputError
 from planner.launch.instances import Instance, instances
 from planner.launch.server import kinds_of, machine_of, node_sizes
 from planner.plans.schema import Plan, Replica, StageMemory
+from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.bars import GIB, parts
 from planner.reports.host_memory import what
@@ -76,7 +77,7 @@ def _rack(plan: Plan, node: dict[str, Any], spots: list[Alike]) -> Rack:
     name = node.get("name") or node["device"]
     price = node.get("price_usd_per_hour")
     about = [
-        f"{count:,} node{'' if count == 1 else 's'} of {_gpus(plan, node)}",
+        f"{counted(count, 'node')} of {_gpus(plan, node)}",
         *([f"{say.money(price)}/h a node"] if price else []),
         *(["spot"] if node.get("spot") else []),
     ]

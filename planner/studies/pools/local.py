@@ -1,5 +1,5 @@
-"""Questions answered in this process, one after another, or by processes of this machine; where one of these is
-killed, its question is asked again."""
+"""Questions answered in this process, one after another, or by processes of this machine; where one of
+these is killed, its question is asked again."""
 
 from __future__ import annotations
 
