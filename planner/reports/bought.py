@@ -11,7 +11,7 @@ from planner.buy.answer import Bought, BreakEven, More, Purchase
 from planner.buy.money import Money
 from planner.reports import words as say
 from planner.reports.curve import runs
-from planner.reports.terminal import grid
+from planner.reports.words import grid
 
 EXACT = 1e-5
 """Distance from the bound that rounding leaves."""

@@ -15,8 +15,8 @@ from planner.cost.bands import Z80
 from planner.cost.calibration import Traits
 from planner.designs.shape import Floats
 from planner.reports import words as say
-from planner.reports.terminal import grid, section
-from planner.reports.words import TELLS
+from planner.reports.terminal import section
+from planner.reports.words import TELLS, grid
 
 CHANGES, WORST = 4, 5
 """Most that are listed: of a kind of server, of rows."""

@@ -17,7 +17,8 @@ from planner.expert_maps.schema import Drift, Found, Hops, Moves, State
 from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.proven import good
-from planner.reports.terminal import grid, section
+from planner.reports.terminal import section
+from planner.reports.words import grid
 
 MEGA = 1e6
 

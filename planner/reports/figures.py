@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from planner.launch.server import machine_of
 from planner.plans.schema import Band, Plan
@@ -148,3 +149,21 @@ def _scaled(band: Band, value: float) -> Band:
 
 def _ends(band: Band) -> tuple[float, float, float]:
     return band.value, band.low, band.high
+
+
+def used(plan: Plan) -> int:
+    """GPUs that something runs on."""
+    return sum(r.count * sum(s.gpus for s in r.stages) for r in plan.replicas)
+
+
+def owned(plan: Plan) -> int:
+    """GPUs of the cluster."""
+    return sum(gpus_of(node, plan.problem.devices) for node in plan.problem.cluster["nodes"])
+
+
+def gpus_of(node: dict[str, Any], devices: dict[str, dict[str, Any]]) -> int:
+    """GPUs of a `nodes:` entry of the cluster."""
+    if node.get("gpus"):
+        return int(node.get("count") or 1) * sum(int(kind.get("count") or 1) for kind in node["gpus"])
+    usual = devices.get(node["device"], {}).get("gpus_per_node", 1)
+    return int(node.get("count") or 1) * int(node.get("gpus_per_node") or usual)

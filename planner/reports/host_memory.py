@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from planner.plans.schema import Plan, Replica, Tiered
 from planner.reports import words as say
+from planner.reports.words import grid
 
 PLACES = {"host": "host memory", "cxl": "CXL memory", "nvme": "NVMe"}
 WAYS = {"cpu": "computed on the CPU", "pcie": "copied to the GPU in every step"}
@@ -22,7 +22,7 @@ def beside(plan: Plan) -> Group:
     """What lies where; what a token waits for; how pages are dealt to memories so."""
     layers = sum(run["times"] * len(run["of"]) for run in plan.problem.model["layers"])
     experts = max((ffn.get("experts", 0) for ffn in plan.problem.model["ffns"].values()), default=0)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table = grid("", "", "", "")
     for part in weights(plan):
         way = WAYS[part.way] if part.tier != "nvme" else "read when it is met"
         said = what(part, layers, experts > 0) + of_node(part, plan)

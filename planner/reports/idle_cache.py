@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from planner.plans.schema import Kept, Plan, Replica
 from planner.reports import words as say
+from planner.reports.words import grid
 
 PLACES = {"hbm": "GPU memory", "host": "host memory", "nvme": "NVMe", "remote": "remote storage"}
 FOREVER_S = 86_400.0
@@ -26,9 +26,7 @@ def keeping(plan: Plan) -> list[RenderableType]:
     told = [(r, r.kept) for r in plan.replicas if r.kept is not None]
     if not told:
         return []
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for name in ("", "kept in", "GB", "shared", "found", "for", "lasts"):
-        table.add_column(name, justify="left" if name in ("", "kept in") else "right", no_wrap=True)
+    table = grid("", "kept in", ">GB", ">shared", ">found", ">for", ">lasts")
     for r, k in told:
         sizes = (f"{k.bytes / 1e9:,.1f}", f"{k.shared_bytes / 1e9:,.1f}" if k.shared_bytes else "")
         table.add_row(r.id, PLACES[k.place], *sizes, say.percent(k.hit), span(k.keep_s), span(k.lasts_s))

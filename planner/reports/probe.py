@@ -15,8 +15,8 @@ from planner.calibration.probe import Bands, Probe
 from planner.cost.bands import Z80
 from planner.reading.units import counted
 from planner.reports import words as say
-from planner.reports.terminal import grid, section
-from planner.reports.words import TELLS
+from planner.reports.terminal import section
+from planner.reports.words import TELLS, grid
 
 
 def render(found: Probe, console: Console) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import inf
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from planner.plans.schema import Plan, Replayed
 from planner.reports import words as say
+from planner.reports.words import grid
 
 NAMES = {
     "ttft_ms": "time to first token",
@@ -24,10 +24,7 @@ EVEN = 1e-6
 def replayed(plan: Plan, told: Replayed) -> RenderableType:
     """What was replayed and achieved, what the fleet was sized for, and what the next one down does."""
     percentile = plan.problem.workload["slo"]["percentile"]
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("")
-    for name in ("at worst", "limit", "within it"):
-        table.add_column(name, justify="right")
+    table = grid("", ">at worst", ">limit", ">within it")
     for name, a in told.achieved.items():
         times = say.milliseconds(a.achieved_ms), say.milliseconds(a.limit_ms)
         table.add_row(f"{NAMES[name]}, {percentile}", *times, _share(a.attained))

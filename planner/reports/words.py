@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import floor, log10
 
+from rich.table import Table
+
 from planner.plans.schema import Replica
 from planner.reading.units import sizes_in_words
 from planner.reports import words as say
@@ -187,3 +189,18 @@ TELLS = {
     "attn_dp": "attention dp",
 }
 """Parameters of `Tuning` in a few words."""
+
+
+def grid(*columns: str) -> Table:
+    """A table without lines; a column's name starts with `>` where it stands to the right."""
+    table = Table(
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+        header_style="dim",
+        show_header=any(name.strip(">") for name in columns),
+    )
+    for name in columns:
+        right = name.startswith(">")
+        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
+    return table

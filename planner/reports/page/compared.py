@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from planner.plans.schema import Plan
 from planner.reports import words as say
-from planner.reports.figures import Figure, figures
-from planner.reports.page.answer import how_good, owned, title, used
+from planner.reports.figures import Figure, figures, owned, used
+from planner.reports.page.answer import how_good, title
 from planner.reports.page.blocks import Column, Piece, Section, Table, Words
 from planner.reports.proven import SAME
 from planner.reports.words import short

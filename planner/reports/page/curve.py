@@ -14,7 +14,7 @@ from planner.plans.schema import Plan
 from planner.reading.documents import read
 from planner.reading.validation import validate
 from planner.reports import words as say
-from planner.reports.page.answer import owned
+from planner.reports.figures import owned
 from planner.reports.page.blocks import Chart, Column, Folded, Mark, Section, Table, Tick, Words
 
 
