@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from planner.exporters.deployed import account, made
 from planner.exporters.keda import cron_of, runs_of
 
 HEAD = 0.2
@@ -36,16 +37,18 @@ def autoscaled(
 ) -> list[dict[str, Any]]:
     """An HPA a class with any replicas and its CronJobs, behind the account that they need; slot 0 begins at
     midnight, of Monday where there is more than a day. Raises InputError for slots that cron cannot say."""
-    made: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for name, mine in zip(names, counts, strict=True):
         if not any(mine):
             continue
         parts, week = runs_of(mine, slot_s)
-        made.append(_hpa(name, mine))
+        found.append(_hpa(name, mine))
         for i, (start_s, _, count) in enumerate(parts):
-            made.append(_job(f"{name}-at-{i}", name, count, cron_of(start_s, week), zone))
-    scaled = [m["metadata"]["name"] for m in made if m["kind"] == "HorizontalPodAutoscaler"]
-    return [*_account(scaled), *made]
+            found.append(_job(f"{name}-at-{i}", name, count, cron_of(start_s, week), zone))
+    scaled = [m["metadata"]["name"] for m in found if m["kind"] == "HorizontalPodAutoscaler"]
+    rule = {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"]}
+    rule |= {"resourceNames": scaled, "verbs": ["get", "patch"]}  # these HPAs alone
+    return [*account(ACCOUNT, rule), *found]
 
 
 def limits(count: int) -> dict[str, int]:
@@ -59,25 +62,14 @@ def limits(count: int) -> dict[str, int]:
 
 
 def _hpa(name: str, mine: Sequence[int]) -> dict[str, Any]:
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            **limits(mine[0]),
-            "metrics": [
-                {
-                    "type": "Pods",
-                    "pods": {
-                        "metric": {"name": METRIC},
-                        "target": {"type": "AverageValue", "averageValue": WAITING},
-                    },
-                }
-            ],
-            "behavior": {"scaleUp": {"stabilizationWindowSeconds": 0}},
-        },
+    target = {"type": "AverageValue", "averageValue": WAITING}
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+        **limits(mine[0]),
+        "metrics": [{"type": "Pods", "pods": {"metric": {"name": METRIC}, "target": target}}],
+        "behavior": {"scaleUp": {"stabilizationWindowSeconds": 0}},
     }
+    return made("autoscaling/v2", "HorizontalPodAutoscaler", name, spec=spec)
 
 
 def _job(job: str, name: str, count: int, cron: str, zone: str) -> dict[str, Any]:
@@ -88,42 +80,11 @@ def _job(job: str, name: str, count: int, cron: str, zone: str) -> dict[str, Any
         "restartPolicy": "OnFailure",
         "containers": [{"name": "patch", "image": IMAGE, "command": command}],
     }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {"name": job},
-        "spec": {
-            "schedule": cron,
-            "timeZone": zone,
-            "concurrencyPolicy": "Forbid",
-            "successfulJobsHistoryLimit": 1,
-            "jobTemplate": {"spec": {"template": {"spec": pod}}},
-        },
+    spec = {
+        "schedule": cron,
+        "timeZone": zone,
+        "concurrencyPolicy": "Forbid",
+        "successfulJobsHistoryLimit": 1,
+        "jobTemplate": {"spec": {"template": {"spec": pod}}},
     }
-
-
-def _account(scaled: Sequence[str]) -> list[dict[str, Any]]:
-    """Who may patch these HPAs."""
-    rule = {
-        "apiGroups": ["autoscaling"],
-        "resources": ["horizontalpodautoscalers"],
-        "resourceNames": list(scaled),
-        "verbs": ["get", "patch"],
-    }
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT}
-    return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}},
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "Role",
-            "metadata": {"name": ACCOUNT},
-            "rules": [rule],
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": ACCOUNT},
-            "roleRef": role,
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT}],
-        },
-    ]
+    return made("batch/v1", "CronJob", job, spec=spec)

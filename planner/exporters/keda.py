@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from planner.errors import InputError
+from planner.exporters.deployed import made
 
 DAY_S, WEEK_S = 86_400, 604_800
 
@@ -20,25 +21,19 @@ def scaled_objects(
 ) -> list[dict[str, Any]]:
     """One object a class with any replicas; slot 0 begins at midnight, of Monday where there is more than a
     day. Raises InputError for slots that cron cannot say."""
-    made = []
+    found = []
     for name, mine in zip(names, counts, strict=True):
         if not any(mine):
             continue
         parts, week = runs_of(mine, slot_s)
-        made.append(
-            {
-                "apiVersion": "keda.sh/v1alpha1",
-                "kind": "ScaledObject",
-                "metadata": {"name": f"{name}-schedule"},
-                "spec": {
-                    "scaleTargetRef": {"name": name},
-                    "minReplicaCount": min(mine),
-                    "maxReplicaCount": max(mine),
-                    "triggers": [_trigger(*part, week, zone) for part in parts if part[2]],
-                },
-            }
-        )
-    return made
+        spec = {
+            "scaleTargetRef": {"name": name},
+            "minReplicaCount": min(mine),
+            "maxReplicaCount": max(mine),
+            "triggers": [_trigger(*part, week, zone) for part in parts if part[2]],
+        }
+        found.append(made("keda.sh/v1alpha1", "ScaledObject", f"{name}-schedule", spec=spec))
+    return found
 
 
 def runs_of(mine: Sequence[int], slot_s: float) -> tuple[list[tuple[float, float, int]], bool]:

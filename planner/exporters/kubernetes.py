@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from planner.exporters import front
-from planner.exporters.deployed import IMAGES, Deployed, Files, config_map, deployment, service, yaml
+from planner.exporters.deployed import IMAGES, Deployed, Files, deployment, made, service, yaml
 from planner.launch.words import port_of
 from planner.plans.schema import Launch, Replica
 
@@ -33,7 +33,7 @@ def files(d: Deployed) -> Files:
 def config_maps(d: Deployed) -> Files:
     """The files that servers read, a ConfigMap a group that has any."""
     return {
-        f"{r.id}-config.yaml": yaml(config_map(f"{d.name}-{r.id}", r.launch.files))
+        f"{r.id}-config.yaml": yaml(made("v1", "ConfigMap", f"{d.name}-{r.id}", data=r.launch.files))
         for r in d.plan.replicas
         if r.launch and r.launch.files
     }
@@ -123,9 +123,6 @@ def _several(d: Deployed, r: Replica) -> dict[str, Any]:
         "leaderTemplate": {"metadata": {"labels": own}, "spec": pod(d, r)},
     }
     template["workerTemplate"] = {"spec": pod(d, r, 1)}
-    return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": f"{d.name}-{r.id}", "labels": own},
-        "spec": {"replicas": r.count, "leaderWorkerTemplate": template},
-    }
+    spec, name = {"replicas": r.count, "leaderWorkerTemplate": template}, f"{d.name}-{r.id}"
+    whole = made("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, spec=spec)
+    return whole | {"metadata": {"name": name, "labels": own}}
