@@ -7,21 +7,13 @@ from typing import Annotated
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg, opt
 
-MoneyOpt = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="MONEY", help="What may be spent, as in 50$/h, 120kW or 2M$."),
-]
-PricesOpt = Annotated[
-    str,
-    typer.Option("--prices", metavar="LIST", help="Offers: a YAML file, or a shipped list: rented, bought."),
-]
-YearsOpt = Annotated[
-    float, typer.Option("--years", min=0.1, max=20.0, help="Of use, over which bought nodes are paid.")
-]
+MoneyOpt = Annotated[str | None, opt("--budget", "What may be spent, as in 50$/h, 120kW or 2M$.", "MONEY")]
+PricesOpt = Annotated[str, opt("--prices", "Offers: a YAML file, or a shipped list: rented, bought.", "LIST")]
+YearsOpt = Annotated[float, opt("--years", "Of use, over which bought nodes are paid.", min=0.1, max=20.0)]
 OutlookOpt = Annotated[
-    bool,
-    typer.Option("--outlook", help="Also prices at which the mix changes, and the mixes for more (minutes)."),
+    bool, opt("--outlook", "Also prices at which the mix changes, and the mixes for more (minutes).")
 ]
 SAID = ("slo_relaxed", "precision", "unsound")
 """Warnings that are printed: those of what is promised. The plan has them all."""
@@ -29,9 +21,7 @@ SAID = ("slo_relaxed", "precision", "unsound")
 ROUNDED = 1e-6
 """Share of the gap that rounding leaves."""
 
-OwnArg = Annotated[
-    str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file of nodes that are there already.")
-]
+OwnArg = Annotated[str | None, arg("[CLUSTER]", "Cluster file of nodes that are there already.")]
 
 
 def buy(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from planner.cli.help import arg, opt
 from planner.cli.options import told
 
 
@@ -17,8 +18,8 @@ def _said(name: str, what: str) -> Any:
 
 def calibrate(
     *,
-    bench: Annotated[list[Path], typer.Argument(metavar="BENCH…", help="Results of serving benchmarks.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The calibration.")],
+    bench: Annotated[list[Path], arg("BENCH…", "Results of serving benchmarks.")],
+    output: Annotated[Path, opt("--output -o", "The calibration.", "FILE")],
     model: Annotated[str | None, _said("model", "Model")] = None,
     device: Annotated[str | None, _said("device", "GPU")] = None,
     engine: Annotated[str | None, _said("engine", "Serving engine")] = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from planner.cli.help import arg, opt
 from planner.clusters.sources import SOURCES, Source
 from planner.errors import InputError
 
@@ -30,23 +31,13 @@ MOST_BYTES = 200_000_000
 
 FilesArg = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[FILE…|-]", help="What the tool printed; - or none: standard input.", show_default=False
-    ),
+    arg("[FILE…|-]", "What the tool printed; - or none: standard input.", show_default=False),
 ]
-OutputOpt = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the cluster file here.")
-]
-FactsOpt = Annotated[bool, typer.Option("--facts", help="Print what was found as JSON, not a cluster file.")]
-DeviceOpt = Annotated[
-    str | None,
-    typer.Option("--device", metavar="NAME", help="Which GPUs they are, where the input names none."),
-]
+OutputOpt = Annotated[str | None, opt("--output -o", "Write the cluster file here.", "FILE")]
+FactsOpt = Annotated[bool, opt("--facts", "Print what was found as JSON, not a cluster file.")]
+DeviceOpt = Annotated[str | None, opt("--device", "Which GPUs they are, where the input names none.", "NAME")]
 PerNodeOpt = Annotated[
-    int | None,
-    typer.Option(
-        "--gpus-per-node", metavar="N", min=1, help="GPUs of each node, where the input shows none."
-    ),
+    int | None, opt("--gpus-per-node", "GPUs of each node, where the input shows none.", "N", min=1)
 ]
 
 
@@ -108,9 +99,7 @@ def _text(name: str) -> str:
 
 @cluster.command("init")
 def init(
-    gpus: Annotated[
-        str, typer.Option("--gpus", metavar="N x GPU,…", help="The GPUs in a line: 8xH100,4xL40S.")
-    ],
+    gpus: Annotated[str, opt("--gpus", "The GPUs in a line: 8xH100,4xL40S.", "N x GPU,…")],
     output: OutputOpt = None,
 ) -> None:
     """A commented cluster file from a line of GPUs.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from planner.cli.help import arg
 from planner.cli.options import JsonOpt
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ PRECISIONS = ("bf16", "fp16", "fp8", "fp4", "int8", "fp32")
 def devices(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="FILTER", help="One of them, or any part of a name.", show_default=False),
+        arg("FILTER", "One of them, or any part of a name.", show_default=False),
     ] = None,
     json: JsonOpt = False,
 ) -> None:

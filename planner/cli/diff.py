@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg
 
 if TYPE_CHECKING:
     from planner.migration.compared import Compared
@@ -15,13 +16,8 @@ if TYPE_CHECKING:
 WIDE = 120
 """Columns of a table that goes into a file or a pipe."""
 
-BeforeArg = Annotated[
-    str,
-    typer.Argument(metavar="BEFORE.json", help="A plan, or plans of several models, as `plan -o` writes."),
-]
-AfterArg = Annotated[
-    list[str], typer.Argument(metavar="AFTER.json…", help="Another one; several: a table against the first.")
-]
+BeforeArg = Annotated[str, arg("BEFORE.json", "A plan, or plans of several models, as `plan -o` writes.")]
+AfterArg = Annotated[list[str], arg("AFTER.json…", "Another one; several: a table against the first.")]
 
 
 def diff(before: BeforeArg, after: AfterArg, json: o.JsonOpt = False) -> None:

@@ -8,72 +8,52 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg, opt
 
 if TYPE_CHECKING:
     from planner.expert_maps.schema import Found
 
 LoadsArg = Annotated[
     str,
-    typer.Argument(
-        metavar="LOADS", help="Tokens of each expert: CSV, JSON, npz, SGLang's or vLLM's dump."
-    ),
+    arg("LOADS", "Tokens of each expert: CSV, JSON, npz, SGLang's or vLLM's dump.")
 ]  # fmt: skip
-GpusOpt = Annotated[str, typer.Option("--gpus", metavar="N|N x GPU,…", help="32, or 8xH100,8xH20.")]
-PerNodeOpt = Annotated[
-    int | None, typer.Option("--gpus-per-node", metavar="N", min=1, help="Default: 8, or the device's.")
-]
+GpusOpt = Annotated[str, opt("--gpus", "32, or 8xH100,8xH20.", "N|N x GPU,…")]
+PerNodeOpt = Annotated[int | None, opt("--gpus-per-node", "Default: 8, or the device's.", "N", min=1)]
 SlotsOpt = Annotated[
-    str | None,
-    typer.Option("--slots", metavar="N[,N…]", help="Experts a GPU holds of a layer. Default: no replicas."),
+    str | None, opt("--slots", "Experts a GPU holds of a layer. Default: no replicas.", "N[,N…]")
 ]
 GroupsOpt = Annotated[
-    int | None,
-    typer.Option("--groups", metavar="N", min=1, help="Keep N groups whole on nodes (node-limited routing)."),
+    int | None, opt("--groups", "Keep N groups whole on nodes (node-limited routing).", "N", min=1)
 ]
 ObjectiveOpt = Annotated[
     Literal["balance", "combined", "traffic"],
-    typer.Option("--objective", help="Of the hottest GPU, of nodes a token too, or of these alone."),
+    opt("--objective", "Of the hottest GPU, of nodes a token too, or of these alone."),
 ]
 TokensOpt = Annotated[
-    str | None,
-    typer.Option("--tokens", metavar="FILE", help="Sampled tokens' experts: [layers, tokens, choices]."),
+    str | None, opt("--tokens", "Sampled tokens' experts: [layers, tokens, choices].", "FILE")
 ]
-WeightOpt = Annotated[
-    float, typer.Option("--traffic-weight", metavar="W", help="combined: hottest/mean + W * nodes a token.")
-]
-MaxOpt = Annotated[
-    float, typer.Option("--max-balance", metavar="B", help="traffic: hottest/mean of no layer above B.")
-]
+WeightOpt = Annotated[float, opt("--traffic-weight", "combined: hottest/mean + W * nodes a token.", "W")]
+MaxOpt = Annotated[float, opt("--max-balance", "traffic: hottest/mean of no layer above B.", "B")]
 AffinityOpt = Annotated[
-    str | None,
-    typer.Option("--affinity", metavar="FILE", help="Fewest hops: tokens [layers - 1, experts, experts]."),
+    str | None, opt("--affinity", "Fewest hops: tokens [layers - 1, experts, experts].", "FILE")
 ]
 PreviousOpt = Annotated[
     str | None,
-    typer.Option(
-        "--previous",
-        metavar="MAP",
-        help="Map in service (ours, a plan's, SGLang's): move few of its weights.",
-    ),
+    opt("--previous", "Map in service (ours, a plan's, SGLang's): move few of its weights.", "MAP"),
 ]
-KeepOpt = Annotated[
-    float, typer.Option("--keep-within", metavar="R", help="previous: loss of balance allowed for that.")
-]
+KeepOpt = Annotated[float, opt("--keep-within", "previous: loss of balance allowed for that.", "R")]
 RobustOpt = Annotated[
     Literal["mean", "worst"] | None,
-    typer.Option("--robust", help="One map for all steps of LOADS: the best mean, or worst step."),
+    opt("--robust", "One map for all steps of LOADS: the best mean, or worst step."),
 ]
-ModelOpt = Annotated[
-    str | None, typer.Option("--model", "-m", metavar="MODEL", help="Checks the loads; tells bytes to move.")
-]
+ModelOpt = Annotated[str | None, opt("--model -m", "Checks the loads; tells bytes to move.", "MODEL")]
 BandwidthOpt = Annotated[
-    float | None,
-    typer.Option("--gb-per-s", metavar="X", help="previous: into each GPU. Default: its links'."),
+    float | None, opt("--gb-per-s", "previous: into each GPU. Default: its links'.", "X")
 ]
-GapOpt = Annotated[float, typer.Option("--gap", metavar="G", help="How far from the best is good enough.")]
-FileOpt = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the map.")]
+GapOpt = Annotated[float, opt("--gap", "How far from the best is good enough.", "G")]
+FileOpt = Annotated[str | None, opt("--output -o", "Write the map.", "FILE")]
 FormatOpt = Annotated[
-    Literal["meshwright", "sglang", "trtllm"], typer.Option("--format", help="Of the file that -o writes.")
+    Literal["meshwright", "sglang", "trtllm"], opt("--format", "Of the file that -o writes.")
 ]
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from planner.cli import options as o
+from planner.cli.help import opt
 
 WhyNotOpt = Annotated[
-    list[str] | None,
-    typer.Option("--why-not", metavar="DESIGN", help="As 'tp=8', 'engine=vllm role=mixed'; repeatable."),
+    list[str] | None, opt("--why-not", "As 'tp=8', 'engine=vllm role=mixed'; repeatable.", "DESIGN")
 ]
-CalibrationOpt = Annotated[
-    str | None, typer.Option("--calibration", metavar="FILE", help="That the plan was made with.")
-]
-LimitOpt = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds of each solve.")]
+CalibrationOpt = Annotated[str | None, opt("--calibration", "That the plan was made with.", "FILE")]
+LimitOpt = Annotated[float, opt("--time-limit", "Seconds of each solve.", "S")]
 
 
 def explain(

@@ -10,24 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from planner.plans.schema.several import Several
 
 ToOpt = Annotated[
     str,
-    typer.Option(
+    opt(
         "--to",
-        metavar="TARGET",
-        help="vllm, sglang, tensorrt-llm, llama.cpp, dynamo, llm-d, kserve, ray-serve, slurm, compose, k8s.",
+        "vllm, sglang, tensorrt-llm, llama.cpp, dynamo, llm-d, kserve, ray-serve, slurm, compose, k8s.",
+        "TARGET",
     ),
 ]
-OutputOpt = Annotated[
-    str, typer.Option("--output", "-o", metavar="DIR", help="A new folder, or an empty one.")
-]
-ForceOpt = Annotated[
-    bool, typer.Option("--force", help="Write into a folder that has files, over those of the same name.")
-]
+OutputOpt = Annotated[str, opt("--output -o", "A new folder, or an empty one.", "DIR")]
+ForceOpt = Annotated[bool, opt("--force", "Write into a folder that has files, over those of the same name.")]
 
 
 def export(plan: o.PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False) -> None:

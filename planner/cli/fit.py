@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from cluster_configs.schema import ResolvedCluster
@@ -15,27 +16,19 @@ if TYPE_CHECKING:
     from planner.fit.grid import Most
     from planner.fit.speeds import Speed
 
-ContextOpt = Annotated[
-    int | None, typer.Option("--isl", metavar="N", help="Tokens of context of one user. [default: 8192]")
-]
+ContextOpt = Annotated[int | None, opt("--isl", "Tokens of context of one user. [default: 8192]", "N")]
 FamilyModelOpt = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="MODEL",
-        help="Name, Hugging Face id, or a config.json; without: the largest model of each family that fits.",
+    opt(
+        "--model -m",
+        "Name, Hugging Face id, or a config.json; without: the largest model of each family that fits.",
+        "MODEL",
     ),
 ]
-ReadersOpt = Annotated[
-    int | None,
-    typer.Option("--users", metavar="N", help="Tokens a second for each of N readers at once."),
-]
+ReadersOpt = Annotated[int | None, opt("--users", "Tokens a second for each of N readers at once.", "N")]
 
-MaxContextOpt = Annotated[bool, typer.Option("--max-context", help="Only: the longest context of one user.")]
-MaxUsersOpt = Annotated[
-    bool, typer.Option("--max-users", help="Only: the most users of that context at once.")
-]
+MaxContextOpt = Annotated[bool, opt("--max-context", "Only: the longest context of one user.")]
+MaxUsersOpt = Annotated[bool, opt("--max-users", "Only: the most users of that context at once.")]
 
 
 def fit(

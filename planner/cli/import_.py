@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg, opt
 
 if TYPE_CHECKING:
     from planner.imports.deployment import Deployment
@@ -17,19 +18,11 @@ if TYPE_CHECKING:
 WORTH = 0.01
 """Share of the objective below which a better plan is not worth a change."""
 
-DeploymentArg = Annotated[
-    str, typer.Argument(metavar="FILE|DIR|-", help="A script, a manifest, a folder of these, or - for stdin.")
-]
-ClusterOpt = Annotated[
-    str | None, typer.Option("--cluster", metavar="CLUSTER.yaml", help="The GPUs it runs on; or use --gpus.")
-]
-ModelOpt = Annotated[
-    str | None, typer.Option("--model", "-m", metavar="MODEL", help="In place of the command's own model.")
-]
-VersionOpt = Annotated[
-    str | None, typer.Option("--engine-version", metavar="V", help="Check flags against this version.")
-]
-FactsOpt = Annotated[bool, typer.Option("--facts", help="Print what was read as JSON, and plan nothing.")]
+DeploymentArg = Annotated[str, arg("FILE|DIR|-", "A script, a manifest, a folder of these, or - for stdin.")]
+ClusterOpt = Annotated[str | None, opt("--cluster", "The GPUs it runs on; or use --gpus.", "CLUSTER.yaml")]
+ModelOpt = Annotated[str | None, opt("--model -m", "In place of the command's own model.", "MODEL")]
+VersionOpt = Annotated[str | None, opt("--engine-version", "Check flags against this version.", "V")]
+FactsOpt = Annotated[bool, opt("--facts", "Print what was read as JSON, and plan nothing.")]
 
 
 def import_(

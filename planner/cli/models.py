@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from planner.cli.help import arg
 from planner.cli.options import JsonOpt
 
 if TYPE_CHECKING:
@@ -22,11 +21,7 @@ WIDE = 120
 
 NameArg = Annotated[
     str | None,
-    typer.Argument(
-        metavar="FILTER",
-        help="A card, a Hugging Face id, a config.json, or any part of a name.",
-        show_default=False,
-    ),
+    arg("FILTER", "A card, a Hugging Face id, a config.json, or any part of a name.", show_default=False),
 ]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from planner.plans.schema import Plan
@@ -15,14 +16,13 @@ if TYPE_CHECKING:
 
 CurveOpt = Annotated[
     Literal["speed", "cost", "energy"],
-    typer.Option("--curve", help="Users' speed and throughput; cost and latency; rate and watts."),
+    opt("--curve", "Users' speed and throughput; cost and latency; rate and watts."),
 ]
-PointsOpt = Annotated[int, typer.Option("--points", min=3, max=100, metavar="N", help="At most so many.")]
+PointsOpt = Annotated[int, opt("--points", "At most so many.", "N", min=3, max=100)]
 FileOpt = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="The points: .csv, or .json with all their plans."),
+    str | None, opt("--output -o", "The points: .csv, or .json with all their plans.", "FILE")
 ]
-LimitOpt = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds for each point.")]
+LimitOpt = Annotated[float, opt("--time-limit", "Seconds for each point.", "S")]
 
 
 def pareto(

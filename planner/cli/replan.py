@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg, opt
 
-PlanArg = Annotated[
-    str, typer.Argument(metavar="PLAN.json", help="A plan of chains, as `plan -o` writes it.")
-]
-WithoutOpt = Annotated[str, typer.Option("--without", help="Nodes that left: NODE[,NODE…].")]
-CopiesOpt = Annotated[int, typer.Option("--copies", min=1, help="Nodes that each layer should be on.")]
+PlanArg = Annotated[str, arg("PLAN.json", "A plan of chains, as `plan -o` writes it.")]
+WithoutOpt = Annotated[str, opt("--without", "Nodes that left: NODE[,NODE…].")]
+CopiesOpt = Annotated[int, opt("--copies", "Nodes that each layer should be on.", min=1)]
 
 
 def replan(

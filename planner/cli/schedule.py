@@ -8,69 +8,45 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from planner.schedule.answer import Schedule
 
 ColdOpt = Annotated[
     float | None,
-    typer.Option(
-        "--cold-start",
-        metavar="SECONDS",
-        help="Until a started node serves. [default: computed from weights and disk]",
-    ),
+    opt("--cold-start", "Until a started node serves. [default: computed from weights and disk]", "SECONDS"),
 ]
-UpOpt = Annotated[
-    float,
-    typer.Option("--min-up", metavar="MINUTES", help="That a started node stays at least."),
-]
+UpOpt = Annotated[float, opt("--min-up", "That a started node stays at least.", "MINUTES")]
 ReservedOpt = Annotated[
     float | None,
-    typer.Option(
+    opt(
         "--reserved",
-        metavar="SHARE",
-        help="Of the price, at which nodes are reserved for all slots. [default: not offered]",
+        "Of the price, at which nodes are reserved for all slots. [default: not offered]",
+        "SHARE",
     ),
 ]
-SpotOpt = Annotated[
-    float,
-    typer.Option("--spot-share", metavar="SHARE", help="Of the requests, that spot nodes carry at most."),
-]
+SpotOpt = Annotated[float, opt("--spot-share", "Of the requests, that spot nodes carry at most.", "SHARE")]
 LossOpt = Annotated[
-    float,
-    typer.Option(
-        "--spot-losses", metavar="PER_HOUR", help="How often a spot node is taken away and another started."
-    ),
+    float, opt("--spot-losses", "How often a spot node is taken away and another started.", "PER_HOUR")
 ]
-MarginOpt = Annotated[
-    str,
-    typer.Option("--margin", metavar="PERCENT", help="On every slot's rate: for forecasts that err."),
-]
+MarginOpt = Annotated[str, opt("--margin", "On every slot's rate: for forecasts that err.", "PERCENT")]
 ShortOpt = Annotated[
     str,
-    typer.Option(
+    opt(
         "--short",
-        metavar="PERCENT",
-        help="Of all requests, that tables of the day before and autoscalers, which are shown beside, "
-        "may miss.",
+        "Of all requests, that tables of the day before and autoscalers, which are shown beside, may miss.",
+        "PERCENT",
     ),
 ]
-ScaleOpt = Annotated[
-    float,
-    typer.Option("--scale", metavar="FACTOR", help="Times the recorded rates."),
-]
+ScaleOpt = Annotated[float, opt("--scale", "Times the recorded rates.", "FACTOR")]
 FileOpt = Annotated[
     str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Units by slot: .csv, .json, or .yaml for autoscalers on Kubernetes.",
-    ),
+    opt("--output -o", "Units by slot: .csv, .json, or .yaml for autoscalers on Kubernetes.", "FILE"),
 ]
 FormOpt = Annotated[
     Literal["keda", "hpa"],
-    typer.Option("--autoscaler", help="Of a .yaml: KEDA's cron scaler, or an HPA that CronJobs set."),
+    opt("--autoscaler", "Of a .yaml: KEDA's cron scaler, or an HPA that CronJobs set."),
 ]
 ENDINGS = (".csv", ".json", ".yaml")
 TIME_EXIT = 4
@@ -93,9 +69,9 @@ def schedule(
     margin: MarginOpt = "0",
     short: ShortOpt = "0.1",
     scale: ScaleOpt = 1.0,
-    gap: Annotated[float, typer.Option("--gap", metavar="SHARE", help="At which the search ends.")] = 0.002,
-    time_limit: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds of search.")] = 20.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the search.")] = 0,
+    gap: Annotated[float, opt("--gap", "At which the search ends.", "SHARE")] = 0.002,
+    time_limit: Annotated[float, opt("--time-limit", "Seconds of search.", "S")] = 20.0,
+    seed: Annotated[int, opt("--seed", "Of the search.", "N", min=0)] = 0,
     json: o.JsonOpt = False,
     output: FileOpt = None,
     autoscaler: FormOpt = "keda",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import typer
-
+from planner.cli.help import arg
 from planner.cli.output import print_json
 
 Kind = Literal["cluster", "workload", "models", "plan", "several", "sweep"]
 
 
-def schema(kind: Annotated[Kind, typer.Argument(help="Which form.", show_default=False)]) -> None:
+def schema(kind: Annotated[Kind, arg(None, "Which form.", show_default=False)]) -> None:
     """Print the JSON Schema of a cluster, workload, plan or sweep file; `models`: a workload of several
     models, `several`: the document of their plans.
 

@@ -9,41 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from planner.simulate.pools import Trouble
 
 TraceOpt = Annotated[
-    str | None,
-    typer.Option(
-        "--trace", metavar="FILE", help="Recorded requests; without: drawn as the plan expects them."
-    ),
+    str | None, opt("--trace", "Recorded requests; without: drawn as the plan expects them.", "FILE")
 ]
 RateOpt = Annotated[
-    float | None,
-    typer.Option(
-        "--rate", metavar="RPS", help="Mean requests per second, in place of the plan's or trace's."
-    ),
+    float | None, opt("--rate", "Mean requests per second, in place of the plan's or trace's.", "RPS")
 ]
-RequestsOpt = Annotated[
-    int | None, typer.Option("--requests", metavar="N", help="Requests to draw. [default: 20 lifetimes]")
-]
-SeedOpt = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of what is drawn.")]
+RequestsOpt = Annotated[int | None, opt("--requests", "Requests to draw. [default: 20 lifetimes]", "N")]
+SeedOpt = Annotated[int, opt("--seed", "Of what is drawn.", "N", min=0)]
 RoutingOpt = Annotated[
-    Literal["planned", "least-load", "prefix-aware"],
-    typer.Option("--routing", help="How requests find their servers."),
+    Literal["planned", "least-load", "prefix-aware"], opt("--routing", "How requests find their servers.")
 ]
 FailOpt = Annotated[
-    list[str] | None,
-    typer.Option("--fail", metavar="GROUP@SECOND", help="A server of a group that fails then; repeatable."),
+    list[str] | None, opt("--fail", "A server of a group that fails then; repeatable.", "GROUP@SECOND")
 ]
 SlowOpt = Annotated[
-    list[str] | None,
-    typer.Option("--slow", metavar="GROUP@FACTOR", help="A server of a group so many times slower."),
+    list[str] | None, opt("--slow", "A server of a group so many times slower.", "GROUP@FACTOR")
 ]
 SeriesOpt = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Queue, batch and cache over time: .csv or .json."),
+    str | None, opt("--output -o", "Queue, batch and cache over time: .csv or .json.", "FILE")
 ]
 BROKEN_EXIT = 4
 

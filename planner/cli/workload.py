@@ -7,31 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg, opt
 
 if TYPE_CHECKING:
     from planner.traffic.summary import Summary
 
 TraceArg = Annotated[
-    str | None,
-    typer.Argument(metavar="TRACE", help="Recorded requests: CSV, JSONL or Parquet.", show_default=False),
+    str | None, arg("TRACE", "Recorded requests: CSV, JSONL or Parquet.", show_default=False)
 ]
-SlotOpt = Annotated[
-    float | None,
-    typer.Option("--slot", metavar="MINUTES", help="Length of a slot of the day. [default: an hour]"),
-]
-TtftOpt = Annotated[
-    str, typer.Option("--ttft-ms", metavar="X|none", help="Limit on the time to first token.")
-]
-TpotOpt = Annotated[
-    str, typer.Option("--tpot-ms", metavar="X|none", help="Limit on the time per output token.")
-]
-PercentileOpt = Annotated[o.Percentile, typer.Option("--percentile", help="Of which the limits are.")]
-ListOpt = Annotated[
-    bool, typer.Option("--list", help="The workloads known by name, and where they are from.")
-]
-FileOpt = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the workload YAML here.")
-]
+SlotOpt = Annotated[float | None, opt("--slot", "Length of a slot of the day. [default: an hour]", "MINUTES")]
+TtftOpt = Annotated[str, opt("--ttft-ms", "Limit on the time to first token.", "X|none")]
+TpotOpt = Annotated[str, opt("--tpot-ms", "Limit on the time per output token.", "X|none")]
+PercentileOpt = Annotated[o.Percentile, opt("--percentile", "Of which the limits are.")]
+ListOpt = Annotated[bool, opt("--list", "The workloads known by name, and where they are from.")]
+FileOpt = Annotated[str | None, opt("--output -o", "Write the workload YAML here.", "FILE")]
 
 
 def workload(
