@@ -109,12 +109,9 @@ def _gpus(node: _Node) -> tuple[Gpus | None, str | None, str | None]:
     if not offered:
         return gpus, "none of its GPUs can be allocated", None
     missing = max(labelled, _whole(node.capacity.get(key or "", "0"))) - offered
-    remark = f"{_number(missing)} not allocatable" if missing > 0 else None
+    told = "one GPU" if missing == 1 else f"{missing} GPUs"
+    remark = f"{told} not allocatable" if missing > 0 else None
     return gpus, None, remark
-
-
-def _number(count: int) -> str:
-    return "one GPU" if count == 1 else f"{count} GPUs"
 
 
 def _product(node: _Node) -> str | None:

@@ -26,7 +26,8 @@ def files(d: Deployed) -> Files:
     for r in d.plan.replicas:
         d.one_device(r)
         d.no_mpi(r)
-        found[f"{r.id}.yaml"] = yaml(_several(d, r) if d.nodes(r) > 1 else _alone(d, r), _service(d, r))
+        alone = deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
+        found[f"{r.id}.yaml"] = yaml(_several(d, r) if d.nodes(r) > 1 else alone, _service(d, r))
     return found | config_maps(d) | front.on_kubernetes(d)
 
 
@@ -102,11 +103,6 @@ def volumes(d: Deployed, r: Replica) -> list[dict[str, Any]]:
 
 def labels(d: Deployed, r: Replica) -> dict[str, str]:
     return {"app": d.name, "group": r.id, "role": r.role}
-
-
-def _alone(d: Deployed, r: Replica) -> dict[str, Any]:
-    """Servers of one node each."""
-    return deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
 
 
 def _service(d: Deployed, r: Replica) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from planner.migration.cluster import Domain, Machines
 from planner.migration.loading import Bits, Loading, Stock, reloaded
-from planner.migration.matching import Matched, matched
+from planner.migration.matching import matched
 from planner.migration.schema import Migration, Servers, Serving, Sources
-from planner.migration.servers import Held, Server, held
-from planner.plans.schema import Plan, Replica
+from planner.migration.servers import Server, held
+from planner.plans.schema import Plan
 
 
 def migration(before: Sequence[Plan], after: Sequence[Plan]) -> Migration:
@@ -28,8 +28,10 @@ def migration(before: Sequence[Plan], after: Sequence[Plan]) -> Migration:
     starting = {p.server for p in pairs.placed} - set(pairs.kept.values())
     dropped = [s for a, s in enumerate(old.servers) if a not in pairs.kept]
     requests, kv_bytes = _dropped(dropped)
+    kept, restarted = len(pairs.kept), len(pairs.restarted)
+    both = kept + restarted
     return Migration(
-        servers=_counts(old, new, pairs),
+        servers=Servers(kept, restarted, len(old.servers) - both, len(new.servers) - both),
         held_bytes=sum(stock.size(stock.of(p.new) & stock.of(p.old)) for p in pairs.placed),
         taken=sum((row.taken for row in loading.rows), Sources()),
         rows=tuple(loading.rows),
@@ -64,11 +66,6 @@ def _holding(
                     keys[domain].add(seat.key)
                     found[domain] = found.get(domain, stock.empty) | stock.of(seat.key)
     return found
-
-
-def _counts(old: Held, new: Held, pairs: Matched) -> Servers:
-    both = len(pairs.kept) + len(pairs.restarted)
-    return Servers(len(pairs.kept), len(pairs.restarted), len(old.servers) - both, len(new.servers) - both)
 
 
 def _dropped(servers: Sequence[Server]) -> tuple[float, float]:
@@ -119,11 +116,6 @@ def _share(plan: Plan, kept: Sequence[Server]) -> float:
 def _chained(plan: Plan, kept: Sequence[Server]) -> float:
     """Share of what passes chains that passes only nodes on which the group's servers are all kept."""
     here = Counter((s.seats[0].gpu[0], s.replica.id) for s in kept)
-    each = {r.id: _side_by_side(r) for r in plan.replicas}
+    each = {r.id: max(r.count // max(len(r.stages[0].nodes), 1), 1) for r in plan.replicas}  # on a node
     whole = [c for c in plan.chains if all(here[h.node, h.replica] >= each[h.replica] for h in c.hops)]
     return sum(chain.share for chain in whole)
-
-
-def _side_by_side(r: Replica) -> int:
-    """Servers of a group of chains on each of its nodes."""
-    return max(r.count // max(len(r.stages[0].nodes), 1), 1)

@@ -277,9 +277,5 @@ def looped(step: StepTimes, load: Rows, places: Places, by: Terms, host: Host) -
         tpot = np.maximum(tpot - waited / steps, np.maximum(SHORTEST * tpot, np.minimum(bare, tpot)))
         waited = (at.tpot_s - tpot) * steps
     held_back = load.waits[:, None] * tpot if by.role == "mixed" else 0.0
-    ttft = at.ttft_s + _column(host.request_s) + waited + held_back
+    ttft = at.ttft_s + np.asarray(host.request_s, dtype=np.float64).reshape(-1, 1) + waited + held_back
     return replace(at, ttft_s=ttft, tpot_s=tpot / emitted, mean_tpot_s=tpot / emitted)
-
-
-def _column(x: Floats | float) -> Floats:
-    return np.asarray(x, dtype=np.float64).reshape(-1, 1)

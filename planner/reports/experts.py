@@ -198,7 +198,8 @@ def panels(maps: Sequence[tuple[str, Floats]], names: Sequence[str], width: int)
     """
     rows, columns = maps[0][1].shape
     tall = -(-rows // MOST_ROWS)
-    labels = [_range(names[at : at + tall]) for at in range(0, rows, tall)]
+    parts = [names[at : at + tall] for at in range(0, rows, tall)]
+    labels = [part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts]
     margin = max(map(len, labels))
     room = max(8, (width - margin - 2 - GAP * (len(maps) - 1)) // len(maps))
     wide = -(-columns // room)
@@ -206,7 +207,8 @@ def panels(maps: Sequence[tuple[str, Floats]], names: Sequence[str], width: int)
     cells = [_highest(values, tall, wide) for _, values in maps]
     filled = cells[0].shape[1] * cell
     span = max(filled, min(room, max(len(title) for title, _ in maps)))
-    lines = [_titles([title for title, _ in maps], margin, span)]
+    titles = (" " * GAP).join(title[:span].ljust(span) for title, _ in maps)
+    lines = [Text((" " * (margin + 2) + titles).rstrip(), style="dim", no_wrap=True)]
     for at, label in enumerate(labels):
         line = Text(f"{label:>{margin}}  ", style="dim", no_wrap=True)
         for i, values in enumerate(cells):
@@ -216,15 +218,6 @@ def panels(maps: Sequence[tuple[str, Floats]], names: Sequence[str], width: int)
                 line.append(shade * cell, style=f"not dim {colour}".strip())
         lines.append(line)
     return Group(*lines, Text(_legend(tall, wide), style="dim"))
-
-
-def _titles(titles: Sequence[str], margin: int, span: int) -> Text:
-    cut = [title[:span].ljust(span) for title in titles]
-    return Text((" " * (margin + 2) + (" " * GAP).join(cut)).rstrip(), style="dim", no_wrap=True)
-
-
-def _range(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]}-{names[-1]}"
 
 
 def _highest(values: Floats, tall: int, wide: int) -> Floats:

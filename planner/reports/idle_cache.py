@@ -46,7 +46,11 @@ def keeping(plan: Plan) -> list[RenderableType]:
 def sentences(r: Replica, k: Kept) -> list[str]:
     """The best times to live, what they would add, and what more room is worth."""
     lines = []
-    best = [f"{t.kind} {' then '.join(stays)}" for t in k.times if (stays := _stays(t.seconds))]
+    best = [
+        f"{t.kind} {' then '.join(stays)}"
+        for t in k.times
+        if (stays := [f"{span(s)} in {PLACES[tier]}" for tier, s in t.seconds.items() if s >= 0.05])
+    ]
     if k.best_adds > SMALL:
         lines.append(
             f"{r.id}: times to live by kind instead of one for all would save {say.percent(k.best_adds)} more"
@@ -65,10 +69,6 @@ def sentences(r: Replica, k: Kept) -> list[str]:
 
 SHOWN = 6
 """Kinds that are listed."""
-
-
-def _stays(seconds: dict[str, float]) -> list[str]:
-    return [f"{span(s)} in {PLACES[tier]}" for tier, s in seconds.items() if s >= 0.05]
 
 
 def span(seconds: float) -> str:

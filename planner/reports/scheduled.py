@@ -60,7 +60,9 @@ def _against(s: Schedule) -> Table:
     """What others pay for the same slots."""
     table = grid("", ">cost", "", "")
     table.add_row("this schedule", say.money(s.usd), "", "")
-    follows = f"+{say.percent(s.autoscaler.policy.head or 0.0)} head-room, {_misses(s.autoscaler.short)}"
+    short = s.autoscaler.short
+    misses = "misses none" if short < 5e-7 else f"misses {100 * short:.2g} %"
+    follows = f"+{say.percent(s.autoscaler.policy.head or 0.0)} head-room, {misses}"
     for name, usd, note in (
         ("a fleet that never changes", s.static_usd, ""),
         ("an autoscaler, tuned", s.autoscaler.usd, follows),
@@ -73,10 +75,6 @@ def _against(s: Schedule) -> Table:
                 name, say.money(usd), f"{say.percent(abs(more))} {'saved' if more < 0 else 'more'}", note
             )
     return table
-
-
-def _misses(share: float) -> str:
-    return "misses none" if share < 5e-7 else f"misses {100 * share:.2g} %"
 
 
 def _signed(share: float | None) -> str:

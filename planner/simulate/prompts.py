@@ -30,7 +30,8 @@ def prompt_work(
         chunk = left if whole or left <= budget else budget
         chunk_s = costs.token_s * chunk + costs.pair_s * chunk * (there + (chunk + 1) / 2)
         if whole and chunk > chunk_most:
-            chunk_s += costs.t0_s * (_rounds(chunk, chunk_most, costs.stages) - 1)
+            rounds = math.ceil(math.ceil(chunk / chunk_most) / costs.stages)  # a chunk for each stage
+            chunk_s += costs.t0_s * (max(1, rounds) - 1)
         seconds += chunk_s
         budget -= chunk
         if chunk < left:
@@ -41,11 +42,6 @@ def prompt_work(
             drain_s = (costs.stages - 1) * chunk_s / math.ceil(chunk / chunk_most)
         done.append((request, drain_s))
     return seconds, done
-
-
-def _rounds(tokens: int, chunk_most: int, stages: float) -> int:
-    """Steps of so many prompt tokens: as many chunks as stages in each."""
-    return max(1, math.ceil(math.ceil(tokens / chunk_most) / stages))
 
 
 NO_JUMP = (0, 0.0, 0.0)

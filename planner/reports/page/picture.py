@@ -14,7 +14,7 @@ from planner.errors import InputError
 from planner.plans.schema import Plan
 from planner.reports.page import colours
 from planner.reports.page.answer import Fact, facts, sentences, title
-from planner.reports.page.blocks import Box, Drawing, Frame, Gpu, Key, Part, Rack, Site
+from planner.reports.page.blocks import Box, Frame, Gpu, Key, Part, Rack, Site
 from planner.reports.page.compared import names
 from planner.reports.page.drawing import drawing
 from planner.reports.page.templates import rendered
@@ -59,7 +59,8 @@ def png(plans: Sequence[Plan], given: Sequence[str]) -> bytes:
 def _plan(plan: Plan, name: str) -> Item:
     shown = drawing(plan)
     said = [lines(sentence, 15.0, "ink", INNER) for sentence in sentences(plan)]
-    parts = [line(name, 28.0, "ink strong", INNER), below(said, 3.0), _facts(facts(plan)), _keys(shown)]
+    parts = [line(name, 28.0, "ink strong", INNER), below(said, 3.0), _facts(facts(plan))]
+    parts.append(flowing([_key(key) for key in shown.keys], INNER, 18.0))
     links = [lines(shown.links, 12.0, "dim", INNER)] if shown.links else []
     return below([*parts, *(_site(site) for site in shown.sites), *links], 16.0)
 
@@ -78,10 +79,6 @@ def _facts(found: Sequence[Fact]) -> Item:
         for f in found
     ]
     return flowing([boxed(card, "card", 12.0, each) for card in cards], INNER + 1.0, GAP)
-
-
-def _keys(shown: Drawing) -> Item:
-    return flowing([_key(key) for key in shown.keys], INNER, 18.0)
 
 
 def _key(key: Key) -> Item:
