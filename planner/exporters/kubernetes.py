@@ -49,12 +49,12 @@ def environment(launch: Launch) -> list[dict[str, Any]]:
     ]
 
 
-def container(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[str, Any]:
+def container(d: Deployed, r: Replica, rank: int = 0) -> dict[str, Any]:
     """The server's container on one node."""
     launch = r.launch
     assert launch is not None
     gpus = d.gpus(r) // d.nodes(r)
-    args = [w.replace("$HEAD_ADDR", head) for w in d.words(r, min(rank, len(launch.ranks)))]
+    args = [w.replace("$HEAD_ADDR", HEAD) for w in d.words(r, min(rank, len(launch.ranks)))]
     args = by_index(args) if rank else args
     env = environment(launch)
     files_ = [{"name": "config", "mountPath": f"/app/{n}", "subPath": n} for n in launch.files]
@@ -88,9 +88,9 @@ def by_index(words: list[str]) -> list[str]:
     return [f"$({INDEX})" if before.get(k) == "--node-rank" else w for k, w in enumerate(words)]
 
 
-def pod(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[str, Any]:
+def pod(d: Deployed, r: Replica, rank: int = 0) -> dict[str, Any]:
     """The pod of one node."""
-    return {"containers": [container(d, r, rank, head)], "volumes": volumes(d, r)}
+    return {"containers": [container(d, r, rank)], "volumes": volumes(d, r)}
 
 
 def volumes(d: Deployed, r: Replica) -> list[dict[str, Any]]:
