@@ -28,7 +28,7 @@ from pathlib import Path
 
 from planner.plans.schema import Plan
 from planner.studies import questions, sweep
-from planner.studies.cache import Cache
+from planner.studies.journal import Cache
 from planner.studies.pools import Start
 from planner.studies.pools.dask import Dask
 from planner.studies.pools.local import Here, Local

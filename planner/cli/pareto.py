@@ -63,7 +63,7 @@ def pareto(
     from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Progress
     from planner.errors import InputError
-    from planner.studies import curve_rows
+    from planner.studies import flat
     from planner.studies import pareto as study
 
     if output is not None and not output.endswith((".csv", ".json")):
@@ -80,7 +80,7 @@ def pareto(
     if output is not None:
         write(output, _written(of, found, output))
     if json:
-        print_json(curve_rows.as_json(of, found))
+        print_json(flat.curve_json(of, found))
     else:
         from planner.reports.curve import curve as shown
 
@@ -97,8 +97,8 @@ def pareto(
 def _written(of: Curve, points: list[Point], output: str) -> str:
     """By the ending of the file's name."""
     from planner.reading.cells import as_csv
-    from planner.studies import curve_rows
+    from planner.studies import flat
 
     if output.endswith(".json"):
-        return json_.dumps(curve_rows.as_json(of, points), indent=1) + "\n"
-    return as_csv(curve_rows.rows(of, points))
+        return json_.dumps(flat.curve_json(of, points), indent=1) + "\n"
+    return as_csv(flat.curve_rows(of, points))

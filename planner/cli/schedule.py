@@ -169,8 +169,7 @@ def _written(found: Schedule, output: str, autoscaler: str) -> str:
 
     from ruamel.yaml import YAML
 
-    from planner.exporters.hpa import autoscaled
-    from planner.exporters.keda import scaled_objects
+    from planner.exporters.schedules import autoscaled, scaled_objects
 
     stream, yaml = io.StringIO(), YAML()
     write = autoscaled if autoscaler == "hpa" else scaled_objects

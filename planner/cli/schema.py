@@ -50,5 +50,5 @@ def _model(kind: Kind) -> Any:
     elif kind == "several":
         from planner.plans.schema.several import Several as form  # type: ignore[assignment]
     else:
-        from planner.studies.schema import Sweep as form  # type: ignore[assignment]
+        from planner.studies.grid import Sweep as form  # type: ignore[assignment]
     return form

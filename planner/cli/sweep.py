@@ -54,7 +54,7 @@ def sweep(
     from planner.cli.output import note, stdout, whole_file
     from planner.cli.progress import Progress
     from planner.studies import flat, grid
-    from planner.studies.cache import Cache
+    from planner.studies.journal import Cache
     from planner.studies.questions import REAL
     from planner.studies.sweep import run
 

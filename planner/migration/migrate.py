@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from planner.migration.cluster import Domain, Machines
 from planner.migration.loading import Bits, Loading, Stock, reloaded
 from planner.migration.matching import matched
 from planner.migration.schema import Migration, Servers, Serving, Sources
-from planner.migration.servers import Server, held
+from planner.migration.servers import Domain, Machines, Server, held
 from planner.plans.schema import Plan
 
 

@@ -36,8 +36,7 @@ from planner.operating.requests import Requests, Terms, computed
 from planner.operating.room import counted, held_tokens
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
 from planner.operating.times import arriving
-from planner.predict.rows import Row
-from planner.predict.waits import held_back
+from planner.predict.rows import Row, held_back
 from planner.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
 
 ROUNDS = 12

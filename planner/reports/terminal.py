@@ -11,17 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.plans.schema import Experts, Plan, Price, Route
-from planner.reports import bars
 from planner.reports import words as say
 from planner.reports.defaults import assumed, decisive
 from planner.reports.figures import figures, owned, used
-from planner.reports.host_memory import beside, weights
-from planner.reports.idle_cache import keeping
-from planner.reports.instead import in_order, phases, verdict
-from planner.reports.proven import price_list, proof
-from planner.reports.rented import rented
+from planner.reports.memory import beside, keeping, memory, weights
+from planner.reports.proven import in_order, phases, price_list, proof, verdict
 from planner.reports.replayed import replayed
-from planner.reports.started import show
+from planner.reports.started import rented, show
 from planner.reports.survives import surviving
 from planner.reports.words import grid
 
@@ -38,7 +34,7 @@ def render(plan: Plan, console: Console) -> None:
     section(console, "Expect", expected(plan))
     if plan.replayed:
         section(console, "In the replay", replayed(plan, plan.replayed))
-    section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
+    section(console, "Memory per GPU", memory(plan.replicas, console.width - 2))
     if weights(plan):
         section(console, "Beside the GPUs", beside(plan))
     if any(r.cache or r.kept for r in plan.replicas):

@@ -1,4 +1,5 @@
-"""Rows of a sweep as flat tables, CSV and Parquet, for spreadsheets and data frames.
+"""Rows of a sweep as flat tables, CSV and Parquet, for spreadsheets and data frames; curves as tables, and as
+documents have them.
 
 Columns are paths in the JSON row (`cell.isl`, `predicted.rps.value`); lists of texts are joined by "; ".
 docs/sweep.md says what they mean.
@@ -14,7 +15,9 @@ from typing import Any, TextIO
 
 from planner.errors import InputError
 from planner.reading.cells import harmless
+from planner.reports.words import short
 from planner.studies.journal import Row
+from planner.studies.pareto import Curve, Point
 
 ORDER = (
     "cell.",
@@ -99,3 +102,42 @@ def leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _place(name: str) -> int:
     return next(i for i, start in enumerate(ORDER) if name.startswith(start))
+
+
+def curve_json(of: Curve, points: Sequence[Point]) -> dict[str, Any]:
+    """The curve as documents have it, each point with its whole plan."""
+    axes = {
+        name: {"what": axis.what, "unit": axis.unit, "more_is_better": axis.more}
+        for name, axis in (("x", of.x), ("y", of.y))
+    }
+    rows = [
+        {
+            **{name: float(f"{getattr(p, name):.9g}") for name in ("x", "y", "limit", "bound", "gap")},
+            "plan": p.plan.model_dump(mode="json", by_alias=True),
+        }
+        for p in points
+    ]
+    return {"curve": of.name, **axes, "points": rows}
+
+
+def curve_rows(of: Curve, points: Sequence[Point]) -> list[list[object]]:
+    """The curve as a table, its header first: a row a point, with what runs and what it costs."""
+    head: list[object] = [
+        f"{of.x.what} [{of.x.unit}]",
+        f"{of.y.what} [{of.y.unit}]",
+        "limit",
+        "bound",
+        "ttft_ms",
+        "tpot_ms",
+        "usd_per_hour",
+        "watts",
+        "replicas",
+    ]
+    table: list[list[object]] = [head]
+    for p in points:
+        told = p.plan.predicted
+        usd = told.usd_per_hour.value if told.usd_per_hour else ""
+        figures = (p.x, p.y, p.limit, p.bound, told.ttft_ms.value, told.tpot_ms.value, usd, told.watts.value)
+        shown = [float(f"{v:.6g}") if isinstance(v, float) else v for v in figures]
+        table.append([*shown, "; ".join(short(r) for r in p.plan.replicas)])
+    return table

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import MeshwrightError
-from planner.studies.cache import Cache
 from planner.studies.grid import FILE_OPTIONS, Cell
+from planner.studies.journal import Cache
 
 if TYPE_CHECKING:
     from planner.api import Asking

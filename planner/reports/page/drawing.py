@@ -14,11 +14,9 @@ from planner.launch.server import kinds_of, machine_of, node_sizes
 from planner.plans.schema import Plan, Replica, StageMemory
 from planner.reading.units import counted
 from planner.reports import words as say
-from planner.reports.bars import GIB, parts
-from planner.reports.host_memory import what
-from planner.reports.idle_cache import PLACES
+from planner.reports.memory import GIB, PLACES, parts, what
 from planner.reports.page.blocks import Box, Drawing, Frame, Gpu, Key, Rack, Site, in_row
-from planner.reports.rented import nodes_of, shortened
+from planner.reports.started import nodes_of, shortened
 
 MEMORY = ("weights", "kv", "activations", "reserve")
 """Parts of a GPU's memory, in the order of `bars.parts`."""

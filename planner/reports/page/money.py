@@ -7,9 +7,8 @@ from planner.plans.schema import Alternative, Plan, Price
 from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.figures import Figure, figures
-from planner.reports.instead import in_order, phases, verdict
 from planner.reports.page.blocks import Bar, Bars, Block, Key, Listed, Part, Section, Words
-from planner.reports.proven import SAME
+from planner.reports.proven import SAME, in_order, phases, verdict
 from planner.reports.terminal import limit_words, worth
 
 MONEY = ("$", "W", "J")

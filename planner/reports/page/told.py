@@ -6,10 +6,8 @@ from __future__ import annotations
 from planner.errors import InputError
 from planner.launch.words import commands
 from planner.plans.schema import Plan
-from planner.reports import bars
 from planner.reports.defaults import assumed, decisive
-from planner.reports.host_memory import beside, weights
-from planner.reports.idle_cache import keeping
+from planner.reports.memory import GIB, beside, fullest, keeping, parts, weights
 from planner.reports.page.adapted import blocks
 from planner.reports.page.answer import how_good
 from planner.reports.page.blocks import (
@@ -26,9 +24,8 @@ from planner.reports.page.blocks import (
 )
 from planner.reports.page.drawing import MEMORY, MEMORY_KEYS, drawing, in_words
 from planner.reports.proven import held_by, proof
-from planner.reports.rented import rented
 from planner.reports.replayed import replayed
-from planner.reports.started import MANY, SHOWN, files, notes
+from planner.reports.started import MANY, SHOWN, files, notes, rented
 from planner.reports.survives import surviving
 from planner.reports.terminal import caches, experts, long_prompts, replicas
 
@@ -45,12 +42,12 @@ def memory(plan: Plan) -> Section | None:
     found = [
         Bar(
             f"{r.id}: a {device}",
-            f"{m.capacity_bytes / bars.GIB:.0f} GiB",
-            in_row(MEMORY, bars.parts(m), m.capacity_bytes),
+            f"{m.capacity_bytes / GIB:.0f} GiB",
+            in_row(MEMORY, parts(m), m.capacity_bytes),
             in_words(m),
         )
         for r in plan.replicas
-        for device, m in bars.fullest(r).items()
+        for device, m in fullest(r).items()
     ]
     said: list[Block] = [Bars(tuple(found), MEMORY_KEYS)] if found else []
     if weights(plan):

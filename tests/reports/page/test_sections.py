@@ -8,7 +8,7 @@ from planner.plans.schema import Band, Plan, PlanWarning
 from planner.reports.figures import Figure, figures
 from planner.reports.page import money, times, told
 from planner.reports.page.blocks import Bar, Bars, Block, Folded, Section
-from planner.reports.page.sections import SECTIONS
+from planner.reports.page.html import SECTIONS
 from tests.reports.page.samples import ALL, plan_of
 
 EVERY = pytest.mark.parametrize("name", ALL)
