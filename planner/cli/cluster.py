@@ -106,7 +106,7 @@ def init(
 
     Example: meshwright cluster init --gpus 8xH100,4xL40S -o cluster.yaml
     """
-    from planner.clusters.init import init as text_of
+    from planner.clusters.writing import init as text_of
 
     _deliver(text_of(gpus), output)
 

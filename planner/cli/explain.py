@@ -33,7 +33,7 @@ def explain(
     from planner.cli.output import print_json, stdout
     from planner.cli.progress import Status
     from planner.errors import InputError
-    from planner.explain.spec import parse
+    from planner.explain.why_not import parse
     from planner.plans.verified import read_sound
 
     if not 0.5 <= time_limit <= 1e5:

@@ -30,7 +30,7 @@ def probe(
     from planner.calibration.probe import probe as found_by
     from planner.cli.output import note, print_json, stdout
     from planner.question import asked
-    from planner.reports import probe as report
+    from planner.reports import calibrated as report
 
     options = {"engine": engine, "precision": precision, "kv_precision": kv_precision}
     question = asked.read(cluster, model, gpus, workload, {"isl": isl, "osl": osl}, options)
@@ -40,4 +40,4 @@ def probe(
     if json:
         print_json(report.as_document(found))
     else:
-        report.render(found, stdout())
+        report.render_probe(found, stdout())

@@ -16,9 +16,8 @@ from planner.reports.defaults import assumed, decisive
 from planner.reports.figures import figures, owned, used
 from planner.reports.memory import beside, keeping, memory, weights
 from planner.reports.proven import in_order, phases, price_list, proof, verdict
-from planner.reports.replayed import replayed
+from planner.reports.replayed import replayed, surviving
 from planner.reports.started import rented, show
-from planner.reports.survives import surviving
 from planner.reports.words import grid
 
 SHOWN = 6

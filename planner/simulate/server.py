@@ -24,8 +24,17 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from planner.simulate.caches import PrefixCache
-from planner.simulate.prompts import NO_JUMP, prompt_work, steps_s, steps_to_reach
-from planner.simulate.requests import Clock, Ledger, Role, Settings, StepCosts
+from planner.simulate.requests import (
+    NO_JUMP,
+    Clock,
+    Ledger,
+    Role,
+    Settings,
+    StepCosts,
+    prompt_work,
+    steps_s,
+    steps_to_reach,
+)
 
 
 @dataclass(slots=True)

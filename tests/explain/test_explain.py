@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from planner import api
 from planner.cli.app import run
 from planner.errors import InputError
-from planner.explain.spec import SIZES, parse
-from planner.explain.why_not import asked_again, solved, why_not
+from planner.explain.why_not import SIZES, asked_again, parse, solved, why_not
 from solvers.linear import Limits
 
 SMALL = {"gpus": "4xL40S", "isl": 500, "osl": 100, "work_limit": 300, "simple": 0.0}

@@ -24,9 +24,8 @@ from planner.reports.page.blocks import (
 )
 from planner.reports.page.drawing import MEMORY, MEMORY_KEYS, drawing, in_words
 from planner.reports.proven import held_by, proof
-from planner.reports.replayed import replayed
+from planner.reports.replayed import replayed, surviving
 from planner.reports.started import MANY, SHOWN, files, notes, rented
-from planner.reports.survives import surviving
 from planner.reports.terminal import caches, experts, long_prompts, replicas
 
 
