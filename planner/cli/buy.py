@@ -9,29 +9,29 @@ import typer
 from planner.cli import options as o
 from planner.cli.help import arg, opt
 
-MoneyOpt = Annotated[str | None, opt("--budget", "What may be spent, as in 50$/h, 120kW or 2M$.", "MONEY")]
-PricesOpt = Annotated[str, opt("--prices", "Offers: a YAML file, or a shipped list: rented, bought.", "LIST")]
-YearsOpt = Annotated[float, opt("--years", "Of use, over which bought nodes are paid.", min=0.1, max=20.0)]
-OutlookOpt = Annotated[
-    bool, opt("--outlook", "Also prices at which the mix changes, and the mixes for more (minutes).")
-]
 SAID = ("slo_relaxed", "precision", "unsound")
 """Warnings that are printed: those of what is promised. The plan has them all."""
 
 ROUNDED = 1e-6
 """Share of the gap that rounding leaves."""
 
-OwnArg = Annotated[str | None, arg("[CLUSTER]", "Cluster file of nodes that are there already.")]
-
 
 def buy(
     *,
-    cluster: OwnArg = None,
+    cluster: Annotated[str | None, arg("[CLUSTER]", "Cluster file of nodes that are there already.")] = None,
     model: o.ModelOpt,
-    budget: MoneyOpt = None,
-    prices: PricesOpt = "rented",
-    years: YearsOpt = 4.0,
-    outlook: OutlookOpt = False,
+    budget: Annotated[
+        str | None, opt("--budget", "What may be spent, as in 50$/h, 120kW or 2M$.", "MONEY")
+    ] = None,
+    prices: Annotated[
+        str, opt("--prices", "Offers: a YAML file, or a shipped list: rented, bought.", "LIST")
+    ] = "rented",
+    years: Annotated[
+        float, opt("--years", "Of use, over which bought nodes are paid.", min=0.1, max=20.0)
+    ] = 4.0,
+    outlook: Annotated[
+        bool, opt("--outlook", "Also prices at which the mix changes, and the mixes for more (minutes).")
+    ] = False,
     workload: o.WorkloadOpt = "chat",
     isl: o.IslOpt = None,
     osl: o.OslOpt = None,

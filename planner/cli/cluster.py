@@ -29,27 +29,25 @@ def group(ctx: typer.Context) -> None:
 MOST_BYTES = 200_000_000
 """Bytes of one input at most: `kubectl get nodes -o json` takes 20 to 60 KB a node."""
 
-FilesArg = Annotated[
-    list[str] | None,
-    arg("[FILE…|-]", "What the tool printed; - or none: standard input.", show_default=False),
-]
 OutputOpt = Annotated[str | None, opt("--output -o", "Write the cluster file here.", "FILE")]
-FactsOpt = Annotated[bool, opt("--facts", "Print what was found as JSON, not a cluster file.")]
-DeviceOpt = Annotated[str | None, opt("--device", "Which GPUs they are, where the input names none.", "NAME")]
-PerNodeOpt = Annotated[
-    int | None, opt("--gpus-per-node", "GPUs of each node, where the input shows none.", "N", min=1)
-]
 
 
 def reader(source: Source) -> Callable[..., None]:
     """The command of one source."""
 
     def command(
-        files: FilesArg = None,
+        files: Annotated[
+            list[str] | None,
+            arg("[FILE…|-]", "What the tool printed; - or none: standard input.", show_default=False),
+        ] = None,
         output: OutputOpt = None,
-        facts: FactsOpt = False,
-        device: DeviceOpt = None,
-        gpus_per_node: PerNodeOpt = None,
+        facts: Annotated[bool, opt("--facts", "Print what was found as JSON, not a cluster file.")] = False,
+        device: Annotated[
+            str | None, opt("--device", "Which GPUs they are, where the input names none.", "NAME")
+        ] = None,
+        gpus_per_node: Annotated[
+            int | None, opt("--gpus-per-node", "GPUs of each node, where the input shows none.", "N", min=1)
+        ] = None,
     ) -> None:
         from planner.cli.output import note, print_json
         from planner.clusters.found import Input

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 WIDE = 120
 """Columns of a table that goes into a file or a pipe."""
 
-BeforeArg = Annotated[str, arg("BEFORE.json", "A plan, or plans of several models, as `plan -o` writes.")]
-AfterArg = Annotated[list[str], arg("AFTER.json…", "Another one; several: a table against the first.")]
 
-
-def diff(before: BeforeArg, after: AfterArg, json: o.JsonOpt = False) -> None:
+def diff(
+    before: Annotated[str, arg("BEFORE.json", "A plan, or plans of several models, as `plan -o` writes.")],
+    after: Annotated[list[str], arg("AFTER.json…", "Another one; several: a table against the first.")],
+    json: o.JsonOpt = False,
+) -> None:
     """Show what differs between plans, the sum of it first, and what it takes to come from one to the other:
     which servers go on, what is loaded from where, how long that takes at least, what is served meanwhile.
 

@@ -13,73 +13,59 @@ from planner.cli.help import arg, opt
 if TYPE_CHECKING:
     from planner.expert_maps.schema import Found
 
-LoadsArg = Annotated[
-    str,
-    arg("LOADS", "Tokens of each expert: CSV, JSON, npz, SGLang's or vLLM's dump.")
-]  # fmt: skip
-GpusOpt = Annotated[str, opt("--gpus", "32, or 8xH100,8xH20.", "N|N x GPU,…")]
-PerNodeOpt = Annotated[int | None, opt("--gpus-per-node", "Default: 8, or the device's.", "N", min=1)]
-SlotsOpt = Annotated[
-    str | None, opt("--slots", "Experts a GPU holds of a layer. Default: no replicas.", "N[,N…]")
-]
-GroupsOpt = Annotated[
-    int | None, opt("--groups", "Keep N groups whole on nodes (node-limited routing).", "N", min=1)
-]
-ObjectiveOpt = Annotated[
-    Literal["balance", "combined", "traffic"],
-    opt("--objective", "Of the hottest GPU, of nodes a token too, or of these alone."),
-]
-TokensOpt = Annotated[
-    str | None, opt("--tokens", "Sampled tokens' experts: [layers, tokens, choices].", "FILE")
-]
-WeightOpt = Annotated[float, opt("--traffic-weight", "combined: hottest/mean + W * nodes a token.", "W")]
-MaxOpt = Annotated[float, opt("--max-balance", "traffic: hottest/mean of no layer above B.", "B")]
-AffinityOpt = Annotated[
-    str | None, opt("--affinity", "Fewest hops: tokens [layers - 1, experts, experts].", "FILE")
-]
-PreviousOpt = Annotated[
-    str | None,
-    opt("--previous", "Map in service (ours, a plan's, SGLang's): move few of its weights.", "MAP"),
-]
-KeepOpt = Annotated[float, opt("--keep-within", "previous: loss of balance allowed for that.", "R")]
-RobustOpt = Annotated[
-    Literal["mean", "worst"] | None,
-    opt("--robust", "One map for all steps of LOADS: the best mean, or worst step."),
-]
-ModelOpt = Annotated[str | None, opt("--model -m", "Checks the loads; tells bytes to move.", "MODEL")]
-BandwidthOpt = Annotated[
-    float | None, opt("--gb-per-s", "previous: into each GPU. Default: its links'.", "X")
-]
-GapOpt = Annotated[float, opt("--gap", "How far from the best is good enough.", "G")]
-FileOpt = Annotated[str | None, opt("--output -o", "Write the map.", "FILE")]
-FormatOpt = Annotated[
-    Literal["meshwright", "sglang", "trtllm"], opt("--format", "Of the file that -o writes.")
-]
-
 
 def experts(
-    loads: LoadsArg,
+    loads: Annotated[str, arg("LOADS", "Tokens of each expert: CSV, JSON, npz, SGLang's or vLLM's dump.")],
     *,
-    gpus: GpusOpt,
-    gpus_per_node: PerNodeOpt = None,
-    slots: SlotsOpt = None,
-    groups: GroupsOpt = None,
-    objective: ObjectiveOpt = "balance",
-    tokens: TokensOpt = None,
-    traffic_weight: WeightOpt = 0.1,
-    max_balance: MaxOpt = 1.02,
-    affinity: AffinityOpt = None,
-    previous: PreviousOpt = None,
-    keep_within: KeepOpt = 0.01,
-    robust: RobustOpt = None,
-    model: ModelOpt = None,
-    gb_per_s: BandwidthOpt = None,
-    gap: GapOpt = 0.02,
+    gpus: Annotated[str, opt("--gpus", "32, or 8xH100,8xH20.", "N|N x GPU,…")],
+    gpus_per_node: Annotated[
+        int | None, opt("--gpus-per-node", "Default: 8, or the device's.", "N", min=1)
+    ] = None,
+    slots: Annotated[
+        str | None, opt("--slots", "Experts a GPU holds of a layer. Default: no replicas.", "N[,N…]")
+    ] = None,
+    groups: Annotated[
+        int | None, opt("--groups", "Keep N groups whole on nodes (node-limited routing).", "N", min=1)
+    ] = None,
+    objective: Annotated[
+        Literal["balance", "combined", "traffic"],
+        opt("--objective", "Of the hottest GPU, of nodes a token too, or of these alone."),
+    ] = "balance",
+    tokens: Annotated[
+        str | None, opt("--tokens", "Sampled tokens' experts: [layers, tokens, choices].", "FILE")
+    ] = None,
+    traffic_weight: Annotated[
+        float, opt("--traffic-weight", "combined: hottest/mean + W * nodes a token.", "W")
+    ] = 0.1,
+    max_balance: Annotated[
+        float, opt("--max-balance", "traffic: hottest/mean of no layer above B.", "B")
+    ] = 1.02,
+    affinity: Annotated[
+        str | None, opt("--affinity", "Fewest hops: tokens [layers - 1, experts, experts].", "FILE")
+    ] = None,
+    previous: Annotated[
+        str | None,
+        opt("--previous", "Map in service (ours, a plan's, SGLang's): move few of its weights.", "MAP"),
+    ] = None,
+    keep_within: Annotated[
+        float, opt("--keep-within", "previous: loss of balance allowed for that.", "R")
+    ] = 0.01,
+    robust: Annotated[
+        Literal["mean", "worst"] | None,
+        opt("--robust", "One map for all steps of LOADS: the best mean, or worst step."),
+    ] = None,
+    model: Annotated[str | None, opt("--model -m", "Checks the loads; tells bytes to move.", "MODEL")] = None,
+    gb_per_s: Annotated[
+        float | None, opt("--gb-per-s", "previous: into each GPU. Default: its links'.", "X")
+    ] = None,
+    gap: Annotated[float, opt("--gap", "How far from the best is good enough.", "G")] = 0.02,
     time_limit_s: o.TimeLimitOpt = 30.0,
     seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
-    output: FileOpt = None,
-    format: FormatOpt = "meshwright",
+    output: Annotated[str | None, opt("--output -o", "Write the map.", "FILE")] = None,
+    format: Annotated[
+        Literal["meshwright", "sglang", "trtllm"], opt("--format", "Of the file that -o writes.")
+    ] = "meshwright",
 ) -> None:
     """Place the experts of a mixture-of-experts model: replicas, and which GPU holds which.
 

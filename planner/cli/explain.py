@@ -7,18 +7,14 @@ from typing import Annotated
 from planner.cli import options as o
 from planner.cli.help import opt
 
-WhyNotOpt = Annotated[
-    list[str] | None, opt("--why-not", "As 'tp=8', 'engine=vllm role=mixed'; repeatable.", "DESIGN")
-]
-CalibrationOpt = Annotated[str | None, opt("--calibration", "That the plan was made with.", "FILE")]
-LimitOpt = Annotated[float, opt("--time-limit", "Seconds of each solve.", "S")]
-
 
 def explain(
     plan: o.PlanArg,
-    why_not: WhyNotOpt = None,
-    calibration: CalibrationOpt = None,
-    time_limit: LimitOpt = 30.0,
+    why_not: Annotated[
+        list[str] | None, opt("--why-not", "As 'tp=8', 'engine=vllm role=mixed'; repeatable.", "DESIGN")
+    ] = None,
+    calibration: Annotated[str | None, opt("--calibration", "That the plan was made with.", "FILE")] = None,
+    time_limit: Annotated[float, opt("--time-limit", "Seconds of each solve.", "S")] = 30.0,
     json: o.JsonOpt = False,
 ) -> None:
     """What holds a plan back, what would change it, and why it does not use another design.

@@ -15,19 +15,22 @@ from planner.cli.help import opt
 if TYPE_CHECKING:
     from planner.plans.schema.several import Several
 
-ToOpt = Annotated[
-    str,
-    opt(
-        "--to",
-        "vllm, sglang, tensorrt-llm, llama.cpp, dynamo, llm-d, kserve, ray-serve, slurm, compose, k8s.",
-        "TARGET",
-    ),
-]
-OutputOpt = Annotated[str, opt("--output -o", "A new folder, or an empty one.", "DIR")]
-ForceOpt = Annotated[bool, opt("--force", "Write into a folder that has files, over those of the same name.")]
 
-
-def export(plan: o.PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False) -> None:
+def export(
+    plan: o.PlanArg,
+    to: Annotated[
+        str,
+        opt(
+            "--to",
+            "vllm, sglang, tensorrt-llm, llama.cpp, dynamo, llm-d, kserve, ray-serve, slurm, compose, k8s.",
+            "TARGET",
+        ),
+    ],
+    output: Annotated[str, opt("--output -o", "A new folder, or an empty one.", "DIR")],
+    force: Annotated[
+        bool, opt("--force", "Write into a folder that has files, over those of the same name.")
+    ] = False,
+) -> None:
     """Write the files that start a plan: scripts or manifests, with a README that says how.
 
     \b

@@ -16,33 +16,28 @@ if TYPE_CHECKING:
     from planner.fit.grid import Most
     from planner.fit.speeds import Speed
 
-ContextOpt = Annotated[int | None, opt("--isl", "Tokens of context of one user. [default: 8192]", "N")]
-FamilyModelOpt = Annotated[
-    str | None,
-    opt(
-        "--model -m",
-        "Name, Hugging Face id, or a config.json; without: the largest model of each family that fits.",
-        "MODEL",
-    ),
-]
-ReadersOpt = Annotated[int | None, opt("--users", "Tokens a second for each of N readers at once.", "N")]
-
-MaxContextOpt = Annotated[bool, opt("--max-context", "Only: the longest context of one user.")]
-MaxUsersOpt = Annotated[bool, opt("--max-users", "Only: the most users of that context at once.")]
-
 
 def fit(
     *,
     cluster: o.ClusterArg = None,
     gpus: o.GpusOpt = None,
-    model: FamilyModelOpt = None,
-    isl: ContextOpt = None,
+    model: Annotated[
+        str | None,
+        opt(
+            "--model -m",
+            "Name, Hugging Face id, or a config.json; without: the largest model of each family that fits.",
+            "MODEL",
+        ),
+    ] = None,
+    isl: Annotated[int | None, opt("--isl", "Tokens of context of one user. [default: 8192]", "N")] = None,
     engine: o.EngineOpt = "any",
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
-    users: ReadersOpt = None,
-    max_context: MaxContextOpt = False,
-    max_users: MaxUsersOpt = False,
+    users: Annotated[
+        int | None, opt("--users", "Tokens a second for each of N readers at once.", "N")
+    ] = None,
+    max_context: Annotated[bool, opt("--max-context", "Only: the longest context of one user.")] = False,
+    max_users: Annotated[bool, opt("--max-users", "Only: the most users of that context at once.")] = False,
     json: o.JsonOpt = False,
 ) -> None:
     """Does MODEL fit? Memory per GPU, longest context and most users, for each parallelism; and what limits

@@ -18,19 +18,15 @@ if TYPE_CHECKING:
 WORTH = 0.01
 """Share of the objective below which a better plan is not worth a change."""
 
-DeploymentArg = Annotated[str, arg("FILE|DIR|-", "A script, a manifest, a folder of these, or - for stdin.")]
-ClusterOpt = Annotated[str | None, opt("--cluster", "The GPUs it runs on; or use --gpus.", "CLUSTER.yaml")]
-ModelOpt = Annotated[str | None, opt("--model -m", "In place of the command's own model.", "MODEL")]
-VersionOpt = Annotated[str | None, opt("--engine-version", "Check flags against this version.", "V")]
-FactsOpt = Annotated[bool, opt("--facts", "Print what was read as JSON, and plan nothing.")]
-
 
 def import_(
     *,
-    deployment: DeploymentArg,
-    cluster: ClusterOpt = None,
+    deployment: Annotated[str, arg("FILE|DIR|-", "A script, a manifest, a folder of these, or - for stdin.")],
+    cluster: Annotated[
+        str | None, opt("--cluster", "The GPUs it runs on; or use --gpus.", "CLUSTER.yaml")
+    ] = None,
     gpus: o.GpusOpt = None,
-    model: ModelOpt = None,
+    model: Annotated[str | None, opt("--model -m", "In place of the command's own model.", "MODEL")] = None,
     workload: o.WorkloadOpt = "chat",
     isl: o.IslOpt = None,
     osl: o.OslOpt = None,
@@ -38,8 +34,10 @@ def import_(
     ttft_ms: o.TtftOpt = None,
     tpot_ms: o.TpotOpt = None,
     percentile: o.PercentileOpt = None,
-    engine_version: VersionOpt = None,
-    facts: FactsOpt = False,
+    engine_version: Annotated[
+        str | None, opt("--engine-version", "Check flags against this version.", "V")
+    ] = None,
+    facts: Annotated[bool, opt("--facts", "Print what was read as JSON, and plan nothing.")] = False,
     json: o.JsonOpt = False,
     output: o.PlanFileOpt = None,
 ) -> None:

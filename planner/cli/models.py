@@ -19,13 +19,14 @@ PIPE_WIDTH = 150
 WIDE = 120
 """Columns from which on the table has all of its own."""
 
-NameArg = Annotated[
-    str | None,
-    arg("FILTER", "A card, a Hugging Face id, a config.json, or any part of a name.", show_default=False),
-]
 
-
-def models(name: NameArg = None, json: JsonOpt = False) -> None:
+def models(
+    name: Annotated[
+        str | None,
+        arg("FILTER", "A card, a Hugging Face id, a config.json, or any part of a name.", show_default=False),
+    ] = None,
+    json: JsonOpt = False,
+) -> None:
     """List the models known, those whose names have FILTER in them, or show one: parameters, KV cache,
     weights.
 

@@ -14,24 +14,17 @@ if TYPE_CHECKING:
     from planner.plans.schema import Plan
     from planner.studies.pareto import Curve, Point
 
-CurveOpt = Annotated[
-    Literal["speed", "cost", "energy"],
-    opt("--curve", "Users' speed and throughput; cost and latency; rate and watts."),
-]
-PointsOpt = Annotated[int, opt("--points", "At most so many.", "N", min=3, max=100)]
-FileOpt = Annotated[
-    str | None, opt("--output -o", "The points: .csv, or .json with all their plans.", "FILE")
-]
-LimitOpt = Annotated[float, opt("--time-limit", "Seconds for each point.", "S")]
-
 
 def pareto(
     *,
     cluster: o.ClusterArg = None,
     gpus: o.GpusOpt = None,
     model: o.ModelOpt,
-    curve: CurveOpt = "speed",
-    points: PointsOpt = 9,
+    curve: Annotated[
+        Literal["speed", "cost", "energy"],
+        opt("--curve", "Users' speed and throughput; cost and latency; rate and watts."),
+    ] = "speed",
+    points: Annotated[int, opt("--points", "At most so many.", "N", min=3, max=100)] = 9,
     workload: o.WorkloadOpt = "chat",
     isl: o.IslOpt = None,
     osl: o.OslOpt = None,
@@ -43,10 +36,12 @@ def pareto(
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
     gap: o.GapOpt = 0.01,
-    time_limit_s: LimitOpt = 30.0,
+    time_limit_s: Annotated[float, opt("--time-limit", "Seconds for each point.", "S")] = 30.0,
     seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
-    output: FileOpt = None,
+    output: Annotated[
+        str | None, opt("--output -o", "The points: .csv, or .json with all their plans.", "FILE")
+    ] = None,
 ) -> None:
     """What is given up for what: exact points of a curve, each a plan with its bound.
 

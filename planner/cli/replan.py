@@ -9,15 +9,11 @@ import typer
 from planner.cli import options as o
 from planner.cli.help import arg, opt
 
-PlanArg = Annotated[str, arg("PLAN.json", "A plan of chains, as `plan -o` writes it.")]
-WithoutOpt = Annotated[str, opt("--without", "Nodes that left: NODE[,NODE…].")]
-CopiesOpt = Annotated[int, opt("--copies", "Nodes that each layer should be on.", min=1)]
-
 
 def replan(
-    plan: PlanArg,
-    without: WithoutOpt,
-    copies: CopiesOpt = 1,
+    plan: Annotated[str, arg("PLAN.json", "A plan of chains, as `plan -o` writes it.")],
+    without: Annotated[str, opt("--without", "Nodes that left: NODE[,NODE…].")],
+    copies: Annotated[int, opt("--copies", "Nodes that each layer should be on.", min=1)] = 1,
     json: o.JsonOpt = False,
     output: o.PlanFileOpt = None,
 ) -> None:

@@ -13,41 +13,6 @@ from planner.cli.help import opt
 if TYPE_CHECKING:
     from planner.schedule.answer import Schedule
 
-ColdOpt = Annotated[
-    float | None,
-    opt("--cold-start", "Until a started node serves. [default: computed from weights and disk]", "SECONDS"),
-]
-UpOpt = Annotated[float, opt("--min-up", "That a started node stays at least.", "MINUTES")]
-ReservedOpt = Annotated[
-    float | None,
-    opt(
-        "--reserved",
-        "Of the price, at which nodes are reserved for all slots. [default: not offered]",
-        "SHARE",
-    ),
-]
-SpotOpt = Annotated[float, opt("--spot-share", "Of the requests, that spot nodes carry at most.", "SHARE")]
-LossOpt = Annotated[
-    float, opt("--spot-losses", "How often a spot node is taken away and another started.", "PER_HOUR")
-]
-MarginOpt = Annotated[str, opt("--margin", "On every slot's rate: for forecasts that err.", "PERCENT")]
-ShortOpt = Annotated[
-    str,
-    opt(
-        "--short",
-        "Of all requests, that tables of the day before and autoscalers, which are shown beside, may miss.",
-        "PERCENT",
-    ),
-]
-ScaleOpt = Annotated[float, opt("--scale", "Times the recorded rates.", "FACTOR")]
-FileOpt = Annotated[
-    str | None,
-    opt("--output -o", "Units by slot: .csv, .json, or .yaml for autoscalers on Kubernetes.", "FILE"),
-]
-FormOpt = Annotated[
-    Literal["keda", "hpa"],
-    opt("--autoscaler", "Of a .yaml: KEDA's cron scaler, or an HPA that CronJobs set."),
-]
 ENDINGS = (".csv", ".json", ".yaml")
 TIME_EXIT = 4
 
@@ -61,20 +26,52 @@ def schedule(
     engine: o.EngineOpt = "any",
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
-    cold_start: ColdOpt = None,
-    min_up: UpOpt = 0.0,
-    reserved: ReservedOpt = None,
-    spot_share: SpotOpt = 0.5,
-    spot_losses: LossOpt = 0.05,
-    margin: MarginOpt = "0",
-    short: ShortOpt = "0.1",
-    scale: ScaleOpt = 1.0,
+    cold_start: Annotated[
+        float | None,
+        opt(
+            "--cold-start",
+            "Until a started node serves. [default: computed from weights and disk]",
+            "SECONDS",
+        ),
+    ] = None,
+    min_up: Annotated[float, opt("--min-up", "That a started node stays at least.", "MINUTES")] = 0.0,
+    reserved: Annotated[
+        float | None,
+        opt(
+            "--reserved",
+            "Of the price, at which nodes are reserved for all slots. [default: not offered]",
+            "SHARE",
+        ),
+    ] = None,
+    spot_share: Annotated[
+        float, opt("--spot-share", "Of the requests, that spot nodes carry at most.", "SHARE")
+    ] = 0.5,
+    spot_losses: Annotated[
+        float, opt("--spot-losses", "How often a spot node is taken away and another started.", "PER_HOUR")
+    ] = 0.05,
+    margin: Annotated[str, opt("--margin", "On every slot's rate: for forecasts that err.", "PERCENT")] = "0",
+    short: Annotated[
+        str,
+        opt(
+            "--short",
+            "Of all requests, that tables of the day before and autoscalers, which are shown beside, "
+            "may miss.",
+            "PERCENT",
+        ),
+    ] = "0.1",
+    scale: Annotated[float, opt("--scale", "Times the recorded rates.", "FACTOR")] = 1.0,
     gap: Annotated[float, opt("--gap", "At which the search ends.", "SHARE")] = 0.002,
     time_limit: Annotated[float, opt("--time-limit", "Seconds of search.", "S")] = 20.0,
     seed: Annotated[int, opt("--seed", "Of the search.", "N", min=0)] = 0,
     json: o.JsonOpt = False,
-    output: FileOpt = None,
-    autoscaler: FormOpt = "keda",
+    output: Annotated[
+        str | None,
+        opt("--output -o", "Units by slot: .csv, .json, or .yaml for autoscalers on Kubernetes.", "FILE"),
+    ] = None,
+    autoscaler: Annotated[
+        Literal["keda", "hpa"],
+        opt("--autoscaler", "Of a .yaml: KEDA's cron scaler, or an HPA that CronJobs set."),
+    ] = "keda",
 ) -> None:
     """What to rent in each hour of a day or week, for the least money, so that the limits hold.
 

@@ -14,39 +14,33 @@ from planner.cli.help import opt
 if TYPE_CHECKING:
     from planner.simulate.pools import Trouble
 
-TraceOpt = Annotated[
-    str | None, opt("--trace", "Recorded requests; without: drawn as the plan expects them.", "FILE")
-]
-RateOpt = Annotated[
-    float | None, opt("--rate", "Mean requests per second, in place of the plan's or trace's.", "RPS")
-]
-RequestsOpt = Annotated[int | None, opt("--requests", "Requests to draw. [default: 20 lifetimes]", "N")]
-SeedOpt = Annotated[int, opt("--seed", "Of what is drawn.", "N", min=0)]
-RoutingOpt = Annotated[
-    Literal["planned", "least-load", "prefix-aware"], opt("--routing", "How requests find their servers.")
-]
-FailOpt = Annotated[
-    list[str] | None, opt("--fail", "A server of a group that fails then; repeatable.", "GROUP@SECOND")
-]
-SlowOpt = Annotated[
-    list[str] | None, opt("--slow", "A server of a group so many times slower.", "GROUP@FACTOR")
-]
-SeriesOpt = Annotated[
-    str | None, opt("--output -o", "Queue, batch and cache over time: .csv or .json.", "FILE")
-]
 BROKEN_EXIT = 4
 
 
 def simulate(
     plan: o.PlanArg,
-    trace: TraceOpt = None,
-    rate: RateOpt = None,
-    requests: RequestsOpt = None,
-    seed: SeedOpt = 0,
-    routing: RoutingOpt = "planned",
-    fail: FailOpt = None,
-    slow: SlowOpt = None,
-    output: SeriesOpt = None,
+    trace: Annotated[
+        str | None, opt("--trace", "Recorded requests; without: drawn as the plan expects them.", "FILE")
+    ] = None,
+    rate: Annotated[
+        float | None, opt("--rate", "Mean requests per second, in place of the plan's or trace's.", "RPS")
+    ] = None,
+    requests: Annotated[
+        int | None, opt("--requests", "Requests to draw. [default: 20 lifetimes]", "N")
+    ] = None,
+    seed: Annotated[int, opt("--seed", "Of what is drawn.", "N", min=0)] = 0,
+    routing: Annotated[
+        Literal["planned", "least-load", "prefix-aware"], opt("--routing", "How requests find their servers.")
+    ] = "planned",
+    fail: Annotated[
+        list[str] | None, opt("--fail", "A server of a group that fails then; repeatable.", "GROUP@SECOND")
+    ] = None,
+    slow: Annotated[
+        list[str] | None, opt("--slow", "A server of a group so many times slower.", "GROUP@FACTOR")
+    ] = None,
+    output: Annotated[
+        str | None, opt("--output -o", "Queue, batch and cache over time: .csv or .json.", "FILE")
+    ] = None,
     json: o.JsonOpt = False,
 ) -> None:
     """Replay requests on a plan, event by event, and say whether its limits hold.

@@ -12,25 +12,19 @@ from planner.cli.help import arg, opt
 if TYPE_CHECKING:
     from planner.traffic.summary import Summary
 
-TraceArg = Annotated[
-    str | None, arg("TRACE", "Recorded requests: CSV, JSONL or Parquet.", show_default=False)
-]
-SlotOpt = Annotated[float | None, opt("--slot", "Length of a slot of the day. [default: an hour]", "MINUTES")]
-TtftOpt = Annotated[str, opt("--ttft-ms", "Limit on the time to first token.", "X|none")]
-TpotOpt = Annotated[str, opt("--tpot-ms", "Limit on the time per output token.", "X|none")]
-PercentileOpt = Annotated[o.Percentile, opt("--percentile", "Of which the limits are.")]
-ListOpt = Annotated[bool, opt("--list", "The workloads known by name, and where they are from.")]
-FileOpt = Annotated[str | None, opt("--output -o", "Write the workload YAML here.", "FILE")]
-
 
 def workload(
-    trace: TraceArg = None,
-    slot: SlotOpt = None,
-    ttft_ms: TtftOpt = "2000",
-    tpot_ms: TpotOpt = "50",
-    percentile: PercentileOpt = "p99",
-    output: FileOpt = None,
-    list_: ListOpt = False,
+    trace: Annotated[
+        str | None, arg("TRACE", "Recorded requests: CSV, JSONL or Parquet.", show_default=False)
+    ] = None,
+    slot: Annotated[
+        float | None, opt("--slot", "Length of a slot of the day. [default: an hour]", "MINUTES")
+    ] = None,
+    ttft_ms: Annotated[str, opt("--ttft-ms", "Limit on the time to first token.", "X|none")] = "2000",
+    tpot_ms: Annotated[str, opt("--tpot-ms", "Limit on the time per output token.", "X|none")] = "50",
+    percentile: Annotated[o.Percentile, opt("--percentile", "Of which the limits are.")] = "p99",
+    output: Annotated[str | None, opt("--output -o", "Write the workload YAML here.", "FILE")] = None,
+    list_: Annotated[bool, opt("--list", "The workloads known by name, and where they are from.")] = False,
     json: o.JsonOpt = False,
 ) -> None:
     """Recorded requests as a workload: lengths in few buckets that keep the cost, the rate by hour, bursts.
