@@ -72,7 +72,7 @@ def sweep(
         with whole_file(output) as out:
             write(rows, out)
     if table:
-        from planner.studies.table import render
+        from planner.studies.flat import render
 
         render(rows, stdout())
     note(f"{output}: {len(rows):,} rows{without_plan(rows)}")

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.clusters.devices import known_device
-from planner.clusters.found import Found, Gpus, Input, Machine, grouped, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, grouped, known_device, unreadable
 from planner.errors import InputError
 from planner.reading.documents import read_text
 from planner.reading.units import counted

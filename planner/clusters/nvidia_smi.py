@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.clusters.devices import known_device
-from planner.clusters.found import Found, Gpus, Input, Machine, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, known_device, unreadable
 from planner.clusters.nvidia_cards import Card, Cards, read_cards
 from planner.clusters.topology import (
     Topology,

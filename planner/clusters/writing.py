@@ -14,8 +14,17 @@ from typing import Any
 from cluster_configs.devices import names
 from cluster_configs.reading import from_gpus
 from cluster_configs.schema import NodeClass
-from planner.clusters.devices import differs, known_device, others
-from planner.clusters.found import MOST_NAMED, Found, Gpus, Machine, grouped, shortened
+from planner.clusters.found import (
+    MOST_NAMED,
+    Found,
+    Gpus,
+    Machine,
+    differs,
+    grouped,
+    known_device,
+    others,
+    shortened,
+)
 from planner.errors import InputError, nearest, squash
 
 FILL_IN = "fill-in"

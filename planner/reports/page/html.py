@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.plans.schema import Plan
-from planner.reports.page import colours, flow, money, times, told
+from planner.reports.page import colours, flow, money, told
 from planner.reports.page.answer import Fact, facts, sentences, title
 from planner.reports.page.blocks import Section
 from planner.reports.page.compared import comparison, names
@@ -97,7 +97,7 @@ SECTIONS: tuple[Callable[[Plan], Section | None], ...] = (
     money.spent,
     told.again,
     told.memory,
-    times.section,
+    flow.times,
     told.balanced,
     told.lost,
     told.longest,
