@@ -22,14 +22,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.queueing import STEPS
+from benchmarks.replays.servers import Settings, replay
 from planner.designs.shape import Floats
 from planner.queueing import Estimate, estimate, prefill_s, work_s
 from planner.queueing import closed_loop as queueing_loop
 from planner.queueing.admission import Admission, Held, Lengths, Stay, closed_loop, open_loop, places
 from planner.queueing.line import line, moments
 from planner.queueing.load import Limits, Load, Parts
-from planner.simulate.replay import replay
-from planner.simulate.requests import Requests, Settings
+from planner.simulate.requests import Requests
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
 LAWS = {"code": (2048, 0.96, 7437, 28, 2.15, 1899), "conv": (1155, 0.96, 14050, 211, 0.77, 1000)}

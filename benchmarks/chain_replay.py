@@ -30,12 +30,12 @@ import numpy as np
 
 import planner
 from benchmarks.peers.helix import EXPECTED, FILLED
+from benchmarks.replays.chain_net import Chain, Hop, Leg, Net, Node, Result
+from benchmarks.replays.chain_plan import PAUSE_S, Case, replay_plan
+from benchmarks.replays.chains import replay
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, ResolvedCluster
 from planner.inputs.workload import Bucket, Slo, Workload
-from planner.simulate.chain_net import Chain, Hop, Leg, Net, Node, Result
-from planner.simulate.chain_plan import PAUSE_S, Case, replay_plan
-from planner.simulate.chains import replay
 from planner.simulate.requests import Requests
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.replays import prefix
 from planner.cost.idle_cache import Resting, resting_of
 from planner.designs.shape import Floats, Ints
 from planner.inputs.trace_workload import Uses, buckets_of, counted
 from planner.inputs.traces import Trace, read_trace
 from planner.inputs.workload import Workload
 from planner.problems import idle_cache as stated
-from planner.simulate import prefix
 from solvers import idle_cache as keeping
 from solvers.linear import Limits
 

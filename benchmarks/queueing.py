@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.replays.servers import Result, Settings, replay, replay_prefill
 from planner.designs.shape import Floats, StepTimes
 from planner.queueing import closed_loop, estimate
-from planner.simulate.replay import replay, replay_prefill
-from planner.simulate.requests import Requests, Result, Settings
+from planner.simulate.requests import Requests
 
 
 def step(t0: float, token: float, pair: float, sequence: float, context: float) -> StepTimes:

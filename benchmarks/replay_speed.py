@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.queueing import MIXES, STEPS
+from benchmarks.replays.servers import Settings, replay
 from planner import api
 from planner.simulate.answer import Ask, simulate
-from planner.simulate.replay import replay
-from planner.simulate.requests import Requests, Settings
+from planner.simulate.requests import Requests
 
 PLANS: dict[str, dict[str, Any]] = {
     "8B, L40S": {"gpus": "16xL40S", "model": "llama-3.1-8b", "rate": 78.0},

@@ -28,11 +28,10 @@ from pathlib import Path
 
 from planner.plans.schema import Plan
 from planner.studies import questions, sweep
-from planner.studies.cache import Cache
+from planner.studies.journal import Cache
 from planner.studies.pools import Start
 from planner.studies.pools.dask import Dask
-from planner.studies.pools.here import Here
-from planner.studies.pools.local import Local
+from planner.studies.pools.local import Here, Local
 
 SWEEP = """
 base: {workload: chat, engine: vllm}

@@ -129,13 +129,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "planner.reports.curve": {*PLAN, "planner.reports", "planner.studies.pareto"},
     "planner.reports.simulated": {*PLAN, "planner.reports", "planner.simulate"},
-    "planner.reports.probe": {
-        *PLAN,
-        "planner.designs",
-        "planner.cost",
-        "planner.calibration",
-        "planner.reports",
-    },
     "planner.studies": {
         *PLAN,
         "planner.plans.text",

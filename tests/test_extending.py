@@ -20,7 +20,7 @@ from planner.search.find import find
 from planner.simulate import routing
 from planner.simulate.answer import Ask, simulate
 from planner.studies import sweep
-from planner.studies.pools.here import Here
+from planner.studies.pools.local import Here
 from solvers import fleet
 from solvers.linear import Limits
 from tests.beside.solved import solved

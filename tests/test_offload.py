@@ -24,7 +24,7 @@ from planner.errors import Infeasible
 from planner.launch.instances import instances
 from planner.launch.words import command
 from planner.plans.schema import Plan
-from planner.reports.host_memory import bound, interleave
+from planner.reports.memory import bound, interleave
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = (REPO / "docs" / "offload.md").read_text(encoding="utf-8")

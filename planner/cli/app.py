@@ -17,8 +17,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from planner.cli import failures
-from planner.cli.ascii import plain
-from planner.cli.help import Grouped
+from planner.cli.help import Grouped, opt
+from planner.cli.output import plain
 
 COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",
@@ -91,7 +91,7 @@ app = typer.Typer(
 @app.callback()
 def meshwright(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
+    version: Annotated[bool, opt("--version -V", "Print the version.")] = False,
 ) -> None:
     """Plans how to serve a language model on the GPUs you have, and proves how good the plan is."""
     if version:

@@ -7,41 +7,31 @@ from typing import Annotated
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg, opt
 
-MoneyOpt = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="MONEY", help="What may be spent, as in 50$/h, 120kW or 2M$."),
-]
-PricesOpt = Annotated[
-    str,
-    typer.Option("--prices", metavar="LIST", help="Offers: a YAML file, or a shipped list: rented, bought."),
-]
-YearsOpt = Annotated[
-    float, typer.Option("--years", min=0.1, max=20.0, help="Of use, over which bought nodes are paid.")
-]
-OutlookOpt = Annotated[
-    bool,
-    typer.Option("--outlook", help="Also prices at which the mix changes, and the mixes for more (minutes)."),
-]
 SAID = ("slo_relaxed", "precision", "unsound")
 """Warnings that are printed: those of what is promised. The plan has them all."""
 
 ROUNDED = 1e-6
 """Share of the gap that rounding leaves."""
 
-OwnArg = Annotated[
-    str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file of nodes that are there already.")
-]
-
 
 def buy(
     *,
-    cluster: OwnArg = None,
+    cluster: Annotated[str | None, arg("[CLUSTER]", "Cluster file of nodes that are there already.")] = None,
     model: o.ModelOpt,
-    budget: MoneyOpt = None,
-    prices: PricesOpt = "rented",
-    years: YearsOpt = 4.0,
-    outlook: OutlookOpt = False,
+    budget: Annotated[
+        str | None, opt("--budget", "What may be spent, as in 50$/h, 120kW or 2M$.", "MONEY")
+    ] = None,
+    prices: Annotated[
+        str, opt("--prices", "Offers: a YAML file, or a shipped list: rented, bought.", "LIST")
+    ] = "rented",
+    years: Annotated[
+        float, opt("--years", "Of use, over which bought nodes are paid.", min=0.1, max=20.0)
+    ] = 4.0,
+    outlook: Annotated[
+        bool, opt("--outlook", "Also prices at which the mix changes, and the mixes for more (minutes).")
+    ] = False,
     workload: o.WorkloadOpt = "chat",
     isl: o.IslOpt = None,
     osl: o.OslOpt = None,
@@ -53,7 +43,7 @@ def buy(
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
     gap: o.GapOpt = 0.01,
-    time_limit: o.TimeLimitOpt = 60.0,
+    time_limit_s: o.TimeLimitOpt = 60.0,
     seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
     output: o.PlanFileOpt = None,
@@ -68,19 +58,15 @@ def buy(
     Exit codes: 0 proven within the gap, 2 bad input, 3 nothing within the budget serves the model, 4 farther
     from the bound, 5 no plan in time.
     """
+    question = o.told(locals(), "cluster", "model", "budget", "prices", "years", "outlook", "json", "output")
     from contextlib import nullcontext
 
     from planner.buy.find import asked_of
     from planner.buy.find import buy as bought
-    from planner.cli.output import stderr, stdout, whole_file
+    from planner.cli.output import print_json, stderr, stdout, whole_file
     from planner.cli.progress import Status
     from planner.plans.text import rounded, text
 
-    question = {
-        **{"workload": workload, "isl": isl, "osl": osl, "rate": rate, "percentile": percentile},
-        **{"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "engine": engine, "precision": precision},
-        **{"kv_precision": kv_precision, "gap": gap, "time_limit_s": time_limit, "seed": seed},
-    }
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
         wish = asked_of(model, budget, status, **question)
         found, offered = bought(cluster, prices, wish, years)
@@ -91,9 +77,7 @@ def buy(
         if file:
             file.write(text(found.plan) + "\n")
     if json:
-        import json as json_
-
-        typer.echo(json_.dumps(rounded(found.as_json), indent=1))
+        print_json(rounded(found.as_json))
     else:
         from planner.reports import terminal
         from planner.reports.bought import purchase

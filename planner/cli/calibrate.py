@@ -7,6 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from planner.cli.help import arg, opt
+from planner.cli.options import told
+
 
 def _said(name: str, what: str) -> Any:
     """An option that holds where a file does not say."""
@@ -15,8 +18,8 @@ def _said(name: str, what: str) -> Any:
 
 def calibrate(
     *,
-    bench: Annotated[list[Path], typer.Argument(metavar="BENCH…", help="Results of serving benchmarks.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The calibration.")],
+    bench: Annotated[list[Path], arg("BENCH…", "Results of serving benchmarks.")],
+    output: Annotated[Path, opt("--output -o", "The calibration.", "FILE")],
     model: Annotated[str | None, _said("model", "Model")] = None,
     device: Annotated[str | None, _said("device", "GPU")] = None,
     engine: Annotated[str | None, _said("engine", "Serving engine")] = None,
@@ -45,6 +48,7 @@ def calibrate(
       meshwright calibrate bench.csv -o my-cluster.calib.yaml
       meshwright calibrate results/*.json --device h100 --engine vllm --tp 4 -o my-cluster.calib.yaml
     """
+    given = told(locals(), "bench", "output")
     from planner.calibration import files
     from planner.calibration.calibrate import calibrate as refined
     from planner.calibration.measurements import read_measurements
@@ -53,24 +57,6 @@ def calibrate(
     from planner.cost.calibration import shipped
     from planner.reports import calibrated as report
 
-    given = {
-        "model": model,
-        "device": device,
-        "engine": engine,
-        "engine_version": engine_version,
-        "precision": precision,
-        "kv_precision": kv_precision,
-        "tp": tp,
-        "pp": pp,
-        "attn_dp": attn_dp,
-        "ep": ep,
-        "isl": isl,
-        "osl": osl,
-        "concurrency": concurrency,
-        "prefix_hit": prefix_hit,
-        "draft_tokens": draft_tokens,
-        "accepted_tokens": accepted_tokens,
-    }
     with whole_file(output) as file:
         with Status() as status:
             status("reading")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,11 +11,10 @@ from planner.cli import options as o
 if TYPE_CHECKING:
     from planner.check import Violation
 
-PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
 UNSOUND_EXIT = 2  # a plan that does not hold is bad input
 
 
-def check(plan: PlanArg, json: o.JsonOpt = False) -> None:
+def check(plan: o.PlanArg, json: o.JsonOpt = False) -> None:
     """Check a plan from its own figures alone, with arithmetic that shares no code with the planner.
 
     Example: meshwright check plan.json
@@ -25,7 +23,7 @@ def check(plan: PlanArg, json: o.JsonOpt = False) -> None:
     """
     from planner.check import check as violations_of
     from planner.check.several import check as violations_of_all
-    from planner.cli.output import note
+    from planner.cli.output import note, print_json
     from planner.plans.reading import read_any
     from planner.plans.schema.several import Several
 
@@ -33,7 +31,7 @@ def check(plan: PlanArg, json: o.JsonOpt = False) -> None:
     several = isinstance(found, Several)
     violations = violations_of_all(found) if isinstance(found, Several) else violations_of(found)
     if json:
-        typer.echo(json_.dumps(as_json(plan, violations, several), indent=1))
+        print_json(as_json(plan, violations, several))
     elif not violations:
         typer.echo("\n".join(sound_lines(plan, several)))
     for violation in violations:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from planner.cli.help import arg, opt
 from planner.clusters.sources import SOURCES, Source
 from planner.errors import InputError
 
@@ -29,39 +29,27 @@ def group(ctx: typer.Context) -> None:
 MOST_BYTES = 200_000_000
 """Bytes of one input at most: `kubectl get nodes -o json` takes 20 to 60 KB a node."""
 
-FilesArg = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[FILE…|-]", help="What the tool printed; - or none: standard input.", show_default=False
-    ),
-]
-OutputOpt = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the cluster file here.")
-]
-FactsOpt = Annotated[bool, typer.Option("--facts", help="Print what was found as JSON, not a cluster file.")]
-DeviceOpt = Annotated[
-    str | None,
-    typer.Option("--device", metavar="NAME", help="Which GPUs they are, where the input names none."),
-]
-PerNodeOpt = Annotated[
-    int | None,
-    typer.Option(
-        "--gpus-per-node", metavar="N", min=1, help="GPUs of each node, where the input shows none."
-    ),
-]
+OutputOpt = Annotated[str | None, opt("--output -o", "Write the cluster file here.", "FILE")]
 
 
 def reader(source: Source) -> Callable[..., None]:
     """The command of one source."""
 
     def command(
-        files: FilesArg = None,
+        files: Annotated[
+            list[str] | None,
+            arg("[FILE…|-]", "What the tool printed; - or none: standard input.", show_default=False),
+        ] = None,
         output: OutputOpt = None,
-        facts: FactsOpt = False,
-        device: DeviceOpt = None,
-        gpus_per_node: PerNodeOpt = None,
+        facts: Annotated[bool, opt("--facts", "Print what was found as JSON, not a cluster file.")] = False,
+        device: Annotated[
+            str | None, opt("--device", "Which GPUs they are, where the input names none.", "NAME")
+        ] = None,
+        gpus_per_node: Annotated[
+            int | None, opt("--gpus-per-node", "GPUs of each node, where the input shows none.", "N", min=1)
+        ] = None,
     ) -> None:
-        from planner.cli.output import note
+        from planner.cli.output import note, print_json
         from planner.clusters.found import Input
         from planner.clusters.sources import completed
         from planner.clusters.writing import doubts, write
@@ -78,7 +66,7 @@ def reader(source: Source) -> Callable[..., None]:
                 *doubts(found),
                 *([found.lacking] if found.lacking else []),
             ]
-            print(json.dumps({**found.facts, "warnings": list(dict.fromkeys(said))}, indent=2))
+            print_json({**found.facts, "warnings": list(dict.fromkeys(said))}, indent=2)
             return
         found = completed(found, device, gpus_per_node)
         for warning in found.warnings if not found.machines else ():
@@ -109,29 +97,26 @@ def _text(name: str) -> str:
 
 @cluster.command("init")
 def init(
-    gpus: Annotated[
-        str, typer.Option("--gpus", metavar="N x GPU,…", help="The GPUs in a line: 8xH100,4xL40S.")
-    ],
+    gpus: Annotated[str, opt("--gpus", "The GPUs in a line: 8xH100,4xL40S.", "N x GPU,…")],
     output: OutputOpt = None,
 ) -> None:
     """A commented cluster file from a line of GPUs.
 
     Example: meshwright cluster init --gpus 8xH100,4xL40S -o cluster.yaml
     """
-    from planner.clusters.init import init as text_of
+    from planner.clusters.writing import init as text_of
 
     _deliver(text_of(gpus), output)
 
 
 def _deliver(text: str, output: str | None) -> None:
     """The cluster file on stdout, or in a file that is named."""
-    from planner.cli.output import note, whole_file
+    from planner.cli.output import note, write
 
     if output is None:
         print(text, end="")
         return
-    with whole_file(output) as file:
-        file.write(text)
+    write(output, text)
     note(f"written to {output}: meshwright plan {output} --model MODEL")
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json as jsons
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from planner.cli.help import arg
 from planner.cli.options import JsonOpt
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ PRECISIONS = ("bf16", "fp16", "fp8", "fp4", "int8", "fp32")
 def devices(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="FILTER", help="One of them, or any part of a name.", show_default=False),
+        arg("FILTER", "One of them, or any part of a name.", show_default=False),
     ] = None,
     json: JsonOpt = False,
 ) -> None:
@@ -27,7 +25,7 @@ def devices(
     Example: meshwright devices h100
     """
     from cluster_configs import devices as catalog
-    from planner.cli.output import note
+    from planner.cli.output import note, print_json
     from planner.errors import InputError, squash
 
     stems = [n for n in catalog.names() if squash(name or "") in squash(n)]
@@ -40,7 +38,7 @@ def devices(
     found = [one] if one else [catalog.load(n) for n in stems]
     if json:
         forms = [device.model_dump(mode="json", exclude_none=True) for device in found]
-        print(jsons.dumps(forms[0] if one else forms, indent=2))
+        print_json(forms[0] if one else forms, indent=2)
     elif one:
         print("\n".join(describe(one)))
         if others := [n for n in stems if n != one.name]:

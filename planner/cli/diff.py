@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg
 
 if TYPE_CHECKING:
     from planner.migration.compared import Compared
@@ -16,16 +16,12 @@ if TYPE_CHECKING:
 WIDE = 120
 """Columns of a table that goes into a file or a pipe."""
 
-BeforeArg = Annotated[
-    str,
-    typer.Argument(metavar="BEFORE.json", help="A plan, or plans of several models, as `plan -o` writes."),
-]
-AfterArg = Annotated[
-    list[str], typer.Argument(metavar="AFTER.json…", help="Another one; several: a table against the first.")
-]
 
-
-def diff(before: BeforeArg, after: AfterArg, json: o.JsonOpt = False) -> None:
+def diff(
+    before: Annotated[str, arg("BEFORE.json", "A plan, or plans of several models, as `plan -o` writes.")],
+    after: Annotated[list[str], arg("AFTER.json…", "Another one; several: a table against the first.")],
+    json: o.JsonOpt = False,
+) -> None:
     """Show what differs between plans, the sum of it first, and what it takes to come from one to the other:
     which servers go on, what is loaded from where, how long that takes at least, what is served meanwhile.
 
@@ -38,6 +34,7 @@ def diff(before: BeforeArg, after: AfterArg, json: o.JsonOpt = False) -> None:
 
     Exit codes: 0 whether or not they differ, 2 bad input.
     """
+    from planner.cli.output import print_json, stdout
     from planner.migration.compared import compared
     from planner.plans.reading import read_any
 
@@ -46,9 +43,8 @@ def diff(before: BeforeArg, after: AfterArg, json: o.JsonOpt = False) -> None:
     if json:
         told = [form(one) for one in found.values()]
         each = [{"file": name} | one for name, one in zip(found, told, strict=True)]
-        typer.echo(json_.dumps(told[0] if len(after) == 1 else {"before": before, "plans": each}, indent=1))
+        print_json(told[0] if len(after) == 1 else {"before": before, "plans": each})
         return
-    from planner.cli.output import stdout
     from planner.reports.migrated import lines, table
 
     if len(after) == 1:

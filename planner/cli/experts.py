@@ -8,98 +8,64 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg, opt
 
 if TYPE_CHECKING:
     from planner.expert_maps.schema import Found
 
-LoadsArg = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOADS", help="Tokens of each expert: CSV, JSON, npz, SGLang's or vLLM's dump."
-    ),
-]  # fmt: skip
-GpusOpt = Annotated[str, typer.Option("--gpus", metavar="N|N x GPU,…", help="32, or 8xH100,8xH20.")]
-PerNodeOpt = Annotated[
-    int | None, typer.Option("--gpus-per-node", metavar="N", min=1, help="Default: 8, or the device's.")
-]
-SlotsOpt = Annotated[
-    str | None,
-    typer.Option("--slots", metavar="N[,N…]", help="Experts a GPU holds of a layer. Default: no replicas."),
-]
-GroupsOpt = Annotated[
-    int | None,
-    typer.Option("--groups", metavar="N", min=1, help="Keep N groups whole on nodes (node-limited routing)."),
-]
-ObjectiveOpt = Annotated[
-    Literal["balance", "combined", "traffic"],
-    typer.Option("--objective", help="Of the hottest GPU, of nodes a token too, or of these alone."),
-]
-TokensOpt = Annotated[
-    str | None,
-    typer.Option("--tokens", metavar="FILE", help="Sampled tokens' experts: [layers, tokens, choices]."),
-]
-WeightOpt = Annotated[
-    float, typer.Option("--traffic-weight", metavar="W", help="combined: hottest/mean + W * nodes a token.")
-]
-MaxOpt = Annotated[
-    float, typer.Option("--max-balance", metavar="B", help="traffic: hottest/mean of no layer above B.")
-]
-AffinityOpt = Annotated[
-    str | None,
-    typer.Option("--affinity", metavar="FILE", help="Fewest hops: tokens [layers - 1, experts, experts]."),
-]
-PreviousOpt = Annotated[
-    str | None,
-    typer.Option(
-        "--previous",
-        metavar="MAP",
-        help="Map in service (ours, a plan's, SGLang's): move few of its weights.",
-    ),
-]
-KeepOpt = Annotated[
-    float, typer.Option("--keep-within", metavar="R", help="previous: loss of balance allowed for that.")
-]
-RobustOpt = Annotated[
-    Literal["mean", "worst"] | None,
-    typer.Option("--robust", help="One map for all steps of LOADS: the best mean, or worst step."),
-]
-ModelOpt = Annotated[
-    str | None, typer.Option("--model", "-m", metavar="MODEL", help="Checks the loads; tells bytes to move.")
-]
-BandwidthOpt = Annotated[
-    float | None,
-    typer.Option("--gb-per-s", metavar="X", help="previous: into each GPU. Default: its links'."),
-]
-GapOpt = Annotated[float, typer.Option("--gap", metavar="G", help="How far from the best is good enough.")]
-FileOpt = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the map.")]
-FormatOpt = Annotated[
-    Literal["meshwright", "sglang", "trtllm"], typer.Option("--format", help="Of the file that -o writes.")
-]
-
 
 def experts(
-    loads: LoadsArg,
+    loads: Annotated[str, arg("LOADS", "Tokens of each expert: CSV, JSON, npz, SGLang's or vLLM's dump.")],
     *,
-    gpus: GpusOpt,
-    gpus_per_node: PerNodeOpt = None,
-    slots: SlotsOpt = None,
-    groups: GroupsOpt = None,
-    objective: ObjectiveOpt = "balance",
-    tokens: TokensOpt = None,
-    traffic_weight: WeightOpt = 0.1,
-    max_balance: MaxOpt = 1.02,
-    affinity: AffinityOpt = None,
-    previous: PreviousOpt = None,
-    keep_within: KeepOpt = 0.01,
-    robust: RobustOpt = None,
-    model: ModelOpt = None,
-    gb_per_s: BandwidthOpt = None,
-    gap: GapOpt = 0.02,
-    time_limit: o.TimeLimitOpt = 30.0,
+    gpus: Annotated[str, opt("--gpus", "32, or 8xH100,8xH20.", "N|N x GPU,…")],
+    gpus_per_node: Annotated[
+        int | None, opt("--gpus-per-node", "Default: 8, or the device's.", "N", min=1)
+    ] = None,
+    slots: Annotated[
+        str | None, opt("--slots", "Experts a GPU holds of a layer. Default: no replicas.", "N[,N…]")
+    ] = None,
+    groups: Annotated[
+        int | None, opt("--groups", "Keep N groups whole on nodes (node-limited routing).", "N", min=1)
+    ] = None,
+    objective: Annotated[
+        Literal["balance", "combined", "traffic"],
+        opt("--objective", "Of the hottest GPU, of nodes a token too, or of these alone."),
+    ] = "balance",
+    tokens: Annotated[
+        str | None, opt("--tokens", "Sampled tokens' experts: [layers, tokens, choices].", "FILE")
+    ] = None,
+    traffic_weight: Annotated[
+        float, opt("--traffic-weight", "combined: hottest/mean + W * nodes a token.", "W")
+    ] = 0.1,
+    max_balance: Annotated[
+        float, opt("--max-balance", "traffic: hottest/mean of no layer above B.", "B")
+    ] = 1.02,
+    affinity: Annotated[
+        str | None, opt("--affinity", "Fewest hops: tokens [layers - 1, experts, experts].", "FILE")
+    ] = None,
+    previous: Annotated[
+        str | None,
+        opt("--previous", "Map in service (ours, a plan's, SGLang's): move few of its weights.", "MAP"),
+    ] = None,
+    keep_within: Annotated[
+        float, opt("--keep-within", "previous: loss of balance allowed for that.", "R")
+    ] = 0.01,
+    robust: Annotated[
+        Literal["mean", "worst"] | None,
+        opt("--robust", "One map for all steps of LOADS: the best mean, or worst step."),
+    ] = None,
+    model: Annotated[str | None, opt("--model -m", "Checks the loads; tells bytes to move.", "MODEL")] = None,
+    gb_per_s: Annotated[
+        float | None, opt("--gb-per-s", "previous: into each GPU. Default: its links'.", "X")
+    ] = None,
+    gap: Annotated[float, opt("--gap", "How far from the best is good enough.", "G")] = 0.02,
+    time_limit_s: o.TimeLimitOpt = 30.0,
     seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
-    output: FileOpt = None,
-    format: FormatOpt = "meshwright",
+    output: Annotated[str | None, opt("--output -o", "Write the map.", "FILE")] = None,
+    format: Annotated[
+        Literal["meshwright", "sglang", "trtllm"], opt("--format", "Of the file that -o writes.")
+    ] = "meshwright",
 ) -> None:
     """Place the experts of a mixture-of-experts model: replicas, and which GPU holds which.
 
@@ -110,6 +76,7 @@ def experts(
 
     Exit codes: 0 proven within --gap, 2 bad input, 3 --max-balance cannot be kept, 4 not proven within --gap.
     """
+    options = o.told(locals(), "loads", "json", "output", "format")
     from planner.cli.output import whole_file
     from planner.cli.progress import Status
     from planner.errors import InputError
@@ -120,26 +87,7 @@ def experts(
         raise InputError(f"--format {format} wants a file to write", "--format", "name it with -o FILE")
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
         status("placing experts")
-        found = expert_map(
-            loads,
-            gpus=gpus,
-            gpus_per_node=gpus_per_node,
-            slots=slots,
-            groups=groups,
-            objective=objective,
-            tokens=tokens,
-            traffic_weight=traffic_weight,
-            max_balance=max_balance,
-            affinity=affinity,
-            previous=previous,
-            keep_within=keep_within,
-            robust=robust,
-            model=model,
-            gb_per_s=gb_per_s,
-            gap=gap,
-            time_limit_s=time_limit,
-            seed=seed,
-        )
+        found = expert_map(loads, **options)
         if file:
             file.write(written(found.map, format))
     show(found, as_json=json)
@@ -148,13 +96,11 @@ def experts(
 
 def show(found: Found, as_json: bool) -> None:
     """Print the map: as JSON and nothing else, or for a reader."""
-    from planner.cli.output import note, stdout
+    from planner.cli.output import note, print_json, stdout
     from planner.reports import experts as report
 
     if as_json:
-        import json
-
-        typer.echo(json.dumps(report.as_json(found)))
+        print_json(report.as_json(found), indent=None)
         return
     report.render(found, stdout())
     for line in found.warnings:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import json as json_
 from typing import Annotated
 
-import typer
-
 from planner.cli import options as o
-
-PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
-WhyNotOpt = Annotated[
-    list[str] | None,
-    typer.Option("--why-not", metavar="DESIGN", help="As 'tp=8', 'engine=vllm role=mixed'; repeatable."),
-]
-CalibrationOpt = Annotated[
-    str | None, typer.Option("--calibration", metavar="FILE", help="That the plan was made with.")
-]
-LimitOpt = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds of each solve.")]
+from planner.cli.help import opt
 
 
 def explain(
-    plan: PlanArg,
-    why_not: WhyNotOpt = None,
-    calibration: CalibrationOpt = None,
-    time_limit: LimitOpt = 30.0,
+    plan: o.PlanArg,
+    why_not: Annotated[
+        list[str] | None, opt("--why-not", "As 'tp=8', 'engine=vllm role=mixed'; repeatable.", "DESIGN")
+    ] = None,
+    calibration: Annotated[str | None, opt("--calibration", "That the plan was made with.", "FILE")] = None,
+    time_limit: Annotated[float, opt("--time-limit", "Seconds of each solve.", "S")] = 30.0,
     json: o.JsonOpt = False,
 ) -> None:
     """What holds a plan back, what would change it, and why it does not use another design.
@@ -36,10 +26,10 @@ def explain(
 
     Exit codes: 0 explained, 2 bad input.
     """
-    from planner.cli.output import stdout
+    from planner.cli.output import print_json, stdout
     from planner.cli.progress import Status
     from planner.errors import InputError
-    from planner.explain.spec import parse
+    from planner.explain.why_not import parse
     from planner.plans.verified import read_sound
 
     if not 0.5 <= time_limit <= 1e5:
@@ -52,8 +42,7 @@ def explain(
         raise InputError(text, "--why-not", "plan the model by itself to ask that")
     if specs:
         from planner import api
-        from planner.explain.again import asked_again
-        from planner.explain.why_not import solved
+        from planner.explain.why_not import asked_again, solved
         from planner.explain.why_not import why_not as answered
         from solvers.linear import Limits
 
@@ -74,7 +63,7 @@ def explain(
             "assumptions": [a.model_dump(mode="json") for a in read.assumptions],
             "why_not": [a.model_dump(mode="json") for a in lines],
         }
-        typer.echo(json_.dumps(form, indent=1))
+        print_json(form)
         return
     from planner.reports.explained import explained
 

@@ -9,27 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.cli import options as o
+from planner.cli.help import opt
+
 if TYPE_CHECKING:
     from planner.plans.schema.several import Several
 
-PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
-ToOpt = Annotated[
-    str,
-    typer.Option(
-        "--to",
-        metavar="TARGET",
-        help="vllm, sglang, tensorrt-llm, llama.cpp, dynamo, llm-d, kserve, ray-serve, slurm, compose, k8s.",
-    ),
-]
-OutputOpt = Annotated[
-    str, typer.Option("--output", "-o", metavar="DIR", help="A new folder, or an empty one.")
-]
-ForceOpt = Annotated[
-    bool, typer.Option("--force", help="Write into a folder that has files, over those of the same name.")
-]
 
-
-def export(plan: PlanArg, to: ToOpt, output: OutputOpt, force: ForceOpt = False) -> None:
+def export(
+    plan: o.PlanArg,
+    to: Annotated[
+        str,
+        opt(
+            "--to",
+            "vllm, sglang, tensorrt-llm, llama.cpp, dynamo, llm-d, kserve, ray-serve, slurm, compose, k8s.",
+            "TARGET",
+        ),
+    ],
+    output: Annotated[str, opt("--output -o", "A new folder, or an empty one.", "DIR")],
+    force: Annotated[
+        bool, opt("--force", "Write into a folder that has files, over those of the same name.")
+    ] = False,
+) -> None:
     """Write the files that start a plan: scripts or manifests, with a README that says how.
 
     \b

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import typer
 
-from planner.cli.ascii import visible
+from planner.cli.output import visible
 from planner.errors import InputError, MeshwrightError
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # typer exports it under no public name

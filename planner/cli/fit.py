@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from cluster_configs.schema import ResolvedCluster
@@ -15,41 +16,28 @@ if TYPE_CHECKING:
     from planner.fit.grid import Most
     from planner.fit.speeds import Speed
 
-ContextOpt = Annotated[
-    int | None, typer.Option("--isl", metavar="N", help="Tokens of context of one user. [default: 8192]")
-]
-FamilyModelOpt = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="MODEL",
-        help="Name, Hugging Face id, or a config.json; without: the largest model of each family that fits.",
-    ),
-]
-ReadersOpt = Annotated[
-    int | None,
-    typer.Option("--users", metavar="N", help="Tokens a second for each of N readers at once."),
-]
-
-MaxContextOpt = Annotated[bool, typer.Option("--max-context", help="Only: the longest context of one user.")]
-MaxUsersOpt = Annotated[
-    bool, typer.Option("--max-users", help="Only: the most users of that context at once.")
-]
-
 
 def fit(
     *,
     cluster: o.ClusterArg = None,
     gpus: o.GpusOpt = None,
-    model: FamilyModelOpt = None,
-    isl: ContextOpt = None,
+    model: Annotated[
+        str | None,
+        opt(
+            "--model -m",
+            "Name, Hugging Face id, or a config.json; without: the largest model of each family that fits.",
+            "MODEL",
+        ),
+    ] = None,
+    isl: Annotated[int | None, opt("--isl", "Tokens of context of one user. [default: 8192]", "N")] = None,
     engine: o.EngineOpt = "any",
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
-    users: ReadersOpt = None,
-    max_context: MaxContextOpt = False,
-    max_users: MaxUsersOpt = False,
+    users: Annotated[
+        int | None, opt("--users", "Tokens a second for each of N readers at once.", "N")
+    ] = None,
+    max_context: Annotated[bool, opt("--max-context", "Only: the longest context of one user.")] = False,
+    max_users: Annotated[bool, opt("--max-users", "Only: the most users of that context at once.")] = False,
     json: o.JsonOpt = False,
 ) -> None:
     """Does MODEL fit? Memory per GPU, longest context and most users, for each parallelism; and what limits
@@ -79,12 +67,12 @@ def fit(
     for line in where.warnings:
         note(f"note: {line}")
     if model is None:
-        from planner.cli import fit_families
+        from planner.cli.fit_tables import largest, show_largest
 
         if max_context or max_users:
             raise InputError("--max-context and --max-users are of one model: give --model")
-        found_all = fit_families.answer(where, (isl, precision, kv_precision, engine), users or 1)
-        fit_families.show(found_all, where, as_json=json)
+        found_all = largest(where, (isl, precision, kv_precision, engine), users or 1)
+        show_largest(found_all, where, as_json=json)
         return
     card, warnings = catalog.find(model)
     for line in warnings:
@@ -122,13 +110,13 @@ def fit(
 
 def direct(answers: dict[str, Most], context: int, as_json: bool) -> None:
     """Only the most of what was asked for: a line each, the number first."""
-    import json
     from dataclasses import asdict
 
-    if as_json:
-        from planner.plans.text import rounded
+    from planner.cli.output import print_json
+    from planner.plans.text import rounded
 
-        typer.echo(json.dumps(rounded({name: asdict(most) for name, most in answers.items()}), indent=1))
+    if as_json:
+        print_json(rounded({name: asdict(most) for name, most in answers.items()}))
         return
     for name, most in answers.items():
         what = "tokens of one user" if name == "max_context" else f"users of {context:,} tokens"
@@ -142,7 +130,7 @@ def show(
     """Print the answer: as JSON and nothing else, or for a reader. `timed`: of each class, by parallelism,
     quickest first; empty where nobody asked."""
     from planner.cli import fit_tables as tables
-    from planner.cli.output import stdout
+    from planner.cli.output import print_json, stdout
     from planner.fit.fits import left_out
     from planner.fit.grid import grid
 
@@ -151,7 +139,7 @@ def show(
     missed = left_out(where, found.fits)
     grids = [grid(ask, node, part) for node, part in zip(where.classes, found.classes, strict=True)]
     if as_json:
-        typer.echo(tables.as_document(found, grids, timed, missed))
+        print_json(tables.as_document(found, grids, timed, missed))
         return
     console = stdout()
     console.print(tables.headline(found))

@@ -1,9 +1,11 @@
-"""Help with options in groups, in the order in which a question is asked."""
+"""How options and arguments are declared; help with options in groups, in the order in which a question is
+asked."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+import typer
 from typer.core import TyperCommand
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -28,6 +30,16 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
 
 FEWEST: Final = 12
 """Options from which on a command's are grouped."""
+
+
+def opt(names: str, help: str | None, metavar: str | None = None, **more: Any) -> Any:
+    """An option by its names, such as "--model -m"."""
+    return typer.Option(*names.split(), help=help, metavar=metavar, **more)
+
+
+def arg(metavar: str | None, help: str, **more: Any) -> Any:
+    """An argument, as help calls it."""
+    return typer.Argument(metavar=metavar, help=help, **more)
 
 
 class Grouped(TyperCommand):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg, opt
 
 if TYPE_CHECKING:
     from planner.imports.deployment import Deployment
@@ -18,27 +18,15 @@ if TYPE_CHECKING:
 WORTH = 0.01
 """Share of the objective below which a better plan is not worth a change."""
 
-DeploymentArg = Annotated[
-    str, typer.Argument(metavar="FILE|DIR|-", help="A script, a manifest, a folder of these, or - for stdin.")
-]
-ClusterOpt = Annotated[
-    str | None, typer.Option("--cluster", metavar="CLUSTER.yaml", help="The GPUs it runs on; or use --gpus.")
-]
-ModelOpt = Annotated[
-    str | None, typer.Option("--model", "-m", metavar="MODEL", help="In place of the command's own model.")
-]
-VersionOpt = Annotated[
-    str | None, typer.Option("--engine-version", metavar="V", help="Check flags against this version.")
-]
-FactsOpt = Annotated[bool, typer.Option("--facts", help="Print what was read as JSON, and plan nothing.")]
-
 
 def import_(
     *,
-    deployment: DeploymentArg,
-    cluster: ClusterOpt = None,
+    deployment: Annotated[str, arg("FILE|DIR|-", "A script, a manifest, a folder of these, or - for stdin.")],
+    cluster: Annotated[
+        str | None, opt("--cluster", "The GPUs it runs on; or use --gpus.", "CLUSTER.yaml")
+    ] = None,
     gpus: o.GpusOpt = None,
-    model: ModelOpt = None,
+    model: Annotated[str | None, opt("--model -m", "In place of the command's own model.", "MODEL")] = None,
     workload: o.WorkloadOpt = "chat",
     isl: o.IslOpt = None,
     osl: o.OslOpt = None,
@@ -46,8 +34,10 @@ def import_(
     ttft_ms: o.TtftOpt = None,
     tpot_ms: o.TpotOpt = None,
     percentile: o.PercentileOpt = None,
-    engine_version: VersionOpt = None,
-    facts: FactsOpt = False,
+    engine_version: Annotated[
+        str | None, opt("--engine-version", "Check flags against this version.", "V")
+    ] = None,
+    facts: Annotated[bool, opt("--facts", "Print what was read as JSON, and plan nothing.")] = False,
     json: o.JsonOpt = False,
     output: o.PlanFileOpt = None,
 ) -> None:
@@ -61,25 +51,24 @@ def import_(
 
     Exit codes: 0 read, 2 not readable or refused by the engine, 3 the servers cannot keep the limits.
     """
+    asked = o.told(
+        locals(), "deployment", "cluster", "gpus", "model", "engine_version", "facts", "json", "output"
+    )
+    from planner.cli.output import print_json, whole_file
     from planner.errors import InputError, placed
     from planner.imports.read import read, read_path
 
     found = read(sys.stdin.read(), "stdin") if deployment == "-" else read_path(deployment)
     broken = list(dict.fromkeys(told(found, engine_version)))
     if facts:
-        typer.echo(json_.dumps({**found.facts, "refused": broken}, indent=1))
+        print_json({**found.facts, "refused": broken})
     if broken:
         raise InputError("; ".join(broken), deployment, "the engine does not start this command")
     if facts:
         return
-    from planner.cli.output import whole_file
     from planner.imports.plan import imported
     from planner.plans.text import text
 
-    asked: dict[str, Any] = {
-        **{"workload": workload, "isl": isl, "osl": osl, "rate": rate},
-        **{"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "percentile": percentile},
-    }
     there = None
     if cluster is not None:
         from cluster_configs.reading import read_cluster

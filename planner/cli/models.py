@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from planner.cli.help import arg
 from planner.cli.options import JsonOpt
 
 if TYPE_CHECKING:
@@ -20,17 +19,14 @@ PIPE_WIDTH = 150
 WIDE = 120
 """Columns from which on the table has all of its own."""
 
-NameArg = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="FILTER",
-        help="A card, a Hugging Face id, a config.json, or any part of a name.",
-        show_default=False,
-    ),
-]
 
-
-def models(name: NameArg = None, json: JsonOpt = False) -> None:
+def models(
+    name: Annotated[
+        str | None,
+        arg("FILTER", "A card, a Hugging Face id, a config.json, or any part of a name.", show_default=False),
+    ] = None,
+    json: JsonOpt = False,
+) -> None:
     """List the models known, those whose names have FILTER in them, or show one: parameters, KV cache,
     weights.
 
@@ -54,12 +50,14 @@ def models(name: NameArg = None, json: JsonOpt = False) -> None:
         stems = catalog.names()
     if one is None:
         cards = [catalog.load(stem) for stem in stems]
-        _print_json([summary(card) for card in cards]) if json else _print_table(console, cards)
+        output.print_json([summary(card) for card in cards], indent=2) if json else _print_table(
+            console, cards
+        )
         return
     card, warnings = one
     for warning in warnings:
         output.note(f"warning: {warning}")
-    _print_json(in_full(card)) if json else _print_card(console, card)
+    output.print_json(in_full(card), indent=2) if json else _print_card(console, card)
 
 
 def summary(card: ModelCard) -> dict[str, Any]:
@@ -109,12 +107,6 @@ def in_full(card: ModelCard) -> dict[str, Any]:
 def _contexts(card: ModelCard) -> list[int]:
     """Context lengths to show: the usual ones the model can take, else its longest."""
     return [n for n in CONTEXTS if n <= card.max_context] or [card.max_context]
-
-
-def _print_json(data: object) -> None:
-    import json
-
-    print(json.dumps(data, indent=2))
 
 
 def _print_table(console: Console, cards: list[ModelCard]) -> None:

@@ -1,9 +1,12 @@
-"""Where commands write: the answer on stdout, all else on stderr, files whole or not at all."""
+"""Where commands write: the answer on stdout, all else on stderr, files whole or not at all; and text that a
+terminal shows as it is meant: bars, dashes and signs by their likes where the locale has no more than ASCII,
+control characters of a user's text by their numbers."""
 
 from __future__ import annotations
 
 import glob
 import io
+import json
 import os
 import shutil
 import sys
@@ -12,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from planner.cli.ascii import visible
 from planner.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
-
+import codecs
+from typing import Final
 
 NARROWEST = 40
 
@@ -39,6 +42,17 @@ def _console(file: TextIO) -> Console:
     console = Console(file=file, highlight=False)
     console.width = max(console.width, NARROWEST)
     return console
+
+
+def print_json(told: object, indent: int | None = 1) -> None:
+    """The answer as JSON, and nothing else, on stdout."""
+    print(json.dumps(told, indent=indent))
+
+
+def write(path: str | Path, text: str) -> None:
+    """A whole file of this text. Raises InputError."""
+    with whole_file(path) as file:
+        file.write(text)
 
 
 def note(text: str) -> None:
@@ -130,3 +144,36 @@ def _runs(pid: int) -> bool:
     except (OSError, OverflowError):
         pass
     return True
+
+
+LIKE: Final = {
+    "·": "-", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "≤": "<=", "≥": ">=", "²": "2", "³": "3",
+    "█": "#", "▓": "=", "▒": "+", "░": ".", "µ": "u", "−": "-", "€": "EUR", "’": "'", "“": '"', "”": '"',
+    "─": "-", "│": "|", "━": "-", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "├": "+", "└": "+", "▏": "|",
+}  # fmt: skip
+
+
+def _like(error: UnicodeError) -> tuple[str, int]:
+    """What stands for characters that cannot be written: one like them, else a question mark."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(LIKE.get(c, "?") for c in text), error.end
+
+
+def visible(text: str) -> str:
+    """Text with its control characters written out: none acts on the terminal.
+
+    >>> print(visible("\\x1b[31mred"))
+    \\x1b[31mred
+    """
+    from planner.reading.documents import UNSEEN  # here, not above: `--help` needs none of it
+
+    return UNSEEN.sub(lambda c: c[0].encode("unicode_escape").decode(), text)
+
+
+def plain(stream: TextIO) -> None:
+    """Let a stream whose encoding lacks characters write their likes in place of failing."""
+    if isinstance(stream, io.TextIOWrapper) and "utf" not in (stream.encoding or "").lower():
+        codecs.register_error("like", _like)
+        stream.reconfigure(errors="like")

@@ -8,21 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from planner.plans.schema import Plan
     from planner.studies.pareto import Curve, Point
-
-CurveOpt = Annotated[
-    Literal["speed", "cost", "energy"],
-    typer.Option("--curve", help="Users' speed and throughput; cost and latency; rate and watts."),
-]
-PointsOpt = Annotated[int, typer.Option("--points", min=3, max=100, metavar="N", help="At most so many.")]
-FileOpt = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="The points: .csv, or .json with all their plans."),
-]
-LimitOpt = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds for each point.")]
 
 
 def pareto(
@@ -30,8 +20,11 @@ def pareto(
     cluster: o.ClusterArg = None,
     gpus: o.GpusOpt = None,
     model: o.ModelOpt,
-    curve: CurveOpt = "speed",
-    points: PointsOpt = 9,
+    curve: Annotated[
+        Literal["speed", "cost", "energy"],
+        opt("--curve", "Users' speed and throughput; cost and latency; rate and watts."),
+    ] = "speed",
+    points: Annotated[int, opt("--points", "At most so many.", "N", min=3, max=100)] = 9,
     workload: o.WorkloadOpt = "chat",
     isl: o.IslOpt = None,
     osl: o.OslOpt = None,
@@ -43,10 +36,12 @@ def pareto(
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
     gap: o.GapOpt = 0.01,
-    time_limit: LimitOpt = 30.0,
+    time_limit_s: Annotated[float, opt("--time-limit", "Seconds for each point.", "S")] = 30.0,
     seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
-    output: FileOpt = None,
+    output: Annotated[
+        str | None, opt("--output -o", "The points: .csv, or .json with all their plans.", "FILE")
+    ] = None,
 ) -> None:
     """What is given up for what: exact points of a curve, each a plan with its bound.
 
@@ -58,27 +53,16 @@ def pareto(
     Exit codes: 0 every point is within the gap, 2 bad input, 3 no fleet keeps the other limits, 4 a point is
     farther from its bound.
     """
+    question = o.told(locals(), "cluster", "model", "curve", "points", "json", "output") | {"simple": 0.0}
     from planner import api
-    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Progress
     from planner.errors import InputError
-    from planner.studies import curve_rows
+    from planner.studies import flat
     from planner.studies import pareto as study
 
     if output is not None and not output.endswith((".csv", ".json")):
         raise InputError("a curve is written as CSV or JSON", "-o/--output", "let it end in .csv or .json")
-    question = {
-        **{
-            "gpus": gpus,
-            "workload": workload,
-            "isl": isl,
-            "osl": osl,
-            "rate": rate,
-            "percentile": percentile,
-        },
-        **{"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "engine": engine, "precision": precision},
-        **{"kv_precision": kv_precision, "gap": gap, "time_limit_s": time_limit, "seed": seed, "simple": 0.0},
-    }
     study.asked(curve, question)
     of = study.curve(curve)
 
@@ -89,10 +73,9 @@ def pareto(
     with Progress("points") as progress:
         found = study.pareto(of, solve, points, lambda n: progress(n, points, 0))
     if output is not None:
-        with whole_file(output) as file:
-            file.write(_written(of, found, output))
+        write(output, _written(of, found, output))
     if json:
-        typer.echo(json_.dumps(curve_rows.as_json(of, found), indent=1))
+        print_json(flat.curve_json(of, found))
     else:
         from planner.reports.curve import curve as shown
 
@@ -109,8 +92,8 @@ def pareto(
 def _written(of: Curve, points: list[Point], output: str) -> str:
     """By the ending of the file's name."""
     from planner.reading.cells import as_csv
-    from planner.studies import curve_rows
+    from planner.studies import flat
 
     if output.endswith(".json"):
-        return json_.dumps(curve_rows.as_json(of, points), indent=1) + "\n"
-    return as_csv(curve_rows.rows(of, points))
+        return json_.dumps(flat.curve_json(of, points), indent=1) + "\n"
+    return as_csv(flat.curve_rows(of, points))

@@ -47,7 +47,7 @@ def plan(
     acceptance: o.AcceptanceOpt = None,
     draft_tokens: o.DraftTokensOpt = None,
     gap: o.GapOpt = 0.01,
-    time_limit: o.TimeLimitOpt = 60.0,
+    time_limit_s: o.TimeLimitOpt = 60.0,
     seed: o.SeedOpt = 0,
     json: o.JsonOpt = False,
     output: o.PlanFileOpt = None,
@@ -63,41 +63,11 @@ def plan(
     Exit codes: 0 proven within the gap, 2 bad input, 3 proven infeasible, 4 time limit with a
     plan, 5 without one.
     """
+    options = o.told(locals(), "cluster", "model", "json", "output")
     from planner.cli.output import whole_file
     from planner.cli.progress import Status
     from planner.plans.text import text
 
-    options: dict[str, Any] = {
-        "gpus": gpus,
-        "workload": workload,
-        "trace": trace,
-        "isl": isl,
-        "osl": osl,
-        "rate": rate,
-        "ttft_ms": ttft_ms,
-        "tpot_ms": tpot_ms,
-        "e2e_ms": e2e_ms,
-        "percentile": percentile,
-        "objective": objective,
-        "budget": budget,
-        "engine": engine,
-        "precision": precision,
-        "kv_precision": kv_precision,
-        "precisions": precisions,
-        "profile": profile,
-        "calibration": calibration,
-        "expert_loads": expert_loads,
-        "risk": risk,
-        "simple": simple,
-        "max_utilisation": max_utilisation,
-        "survive": survive,
-        "speculation": speculation,
-        "acceptance": acceptance,
-        "draft_tokens": draft_tokens,
-        "gap": gap,
-        "time_limit_s": time_limit,
-        "seed": seed,
-    }
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
         try:
             found = _asked(cluster, model or [], status, options)

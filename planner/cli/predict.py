@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from planner.cli.help import arg, opt
 from planner.cli.options import CalibrationOpt
 
 
 def predict(
-    rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="One replica under one load a row.")],
-    out: Annotated[Path, typer.Option("--out", metavar="OUT.csv", help="The table with answers added.")],
+    rows: Annotated[Path, arg("ROWS.csv", "One replica under one load a row.")],
+    out: Annotated[Path, opt("--out", "The table with answers added.", "OUT.csv")],
     calibration: CalibrationOpt = None,
     cluster: Annotated[
         Path | None,
-        typer.Option("--cluster", metavar="CLUSTER.yaml", help="Nodes that the devices stand in."),
+        opt("--cluster", "Nodes that the devices stand in.", "CLUSTER.yaml"),
     ] = None,
 ) -> int:
     """Predict latency, throughput, memory and watts of each row of ROWS.csv.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from planner.cli import options as o
 
 
@@ -30,9 +28,9 @@ def probe(
     `meshwright calibrate` reads their results. Exit codes: 0, 2 bad input, 3 nothing fits.
     """
     from planner.calibration.probe import probe as found_by
-    from planner.cli.output import note, stdout
+    from planner.cli.output import note, print_json, stdout
     from planner.question import asked
-    from planner.reports import probe as report
+    from planner.reports import calibrated as report
 
     options = {"engine": engine, "precision": precision, "kv_precision": kv_precision}
     question = asked.read(cluster, model, gpus, workload, {"isl": isl, "osl": osl}, options)
@@ -40,8 +38,6 @@ def probe(
         note(f"note: {warning.message}")
     found = found_by(question)
     if json:
-        import json as jsons
-
-        typer.echo(jsons.dumps(report.as_document(found), indent=1))
+        print_json(report.as_document(found))
     else:
-        report.render(found, stdout())
+        report.render_probe(found, stdout())

@@ -7,18 +7,13 @@ from typing import Annotated
 import typer
 
 from planner.cli import options as o
-
-PlanArg = Annotated[
-    str, typer.Argument(metavar="PLAN.json", help="A plan of chains, as `plan -o` writes it.")
-]
-WithoutOpt = Annotated[str, typer.Option("--without", help="Nodes that left: NODE[,NODE…].")]
-CopiesOpt = Annotated[int, typer.Option("--copies", min=1, help="Nodes that each layer should be on.")]
+from planner.cli.help import arg, opt
 
 
 def replan(
-    plan: PlanArg,
-    without: WithoutOpt,
-    copies: CopiesOpt = 1,
+    plan: Annotated[str, arg("PLAN.json", "A plan of chains, as `plan -o` writes it.")],
+    without: Annotated[str, opt("--without", "Nodes that left: NODE[,NODE…].")],
+    copies: Annotated[int, opt("--copies", "Nodes that each layer should be on.", min=1)] = 1,
     json: o.JsonOpt = False,
     output: o.PlanFileOpt = None,
 ) -> None:
@@ -29,15 +24,14 @@ def replan(
     Exit codes: 0 repaired, 2 bad input, 3 the other nodes do not hold all layers.
     """
     from planner.chains.repair import without as repaired
-    from planner.cli.output import whole_file
+    from planner.cli.output import write
     from planner.plans.text import text
     from planner.plans.verified import read_sound
 
     left = repaired(read_sound(plan), [name.strip() for name in without.split(",") if name.strip()], copies)
     told = text(left.plan)
     if output is not None:
-        with whole_file(output) as file:
-            file.write(told + "\n")
+        write(output, told + "\n")
     if json:
         typer.echo(told)
         return

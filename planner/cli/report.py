@@ -5,24 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from planner.cli.help import arg, opt
 
 if TYPE_CHECKING:
     from planner.plans.schema import Plan
 
-PlansArg = Annotated[list[str], typer.Argument(metavar="PLAN.json…", help="Plans, as `plan -o` writes them.")]
-OutputOpt = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="A name that ends in .html, .svg or .png.")
-]
 
-
-CurveOpt = Annotated[
-    str | None,
-    typer.Option("--curve", metavar="CURVE.json", help="A curve around the plans, as `pareto -o` writes it."),
-]
-
-
-def report(plans: PlansArg, output: OutputOpt, curve: CurveOpt = None) -> None:
+def report(
+    plans: Annotated[list[str], arg("PLAN.json…", "Plans, as `plan -o` writes them.")],
+    output: Annotated[str, opt("--output -o", "A name that ends in .html, .svg or .png.", "FILE")],
+    curve: Annotated[
+        str | None, opt("--curve", "A curve around the plans, as `pareto -o` writes it.", "CURVE.json")
+    ] = None,
+) -> None:
     """Write plans as one page to pass on, that needs no network; several are compared.
 
     Of a file with plans of several models each is one of them.

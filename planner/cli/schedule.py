@@ -8,91 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from planner.schedule.answer import Schedule
 
-RENT = "What renting costs"
-LOAD = "What is planned for"
-
-ColdOpt = Annotated[
-    float | None,
-    typer.Option(
-        "--cold-start",
-        metavar="SECONDS",
-        help="Until a started node serves. [default: computed from weights and disk]",
-        rich_help_panel=RENT,
-    ),
-]
-UpOpt = Annotated[
-    float,
-    typer.Option(
-        "--min-up", metavar="MINUTES", help="That a started node stays at least.", rich_help_panel=RENT
-    ),
-]
-ReservedOpt = Annotated[
-    float | None,
-    typer.Option(
-        "--reserved",
-        metavar="SHARE",
-        help="Of the price, at which nodes are reserved for all slots. [default: not offered]",
-        rich_help_panel=RENT,
-    ),
-]
-SpotOpt = Annotated[
-    float,
-    typer.Option(
-        "--spot-share",
-        metavar="SHARE",
-        help="Of the requests, that spot nodes carry at most.",
-        rich_help_panel=RENT,
-    ),
-]
-LossOpt = Annotated[
-    float,
-    typer.Option(
-        "--spot-losses",
-        metavar="PER_HOUR",
-        help="How often a spot node is taken away and another started.",
-        rich_help_panel=RENT,
-    ),
-]
-MarginOpt = Annotated[
-    str,
-    typer.Option(
-        "--margin",
-        metavar="PERCENT",
-        help="On every slot's rate: for forecasts that err.",
-        rich_help_panel=LOAD,
-    ),
-]
-ShortOpt = Annotated[
-    str,
-    typer.Option(
-        "--short",
-        metavar="PERCENT",
-        help="Of all requests, that tables of the day before and autoscalers, which are shown beside, "
-        "may miss.",
-        rich_help_panel=LOAD,
-    ),
-]
-ScaleOpt = Annotated[
-    float,
-    typer.Option("--scale", metavar="FACTOR", help="Times the recorded rates.", rich_help_panel=LOAD),
-]
-FileOpt = Annotated[
-    str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Units by slot: .csv, .json, or .yaml for autoscalers on Kubernetes.",
-    ),
-]
-FormOpt = Annotated[
-    Literal["keda", "hpa"],
-    typer.Option("--autoscaler", help="Of a .yaml: KEDA's cron scaler, or an HPA that CronJobs set."),
-]
 ENDINGS = (".csv", ".json", ".yaml")
 TIME_EXIT = 4
 
@@ -106,20 +26,52 @@ def schedule(
     engine: o.EngineOpt = "any",
     precision: o.PrecisionOpt = None,
     kv_precision: o.KvPrecisionOpt = None,
-    cold_start: ColdOpt = None,
-    min_up: UpOpt = 0.0,
-    reserved: ReservedOpt = None,
-    spot_share: SpotOpt = 0.5,
-    spot_losses: LossOpt = 0.05,
-    margin: MarginOpt = "0",
-    short: ShortOpt = "0.1",
-    scale: ScaleOpt = 1.0,
-    gap: Annotated[float, typer.Option("--gap", metavar="SHARE", help="At which the search ends.")] = 0.002,
-    time_limit: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds of search.")] = 20.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the search.")] = 0,
+    cold_start: Annotated[
+        float | None,
+        opt(
+            "--cold-start",
+            "Until a started node serves. [default: computed from weights and disk]",
+            "SECONDS",
+        ),
+    ] = None,
+    min_up: Annotated[float, opt("--min-up", "That a started node stays at least.", "MINUTES")] = 0.0,
+    reserved: Annotated[
+        float | None,
+        opt(
+            "--reserved",
+            "Of the price, at which nodes are reserved for all slots. [default: not offered]",
+            "SHARE",
+        ),
+    ] = None,
+    spot_share: Annotated[
+        float, opt("--spot-share", "Of the requests, that spot nodes carry at most.", "SHARE")
+    ] = 0.5,
+    spot_losses: Annotated[
+        float, opt("--spot-losses", "How often a spot node is taken away and another started.", "PER_HOUR")
+    ] = 0.05,
+    margin: Annotated[str, opt("--margin", "On every slot's rate: for forecasts that err.", "PERCENT")] = "0",
+    short: Annotated[
+        str,
+        opt(
+            "--short",
+            "Of all requests, that tables of the day before and autoscalers, which are shown beside, "
+            "may miss.",
+            "PERCENT",
+        ),
+    ] = "0.1",
+    scale: Annotated[float, opt("--scale", "Times the recorded rates.", "FACTOR")] = 1.0,
+    gap: Annotated[float, opt("--gap", "At which the search ends.", "SHARE")] = 0.002,
+    time_limit: Annotated[float, opt("--time-limit", "Seconds of search.", "S")] = 20.0,
+    seed: Annotated[int, opt("--seed", "Of the search.", "N", min=0)] = 0,
     json: o.JsonOpt = False,
-    output: FileOpt = None,
-    autoscaler: FormOpt = "keda",
+    output: Annotated[
+        str | None,
+        opt("--output -o", "Units by slot: .csv, .json, or .yaml for autoscalers on Kubernetes.", "FILE"),
+    ] = None,
+    autoscaler: Annotated[
+        Literal["keda", "hpa"],
+        opt("--autoscaler", "Of a .yaml: KEDA's cron scaler, or an HPA that CronJobs set."),
+    ] = "keda",
 ) -> None:
     """What to rent in each hour of a day or week, for the least money, so that the limits hold.
 
@@ -131,7 +83,7 @@ def schedule(
     Exit codes: 0 within the gap, 2 bad input, 3 no schedule can be, 4 time limit (the gap is
     printed), 5 time limit without one.
     """
-    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Status
     from planner.errors import InputError
     from planner.question.asked import read
@@ -175,10 +127,9 @@ def schedule(
         tell("scheduling")
         found = scheduled(asked, ask)
     if output is not None:
-        with whole_file(output) as file:
-            file.write(_written(found, output, autoscaler))
+        write(output, _written(found, output, autoscaler))
     if json:
-        typer.echo(json_.dumps(found.as_json(), indent=1))
+        print_json(found.as_json())
     else:
         from planner.reports.scheduled import scheduled as shown
 
@@ -215,8 +166,7 @@ def _written(found: Schedule, output: str, autoscaler: str) -> str:
 
     from ruamel.yaml import YAML
 
-    from planner.exporters.hpa import autoscaled
-    from planner.exporters.keda import scaled_objects
+    from planner.exporters.schedules import autoscaled, scaled_objects
 
     stream, yaml = io.StringIO(), YAML()
     write = autoscaled if autoscaler == "hpa" else scaled_objects

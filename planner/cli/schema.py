@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
-import typer
+from planner.cli.help import arg
+from planner.cli.output import print_json
 
 Kind = Literal["cluster", "workload", "models", "plan", "several", "sweep"]
 
 
-def schema(kind: Annotated[Kind, typer.Argument(help="Which form.", show_default=False)]) -> None:
+def schema(kind: Annotated[Kind, arg(None, "Which form.", show_default=False)]) -> None:
     """Print the JSON Schema of a cluster, workload, plan or sweep file; `models`: a workload of several
     models, `several`: the document of their plans.
 
     Example: meshwright schema cluster > cluster.schema.json
     """
-    print(json.dumps(json_schema(kind), indent=2))
+    print_json(json_schema(kind), indent=2)
 
 
 def json_schema(kind: Kind) -> dict[str, Any]:
@@ -50,5 +50,5 @@ def _model(kind: Kind) -> Any:
     elif kind == "several":
         from planner.plans.schema.several import Several as form  # type: ignore[assignment]
     else:
-        from planner.studies.schema import Sweep as form  # type: ignore[assignment]
+        from planner.studies.grid import Sweep as form  # type: ignore[assignment]
     return form

@@ -9,56 +9,38 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from planner.simulate.pools import Trouble
 
-PlanArg = Annotated[str, typer.Argument(metavar="PLAN.json", help="A plan, as `plan -o` writes it.")]
-TraceOpt = Annotated[
-    str | None,
-    typer.Option(
-        "--trace", metavar="FILE", help="Recorded requests; without: drawn as the plan expects them."
-    ),
-]
-RateOpt = Annotated[
-    float | None,
-    typer.Option(
-        "--rate", metavar="RPS", help="Mean requests per second, in place of the plan's or trace's."
-    ),
-]
-RequestsOpt = Annotated[
-    int | None, typer.Option("--requests", metavar="N", help="Requests to draw. [default: 20 lifetimes]")
-]
-SeedOpt = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of what is drawn.")]
-RoutingOpt = Annotated[
-    Literal["planned", "least-load", "prefix-aware"],
-    typer.Option("--routing", help="How requests find their servers."),
-]
-FailOpt = Annotated[
-    list[str] | None,
-    typer.Option("--fail", metavar="GROUP@SECOND", help="A server of a group that fails then; repeatable."),
-]
-SlowOpt = Annotated[
-    list[str] | None,
-    typer.Option("--slow", metavar="GROUP@FACTOR", help="A server of a group so many times slower."),
-]
-SeriesOpt = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Queue, batch and cache over time: .csv or .json."),
-]
 BROKEN_EXIT = 4
 
 
 def simulate(
-    plan: PlanArg,
-    trace: TraceOpt = None,
-    rate: RateOpt = None,
-    requests: RequestsOpt = None,
-    seed: SeedOpt = 0,
-    routing: RoutingOpt = "planned",
-    fail: FailOpt = None,
-    slow: SlowOpt = None,
-    output: SeriesOpt = None,
+    plan: o.PlanArg,
+    trace: Annotated[
+        str | None, opt("--trace", "Recorded requests; without: drawn as the plan expects them.", "FILE")
+    ] = None,
+    rate: Annotated[
+        float | None, opt("--rate", "Mean requests per second, in place of the plan's or trace's.", "RPS")
+    ] = None,
+    requests: Annotated[
+        int | None, opt("--requests", "Requests to draw. [default: 20 lifetimes]", "N")
+    ] = None,
+    seed: Annotated[int, opt("--seed", "Of what is drawn.", "N", min=0)] = 0,
+    routing: Annotated[
+        Literal["planned", "least-load", "prefix-aware"], opt("--routing", "How requests find their servers.")
+    ] = "planned",
+    fail: Annotated[
+        list[str] | None, opt("--fail", "A server of a group that fails then; repeatable.", "GROUP@SECOND")
+    ] = None,
+    slow: Annotated[
+        list[str] | None, opt("--slow", "A server of a group so many times slower.", "GROUP@FACTOR")
+    ] = None,
+    output: Annotated[
+        str | None, opt("--output -o", "Queue, batch and cache over time: .csv or .json.", "FILE")
+    ] = None,
     json: o.JsonOpt = False,
 ) -> None:
     """Replay requests on a plan, event by event, and say whether its limits hold.
@@ -71,7 +53,7 @@ def simulate(
 
     Exit codes: 0 every limit was kept, 2 bad input, 4 one was broken, or requests came faster than they end.
     """
-    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Progress
     from planner.plans.verified import read_sound
     from planner.simulate.answer import Ask
@@ -89,10 +71,9 @@ def simulate(
         live = (lambda done, of: progress(done, of, 0)) if progress.live else None
         found = replayed(read, Ask(given, rate, requests, seed, routing, trouble, live))
     if output is not None:
-        with whole_file(output) as file:
-            file.write(_series(found.rows(), output))
+        write(output, _series(found.rows(), output))
     if json:
-        typer.echo(json_.dumps(found.as_json(), indent=1))
+        print_json(found.as_json())
     else:
         from planner.reports.simulated import simulated
 

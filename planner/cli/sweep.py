@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from planner.cli.help import arg, opt
+
 if TYPE_CHECKING:
     from planner.studies.journal import Row
     from planner.studies.pools import Start
@@ -21,26 +23,16 @@ Backend = Literal["local", "dask", "ray"]
 def sweep(
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="SWEEP.yaml", help="`base:` and `vary:` options of `plan`, `where:` conditions."
-        ),
+        arg("SWEEP.yaml", "`base:` and `vary:` options of `plan`, `where:` conditions."),
     ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="JSON rows; .csv or .parquet: flat columns.")
-    ],
-    table: Annotated[bool, typer.Option("--table", help="Print the cells as a table.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes; default: all cores.")
-    ] = None,
+    output: Annotated[str, opt("--output -o", "JSON rows; .csv or .parquet: flat columns.", "FILE")],
+    table: Annotated[bool, opt("--table", "Print the cells as a table.")] = False,
+    jobs: Annotated[int | None, opt("--jobs -j", "Processes; default: all cores.", "N", min=1)] = None,
     backend: Annotated[
-        Backend, typer.Option("--backend", help="Who plans: this machine, or a cluster.", show_default=False)
+        Backend, opt("--backend", "Who plans: this machine, or a cluster.", show_default=False)
     ] = "local",
-    address: Annotated[
-        str | None, typer.Option("--address", metavar="HOST:PORT", help="Where the cluster answers.")
-    ] = None,
-    cache: Annotated[
-        str | None, typer.Option("--cache", metavar="DIR", help="Answers to share with other sweeps.")
-    ] = None,
+    address: Annotated[str | None, opt("--address", "Where the cluster answers.", "HOST:PORT")] = None,
+    cache: Annotated[str | None, opt("--cache", "Answers to share with other sweeps.", "DIR")] = None,
 ) -> None:
     """Plan every combination of the options in SWEEP.yaml; run it again to go on where it was stopped.
 
@@ -62,7 +54,7 @@ def sweep(
     from planner.cli.output import note, stdout, whole_file
     from planner.cli.progress import Progress
     from planner.studies import flat, grid
-    from planner.studies.cache import Cache
+    from planner.studies.journal import Cache
     from planner.studies.questions import REAL
     from planner.studies.sweep import run
 
@@ -80,7 +72,7 @@ def sweep(
         with whole_file(output) as out:
             write(rows, out)
     if table:
-        from planner.studies.table import render
+        from planner.studies.flat import render
 
         render(rows, stdout())
     note(f"{output}: {len(rows):,} rows{without_plan(rows)}")
@@ -93,8 +85,7 @@ def pool(backend: Backend, address: str | None, jobs: int | None) -> Start:
     from functools import partial
 
     from planner.errors import InputError
-    from planner.studies.pools.here import Here
-    from planner.studies.pools.local import Local, cores
+    from planner.studies.pools.local import Here, Local, cores
 
     if backend == "local":
         if address is not None:

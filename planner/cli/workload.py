@@ -7,41 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import options as o
+from planner.cli.help import arg, opt
 
 if TYPE_CHECKING:
     from planner.traffic.summary import Summary
 
-TraceArg = Annotated[
-    str | None,
-    typer.Argument(metavar="TRACE", help="Recorded requests: CSV, JSONL or Parquet.", show_default=False),
-]
-SlotOpt = Annotated[
-    float | None,
-    typer.Option("--slot", metavar="MINUTES", help="Length of a slot of the day. [default: an hour]"),
-]
-TtftOpt = Annotated[
-    str, typer.Option("--ttft-ms", metavar="X|none", help="Limit on the time to first token.")
-]
-TpotOpt = Annotated[
-    str, typer.Option("--tpot-ms", metavar="X|none", help="Limit on the time per output token.")
-]
-PercentileOpt = Annotated[o.Percentile, typer.Option("--percentile", help="Of which the limits are.")]
-ListOpt = Annotated[
-    bool, typer.Option("--list", help="The workloads known by name, and where they are from.")
-]
-FileOpt = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the workload YAML here.")
-]
-
 
 def workload(
-    trace: TraceArg = None,
-    slot: SlotOpt = None,
-    ttft_ms: TtftOpt = "2000",
-    tpot_ms: TpotOpt = "50",
-    percentile: PercentileOpt = "p99",
-    output: FileOpt = None,
-    list_: ListOpt = False,
+    trace: Annotated[
+        str | None, arg("TRACE", "Recorded requests: CSV, JSONL or Parquet.", show_default=False)
+    ] = None,
+    slot: Annotated[
+        float | None, opt("--slot", "Length of a slot of the day. [default: an hour]", "MINUTES")
+    ] = None,
+    ttft_ms: Annotated[str, opt("--ttft-ms", "Limit on the time to first token.", "X|none")] = "2000",
+    tpot_ms: Annotated[str, opt("--tpot-ms", "Limit on the time per output token.", "X|none")] = "50",
+    percentile: Annotated[o.Percentile, opt("--percentile", "Of which the limits are.")] = "p99",
+    output: Annotated[str | None, opt("--output -o", "Write the workload YAML here.", "FILE")] = None,
+    list_: Annotated[bool, opt("--list", "The workloads known by name, and where they are from.")] = False,
     json: o.JsonOpt = False,
 ) -> None:
     """Recorded requests as a workload: lengths in few buckets that keep the cost, the rate by hour, bursts.
@@ -58,7 +41,7 @@ def workload(
     import json as json_
     from pathlib import Path
 
-    from planner.cli.output import note, whole_file
+    from planner.cli.output import note, write
     from planner.cli.progress import Status
     from planner.errors import InputError
 
@@ -95,8 +78,7 @@ def workload(
     if output is None:
         typer.echo(text, nl=False)
         return
-    with whole_file(output) as file:
-        file.write(text)
+    write(output, text)
     note(f"written to {output}: meshwright plan … --workload {output}")
 
 

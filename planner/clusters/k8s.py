@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.clusters.devices import known_device
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, grouped, known_device, unreadable
 from planner.errors import InputError
 from planner.reading.documents import read_text
+from planner.reading.units import counted
 
 RUN = "`kubectl get nodes -o json`"
 _RESOURCE = re.compile(r"(nvidia|amd|intel|habana|google)\.(?:com|ai)/(gpu|gaudi|tpu|i915|xe)(\.shared)?")
@@ -108,12 +108,9 @@ def _gpus(node: _Node) -> tuple[Gpus | None, str | None, str | None]:
     if not offered:
         return gpus, "none of its GPUs can be allocated", None
     missing = max(labelled, _whole(node.capacity.get(key or "", "0"))) - offered
-    remark = f"{_number(missing)} not allocatable" if missing > 0 else None
+    told = "one GPU" if missing == 1 else f"{missing} GPUs"
+    remark = f"{told} not allocatable" if missing > 0 else None
     return gpus, None, remark
-
-
-def _number(count: int) -> str:
-    return "one GPU" if count == 1 else f"{count} GPUs"
 
 
 def _product(node: _Node) -> str | None:

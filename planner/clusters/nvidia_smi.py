@@ -13,11 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.clusters.devices import known_device
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, known_device, unreadable
 from planner.clusters.nvidia_cards import Card, Cards, read_cards
-from planner.clusters.topology import Topology, read_topology
-from planner.clusters.wires import intra_fields, nic_fields, pcie_gb_per_s, remarks_of
+from planner.clusters.topology import (
+    Topology,
+    intra_fields,
+    nic_fields,
+    pcie_gb_per_s,
+    read_topology,
+    remarks_of,
+)
+from planner.reading.units import counted
 
 RUN = "`nvidia-smi -q`, with `nvidia-smi topo -m` and `ibstat` for what joins GPUs and nodes"
 IN_USE = 0.05

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, limited, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, grouped, limited, unreadable
 from planner.reading.documents import read_text
+from planner.reading.units import counted
 
 RUN = "`ray status`, or `ray list nodes --detail`"
 _USAGE = re.compile(r"^\s*(\d+(?:\.\d*)?)\s*/\s*(\d+(?:\.\d*)?)\s+(\S+)\s*$", re.MULTILINE)

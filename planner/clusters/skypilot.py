@@ -15,12 +15,12 @@ from planner.clusters.found import (
     Gpus,
     Input,
     Machine,
-    counted,
     grouped,
     limited,
     squeezed,
     unreadable,
 )
+from planner.reading.units import counted
 
 RUN = "`sky show-gpus --infra k8s`"
 Row = Mapping[str, str]
@@ -132,12 +132,9 @@ def _of_nodes(nodes: list[Row], totals: Mapping[str, Row]) -> tuple[list[Machine
         what = "its nodes are not named" if nodes else "the number of nodes is not in this table"
         sizes = [most] * limited(left // max(most, 1)) + ([left % most] if most and left % most else [])
         machines += [Machine("node", (Gpus(name, size),)) for size in sizes]
-        assumed.append(f"{name}: {what}: {counted(left, 'GPU')} were taken as {_sizes(sizes)}")
+        dealt = ", ".join(f"{counted(sizes.count(s), 'node')} of {s}" for s in dict.fromkeys(sizes))
+        assumed.append(f"{name}: {what}: {counted(left, 'GPU')} were taken as {dealt}")
     return machines, assumed, left_out
-
-
-def _sizes(sizes: list[int]) -> str:
-    return ", ".join(f"{counted(sizes.count(s), 'node')} of {s}" for s in dict.fromkeys(sizes))
 
 
 def _per_node(machines: list[Machine]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.clusters.found import Found, Gpus, Input, Machine, counted, grouped, unreadable
+from planner.clusters.found import Found, Gpus, Input, Machine, grouped, unreadable
 from planner.clusters.slurm_text import Line, read_scontrol, read_sinfo
+from planner.reading.units import counted
 
 RUN = "`sinfo -N -o '%N %t %G'` or `scontrol show node`"
 _GONE = (
@@ -63,7 +64,8 @@ def read(inputs: tuple[Input, ...]) -> Found:
         name = node.name or f"{'/'.join(node.partitions)}-{at}"
         why = _why_not(node)
         if why is None and _count(node):
-            machines.append(_machine(node))
+            gpus = tuple(Gpus(kind or None, count) for kind, count in node.gres.whole)
+            machines.append(Machine(node.name or "node", gpus))
             taken += [(name, said) for said in (_taken(node),) if said]
         elif why is not None and (_count(node) or node.gres.slices):
             left_out[name] = why
@@ -186,11 +188,6 @@ def _count(node: _Node) -> int:
 def _spelled(kind: str) -> str:
     """A type as Slurm writes it, without the vendor: "nvidia_l40s" → "l40s"."""
     return re.sub(r"^(nvidia|amd|tesla)[_-]", "", kind.lower())
-
-
-def _machine(node: _Node) -> Machine:
-    name = node.name or "node"
-    return Machine(name, tuple(Gpus(kind or None, count) for kind, count in node.gres.whole))
 
 
 def _taken(node: _Node) -> str | None:

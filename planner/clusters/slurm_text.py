@@ -96,22 +96,13 @@ def read_sinfo(each: Input) -> list[Line]:
     heads = [cell.upper() for cell in rows[0]]
     if {*heads} & {*_HEADS} and not any(_GRES.fullmatch(c.lower()) and ":" in c for c in rows[0]):
         body = rows[1:] if mark else [_by_place(lines[0], line) for line in lines[1:]]
-        columns = _named(heads)
+        columns = {i: _HEADS[head] for i, head in enumerate(heads) if head in _HEADS}
     else:
         body, columns = rows, _guessed(rows)
     if not {"names", "nodes", "counts"} & {*columns.values()}:
         return []
-    return [_line(dict(_cells(row, columns)), each.name) for row in body if any(row)]
-
-
-def _named(heads: Sequence[str]) -> dict[int, str]:
-    return {i: _HEADS[head] for i, head in enumerate(heads) if head in _HEADS}
-
-
-def _cells(row: Sequence[str], columns: dict[int, str]) -> Iterator[tuple[str, str]]:
-    for i, kind in columns.items():
-        if i < len(row):
-            yield kind, row[i]
+    told = ({kind: row[i] for i, kind in columns.items() if i < len(row)} for row in body if any(row))
+    return [_line(cells, each.name) for cells in told]
 
 
 def _line(cells: dict[str, str], where: str) -> Line:
@@ -160,7 +151,11 @@ def _guessed(rows: Sequence[Sequence[str]]) -> dict[int, str]:
                 columns = {k: v for k, v in columns.items() if v != "counts"} | {i: "counts"}
         elif "state" not in taken and all(_STATES.fullmatch(c) for c in cells):
             columns[i] = "state"
-        elif "gres" not in taken and _looks_like_gres(cells):
+        elif (
+            "gres" not in taken
+            and all(_GRES.fullmatch(c) for c in cells)
+            and any("gpu" in c or c == "(null)" for c in cells)
+        ):
             columns[i] = "gres"
         elif all(re.fullmatch(r"[A-Za-z][\w.-]*\*?", c) for c in cells) and any(
             c.endswith("*") for c in cells
@@ -177,10 +172,6 @@ def _guessed(rows: Sequence[Sequence[str]]) -> dict[int, str]:
     elif not {"state", "gres"} & {*columns.values()}:
         return {}
     return columns
-
-
-def _looks_like_gres(cells: Sequence[str]) -> bool:
-    return all(_GRES.fullmatch(c) for c in cells) and any("gpu" in c or c == "(null)" for c in cells)
 
 
 def expanded(text: str, where: str = "sinfo") -> list[str]:

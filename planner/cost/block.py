@@ -18,7 +18,7 @@ from planner.cost.host import USABLE as HOST_USABLE
 from planner.cost.host import host_of, shared
 from planner.cost.reserve import device_bytes
 from planner.designs.precision import precisions
-from planner.reading.plain_yaml import read_plain
+from planner.reading.documents import read_plain
 
 FILE = Path(__file__).with_name("block.yaml")
 

@@ -22,7 +22,7 @@ from planner.cost.eras import ALIKE, HOSTS, engine_of
 from planner.cost.popularity import Popularity
 from planner.cost.tuning import AS_MEASURED, Tuning
 from planner.designs.shape import Precisions
-from planner.reading.plain_yaml import read_plain
+from planner.reading.documents import read_plain
 
 SHIPPED = Path(__file__).parent / "calibration.yaml"
 

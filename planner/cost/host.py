@@ -24,7 +24,7 @@ from cluster_configs import schema
 from cluster_configs.schema import NodeClass
 from planner.cost.reserve import device_bytes
 from planner.designs.shape import Stage
-from planner.reading.plain_yaml import read_plain
+from planner.reading.documents import read_plain
 
 FILE = Path(__file__).with_suffix(".yaml")
 

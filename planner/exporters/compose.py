@@ -26,16 +26,13 @@ def files(d: Deployed) -> Files:
         if vendor_of(d.plan, i.replica.stages[0]) not in VISIBLE:
             raise InputError(f"compose reserves NVIDIA and AMD GPUs, {i.name} has others", "--to")
         for rank in range(len(i.gpus)):
-            nodes.setdefault(i.gpus[rank][0], {})[_service_name(i, rank)] = _service(d, i, rank)
+            name = called(i) + (f"-node{rank}" if len(i.gpus) > 1 else "")
+            nodes.setdefault(i.gpus[rank][0], {})[name] = _service(d, i, rank)
     found = {f"compose-{node}.yaml": yaml({"services": services}) for node, services in nodes.items()}
     for r in d.plan.replicas:
         found |= r.launch.files if r.launch else {}
     d.assumed.append("weights are fetched into ~/.cache/huggingface of each node")
     return found | front.files(d)
-
-
-def _service_name(i: Instance, rank: int) -> str:
-    return called(i) + (f"-node{rank}" if len(i.gpus) > 1 else "")
 
 
 def _service(d: Deployed, i: Instance, rank: int) -> dict[str, Any]:

@@ -169,3 +169,37 @@ def script(words: str, about: str) -> str:
     """A script that ends with the command, and says first which variables it lacks."""
     used = [f': "${{{name}:?}}"' for name in NEEDED if f"${name}" in words]
     return "\n".join(["#!/usr/bin/env bash", f"# {about}", "set -euo pipefail", *used, words, ""])
+
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def made(api: str, kind: str, name: str, **parts: Any) -> dict[str, Any]:
+    """An object of Kubernetes."""
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, **parts}
+
+
+def deployment(name: str, labels: Mapping[str, str], count: int, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """`count` pods of one spec, found by their labels."""
+    pods = {"metadata": {"labels": dict(labels)}, "spec": dict(spec)}
+    whole = {"replicas": count, "selector": {"matchLabels": dict(labels)}, "template": pods}
+    return made("apps/v1", "Deployment", name, spec=whole) | {
+        "metadata": {"name": name, "labels": dict(labels)}
+    }
+
+
+def service(name: str, selector: Mapping[str, str], port: int) -> dict[str, Any]:
+    """One address for the pods that have these labels."""
+    spec = {"selector": dict(selector), "ports": [{"port": port, "targetPort": port}]}
+    return made("v1", "Service", name, spec=spec)
+
+
+def account(name: str, rule: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """An account that may do what a rule says, and nothing else."""
+    role = {"apiGroup": RBAC, "kind": "Role", "name": name}
+    whom = [{"kind": "ServiceAccount", "name": name}]
+    return [
+        made("v1", "ServiceAccount", name),
+        made(f"{RBAC}/v1", "Role", name, rules=[dict(rule)]),
+        made(f"{RBAC}/v1", "RoleBinding", name, roleRef=role, subjects=whom),
+    ]

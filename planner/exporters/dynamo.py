@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.errors import InputError
-from planner.exporters.deployed import Deployed, Files, without, yaml
+from planner.exporters.deployed import Deployed, Files, made, without, yaml
 from planner.exporters.kubernetes import config_maps, container, volumes
 from planner.plans.schema import Replica
 
@@ -34,9 +34,8 @@ def files(d: Deployed) -> Files:
     if len(engines) > 1:
         raise InputError("Dynamo routes to workers of one engine, the plan has several", "--to")
     components = [_frontend(d.plan.replicas[0]), *(_worker(d, r) for r in d.plan.replicas)]
-    spec: dict[str, Any] = {"components": components}
-    head = {"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {"name": d.name}}
-    return {"deployment.yaml": yaml({**head, "spec": spec})} | config_maps(d)
+    whole = made("nvidia.com/v1beta1", "DynamoGraphDeployment", d.name, spec={"components": components})
+    return {"deployment.yaml": yaml(whole)} | config_maps(d)
 
 
 def _frontend(r: Replica) -> dict[str, Any]:

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from planner.exporters import objects
-from planner.exporters.deployed import Deployed, Files, script, yaml
+from planner.exporters.deployed import Deployed, Files, account, deployment, made, script, service, yaml
 from planner.launch.words import ROUTER_PORT, ROUTERS, port_of, quoted, router
 from planner.plans.schema import Plan
 
 START = "Then the router, if there is one; `nginx.conf` is for nginx, which sends shares by weight."
 """How it is started."""
+
+WATCHING = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
+"""The router's right to see pods."""
 
 EVEN = 0.02
 """Shares of servers that differ by less than this are equal."""
@@ -56,8 +58,8 @@ def on_kubernetes(d: Deployed) -> Files:
     container = {"name": "router", "image": "ROUTER_IMAGE", "command": words[:1], "args": words[1:]}
     spec = {"serviceAccountName": own, "containers": [container]}
     labels = {"app": own}
-    pods, address = objects.deployment(own, labels, 1, spec), objects.service(own, labels, ROUTER_PORT)
-    return {"router.yaml": yaml(*_watching(own), pods, address)}
+    pods, address = deployment(own, labels, 1, spec), service(own, labels, ROUTER_PORT)
+    return {"router.yaml": yaml(*account(own, WATCHING), pods, address)}
 
 
 def by_group(plan: Plan) -> dict[str, float]:
@@ -140,26 +142,5 @@ def _route(d: Deployed) -> dict[str, Any]:
         if r.launch
     ]
     d.assumed.append("GATEWAY in route.yaml is the Gateway that requests come in by")
-    return {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "HTTPRoute",
-        "metadata": {"name": d.name},
-        "spec": {"parentRefs": [{"name": "GATEWAY"}], "rules": [{"backendRefs": backends}]},
-    }
-
-
-def _watching(own: str) -> list[dict[str, Any]]:
-    """The router's right to see pods."""
-    rbac = "rbac.authorization.k8s.io"
-    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
-    return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": own}},
-        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": {"name": own}, "rules": rules},
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": own},
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": own},
-            "subjects": [{"kind": "ServiceAccount", "name": own}],
-        },
-    ]
+    spec = {"parentRefs": [{"name": "GATEWAY"}], "rules": [{"backendRefs": backends}]}
+    return made("gateway.networking.k8s.io/v1", "HTTPRoute", d.name, spec=spec)

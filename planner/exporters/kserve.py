@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from planner.errors import InputError
-from planner.exporters.deployed import IMAGES, Deployed, Files, without, yaml
+from planner.exporters.deployed import IMAGES, Deployed, Files, made, without, yaml
 from planner.exporters.kubernetes import environment
 from planner.plans.schema import Replica
 
@@ -42,12 +42,7 @@ def _service(d: Deployed, r: Replica, prefill: Replica | None) -> dict[str, Any]
     spec["router"] = {"route": {}, "gateway": {}, "scheduler": {}}
     if prefill is not None:
         spec["prefill"] = _part(d, prefill)
-    return {
-        "apiVersion": "serving.kserve.io/v1alpha2",
-        "kind": "LLMInferenceService",
-        "metadata": {"name": f"{d.name}-{r.id}"},
-        "spec": spec,
-    }
+    return made("serving.kserve.io/v1alpha2", "LLMInferenceService", f"{d.name}-{r.id}", spec=spec)
 
 
 def _part(d: Deployed, r: Replica) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from planner.exporters import front, objects
-from planner.exporters.deployed import IMAGES, Deployed, Files, yaml
+from planner.exporters import front
+from planner.exporters.deployed import IMAGES, Deployed, Files, deployment, made, service, yaml
 from planner.launch.words import port_of
 from planner.plans.schema import Launch, Replica
 
@@ -26,14 +26,15 @@ def files(d: Deployed) -> Files:
     for r in d.plan.replicas:
         d.one_device(r)
         d.no_mpi(r)
-        found[f"{r.id}.yaml"] = yaml(_several(d, r) if d.nodes(r) > 1 else _alone(d, r), _service(d, r))
+        alone = deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
+        found[f"{r.id}.yaml"] = yaml(_several(d, r) if d.nodes(r) > 1 else alone, _service(d, r))
     return found | config_maps(d) | front.on_kubernetes(d)
 
 
 def config_maps(d: Deployed) -> Files:
     """The files that servers read, a ConfigMap a group that has any."""
     return {
-        f"{r.id}-config.yaml": yaml(objects.config_map(f"{d.name}-{r.id}", r.launch.files))
+        f"{r.id}-config.yaml": yaml(made("v1", "ConfigMap", f"{d.name}-{r.id}", data=r.launch.files))
         for r in d.plan.replicas
         if r.launch and r.launch.files
     }
@@ -48,12 +49,12 @@ def environment(launch: Launch) -> list[dict[str, Any]]:
     ]
 
 
-def container(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[str, Any]:
+def container(d: Deployed, r: Replica, rank: int = 0) -> dict[str, Any]:
     """The server's container on one node."""
     launch = r.launch
     assert launch is not None
     gpus = d.gpus(r) // d.nodes(r)
-    args = [w.replace("$HEAD_ADDR", head) for w in d.words(r, min(rank, len(launch.ranks)))]
+    args = [w.replace("$HEAD_ADDR", HEAD) for w in d.words(r, min(rank, len(launch.ranks)))]
     args = by_index(args) if rank else args
     env = environment(launch)
     files_ = [{"name": "config", "mountPath": f"/app/{n}", "subPath": n} for n in launch.files]
@@ -87,9 +88,9 @@ def by_index(words: list[str]) -> list[str]:
     return [f"$({INDEX})" if before.get(k) == "--node-rank" else w for k, w in enumerate(words)]
 
 
-def pod(d: Deployed, r: Replica, rank: int = 0, head: str = HEAD) -> dict[str, Any]:
+def pod(d: Deployed, r: Replica, rank: int = 0) -> dict[str, Any]:
     """The pod of one node."""
-    return {"containers": [container(d, r, rank, head)], "volumes": volumes(d, r)}
+    return {"containers": [container(d, r, rank)], "volumes": volumes(d, r)}
 
 
 def volumes(d: Deployed, r: Replica) -> list[dict[str, Any]]:
@@ -104,15 +105,10 @@ def labels(d: Deployed, r: Replica) -> dict[str, str]:
     return {"app": d.name, "group": r.id, "role": r.role}
 
 
-def _alone(d: Deployed, r: Replica) -> dict[str, Any]:
-    """Servers of one node each."""
-    return objects.deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
-
-
 def _service(d: Deployed, r: Replica) -> dict[str, Any]:
     """One address for a group; of servers on several nodes their leaders answer."""
     leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if d.nodes(r) > 1 else {}
-    return objects.service(f"{d.name}-{r.id}", labels(d, r) | leader, port_of(d.words(r)))
+    return service(f"{d.name}-{r.id}", labels(d, r) | leader, port_of(d.words(r)))
 
 
 def _several(d: Deployed, r: Replica) -> dict[str, Any]:
@@ -123,9 +119,6 @@ def _several(d: Deployed, r: Replica) -> dict[str, Any]:
         "leaderTemplate": {"metadata": {"labels": own}, "spec": pod(d, r)},
     }
     template["workerTemplate"] = {"spec": pod(d, r, 1)}
-    return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": f"{d.name}-{r.id}", "labels": own},
-        "spec": {"replicas": r.count, "leaderWorkerTemplate": template},
-    }
+    spec, name = {"replicas": r.count, "leaderWorkerTemplate": template}, f"{d.name}-{r.id}"
+    whole = made("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, spec=spec)
+    return whole | {"metadata": {"name": name, "labels": own}}

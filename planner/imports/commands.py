@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from planner.imports.server import Server
+from planner.imports.deployment import Server
 from planner.imports.servers import server
 from planner.imports.shell import Command, script
 

@@ -84,7 +84,7 @@ def parsed(argv: Sequence[str], engine: str, beside: str = "") -> Line:
     words = list(argv)
     while words:
         word = words.pop(0)
-        if not word.startswith("-") or _is_number(word):
+        if not word.startswith("-") or word[1:].replace(".", "", 1).isdigit():
             line.words.append(word)
             continue
         name, equals, value = word.partition("=")
@@ -113,10 +113,6 @@ def parsed(argv: Sequence[str], engine: str, beside: str = "") -> Line:
         else:
             line.values[flag.name] = value
     return line
-
-
-def _is_number(word: str) -> bool:
-    return word[1:].replace(".", "", 1).isdigit()
 
 
 def _found(name: str, flags: dict[str, Flag], engine: str) -> tuple[Flag | None, str]:

@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.imports.commands import of_container
-from planner.imports.deployment import Deployment, Group
-from planner.imports.server import Role, Server
+from planner.imports.deployment import Deployment, Group, Role, Server
 from planner.imports.servers import server
 
 Doc = Mapping[str, Any]

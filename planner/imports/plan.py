@@ -17,8 +17,7 @@ from planner import api
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Design
 from planner.errors import Infeasible, InputError
-from planner.imports.deployment import Deployment, Group
-from planner.imports.server import Role, Server
+from planner.imports.deployment import Deployment, Group, Role, Server
 from planner.plans.schema import Plan
 from planner.question.asked import read
 from planner.replicas.again import anew

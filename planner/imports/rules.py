@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from planner.imports.server import Server
+from planner.imports.deployment import Server
 
 MOST_RANKS = 100_000
 

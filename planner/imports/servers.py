@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.errors import InputError
+from planner.imports.deployment import KV_ROLES, NODE_GPUS, TRANSCEIVER, Role, Server
 from planner.imports.flags import Line, parsed, whole
-from planner.imports.server import KV_ROLES, NODE_GPUS, TRANSCEIVER, Role, Server
 from planner.imports.yaml import named
 
 
@@ -47,10 +47,12 @@ def _vllm(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Serve
     nodes = line.number("--nnodes") or (math.ceil(dp / local) if local else math.ceil(gpus / NODE_GPUS))
     transfer = _json(line, "--kv-transfer-config")
     role = _role(transfer, line.get("--disaggregation-mode"))
-    here = tp * pp * pcp if rank is not None else tp * pp * pcp * (local or dp) // _per_node(line)
+    here = (
+        tp * pp * pcp if rank is not None else tp * pp * pcp * (local or dp) // (line.number("--nnodes") or 1)
+    )
     hybrid = line.on("--data-parallel-hybrid-lb") or (start is not None and not headless)
     ray = line.get("--distributed-executor-backend")
-    spec = _json(line, "--speculative-config")
+    spec, caching = _json(line, "--speculative-config"), "--enable-prefix-caching"
     facts = {
         "model": line.get("--model") or next(iter(line.words), None),
         **{
@@ -72,17 +74,12 @@ def _vllm(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Serve
         "lb": "external" if rank is not None or line.on("--data-parallel-external-lb") else "hybrid" * hybrid,
         "backend": ray or ("mp" if line.number("--nnodes") else None),
         "cpu_offload_gb_per_gpu": _share(line.get("--cpu-offload-gb")),
-        "prefix_cache": _switched(line, "--enable-prefix-caching"),
+        "prefix_cache": line.on(caching) if line.get(caching) is not None else None,
         "spec": _spec(spec.get("method"), spec.get("num_speculative_tokens")),
         **_transferred(transfer),
         **_placed(env, tp, pp, env.get("VLLM_PP_LAYER_PARTITION"), line.get("--device-ids")),
     }
     return _made("vllm", line, facts, role, env, here, headless or bool(line.number("--node-rank")))
-
-
-def _per_node(line: Line) -> int:
-    """Commands that start one server, one a node."""
-    return line.number("--nnodes") or 1
 
 
 def _sglang(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Server:
@@ -217,10 +214,6 @@ def _share(text: object) -> float | int | None:
     except ValueError:
         return None
     return int(value) if value == int(value) and "." not in str(text) else value
-
-
-def _switched(line: Line, flag: str) -> bool | None:
-    return None if line.get(flag) is None else line.on(flag)
 
 
 def _spec(method: object, tokens: object) -> str | None:

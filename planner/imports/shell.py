@@ -30,11 +30,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Script:
-    """All commands of a text in order, files that here-documents write, by name, and its comments."""
+    """All commands of a text in order, files that here-documents write, by name."""
 
     commands: tuple[Command, ...]
     files: dict[str, str]
-    comments: str
 
 
 def script(text: str) -> Script:
@@ -48,13 +47,12 @@ def script(text: str) -> Script:
         return ""
 
     text = ARRAY.sub(keep, text)
-    variables, made, comments = dict(arrays), list[Command](), list[str]()
+    variables, made = dict(arrays), list[Command]()
     lines = iter(text.split("\n"))
     for line in lines:
         while line.rstrip().endswith("\\") and (more := next(lines, None)) is not None:
             line = line.rstrip()[:-1] + " " + more
         if line.lstrip().startswith("#"):
-            comments.append(line.strip("# "))
             continue
         words = _words(line)
         while words is None and (more := next(lines, None)) is not None:
@@ -70,7 +68,7 @@ def script(text: str) -> Script:
             files[target[1] if target else ""] = "\n".join(body) + "\n"
             continue
         made += _commands(words or [], variables)
-    return Script(tuple(made), files, "\n".join(comments))
+    return Script(tuple(made), files)
 
 
 def _words(line: str) -> list[str] | None:

@@ -34,17 +34,16 @@ class Instance:
         return self.gpus[0][0]
 
 
-def instances(plan: Plan, ports: int = 0) -> list[Instance]:
-    """All of a plan, largest first into the first of their nodes with room. `ports`: from which on servers of
-    a node listen (0: from the engine's own on). Where the plan says it, as there. Raises InputError where
-    they find no room so."""
+def instances(plan: Plan) -> list[Instance]:
+    """All of a plan, largest first into the first of their nodes with room; where the plan says it, as there.
+    Servers of a node listen from the engine's own port on. Raises InputError where they find no room so."""
     if plan.seats:
         return list(_seated(plan))
     sizes, taken = node_sizes(plan), defaultdict[str, int](int)
     used, found = defaultdict[str, int](int), list[Instance]()
     earlier = {name: before(plan, name) for name in sizes}
     for r in sorted(plan.replicas, key=lambda r: -Server(plan, r).gpus):
-        first = ports or _port(r)
+        first = _port(r)
         if unknown := [s.node_class for s in r.stages if s.node_class not in sizes]:
             raise InputError(f"{r.id}: the cluster has no nodes `{unknown[0]}`", "replicas")
         rooms = {

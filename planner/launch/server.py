@@ -77,6 +77,12 @@ class Server:
         return math.ceil(self.replica.max_batch / self.replica.attn_dp)
 
     @property
+    def default_tokens(self) -> int:
+        """Tokens of a step that its engine takes on the device where it is told none."""
+        device = self.plan.problem.devices[self.replica.stages[0].device]
+        return named(self.replica.engine).tokens_per_step(device["memory_gb"] * 1e9 / 2**30, device["name"])
+
+    @property
     def pool_share(self) -> float:
         """Weights and cache as a share of a GPU's memory, on the fullest stage."""
         parts = [m for m in self.replica.memory if m.capacity_bytes]

@@ -46,7 +46,8 @@ def line(s: Server) -> Launch:
         files[f"{r.id}-experts.json"] = expert_maps.sglang(rows, s.experts, len(s.card.stack))
         words += ["--init-expert-location", f"{r.id}-experts.json"]
     words += ["--context-length", str(s.max_len), "--max-running-requests", str(max(r.max_batch, r.attn_dp))]
-    words += ["--chunked-prefill-size", str(_tokens(s))]
+    tokens = (r.max_batched_tokens or s.default_tokens) * r.attn_dp  # SGLang divides it: parallel_hook.py
+    words += ["--chunked-prefill-size", str(tokens)]
     words += ["--mem-fraction-static", f"{min(s.pool_share, 0.97):.2f}"]
     words += ["--kv-cache-dtype", CACHE.get(s.kv, s.kv)]
     if not s.prefix_cache:
@@ -95,12 +96,3 @@ def _kept(s: Server) -> list[str]:
         return [*words, "--hicache-ratio", "2", "--hicache-storage-backend", "file"]
     own = max(part.kv_bytes for part in s.replica.memory)
     return [*words, "--hicache-size", str(math.ceil(max(s.kept_bytes / s.gpus, 1.1 * own) / 1e9))]
-
-
-def _tokens(s: Server) -> int:
-    """Prompt tokens of a step, of all attention-dp ranks together: SGLang divides them (parallel_hook.py)."""
-    from planner.engines import named
-
-    device = s.plan.problem.devices[s.replica.stages[0].device]
-    default = named("sglang").tokens_per_step(device["memory_gb"] * 1e9 / 2**30, device["name"])
-    return (s.replica.max_batched_tokens or default) * s.replica.attn_dp

@@ -37,7 +37,8 @@ def line(s: Server) -> Launch:
         told = json.dumps({"num_redundant_experts": r.redundant_experts}, separators=(",", ":"))
         words += ["--enable-eplb", "--eplb-config", told]
     words += ["--max-model-len", str(s.max_len), "--max-num-seqs", str(s.sequences)]
-    words += ["--max-num-batched-tokens", str(_tokens(s)), "--gpu-memory-utilization", str(SHARE)]
+    tokens = max(r.max_batched_tokens or s.default_tokens, s.sequences)  # as was counted
+    words += ["--max-num-batched-tokens", str(tokens), "--gpu-memory-utilization", str(SHARE)]
     words += ["--kv-cache-dtype", CACHE.get(s.kv, s.kv)]
     words += ["--enable-prefix-caching" if s.prefix_cache else "--no-enable-prefix-caching"]
     if s.lowered == "fp8":
@@ -62,16 +63,6 @@ def line(s: Server) -> Launch:
         env |= {"VLLM_NIXL_SIDE_CHANNEL_HOST": "$HOST_ADDR", "VLLM_NIXL_SIDE_CHANNEL_PORT": "5600"}
     first, *ranks = _over_nodes(words, s)
     return Launch(argv=first, env=env, engine_versions=VERSIONS, notes=notes, ranks=ranks)
-
-
-def _tokens(s: Server) -> int:
-    """Tokens of a step: as the plan tells the engine, or what was counted, its default for the device."""
-    from planner.engines import named
-
-    device = s.plan.problem.devices[s.replica.stages[0].device]
-    default = named("vllm").tokens_per_step(device["memory_gb"] * 1e9 / 2**30, device["name"])
-    tokens = s.replica.max_batched_tokens or default
-    return max(tokens, s.sequences)
 
 
 def _transfer(s: Server) -> str:

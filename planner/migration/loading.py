@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from planner.cost.loading import read_bytes_per_s
-from planner.migration.cluster import Domain, Machines
 from planner.migration.matching import Placed
 from planner.migration.schema import Port, Row, Sources
-from planner.migration.servers import Key
+from planner.migration.servers import Domain, Key, Machines
 from planner.migration.weights import Pieces, Share
 
 Bits = NDArray[np.bool_]

@@ -3,15 +3,13 @@ at least, and what is served meanwhile."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from planner.migration.cluster import Domain, Machines
 from planner.migration.loading import Bits, Loading, Stock, reloaded
-from planner.migration.matching import Matched, matched
-from planner.migration.schema import Migration, Servers, Sources
-from planner.migration.servers import Held, Server, held
-from planner.migration.serving import serving
+from planner.migration.matching import matched
+from planner.migration.schema import Migration, Servers, Serving, Sources
+from planner.migration.servers import Domain, Machines, Server, held
 from planner.plans.schema import Plan
 
 
@@ -29,8 +27,10 @@ def migration(before: Sequence[Plan], after: Sequence[Plan]) -> Migration:
     starting = {p.server for p in pairs.placed} - set(pairs.kept.values())
     dropped = [s for a, s in enumerate(old.servers) if a not in pairs.kept]
     requests, kv_bytes = _dropped(dropped)
+    kept, restarted = len(pairs.kept), len(pairs.restarted)
+    both = kept + restarted
     return Migration(
-        servers=_counts(old, new, pairs),
+        servers=Servers(kept, restarted, len(old.servers) - both, len(new.servers) - both),
         held_bytes=sum(stock.size(stock.of(p.new) & stock.of(p.old)) for p in pairs.placed),
         taken=sum((row.taken for row in loading.rows), Sources()),
         rows=tuple(loading.rows),
@@ -67,11 +67,6 @@ def _holding(
     return found
 
 
-def _counts(old: Held, new: Held, pairs: Matched) -> Servers:
-    both = len(pairs.kept) + len(pairs.restarted)
-    return Servers(len(pairs.kept), len(pairs.restarted), len(old.servers) - both, len(new.servers) - both)
-
-
 def _dropped(servers: Sequence[Server]) -> tuple[float, float]:
     """Requests in flight on servers, and bytes of their cache: as many as the plan says there are on average,
     or where it does not, as many as there may be."""
@@ -89,3 +84,37 @@ def _gone(there: Machines, here: Machines, servers: Sequence[Server]) -> tuple[s
     """Machines that servers stood on and that the new cluster has not."""
     ats = dict.fromkeys(seat.at for s in servers for seat in s.seats)
     return tuple(dict.fromkeys(at[0] for at in ats if here.kind(at) != there.kind(at)))
+
+
+def serving(plans: Sequence[Plan], kept: Sequence[Server]) -> Serving:
+    """By the servers that are `kept`, each at the load that it has. Of a prefill/decode pair as much as the
+    side with the smaller part left can do; of chains those whose nodes are all left alone."""
+    rps, total = 0.0, 0.0
+    for number, plan in enumerate(plans):
+        own = [server for server in kept if server.plan == number]
+        total += plan.predicted.rps.value
+        rps += plan.predicted.rps.value * _share(plan, own)
+    busy = max((server.replica.utilisation for server in kept), default=0.0)
+    return Serving(rps, rps / total if total else 0.0, busy)
+
+
+def _share(plan: Plan, kept: Sequence[Server]) -> float:
+    """Of a plan's requests, those whose way is left."""
+    count = Counter(server.replica.id for server in kept)
+    left = {r.id: count[r.id] / r.count for r in plan.replicas}
+    buckets = plan.problem.workload.get("buckets") or [{"share": 1.0}]
+    shares = [float(b.get("share", 1.0)) for b in buckets]
+    found = 0.0
+    for route in plan.routing:
+        way = [left[name] for name in (route.replica, route.prefill, route.decode) if name is not None]
+        part = _chained(plan, kept) if route.chains else min(way, default=0.0)
+        found += shares[route.bucket] / sum(shares) * route.share * part
+    return found
+
+
+def _chained(plan: Plan, kept: Sequence[Server]) -> float:
+    """Share of what passes chains that passes only nodes on which the group's servers are all kept."""
+    here = Counter((s.seats[0].gpu[0], s.replica.id) for s in kept)
+    each = {r.id: max(r.count // max(len(r.stages[0].nodes), 1), 1) for r in plan.replicas}  # on a node
+    whole = [c for c in plan.chains if all(here[h.node, h.replica] >= each[h.replica] for h in c.hops)]
+    return sum(chain.share for chain in whole)

@@ -36,8 +36,7 @@ from planner.operating.requests import Requests, Terms, computed
 from planner.operating.room import counted, held_tokens
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
 from planner.operating.times import arriving
-from planner.predict.rows import Row
-from planner.predict.waits import held_back
+from planner.predict.rows import Row, held_back
 from planner.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
 
 ROUNDS = 12
@@ -277,9 +276,5 @@ def looped(step: StepTimes, load: Rows, places: Places, by: Terms, host: Host) -
         tpot = np.maximum(tpot - waited / steps, np.maximum(SHORTEST * tpot, np.minimum(bare, tpot)))
         waited = (at.tpot_s - tpot) * steps
     held_back = load.waits[:, None] * tpot if by.role == "mixed" else 0.0
-    ttft = at.ttft_s + _column(host.request_s) + waited + held_back
+    ttft = at.ttft_s + np.asarray(host.request_s, dtype=np.float64).reshape(-1, 1) + waited + held_back
     return replace(at, ttft_s=ttft, tpot_s=tpot / emitted, mean_tpot_s=tpot / emitted)
-
-
-def _column(x: Floats | float) -> Floats:
-    return np.asarray(x, dtype=np.float64).reshape(-1, 1)

@@ -86,6 +86,13 @@ def read(path: str | Path) -> Document:
     return read_text(decoded(read_bytes(path), str(path)), str(path))
 
 
+def read_plain(path: Path) -> Any:
+    """The plain values of a YAML file of our own, which needs no checks."""
+    from ruamel.yaml import YAML
+
+    return YAML(typ="safe", pure=False).load(path.read_text(encoding="utf-8"))
+
+
 def read_text(text: str, path: str) -> Document:
     """Like `read` for text already in hand; `path` is what messages call it."""
     if text.lstrip()[:1] in ("{", "["):

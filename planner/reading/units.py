@@ -118,3 +118,12 @@ def sizes_in_words(**sizes: int) -> str:
     ('tp4 dp8', '')
     """
     return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1)
+
+
+def counted(count: int, what: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "GPU"), counted(2000, "GPU")
+    ('1 GPU', '2,000 GPUs')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from planner.buy.answer import Bought, BreakEven, More, Purchase
+from planner.buy.answer import BreakEven, More, Purchase
 from planner.buy.money import Money
 from planner.reports import words as say
 from planner.reports.curve import runs
-from planner.reports.terminal import grid
+from planner.reports.words import grid
 
 EXACT = 1e-5
 """Distance from the bound that rounding leaves."""
@@ -83,9 +83,6 @@ def _more(found: Sequence[More], money: Money, what: str) -> list[RenderableType
         if one.bought is None or one.takes is None or one.rps is None:
             table.add_row(f"x {one.times:g}", "none found", "", "")
         else:
-            table.add_row(f"x {one.times:g}", money.said(one.takes), f"{one.rps:,.4g}", _mix(one.bought))
+            mix = ", ".join(f"{each.nodes} {each.offer}" for each in one.bought) or "none"
+            table.add_row(f"x {one.times:g}", money.said(one.takes), f"{one.rps:,.4g}", mix)
     return [Text(f"the best mix for more {what}", style="bold"), table]
-
-
-def _mix(bought: Sequence[Bought]) -> str:
-    return ", ".join(f"{each.nodes} {each.offer}" for each in bought) or "none"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from planner.expert_maps.formats import as_document
 from planner.expert_maps.schema import Drift, Found, Hops, Moves, State
-from planner.reports import heat
+from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.proven import good
-from planner.reports.terminal import grid, section
+from planner.reports.terminal import section
+from planner.reports.words import grid
 
 MEGA = 1e6
 
@@ -31,9 +35,9 @@ def render(found: Found, console: Console) -> None:
         section(console, "Drift", drift(found.drift, found.steps))
     if any(hot.replicas > 1 for hot in found.hottest):
         section(console, "Busiest experts", hottest(found))
-    panels = [(state.what, state.heat) for state in (found.before, found.after)]
+    maps = [(state.what, state.heat) for state in (found.before, found.after)]
     names = [str(layer) for layer in found.map.layers]
-    section(console, "Load of GPUs (across) in layers (down)", heat.panels(panels, names, console.width - 2))
+    section(console, "Load of GPUs (across) in layers (down)", panels(maps, names, console.width - 2))
     section(console, "Proof", proof(found))
 
 
@@ -75,7 +79,7 @@ def headline(found: Found) -> Text:
     replicas = f", {extra} of {sum(m.slots)} for replicas" if extra else ""
     text = Text.assemble((m.model, "bold"), ": ") if m.model else Text()
     text.append(
-        f"{plural(len(m.layers), 'layer')} of {m.experts} experts on {m.gpus} GPUs{nodes}, {slots} slot"
+        f"{counted(len(m.layers), 'layer')} of {m.experts} experts on {m.gpus} GPUs{nodes}, {slots} slot"
         f"{'' if slots == '1' else 's'} each{replicas}\n"
     )
     text.append(f"hottest GPU {ratio(found.after.balance.mean())} × mean", style="bold green")
@@ -175,5 +179,60 @@ def size(count: float) -> str:
     return f"{say.number(count / 1e9)} GB" if count >= 1e9 else f"{say.number(count / MEGA)} MB"
 
 
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+Floats = NDArray[np.float64]
+SHADES = (
+    (0.75, " ", ""),
+    (0.95, "░", "blue"),
+    (1.05, "▒", "green"),
+    (1.25, "▓", "yellow"),
+    (np.inf, "█", "red"),
+)
+"""Up to what, as what, in what colour."""
+MOST_ROWS, WIDEST, GAP = 30, 4, 3
+
+
+def panels(maps: Sequence[tuple[str, Floats]], names: Sequence[str], width: int) -> Group:
+    """Maps (rows, columns) of values around 1 side by side, under their titles, rows named.
+
+    Where there is no room for all, a cell is the highest of several.
+    """
+    rows, columns = maps[0][1].shape
+    tall = -(-rows // MOST_ROWS)
+    parts = [names[at : at + tall] for at in range(0, rows, tall)]
+    labels = [part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts]
+    margin = max(map(len, labels))
+    room = max(8, (width - margin - 2 - GAP * (len(maps) - 1)) // len(maps))
+    wide = -(-columns // room)
+    cell = max(1, min(WIDEST, room // -(-columns // wide)))
+    cells = [_highest(values, tall, wide) for _, values in maps]
+    filled = cells[0].shape[1] * cell
+    span = max(filled, min(room, max(len(title) for title, _ in maps)))
+    titles = (" " * GAP).join(title[:span].ljust(span) for title, _ in maps)
+    lines = [Text((" " * (margin + 2) + titles).rstrip(), style="dim", no_wrap=True)]
+    for at, label in enumerate(labels):
+        line = Text(f"{label:>{margin}}  ", style="dim", no_wrap=True)
+        for i, values in enumerate(cells):
+            line.append(" " * (GAP + span - filled) if i else "")
+            for value in values[at].tolist():
+                _, shade, colour = next(s for s in SHADES if value <= s[0])
+                line.append(shade * cell, style=f"not dim {colour}".strip())
+        lines.append(line)
+    return Group(*lines, Text(_legend(tall, wide), style="dim"))
+
+
+def _highest(values: Floats, tall: int, wide: int) -> Floats:
+    """The highest of each `tall` x `wide` cells.
+
+    >>> _highest(np.array([[1.0, 2.0, 3.0], [4.0, 0.0, 0.0]]), 2, 2).tolist()
+    [[4.0, 3.0]]
+    """
+    high = np.maximum.reduceat(values, np.arange(0, values.shape[0], tall), axis=0)
+    return np.asarray(np.maximum.reduceat(high, np.arange(0, values.shape[1], wide), axis=1))
+
+
+def _legend(tall: int, wide: int) -> str:
+    steps = [f"{shade} to {edge:g}" for edge, shade, _ in SHADES[1:-1]]
+    text = f"blank to {SHADES[0][0]:g} of the mean, {', '.join(steps)}, {SHADES[-1][1]} above"
+    if tall * wide > 1:
+        text += f"; a cell is the hottest of {tall} layers x {wide} GPUs"
+    return text

@@ -14,7 +14,7 @@ from planner.plans.moves import Move
 from planner.plans.schema import Plan
 from planner.plans.schema.several import Several
 from planner.reports import words as say
-from planner.reports.terminal import grid
+from planner.reports.words import grid
 
 MOST_ROWS = 8
 """Nodes that are listed."""

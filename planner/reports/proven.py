@@ -1,5 +1,6 @@
 """What a plan proves and what it gave up: the best fleet found and its bound, the price list of kinds of
-replica, the caps that hold the space of designs."""
+replica, the caps that hold the space of designs; and what could have been run instead, no word beyond
+what its solve proved."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from math import inf
 
 from rich.text import Text
 
-from planner.plans.schema import Cap, Plan, Proof
+from planner.plans.schema import Alternative, Cap, Plan, Proof
+from planner.reading.units import counted
 from planner.reports import words as say
 
 SAME = 1e-9
@@ -31,18 +33,9 @@ def price_list(plan: Plan) -> Text:
         of_plan = abs(entry.objective - p.own) <= SAME * abs(p.own)
         named = ["this plan"] * of_plan + ["best"] * (entry is p.kinds[-1])
         shown = amount.removesuffix(f" {unit}") if unit else amount
-        words = f"{kinds(entry.kinds)} {shown}" + (f" ({', '.join(named)})" if named else "")
+        words = f"{counted(entry.kinds, 'kind')} {shown}" + (f" ({', '.join(named)})" if named else "")
         parts.append(Text(words, style="bold green" if of_plan else ""))
     return Text(" · ").join(parts) + Text(f" {unit}" if unit else "")
-
-
-def kinds(count: int) -> str:
-    """So many kinds, in words.
-
-    >>> kinds(1), kinds(3)
-    ('1 kind', '3 kinds')
-    """
-    return f"{count:,} kind{'' if count == 1 else 's'}"
 
 
 def proof(plan: Plan) -> Text:
@@ -110,7 +103,8 @@ def given_up(plan: Plan) -> str:
         return f"this plan is {far} {side} it"
     if own[0] == p.kinds[-1].kinds:
         return f"this plan is {far} {side} it, without copies of experts"
-    return f"this plan is {far} {side} it, for {kinds(own[0])} of replica in place of {p.kinds[-1].kinds:,}"
+    kinds = counted(own[0], "kind")
+    return f"this plan is {far} {side} it, for {kinds} of replica in place of {p.kinds[-1].kinds:,}"
 
 
 def held_by(cap: Cap) -> str:
@@ -118,3 +112,54 @@ def held_by(cap: Cap) -> str:
     told = cap.left_out is not None and cap.considered is not None
     left = f" ({cap.left_out:,} of {cap.considered:,} left out)" if told else ""
     return f"held by a cap: {cap.what} {cap.value:,.6g}{left}"
+
+
+LEAST = 0.0005
+"""Share of the plan's objective from which on a difference is worth a word."""
+
+SPLIT = "prefill/decode split"
+
+
+def verdict(plan: Plan, a: Alternative) -> str:
+    """How much worse the alternative is, as far as that is proven; or why there is none."""
+    if a.objective is None:
+        spent = "" if a.seconds is None else f" in {say.number(a.seconds, 2)} s"
+        return "not possible" if a.status == "infeasible" else f"none found{spent}"
+    ours, sign = plan.proof.own, 1 if plan.proof.sense == "max" else -1
+    gain, loss = (sign * (a.objective - ours) / abs(ours) if ours else 0.0), a.loss or 0.0
+    if gain >= LEAST:
+        return f"{say.percent(gain)} better"
+    if loss >= LEAST:
+        return (
+            f"at least {say.percent(loss)} worse" if a.status == "stopped" else f"{say.percent(loss)} worse"
+        )
+    return "not settled" if a.status == "stopped" and gain < 0 else "equal"
+
+
+def in_order(plan: Plan) -> list[Alternative]:
+    """The best alternatives first, those that are none last."""
+    sign = -1 if plan.proof.sense == "max" else 1
+    return sorted(plan.alternatives, key=lambda a: (a.objective is None, sign * (a.objective or 0.0)))
+
+
+def phases(plan: Plan) -> str | None:
+    """Whether splitting prefill from decode pays here, in a sentence."""
+    for a in plan.alternatives:
+        if a.what.startswith(SPLIT):
+            return f"Prefill and decode on the same servers: {_of('a split', verdict(plan, a))}."
+        if a.what.startswith(f"no {SPLIT}"):
+            return f"Separate prefill and decode servers: {_of('one shared kind', verdict(plan, a))}."
+    return None
+
+
+def _of(what: str, said: str) -> str:
+    """A verdict in a sentence.
+
+    >>> _of("a split", "10 % worse"), _of("a split", "not possible")
+    ('a split would be 10 % worse', 'a split is not possible')
+    >>> _of("a split", "none found in 2 s")
+    'of a split none found in 2 s'
+    """
+    if said.startswith("none found"):
+        return f"of {what} {said}"
+    return f"{what} {'is' if said.startswith('not ') else 'would be'} {said}"

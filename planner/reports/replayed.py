@@ -1,15 +1,15 @@
-"""What sized a plan that was replayed, in words."""
+"""What sized a plan that was replayed, and what a plan still serves after a loss of nodes, in words."""
 
 from __future__ import annotations
 
 from math import inf
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from planner.plans.schema import Plan, Replayed
+from planner.plans.schema import Loss, Plan, Replayed, Survives
 from planner.reports import words as say
+from planner.reports.words import grid
 
 NAMES = {
     "ttft_ms": "time to first token",
@@ -24,10 +24,7 @@ EVEN = 1e-6
 def replayed(plan: Plan, told: Replayed) -> RenderableType:
     """What was replayed and achieved, what the fleet was sized for, and what the next one down does."""
     percentile = plan.problem.workload["slo"]["percentile"]
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("")
-    for name in ("at worst", "limit", "within it"):
-        table.add_column(name, justify="right")
+    table = grid("", ">at worst", ">limit", ">within it")
     for name, a in told.achieved.items():
         times = say.milliseconds(a.achieved_ms), say.milliseconds(a.limit_ms)
         table.add_row(f"{NAMES[name]}, {percentile}", *times, _share(a.attained))
@@ -90,3 +87,41 @@ def _clock(seconds: float) -> str:
     """
     whole = int(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+SAME = 1e-6
+"""Relative distance below which a plan and its bound are one."""
+
+
+def surviving(plan: Plan, told: Survives) -> list[str]:
+    """The promise with the worst loss of each kind, and its price."""
+    lost = "any one node" if told.nodes == 1 else f"any {told.nodes:,} nodes"
+    share = "" if told.share == 1 else f"{say.percent(told.share)} of the rate, "
+    promised = say.rate(told.share * plan.predicted.rps.value, "req/s")
+    worst: dict[str, Loss] = {}
+    for loss in sorted(told.losses, key=lambda loss: loss.rps):
+        worst.setdefault(_nodes(loss), loss)
+    left = "; ".join(f"without {name} {say.rate(loss.rps, 'req/s')}" for name, loss in worst.items())
+    return [
+        f"Without {lost} the rest serves {share}{promised} within the limits. At most: {left}.",
+        _price(plan, told),
+    ]
+
+
+def _nodes(loss: Loss) -> str:
+    """`a node of h100-sxm`, `2 nodes of a and a node of b`."""
+    each = [f"{'a node' if k == 1 else f'{k:,} nodes'} of {g}" for g, k in loss.classes.items()]
+    return " and ".join(each) or "the worst of them"
+
+
+def _price(plan: Plan, told: Survives) -> str:
+    """What the same cluster would do if nothing had to survive."""
+    if told.without is None or told.price is None:
+        return "What that costs was not looked for."
+    p, own = plan.proof, say.rate(told.without, plan.proof.unit)
+    if not told.price:
+        return "It costs nothing: no better plan was found that need not keep this promise."
+    said = f"It costs {say.percent(told.price)}: without this promise it would be {own}"
+    unproven = told.bound is not None and abs(told.bound - told.without) > SAME * abs(told.without)
+    best = f" (at best {say.rate(told.bound or 0.0, p.unit)})" if unproven else ""
+    return f"{said}{best} in place of {say.rate(p.own, p.unit)}."

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from planner.reports import words as say
 from planner.reports.simulated import drawn
+from planner.reports.words import grid
 from planner.schedule.policies import FIXED
 from planner.schedule.units import SIZES
 
@@ -57,9 +58,11 @@ def _proof(s: Schedule) -> str:
 
 def _against(s: Schedule) -> Table:
     """What others pay for the same slots."""
-    table = _plain("", "cost", "", "")
+    table = grid("", ">cost", "", "")
     table.add_row("this schedule", say.money(s.usd), "", "")
-    follows = f"+{say.percent(s.autoscaler.policy.head or 0.0)} head-room, {_misses(s.autoscaler.short)}"
+    short = s.autoscaler.short
+    misses = "misses none" if short < 5e-7 else f"misses {100 * short:.2g} %"
+    follows = f"+{say.percent(s.autoscaler.policy.head or 0.0)} head-room, {misses}"
     for name, usd, note in (
         ("a fleet that never changes", s.static_usd, ""),
         ("an autoscaler, tuned", s.autoscaler.usd, follows),
@@ -74,10 +77,6 @@ def _against(s: Schedule) -> Table:
     return table
 
 
-def _misses(share: float) -> str:
-    return "misses none" if share < 5e-7 else f"misses {100 * share:.2g} %"
-
-
 def _signed(share: float | None) -> str:
     return f"{100 * (share or 0.0):+.0f} %"
 
@@ -87,7 +86,7 @@ def _before(s: Schedule) -> list[RenderableType]:
     f = s.forecast
     if f is None:
         return []
-    table = _plain("", "cost", "misses", "")
+    table = grid("", ">cost", ">misses", "")
     rows: list[tuple[str, Judged]] = [("its table", f.bare), (f"its table {_signed(FIXED)}", f.fixed)]
     if f.table.policy.margin:
         rows.append((f"its table {_signed(f.table.policy.margin)}", f.table))
@@ -106,8 +105,8 @@ def _before(s: Schedule) -> list[RenderableType]:
 
 
 def _units(s: Schedule) -> Table:
-    table = _plain(
-        "unit", "nodes", "of", "requests/s", "$/h", "starts in", "each runs"
+    table = grid(
+        "unit", ">nodes", ">of", ">requests/s", ">$/h", ">starts in", "each runs"
     )  # of: units there are
     for unit in s.units:
         name = f"{unit.name} (spot)" if unit.spot else unit.name
@@ -127,7 +126,7 @@ def _units(s: Schedule) -> Table:
 def _table(s: Schedule) -> list[RenderableType]:
     """Runs of slots in which the same units run."""
     sized = s.sized_rps != s.rate_rps
-    table = _plain("from", "to", "requests/s", *(["sized for"] if sized else []), "")
+    table = grid("from", ">to", ">requests/s", *([">sized for"] if sized else []), "")
     at, lines = 0, 0
     for counts, run in groupby(zip(*s.counts, strict=True)):
         length = len(list(run))
@@ -150,10 +149,3 @@ def _clock(slot: int, s: Schedule, ends: bool = False) -> str:
     days = (minutes - ends) // 1440
     day = f"{days + 1}: " if s.hours > 24 else ""
     return f"{day}{minutes // 60 - 24 * days:02}:{minutes % 60:02}"
-
-
-def _plain(*names: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for i, name in enumerate(names):
-        table.add_column(name, justify="left" if i == 0 or name in ("", "each runs") else "right")
-    return table

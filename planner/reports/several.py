@@ -12,8 +12,10 @@ from planner.plans.schema import Plan
 from planner.plans.schema.several import Several, Takes
 from planner.reports import terminal
 from planner.reports import words as say
+from planner.reports.figures import owned, used
 from planner.reports.proven import designs, ended, good, held_by
-from planner.reports.terminal import grid, section
+from planner.reports.terminal import section
+from planner.reports.words import grid
 
 
 def render(several: Several, console: Console) -> None:
@@ -43,13 +45,12 @@ def warnings(several: Several, console: Console) -> None:
 def headline(several: Several) -> Text:
     """What runs where, and what comes of it."""
     first, total = several.plans[0], several.total
-    owned = sum(terminal.gpus_of(n, first.problem.devices) for n in first.problem.cluster["nodes"])
     cluster = str(first.problem.cluster.get("name", "cluster"))
     text = Text.assemble(
         (f"{len(several.plans)} models", "bold"),
         " on ",
         (cluster, "bold"),
-        f", {total.gpus:,} of {owned:,} GPUs\n",
+        f", {total.gpus:,} of {owned(first):,} GPUs\n",
     )
     asked = several.proof.sense == "min"
     if total.share is None:
@@ -72,13 +73,12 @@ def models(several: Several) -> Table:
     table = grid("model", *names, ">served/s", ">GPUs", "on", ">TTFT", ">TPOT")
     for demand, plan in zip(several.models, several.plans, strict=True):
         p = plan.predicted
-        gpus = sum(r.count * s.gpus for r in plan.replicas for s in r.stages)
         asked = say.percent(demand.part) if demand.rate_rps is None else say.number(demand.rate_rps)
         table.add_row(
             Text(demand.model, style="bold"),
             asked,
             say.number(p.rps.value),
-            f"{gpus:,}",
+            f"{used(plan):,}",
             ", ".join(on(plan)),
             say.milliseconds(p.ttft_ms.value),
             say.milliseconds(p.tpot_ms.value),

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.reports import words as say
+from planner.reports.words import grid
 
 if TYPE_CHECKING:
     from planner.simulate.answer import Simulated
@@ -44,7 +45,7 @@ def _verdict(s: Simulated) -> str:
 
 
 def _rates(s: Simulated) -> Table:
-    table = _table("", "achieved", "predicted", "80 % band")
+    table = grid("", ">achieved", ">predicted", ">80 % band")
     for name, value, band in (
         ("requests", s.rps, s.predicted["rps"]),
         ("output tokens", s.out_tok_per_s, s.predicted["out_tok_per_s"]),
@@ -62,7 +63,7 @@ def _rate(x: float) -> str:
 def _times(s: Simulated) -> Table:
     """Achieved times, and below each what was predicted, where it was."""
     percentile = next((p.percentile for p in s.promises.values()), "mean")
-    table = _table("", "mean", "p50", "p90", "p95", "p99")
+    table = grid("", ">mean", ">p50", ">p90", ">p95", ">p99")
     for name, times in (("ttft_ms", s.ttft_ms), ("tpot_ms", s.tpot_ms), ("e2e_ms", s.e2e_ms)):
         table.add_row(NAMES[name], *(say.milliseconds(times[k]) for k in times))
         band = s.predicted.get(name)
@@ -144,10 +145,3 @@ def drawn(values: list[float], width: int, most: float = 0.0) -> str:
     width = min(width, len(values))
     cells = [values[len(values) * i // width : len(values) * (i + 1) // width] for i in range(width)]
     return "".join(BLOCKS[min(int(8 * max(cell) / top + 0.999), 8)] for cell in cells)
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for name in names:
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    return table

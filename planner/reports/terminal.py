@@ -5,26 +5,20 @@ Reads at 80 columns, uses more where there are more; says all it says without co
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from planner.plans.schema import Experts, Plan, Price, Route
-from planner.reports import bars
 from planner.reports import words as say
 from planner.reports.defaults import assumed, decisive
-from planner.reports.figures import figures
-from planner.reports.host_memory import beside, weights
-from planner.reports.idle_cache import keeping
-from planner.reports.instead import in_order, phases, verdict
-from planner.reports.proven import price_list, proof
-from planner.reports.rented import rented
-from planner.reports.replayed import replayed
-from planner.reports.started import show
-from planner.reports.survives import surviving
+from planner.reports.figures import figures, owned, used
+from planner.reports.memory import beside, keeping, memory, weights
+from planner.reports.proven import in_order, phases, price_list, proof, verdict
+from planner.reports.replayed import replayed, surviving
+from planner.reports.started import rented, show
+from planner.reports.words import grid
 
 SHOWN = 6
 """Chains that are listed."""
@@ -39,7 +33,7 @@ def render(plan: Plan, console: Console) -> None:
     section(console, "Expect", expected(plan))
     if plan.replayed:
         section(console, "In the replay", replayed(plan, plan.replayed))
-    section(console, "Memory per GPU", bars.memory(plan.replicas, console.width - 2))
+    section(console, "Memory per GPU", memory(plan.replicas, console.width - 2))
     if weights(plan):
         section(console, "Beside the GPUs", beside(plan))
     if any(r.cache or r.kept for r in plan.replicas):
@@ -88,8 +82,6 @@ def section(console: Console, title: str, body: RenderableType) -> None:
 def headline(plan: Plan) -> Text:
     """The answer in two lines: what runs where, and what comes of it."""
     problem, p = plan.problem, plan.predicted
-    used = sum(r.count * sum(s.gpus for s in r.stages) for r in plan.replicas)
-    owned = sum(gpus_of(node, problem.devices) for node in problem.cluster["nodes"])
     parts = [f"{say.number(p.out_tok_per_s.value)} output tok/s", f"{say.number(p.rps.value)} requests/s"]
     asked = problem.workload.get("rate_rps") is not None
     first, second = reversed(parts) if asked else parts
@@ -97,36 +89,13 @@ def headline(plan: Plan) -> Text:
         (str(problem.model["name"]), "bold"),
         " on ",
         (str(problem.cluster.get("name", "cluster")), "bold"),
-        f", {used:,} of {owned:,} GPUs\n",
+        f", {used(plan):,} of {owned(plan):,} GPUs\n",
         (first, "bold green"),
         f" · {second} · TTFT {say.milliseconds(p.ttft_ms.value)} · TPOT {say.milliseconds(p.tpot_ms.value)}",
     )
     if p.usd_per_hour:
         text.append(f" · {say.money(p.usd_per_hour.value)}/h", style="bold green" if asked else "")
     return text
-
-
-def gpus_of(node: dict[str, Any], devices: dict[str, dict[str, Any]]) -> int:
-    """GPUs of a `nodes:` entry of the cluster."""
-    if node.get("gpus"):
-        return int(node.get("count") or 1) * sum(int(kind.get("count") or 1) for kind in node["gpus"])
-    usual = devices.get(node["device"], {}).get("gpus_per_node", 1)
-    return int(node.get("count") or 1) * int(node.get("gpus_per_node") or usual)
-
-
-def grid(*columns: str) -> Table:
-    """A table without lines; a column's name starts with `>` where it stands to the right."""
-    table = Table(
-        box=None,
-        padding=(0, 2, 0, 0),
-        pad_edge=False,
-        header_style="dim",
-        show_header=any(name.strip(">") for name in columns),
-    )
-    for name in columns:
-        right = name.startswith(">")
-        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
-    return table
 
 
 def replicas(plan: Plan) -> RenderableType:

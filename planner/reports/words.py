@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from math import floor, log10
 
+from rich.table import Table
+
 from planner.plans.schema import Replica
 from planner.reading.units import sizes_in_words
+from planner.reports import words as say
 
 
 def number(x: float, digits: int = 3) -> str:
@@ -154,3 +157,50 @@ def precision(r: Replica) -> str:
     if p.kv != p.weights:
         words.append(f"KV {p.kv}")
     return ", ".join(words)
+
+
+def short(r: Replica) -> str:
+    """Count, GPUs of each, layout, role, engine, precision and batch:
+    `4x 2×h100-sxm tp2 mixed vllm bf16 b96`."""
+    precision = say.precision(r).replace(", ", "+").replace(" ", ":")
+    gpus = say.hardware(r).replace(" ", "")
+    layout = say.layout(r).replace(" ", "-")
+    return f"{r.count}x {gpus} {layout} {r.role} {r.engine} {precision} b{r.max_batch}"
+
+
+TELLS = {
+    "gemm_flops": "GEMMs, compute",
+    "gemm_bytes": "GEMMs, memory",
+    "decode_attention": "decode attention",
+    "prompt_attention": "prompt attention",
+    "experts": "experts",
+    "expert_flops": "experts, compute",
+    "recurrent": "recurrent layers",
+    "launch": "kernel launches",
+    "expert_launch": "expert launches",
+    "messages": "collectives",
+    "message_wait_s": "waits of ranks",
+    "step_s": "host, a step",
+    "sequence_s": "host, a sequence",
+    "prompt_layer_s": "steps of prompts",
+    "request_s": "a request's start",
+    "arrival_s": "intake of prompts",
+    "together": "prompts that meet",
+    "attn_dp": "attention dp",
+}
+"""Parameters of `Tuning` in a few words."""
+
+
+def grid(*columns: str) -> Table:
+    """A table without lines; a column's name starts with `>` where it stands to the right."""
+    table = Table(
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+        header_style="dim",
+        show_header=any(name.strip(">") for name in columns),
+    )
+    for name in columns:
+        right = name.startswith(">")
+        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
+    return table

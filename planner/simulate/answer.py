@@ -13,9 +13,8 @@ from planner.errors import InputError, nearest
 from planner.inputs.traces import Trace
 from planner.plans.schema import Band, Plan
 from planner.simulate.arrivals import Drawn, drawn, traced
-from planner.simulate.expected import expected
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site, Tell
-from planner.simulate.groups import Servers
+from planner.simulate.groups import Servers, expected
 from planner.simulate.pools import Trouble
 from planner.simulate.routing import Routing, router
 

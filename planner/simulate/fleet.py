@@ -19,9 +19,8 @@ from planner.designs.shape import Floats
 from planner.errors import InputError
 from planner.simulate.links import SENT, Shared, Transfer, Transfers, Wire
 from planner.simulate.loop import Loop, Machine
-from planner.simulate.pools import Group, Load, Pool, Trouble, known_tokens
+from planner.simulate.pools import Group, Load, Pool, Sampler, Series, Trouble, known_tokens
 from planner.simulate.routing import Planned, Router, View, Way
-from planner.simulate.series import Sampler, Series
 
 Tell = Callable[[int, int], None]
 """Hears now and then how many requests have ended, of how many."""

@@ -6,6 +6,8 @@ the tokens of a step that its engine takes.
 
 A prefill server sends the KV cache of a prompt over its own NICs, the declared link between both places and
 the decode server's NICs, or over both servers' links inside a scale-up domain.
+
+What the plan's own formulas say of times at every percentile is told beside (`expected`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import get_args
 
 import numpy as np
 
@@ -27,12 +30,13 @@ from planner.designs.shape import Designs, Stage, Staging, designs_of
 from planner.engines import named
 from planner.errors import InputError
 from planner.inputs.workload import Workload
-from planner.operating.requests import Requests, computed
+from planner.operating.requests import Requests, Terms, computed
+from planner.operating.times import arriving
 from planner.plans.schema import Plan, Replica
-from planner.simulate.ledger import Role
+from planner.queueing import Percentile
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group
-from planner.simulate.requests import Settings, StepCosts
+from planner.simulate.requests import Role, Settings, StepCosts
 from planner.simulate.routing import Way
 from planner.simulate.steps import Leveled, alone_s, leveled
 
@@ -249,3 +253,28 @@ class Servers:
 def _gpus(replica: Replica) -> int:
     """GPUs of a rank group of a replica."""
     return sum(s.tp for s in replica.stages) * replica.cp
+
+
+Times = dict[str, float]
+
+
+def expected(servers: Servers) -> dict[str, Times]:
+    """Milliseconds by "ttft_ms" and "tpot_ms", then by percentile, mean over requests as plans have it. Empty
+    where formulas know means only: in closed loops, and of prefill/decode pairs."""
+    plan = servers.plan
+    if servers.workload.rate_rps is None or any(r.role != "mixed" for r in plan.replicas):
+        return {}
+    found: dict[str, Times] = {"ttft_ms": {}, "tpot_ms": {}}
+    for percentile in get_args(Percentile):
+        sums, weight = np.zeros(2), 0.0
+        for r in plan.replicas:
+            own, rate = servers.own_step(r), servers.rates[r.id]
+            each = (rate / (r.count * r.attn_dp))[None]
+            terms = Terms("mixed", float(own.budget), percentile, "open")
+            e = arriving(own.model, own.leveled.step, own.asked, each, terms)
+            sums += [float(rate @ e.ttft_s[0]), float(rate @ e.tpot_s[0])]
+            weight += float(rate.sum())
+        for name, value in zip(found, 1e3 * sums / max(weight, 1e-12), strict=True):
+            if np.isfinite(value):
+                found[name][percentile] = float(value)
+    return found

@@ -2,8 +2,7 @@
 
 `Shared`: a prefill server sends its caches one after the other, over the wires on the way: its own NICs (or
 scale-up links), a declared link between places, the decode server's NICs. Senders that meet on a wire share
-it max-min fairly, at every moment (`fair_rates`): no wire ever carries more than it can. `Beside`: each takes
-its own time, whatever else is under way.
+it max-min fairly, at every moment (`fair_rates`): no wire ever carries more than it can.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-from planner.simulate.transfers import fair_rates
+from typing import Any, Protocol
 
 SENT = "sent"
 """What comes when a transfer may be through: the loop's word for it."""
@@ -62,20 +59,6 @@ class Transfers(Protocol):
 
     def through(self, request: int, now_s: float) -> float | None:
         """SENT came for the request: when its cache is there, or None where it isn't through yet."""
-
-
-class Beside:
-    """Transfers that do not meet: each over its slowest wire alone."""
-
-    def __init__(self, at: Callable[[float, int, str], None]) -> None:
-        self.at = at
-
-    def send(self, one: Transfer, now_s: float) -> None:
-        seconds = max((one.sent_bytes / rate for rate in one.over.values()), default=0.0)
-        self.at(now_s + seconds + one.latency_s, one.request, SENT)
-
-    def through(self, request: int, now_s: float) -> float | None:
-        return now_s
 
 
 @dataclass(slots=True)
@@ -175,3 +158,30 @@ class Shared:
                     over[request] = list(own)
                     new += own
         return dict(sorted(over.items())), room
+
+
+def fair_rates(over: Mapping[int, Sequence[Hashable]], bytes_per_s: Mapping[Any, float]) -> dict[int, float]:
+    """Max-min fair rate of each transfer over its links: all rates rise together until a link is full, whose
+    transfers then stay as they are, the others rise on (progressive filling: Bertsekas and Gallager, Data
+    Networks, 6.5.2).
+
+    >>> fair_rates({0: ["a"], 1: ["a", "b"]}, {"a": 10.0, "b": 3.0})  # what b keeps 1 from, 0 has
+    {1: 3.0, 0: 7.0}
+    """
+    room, rates = dict(bytes_per_s), dict[int, float]()
+    rising = {i: set(links) for i, links in over.items()}
+    users: dict[Hashable, set[int]] = {}
+    for i, links in rising.items():
+        for link in links:
+            users.setdefault(link, set()).add(i)
+    while rising:
+        level, full = math.inf, next(iter(users))
+        for link, own in users.items():
+            if own and room[link] / len(own) < level:
+                level, full = room[link] / len(own), link
+        for i in sorted(users[full]):
+            rates[i] = level
+            for link in rising.pop(i):
+                room[link] = max(room[link] - level, 0.0)
+                users[link].discard(i)
+    return rates

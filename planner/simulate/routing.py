@@ -4,7 +4,7 @@
 its share), and inside a group the server with the fewest unfinished requests. *least-load*: of all servers
 that any way of the bucket begins at, the one with the fewest unfinished requests for what the plan sends it.
 *prefix-aware*: the server that has most of the prompt in its cache, as long as loads are even; else as
-least-load (the rule of SGLang's router, with its thresholds as defaults). *round-robin*: in turn.
+least-load (the rule of SGLang's router, with its thresholds as defaults).
 """
 
 from __future__ import annotations
@@ -99,19 +99,6 @@ class Planned:
         if self.view.load.in_flight is None:
             return way.share
         return way.share * sum(self.view.pools[name].group.stay_s for name in (way.first, way.second) if name)
-
-
-class RoundRobin(Planned):
-    """Servers of a group in turn."""
-
-    def __init__(self, view: View) -> None:
-        super().__init__(view)
-        self.dealt: dict[str, int] = {}
-
-    def choose(self, pool: Pool) -> Machine:
-        turn = self.dealt.get(pool.group.id, 0)
-        self.dealt[pool.group.id] = turn + 1
-        return pool.servers[turn % len(pool.servers)]
 
 
 class LeastLoad(Planned):

@@ -13,8 +13,7 @@ sequence ends or the cache overflows (`due_s`); what comes before cuts it short 
 servers that nothing comes to cost nothing, however often something comes to others. With speculation a step
 gives each sequence `emitted` tokens: `osl` counts steps then, cache and context grow by so much.
 
-The rules: docstring of `planner.simulate.replay`. Other rules, one step at a time:
-`planner.simulate.stepwise`.
+The rules in words, and others, one step at a time: `benchmarks.replays`.
 """
 
 from __future__ import annotations
@@ -25,10 +24,17 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from planner.simulate.caches import PrefixCache
-from planner.simulate.jumps import NO_JUMP, steps_s, steps_to_reach
-from planner.simulate.ledger import Clock, Ledger, Role
-from planner.simulate.prompts import prompt_work
-from planner.simulate.requests import Settings, StepCosts
+from planner.simulate.requests import (
+    NO_JUMP,
+    Clock,
+    Ledger,
+    Role,
+    Settings,
+    StepCosts,
+    prompt_work,
+    steps_s,
+    steps_to_reach,
+)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from typing import Any
 
 from planner.errors import Infeasible, InputError, OutOfTime
 from planner.plans.schema import Plan
-from planner.reports.terminal import gpus_of
+from planner.reports.figures import owned
 
 Solve = Callable[..., Plan]
 """`api.plan` of a question, with more options. Raises Infeasible, OutOfTime, InputError."""
@@ -99,7 +99,7 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
             plan.predicted.tpot_ms.value,
             plan.predicted.out_tok_per_s.value / plan.predicted.rps.value,
         )
-        gpus = _gpus(plan)
+        gpus = owned(plan)
         rate = plan.proof.chosen if plan.proof.chosen is not None else plan.proof.objective
         bound = max(plan.proof.bound, rate) * osl / gpus
         held = own_ms if limit_ms is None else limit_ms
@@ -257,11 +257,6 @@ def _beats(q: Point, p: Point, signs: tuple[int, int]) -> bool:
 
 def _same(p: Point, q: Point) -> bool:
     return all(abs(a - b) <= EQUAL * max(abs(a), 1e-12) for a, b in ((p.x, q.x), (p.y, q.y)))
-
-
-def _gpus(plan: Plan) -> int:
-    """GPUs of the cluster."""
-    return sum(gpus_of(node, plan.problem.devices) for node in plan.problem.cluster["nodes"])
 
 
 def asked(name: str, question: Mapping[str, Any]) -> None:

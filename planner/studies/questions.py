@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import MeshwrightError
-from planner.studies.cache import Cache
 from planner.studies.grid import FILE_OPTIONS, Cell
+from planner.studies.journal import Cache
 
 if TYPE_CHECKING:
     from planner.api import Asking
@@ -150,7 +150,7 @@ def answer(plan: Callable[[Any], Plan], asker: str, question: Any) -> Answer | N
 def figures(plan: Plan) -> Answer:
     """The figures of a plan that a row keeps."""
     from planner.plans.text import rounded
-    from planner.reports.short import short
+    from planner.reports.words import short
 
     told = {
         "status": plan.proof.status,

@@ -42,25 +42,24 @@ def run(cells: list[Cell], results: Path, planner: Planner, start: Start, progre
         known = len(unlike) - len(todo)
         if todo:
             earlier = {row.get("question"): row for row in journal.done.values()}
-            desk = _Desk(planner, {d: _answer(row) for d, row in earlier.items() if d})
+            others = ("key", "cell", "question")
+            known_answers = {
+                digest: {name: value for name, value in row.items() if name not in others}
+                for digest, row in earlier.items()
+                if digest
+            }
+            desk = _Desk(planner, known_answers)
             with start(partial(answer, planner.plan, made_by())) as pool:
                 progress(known, len(unlike), known)
                 for count, one in enumerate(desk.answers(todo, pool), start=known + 1):
-                    journal.add(_row(one, todo[one.key]))
+                    row = {"key": one.key, "cell": todo[one.key], **one.answer, "question": one.question}
+                    journal.add(row)
                     known += not one.planned
                     progress(count, len(unlike), known)
         else:
             progress(known, known, known)
         journal.finish(keys)
         return [journal.done[k] for k in keys]
-
-
-def _row(one: Answered, cell: Cell) -> Row:
-    return {"key": one.key, "cell": cell, **one.answer, "question": one.question}
-
-
-def _answer(row: Row) -> Answer:
-    return {name: value for name, value in row.items() if name not in ("key", "cell", "question")}
 
 
 class _Desk:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.prefix import Case, first
+from benchmarks.replays import prefix
 from planner.inputs.traces import Trace, read_trace
-from planner.simulate import prefix
 
 SIZES = (1000, 4000, 20_000)
 """Blocks of 16 tokens."""

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
+from benchmarks.replays.servers import Settings, Transfer, replay_pair
 from planner.designs.shape import Floats, StepTimes
-from planner.simulate.replay import Transfer, replay_pair
-from planner.simulate.requests import Requests, Settings
+from planner.simulate.requests import Requests
 
 ISL, OSL = 1000.0, 101.0
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from planner.cli.app import run
-from planner.reports import heat
+from planner.reports import experts as heat
 from tests.expert_maps.loads import drawn, saved
 
 REPO = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 
 from cluster_configs.reading import from_gpus
 from planner.cli import fit as command
-from planner.cli import fit_families, fit_tables
+from planner.cli import fit_tables
 from planner.cli.app import run
 from planner.designs.shape import Precisions
 from planner.errors import Infeasible, InputError
@@ -192,7 +192,7 @@ ONE = Largest("m", "m-70b", 70, 8192, "h", "h100-sxm", "vllm", TP2, QUICK)
 def test_the_largest_of_a_family_is_a_row(
     gpus: str, one: Largest, row: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fit_families.show([one], from_gpus(gpus), as_json=False)
+    fit_tables.show_largest([one], from_gpus(gpus), as_json=False)
     shown = [" ".join(x.split()) for x in capsys.readouterr().out.splitlines()]
 
     assert shown[1] == row
@@ -202,7 +202,7 @@ def test_the_largest_of_a_family_is_a_row(
 
 def test_readers_and_their_context_are_told_below_families(capsys: pytest.CaptureFixture[str]) -> None:
     many = replace(QUICK, readers=1200)
-    fit_families.show(
+    fit_tables.show_largest(
         [replace(ONE, context=4096, speed=many), replace(ONE, speed=many)], from_gpus("2xH100"), as_json=False
     )
     shown = capsys.readouterr().out
@@ -214,7 +214,7 @@ def test_readers_and_their_context_are_told_below_families(capsys: pytest.Captur
 @pytest.mark.parametrize("isl", [0, -5, 10**9])
 def test_a_context_that_no_model_takes_is_refused(isl: int) -> None:
     with pytest.raises(InputError, match="the models known take 1 to") as error:
-        fit_families.answer(from_gpus("1xH100"), (isl, None, None, "any"), 1)
+        fit_tables.largest(from_gpus("1xH100"), (isl, None, None, "any"), 1)
 
     assert error.value.where == "--isl"
 
@@ -223,7 +223,7 @@ def test_where_no_family_fits_the_readers_are_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("planner.fit.families.largest_of_each", lambda *_: [])
     for readers, said in ((1, "for 1 reader\n"), (1200, "for 1,200 readers\n")):
         with pytest.raises(Infeasible, match=said):
-            fit_families.answer(from_gpus("1xH100"), (None, None, None, "any"), readers)
+            fit_tables.largest(from_gpus("1xH100"), (None, None, None, "any"), readers)
 
 
 @pytest.mark.parametrize(

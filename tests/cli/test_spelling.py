@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from planner.cli import app
-from planner.cli.ascii import plain
+from planner.cli.output import plain
 from planner.designs.precision import precision_named
 from planner.errors import InputError
 from planner.reading.documents import Document

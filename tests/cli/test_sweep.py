@@ -12,7 +12,7 @@ from rich.console import Console
 from planner.cli import app
 from planner.cli.progress import Progress
 from planner.studies import flat
-from planner.studies.table import FIGURES, render
+from planner.studies.flat import FIGURES, render
 
 
 def test_a_sweep_of_real_plans_with_a_cell_that_cannot_be(

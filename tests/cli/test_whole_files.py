@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.cli.app import run
-from planner.cli.ascii import visible
-from planner.cli.output import beside, stdout, whole_file
+from planner.cli.output import beside, stdout, visible, whole_file
 from planner.errors import InputError
 
 

@@ -12,7 +12,7 @@ from planner import api
 from planner.check import check
 from planner.errors import InputError
 from planner.reading.documents import Document, read_text
-from planner.reports.terminal import gpus_of
+from planner.reports.figures import gpus_of
 
 PC = """\
 nodes:

@@ -11,8 +11,8 @@ import pytest
 from cluster_configs.devices import names
 from cluster_configs.reading import from_document, from_gpus
 from planner.cli import app
-from planner.clusters.init import init
 from planner.clusters.sources import SOURCES
+from planner.clusters.writing import init
 from planner.reading.documents import read_text
 
 RAY = """\

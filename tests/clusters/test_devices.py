@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_configs.devices import find
-from planner.clusters.devices import differs, known_device, others
-from planner.clusters.found import Gpus
+from planner.clusters.found import Gpus, differs, known_device, others
 
 
 def means(model: str | None, memory_mib: float | None = None) -> str | None:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from cluster_configs.devices import find
-from planner.clusters.topology import Topology, read_topology
-from planner.clusters.wires import intra_fields, nic_fields, nvlink_gb_per_s, pcie_gb_per_s, remarks_of
+from planner.clusters.topology import (
+    Topology,
+    intra_fields,
+    nic_fields,
+    nvlink_gb_per_s,
+    pcie_gb_per_s,
+    read_topology,
+    remarks_of,
+)
 
 
 def matrix(ways: list[list[str]], homes: str = "", nics: int = 0) -> Topology:

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.replays.transfers import replay_transfers
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from planner.cost.model import CostModel
 from planner.cost.transfer import Overlap, hidden_s, shared_s
 from planner.designs.precision import precisions
 from planner.designs.shape import Designs, StepTimes
-from planner.simulate.transfers import replay_transfers
 
 SECONDS = st.floats(0.01, 10.0)
 

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from planner import api
 from planner.cli.app import run
 from planner.errors import InputError, OutOfTime
-from planner.explain.again import asked_again
-from planner.explain.spec import SIZES, parse
-from planner.explain.why_not import solved, why_not
+from planner.explain.why_not import SIZES, asked_again, parse, solved, why_not
 from solvers.linear import Limits
 from tests.beside.solved import ended
 

@@ -31,8 +31,8 @@ def test_lines_are_commands_and_their_words(text, found):
     assert argvs(text) == found
 
 
-def test_comments_are_kept_apart():
-    assert script("# on two nodes\nrun").comments == "on two nodes"
+def test_comments_start_nothing():
+    assert [c.argv for c in script("# vllm serve m\nrun").commands] == [("run",)]
 
 
 def test_assignments_before_a_command_are_its_own_and_exported_ones_are_everybodys():

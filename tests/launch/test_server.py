@@ -8,7 +8,7 @@ from planner.api import plan
 from planner.launch.instances import instances
 from planner.launch.server import BLOCK, ROOM, Server, kinds_of, machine_of, node_sizes
 from planner.plans.schema import Plan
-from planner.reports.page.placed import placed
+from planner.reports.page.drawing import placed
 from tests.exporters.samples import KEPT, made, replica
 
 

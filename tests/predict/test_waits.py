@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from planner.engines import named
-from planner.predict.waits import balanced_steps, held_back
+from planner.predict.rows import balanced_steps, held_back
 
 
 def row(**told: Any) -> Any:

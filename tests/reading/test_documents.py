@@ -17,7 +17,7 @@ from planner.errors import InputError
 from planner.inputs.workload import Workload
 from planner.reading.documents import Document, read, read_text
 from planner.reading.validation import validate
-from planner.studies.schema import Sweep
+from planner.studies.grid import Sweep
 
 LAB = """\
 name: lab

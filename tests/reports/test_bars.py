@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from planner.plans.schema import Stage, StageMemory
-from planner.reports.bars import FREE, GIB, PARTS, bar, fullest, memory, parts
+from planner.reports.memory import FREE, GIB, PARTS, bar, fullest, memory, parts
 from tests.reports.samples import replica
 
 MARKS = [mark for _, mark, _ in PARTS]

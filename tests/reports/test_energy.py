@@ -6,8 +6,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster
 from planner import api
 from planner.errors import InputError
-from planner.reports.energy import by_zone, electricity
-from planner.reports.figures import figures
+from planner.reports.figures import by_zone, electricity, figures
 
 NODES = [
     {"name": "a", "device": "h100-sxm", "gpus_per_node": 2, "price_usd_per_hour": 5, "zone": "west"},

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from planner.expert_maps.schema import ExpertMap, Found, Hops, Hot, Moves, State
-from planner.reports.experts import balance, headline, hops, hottest, moves, plural, proof, ratio, size
+from planner.reports.experts import balance, headline, hops, hottest, moves, proof, ratio, size
 
 HEAT = np.ones((2, 4))
 SMALL = Found(
@@ -110,4 +110,3 @@ def test_experts_of_which_there_are_copies_are_listed():
 def test_words():
     assert [ratio(x) for x in (1.0994, 1.1, 12.34)] == ["1.099", "1.10", "12.3"]
     assert [size(x) for x in (999e6, 1e9)] == ["999 MB", "1.00 GB"]
-    assert [plural(n, "layer") for n in (1, 2, 1000)] == ["1 layer", "2 layers", "1,000 layers"]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from planner.reports.heat import GAP, MOST_ROWS, WIDEST, panels
+from planner.reports.experts import GAP, MOST_ROWS, WIDEST, panels
 
 
 def lines(maps: list[tuple[str, list[list[float]]]], names: list[str], width: int) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from planner.plans.schema import Kept, KeptTime, Price, Replica
-from planner.reports.idle_cache import keeping, sentences, span
+from planner.reports.memory import keeping, sentences, span
 from tests.reports.samples import ONE_NODE, replica
 
 KEPT = Kept(

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from planner.plans.schema import Alternative
-from planner.reports.instead import in_order, phases, verdict
+from planner.reports.proven import in_order, phases, verdict
 from tests.reports.samples import ONE_NODE
 
 OURS = ONE_NODE.proof.objective

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from planner.calibration.probe import Bands, Probe, Run, Session
-from planner.reports import probe as report
+from planner.reports import calibrated as report
 
 
 def server(device: str = "h100-sxm", design: str = "tp2", engine: str = "vllm", minutes: float = 3.4) -> Any:
@@ -113,7 +113,7 @@ def test_devices_are_told_where_there_are_several() -> None:
 )
 def test_a_band_is_its_upper_edge(sigma: float, said: str) -> None:
     """exp(1.2816 sigma) - 1: nine of ten lie below."""
-    assert report.width(sigma) == said
+    assert report.edge(sigma) == said
 
 
 def test_a_document_has_the_commands_of_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_commands_are_printed_whole_however_narrow_the_terminal(monkeypatch: pyt
     line = "vllm serve " + " ".join(f"--option-{i} value" for i in range(20))
     monkeypatch.setattr(report.commands, "script", lambda sessions: [line])
     console = Console(file=StringIO(), width=60)
-    report.render(TWO, console)
+    report.render_probe(TWO, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
 
     assert line in shown.splitlines()
@@ -158,6 +158,6 @@ def test_commands_are_printed_whole_however_narrow_the_terminal(monkeypatch: pyt
 
 def test_without_runs_there_is_only_the_headline() -> None:
     console = Console(file=StringIO(), width=60)
-    report.render(Probe(ASKED, TWO.before, ()), console)
+    report.render_probe(Probe(ASKED, TWO.before, ()), console)
 
     assert console.file.getvalue().splitlines()[1:] == ["no run would narrow the bands by 2 %"]  # type: ignore[attr-defined]

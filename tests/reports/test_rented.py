@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.reports.rented import rented
+from planner.reports.started import rented
 from tests.exporters.samples import made, replica
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from planner.plans.schema import Band
 from planner.reports.simulated import BLOCKS, drawn, simulated
 from planner.simulate.answer import Overload, Promise, Simulated
-from planner.simulate.series import Series
+from planner.simulate.pools import Series
 
 
 def band(value: float, spread: float = 0.1) -> Band:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planner.plans.schema import Loss, Survives
-from planner.reports.survives import surviving
+from planner.reports.replayed import surviving
 from tests.reports.samples import ONE_NODE
 
 ANY = Survives(

@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 
 from planner.plans.schema import Plan, Price
-from planner.reports import bars, terminal
-from planner.reports.short import short
+from planner.reports import memory as bars
+from planner.reports import terminal
+from planner.reports.words import short
 from tests.reports.samples import MIXED, ONE_NODE, STOPPED, memory
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from planner.plans.schema import Band
 from planner.reports import words as say
 from planner.reports.figures import Figure, figures
-from planner.reports.short import short
+from planner.reports.words import short
 from tests.reports.page.samples import ALL, plan_of
 from tests.reports.samples import replica
 

@@ -15,8 +15,7 @@ from ruamel.yaml import YAML
 from planner import api
 from planner.cli.app import run
 from planner.errors import InputError
-from planner.exporters.hpa import autoscaled
-from planner.exporters.keda import scaled_objects
+from planner.exporters.schedules import autoscaled, scaled_objects
 from planner.inputs.traffic import Traffic
 from planner.schedule.answer import Ask, stated
 from planner.schedule.capacity import demand

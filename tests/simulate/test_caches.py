@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.replays import prefix
 from planner.inputs.traces import Trace
-from planner.simulate import prefix
 from planner.simulate.caches import Blocks, PrefixCache
 from planner.simulate.fleet import Fleet, Rules, Site
 from planner.simulate.pools import Group, Load

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.replays.servers import Settings, replay
 from planner.errors import InputError
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group, Load, Trouble
-from planner.simulate.replay import replay
-from planner.simulate.requests import Requests, Settings, StepCosts
+from planner.simulate.requests import Requests, StepCosts
 from planner.simulate.routing import LeastLoad, Way
 from tests.simulate.test_replay import poisson, step
 

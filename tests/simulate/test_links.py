@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.simulate.links import Beside, Shared, Transfer, Wire
-from planner.simulate.transfers import fair_rates, replay_transfers
+from benchmarks.replays.transfers import Beside, replay_transfers
+from planner.simulate.links import Shared, Transfer, Wire, fair_rates
 
 
 def sent(transfers: list[tuple[float, Transfer]], kind: type = Shared) -> tuple[dict[int, float], object]:

@@ -4,10 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.simulate.jumps import steps_s, steps_to_reach
-from planner.simulate.ledger import Clock, Ledger
-from planner.simulate.prompts import prompt_work
-from planner.simulate.requests import StepCosts
+from planner.simulate.requests import Clock, Ledger, StepCosts, prompt_work, steps_s, steps_to_reach
 
 COSTS = StepCosts(0.01, 1e-4, 1e-8, 0.0, 0.0, 1.0)
 """10 ms a step, 0.1 ms a token, 10 ns a pair of tokens, one stage."""

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.replays.servers import Settings, replay
 from planner.simulate import pools
 from planner.simulate.fleet import Fleet, Rules, Site
 from planner.simulate.links import Wire
 from planner.simulate.pools import FEW, Group, Load, Trouble
-from planner.simulate.replay import replay
-from planner.simulate.requests import Requests, Settings, StepCosts
+from planner.simulate.requests import Requests, StepCosts
 from planner.simulate.routing import Way
 from planner.simulate.server import Server
 from tests.simulate.test_replay import poisson, step

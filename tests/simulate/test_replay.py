@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.replays.servers import Result, Settings, Transfer, replay, replay_pair, replay_prefill
 from planner.designs.shape import Floats, StepTimes
 from planner.errors import InputError
 from planner.simulate.fleet import Fleet, Site
 from planner.simulate.pools import Group, Load
-from planner.simulate.replay import Transfer, replay, replay_pair, replay_prefill
-from planner.simulate.requests import Requests, Result, Settings, StepCosts
+from planner.simulate.requests import Requests, StepCosts
 from planner.simulate.routing import Way
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "simulate"
@@ -47,7 +47,7 @@ def test_stored_cases_come_out_to_the_digits_stored(name: str) -> None:
         times["t0_s"], times["prefill_s_per_token"], 0.0, times["sequence_s"], times["context_s_per_token"]
     )
     rules = Settings(
-        *(problem[key] for key in ("token_budget", "max_sequences", "kv_tokens", "replicas", "routing"))
+        **{key: problem[key] for key in ("token_budget", "max_sequences", "kv_tokens", "replicas", "routing")}
     )
 
     result = replay(model, requests(*problem["requests"]), rules)
@@ -206,7 +206,7 @@ def test_every_request_ends_and_one_step_at_a_time_gives_the_same(
 ) -> None:
     """Also against a naive server that makes every single step by itself; and first tokens come in order of
     arrival."""
-    rules = Settings(budget, most, kv, replicas, routing, reserved_osl=reserved)
+    rules = Settings(budget, most, kv, reserved, replicas, routing)
     result = replay(step(context=1e-5), requests(*rows), rules)
 
     assert not np.isnan(result.end_s).any()

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from planner.simulate import series
-from planner.simulate.series import Sampler
+from planner.simulate import pools as series
+from planner.simulate.pools import Sampler
 
 
 class Fake:

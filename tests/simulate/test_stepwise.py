@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.replays.stepwise import Chunked, Stepwise
+from benchmarks.replays.transfers import Beside
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
-from planner.simulate.links import Beside, Wire
+from planner.simulate.links import Wire
 from planner.simulate.pools import Group, Load
 from planner.simulate.requests import Requests, Settings, StepCosts
 from planner.simulate.routing import Way
-from planner.simulate.stepwise import Chunked, Stepwise
 from tests.simulate.test_replay import poisson, step
 
 

@@ -9,8 +9,7 @@ from typing import Any
 from planner.errors import Infeasible
 from planner.plans.schema import Plan
 from planner.studies.pools import Start
-from planner.studies.pools.here import Here
-from planner.studies.pools.local import Local
+from planner.studies.pools.local import Here, Local
 from planner.studies.questions import Planner, key
 from planner.studies.sweep import run
 from tests.reports.samples import ONE_NODE

@@ -10,8 +10,8 @@ import pytest
 
 from planner.errors import InputError
 from planner.studies import sweep
-from planner.studies.cache import LEFT_S, Cache
-from planner.studies.pools.here import Here
+from planner.studies.journal import LEFT_S, Cache
+from planner.studies.pools.local import Here
 from planner.studies.questions import Planner
 from tests.studies.fake import CELLS, plan, resolve
 
@@ -134,7 +134,7 @@ def test_cells_of_one_question_that_is_still_asked_wait_for_its_answer(tmp_path)
 
 WRITER = """
 import sys
-from planner.studies.cache import Cache
+from planner.studies.journal import Cache
 cache, digest = Cache(sys.argv[1]), "ab" * 32
 while True:
     cache.put(digest, {"exit_code": 0, "objective": 1.5, "replicas": ["x" * 100_000]})

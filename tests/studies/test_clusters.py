@@ -20,7 +20,7 @@ from planner.cli import app
 from planner.errors import InputError, MeshwrightError
 from planner.studies import sweep
 from planner.studies.pools.dask import START, Dask
-from planner.studies.pools.here import Here
+from planner.studies.pools.local import Here
 from planner.studies.pools.ray import Ray
 from planner.studies.questions import Planner
 from tests.studies.fake import CELLS, FAKE, logged, resolve

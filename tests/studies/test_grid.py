@@ -7,7 +7,7 @@ import pytest
 
 from planner.errors import InputError
 from planner.studies import grid
-from planner.studies.schema import Range
+from planner.studies.grid import Range
 
 
 def read(folder: Path, text: str) -> list[grid.Cell]:
@@ -103,7 +103,7 @@ def test_what_is_no_sweep_is_refused_in_one_line(tmp_path: Path, text: str, word
 
 
 def test_times_from_next_to_nothing_end() -> None:
-    from planner.studies.schema import Range
+    from planner.studies.grid import Range
 
     values = Range.model_validate({"from": 5e-324, "to": 1024, "times": 2}).values
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from planner import plan
 from planner.cli.app import run
 from planner.errors import Infeasible, InputError
-from planner.studies.curve_rows import rows
+from planner.studies.flat import curve_rows as rows
 from planner.studies.pareto import CURVES, Point, asked, curve, pareto, undominated
 
 SMALL = {"gpus": "2xL40S,2xL4", "engine": "vllm", "isl": 500, "osl": 100, "explain": False, "work_limit": 200}

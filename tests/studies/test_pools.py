@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.errors import MeshwrightError
-from planner.studies.pools.here import Here
-from planner.studies.pools.local import MOST_LOST, Local
+from planner.studies.pools.local import MOST_LOST, Here, Local
 
 
 def killed_once(folder, question):

@@ -17,7 +17,7 @@ from planner.errors import InputError
 from planner.studies import sweep
 from planner.studies.flat import as_csv
 from planner.studies.journal import Journal
-from planner.studies.pools.here import Here
+from planner.studies.pools.local import Here
 from planner.studies.questions import Planner, key
 from tests.studies.fake import CELLS, FAKE, plan, pool, resolve
 

@@ -3,6 +3,6 @@
     replayed(problem) -> Fleet        a fleet of the shipped simulator under the case's rules
     measured(fleet, outcome) -> dict  the case's times by name, (requests,) each
 
-A module has step times and batch rules (policies of `planner.simulate.stepwise`) or routing (routers of
+A module has step times and batch rules (policies of `benchmarks.replays.stepwise`) or routing (routers of
 `planner.simulate.routing`); requests, events, transfers and times are the simulator's.
 """

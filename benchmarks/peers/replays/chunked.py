@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.replays.servers import RoundRobin
 from planner.designs.shape import Floats
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
 from planner.simulate.pools import Group, Load
 from planner.simulate.requests import Requests, Settings, StepCosts
-from planner.simulate.routing import Planned, RoundRobin, Way
+from planner.simulate.routing import Planned, Way
 
 
 def replayed(problem: dict[str, Any]) -> Fleet:

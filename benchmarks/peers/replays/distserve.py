@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.replays.stepwise import Batch, Stepwise
+from benchmarks.replays.transfers import Beside
 from planner.designs.shape import Floats
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
-from planner.simulate.ledger import Ledger
-from planner.simulate.links import Beside, Wire
+from planner.simulate.links import Wire
 from planner.simulate.pools import Group, Load
-from planner.simulate.requests import Requests, Settings, StepCosts
+from planner.simulate.requests import Ledger, Requests, Settings, StepCosts
 from planner.simulate.routing import Way
-from planner.simulate.stepwise import Batch, Stepwise
 
 NO_COSTS = StepCosts(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 

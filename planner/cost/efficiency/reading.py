@@ -28,7 +28,7 @@ from cluster_configs.schema import Device
 from planner.cost.eras import engine_of
 from planner.cost.tuning import AS_MEASURED, Tuning
 from planner.engines import named
-from planner.reading.plain_yaml import read_plain
+from planner.reading.documents import read_plain
 
 HERE = Path(__file__).parent
 Level = Literal["device", "runs", "generation", "datasheet"]

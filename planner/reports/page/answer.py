@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from planner.plans.schema import Plan
 from planner.reports import words as say
+from planner.reports.figures import owned, used
 from planner.reports.proven import SAME, given_up
-from planner.reports.terminal import gpus_of
 
 LOOSE = 0.5
 """A gap from which on a bound says nothing to people who decide."""
@@ -27,16 +27,6 @@ class Fact:
 def title(plan: Plan) -> str:
     """`llama-3.1-70b on lab`."""
     return f"{plan.problem.model['name']} on {plan.problem.cluster.get('name', 'cluster')}"
-
-
-def used(plan: Plan) -> int:
-    """GPUs that something runs on."""
-    return sum(r.count * sum(s.gpus for s in r.stages) for r in plan.replicas)
-
-
-def owned(plan: Plan) -> int:
-    """GPUs of the cluster."""
-    return sum(gpus_of(node, plan.problem.devices) for node in plan.problem.cluster["nodes"])
 
 
 def sentences(plan: Plan) -> Iterator[str]:

@@ -6,16 +6,19 @@ from collections.abc import Callable, Sequence
 
 from planner.plans.schema import Plan
 from planner.reports import words as say
-from planner.reports.figures import Figure, figures
-from planner.reports.page.answer import how_good, owned, title, used
+from planner.reports.figures import Figure, figures, owned, used
+from planner.reports.page.answer import how_good, title
 from planner.reports.page.blocks import Column, Piece, Section, Table, Words
 from planner.reports.proven import SAME
-from planner.reports.short import short
+from planner.reports.words import short
 
 FACTS: tuple[tuple[str, Callable[[Plan], Sequence[str]]], ...] = (
     ("model", lambda plan: [str(plan.problem.model["name"])]),
     ("cluster", lambda plan: [str(plan.problem.cluster.get("name", "cluster"))]),
-    ("a request", lambda plan: [_bucket(b) for b in plan.problem.workload["buckets"]]),
+    (
+        "a request",
+        lambda plan: [f"{b['isl']:,} in, {b['osl']:,} out" for b in plan.problem.workload["buckets"]],
+    ),
     ("asked for", lambda plan: [_goal(plan)]),
     ("replicas", lambda plan: [f"{r.id}: {short(r)}" for r in plan.replicas]),
     ("GPUs", lambda plan: [f"{used(plan):,} of {owned(plan):,}"]),
@@ -97,10 +100,6 @@ def _best(mine: Sequence[Figure | None]) -> set[int]:
 
 def _same(one: Figure, other: Figure) -> bool:
     return one.shown == other.shown
-
-
-def _bucket(b: dict[str, int]) -> str:
-    return f"{b['isl']:,} in, {b['osl']:,} out"
 
 
 def _goal(plan: Plan) -> str:

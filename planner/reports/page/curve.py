@@ -14,7 +14,7 @@ from planner.plans.schema import Plan
 from planner.reading.documents import read
 from planner.reading.validation import validate
 from planner.reports import words as say
-from planner.reports.page.answer import owned
+from planner.reports.figures import owned
 from planner.reports.page.blocks import Chart, Column, Folded, Mark, Section, Table, Tick, Words
 
 
@@ -127,13 +127,13 @@ def _chart(curve: Curve, plans: Sequence[Plan], names: Sequence[str]) -> Chart:
     )
 
 
-def ticks(most: float, wanted: int = 5) -> list[float]:
-    """Round values from 0 on that reach `most`, about so many.
+def ticks(most: float) -> list[float]:
+    """Round values from 0 on that reach `most`, about five.
 
     >>> ticks(38.3), ticks(1586.0)
     ([0.0, 10.0, 20.0, 30.0, 40.0], [0.0, 500.0, 1000.0, 1500.0, 2000.0])
     """
-    raw = max(most, 1e-12) / wanted
+    raw = max(most, 1e-12) / 5
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
     return [i * step for i in range(math.ceil(most / step - 1e-9) + 1)]

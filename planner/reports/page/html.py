@@ -1,21 +1,24 @@
-"""Plans as one HTML file that fetches nothing: styles and the script for copying are inside, allowed by their
-hashes alone (Content-Security-Policy), and no name of a plan can become markup."""
+"""Plans as one HTML file that fetches nothing: styles and the script for copying are inside, allowed by
+their hashes alone (Content-Security-Policy), and no name of a plan can become markup.
+
+A section is a function of the Plan in a module of this folder, which tells nothing where it does not
+apply; its line is in `SECTIONS`.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.plans.schema import Plan
-from planner.reports.page import colours
+from planner.reports.page import colours, flow, money, told
 from planner.reports.page.answer import Fact, facts, sentences, title
 from planner.reports.page.blocks import Section
 from planner.reports.page.compared import comparison, names
 from planner.reports.page.curve import Curve
 from planner.reports.page.curve import section as on_curve
-from planner.reports.page.sections import sections
 from planner.reports.page.templates import HERE, rendered
 from planner.reports.page.told import warned
 
@@ -85,3 +88,28 @@ def _style() -> str:
     )
     printed = f"@media print{{:root{{{light}}}}}"
     return f"{themes}{printed}{parts}{roles}\n{(HERE / 'page.css').read_text(encoding='utf-8')}".strip()
+
+
+SECTIONS: tuple[Callable[[Plan], Section | None], ...] = (
+    told.cluster,
+    flow.section,
+    money.expected,
+    money.spent,
+    told.again,
+    told.memory,
+    flow.times,
+    told.balanced,
+    told.lost,
+    told.longest,
+    money.simpler,
+    money.more,
+    money.instead,
+    told.proven,
+    told.supposed,
+    told.started,
+)
+
+
+def sections(plan: Plan) -> tuple[Section, ...]:
+    """All that apply."""
+    return tuple(found for section in SECTIONS if (found := section(plan)) is not None)

@@ -4,11 +4,11 @@ limit."""
 from __future__ import annotations
 
 from planner.plans.schema import Alternative, Plan, Price
+from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.figures import Figure, figures
-from planner.reports.instead import in_order, phases, verdict
 from planner.reports.page.blocks import Bar, Bars, Block, Key, Listed, Part, Section, Words
-from planner.reports.proven import SAME, kinds
+from planner.reports.proven import SAME, in_order, phases, verdict
 from planner.reports.terminal import limit_words, worth
 
 MONEY = ("$", "W", "J")
@@ -67,7 +67,7 @@ def simpler(plan: Plan) -> Section | None:
         own = abs(entry.objective - p.own) <= SAME * abs(p.own)
         named = ["this plan"] * own + ["the best found"] * (entry is p.kinds[-1] and len(p.kinds) > 1)
         part = Part("best" if own else "plain", 0.0, abs(entry.objective) / most)
-        label = f"{kinds(entry.kinds)} of replica"
+        label = f"{counted(entry.kinds, 'kind')} of replica"
         bars.append(Bar(label, say.rate(entry.objective, p.unit), (part,), ", ".join(named), chosen=own))
     said = (
         "A kind of replica is a design on one class of GPUs, with one engine, in one role: what people set "

@@ -3,19 +3,29 @@ assumptions."""
 
 from __future__ import annotations
 
+from planner.errors import InputError
+from planner.launch.words import commands
 from planner.plans.schema import Plan
-from planner.reports import bars
 from planner.reports.defaults import assumed, decisive
-from planner.reports.host_memory import beside, weights
-from planner.reports.idle_cache import keeping
+from planner.reports.memory import GIB, beside, fullest, keeping, parts, weights
 from planner.reports.page.adapted import blocks
 from planner.reports.page.answer import how_good
-from planner.reports.page.blocks import Bar, Bars, Block, Folded, Listed, Section, Words, in_row
+from planner.reports.page.blocks import (
+    Bar,
+    Bars,
+    Block,
+    Command,
+    Commands,
+    Folded,
+    Listed,
+    Section,
+    Words,
+    in_row,
+)
 from planner.reports.page.drawing import MEMORY, MEMORY_KEYS, drawing, in_words
 from planner.reports.proven import held_by, proof
-from planner.reports.rented import rented
-from planner.reports.replayed import replayed
-from planner.reports.survives import surviving
+from planner.reports.replayed import replayed, surviving
+from planner.reports.started import MANY, SHOWN, files, notes, rented
 from planner.reports.terminal import caches, experts, long_prompts, replicas
 
 
@@ -31,12 +41,12 @@ def memory(plan: Plan) -> Section | None:
     found = [
         Bar(
             f"{r.id}: a {device}",
-            f"{m.capacity_bytes / bars.GIB:.0f} GiB",
-            in_row(MEMORY, bars.parts(m), m.capacity_bytes),
+            f"{m.capacity_bytes / GIB:.0f} GiB",
+            in_row(MEMORY, parts(m), m.capacity_bytes),
             in_words(m),
         )
         for r in plan.replicas
-        for device, m in bars.fullest(r).items()
+        for device, m in fullest(r).items()
     ]
     said: list[Block] = [Bars(tuple(found), MEMORY_KEYS)] if found else []
     if weights(plan):
@@ -124,3 +134,33 @@ def warned(plan: Plan) -> tuple[str, ...]:
         f"{w.message} ({w.reason})" if w.reason and w.reason not in w.message else w.message
         for w in plan.warnings
     )
+
+
+FEW = 4
+"""Commands that are shown; the others when they are asked for."""
+
+
+def started(plan: Plan) -> Section | None:
+    """How the servers of a plan are started: commands and files to copy, and what is to be known of them;
+    nothing where no launch is told."""
+    if not any(r.launch for r in plan.replicas):
+        return None
+    typed, said = [], list[str]()
+    try:
+        typed = [Command(f"on {node}", text) for node, text in commands(plan, MANY)]
+    except InputError as error:
+        said.append(f"not written: {error.message}")
+    said += notes(plan, bool(typed))
+    typed += [Command(f"file {name}", text) for name, text in files(plan).items()]
+    short = tuple(c for c in typed if len(c.text) <= SHOWN)
+    said += [
+        f"{c.where}: {len(c.text):,} characters, which `meshwright export` writes"
+        for c in typed
+        if c not in short
+    ]
+    found: list[Block] = [Commands(short[:FEW])] if short else []
+    if rest := short[FEW:]:
+        found.append(Folded(f"{len(rest):,} more", (Commands(rest),)))
+    if said:
+        found.append(Listed(tuple(said)))
+    return Section("start", "How it is started", tuple(found))

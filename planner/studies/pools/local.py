@@ -1,4 +1,5 @@
-"""Questions answered by processes of this machine; where one is killed, its question is asked again."""
+"""Questions answered in this process, one after another, or by processes of this machine; where one of
+these is killed, its question is asked again."""
 
 from __future__ import annotations
 
@@ -87,3 +88,25 @@ def _as_worker() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+class Here:
+    def __init__(self, work: Work) -> None:
+        self.work, self.left = work, list[tuple[str, Any]]()
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.left.clear()
+
+    @property
+    def full(self) -> bool:
+        return bool(self.left)
+
+    def submit(self, name: str, question: Any) -> None:
+        self.left.append((name, question))
+
+    def next(self) -> tuple[str, Any]:
+        name, question = self.left.pop(0)
+        return name, self.work(question)

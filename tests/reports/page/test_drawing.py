@@ -10,10 +10,9 @@ from planner import api
 from planner.errors import InputError
 from planner.launch.instances import instances
 from planner.plans.schema import Plan
-from planner.reports.page.answer import owned, used
+from planner.reports.figures import owned, used
 from planner.reports.page.blocks import Box, Drawing
-from planner.reports.page.drawing import drawing
-from planner.reports.page.placed import Seat, placed, seats_by_node, together
+from planner.reports.page.drawing import Seat, drawing, placed, seats_by_node, together
 from tests.reports.page.samples import ALL, plan_of
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from planner.errors import InputError
 from planner.reports.page.answer import facts, sentences
-from planner.reports.page.picture import EDGE, WIDE, png, svg
-from planner.reports.page.sheet import WIDTH_OF_LETTER
+from planner.reports.page.picture import EDGE, WIDE, WIDTH_OF_LETTER, png, svg
 from tests.reports.page.samples import ALL, plan_of
 from tests.reports.page.test_page import EVIL, bent
 

@@ -6,9 +6,9 @@ import pytest
 
 from planner.plans.schema import Band, Plan, PlanWarning
 from planner.reports.figures import Figure, figures
-from planner.reports.page import money, times, told
+from planner.reports.page import flow, money, told
 from planner.reports.page.blocks import Bar, Bars, Block, Folded, Section
-from planner.reports.page.sections import SECTIONS
+from planner.reports.page.html import SECTIONS
 from tests.reports.page.samples import ALL, plan_of
 
 EVERY = pytest.mark.parametrize("name", ALL)
@@ -128,7 +128,7 @@ def test_of_fewer_kinds_the_chosen_fleet_is_marked(name):
 @EVERY
 def test_a_request_takes_its_first_token_and_the_further_ones(name):
     plan = plan_of(name)
-    section = times.section(plan)
+    section = flow.times(plan)
     bar = next((b for b in bars_of(section) if b.label.startswith("A request")), None)
     p = plan.predicted
     if bar is None:
@@ -147,7 +147,7 @@ def test_steps_are_as_long_as_they_last_beside_the_longest(name):
     plan = plan_of(name)
     steps = [r for r in plan.replicas if r.step.decode_s and r.role != "prefill"]
     longest = max((r.step.decode_s for r in plan.replicas), default=0.0)
-    bars = [b for b in bars_of(times.section(plan)) if any(b.label.startswith(f"{r.id}:") for r in steps)]
+    bars = [b for b in bars_of(flow.times(plan)) if any(b.label.startswith(f"{r.id}:") for r in steps)]
 
     for r, bar in zip(steps, bars, strict=False):
         assert sum(part.width for part in bar.parts) == pytest.approx(r.step.decode_s / longest, rel=1e-3)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.replays import prefix
 from planner.inputs.traces import Trace, read_trace
-from planner.simulate import prefix
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"
 

@@ -34,10 +34,10 @@ from itertools import count
 
 import numpy as np
 
+from benchmarks.replays.chain_net import Chain, Leg, Net, Result
+from benchmarks.replays.chain_servers import Server, Wire, held_part
 from planner.designs.shape import Floats
 from planner.errors import InputError
-from planner.simulate.chain_net import Chain, Leg, Net, Result
-from planner.simulate.chain_servers import Server, Wire, held_part
 from planner.simulate.requests import Requests
 
 
@@ -51,7 +51,7 @@ def replay(
     """Replay until the window's end, or the last request's. `held_tokens` (requests,): the cache that each
     counts for on every node.
 
-    >>> from planner.simulate.chain_net import Hop, Node
+    >>> from benchmarks.replays.chain_net import Hop, Node
     >>> one = Node("n", 10, decode=[(1, 1e-3)], prompt=[(0, 0.0), (100, 10e-3)], pass_s=5e-3)
     >>> net = Net([one], [], [Chain(1.0, [Hop(0, (0, 10))], [])], token_bytes=0.0)
     >>> lone = Requests(np.array([0.0]), np.array([100]), np.array([11]))

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from planner.simulate.ledger import Clock, Ledger, Role
-from planner.simulate.requests import Settings, StepCosts
+from planner.simulate.requests import Clock, Ledger, Role, Settings, StepCosts
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ class Stepwise(Clock):
 
 @dataclass(frozen=True)
 class Chunked:
-    """`Server`'s rules: docstring of `planner.simulate.replay`. No pipelines, drafts or reserved room."""
+    """`Server`'s rules: docstring of `benchmarks.replays.servers`. No pipelines, drafts or reserved room."""
 
     costs: StepCosts
     rules: Settings

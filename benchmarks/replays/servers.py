@@ -33,17 +33,89 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from planner.designs.shape import StepTimes
+from benchmarks.replays.transfers import Beside
+from planner.designs.shape import Floats, Ints, StepTimes
+from planner.errors import InputError
+from planner.simulate import requests as rules
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site
-from planner.simulate.ledger import Role
-from planner.simulate.links import Beside, Wire
-from planner.simulate.pools import Group, Load
-from planner.simulate.requests import Requests, Result, Settings, StepCosts
-from planner.simulate.routing import Planned, RoundRobin, Way
+from planner.simulate.links import Wire
+from planner.simulate.loop import Machine
+from planner.simulate.pools import Group, Load, Pool
+from planner.simulate.requests import Requests, Role, StepCosts
+from planner.simulate.routing import Planned, View, Way
 from planner.simulate.server import Server
+
+Routing = Literal["round_robin", "least_requests"]
+
+
+@dataclass(frozen=True)
+class Settings(rules.Settings):
+    """Rules of one server and how many equal ones there are. `concurrency`: a closed loop of that many
+    requests over all replicas, each replica keeping its equal share (None: the requests come at their arrival
+    times)."""
+
+    replicas: int = 1
+    routing: Routing = "round_robin"
+    concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.replicas >= 1:
+            raise InputError(f"`replicas` must be at least 1, got {self.replicas}", "settings.replicas")
+        if self.routing not in ("round_robin", "least_requests"):
+            raise InputError(
+                f"unknown routing `{self.routing}`", "settings.routing", "round_robin | least_requests"
+            )
+        if self.concurrency is not None and self.concurrency < self.replicas:
+            raise InputError("a closed loop needs at least one request a replica", "settings.concurrency")
+
+
+class RoundRobin(Planned):
+    """Servers of a group in turn."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.dealt: dict[str, int] = {}
+
+    def choose(self, pool: Pool) -> Machine:
+        turn = self.dealt.get(pool.group.id, 0)
+        self.dealt[pool.group.id] = turn + 1
+        return pool.servers[turn % len(pool.servers)]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Times of every request, shape (requests,), and sums over all servers of the replay.
+
+    `ttft_s` arrival to first token · `tpot_s` (end - first token) / (osl - 1), NaN where osl is 1 · `e2e_s`
+    arrival to end · `queue_s` arrival to first entry into the batch · `end_s` when it ended · `preempted` how
+    often it was put back into the queue. `span_s`: first
+    arrival to last end. `busy`: share of that time, per server, in which a step ran; `utilisation`: the same
+    without each step's t0 (the formula's ρ). `mean_sequences`: time average of sequences in the batch, per
+    server."""
+
+    ttft_s: Floats
+    tpot_s: Floats
+    e2e_s: Floats
+    queue_s: Floats
+    end_s: Floats
+    preempted: Ints
+    span_s: float
+    steps: int
+    preemptions: int
+    busy: float
+    utilisation: float
+    mean_sequences: float
+    kv_peak_tokens: float
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests finished a second."""
+        return len(self.end_s) / self.span_s
 
 
 @dataclass(frozen=True)

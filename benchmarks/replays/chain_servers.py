@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from planner.simulate.chain_net import Hop, Node
+from benchmarks.replays.chain_net import Hop, Node
 
 
 @dataclass

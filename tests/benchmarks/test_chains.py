@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.replays.chain_net import Chain, Hop, Leg, Net, Node, Result
+from benchmarks.replays.chains import replay
 from planner.errors import InputError
-from planner.simulate.chain_net import Chain, Hop, Leg, Net, Node, Result
-from planner.simulate.chains import replay
 from planner.simulate.requests import Requests
 
 FRONT = Node("front", 10, decode=[(1, 1e-3), (11, 2e-3)], prompt=[(0, 0.0), (200, 20e-3)], pass_s=5e-3)

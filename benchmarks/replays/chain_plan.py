@@ -26,6 +26,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from benchmarks.replays import chain_net
+from benchmarks.replays.chains import replay
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, ClusterLink, Device, NodeClass, ResolvedCluster, declared_link
 from model_zoo.schema import ModelCard
@@ -39,8 +41,6 @@ from planner.errors import InputError
 from planner.inputs.workload import Bucket, Workload
 from planner.operating.requests import computed
 from planner.plans.schema import Chain, Hop, Plan, Replica
-from planner.simulate import chain_net
-from planner.simulate.chains import replay
 from planner.simulate.requests import Requests
 
 KERNELS = "vllm"

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from benchmarks.replays.chain_plan import Case, replay_plan
 from planner.check import check
 from planner.errors import InputError
 from planner.plans.schema import Plan
-from planner.simulate.chain_plan import Case, replay_plan
 from tests.check.chain_plans import CHAINS, three, twelve
 
 WITHIN = 1.25
