@@ -57,13 +57,9 @@ class Server(Clock):
         default_factory=deque
     )  # [request, tokens left, tokens there], in order of entry
     origin: dict[int, int] = field(default_factory=dict)  # of decoding requests
-    ends: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # heap of (last step, request); stale after preemption
+    ends: list[tuple[int, int]] = field(default_factory=list)  # heap of (last step, request); may be stale
     kept: dict[int, int] = field(default_factory=dict)  # preempted request -> steps made before
-    drain_s: dict[int, float] = field(
-        default_factory=dict
-    )  # request -> time through the later pipeline stages
+    drain_s: dict[int, float] = field(default_factory=dict)  # time through the later pipeline stages
     blocked: bool = False  # the head of the queue has no room, until something leaves
     jump: tuple[int, float, float] = (0, 0.0, 0.0)  # steps until `due_s`, the first's seconds, growth
     grows: bool = True  # room is taken token by token
