@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from model_zoo import parameters
+from model_zoo import derive
 from model_zoo.schema import WEIGHT_BYTES
 from planner.plans.schema import Plan
 from tests.check import plans
@@ -69,8 +69,8 @@ def weights(net: Net, held: Held) -> tuple[float, float]:
     card = net.scene.card
     size = WEIGHT_BYTES[card.weights.dense]
     first, end = held.layers
-    layers = sum(parameters.layer_params(layer, card.hidden) for layer in card.stack[first:end]) * size
-    table = parameters.embedding_params(card) * WEIGHT_BYTES[card.weights.embedding]
+    layers = sum(derive.layer_params(layer, card.hidden) for layer in card.stack[first:end]) * size
+    table = derive.embedding_params(card) * WEIGHT_BYTES[card.weights.embedding]
     read = layers + (table if end == len(card.stack) else 0.0)
     return (read + (table if first == 0 else 0.0)) / held.tp, read / held.tp
 
@@ -88,7 +88,7 @@ def step(net: Net, held: Held) -> dict[str, float]:
     cached = held.batch * scene.context * kv_per_token(net, held)
     speed = device.memory_gb_per_s * 1e9 * EFFICIENCY
     part = (held.layers[1] - held.layers[0]) / len(scene.card.stack)
-    flops = 2 * parameters.active_params(scene.card, embedding=False) * part * scene.isl
+    flops = 2 * derive.active_params(scene.card, embedding=False) * part * scene.isl
     peak = max(device.tflops.get(name, 0.0) for name in ("bf16", "fp16")) * 1e12 * EFFICIENCY
     decode_s = (read + cached) / speed + ENGINE_S
     return {

@@ -14,8 +14,7 @@ from typing import Any
 
 from cluster_configs import devices
 from cluster_configs.schema import Device
-from model_zoo import cache as kv_cache
-from model_zoo import catalog, parameters
+from model_zoo import catalog, derive
 from model_zoo.schema import WEIGHT_BYTES, ModelCard, MoeFfn
 from planner.plans.schema import Plan
 
@@ -111,10 +110,10 @@ def stage_weights(scene: Scene, spec: Spec, index: int) -> tuple[float, float]:
     expert_size = WEIGHT_BYTES[spec.precision or card.weights.experts]
     read = 0.0
     for layer in card.stack[first:end]:
-        read += parameters.common_params(layer, card.hidden) / spec.tp * size
-        routed = parameters.layer_params(layer, card.hidden) - parameters.common_params(layer, card.hidden)
+        read += derive.common_params(layer, card.hidden) / spec.tp * size
+        routed = derive.layer_params(layer, card.hidden) - derive.common_params(layer, card.hidden)
         read += routed / spec.stage_gpus * expert_size
-    table = parameters.embedding_params(card) / spec.tp * WEIGHT_BYTES[card.weights.embedding]
+    table = derive.embedding_params(card) / spec.tp * WEIGHT_BYTES[card.weights.embedding]
     read += table if end == len(card.stack) else 0.0
     return read + (table if first == 0 else 0.0), read
 
@@ -124,13 +123,13 @@ def kv_per_token(scene: Scene, spec: Spec, index: int) -> float:
     card = scene.card
     first, end = stage_layers(scene, spec)[index]
     whole = kv_bytes_full(card)
-    shards = min(spec.tp, kv_cache.kv_shards(card.stack[0].mixer))
+    shards = min(spec.tp, derive.kv_shards(card.stack[0].mixer))
     return whole * (end - first) / len(card.stack) / shards
 
 
 def kv_bytes_full(card: ModelCard) -> float:
     """Cache bytes of a token in all layers, unsplit."""
-    return float(kv_cache.kv_bytes_per_token_full(card, card.weights.kv))
+    return float(derive.kv_bytes_per_token_full(card, card.weights.kv))
 
 
 def times(scene: Scene, spec: Spec) -> Times:
@@ -142,7 +141,7 @@ def times(scene: Scene, spec: Spec) -> Times:
         speed = device.memory_gb_per_s * 1e9 * EFFICIENCY
         cached = spec.batch / servers * scene.context * kv_per_token(scene, spec, index)
         step += (stage_weights(scene, spec, index)[1] + cached) / speed
-        active = parameters.active_params(scene.card, embedding=False) / len(spec.node_classes)
+        active = derive.active_params(scene.card, embedding=False) / len(spec.node_classes)
         compute += 2 * active * scene.isl / (spec.tp * device.tflops["bf16"] * 1e12 * EFFICIENCY)
     decode_s, prefill_s = step + ENGINE_S, compute + step + ENGINE_S
     prompts = spec.batch / servers / (scene.osl - 1) if spec.role == "mixed" else 0.0  # begun in each step
@@ -346,7 +345,7 @@ def routing(scene: Scene, ways: Sequence[tuple[float, list[Spec]]], rps: float) 
             if len(group) == 1:
                 routes.append({"bucket": bucket, "replica": group[0].id, "share": share})
                 continue
-            moved = rate * bucket_share * kv_cache.kv_bytes_per_seq(scene.card, isl, scene.card.weights.kv)
+            moved = rate * bucket_share * derive.kv_bytes_per_seq(scene.card, isl, scene.card.weights.kv)
             ends = {"prefill": group[0].id, "decode": group[1].id}
             routes.append({"bucket": bucket, **ends, "share": share, "kv_gb_per_s": moved / 1e9})
     return routes
