@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
 
 from cluster_configs import devices
-from model_zoo.schema import MoeFfn
 from planner.errors import InputError
 from planner.inputs.numbers import POSITIVE, number
 from planner.predict.predictions import find_model
@@ -98,7 +97,7 @@ def measurement(run: Run, where: str, given: Mapping[str, str]) -> Measurement:
     if run.shares_prefix and not cells.get("prefix_hit"):
         raise InputError("its prompts share prefixes", hint="give the share found in the cache, `prefix_hit`")
     isl, osl = _length(run.isl, "isl", cells), _length(run.osl, "osl", cells)
-    if run.dp > 1 and any(isinstance(layer.ffn, MoeFfn) for layer in find_model(cells["model"]).stack):
+    if run.dp > 1 and find_model(cells["model"]).moe:
         cells["attn_dp"] = str(run.dp)
     else:
         run = replace(run, replicas=run.replicas * run.dp)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from model_zoo.schema import Attention, Mla, ModelCard, MoeFfn
+from model_zoo.schema import Attention, Mla, ModelCard
 from planner.cost.efficiency.reading import Efficiency, Fit
 from planner.designs.shape import Floats, Precisions
 
@@ -47,7 +47,7 @@ def _kernels(card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) 
             size = None if isinstance(layer.mixer, Mla) else layer.mixer.head_dim
             yield fits.fit(f"mla_{phase}" if latent else phase, used.kv, size)
             break
-    if any(isinstance(layer.ffn, MoeFfn) for layer in card.stack):
+    if card.moe:
         yield fits.fit("moe", used.experts)
 
 

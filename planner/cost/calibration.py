@@ -49,13 +49,12 @@ class Traits:
     @classmethod
     def of(cls, card: ModelCard, device: Device, engine: str, used: Precisions) -> Traits:
         """The traits of a model in the precisions `used`, on a device under an engine."""
-        moe = any(isinstance(layer.ffn, MoeFfn) for layer in card.stack)
         return cls(
             engine if engine in old_engines() else engine_of(engine),
             str(device.generation),
             device.name,
             used.gemm,
-            used.experts if moe else "none",
+            used.experts if card.moe else "none",
             shape_of(card),
             ALIKE.get(engine, engine),
         )

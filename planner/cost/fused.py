@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from model_zoo.schema import Attention, Mla, ModelCard, MoeFfn
+from model_zoo.schema import Attention, Mla, ModelCard
 from planner.cost.eras import engine_of
 
 APART_S: Final = 11e-6
@@ -39,7 +39,6 @@ def norm_apart_s(card: ModelCard, generation: str, engine: str) -> float:
     """
     if engine_of(engine) != "sglang" or generation.startswith("cdna"):
         return 0.0
-    experts = any(isinstance(layer.ffn, MoeFfn) for layer in card.stack)
     recurrent = any(not isinstance(layer.mixer, Attention | Mla | None) for layer in card.stack)
-    fused = generation in FUSING and experts and not (recurrent and engine in BEFORE_RECURRENT)
+    fused = generation in FUSING and card.moe and not (recurrent and engine in BEFORE_RECURRENT)
     return 0.0 if fused else APART_S

@@ -177,7 +177,7 @@ def looked_up(row: Row, nodes: Nodes | None = None) -> tuple[Group, Row]:
     node = nodes.find(row.device)
     device = node.device
     card = find_model(row.model)
-    row = expert_split(row, any(isinstance(layer.ffn, MoeFfn) for layer in card.stack))
+    row = expert_split(row, card.moe)
     _check_split(row, card)
     asked = precisions(card, row.precision, row.kv_precision)
     slow_router = without_tensor_cores(card, row.engine, row.engine_version)

@@ -133,10 +133,8 @@ class Outcome:
     def refuted(self) -> bool:
         """Whether there is said to be no solution. A search that ended before it found one or said so proves
         nothing: raises Undecided where a limit ended it, KeyboardInterrupt where Ctrl-C did."""
-        if self.values is None and self.status == "interrupted":
-            raise KeyboardInterrupt
         if self.values is None and self.status != "infeasible":
-            raise Undecided(self.status)
+            raise KeyboardInterrupt if self.status == "interrupted" else Undecided(self.status)
         return self.values is None
 
     def of(self, variables: Mapping[Any, Var]) -> dict[Any, float]:
