@@ -1,9 +1,11 @@
 """Offline tables at full load, and what is predicted: `python -m benchmarks.saturated`.
 
-TensorRT-LLM's overview sends all requests at once and counts output tokens; taken as a closed loop at the
-engine's defaults (2,048 sequences a rank), in steady state, caches in FP8 where the checkpoint's weights are
-ModelOpt's FP8 or NVFP4, else in 16 bits. SGLang's cookbook: printouts by hand, without warm-up, of launch
-lines that name no kernels; mean lengths and requests in flight as printed. Neither table is fitted.
+TensorRT-LLM's overview sends 1,000 to 3,000 requests at once (its section "Preparing a Dataset") and counts
+output tokens until the last one ends. All are alike, so as many as have a place start together, and when they
+end the next ones start: a closed loop with as many in flight as a wave has, at the engine's defaults (2,048
+sequences a rank), in steady state, caches in FP8 where the checkpoint's weights are ModelOpt's FP8 or NVFP4,
+else in 16 bits. SGLang's cookbook: printouts by hand, without warm-up, of launch lines that name no kernels;
+mean lengths and requests in flight as printed. Neither table is fitted.
 
 The last table says how comparable the cookbook's runs are. What is off with one request in flight is kernels
 that the launch line leaves to a default; the rest is prompts. SGLang computes these in steps of their own,
@@ -15,6 +17,7 @@ measurement.
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,14 +26,16 @@ import numpy as np
 
 from benchmarks.scores.render import table
 from planner.errors import InputError
-from planner.predict.predictions import predict_rows
+from planner.predict.loads import Places, Rows
+from planner.predict.predictions import looked_up, predict_rows
+from planner.predict.rows import parse
 
 SERVING = Path(__file__).resolve().parents[2] / "shared" / "data" / "serving"
 RUNNING = 2048
 """Sequences of a rank at once: TensorRT-LLM's default."""
 
-WAITING = 4
-"""Requests in flight for each of these: the server is never short of them."""
+REQUESTS = {1024: 3000, 8192: 1500, 32768: 1000}
+"""Requests that the overview sends, by the longer of the two lengths (of 1,000 tokens as of 1,024)."""
 
 LONG = 8192
 """Tokens in or out from which on requests are long."""
@@ -46,17 +51,27 @@ def overview() -> list[tuple[Row, dict[str, str], float]]:
     found = []
     for row in read("trtllm_perf_overview.csv"):
         ranks = int(row["attn_dp"])
-        most = RUNNING * ranks
+        requests = next(
+            n for longest, n in REQUESTS.items() if max(int(row["isl"]), int(row["osl"])) <= longest
+        )
         sizes = {
             name: row[name] for name in ("model", "precision", "tp", "pp", "attn_dp", "ep", "isl", "osl")
         }
         cells = sizes | {"engine": "trtllm", "device": row["device"].replace("_", "-"), "start": "steady"}
-        cells |= {"max_running": str(most), "concurrency": str(WAITING * most)}
+        cells |= {"max_running": str(RUNNING * ranks), "concurrency": str(requests)}
         if row["precision"] in ("fp8", "nvfp4"):
             cells["kv_precision"] = "fp8"
+        cells["concurrency"] = str(requests / math.ceil(requests / (ranks * places(cells))))
         gpus = int(row["tp"]) * int(row["pp"]) * ranks
         found.append((row, cells, gpus * float(row["out_tok_per_s_per_gpu"])))
     return found
+
+
+def places(cells: Row) -> int:
+    """Requests that one attention-dp rank has room for at once, at least one."""
+    group, row = looked_up(parse(cells))
+    held = Places.of(group.cost(), Rows.of(group, [row]), group.token_budget)
+    return max(math.floor(held.sequences[0]), 1)
 
 
 def cookbook(least: float = BUSY) -> list[tuple[Row, dict[str, str], float]]:
