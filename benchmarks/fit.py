@@ -21,6 +21,9 @@ from planner.calibration.fitting import Fit, Noise, Spread, calibrated
 from planner.cost.calibration import SHIPPED, Calibration
 from planner.cost.tuning import Tuning
 
+MODEL = "engine+model"
+"""What an engine makes of one model, whatever the device: runs on other devices tell it."""
+
 KERNEL = {"all": 0.05, "engine": 0.2, "engine+generation": 0.02}
 ERA = {"era": 0.1}
 ENGINE = {"all": 0.2, "engine": 1.0}
@@ -28,12 +31,12 @@ SERVER = "engine+device+model"
 """The level of what a server has of its own in first tokens, by flags that rows do not state. Told apart so
 that each server has one say in what all share; not shipped, and unknown of servers held out."""
 
-FIRST_TOKEN = {"all": 0.3, "engine": 0.5, "engine+generation": 0.15, "host": 0.5, SERVER: 0.3}
+FIRST_TOKEN = {"all": 0.3, "engine": 0.5, "engine+generation": 0.15, "host": 0.5, MODEL: 0.4, SERVER: 0.3}
 GEMM = {**KERNEL, "gemm": 0.1, "engine+gemm": 0.025}
 EXPERTS = {**KERNEL, "experts": 0.05, "engine+experts": 0.05}
 
 SPREAD: Spread = {
-    "kernels": {"engine": 0.14, "generation": 0.14, "engine+generation": 0.14, **ERA},
+    "kernels": {"engine": 0.14, "generation": 0.14, "engine+generation": 0.14, MODEL: 0.05, **ERA},
     "gemm_flops": GEMM,
     "gemm_bytes": GEMM,
     "decode_attention": KERNEL,
@@ -47,7 +50,9 @@ SPREAD: Spread = {
     "message_wait_s": ENGINE,
     "step_s": ENGINE,
     "sequence_s": ENGINE,
-    "prompt_layer_s": {"all": 0.5, "engine": 0.7, "engine+generation": 0.2, "host": 0.5, SERVER: 0.3},
+    "prompt_layer_s": {**FIRST_TOKEN, "all": 0.5, "engine": 0.7, "engine+generation": 0.2},
+    "latent_layer_s": {"all": 0.5, "engine": 0.5, "engine+generation": 0.2, "host": 0.5, MODEL: 0.4},
+    "captured": {"all": 0.5},
     "request_s": {**FIRST_TOKEN, "engine": 0.15},
     "arrival_s": FIRST_TOKEN,
     "together": FIRST_TOKEN,
@@ -59,6 +64,7 @@ HAND_SET = {
     "step_s": {"llama.cpp": 1.5},
     "sequence_s": {"llama.cpp": 6.0},
     "prompt_layer_s": {"llama.cpp": 0.4},
+    "latent_layer_s": {"llama.cpp": 0.4},
     "request_s": {"llama.cpp": 0.57},
 }
 """Of engines without public serving runs."""

@@ -21,6 +21,7 @@ KERNEL = 0.2
 OWN = {
     "prompt_attention": 1.0,
     "prompt_layer_s": 1.0,
+    "latent_layer_s": 1.0,
     "message_wait_s": 0.6,
     "step_s": 0.6,
     "sequence_s": 0.6,

@@ -1,11 +1,12 @@
-"""How many kernels a layer has the host launch: what a step with prompts, which runs without captured graphs,
-takes of the host's time.
+"""How many kernels a layer has the host launch: what a step with prompts takes of the host's time where it
+runs without captured graphs, and which steps have these.
 
 Counted in the models' forward passes of vLLM and SGLang (2026) with fused norms and quantised GEMMs, as far
 as they are the same in both: a softmax mixer has two norms, the GEMM of Q, K and V, rotary embedding, cache
 write, attention, the output's GEMM and one quantisation; a latent one (MLA) two GEMMs into low ranks, their
 norms, two out of them, two concatenations and their quantisations more; an indexer scores, picks and
-quantises for itself; a recurrent mixer has a convolution, gates and the chunked scan's kernels. Experts have
+quantises for itself; a recurrent mixer has two GEMMs in and one out, a convolution, gates, eight kernels of
+the chunked scan, norms, and copies of states in and out. Experts have
 a router, top-k, a quantisation and one call, which sorts, multiplies and sums by itself (TensorRT-LLM's
 `fused_moe`, FlashInfer's and vLLM's `fused_experts`); a dense FFN, or the shared experts, three.
 """
@@ -14,11 +15,14 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from model_zoo.schema import Attention, Layer, Mla, ModelCard, MoeFfn
+from planner.cost.tuning import Tuning
 
 SOFTMAX: Final = 8
 LATENT: Final = 16
-RECURRENT: Final = 12
+RECURRENT: Final = 23
 INDEXER: Final = 11
 ROUTED: Final = 4
 DENSE: Final = 3
@@ -46,3 +50,29 @@ def dense_layers(card: ModelCard) -> float:
     (80.0, 126.5)
     """
     return sum(launches(layer) for layer in card.stack) / (SOFTMAX + DENSE)
+
+
+def latent_layers(card: ModelCard) -> int:
+    """Layers with latent attention (MLA)."""
+    return sum(isinstance(layer.mixer, Mla) for layer in card.stack)
+
+
+def launching_s(card: ModelCard, tuning: Tuning) -> float:
+    """Seconds of the host to launch a step with prompts. Latent attention takes more than its kernels say:
+    one prompt of 1,024 tokens of DeepSeek-R1 takes 150 to 190 ms on TensorRT-LLM and on SGLang 0.5.9 alike,
+    whatever tp and precision, where it is not captured, and 70 to 90 where it is (InferenceX's runs)."""
+    return tuning.prompt_layer_s * dense_layers(card) + tuning.latent_layer_s * latent_layers(card)
+
+
+LATENT_TOKENS: Final = 2048
+"""Tokens of a step up to which SGLang captures prompts of models with latent attention."""
+
+
+def captured_tokens(card: ModelCard, generation: str, engine: str) -> float:
+    """Tokens up to which steps with prompts are replayed from graphs that were captured in pieces: those of
+    SGLang since 0.5.10 on NVIDIA's GPUs, of models without a vision tower (its documentation, "Piecewise CUDA
+    Graph"). 0 where none are; attention-dp and pipelines, which have none either, are for the caller to know.
+    `engine`: with its era."""
+    if engine != "sglang" or generation.startswith("cdna") or card.vision_params:
+        return 0.0
+    return LATENT_TOKENS if latent_layers(card) else np.inf

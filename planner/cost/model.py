@@ -25,7 +25,7 @@ from planner.cost.communication import Links
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.fused import norm_apart_s
-from planner.cost.launches import dense_layers
+from planner.cost.launches import captured_tokens, launching_s
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.powered import Powered, own_limit_watts
 from planner.designs.shape import Designs, Floats, Ints, Precisions, StepTimes, distinct
@@ -73,11 +73,13 @@ class CostModel(Powered):
         self.tuning = self.calibration.tuning(self.traits)
         self.fits = Efficiency(node_class.device, engine, self.tuning)
         self.links = Links(node_class, self.fits)
-        apart_s = norm_apart_s(card, str(node_class.device.generation), engine)
+        generation = str(node_class.device.generation)
+        apart_s = norm_apart_s(card, generation, engine)
         popularity = self.calibration.popularity
         self.layers = Layers(card, self.chip, self.fits, self.links, precisions, popularity, apart_s)
         self.kinds = card.kinds[0]
-        self.launching_s = self.tuning.prompt_layer_s * dense_layers(card)
+        self.launching_s = launching_s(card, self.tuning)
+        self.captured_tokens = captured_tokens(card, generation, engine)
         self.limit_watts = own_limit_watts(node_class)
 
     def step_times(self, designs: Designs, load: Load) -> StepTimes:
@@ -201,16 +203,18 @@ class CostModel(Powered):
         fullest, all_stages = self._stages_s(designs, own)
         kernels = np.maximum(k * fullest, all_stages)
         waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
-        engine_s = self._engine_s(load.sequences, k)
-        return np.asarray(kernels * waits + self.hops_s(designs, own) + engine_s + self._prompts_s(load))
+        engine_s = self._engine_s(load.sequences, k) + self._prompts_s(load, designs)
+        return np.asarray(kernels * waits + self.hops_s(designs, own) + engine_s)
 
     def _engine_s(self, sequences: Floats, micro_batches: Floats | float) -> Floats:
         """Seconds of the engine itself in a round of so many micro-batches without prompts."""
         return np.asarray(micro_batches * self.tuning.step_s + sequences * self.tuning.sequence_s)
 
-    def _prompts_s(self, load: Load) -> Floats:
-        """What the engine takes more where a step has prompts."""
-        return np.where(load.tokens > 0, self.launching_s, 0.0)
+    def _prompts_s(self, load: Load, designs: Designs) -> Floats:
+        """What the engine takes more where a step has prompts: less where they are replayed from graphs."""
+        replayed = (load.tokens <= self.captured_tokens) & (designs.attn_dp == 1) & (designs.pp == 1)
+        left = np.where(replayed, self.tuning.captured, 1.0)
+        return np.where(load.tokens > 0, left * self.launching_s, 0.0)
 
     def hops_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one token's way between stages, the sampled token's way back included."""

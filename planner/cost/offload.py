@@ -186,7 +186,7 @@ class OffloadModel(CostModel):
         total[:, GPU] += self.hops_s(designs, load)
         if self.streamed.any():
             self._stream(which, streamed, total)
-        total[:, ENGINE] = self.engine_s(designs, load.sequences) + self._prompts_s(load)
+        total[:, ENGINE] = self.engine_s(designs, load.sequences) + self._prompts_s(load, designs)
         return total
 
     def _stream(self, which: Ints, streamed: Floats, total: Floats) -> None:

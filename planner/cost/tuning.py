@@ -19,11 +19,12 @@ class Tuning:
     beside `experts`; launch, expert_launch: the fixed time of kernels; messages: collectives.
     message_wait_s: wait for the slowest rank before each collective, a doubling of ranks; step_s: scheduling,
     launching and sampling of a step that the GPU waits for; sequence_s: the same a decoding sequence;
-    prompt_layer_s: a step with prompts runs without captured graphs, a dense layer, others by their kernels
-    (launches.py); request_s: from arrival to
-    being scheduled and from the first token to the client; arrival_s: the host's time to take in a prompt
-    while others arrive with it; together: odds that a prompt of a closed loop comes with all others (at the
-    start, and for ever where requests of one length stay in step), so that its first token waits for half of
+    prompt_layer_s: what launching a step with prompts takes without captured graphs, a dense layer, others by
+    their kernels (launches.py); latent_layer_s: what a layer with latent attention takes beside; captured:
+    the share of both that is left where graphs are captured in pieces; request_s: from arrival to being
+    scheduled and from the first token to the client; arrival_s: the host's time to take in a prompt while
+    others arrive with it; together: odds that a prompt of a closed loop comes with all others (at the start,
+    and for ever where requests of one length stay in step), so that its first token waits for half of
     their prompts; attn_dp: a step of attention-dp ranks against the sum of its kernels.
     """
 
@@ -42,6 +43,8 @@ class Tuning:
     step_s: float = 0.2e-3
     sequence_s: float = 5e-6
     prompt_layer_s: float = 0.2e-3
+    latent_layer_s: float = 0.5e-3
+    captured: float = 0.4
     request_s: float = 0.03
     arrival_s: float = 2e-3
     together: float = 0.15
@@ -75,5 +78,5 @@ class Tuning:
 
 PARAMETERS = tuple(field.name for field in fields(Tuning))
 """All names, in order."""
-AS_MEASURED = Tuning(message_wait_s=0.0, prompt_layer_s=50e-6, request_s=0.05)
+AS_MEASURED = Tuning(message_wait_s=0.0, prompt_layer_s=50e-6, latent_layer_s=0.0, request_s=0.05)
 """Kernels and collectives as they are alone; engines of 2024 add their own to it (efficiency/era)."""

@@ -183,6 +183,8 @@ TELLS = {
     "step_s": "host, a step",
     "sequence_s": "host, a sequence",
     "prompt_layer_s": "steps of prompts",
+    "latent_layer_s": "latent attention",
+    "captured": "captured prompts",
     "request_s": "a request's start",
     "arrival_s": "intake of prompts",
     "together": "prompts that meet",
