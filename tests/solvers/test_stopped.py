@@ -6,13 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers import contexts, idle_cache, lending, pipeline, tiers
-from solvers.linear import Limits, Linear, Outcome, Undecided, total
+from solvers import contexts, fleet, idle_cache, lending, pipeline, tiers
+from solvers.fleet import union
+from solvers.linear import Limits, Linear, Outcome, Undecided, highs, total
 from solvers.placement import served_bound
 from solvers.schedule import Kind, Problem, Stated, solve
 from solvers.schedule.race import Race
 from tests.solvers.pipelines import random_problem
 from tests.solvers.test_contexts import SMALL as RING
+from tests.solvers.test_fleet import SMALL as FLEET
 from tests.solvers.test_idle_cache import problem
 from tests.solvers.test_lending import SMALL as LENT
 from tests.solvers.test_placement_served import SERVICE
@@ -44,6 +46,52 @@ def test_only_a_search_that_ended_refutes():
     with pytest.raises(KeyboardInterrupt):
         assert Outcome("interrupted", None, None, None, "any").refuted
     assert not Outcome("interrupted", 1.0, None, np.ones(1), "any").refuted
+
+
+def broken(status, value=None):
+    """An outcome that says so, with duals of every row where it has a value."""
+    return lambda model, *_, **__: Outcome(
+        status,
+        value,
+        None,
+        None if value is None else np.zeros(len(model.lower)),
+        "none",
+        {} if value is None else dict.fromkeys(model.rows, -1.0),
+    )
+
+
+@pytest.mark.parametrize("value", [None, 1.0])
+def test_ctrl_c_in_a_relaxation_is_heard_whatever_it_has(monkeypatch, value):
+    """A long one has a thread of its own, and tells that it was interrupted."""
+    monkeypatch.setattr(highs, "solve", broken("interrupted", value))
+    counts = dict.fromkeys(FLEET.columns, 1)
+
+    for asks in (fleet.relaxed, fleet.marginals, union.dearness):
+        with pytest.raises(KeyboardInterrupt):
+            asks(FLEET, Limits())
+    with pytest.raises(KeyboardInterrupt):
+        small(1.0).relax(Limits())
+    with pytest.raises(KeyboardInterrupt):
+        fleet.carried(FLEET, counts, Limits())
+
+
+def test_ctrl_c_while_traffic_is_spread_is_heard(monkeypatch):
+    found = fleet.solve(FLEET, Limits())
+    monkeypatch.setattr(highs, "solve", broken("interrupted", 1.0))
+
+    with pytest.raises(KeyboardInterrupt):
+        fleet.balance(FLEET, found, Limits())
+
+
+def test_duals_of_a_relaxation_that_was_stopped_are_no_prices(monkeypatch):
+    full = replace(FLEET, demand=42.0)
+    assert fleet.marginals(full, Limits())
+    assert union.dearness(full, Limits())
+    monkeypatch.setattr(highs, "solve", broken("time_limit", 1.0))
+
+    assert fleet.marginals(full, Limits()) == {}
+    assert union.dearness(full, Limits()) == {}
+    assert fleet.relaxed(full, Limits()) is None
 
 
 def test_a_point_whose_program_was_stopped_keeps_what_it_may_bring(monkeypatch):
