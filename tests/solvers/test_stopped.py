@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers import contexts, fleet, idle_cache, lending, pipeline, tiers
+from solvers import contexts, fleet, idle_cache, lending, pipeline, schedule, tiers
 from solvers.fleet import union
 from solvers.linear import Limits, Linear, Outcome, Undecided, highs, total
 from solvers.placement import served_bound
@@ -171,3 +171,42 @@ def test_a_schedule_whose_relaxation_was_stopped_is_under_no_bound_of_it(monkeyp
     assert solve(p, Limits()).value == pytest.approx(8.0)
     assert bounds
     assert max(x for x in bounds if x is not None) <= 8.0 + 1e-6
+
+
+DAY = Problem((Kind("a", 1.0, 2.0, 9), Kind("b", 3.0, 5.0, 9, cold_hours=0.5)), (1.0, 3.0, 7.0, 2.0) * 6, 1.0)
+"""A day of two kinds of server."""
+KEPT = replace(DAY, kinds=tuple(replace(kind, reserved=0.6) for kind in DAY.kinds))
+"""The same with machines that may be reserved."""
+
+
+@pytest.mark.parametrize(
+    ("part", "p", "found"),
+    [("_alone", DAY, True), ("_begin", DAY, False), ("_reserving", KEPT, True), ("_first", DAY, True)],
+)
+def test_a_part_of_a_schedule_that_was_broken_off_is_the_last(monkeypatch, part, p, found):
+    """What it has found stays."""
+    inside, own, solve_ = list[str](), getattr(schedule, part), highs.solve
+
+    def pressed(*given, **more):
+        inside.append(part)
+        done = own(*given, **more)
+        inside.append("on")
+        return done
+
+    def told(*given, **more):
+        done = solve_(*given, **more)
+        return replace(done, status="interrupted") if inside else done
+
+    for name in ("_alone", "_begin", "_reserving", "_first"):
+        if name != part:
+            monkeypatch.setattr(schedule, name, lambda *_: 0.0)
+    monkeypatch.setattr(schedule, "_rounded", lambda *_: None)
+    monkeypatch.setattr(schedule, "_static", lambda _: None)
+    monkeypatch.setattr(schedule, "_bounds", lambda *_: None)
+    monkeypatch.setattr(schedule, part, pressed)
+    monkeypatch.setattr(highs, "solve", told)
+    s = solve(p, Limits(seconds=5.0))
+
+    assert inside == [part]
+    assert (s.value is not None) == found
+    assert s.status in (("interrupted", "optimal", "within_gap") if found else ("interrupted",))
