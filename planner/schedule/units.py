@@ -40,7 +40,6 @@ from planner.schedule.capacity import Run, mixes, of_fleet, runs
 from planner.search.find import find
 from planner.search.shortlists import unserved
 from planner.search.simple import simplest
-from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 
 BOOT_S = 90.0
@@ -165,7 +164,7 @@ def _whole(
             undecided.append(size)
             continue
         if best.solution.objective is None:
-            undecided += [] if _denied(best.solution) else [size]
+            undecided += [] if best.solution.refuted else [size]
             continue
         made = runs(best, asked.workload)
         seconds = cold_s if cold_s is not None else BOOT_S + _read_s(made, few) + ENGINE_S
@@ -176,11 +175,6 @@ def _whole(
         if best.solution.status == "time_limit":  # what was found carries next to nothing
             undecided.append(size)
     return None, undecided
-
-
-def _denied(s: FleetSolution) -> bool:
-    """Whether a search that found no fleet proves that there is none: it says so, or the most is nothing."""
-    return s.status == "infeasible" or s.bound == 0
 
 
 @dataclass(frozen=True)

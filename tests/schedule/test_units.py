@@ -64,7 +64,7 @@ def test_a_size_that_was_stopped_is_not_decided_and_the_next_may_serve(monkeypat
     assert (found.undecided, found.unknown) == ({"l40s": [1]}, [])
 
 
-@pytest.mark.parametrize("ended", [{"status": "infeasible"}, {"status": "optimal", "bound": 0.0}])
+@pytest.mark.parametrize("ended", [{"status": "infeasible"}, {"status": "optimal", "rate": 0.0}])
 def test_a_size_that_is_proven_not_to_serve_is_decided(monkeypatch, ended):
     stopping(monkeypatch, ("l40s", 1), **{**LATE, **ended})
 
