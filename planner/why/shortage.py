@@ -18,7 +18,7 @@ from planner.plans.found import Found
 from planner.replicas.pool import Pool
 from planner.search.find import find
 from planner.search.question import Question
-from planner.why.rounding import budget_words, enough, fewest, floor_to
+from planner.why.rounding import budget_words, enough, fewest, floor_to, most_served
 from solvers import fleet
 from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import Limits
@@ -141,18 +141,9 @@ def _too_much(look: Look, rate: float) -> Infeasible:
     held = "within the budget" if budgeted else f"within {FEEDS}" if fed else "by these nodes within the SLO"
     hints += _share_hints(look, rate, ceiling)
     return Infeasible(
-        f"{rate:g} req/s cannot be served {held}{_after_loss(q)}: {_most(most, rate)}",
+        f"{rate:g} req/s cannot be served {held}{_after_loss(q)}: {most_served(most, rate)}",
         hint=" or ".join(hints) or ("a larger budget" if budgeted else "a lower --rate, or more nodes"),
     )
-
-
-def _most(s: FleetSolution, rate: float) -> str:
-    """The most that is served in place of `rate`, as far as that is proven."""
-    if s.objective is None or s.status == "optimal":
-        return f"at most {s.objective or 0.0:.4g} req/s"
-    if s.bound is not None and s.bound < rate:
-        return f"at most {s.bound:.4g} req/s"
-    return f"the most that was found is {s.objective:.4g} req/s"
 
 
 FEEDS = "what racks and zones may draw (`power_caps_watts`)"

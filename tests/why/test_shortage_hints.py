@@ -368,7 +368,7 @@ STOPPED = {"status": "time_limit", "objective": None}
 
 def test_what_was_stopped_without_the_budget_is_not_said_of_the_nodes(monkeypatch, fleets):
     """All that is proven is that there is no fleet within the budget."""
-    monkeypatch.setattr(shortage, "_most", lambda *_: "some")
+    monkeypatch.setattr(shortage, "most_served", lambda *_: "some")
     real = Look.solved
 
     def solved(own, q):
