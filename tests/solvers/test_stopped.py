@@ -12,6 +12,7 @@ from solvers.linear import Limits, Linear, Outcome, Undecided, highs, total
 from solvers.placement import served_bound
 from solvers.schedule import Kind, Problem, Stated, solve
 from solvers.schedule.race import Race
+from solvers.tiers import rounding
 from tests.solvers.pipelines import random_problem
 from tests.solvers.test_contexts import SMALL as RING
 from tests.solvers.test_fleet import SMALL as FLEET
@@ -99,8 +100,24 @@ def test_a_point_whose_program_was_stopped_keeps_what_it_may_bring(monkeypatch):
     stopping(monkeypatch)
 
     s = tiers.solve(SMALL, Limits())
-    assert s.tokens_per_s is None
+    assert (s.status, s.tokens_per_s) == ("time_limit", None)
     assert s.bound >= 2 / 3
+    pieces = rounding.rounded(SMALL, Limits())
+    assert (pieces.status, pieces.tokens_per_s) == ("time_limit", None)
+    assert pieces.bound >= 2 / 3
+
+
+def test_pieces_that_were_broken_off_are_the_last(monkeypatch):
+    tried, in_pieces = [], rounding.in_pieces
+
+    def pressed(*given):
+        tried.append(1)
+        return replace(in_pieces(*given), status="interrupted", tokens_per_s=1e-3)
+
+    monkeypatch.setattr(rounding, "in_pieces", pressed)
+    s = rounding.rounded(SMALL, Limits())
+
+    assert (s.status, s.tokens_per_s, len(tried)) == ("interrupted", 1e-3, 1)
 
 
 def test_a_point_that_does_not_say_how_much_room_it_lacks_is_not_denied_any(monkeypatch):
