@@ -98,10 +98,13 @@ def block(
     asked: Asked, node: NodeClass, bucket: Bucket, limits: Limits, cpu_weights: bool = False
 ) -> Block | None:
     """The best block of requests of one bucket on one GPU of `node`; None: no host, or no room.
-    `cpu_weights`: with a share of each layer's weights computed with on the CPU. Raises OutOfTime."""
+    `cpu_weights`: with a share of each layer's weights computed with on the CPU. Raises OutOfTime,
+    KeyboardInterrupt."""
     in_time()
     problem, until = _problem(asked, node, bucket, cpu_weights), time.perf_counter() + left_s()
     whole = rounded(problem, replace(limits, gap=GAP, work=NODES), until) if problem else None
+    if whole and whole.status == "interrupted":
+        raise KeyboardInterrupt
     return (problem, whole) if problem and whole and whole.point else None
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from planner.beside.planned import Planned
 from planner.beside.reasons import describe
+from planner.candidates.deadline import late
 from planner.plans.found import Found, groups
 from planner.plans.predicted import chances
 from planner.plans.schema import Alternative
@@ -40,7 +41,9 @@ def risk_price(planned: Planned) -> list[Alternative]:
     if rival is None:
         return [Alternative(what=what, objective=None, loss=None, why="no replica is as sure to keep them")]
     if rival.solution.status == "infeasible":
-        return [Alternative(what=what, objective=None, loss=None, why="no fleet is as sure to keep them")]
+        few = " of as few kinds of replica" if best.space.most_kinds else ""
+        why = f"no fleet{few} is as sure to keep them"
+        return [Alternative(what=what, objective=None, loss=None, why=why)]
     objective = planned.known(rival.solution)
     if objective is None:
         return []
@@ -50,19 +53,28 @@ def risk_price(planned: Planned) -> list[Alternative]:
 
 
 def _surer(planned: Planned) -> Found | None:
-    """The best fleet at the risk `SURER`, of designs that the best candidates have; of all where those serve
-    nothing or stages stand on several classes. None where no replica keeps the limits so."""
-    asked, question, best = planned.asked, planned.question, planned.found
+    """The best fleet at the risk `SURER` of no more kinds of replica than the plan may have, so that what the
+    plan gives up for few is not gained: of designs that the best candidates have; of all where those make no
+    fleet or stages stand on several classes. None where no replica keeps the limits so. Raises OutOfTime."""
+    asked, best = planned.asked, planned.found
+    few = best.space.most_kinds
     surer = replace(asked, options=asked.options.model_copy(update={"risk": SURER}))
-    levels = {c.level for c in best.pool.candidates} - {0}
-    among = foremost(best.pool, best.solution.least, question.sign)
-    pool = anew(among, best.cluster.classes, ask_of(surer), levels=levels)
-    staged = any(best.candidates[c].design.stages for c in best.solution.replicas)
-    if staged or unserved(question.state(pool, "bound")):
-        pool, question = pooled(surer)
-        if unserved(question.state(pool, "bound")):
-            return None
-    return find(question, pool, planned.limits)
+    if not any(best.candidates[c].design.stages for c in best.solution.replicas):
+        question = replace(planned.question, most_kinds=few)
+        levels = {c.level for c in best.pool.candidates} - {0}
+        among = foremost(best.pool, best.solution.least, question.sign)
+        pool = anew(among, best.cluster.classes, ask_of(surer), levels=levels)
+        if not unserved(question.state(pool, "bound")):
+            found = find(question, pool, planned.limits)
+            if found.solution.status != "infeasible":
+                return found
+    pool, question = pooled(surer)
+    question = replace(question, most_kinds=few)
+    if not unserved(question.state(pool, "bound")):
+        return find(question, pool, planned.limits)
+    if pool.late:
+        raise late()  # what is as sure may be among what was not looked at
+    return None
 
 
 def _percent(share: float) -> str:

@@ -49,8 +49,9 @@ class Rival:
         status = found.solution.status if found else "infeasible"
         if status == "interrupted":
             raise KeyboardInterrupt
-        if found is None or found.solution.objective is None:  # an optimum that serves nothing proves it, too
-            return Rival("none_found" if status == "time_limit" else "infeasible", None, seconds)
+        if found is None or found.solution.objective is None:
+            denied = found is None or found.solution.refuted
+            return Rival("infeasible" if denied else "none_found", None, seconds)
         proofs: dict[str, Ended] = {"optimal": "proven", "within_gap": "within_gap"}
         return Rival(proofs.get(status, "stopped"), Fleet(found), seconds)
 

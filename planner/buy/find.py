@@ -15,7 +15,7 @@ from planner.buy.market import Market, market, read_prices
 from planner.buy.money import FORM, Money, parse_money
 from planner.check.case import Case, open_case
 from planner.check.packing import nodes_used
-from planner.errors import Infeasible, InputError
+from planner.errors import Infeasible, InputError, OutOfTime
 from planner.inputs.reading import read_workload
 from planner.inputs.workload import Workload
 from planner.plans.schema import Plan
@@ -87,8 +87,8 @@ def _too_little(offered: Market, wish: Wish, error: Infeasible) -> Infeasible:
     assert wish.money.most is not None
     try:
         least = without_limit(offered, Wish(wish.model, wish.money, question, wish.tell))
-    except Infeasible:
-        return error  # no money helps
+    except (Infeasible, OutOfTime):
+        return error  # no money helps, or how much does is not known
     bought = bought_of(least, offered)
     mix = " and ".join(f"{each.nodes} x {each.offer}" for each in bought)
     what = f"{wish.rate:g} requests a second of {wish.model}" if wish.rate else wish.model
@@ -130,17 +130,18 @@ def on_its_own(
     offered: Market, wish: Wish, plan: Plan, bought: Sequence[Bought]
 ) -> tuple[Plan, Sequence[Bought]]:
     """The plan on what is bought and nothing else, by what it costs an hour; less is bought where that plan
-    leaves nodes idle. Where none is found on it, the market's own plan."""
-    while True:
+    leaves nodes idle. Where none is found on it, or the search was broken off, the market's own plan."""
+    while plan.proof.status != "interrupted":
         cluster = offered.bought({each.offer: each.nodes for each in bought})
         try:
             own = _planned(cluster, wish)
-        except Infeasible:  # a search that ends within a gap may miss what a wider one has found
+        except (Infeasible, OutOfTime):  # a search that ends within a gap may miss what a wider one has found
             return plan, bought
         used = bought_of(own, offered)
         if sum(each.nodes for each in used) >= sum(each.nodes for each in bought):
             return own, bought
         plan, bought = own, used
+    return plan, bought
 
 
 def bought_of(plan: Plan, offered: Market) -> list[Bought]:

@@ -43,18 +43,29 @@ EACH_S = 30.0
 
 
 def outlook(found: Purchase, offered: Market, wish: Wish) -> Purchase:
-    """The purchase with the prices at which it changes, and the mixes for more. Raises OutOfTime."""
-    return replace(found, break_even=break_evens(found, offered, wish), more=list(more(offered, wish)))
+    """The purchase with the prices at which it changes, and the mixes for more. Ctrl-C ends that: the
+    purchase is there already. Raises OutOfTime."""
+    if found.plan.proof.status == "interrupted":
+        return found
+    try:
+        found = replace(found, break_even=break_evens(found, offered, wish))
+        return replace(found, more=list(more(offered, wish)))
+    except KeyboardInterrupt:
+        proof = found.plan.proof.model_copy(update={"status": "interrupted"})
+        return replace(found, plan=found.plan.model_copy(update={"proof": proof}))
 
 
 def more(offered: Market, wish: Wish) -> Iterator[More]:
-    """The mix for each of `TIMES` the rate, or the budget where there is no rate."""
+    """The mix for each of `TIMES` the rate, or the budget where there is no rate. Raises
+    KeyboardInterrupt."""
     for times in TIMES:
         try:
             plan = affordable(offered, wish.times(times))
         except (Infeasible, OutOfTime):
             yield More(times, None)
             continue
+        if plan.proof.status == "interrupted":
+            raise KeyboardInterrupt
         bought, proof = bought_of(plan, offered), plan.proof
         yield More(
             times,
@@ -110,12 +121,14 @@ class Prices:
     def cheapest(self, name: str, price: float, most: float = inf) -> Line | None:
         """The cheapest mix where one offer has another price, of those that take no more than `most`: for the
         rate, or for more than the budget serves. None: there is none. Where none is found in time, what is
-        bought, with its distance from the bound."""
+        bought, with its distance from the bound. Raises KeyboardInterrupt."""
         pool, question = self.posed
         worst = None if most == inf else most * (1 + ROUNDED)
         moved = replace(question, cluster=repriced(question.cluster, name, price), worst=worst)
         fleet = find(moved, pool, Limits(gap=0.0, seconds=EACH_S, seed=0))
         s = fleet.solution
+        if s.status == "interrupted":
+            raise KeyboardInterrupt
         if s.objective is None and s.status == "infeasible":
             return None
         bound = s.bound or 0.0

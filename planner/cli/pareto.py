@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from planner.plans.schema import Plan
     from planner.studies.pareto import Curve, Point
 
+INTERRUPTED_EXIT = 130
+"""Where Ctrl-C ended the search for further points."""
+
 
 def pareto(
     *,
@@ -51,7 +54,7 @@ def pareto(
       meshwright pareto cluster.yaml --model qwen3-32b --curve cost --rate 20 -o curve.csv
 
     Exit codes: 0 every point is within the gap, 2 bad input, 3 no fleet keeps the other limits, 4 a point is
-    farther from its bound.
+    farther from its bound or a limit was not decided in time.
     """
     question = o.told(locals(), "cluster", "model", "curve", "points", "json", "output") | {"simple": 0.0}
     from planner import api
@@ -71,7 +74,8 @@ def pareto(
         return api.plan(cluster, model, explain=False, **options)
 
     with Progress("points") as progress:
-        found = study.pareto(of, solve, points, lambda n: progress(n, points, 0))
+        answer = study.pareto(of, solve, points, lambda n: progress(n, points, 0))
+    found = answer.points
     if output is not None:
         write(output, _written(of, found, output))
     if json:
@@ -85,7 +89,12 @@ def pareto(
         console.print(shown(name, of, found, console.width))
         if output is not None:
             note(f"written to {output}")
-    if max(p.gap for p in found) > gap:
+    if answer.undecided:
+        note(f"warning: {answer.undecided} more limits were not decided in time: there may be further points")
+    if answer.interrupted:
+        note("interrupted: there may be further points")
+        raise typer.Exit(INTERRUPTED_EXIT)
+    if answer.undecided or max(p.gap for p in found) > gap:
         raise typer.Exit(o.UNPROVEN_EXIT)
 
 

@@ -56,7 +56,7 @@ def solved(asked: Asked, limits: Limits) -> Solved:
     if best.solution.objective is None:
         if best.solution.status == "interrupted":
             raise KeyboardInterrupt
-        if best.solution.status == "time_limit" or pool.late:
+        if not best.solution.refuted or pool.late:
             raise late()
         raise Infeasible("no fleet does what the plan says it does", hint="see `meshwright plan`")
     return Solved(posed, best.pool, question, best)

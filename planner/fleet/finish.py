@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
 from planner.beside.planned import Line, Planned
 from planner.beside.rivals import told_once
 from planner.beside.ways import WAYS
+from planner.candidates.candidate import Candidate
 from planner.candidates.deadline import deadline
 from planner.errors import OutOfTime
 from planner.fleet.solve import Solved, interrupted
@@ -27,8 +29,10 @@ from planner.plans.space import space_of
 from planner.plans.strain import SLACK
 from planner.plans.verified import verified
 from planner.question.asked import Asked, problem_of
-from planner.search.find import find
+from planner.search.find import restricted
 from planner.search.question import Question
+from planner.search.simple import Simple
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 
 LINES = {"alternatives": Alternative, "assumptions": Assumption, "long_prompts": LongPrompt, "prices": Price}
@@ -39,19 +43,10 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
     """The plan of a solved fleet: explained within its `extra` limits each, none begun after `until`
     (`time.perf_counter`), assembled and checked. Ctrl-C while explaining ends that: the plan is there
     already. Raises Unsound."""
-    posed, simple, extra = fleets.posed, fleets.simple, fleets.extra
-    asked, question = posed.asked, posed.question
-    found, lines = simple.chosen, list[Line]()
-    planned, safe = Planned(asked, question, found, extra, simple.best.solution.bound), None
-    if asked.options.survive is not None:
-        safe = insured(asked.options.survive, question, found, extra, explain=time.perf_counter() <= until)
-    try:
-        for way in WAYS:
-            if found.solution.status != "interrupted" and time.perf_counter() <= until:
-                with deadline(until), suppress(OutOfTime):
-                    lines += way(planned)
-    except KeyboardInterrupt:
-        simple = replace(simple, best=interrupted(simple.best))
+    asked, simple, extra = fleets.posed.asked, fleets.simple, fleets.extra
+    planned = Planned(asked, fleets.posed.question, simple.chosen, extra, simple.best.solution.bound)
+    simple, safe, lines = explained(planned, simple, until)
+    found = simple.chosen
     warnings = [*asked.warnings, *unkept(asked, found), *undrafted(asked)]
     extras: dict[str, Any] = {"warnings": warnings, "insured": safe}
     for name, said in LINES.items():
@@ -72,18 +67,55 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
     return result
 
 
-def insured(survive: Survive, question: Question, found: Found, extra: Limits, explain: bool) -> Insured:
-    """What is left of a fleet after each loss; where that is to be explained, beside the best that need not
-    survive: of no more kinds, so that what is given up for few is no price of surviving."""
-    own = Insured.of(found, survive, replace(extra, gap=SLACK))
-    if not explain:
-        return own
+def explained(planned: Planned, simple: Simple, until: float) -> tuple[Simple, Insured | None, list[Line]]:
+    """What is left of the chosen fleet after each loss, and lines of what is beside it, none begun after
+    `until` or where the search was broken off. Ctrl-C ends that: then the best fleet says that it did."""
+    left, lines = partial(insured, planned.asked.options.survive, planned.found, planned.limits), list[Line]()
+
+    def due() -> bool:
+        return planned.found.solution.status != "interrupted" and time.perf_counter() <= until
+
+    safe = None
     try:
-        free = replace(question, survive=None, most_kinds=found.space.most_kinds)
-        without = find(free, found.pool, extra).solution
+        safe = left()
+        if safe is not None and due():
+            safe = replace(safe, without=uninsured(planned.question, simple, planned.limits))
+        for way in WAYS:
+            if due():
+                with deadline(until), suppress(OutOfTime):
+                    lines += way(planned)
     except KeyboardInterrupt:
-        return own
-    return replace(own, without=without)
+        simple = replace(simple, best=interrupted(simple.best))
+        safe = safe or left()  # no plan is without
+    return simple, safe, lines
+
+
+def insured(survive: Survive | None, found: Found, limits: Limits) -> Insured | None:
+    """What is left of a fleet after each loss; None where it need not survive any. Raises
+    KeyboardInterrupt."""
+    return None if survive is None else Insured.of(found, survive, replace(limits, gap=SLACK))
+
+
+def uninsured(question: Question, simple: Simple, limits: Limits) -> FleetSolution | None:
+    """The best fleet that need not survive, for the same choice as the plan: of no more kinds, and without
+    copies of experts or limits of power where the plan does without, so that what is given up for a simple
+    fleet is no price of surviving. Among all candidates: fleets that need not survive may have those, too,
+    that none near the best of the others has. Raises KeyboardInterrupt."""
+    best, chosen = simple.best, simple.chosen
+    copies = any(c.design.redundant for c in chosen.pool.candidates)
+    limited = any(c.key.power for c in chosen.pool.candidates)
+    every = replace(best, solution=replace(best.solution, least={}))  # which is of fleets that survive
+    free = replace(question, survive=None, most_kinds=chosen.space.most_kinds)
+
+    def keep(c: Candidate) -> bool:
+        return (copies or not c.design.redundant) and (limited or not c.key.power)
+
+    with suppress(OutOfTime):
+        found = restricted(free, every, keep, limits)
+        if found is not None and found.solution.status == "interrupted":
+            raise KeyboardInterrupt
+        return found.solution if found is not None else None
+    return None
 
 
 def unkept(asked: Asked, found: Found) -> list[schema.PlanWarning]:

@@ -28,12 +28,12 @@ from planner.plans.schema import Alternative, Plan, Price, Space
 from planner.plans.verified import verified
 from planner.question.asked import Asked, problem_of
 from planner.replicas.pool import Pool
-from planner.search.changes import tidied
+from planner.search.changes import judged, tidied
 from planner.search.limits import left
 from planner.version import __version__
 from solvers import fleet
 from solvers.fleet.extract import value
-from solvers.linear import Limits, judge
+from solvers.linear import Limits
 
 __all__ = ["plan_measured"]
 
@@ -74,12 +74,16 @@ def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: floa
 
 
 def solved(asked: Asked, stated: Stated, limits: Limits) -> Found:
-    """The best fleet of the table's designs, its traffic spread evenly; `objective` None: there is none."""
+    """The best fleet of the table's designs, its traffic spread evenly; `objective` None: there is none. What
+    was found stays where Ctrl-C ends that."""
     until = time.monotonic() + limits.seconds
     pool = Pool(tuple(stated.candidates), {}, len(stated.candidates))
     s = tidied(stated.problem, fleet.solve(stated.problem, limits), limits)
     if s.objective is not None and asked.workload.loop == "open":
-        s = fleet.balance(stated.problem, s, left(limits, until))
+        try:
+            s = fleet.balance(stated.problem, s, left(limits, until))
+        except KeyboardInterrupt:
+            s = replace(s, status="interrupted")
     if s.rate <= 0:
         s = replace(s, objective=None)
     return Found(asked.cluster, asked.workload, asked.objective, pool, stated.problem, s)
@@ -93,9 +97,8 @@ def _placed(found: Found, limits: Limits) -> tuple[Found, Placed]:
     placed = place(found.cluster.classes, counts, found.candidates)
     nodes = {g: k for g, k in placed.used.items() if k}
     s = replace(s, replicas=counts, nodes=nodes)
-    objective = value(found.problem, s)
-    status = judge(objective, s.bound, limits, s.status)
-    return replace(found, solution=replace(s, objective=objective, status=status)), placed
+    s = judged(replace(s, objective=value(found.problem, s)), limits)
+    return replace(found, solution=s), placed
 
 
 def _explained(found: Found, limits: Limits, budget: Budget) -> tuple[Found, dict[str, Any]]:

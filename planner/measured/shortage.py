@@ -8,10 +8,10 @@ from functools import partial
 
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.plans.found import Found
-from planner.why.rounding import budget_words, enough, fewest, floor_to
+from planner.why.rounding import budget_words, enough, fewest, floor_to, most_served
 from solvers import fleet
 from solvers.fleet.goals import COST, ENERGY, GPUS, THROUGHPUT
-from solvers.fleet.types import FleetProblem
+from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
 LEAST = {str(goal.spends): goal for goal in (COST, ENERGY, GPUS)}
@@ -31,8 +31,8 @@ def explain(found: Found, limits: Limits) -> MeshwrightError:
     quick = replace(limits, gap=1e-4, seconds=min(limits.seconds, LOOK_S))
     p, rate = found.problem, found.workload.rate_rps
     free = replace(p, budget={})
-    most = fleet.solve(replace(p, objective=THROUGHPUT, demand=None), quick).objective or 0.0
-    unbudgeted = fleet.solve(replace(free, objective=THROUGHPUT, demand=None), quick).objective or 0.0
+    most = _solved(replace(p, objective=THROUGHPUT, demand=None), quick)
+    unbudgeted = _solved(replace(free, objective=THROUGHPUT, demand=None), quick)
     if rate is None:
         if not p.budget:
             return Infeasible(
@@ -41,15 +41,29 @@ def explain(found: Found, limits: Limits) -> MeshwrightError:
         return Infeasible(
             "the budget does not pay for a fleet", "--budget", _budgets(free, p.budget, None, quick)
         )
-    hints = [f"--rate {floor_to(most)}"] if most > 0 else []
-    if unbudgeted >= rate:
+    hints = [f"--rate {floor_to(most.objective)}"] if most.objective else []
+    if p.budget and not _short(unbudgeted, rate):
         hints.append(_budgets(free, p.budget, rate, quick))
         within = "within the budget"
     else:
         hints += [text for _, text in sorted(_more_nodes(free, rate, quick))[:2]]
         within = "by these nodes at the table's rates"
-    message = f"{rate:g} req/s cannot be served {within}: at most {most:.4g} req/s"
+    known = f": {most_served(most, rate)}" if most.objective is not None or most.refuted else ""
+    message = f"{rate:g} req/s cannot be served {within}{known}"
     return Infeasible(message, "--rate", " or ".join(hints) or None)
+
+
+def _solved(p: FleetProblem, limits: Limits) -> FleetSolution:
+    """The best fleet of a problem. Raises KeyboardInterrupt."""
+    s = fleet.solve(p, limits)
+    if s.status == "interrupted":
+        raise KeyboardInterrupt
+    return s
+
+
+def _short(most: FleetSolution, rate: float) -> bool:
+    """Whether it is proven that no fleet serves the rate, `most` being the most that was found."""
+    return most.refuted or (most.bound is not None and most.bound < rate)
 
 
 def _budgets(free: FleetProblem, budget: Mapping[str, float], rate: float | None, limits: Limits) -> str:
@@ -72,7 +86,7 @@ def _budgets(free: FleetProblem, budget: Mapping[str, float], rate: float | None
 
 def _least(p: FleetProblem, name: str, budget: Mapping[str, float], limits: Limits) -> float | None:
     """The least of the limit `name` that carries the demand within the others, rounded up."""
-    least = fleet.solve(replace(p, objective=LEAST[name], budget=budget), limits).objective
+    least = _solved(replace(p, objective=LEAST[name], budget=budget), limits).objective
     return None if least is None else enough(name, least)
 
 
@@ -93,4 +107,4 @@ def _more_nodes(p: FleetProblem, rate: float, limits: Limits) -> Iterator[tuple[
 def _carries(p: FleetProblem, g: str, rate: float, limits: Limits, more: int) -> bool:
     stock = replace(p.stocks[g], nodes=p.stocks[g].nodes + more)
     larger = replace(p, stocks={**p.stocks, g: stock}, objective=THROUGHPUT, demand=None)
-    return (fleet.solve(larger, limits).objective or 0.0) >= rate
+    return (_solved(larger, limits).objective or 0.0) >= rate

@@ -103,13 +103,17 @@ Finish = Callable[[Replayed], Plan]
 
 
 def replayed(asked: Asked, solve: Solve, late: Callable[[], bool], tell: Callable[[str], None]) -> Plan:
-    """The cheapest plan found whose percentiles hold in every replay. Raises Infeasible where none does."""
+    """The cheapest plan found whose percentiles hold in every replay; a search that is broken off is the
+    last, and told as that. Raises Infeasible where no plan is found, OutOfTime where none of them holds,
+    KeyboardInterrupt."""
     arrivals = Arrivals.of(asked)
     slo, rate = asked.workload.slo, asked.workload.rate_rps
     assert rate is not None
     seen: list[tuple[Trial[Plan], list[Simulated], Finish]] = []
+    stopped = False
 
     def trial(tight: Tight) -> Trial[Plan] | None:
+        nonlocal stopped
         tell(f"plan {len(seen) + 1}, sized for {tight.rate_rps:.3g} requests/s, and its replay")
         try:
             plan, objective, finish = solve(tightly(asked, tight))
@@ -119,6 +123,7 @@ def replayed(asked: Asked, solve: Solve, late: Callable[[], bool], tell: Callabl
             return None
         runs = arrivals.replay(plan)
         seen.append((judged(tight, plan, objective, runs, asked.workload), runs, finish))
+        stopped = stopped or plan.proof.status == "interrupted"
         return seen[-1][0]
 
     first = trial(Tight(rate))
@@ -129,11 +134,16 @@ def replayed(asked: Asked, solve: Solve, late: Callable[[], bool], tell: Callabl
     def again(tight: Tight) -> Trial[Plan] | None:
         return started.pop() if started else trial(tight)
 
-    end = tightened(again, Tight(rate), burst.rate_rps, late)
+    end = tightened(again, Tight(rate), burst.rate_rps, lambda: stopped or late())
+    if end.kept is None and stopped:
+        raise KeyboardInterrupt
     if end.kept is None:
         raise none_holds(end, slo.percentile)
     _, runs, finish = next(one for one in seen if one[0] is end.kept)
-    return finish(told(arrivals, end, burst, runs))
+    plan = finish(told(arrivals, end, burst, runs))
+    if not stopped:
+        return plan
+    return plan.model_copy(update={"proof": plan.proof.model_copy(update={"status": "interrupted"})})
 
 
 def judged(

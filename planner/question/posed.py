@@ -6,8 +6,7 @@ warning; one that was asked for is infeasible, unless requests that come more se
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -54,7 +53,7 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
         if not asked.offload:
             return _offloaded(asked, pool)
         raise NoRoom(f"{asked.card.name} does not fit, not even with weights in host memory")
-    carries = partial(_carries, asked) if asked.workload.loop == "open" else None
+    carries = _Carries(asked) if asked.workload.loop == "open" else None
     relaxed = _relaxed(asked, near, carries) if near else None
     if relaxed is None and served:
         return asked, pool, question
@@ -81,13 +80,26 @@ def _offloaded(asked: Asked, pool: Pool) -> tuple[Asked, Pool, Question]:
         raise infeasible.does_not_fit(asked.cluster, asked.card, asked.options, pool, ask_of(asked)) from None
 
 
-def _carries(asked: Asked, slo: Slo) -> bool:
-    """Whether the rate can be served under another SLO."""
-    trial = replace(asked, workload=asked.workload.model_copy(update={"slo": slo}))
-    pool, question = pooled(trial)
-    if unserved(question.state(pool, "bound")):
-        return False
-    return find(question, pool, Limits(gap=0.05, seconds=5.0)).solution.objective is not None
+@dataclass
+class _Carries:
+    """Whether the rate of a question can be served under another SLO, as far as is known; `undecided`:
+    whether any of the searches was stopped before it said so."""
+
+    asked: Asked
+    undecided: bool = False
+
+    def __call__(self, slo: Slo) -> bool:
+        """Raises KeyboardInterrupt."""
+        trial = replace(self.asked, workload=self.asked.workload.model_copy(update={"slo": slo}))
+        pool, question = pooled(trial)
+        if unserved(question.state(pool, "bound")):
+            self.undecided |= pool.late
+            return False
+        s = find(question, pool, Limits(gap=0.05, seconds=5.0)).solution
+        if s.status == "interrupted":
+            raise KeyboardInterrupt
+        self.undecided |= s.objective is None and not s.refuted
+        return s.objective is not None
 
 
 def ask_of(asked: Asked) -> Ask:
@@ -131,7 +143,7 @@ def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:
     return pool, Question(asked.cluster, w, traffic, asked.objective, o.budget, split, survive=o.survive)
 
 
-def _relaxed(asked: Asked, near: infeasible.Tightest, carries: infeasible.Carries | None) -> Asked | None:
+def _relaxed(asked: Asked, near: infeasible.Tightest, carries: _Carries | None) -> Asked | None:
     """The workload with the defaulted limits loosened just enough; None where a limit that was asked for
     stands in the way."""
     slo = asked.workload.slo
@@ -145,9 +157,10 @@ def _relaxed(asked: Asked, near: infeasible.Tightest, carries: infeasible.Carrie
     words = ", ".join(
         f"{f.removesuffix('_ms').upper()} {getattr(slo, f):g} -> {getattr(loose, f):g} ms" for f in changed
     )
+    sure = carries is None or not carries.undecided
+    found = "the tightest that can be met" if sure else "what was found to be met in time"
     note = schema.PlanWarning(
-        code="slo_relaxed",
-        message=f"nothing meets the default SLO; relaxed to the tightest that can be met: {words}",
+        code="slo_relaxed", message=f"nothing meets the default SLO; relaxed to {found}: {words}"
     )
     workload = asked.workload.model_copy(update={"slo": loose})
     return replace(asked, workload=workload, warnings=[*asked.warnings, note])

@@ -119,9 +119,10 @@ def _price(plan: Plan, told: Survives) -> str:
     if told.without is None or told.price is None:
         return "What that costs was not looked for."
     p, own = plan.proof, say.rate(told.without, plan.proof.unit)
-    if not told.price:
-        return "It costs nothing: no better plan was found that need not keep this promise."
-    said = f"It costs {say.percent(told.price)}: without this promise it would be {own}"
     unproven = told.bound is not None and abs(told.bound - told.without) > SAME * abs(told.without)
     best = f" (at best {say.rate(told.bound or 0.0, p.unit)})" if unproven else ""
+    if not told.price:
+        nothing = "No" if unproven else "It costs nothing: no"
+        return f"{nothing} better plan was found that need not keep this promise{best}."
+    said = f"It costs {say.percent(told.price)}: without this promise it would be {own}"
     return f"{said}{best} in place of {say.rate(p.own, p.unit)}."

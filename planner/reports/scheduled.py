@@ -33,6 +33,9 @@ def scheduled(name: str, s: Schedule, width: int) -> RenderableType:
     if s.left_out:
         names = f"{', '.join(s.left_out)}: no {SIZES[-1]} nodes of one class keep the limits"
         parts.append(Text(names, style="dim"))
+    if s.undecided:
+        sizes = "; ".join(f"{', '.join(map(str, n))} of {name}" for name, n in s.undecided.items())
+        parts.append(Text(f"not decided in time whether so many nodes keep the limits: {sizes}", style="dim"))
     kept = ", ".join(f"{count} x {name}" for name, count in s.reserved.items() if count)
     if kept:
         parts.append(Text(f"reserved for all slots: {kept}"))

@@ -15,7 +15,7 @@ from planner.errors import Infeasible, InputError, OutOfTime
 from planner.question.asked import Asked
 from planner.schedule.capacity import demand
 from planner.schedule.policies import Fleet, Forecast, Judged, Load, autoscaler, forecast
-from planner.schedule.units import Unit, units
+from planner.schedule.units import LONGER, Sized, Unit, units
 from solvers import schedule as solver
 from solvers.linear import Limits
 from solvers.schedule import Kind, Problem
@@ -51,12 +51,14 @@ class Ask:
 @dataclass(frozen=True)
 class Schedule:
     """`counts` of each unit by slot (unit, slot), units `reserved` of each class; classes `left_out`, of
-    which no unit keeps the limits; requests/s of each slot as given and as planned for (`sized_rps`); dollars
-    over all slots, the bound, and what others would pay: the best fleet that never changes, a tuned
-    autoscaler, this one without its margin or with whole units alone, and those who know the day before."""
+    which no unit keeps the limits; sizes in nodes of a class of which that is `undecided`, as the time for it
+    was over; requests/s of each slot as given and as planned for (`sized_rps`); dollars over all slots, the
+    bound, and what others would pay: the best fleet that never changes, a tuned autoscaler, this one without
+    its margin or with whole units alone, and those who know the day before."""
 
     units: list[Unit]
     left_out: list[str]
+    undecided: dict[str, list[int]]
     slot_s: float
     rate_rps: list[float]
     sized_rps: list[float]
@@ -114,8 +116,9 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
     workload = asked.workload.model_copy(update={"rate_rps": max(sized), "traffic": traffic})
     asked = replace(asked, workload=workload)
     each_s = UNITS_SHARE * ask.limits.seconds / len(asked.cluster.classes)
-    found = units(asked, replace(ask.limits, seconds=each_s), ask.cold_s)
-    _enough(found, sized)
+    every = units(asked, replace(ask.limits, seconds=each_s), ask.cold_s)
+    found = every.units
+    _enough(every, sized)
     problem = stated(found, sized, traffic.slot_s, ask)
     others = {"margin": _bare(problem, ask.margin), "roles": _whole_units(problem)}
     left = max(ask.limits.seconds - (time.perf_counter() - began), LEAST_SHARE * ask.limits.seconds)
@@ -123,14 +126,21 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
     for_best = left * (1 - BESIDE_SHARE * sum(p is not None for p in others.values()))
     best = solver.solve(problem, replace(ask.limits, seconds=for_best))
     if best.counts is None or best.value is None:
+        if best.status == "interrupted":
+            raise KeyboardInterrupt
         if best.status == "infeasible":
+            _known(every)
             raise Infeasible("no schedule carries every slot", hint=_hint(found, sized, ask))
-        raise OutOfTime("no schedule was found in time", hint="--time-limit with more seconds")
-    costs = {name: None if p is None else solver.solve(p, beside).value for name, p in others.items()}
+        raise OutOfTime("no schedule was found in time", hint=LONGER)
+    told = {name: p for name, p in others.items() if p is not None and best.status != "interrupted"}
+    costs = {name: solver.solve(p, beside).value for name, p in told.items()}
     fleet = Fleet(problem)
     return Schedule(
         units=found,
-        left_out=sorted({n.id for n in asked.cluster.classes} - {unit.node_class for unit in found}),
+        left_out=sorted(
+            {n.id for n in asked.cluster.classes} - {unit.node_class for unit in found} - {*every.unknown}
+        ),
+        undecided=every.undecided,
         slot_s=traffic.slot_s,
         rate_rps=list(traffic.rate_rps),
         sized_rps=sized,
@@ -145,8 +155,8 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
         static_usd=solver.static(problem).value,
         autoscaler=autoscaler(fleet, Load.of(np.array(sized), traffic.slot_s), ask.short),
         short=ask.short,
-        bare_usd=costs["margin"],
-        whole_usd=costs["roles"],
+        bare_usd=costs.get("margin"),
+        whole_usd=costs.get("roles"),
         forecast=forecast(fleet, sized, traffic.slot_s, ask.short),
         seconds=time.perf_counter() - began,
     )
@@ -196,13 +206,24 @@ def _whole_units(problem: Problem) -> Problem | None:
     return replace(problem, kinds=tuple(kinds), demand=problem.needs[0])
 
 
-def _enough(found: Sequence[Unit], sized: Sequence[float]) -> None:
-    """Raises Infeasible where all units together, whole ones, do not serve the slot that is worst off."""
+def _known(every: Sized) -> None:
+    """Raises OutOfTime where classes may serve of which no unit was found in time: then nothing is said of
+    all nodes together."""
+    if every.unknown:
+        names = ", ".join(every.unknown)
+        raise OutOfTime(f"no schedule was found; what {names} serve was not decided in time", hint=LONGER)
+
+
+def _enough(every: Sized, sized: Sequence[float]) -> None:
+    """Raises Infeasible where all units together, whole ones, do not serve the slot that is worst off,
+    OutOfTime where not all are known."""
+    found = every.units
     whole = [u for u in found if u.role == "mixed"]
     most = np.sum([np.array(u.by_slot) * u.count for u in whole], axis=0)
     at = int(np.argmax(np.array(sized) / most))
     if sized[at] <= most[at] * (1 + 1e-9) or len(whole) < len(found):
         return
+    _known(every)
     cheap = min(whole, key=lambda u: u.usd_per_rps)
     more = cheap.nodes * math.ceil((sized[at] - most[at]) / cheap.by_slot[at])
     raise Infeasible(

@@ -25,9 +25,10 @@ from cluster_configs.names import NameRun, NodeNames
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Role
+from planner.candidates.deadline import late
 from planner.cost.loading import read_bytes_per_s
 from planner.designs.shape import Floats, Ints
-from planner.errors import Infeasible, InputError
+from planner.errors import Infeasible, InputError, OutOfTime
 from planner.inputs.workload import Bucket, Workload
 from planner.objectives import THROUGHPUT
 from planner.plans.found import Found
@@ -37,7 +38,6 @@ from planner.question.posed import pooled, pose
 from planner.replicas.pool import Pool
 from planner.schedule.capacity import Run, mixes, of_fleet, runs
 from planner.search.find import find
-from planner.search.question import Question
 from planner.search.shortlists import unserved
 from planner.search.simple import simplest
 from solvers.linear import Limits
@@ -63,6 +63,8 @@ SIZES = (1, 2, 4)
 
 SPLIT = 4
 """Units that the best split into servers of prompts and of answers is looked for on."""
+
+LONGER = "--time-limit with more seconds"
 
 UNFIT = 0.01
 """Units that carry less than this share of the mean in some slot are no units."""
@@ -97,9 +99,23 @@ class Unit:
         return self.usd_per_hour / self.rps
 
 
-def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> list[Unit]:
+@dataclass(frozen=True)
+class Sized:
+    """Units of the classes that can serve; of each class, sizes below its unit's, or any where it has none,
+    of which the search was stopped before it said whether so many nodes serve."""
+
+    units: list[Unit]
+    undecided: dict[str, list[int]]
+
+    @property
+    def unknown(self) -> list[str]:
+        """Classes without units that may still serve."""
+        return sorted(self.undecided.keys() - {unit.node_class for unit in self.units})
+
+
+def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> Sized:
     """Of every class that can serve the workload, at its own `rate_rps`. Raises InputError without prices,
-    Infeasible where no class can."""
+    Infeasible where no class can, OutOfTime where that is not known, KeyboardInterrupt."""
     classes = sorted(asked.cluster.classes, key=lambda node: node.id)  # in whatever order they are written
     unpriced = [n.id for n in classes if n.price_usd_per_hour is None]
     if unpriced:
@@ -109,8 +125,13 @@ def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> list[Uni
         )
     limits = replace(limits, gap=GAP)
     shares = mixes(asked.workload)
-    each = (_whole(asked, node, shares, limits, cold_s) for node in classes)
-    found = [unit for unit in each if unit is not None]
+    each = [_whole(asked, node, shares, limits, cold_s) for node in classes]
+    found = [unit for unit, _ in each if unit is not None]
+    undecided = {node.id: sizes for node, (_, sizes) in zip(classes, each, strict=True) if sizes}
+    if not found and undecided:
+        raise OutOfTime(
+            f"time limit reached before any unit of {', '.join(undecided)} was found", hint=LONGER
+        )
     if not found:
         pose(asked)  # which says why, where all nodes together can't, either
         text = f"no {SIZES[-1]} nodes of one class keep the limits"
@@ -118,7 +139,7 @@ def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> list[Uni
     if len(shares[0]) > 1:
         best = min(found, key=lambda u: u.usd_per_rps)
         found += _roles(asked, best, shares, limits, cold_s)
-    return found
+    return Sized(found, undecided)
 
 
 Shares = tuple[Floats, Ints]
@@ -127,8 +148,10 @@ Shares = tuple[Floats, Ints]
 
 def _whole(
     asked: Asked, node: NodeClass, shares: Shares, limits: Limits, cold_s: float | None
-) -> Unit | None:
-    """The least unit of one class that serves whole requests; None where no size keeps the limits."""
+) -> tuple[Unit | None, list[int]]:
+    """The least unit of one class that serves whole requests, None where no size is found that keeps the
+    limits; and the sizes that were tried of which that is not decided."""
+    undecided = list[int]()
     for size in SIZES:
         if size > node.node_count:
             break
@@ -137,15 +160,21 @@ def _whole(
             best = _simplest(alone, limits)
         except Infeasible:
             continue
+        except OutOfTime:
+            undecided.append(size)
+            continue
         if best.solution.objective is None:
+            undecided += [] if best.solution.refuted else [size]
             continue
         made = runs(best, asked.workload)
         seconds = cold_s if cold_s is not None else BOOT_S + _read_s(made, few) + ENGINE_S
         carried = Carried(of_fleet(made, np.array([asked.workload.shares])), of_fleet(made, shares[0]))
         unit = _unit(node, size, "mixed", carried, shares[1])
         if unit is not None:
-            return replace(unit, cold_s=seconds, layout="; ".join(_layouts(made)))
-    return None
+            return replace(unit, cold_s=seconds, layout="; ".join(_layouts(made))), undecided
+        if best.solution.status == "time_limit":  # what was found carries next to nothing
+            undecided.append(size)
+    return None, undecided
 
 
 @dataclass(frozen=True)
@@ -178,14 +207,14 @@ def _alone(asked: Asked, node: NodeClass, size: int) -> tuple[NodeClass, Asked]:
 
 
 def _roles(asked: Asked, whole: Unit, shares: Shares, limits: Limits, cold_s: float | None) -> list[Unit]:
-    """Units like `whole` that only prefill, and such that only decode; none where that can't be."""
+    """Units like `whole` that only prefill, and such that only decode; none where no split is found."""
     node = next(n for n in asked.cluster.classes if n.id == whole.node_class)
     if whole.count < 2 or not asked.workload.decodes:
         return []
     few, alone = _alone(asked, node, min(SPLIT, whole.count) * whole.nodes)
     try:
         best = _simplest(replace(alone, only=_split), limits)
-    except Infeasible:
+    except (Infeasible, OutOfTime):
         return []
     found = []
     made = sorted(runs(best, asked.workload), key=lambda run: -run.count * run.candidate.gpus)
@@ -224,22 +253,20 @@ def _two(workload: Workload) -> list[Bucket]:
     return [mean, Bucket(isl=longest.isl, osl=longest.osl, share=share)]
 
 
-def _best(asked: Asked, limits: Limits) -> tuple[Question, Found]:
-    """The fleet that serves most. Raises Infeasible."""
+def _simplest(asked: Asked, limits: Limits) -> Found:
+    """The fleet of the fewest kinds of replica that serves nearly most. Raises Infeasible, OutOfTime,
+    KeyboardInterrupt."""
     pool, question = pooled(asked)
     if unserved(question.state(pool, "bound")):
+        if pool.late:
+            raise late()
         raise Infeasible("no replica keeps the limits", hint="loosen them, or add nodes")
     traffic = replace(question.traffic, rate_rps=None)
     question = replace(question, traffic=traffic, objective=THROUGHPUT)
-    return question, find(question, pool, limits)
-
-
-def _simplest(asked: Asked, limits: Limits) -> Found:
-    """The fleet of the fewest kinds of replica that serves nearly most. Raises Infeasible."""
-    question, best = _best(asked, limits)
-    if best.solution.objective is None:
-        return best
-    return simplest(question, best, SIMPLE, limits).chosen
+    best = find(question, pool, limits)
+    if best.solution.status == "interrupted":
+        raise KeyboardInterrupt
+    return best if best.solution.objective is None else simplest(question, best, SIMPLE, limits).chosen
 
 
 def _read_s(made: Sequence[Run], node: NodeClass) -> float:

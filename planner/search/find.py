@@ -53,61 +53,77 @@ NARROW = 2e-3
 
 def find(question: Question, pool: Pool, limits: Limits) -> Found:
     """The best fleet of the pool's candidates, its traffic spread evenly; `solution.objective` None where
-    there is none."""
+    there is none. Ctrl-C ends the search: what was found stays, and says so. Raises KeyboardInterrupt where
+    nothing was."""
     until, best, bound = time.monotonic() + limits.seconds, None, None
-    rounds, lines, least = 0, 0, dict[str, float]()
-    while rounds < ROUNDS:
-        began = time.monotonic()
-        near = pool if best is None else nearby(question, pool, least, best.solution.objective)
-        bounding = question.state(near, "bound")
-        s = fleet.solve(bounding, closer(left(limits, until, FIRST)))
-        took_s, least = time.monotonic() - began, {**least, **s.least}
-        empty = Found(question.cluster, question.workload, question.objective, near, bounding, s)
-        bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
-        if s.objective is None and s.status != "time_limit":
-            best = best or replace(empty, solution=replace(s, objective=None))
-            break
-        judged_ = None
-        try:
-            if s.objective is not None:
-                judged_ = realised(question, empty, left(limits, until), took_s)
-        except OutOfTime:
-            if best is None:
-                raise
-            break
-        best = _better(question, best, judged_)
-        if _enough(question, best, bound, limits) or s.status == "interrupted":
-            break
-        if not left_s() and (best is not None or s.bound is None):
-            break  # where not even the bound's program was stated in time, none of the plan's would be
-        if question.most_kinds and s.status == "time_limit":
-            break  # one of so few kinds that is sound, too, is harder to find
-        sharper = _sharper(question, empty, pool) if s.objective is not None and lines < LINES else None
-        fewer = near if best is None else nearby(question, near, least, best.solution.objective)
-        again_s = 2 * (time.monotonic() - began) * len(fewer.candidates) / max(len(near.candidates), 1)
-        if sharper is not None and time.monotonic() + again_s < until:
-            pool, lines = sharper, lines + 1
-            continue
-        rounds += 1
-        kept = judged_ is not None and not question.objective.more  # then costs alone differ
-        edges = None if s.objective is None or kept else edges_between(question, empty)
-        late = time.monotonic() + 2 * (time.monotonic() - began) > until
-        sound = question.state(fewer)
-        if edges is None or late or _may_do(question, sound, bound, left(limits, until)):
-            best = _better(question, best, sound_fleet(question, fewer, sound, left(limits, until), took_s))
-        late = time.monotonic() + 2 * (time.monotonic() - began) > until
-        if _enough(question, best, bound, limits) or edges is None or late:
-            break
-        try:
-            pool = question.finer(pool, edges)
-        except OutOfTime:
-            break
+    rounds, lines, least, stopped = 0, 0, dict[str, float](), False
+    try:
+        while rounds < ROUNDS:
+            began = time.monotonic()
+            near = pool if best is None else nearby(question, pool, least, best.solution.objective)
+            bounding = question.state(near, "bound")
+            s = fleet.solve(bounding, closer(left(limits, until, FIRST)))
+            stopped = s.status == "interrupted"
+            took_s, least = time.monotonic() - began, {**least, **s.least}
+            empty = Found(question.cluster, question.workload, question.objective, near, bounding, s)
+            bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
+            if s.objective is None and s.status != "time_limit":
+                best = best or replace(empty, solution=replace(s, objective=None))
+                break
+            judged_ = None
+            try:
+                if s.objective is not None:
+                    judged_ = realised(question, empty, left(limits, until), took_s)
+            except OutOfTime:
+                if best is None:
+                    raise
+                break
+            best = _better(question, best, judged_)
+            stopped = stopped or _stopped(judged_)
+            if _enough(question, best, bound, limits) or stopped:
+                break
+            if not left_s() and (best is not None or s.bound is None):
+                break  # where not even the bound's program was stated in time, none of the plan's would be
+            if question.most_kinds and s.status == "time_limit":
+                break  # one of so few kinds that is sound, too, is harder to find
+            sharper = _sharper(question, empty, pool) if s.objective is not None and lines < LINES else None
+            fewer = near if best is None else nearby(question, near, least, best.solution.objective)
+            again_s = 2 * (time.monotonic() - began) * len(fewer.candidates) / max(len(near.candidates), 1)
+            if sharper is not None and time.monotonic() + again_s < until:
+                pool, lines = sharper, lines + 1
+                continue
+            rounds += 1
+            kept = judged_ is not None and not question.objective.more  # then costs alone differ
+            edges = None if s.objective is None or kept else edges_between(question, empty)
+            late = time.monotonic() + 2 * (time.monotonic() - began) > until
+            sound = question.state(fewer)
+            if edges is None or late or _may_do(question, sound, bound, left(limits, until)):
+                own = sound_fleet(question, fewer, sound, left(limits, until), took_s)
+                best, stopped = _better(question, best, own), _stopped(own)
+            late = time.monotonic() + 2 * (time.monotonic() - began) > until
+            if _enough(question, best, bound, limits) or stopped or edges is None or late:
+                break
+            try:
+                pool = question.finer(pool, edges)
+            except OutOfTime:
+                break
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        stopped = True
     if best is None:
         return replace(empty, solution=replace(s, objective=None))
-    if near is not pool:
+    if stopped:
+        best = replace(best, solution=replace(best.solution, status="interrupted"))
+    if near is not pool or stopped:
         bounding = question.state(pool, "bound")
     proven = _proven(question, best, pool, bounding, bound, limits)
     return replace(proven, solution=replace(proven.solution, least=least))
+
+
+def _stopped(found: Found | None) -> bool:
+    """Whether Ctrl-C ended the search for a fleet."""
+    return found is not None and found.solution.status == "interrupted"
 
 
 def _proven(

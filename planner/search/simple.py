@@ -64,14 +64,24 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     chosen = without_copies(question, best, fewer.near_enough(near, many) or best, share, fewer.left)
     chosen = chosen if stopped else without_limits(question, best, chosen, fewer.left)
     if chosen is not best and question.objective.loss(value, chosen.solution.objective or value) <= SAME:
-        proven = replace(chosen.solution, bound=best.solution.bound)  # found by chance
-        best = replace(chosen, solution=judged(proven, limits))
+        best = _by_chance(best, chosen, limits)
         value = best.solution.objective or value
     listed = [(kinds(chosen), chosen.solution.objective or value)]
     few = min(kinds(chosen) - 1, PRICED) if many else 0
     listed = [*fewer.priced(question, few, max(limits.gap, share)), *listed]
     worse = [x for x in listed if question.objective.loss(value, x[1]) > SAME and x[0] <= kinds(best)]
     return Simple(chosen, best, (*worse, (kinds(best), value)))
+
+
+def _by_chance(best: Found, chosen: Found, limits: Limits) -> Found:
+    """`chosen`, which is as good as `best` or better, under the bound and in the pool of that one: all that
+    the bound speaks of, not the few candidates that were looked at last."""
+    known = {c.id for c in best.pool.candidates}
+    more = tuple(c for c in chosen.pool.candidates if c.id not in known and c.id in chosen.solution.replicas)
+    made = {**best.pool.made, **chosen.pool.made}
+    pool = replace(best.pool, candidates=(*best.pool.candidates, *more), made=made)
+    proven = judged(replace(chosen.solution, bound=best.solution.bound), limits)
+    return replace(chosen, pool=pool, bounding=best.space, solution=proven)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ def sound_fleet(
     question: Question, pool: Pool, problem: FleetProblem, limits: Limits, quick_s: float
 ) -> Found | None:
     """The best fleet of the plan's own problem: solve, verify at the real mix, load less what broke its
-    promise, solve again."""
+    promise, solve again. After Ctrl-C with as much traffic as it keeps its limits with; raises
+    KeyboardInterrupt where that is none."""
     until = time.monotonic() + limits.seconds
     solution = fleet.solve(problem, closer(limits))
     if solution.objective is None and solution.status == "time_limit":
@@ -33,11 +34,19 @@ def sound_fleet(
     for round_ in range(CUTS):
         solution = settled(question, problem, solution, left(limits, until), quick_s)
         found = Found(question.cluster, question.workload, question.objective, pool, problem, solution)
+        stopped = solution.status == "interrupted"
         if solution.objective is None or solution.rate <= 0:
+            if stopped:
+                raise KeyboardInterrupt
             return None
         made = groups(found)
-        late = broken(found, made) if solution.status != "interrupted" else []
         heavy = _heavier(found, made)
+        if stopped:
+            carried = carrying(question, found, limits, made) if heavy is None else None
+            if carried is None:
+                raise KeyboardInterrupt
+            return carried
+        late = broken(found, made)
         if not late and heavy is None:
             carried = carrying(question, found, limits, made)
             if carried is not None or question.survive is None:
@@ -66,7 +75,7 @@ def _plainer(
     problem: FleetProblem, empty: FleetSolution, pool: Pool, limits: Limits
 ) -> tuple[FleetProblem, FleetSolution]:
     """Out of time without a plan: a fleet of the largest batch of each layout alone, under the bound that was
-    reached."""
+    reached. Raises KeyboardInterrupt."""
     roomiest: dict[tuple[str, str, str, str], tuple[float, str]] = {}
     for c in pool.candidates:
         if c.id in problem.columns and c.role == "mixed":
@@ -76,6 +85,8 @@ def _plainer(
     columns = {c: k for c, k in problem.columns.items() if c in kept}
     small = replace(problem, columns=columns, pairs={}, nic={})  # stages of one replica use links, too
     s = fleet.solve(small, replace(limits, gap=max(limits.gap, 0.05)))
+    if s.status == "interrupted":
+        raise KeyboardInterrupt
     if s.objective is None:
         return problem, empty
     bound = empty.bound if empty.bound is not None else fleet.relaxed(problem, limits)

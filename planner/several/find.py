@@ -45,42 +45,58 @@ NEARLY = 5e-3
 
 def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
     """The best fleets, or None where there are none; and the last solution of the bound's program, which
-    tells why there are none."""
+    tells why there are none. Ctrl-C ends the search: what was found stays, and says so. Raises
+    KeyboardInterrupt where nothing was."""
     until, sign = time.monotonic() + limits.seconds, joint.objective.sign
     best, bound, near, eased = None, None, joint, 0.0
-    least = dict[str, float]()
-    for _ in range(ROUNDS):
-        began = time.monotonic()
-        near = joint if best is None else joint.near(least, best.solution.objective)
-        bounding = near.state("bound")
-        s = fleet.solve(bounding, closer(left(limits, until, FIRST), eased))
-        took_s, least = time.monotonic() - began, {**least, **s.least}
-        if s.bound is not None:
-            bound = s.bound if bound is None else sign * max(sign * bound, sign * s.bound)
-        if s.objective is None and s.status != "time_limit":
-            break
-        mine = None
-        if s.objective is not None:
-            mine = realised(near, bounding, s, left(limits, until), took_s)
-            best = _better(sign, best, mine)
-        if _enough(best, bound, limits, sign) or s.status == "interrupted":
-            break
-        spare = until - time.monotonic() > LEAST_S and left_s() > 0
-        if mine is not None and spare and s.status == "time_limit" and _whole(mine, s):
-            eased = _taken(mine, s)
-            continue  # no mend of the model's would help: what is missing is time for this program
-        fewer = near if best is None else near.near(least, best.solution.objective)
-        sound = partial(sound_fleets, fewer, fewer.state("plan"), left(limits, until), took_s)
-        best = _better(sign, best, _unless_late(best, sound))
-        late = time.monotonic() + 2 * (time.monotonic() - began) > until or not left_s()
-        split = partial(_split, joint, near, bounding, s)
-        finer = None if s.objective is None or late else _unless_late(best, split)
-        if _enough(best, bound, limits, sign) or late or (finer is None and s.status != "time_limit"):
-            break
-        joint = finer or joint
+    least, stopped = dict[str, float](), False
+    try:
+        for _ in range(ROUNDS):
+            began = time.monotonic()
+            near = joint if best is None else joint.near(least, best.solution.objective)
+            bounding = near.state("bound")
+            s = fleet.solve(bounding, closer(left(limits, until, FIRST), eased))
+            stopped = s.status == "interrupted"
+            took_s, least = time.monotonic() - began, {**least, **s.least}
+            if s.bound is not None:
+                bound = s.bound if bound is None else sign * max(sign * bound, sign * s.bound)
+            if s.objective is None and s.status != "time_limit":
+                break
+            mine = None
+            if s.objective is not None:
+                mine = realised(near, bounding, s, left(limits, until), took_s)
+                best = _better(sign, best, mine)
+            stopped = stopped or _stopped(mine)
+            if _enough(best, bound, limits, sign) or stopped:
+                break
+            spare = until - time.monotonic() > LEAST_S and left_s() > 0
+            if mine is not None and spare and s.status == "time_limit" and _whole(mine, s):
+                eased = _taken(mine, s)
+                continue  # no mend of the model's would help: what is missing is time for this program
+            fewer = near if best is None else near.near(least, best.solution.objective)
+            sound = partial(sound_fleets, fewer, fewer.state("plan"), left(limits, until), took_s)
+            own = _unless_late(best, sound)
+            best, stopped = _better(sign, best, own), _stopped(own)
+            late = time.monotonic() + 2 * (time.monotonic() - began) > until or not left_s() or stopped
+            split = partial(_split, joint, near, bounding, s)
+            finer = None if s.objective is None or late else _unless_late(best, split)
+            if _enough(best, bound, limits, sign) or late or (finer is None and s.status != "time_limit"):
+                break
+            joint = finer or joint
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        stopped = True
     if best is None:
         return None, s
+    if stopped:
+        best = replace(best, solution=replace(best.solution, status="interrupted"))
     return proven(replace(best, bounding=bounding), bound, limits), s
+
+
+def _stopped(fleets: Fleets | None) -> bool:
+    """Whether Ctrl-C ended the search for fleets."""
+    return fleets is not None and fleets.solution.status == "interrupted"
 
 
 def _unless_late(best: Fleets | None, made: Callable[[], T]) -> T | None:
@@ -169,10 +185,16 @@ def settled(
     joint: Joint, problem: FleetProblem, s: FleetSolution, limits: Limits, took_s: float
 ) -> FleetSolution:
     """A tidier fleet that is as good, the traffic of each model spread over its own replicas where no link is
-    shared, else of all at once."""
-    s = tidied(problem, s, replace(limits, seconds=max(TIDY_S, took_s)))
-    if joint.demand is None or s.objective is None:
-        return s
+    shared, else of all at once. Where Ctrl-C ends that, what was found stays."""
+    try:
+        s = tidied(problem, s, replace(limits, seconds=max(TIDY_S, took_s)))
+        return s if joint.demand is None or s.objective is None else _spread(joint, problem, s, limits)
+    except KeyboardInterrupt:
+        return replace(s, status="interrupted")
+
+
+def _spread(joint: Joint, problem: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
+    """The fleet with its traffic spread. Raises KeyboardInterrupt."""
     sent = any(problem.columns[c].sent for c in s.replicas) or any(
         problem.pairs[pair].links for pair in s.pair_flows
     )
@@ -230,13 +252,21 @@ def only(problem: FleetProblem, s: FleetSolution, run: Mapping[str, int]) -> Fle
 
 def sound_fleets(joint: Joint, problem: FleetProblem, limits: Limits, quick_s: float) -> Fleets | None:
     """The best fleet of the plan's own program: solve, verify at the real mix, load less what broke a
-    promise, solve again."""
+    promise, solve again. After Ctrl-C with as much traffic as it keeps its limits with; raises
+    KeyboardInterrupt where that is none."""
     until = time.monotonic() + limits.seconds
     for round_ in range(CUTS):
         s = fleet.solve(problem, closer(left(limits, until)))
         if s.objective is None or s.rate <= 0:
+            if s.status == "interrupted":
+                raise KeyboardInterrupt
             return None
         fleets = apart(joint, problem, settled(joint, problem, s, left(limits, until), quick_s))
+        if _stopped(fleets):
+            carried = carrying(fleets, limits)
+            if carried is None:
+                raise KeyboardInterrupt
+            return carried
         late = lateness(fleets)
         if not late:
             return carrying(fleets, limits)

@@ -123,9 +123,13 @@ def planned(
         if bound is not None:
             fleets = replace(fleets, solution=replace(fleets.solution, bound=bound))
         takes = list[Takes]()
-        if explain:
-            tell("solving without each model")
-            takes = list(taken(joint, fleets, limits, min(end, until(solving))))
+        try:
+            if explain and fleets.solution.status != "interrupted":
+                tell("solving without each model")
+                for one in taken(joint, fleets, limits, min(end, until(solving))):
+                    takes.append(one)
+        except KeyboardInterrupt:  # the fleets are there already
+            fleets = replace(fleets, solution=replace(fleets.solution, status="interrupted"))
         try:
             return finish(fleets, rates, began, replace(limits, seconds=1.0), takes)
         except Unsound as error:
@@ -149,22 +153,31 @@ def without(joint: Joint, fleets: Fleets) -> Joint:
 
 
 def none_found(joint: Joint, status: str, limits: Limits) -> Exception:
-    """Why there is no fleet, and the largest common share of all rates that there is."""
+    """Why there is no fleet, and the largest common share of all rates that there is. Raises
+    KeyboardInterrupt where that ended the search."""
+    if status == "interrupted":
+        raise KeyboardInterrupt
+    if status == "time_limit":
+        return OutOfTime("no fleet of all models was found in time", hint="raise --time-limit")
     if joint.demand is None:
-        if status == "time_limit":
-            return OutOfTime("no fleet of all models was found in time", hint="raise --time-limit")
         return Infeasible(
             "no fleet serves all models at once", hint="a cluster with more nodes, or fewer models"
         )
-    fleets, _ = find(most_of(joint), replace(limits, gap=max(limits.gap, 0.01), seconds=HINT_S))
-    if status == "time_limit":
-        return OutOfTime("no fleet of all models was found in time", hint="raise --time-limit")
-    if fleets is None:
+    fleets, last = find(most_of(joint), replace(limits, gap=max(limits.gap, 0.01), seconds=HINT_S))
+    ended = last if fleets is None else fleets.solution
+    if ended.status == "interrupted":
+        raise KeyboardInterrupt
+    if fleets is None and (last.status == "infeasible" or last.bound == 0):
         return Infeasible(
             "no fleet serves all models at once, at any rate", hint="more nodes, or fewer models"
         )
-    share = fleets.solution.rate / joint.demand
-    text = f"not all rates can be served: at most {100 * share:.3g} % of each at once"
+    if fleets is None:
+        hint = "lower rates, or a larger --time-limit, to be told how much can be served"
+        return Infeasible("not all rates can be served at once", hint=hint)
+    share, bound = fleets.solution.rate / joint.demand, fleets.solution.bound
+    most = 1.0 if bound is None else bound / joint.demand
+    said = f"at most {100 * most:.3g} %" if most < 1 else f"{100 * share:.3g} % were found"
+    text = f"not all rates can be served: {said} of each at once"
     return Infeasible(
         text, hint=f"lower every rate to {100 * share:.3g} %, or --objective throughput plans that"
     )

@@ -228,16 +228,54 @@ def curve(name: str) -> Curve:
     return next(c for c in CURVES if c.name == name)
 
 
-def pareto(chosen: Curve, solve: Solve, most: int, tell: Callable[[int], None]) -> list[Point]:
-    """Points of a curve that no other beats, by x; `tell` hears how many were found. Raises InputError,
-    Infeasible where there is none."""
-    found: list[Point] = []
-    for point in chosen.points(solve, most):
-        found.append(point)
-        tell(len(found))
+@dataclass
+class Asking:
+    """`solve`, and how many of its questions were `undecided` as their time was over: another point may lie
+    there."""
+
+    solve: Solve
+    undecided: int = 0
+
+    def __call__(self, **more: Any) -> Plan:
+        """Raises what `solve` does, KeyboardInterrupt where its search was broken off."""
+        try:
+            plan = self.solve(**more)
+        except OutOfTime:
+            self.undecided += 1
+            raise
+        if plan.proof.status == "interrupted":
+            raise KeyboardInterrupt
+        return plan
+
+
+@dataclass(frozen=True)
+class Found:
+    """Points of a curve, by x; `undecided`: limits within which none was found in time; whether Ctrl-C ended
+    the search for more."""
+
+    points: list[Point]
+    undecided: int = 0
+    interrupted: bool = False
+
+
+def pareto(chosen: Curve, solve: Solve, most: int, tell: Callable[[int], None]) -> Found:
+    """Points of a curve that no other beats; `tell` hears how many were found. Raises InputError, Infeasible
+    where there is none, OutOfTime where none was found in time, KeyboardInterrupt where none was before
+    Ctrl-C."""
+    found, asking, interrupted = list[Point](), Asking(solve), False
+    try:
+        for point in chosen.points(asking, most):
+            found.append(point)
+            tell(len(found))
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        interrupted = True
+    if not found and asking.undecided:
+        raise OutOfTime("no point was found in time", hint="--time-limit with more seconds")
     if not found:
         raise Infeasible("no fleet keeps the other limits", hint="see what `meshwright plan` says")
-    return undominated(found, chosen)
+    return Found(undominated(found, chosen), asking.undecided, interrupted)
 
 
 def undominated(points: Sequence[Point], of: Curve) -> list[Point]:

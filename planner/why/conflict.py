@@ -134,7 +134,7 @@ def _unsafe(asked: Asked) -> Asked:
 
 
 def _carries(asked: Asked, until: float) -> bool:
-    """Whether any fleet does it. Raises Unknown where the time is over first."""
+    """Whether any fleet does it. Raises Unknown where the time is over, or the search broken off, first."""
     left = until - time.perf_counter()
     if left <= 0:
         raise Unknown
@@ -148,6 +148,6 @@ def _carries(asked: Asked, until: float) -> bool:
         if unserved(question.state(pool, "bound")):
             return False
         s = find(question, pool, Limits(gap=ROUGH_GAP, seconds=left)).solution
-    if s.objective is None and s.status != "infeasible":
+    if s.status == "interrupted" or (s.objective is None and not s.refuted):
         raise Unknown
     return s.objective is not None and s.rate > 0

@@ -1,9 +1,12 @@
-"""Figures of hints: three digits, rounded to the side on which the hint holds; the fewest nodes that do."""
+"""Figures of hints: three digits, rounded to the side on which the hint holds; the most that is served, as
+far as it is proven; the fewest nodes that do."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+
+from solvers.fleet.types import FleetSolution
 
 MOST_NODES = 4096
 """Where the search for enough nodes ends."""
@@ -38,6 +41,15 @@ def _rounded(x: float, way: Callable[[float], int]) -> str:
 def enough(name: str, least: float) -> float:
     """The budget `name` that pays for what takes `least` of it."""
     return float(round(least)) if name == "gpus" else float(ceil_to(least))
+
+
+def most_served(s: FleetSolution, rate: float) -> str:
+    """The most that is served in place of `rate`, as far as that is proven."""
+    if s.objective is None or s.status == "optimal":
+        return f"at most {s.objective or 0.0:.4g} req/s"
+    if s.bound is not None and s.bound < rate:
+        return f"at most {s.bound:.4g} req/s"
+    return f"the most that was found is {s.objective:.4g} req/s"
 
 
 def budget_words(budget: Mapping[str, float]) -> str:

@@ -18,9 +18,9 @@ from planner.plans.found import Found
 from planner.replicas.pool import Pool
 from planner.search.find import find
 from planner.search.question import Question
-from planner.why.rounding import budget_words, enough, fewest, floor_to
+from planner.why.rounding import budget_words, enough, fewest, floor_to, most_served
 from solvers import fleet
-from solvers.fleet.types import FleetProblem
+from solvers.fleet.types import FleetProblem, FleetSolution
 from solvers.linear import Limits
 
 LOOK_S = 10.0
@@ -46,23 +46,32 @@ class Look:
     limits: Limits
     until: float
 
-    def least(self, question: Question) -> float | None:
-        """The objective of the question's fleet; None where there is none, or no time."""
+    def solved(self, question: Question) -> FleetSolution | None:
+        """How the search for the question's fleet ended; None where there was no time for it. Raises
+        KeyboardInterrupt."""
         left = self.until - time.monotonic()
         if left <= 0:
             return None
         with deadline(time.perf_counter() + left), suppress(OutOfTime):
-            return find(question, self.pool, replace(self.limits, seconds=left)).solution.objective
+            s = find(question, self.pool, replace(self.limits, seconds=left)).solution
+            if s.status == "interrupted":
+                raise KeyboardInterrupt
+            return s
         return None
 
-    @property
-    def over(self) -> bool:
-        """Whether the time to look is over."""
-        return time.monotonic() > self.until
+    def least(self, question: Question) -> float | None:
+        """The objective of the question's fleet; None where there is none, or no time."""
+        s = self.solved(question)
+        return None if s is None else s.objective
 
     def carries(self, question: Question) -> bool:
-        """Whether some fleet does it."""
+        """Whether some fleet does it, as far as is known."""
         return self.least(question) is not None
+
+    def may(self, question: Question) -> bool:
+        """Whether some fleet may do it: a search that was stopped does not say that none does."""
+        s = self.solved(question)
+        return s is None or not s.refuted
 
 
 def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> MeshwrightError:
@@ -81,12 +90,12 @@ def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> Mes
 
 def _nothing_runs(look: Look, problem: FleetProblem) -> Infeasible:
     """No rate was asked, and still there is no fleet."""
-    if look.question.survive is not None and look.carries(replace(look.question, survive=None)):
+    if look.question.survive is not None and look.may(replace(look.question, survive=None)):
         return Infeasible(
             f"no fleet of these nodes serves anything{_after_loss(look.question)}",
             hint="add nodes, or leave out --survive",
         )
-    if look.question.cluster.feeds and not problem.budget and look.carries(_unheld(look.question)):
+    if look.question.cluster.feeds and not problem.budget and look.may(_unheld(look.question)):
         return Infeasible(f"no replica runs within {FEEDS}", hint="a higher `power_caps_watts`")
     if not problem.budget:
         return Infeasible(
@@ -117,22 +126,22 @@ def _trickle(problem: FleetProblem) -> float:
 def _too_much(look: Look, rate: float) -> Infeasible:
     """The rate asked for is above what the nodes, or the budget, allow."""
     q = look.question
-    ceiling = look.least(_at(q, None, THROUGHPUT))
-    if ceiling is None and look.over:
+    most = look.solved(_at(q, None, THROUGHPUT))
+    if most is None or (most.objective is None and not most.refuted):
         held = "by these nodes within the SLO" + (" and the budget" if _asked(q.budget) else "")
         hint = "a larger --time-limit, to be told how much they serve and what would help"
         return Infeasible(f"{rate:g} req/s cannot be served {held}{_after_loss(q)}", hint=hint)
-    ceiling = ceiling or 0.0
+    ceiling = most.objective or 0.0
     unlimited = replace(q, budget=Budget())
-    budgeted = bool(_asked(q.budget)) and look.carries(replace(unlimited, objective=GPUS))
-    fed = not budgeted and bool(q.cluster.feeds) and look.carries(_unheld(q))
+    budgeted = bool(_asked(q.budget)) and look.may(replace(unlimited, objective=GPUS))
+    fed = not budgeted and bool(q.cluster.feeds) and look.may(_unheld(q))
     hints = list(_rate_hints(look, ceiling))
     if not fed:
         hints += budget_hints(look, rate) if budgeted else node_hints(look)
     held = "within the budget" if budgeted else f"within {FEEDS}" if fed else "by these nodes within the SLO"
     hints += _share_hints(look, rate, ceiling)
     return Infeasible(
-        f"{rate:g} req/s cannot be served {held}{_after_loss(q)}: at most {ceiling:.4g} req/s",
+        f"{rate:g} req/s cannot be served {held}{_after_loss(q)}: {most_served(most, rate)}",
         hint=" or ".join(hints) or ("a larger budget" if budgeted else "a lower --rate, or more nodes"),
     )
 
@@ -236,13 +245,17 @@ def _more_nodes(look: Look, node: NodeClass) -> int | None:
 
 
 def _may_carry(look: Look, problem: FleetProblem, g: str, more: int) -> bool:
-    """Whether `more` nodes of class `g` are enough before answers are looked at again; False out of time."""
+    """Whether `more` nodes of class `g` are enough before answers are looked at again; False out of time.
+    Raises KeyboardInterrupt."""
     left = look.until - time.monotonic()
     if left <= 0:
         return False
     stock = replace(problem.stocks[g], nodes=problem.stocks[g].nodes + more)
     larger = replace(problem, stocks={**problem.stocks, g: stock}, objective=GPUS.goal)
-    return fleet.solve(larger, replace(look.limits, gap=0.5, seconds=left)).objective is not None
+    s = fleet.solve(larger, replace(look.limits, gap=0.5, seconds=left))
+    if s.status == "interrupted":
+        raise KeyboardInterrupt
+    return s.objective is not None
 
 
 def _with_more(question: Question, node: NodeClass, more: int) -> Question:

@@ -128,7 +128,7 @@ def at_once(p: FleetProblem, limits: Limits) -> FleetSolution:
 
 def relaxed(p: FleetProblem, limits: Limits) -> float | None:
     """The objective with fractional replicas and nodes: what no fleet can beat; None where nothing serves, or
-    the time ended first."""
+    the time ended first. Raises KeyboardInterrupt."""
     bound = build(p).model.relax(limits).bound
     return None if bound is None else p.objective.sign * bound
 
@@ -217,12 +217,15 @@ def _pack(p: FleetProblem, b: Built, g: str, stock: Stock) -> None:
 
 
 def marginals(p: FleetProblem, limits: Limits) -> dict[tuple[str, str], float]:
-    """LP duals of nodes, links, budgets and feeds: what one unit more is worth in the objective."""
+    """LP duals of nodes, links, budgets and feeds: what one unit more is worth in the objective; none where
+    the time ended before they were the best. Raises KeyboardInterrupt."""
     built = build(p)
     for v in built.n.values():  # these limits follow from `nodes`, whose duals they would take
         built.model.upper[v.column] = INF
     outcome = built.model.relax(limits)
     worth: dict[tuple[str, str], float] = {}
+    if outcome.status != "optimal":
+        return worth
     for (family, key), dual in outcome.duals.items():
         if family == "nodes":  # a node more has GPUs that rest, too
             dual = min(dual + outcome.duals.get(("idle", key), 0.0) * p.stocks[str(key)].gpus_per_node, 0.0)
@@ -244,14 +247,18 @@ def carried(
     p: FleetProblem, replicas: Mapping[str, int], limits: Limits
 ) -> tuple[FleetProblem, FleetSolution]:
     """The most that just these replicas serve, spread as in `balance`, and the problem that says so: without
-    budgets, which are those of the fleet that they are left of."""
+    budgets, which are those of the fleet that they are left of. Raises KeyboardInterrupt: a search that was
+    broken off does not say how much."""
     own = replace(
         _only(p, replicas), objective=fleet_goals.THROUGHPUT, demand=None, budget={}, most_kinds=None
     )
     b = build(own)
     for c, v in b.n.items():
         b.model.fix(v, replicas[c])
-    return own, balance(own, extract(own, b, b.model.solve(limits)), limits)
+    outcome = b.model.solve(limits)
+    if outcome.status == "interrupted":
+        raise KeyboardInterrupt
+    return own, balance(own, extract(own, b, outcome), limits)
 
 
 def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
@@ -259,6 +266,7 @@ def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
 
     A vertex of the MILP may fill one replica and leave its twin idle; queues are shortest when all are alike.
     Where latency is the objective, or energy that grows with the load, the flows are the answer, and stay.
+    Raises KeyboardInterrupt.
     """
     bent = fleet_costs.curved(p)
     if not s.rate or p.objective.spends == "latency" or (p.objective.spends == "watts" and bent):

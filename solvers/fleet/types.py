@@ -210,6 +210,13 @@ class FleetSolution:
     least: Mapping[str, float] = field(default_factory=dict)
     held: Mapping[tuple[str, int, Hashable], int] = field(default_factory=dict)
 
+    @property
+    def refuted(self) -> bool:
+        """Whether it proves that no fleet serves anything: it says so, or the most there is, is nothing. A
+        search that was stopped, or whose fleets do not keep what they promise, does not."""
+        nothing = self.status == "optimal" and self.rate <= 0
+        return self.objective is None and (self.status == "infeasible" or nothing)
+
 
 @dataclass(frozen=True)
 class Built:

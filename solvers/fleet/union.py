@@ -144,11 +144,14 @@ def part_of(p: FleetProblem, s: FleetSolution, m: int, weight: float) -> FleetPr
 
 def dearness(p: FleetProblem, limits: Limits) -> dict[str, float]:
     """What one more request/s of each bucket, beside the mix, takes from the objective: duals of the
-    relaxation's `serve` rows; empty where it has no answer. In dollars an hour, ..., or requests/s of all."""
+    relaxation's `serve` rows; empty where it has no answer in time. In dollars an hour, ..., or requests/s of
+    all. Raises KeyboardInterrupt."""
     built = fleet.build(p)
     for v in built.n.values():  # limits that follow from `nodes`, whose duals they would take
         built.model.upper[v.column] = INF
     outcome = built.model.relax(limits)
+    if outcome.status != "optimal":
+        return {}
     return {
         str(key): dual / built.unit[str(key)]
         for (family, key), dual in outcome.duals.items()

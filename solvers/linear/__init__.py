@@ -63,17 +63,18 @@ class Linear(Program):
         return searched(self, limits, start)
 
     def relax(self, limits: Limits) -> Outcome:
-        """The linear relaxation with its row duals (per unit of the row's limit)."""
+        """The linear relaxation with its row duals (per unit of the row's limit). Raises KeyboardInterrupt:
+        of a relaxation that is broken off nothing is of use."""
+        outcome = None
         if self.large:
             from solvers.linear import glop
 
-            try:
-                outcome = glop.relax(self, limits)
-            except KeyboardInterrupt:
-                return Outcome("interrupted", None, None, None, glop.NAME)
-            if outcome is not None:
-                return outcome
-        return highs.solve(self, limits, None, relaxed=True)
+            outcome = glop.relax(self, limits)
+        if outcome is None:
+            outcome = highs.solve(self, limits, None, relaxed=True)
+        if outcome.status == "interrupted":
+            raise KeyboardInterrupt
+        return outcome
 
     @property
     def large(self) -> bool:

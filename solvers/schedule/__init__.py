@@ -44,7 +44,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from solvers.linear import Floats, Limits, Linear, Status, highs, total
+from solvers.linear import Floats, Limits, Linear, Outcome, Status, highs, total
 from solvers.schedule.blocks import Blocks
 from solvers.schedule.race import Ends, Race
 from solvers.schedule.rows import Stated
@@ -81,16 +81,17 @@ def solve(problem: Problem, limits: Limits) -> Solution:
     race.bounded(0.0 if relaxed.bound is None else relaxed.bound)  # prices are not below 0
     if race.offer(_rounded(problem, stated, relaxed.values)):
         return race.solution()
-    if _alone(race, stated):
-        return race.solution()
     status: Status = "time_limit"
-    blocks = Blocks.of(stated, relaxed)
-    width = float(problem.slots) if stated.r else _begin(race, blocks)
-    bounding = threading.Thread(target=_bounds, args=(race, blocks, width), daemon=True)
-    bounding.start()
-    if limits.work is not None:  # nothing may depend on who is first
-        bounding.join()
+    bounding = None
     try:
+        if _alone(race, stated):
+            return race.solution()
+        blocks = Blocks.of(stated, relaxed)
+        width = float(problem.slots) if stated.r else _begin(race, blocks)
+        bounding = threading.Thread(target=_bounds, args=(race, blocks, width), daemon=True)
+        bounding.start()
+        if limits.work is not None:  # nothing may depend on who is first
+            bounding.join()
         if stated.r:
             _reserving(race, stated, relaxed.values)
         _first(race, stated)
@@ -100,8 +101,18 @@ def solve(problem: Problem, limits: Limits) -> Solution:
     except KeyboardInterrupt:
         status = "interrupted"
     race.ends.stopped = True
-    bounding.join(1.0)
+    if bounding is not None:
+        bounding.join(1.0)
     return race.solution(status)
+
+
+def _offered(race: Race, stated: Stated, found: Outcome) -> bool:
+    """Whether the best is good enough with the schedule of a search, if it has one. Raises KeyboardInterrupt
+    where it was broken off."""
+    enough = race.offer(None if found.values is None else stated.counts(found.values))
+    if found.status == "interrupted":
+        raise KeyboardInterrupt
+    return enough
 
 
 def _rounded(p: Problem, stated: Stated, values: Floats) -> np.ndarray:
@@ -118,13 +129,13 @@ def _rounded(p: Problem, stated: Stated, values: Floats) -> np.ndarray:
 
 
 def _alone(race: Race, stated: Stated) -> bool:
-    """Whether branch and bound proves a schedule of few columns before the race."""
+    """Whether branch and bound proves a schedule of few columns before the race. Raises KeyboardInterrupt."""
     if len(stated.m.integer) > SMALL or race.limits.work is not None:
         return False
     found = highs.solve(stated.m, replace(race.limits, work=NODES), None)
     race.infeasible = found.status == "infeasible"
     race.bounded(found.bound)
-    return race.offer(None if found.values is None else stated.counts(found.values))
+    return _offered(race, stated, found)
 
 
 def _begin(race: Race, blocks: Blocks) -> float:
@@ -154,7 +165,7 @@ def _reserving(race: Race, stated: Stated, values: Floats) -> None:
     part.take(stated.cuts)
     seconds = BEGINNING / 2 * race.ends.share(1) if race.limits.work is None else race.limits.seconds
     found = highs.solve(part.m, replace(race.limits, gap=CLOSE, seconds=seconds), None)
-    race.offer(None if found.values is None else part.counts(found.values))
+    _offered(race, part, found)
 
 
 def _bounds(race: Race, blocks: Blocks, width: float) -> None:
@@ -181,7 +192,7 @@ def _first(race: Race, stated: Stated) -> None:
         seconds = race.ends.share(2) if race.limits.work is None else race.limits.seconds
         found = highs.solve(stated.m, replace(race.limits, gap=0.5, seconds=seconds), None)
         race.infeasible = race.infeasible or found.status == "infeasible"
-        race.offer(None if found.values is None else stated.counts(found.values))
+        _offered(race, stated, found)
 
 
 def _static(p: Problem) -> np.ndarray | None:

@@ -57,7 +57,7 @@ class Blocks:
 
     def solved(self, edges: Floats, limits: Limits, ends: Ends) -> tuple[float | None, Floats]:
         """The bound, and values (columns,) of each block's own optimum: none are known (nan) of blocks that
-        were not solved in time."""
+        were not solved in time. Raises KeyboardInterrupt."""
         values = np.full(len(self.cost), np.nan)
         block = np.where(self.slot < 0, -1, np.searchsorted(edges, self.slot, side="right") - 1)
         of_row, priced = self._parted(block)
@@ -73,6 +73,8 @@ class Blocks:
                 return None, values
             own, columns = self._block(b, block, of_row, cost, kept)
             done = highs.solve(own, Limits(INSIDE, seconds, limits.work, seed=limits.seed), None)
+            if done.status == "interrupted":
+                raise KeyboardInterrupt
             least = done.bound if done.bound is not None else own.relax(Limits()).bound
             if least is None:
                 return None, values

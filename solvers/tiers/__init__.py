@@ -51,17 +51,16 @@ def solve(p: TiersProblem, limits: Limits) -> TiersSolution:
     """The best point of the grid, its shares, and the bound over all points that have room."""
     began = time.perf_counter()
     grid, solved = Grid(p), 0
-    stopped: Status = "infeasible"
     best = TiersSolution("infeasible")
     while (i := grid.most_promising(best.tokens_per_s)) is not None:
         if solved and time.perf_counter() - began > limits.seconds:
-            stopped = "time_limit"
             break
         point, solved = grid.point(i), solved + 1
         found = grid.visit(i)
         if found is not None and (value := point.tokens / found.seconds) > (best.tokens_per_s or 0.0):
             best = TiersSolution("optimal", value, None, point, found.shares, found.duals)
     bound = grid.highest(best.tokens_per_s)
+    stopped: Status = "infeasible" if bound is None else "time_limit"  # what may be is not denied
     status = judge(best.tokens_per_s, bound, limits, stopped)
     return replace(best, status=status, bound=bound, solved=solved, points=grid.points)
 

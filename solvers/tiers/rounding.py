@@ -43,11 +43,10 @@ def rounded(p: TiersProblem, limits: Limits, until: float = math.inf) -> Rounded
     """The best found in whole pieces; `limits` are of all programs together, `until` (`time.perf_counter`) is
     their end whatever limits the work: points by the million take seconds to bound."""
     began, grid, best, tried = time.perf_counter(), Grid(p), Rounded("infeasible"), 0
-    stopped: Status = "infeasible"
+    here = best
     while (i := grid.most_promising(best.tokens_per_s)) is not None:
         left_s = limits.seconds - (time.perf_counter() - began)
         if tried == TRIED or (tried and left_s <= 0) or time.perf_counter() > until:
-            stopped = "time_limit"
             break
         found, least = grid.visit(i), best.tokens_per_s or 0.0
         if found is None or grid.tokens[i] / found.seconds <= least:
@@ -56,7 +55,11 @@ def rounded(p: TiersProblem, limits: Limits, until: float = math.inf) -> Rounded
         here = in_pieces(p, grid.point(i), replace(limits, seconds=max(left_s, 0.1)))
         grid.bound[i] = min(grid.bound[i], here.bound or 0.0)
         best = here if (here.tokens_per_s or 0.0) > least else best
+        if here.status == "interrupted":
+            break
     bound = grid.highest(best.tokens_per_s)
+    open_: Status = "interrupted" if here.status == "interrupted" else "time_limit"
+    stopped = "infeasible" if bound is None else open_  # what may be is not denied
     return replace(best, status=judge(best.tokens_per_s, bound, limits, stopped), bound=bound)
 
 

@@ -1,12 +1,14 @@
 """Offline in blocks: shown where patience was granted and it pays, and nowhere else."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
 from planner import plan
+from planner.beside import blocks
 from planner.beside.blocks import ON_CPU, block, held_by, phase_seconds
 from planner.question.asked import read
 from solvers.linear import Limits
@@ -49,6 +51,14 @@ def test_the_slowest_link_is_what_holds_a_model_that_does_not_fit(slow, limit):
 def test_without_a_host_or_room_there_is_no_block():
     assert made_for(cramped(host=None)) is None
     assert made_for(cramped(memory_gb=1.0)) is None
+
+
+def test_a_block_that_was_broken_off_ends_the_explanations(monkeypatch):
+    rounded = blocks.rounded
+    monkeypatch.setattr(blocks, "rounded", lambda *given: replace(rounded(*given), status="interrupted"))
+
+    with pytest.raises(KeyboardInterrupt):
+        made_for(cramped())
 
 
 def shown(cluster, **asked):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster, Node
 from planner.beside import risk
 from planner.beside.planned import Planned
 from planner.beside.risk import SURER, risk_price
@@ -14,8 +17,10 @@ from planner.plans.found import Found
 from planner.plans.schema import Alternative
 from planner.question.asked import Asked, read
 from planner.question.posed import pose
+from planner.replicas.pool import Pool
 from planner.search.find import find
 from planner.search.question import Question
+from planner.search.simple import simplest
 from solvers.linear import Limits
 
 LIMITS = Limits(gap=0.0, work=500)
@@ -45,6 +50,28 @@ def test_it_is_what_a_plan_at_that_risk_serves():
     assert re.search(r"this plan keeps them with a chance of 5\d %$", told.why)
 
 
+def few_kinds(nodes: list[Node], **loads: Any) -> Planned:
+    """The fleet that a plan on these nodes chooses for its few kinds of replica."""
+    cluster = resolve(Cluster(nodes=nodes))
+    asked, pool, question = pose(read(cluster, "llama-3.1-8b", None, "chat", loads, {"engine": "vllm"}))
+    limits = Limits(gap=0.0, work=2000)
+    chosen = simplest(question, find(question, pool, limits), 0.03, limits).chosen
+    return Planned(asked, question, chosen, limits)
+
+
+def test_what_a_plan_of_few_kinds_gives_up_is_no_part_of_what_being_surer_costs():
+    """Four H100 are chosen without the L4 that serves one request/s more beside them, and are as they are
+    where there is no L4 at all: so is what they lose by being surer."""
+    alone = [Node(name="n", device="h100-sxm", gpus_per_node=1, count=4)]
+    mixed = [*alone, Node(name="small", device="l4", gpus_per_node=1)]
+    (ours,), (theirs,) = (risk_price(few_kinds(nodes, tpot_ms=70.0)) for nodes in (mixed, alone))
+
+    assert few_kinds(mixed, tpot_ms=70.0).found.space.most_kinds == 1
+    assert ours.loss == pytest.approx(theirs.loss)
+    assert ours.loss > 0.004
+    assert "l4" not in ours.why
+
+
 def test_for_a_rate_it_is_what_a_plan_at_that_risk_costs():
     loads = {"tpot_ms": 12.0, "rate": 25.5}
     (told,), found = priced(loads, gpus="4xH100", objective="gpus")
@@ -59,6 +86,25 @@ def test_where_the_plan_is_as_sure_nothing_is_solved(monkeypatch):
     (told,), found = priced({"tpot_ms": 5000.0, "ttft_ms": 60_000.0})
 
     assert (told.objective, told.loss, told.why) == (found.solution.objective, 0.0, "this plan keeps them so")
+
+
+def test_what_the_best_designs_cannot_is_not_said_of_all(monkeypatch):
+    """Of the best candidates' designs none serves the rate; what is said is what a plan at that risk has."""
+    loads = {"tpot_ms": 12.0, "rate": 25.5}
+    find, status = risk.find, list[str]()
+
+    def poor(question: Question, pool: Pool, limits: Limits) -> Found:
+        first = replace(pool, candidates=() if not status else pool.candidates)
+        found = find(question, first, limits)
+        status.append(found.solution.status)
+        return found
+
+    monkeypatch.setattr(risk, "find", poor)
+    (told,), _ = priced(loads, gpus="4xH100", objective="gpus")
+    _, _, surer = solved(loads, {"risk": SURER, "objective": "gpus"}, gpus="4xH100")
+
+    assert status == ["infeasible", "optimal"]
+    assert told.objective == surer.solution.objective
 
 
 def test_where_nothing_is_as_sure_that_is_said():

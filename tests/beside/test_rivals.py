@@ -28,7 +28,7 @@ def rival(best, status, share=None, bound=None):
     ("status", "share", "said"),
     [
         ("infeasible", None, "infeasible"),
-        ("optimal", None, "infeasible"),  # the best that can be served is nothing
+        ("optimal", None, "none_found"),  # there may be one, that was found keeps no promise
         ("time_limit", None, "none_found"),
         ("optimal", 0.9, "proven"),
         ("within_gap", 0.9, "within_gap"),
@@ -38,6 +38,14 @@ def rival(best, status, share=None, bound=None):
 def test_a_solve_ends_as_its_status_and_its_answer_say(best, status, share, said):
     assert rival(best, status, share).ended == said
     assert told(best, rival(best, status, share), "x").status == said
+
+
+def test_the_best_that_serves_nothing_is_a_proof(best):
+    nothing = ended(best.found, status="optimal", objective=None, rate=0.0)
+
+    assert Rival.of(lambda: nothing).ended == "infeasible"
+    late = ended(best.found, status="time_limit", objective=None, rate=0.0)
+    assert Rival.of(lambda: late).ended == "none_found"
 
 
 def test_no_candidates_are_a_proof():

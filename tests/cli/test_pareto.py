@@ -12,7 +12,7 @@ import pytest
 
 from planner.cli import pareto as command
 from planner.cli.app import run
-from planner.studies.pareto import Point
+from planner.studies.pareto import Found, Point
 from planner.studies.pareto import curve as curve_of
 from tests.reports.samples import MIXED, ONE_NODE
 
@@ -23,17 +23,17 @@ POINTS = [Point(20.0, 400.0, 25.0, 402.0, ONE_NODE), Point(40.0, 300.0, 40.0, 30
 @pytest.fixture
 def study(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Stands for the planner and the study, which asks for one plan and answers with `points`."""
-    fake = SimpleNamespace(points=POINTS, plans=[], told=[])
+    fake = SimpleNamespace(points=POINTS, plans=[], told=[], undecided=0, interrupted=False)
 
     def plan(*args: Any, **options: Any) -> Any:
         fake.plans.append((args, options))
         return ONE_NODE
 
-    def pareto(of: Any, solve: Any, most: int, tell: Any) -> list[Point]:
+    def pareto(of: Any, solve: Any, most: int, tell: Any) -> Found:
         fake.of, fake.most = of.name, most
         solve(objective="throughput", tpot_ms=30.0, rate=None)
         tell(1)
-        return list(fake.points)
+        return Found(list(fake.points), fake.undecided, fake.interrupted)
 
     monkeypatch.setattr("planner.api.plan", plan)
     monkeypatch.setattr("planner.studies.pareto.pareto", pareto)
@@ -58,6 +58,24 @@ def test_the_worst_point_decides_whether_the_curve_is_proven(
     study: SimpleNamespace, gap: str, code: int
 ) -> None:
     assert run(["pareto", "--gpus", "8xH100", "-m", "m", "--gap", gap]) == code
+
+
+@pytest.mark.parametrize(
+    ("ended", "code", "said"),
+    [
+        ({"undecided": 2}, 4, "2 more limits were not decided in time"),
+        ({"interrupted": True}, 130, "interrupted: there may be further points"),
+    ],
+)
+def test_a_curve_that_was_stopped_is_told_and_that_it_was(
+    study: SimpleNamespace, ended: dict[str, Any], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vars(study).update(ended)
+    assert run(["pareto", "--gpus", "8xH100", "-m", "m", "--gap", "0.3"]) == code
+
+    told = capsys.readouterr()
+    assert said in told.err
+    assert "2 points" in told.out
 
 
 @pytest.mark.parametrize("name", ["speed", "cost"])

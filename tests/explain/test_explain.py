@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from planner import api
 from planner.cli.app import run
-from planner.errors import InputError, OutOfTime
+from planner.errors import Infeasible, InputError, OutOfTime
 from planner.explain.why_not import SIZES, asked_again, parse, solved, why_not
 from solvers.linear import Limits
 from tests.beside.solved import ended
@@ -34,7 +34,15 @@ def test_the_question_asked_again_has_the_plans_answer(plan):
     assert again.objective == pytest.approx(plan.proof.objective, rel=0.01)
 
 
-@pytest.mark.parametrize(("status", "error"), [("time_limit", OutOfTime), ("interrupted", KeyboardInterrupt)])
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        ("time_limit", OutOfTime),
+        ("interrupted", KeyboardInterrupt),
+        ("optimal", OutOfTime),  # the program's fleet keeps no promise: another one may
+        ("infeasible", Infeasible),
+    ],
+)
 def test_a_search_that_was_stopped_is_not_told_as_no_fleet(plan, monkeypatch, status, error):
     found = solved(asked_again(plan), LIMITS)
     stopped = ended(found.best, status=status, objective=None)

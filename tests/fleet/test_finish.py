@@ -1,6 +1,8 @@
 """What a finished plan says beside its fleet: reuse that nobody keeps, drafts nobody can have, losses."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
+from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +10,16 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
 from planner import api
+from planner.beside.planned import Planned
+from planner.errors import OutOfTime
 from planner.fleet import finish
-from planner.fleet.finish import insured, undrafted, unkept
+from planner.fleet.finish import explained, insured, undrafted, uninsured, unkept
+from planner.plans.found import Found
+from planner.search.find import find
+from planner.search.simple import Simple
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
+from tests.beside.solved import solved
 
 
 def asked(reuse=(), idle=None, offload=False, speculation=None):
@@ -59,60 +68,154 @@ def test_drafts_that_no_replica_can_have_are_told(question, told):
     assert [w.code for w in undrafted(question)] == (["drafts_unused"] if told else [])
 
 
+@dataclass(frozen=True)
 class Own:
     """What is left after losses, looked at within `limits`; `without`: the fleet that need survive none."""
 
-    def __init__(self, without=None, limits=None):
-        self.without, self.limits = without, limits
+    limits: Limits
+    without: str | None = None
 
     @staticmethod
     def of(found, survive, limits):
-        return Own(limits=limits)
+        return Own(limits)
 
 
-FOUND = SimpleNamespace(pool=None, space=SimpleNamespace(most_kinds=2))
-"""A fleet chosen for two kinds."""
+def safe(status="optimal", survive="node"):
+    """A fleet that survives, the one that is best, and what ways start from."""
+    options, solution = SimpleNamespace(survive=survive), FleetSolution(status, 1.0, 1.0, "none")
+    own = Found(None, None, None, None, None, solution)
+    asked = SimpleNamespace(options=options)
+    return Planned(asked, "question", own, Limits(gap=0.1, seconds=7.0)), Simple(own, own, ())
 
 
-def replaced(one, **new):
-    """`dataclasses.replace`, for what stands in for a question, too."""
-    return replace(one, **new) if isinstance(one, Limits) else Own(**new) if isinstance(one, Own) else new
+def broken_off(*_):
+    raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("explain", [True, False])
-def test_a_fleet_that_need_not_survive_is_looked_for_only_to_explain(monkeypatch, explain):
-    looked = []
-
-    def find(question, pool, limits):
-        looked.append(question)
-        return SimpleNamespace(solution="cheaper")
-
+@pytest.mark.parametrize(
+    ("until", "status", "looked"),
+    [(inf, "optimal", True), (0.0, "optimal", False), (inf, "interrupted", False)],
+)
+def test_a_fleet_that_need_not_survive_is_looked_for_only_to_explain(monkeypatch, until, status, looked):
     monkeypatch.setattr(finish, "Insured", Own)
-    monkeypatch.setattr(finish, "replace", replaced)
-    monkeypatch.setattr(finish, "find", find)
-    safe = insured("node", "question", FOUND, Limits(gap=0.1), explain)
+    monkeypatch.setattr(finish, "WAYS", (lambda _: ["a line"],))
+    monkeypatch.setattr(finish, "uninsured", lambda *_: "cheaper")
+    _, own, lines = explained(*safe(status), until)
 
-    assert looked == ([{"survive": None, "most_kinds": 2}] if explain else [])
-    assert safe.without == ("cheaper" if explain else None)
+    assert own.without == ("cheaper" if looked else None)
+    assert lines == (["a line"] if looked else [])
 
 
 def test_what_is_left_after_losses_is_known_to_the_last_digit_that_counts(monkeypatch):
     """However near to the best a fleet is asked for, what the rest serves is a promise."""
     monkeypatch.setattr(finish, "Insured", Own)
-    safe = insured("node", "question", None, Limits(gap=0.1, seconds=7.0), explain=False)
 
-    assert safe.limits == Limits(gap=1e-6, seconds=7.0)
+    assert insured("node", None, Limits(gap=0.1, seconds=7.0)).limits == Limits(gap=1e-6, seconds=7.0)
+    assert insured(None, None, Limits()) is None
 
 
-def test_broken_off_the_losses_are_told_without_what_they_cost(monkeypatch):
-    def find(*_):
-        raise KeyboardInterrupt
-
+@pytest.mark.parametrize("broken", ["uninsured", "WAYS"])
+def test_broken_off_the_losses_are_told_and_that_it_was(monkeypatch, broken):
     monkeypatch.setattr(finish, "Insured", Own)
-    monkeypatch.setattr(finish, "replace", replaced)
-    monkeypatch.setattr(finish, "find", find)
+    monkeypatch.setattr(finish, "WAYS", (broken_off,))
+    monkeypatch.setattr(finish, "uninsured", broken_off if broken == "uninsured" else lambda *_: "cheaper")
+    simple, own, lines = explained(*safe(), inf)
 
-    assert insured("node", "question", FOUND, Limits(), True).without is None
+    assert simple.best.solution.status == "interrupted"
+    assert own.without == (None if broken == "uninsured" else "cheaper")
+    assert lines == []
+
+
+def test_broken_off_while_losses_are_looked_at_they_are_looked_at_again(monkeypatch):
+    """No plan that survives is told without them."""
+    pressed = [True]
+
+    def of(*given):
+        return broken_off() if pressed and pressed.pop() else Own.of(*given)
+
+    monkeypatch.setattr(finish, "Insured", SimpleNamespace(of=of))
+    monkeypatch.setattr(finish, "WAYS", (lambda _: ["a line"],))
+    simple, own, lines = explained(*safe(), inf)
+
+    assert (simple.best.solution.status, own, lines) == ("interrupted", Own(Limits(1e-6, 7.0)), [])
+
+
+@cache
+def two_nodes():
+    """Of a node of H100 and one of L40S any may be lost: what is left is the L40S at worst."""
+    _, question, best = solved("8xH100,8xL40S", "llama-3.1-8b", survive="node")
+    return question, best
+
+
+def without_l40s(found: Found) -> Found:
+    """The fleet, found among candidates on H100 alone."""
+    few = tuple(c for c in found.pool.candidates if c.node_class == "h100-sxm")
+    return replace(found, pool=replace(found.pool, candidates=few))
+
+
+def test_a_fleet_that_need_not_survive_is_of_all_candidates_not_of_those_near_the_best_that_does():
+    question, best = two_nodes()
+    far = {c.id: 0.0 for c in best.pool.candidates if c.node_class != "h100-sxm"}
+    whole = replace(best, solution=replace(best.solution, least=far))
+    limits = Limits(work=1000)
+    every = find(replace(question, survive=None), best.pool, limits).solution.objective
+    some = find(replace(question, survive=None), without_l40s(best).pool, limits).solution.objective
+
+    assert uninsured(question, Simple(without_l40s(best), whole, ()), limits).objective == pytest.approx(
+        every
+    )
+    assert some < 0.9 * every
+
+
+def test_it_has_no_more_kinds_than_the_plan_may_have():
+    question, best = two_nodes()
+    limits = Limits(work=1000)
+    few = find(replace(question, most_kinds=1), best.pool, limits)
+    free = uninsured(question, Simple(few, best, ()), limits)
+    any_ = uninsured(question, Simple(best, best, ()), limits)
+
+    assert len({best.candidates[c].kind for c, _ in free.flows}) == 1
+    assert free.objective < 0.99 * any_.objective
+
+
+@pytest.mark.parametrize("own", [[], ["copies"], ["limit"], ["copies", "limit"]])
+def test_it_has_copies_and_limits_of_power_where_the_plan_may_have_them(monkeypatch, own):
+    """Fleets without are chosen for being simple, and may lose something."""
+    kinds = {
+        name: SimpleNamespace(
+            design=SimpleNamespace(redundant=8 * (name == "copies")),
+            key=SimpleNamespace(power=0.8 * (name == "limit")),
+        )
+        for name in ("plain", "copies", "limit")
+    }
+    kept = list[str]()
+
+    def restricted(question, best, keep, limits):
+        kept.extend(name for name, c in kinds.items() if keep(c))
+
+    monkeypatch.setattr(finish, "restricted", restricted)
+    question, best = two_nodes()
+    few = replace(best, pool=replace(best.pool, candidates=tuple(kinds[name] for name in own)))
+
+    assert uninsured(question, Simple(few, best, ()), Limits()) is None
+    assert kept == ["plain", *own]
+
+
+@pytest.mark.parametrize("ended", ["interrupted", OutOfTime("late"), KeyboardInterrupt()])
+def test_broken_off_it_is_not_told_and_out_of_time_there_is_none(monkeypatch, ended):
+    question, best = two_nodes()
+
+    def restricted(*_):
+        if not isinstance(ended, str):
+            raise ended
+        return replace(best, solution=replace(best.solution, status=ended))
+
+    monkeypatch.setattr(finish, "restricted", restricted)
+    if isinstance(ended, OutOfTime):
+        assert uninsured(question, Simple(best, best, ()), Limits()) is None
+        return
+    with pytest.raises(KeyboardInterrupt):
+        uninsured(question, Simple(best, best, ()), Limits())
 
 
 def test_ways_know_the_bound_on_fleets_of_any_kinds(monkeypatch):

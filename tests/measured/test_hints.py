@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from planner.errors import Infeasible
-from planner.measured import solved
+from planner.measured import shortage, solved
 from planner.measured.rivals import MOST, rivals
 from planner.measured.shortage import explain
 from planner.why.rounding import MOST_NODES
@@ -147,3 +147,59 @@ def test_only_the_largest_of_many_designs_are_left_out_one_by_one():
 
     assert [line.what for line in lines] == ["without r6", "without r5", "without r4"][:MOST]
     assert [line.objective for line in lines] == pytest.approx([14.0, 15.0, 16.0])
+
+
+def stopping(monkeypatch, **ended):
+    """Solves for the most that can be served, of which those without a budget end so."""
+    solve = shortage.fleet.solve
+
+    def stopped(p, limits):
+        s = solve(p, limits)
+        return replace(s, **ended) if p.demand is None and not p.budget else s
+
+    monkeypatch.setattr(shortage.fleet, "solve", stopped)
+
+
+@pytest.mark.parametrize(
+    ("bound", "within"),
+    [(1.8, "by these nodes at the table's rates"), (3.0, "within the budget"), (None, "within the budget")],
+)
+def test_the_nodes_are_too_few_only_where_a_bound_says_so(monkeypatch, bound, within):
+    """A search that was stopped found one request a second; two may be served without the budget."""
+    stopping(monkeypatch, status="time_limit", objective=1.0, bound=bound)
+    error = short(ONE, rate=1.9, budget="gpus=2")
+
+    assert error.message == f"1.9 req/s cannot be served {within}: at most 1 req/s"
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ({"objective": 2.0, "bound": 2.5}, ": at most 2.5 req/s"),
+        ({"objective": 2.0, "bound": 9.5}, ": the most that was found is 2 req/s"),
+        ({"objective": None, "bound": None}, ""),
+    ],
+)
+def test_the_most_is_told_as_far_as_it_is_proven(monkeypatch, ended, said):
+    stopping(monkeypatch, status="time_limit", **ended)
+
+    assert (
+        short(ONE, rate=9.0).message == f"9 req/s cannot be served by these nodes at the table's rates{said}"
+    )
+
+
+def test_ctrl_c_while_looking_for_hints_is_heard(monkeypatch):
+    stopping(monkeypatch, status="interrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        short(ONE, rate=9.0)
+
+
+def test_ctrl_c_while_traffic_is_spread_keeps_the_fleet(monkeypatch):
+    def broken_off(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shortage.fleet, "balance", broken_off)
+    s = found(asked(L4, rate=1.5), ONE).solution
+
+    assert (s.status, s.rate) == ("interrupted", pytest.approx(1.5))

@@ -13,6 +13,7 @@ from planner.question.asked import Asked
 from planner.question.posed import NoRoom, pose
 from planner.replicas.pool import Pool
 from planner.why.infeasible import Tightest
+from solvers.fleet.types import FleetSolution
 
 NEAR = Tightest(ttft_s=0.3, tpot_s=0.02, design="tp2 on h with vllm")
 """The quickest there is: 300 ms and 20 ms."""
@@ -27,8 +28,8 @@ def asked(
 
 class World:
     """Candidates that keep limits of at least `reach` each, in (TTFT, TPOT) ms; a rate is carried from
-    `carried` times the tightest on; GPUs alone hold the model where `fits`, with host memory where
-    `host`."""
+    `carried` times the tightest on, below which searches end `short`; GPUs alone hold the model where
+    `fits`, with host memory where `host`."""
 
     def __init__(self, monkeypatch, reach=(300.0, 20.0), carried=1.0, fits=True, **more: Any):
         self.reach, self.carried, self.fits = reach, carried, fits
@@ -38,6 +39,7 @@ class World:
             more.get("late", False),
         )
         self.seldom, self.pooled = more.get("seldom", False), []
+        self.short = more.get("short", "infeasible"), None
         monkeypatch.setattr(posed, "pooled", self._pooled)
         monkeypatch.setattr(posed, "unserved", lambda state: state)
         monkeypatch.setattr(posed, "find", self._find)
@@ -66,7 +68,8 @@ class World:
             limit is None or limit >= self.carried * least
             for limit, least in zip((slo.ttft_ms, slo.tpot_ms), self.reach, strict=True)
         )
-        return Some(solution=Some(objective=1.0 if enough else None))
+        s = FleetSolution(*(("optimal", 1.0) if enough else self.short), None, "none", rate=1.0)
+        return Some(solution=s)
 
 
 class Fitting(Pool):
@@ -115,6 +118,24 @@ def test_a_rate_loosens_them_further_until_it_is_carried(monkeypatch):
     found, _, _ = pose(asked(Slo(ttft_ms=100, tpot_ms=5), rate=4.0))
 
     assert (found.workload.slo.ttft_ms, found.workload.slo.tpot_ms) == (360, 24)
+
+
+@pytest.mark.parametrize(
+    ("short", "said"),
+    [("infeasible", "the tightest that can be met"), ("time_limit", "what was found to be met in time")],
+)
+def test_limits_are_said_to_be_the_tightest_only_where_tighter_ones_were_refuted(monkeypatch, short, said):
+    World(monkeypatch, carried=1.15, short=short)
+    found, _, _ = pose(asked(Slo(ttft_ms=100, tpot_ms=5), rate=4.0))
+
+    assert found.warnings[0].message.startswith(f"nothing meets the default SLO; relaxed to {said}: ")
+
+
+def test_ctrl_c_while_limits_are_loosened_is_heard(monkeypatch):
+    World(monkeypatch, carried=1.15, short="interrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        pose(asked(Slo(ttft_ms=100, tpot_ms=5), rate=4.0))
 
 
 def test_a_rate_that_is_carried_at_no_limit_leaves_them_at_what_is_reached(monkeypatch):
@@ -202,8 +223,8 @@ def test_requests_are_seldom_where_no_decoder_has_one_in_the_mean(sequences, sel
 def test_a_trial_of_another_slo_changes_nothing_else(monkeypatch):
     world, own = World(monkeypatch, carried=2.0), asked(Slo(ttft_ms=100, tpot_ms=5), rate=4.0)
 
-    assert not posed._carries(own, Slo(ttft_ms=299, tpot_ms=20))  # no candidate keeps it
-    assert not posed._carries(own, Slo(ttft_ms=300, tpot_ms=20))  # but not at this rate
-    assert posed._carries(own, Slo(ttft_ms=600, tpot_ms=40))
+    assert not posed._Carries(own)(Slo(ttft_ms=299, tpot_ms=20))  # no candidate keeps it
+    assert not posed._Carries(own)(Slo(ttft_ms=300, tpot_ms=20))  # but not at this rate
+    assert posed._Carries(own)(Slo(ttft_ms=600, tpot_ms=40))
     assert all(replace(tried, workload=own.workload) == own for tried in world.pooled)
     assert own.workload.slo == Slo(ttft_ms=100, tpot_ms=5)

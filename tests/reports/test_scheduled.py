@@ -116,6 +116,13 @@ def test_classes_left_out_and_nodes_reserved_are_named():
     assert not any("reserved" in x or "keep the limits" in x for x in lines())
 
 
+def test_sizes_that_were_not_decided_are_not_said_to_keep_no_limits():
+    shown = lines(undecided={"l4": [1, 2, 4], "t4": [1]})
+
+    assert "not decided in time whether so many nodes keep the limits: 1, 2, 4 of l4; 1 of t4" in shown
+    assert not any("not decided" in x or "of one class" in x for x in lines())
+
+
 def test_rates_and_counts_are_drawn_below_each_other_and_units_that_never_run_are_not():
     shown = lines(counts=[[1, 2, 2, 0], [0, 0, 0, 0]])
 

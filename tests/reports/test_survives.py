@@ -55,6 +55,8 @@ def test_a_share_of_the_rate_is_told_with_what_it_comes_to():
          "It costs 6.5 %: without this promise it would be 3,400 tok/s (at best 3,450 tok/s) in place of "
          "3,180 tok/s."),
         ({"price": 0.0}, "It costs nothing: no better plan was found that need not keep this promise."),
+        ({"price": 0.0, "bound": 3450.0},
+         "No better plan was found that need not keep this promise (at best 3,450 tok/s)."),
         ({"without": None}, "What that costs was not looked for."),
         ({"price": None}, "What that costs was not looked for."),
     ],

@@ -12,6 +12,7 @@ SPOT = replace(UNIT, node_class="s", spot=True, rps=4.0, by_slot=(4.0, 2.0, 3.0,
 DAY = Schedule(
     units=[UNIT, SPOT],
     left_out=[],
+    undecided={},
     slot_s=21_600.0,
     rate_rps=[5.0, 20.0, 20.0, 0.0],
     sized_rps=[5.0, 20.0, 20.0, 0.0],

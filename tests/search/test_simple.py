@@ -53,6 +53,24 @@ def test_it_has_the_fewest_kinds_that_lose_no_more_than_asked_for(case, share, m
     assert (kinds(made.chosen), made.chosen.solution.objective) in made.by_kinds
 
 
+def test_a_fleet_that_is_the_best_by_chance_stands_in_all_that_the_bound_speaks_of(monkeypatch):
+    """It was found among few candidates, with few kinds of replica."""
+    question, best, _ = known("throughput")
+    few = tuple(c for c in best.pool.candidates if c.id in best.solution.replicas)
+    small = replace(best.pool, candidates=few)
+    chosen = replace(
+        best, pool=small, bounding=replace(question, most_kinds=kinds(best)).state(small, "bound")
+    )
+    monkeypatch.setattr(simple._Fewer, "near_enough", lambda *_: chosen)
+    monkeypatch.setattr(simple, "without_copies", lambda question, best, chosen, *rest: chosen)
+    made = simplest(question, best, 0.03, LIMITS)
+
+    assert made.chosen is chosen
+    assert made.best.pool.candidates == best.pool.candidates
+    assert made.best.space is best.space
+    assert made.best.solution.bound == best.solution.bound
+
+
 def test_the_list_tells_what_fewer_kinds_give_even_where_they_are_too_far():
     question, best, by_kinds = known("one class")
     made = simplest(question, best, 0.15, LIMITS)

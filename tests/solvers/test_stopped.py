@@ -6,13 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers import contexts, idle_cache, lending, pipeline, tiers
-from solvers.linear import Limits, Linear, Outcome, Undecided, total
+from solvers import contexts, fleet, idle_cache, lending, pipeline, schedule, tiers
+from solvers.fleet import union
+from solvers.linear import Limits, Linear, Outcome, Undecided, highs, total
 from solvers.placement import served_bound
 from solvers.schedule import Kind, Problem, Stated, solve
 from solvers.schedule.race import Race
+from solvers.tiers import rounding
 from tests.solvers.pipelines import random_problem
 from tests.solvers.test_contexts import SMALL as RING
+from tests.solvers.test_fleet import SMALL as FLEET
 from tests.solvers.test_idle_cache import problem
 from tests.solvers.test_lending import SMALL as LENT
 from tests.solvers.test_placement_served import SERVICE
@@ -46,13 +49,75 @@ def test_only_a_search_that_ended_refutes():
     assert not Outcome("interrupted", 1.0, None, np.ones(1), "any").refuted
 
 
+def broken(status, value=None):
+    """An outcome that says so, with duals of every row where it has a value."""
+    return lambda model, *_, **__: Outcome(
+        status,
+        value,
+        None,
+        None if value is None else np.zeros(len(model.lower)),
+        "none",
+        {} if value is None else dict.fromkeys(model.rows, -1.0),
+    )
+
+
+@pytest.mark.parametrize("value", [None, 1.0])
+def test_ctrl_c_in_a_relaxation_is_heard_whatever_it_has(monkeypatch, value):
+    """A long one has a thread of its own, and tells that it was interrupted."""
+    monkeypatch.setattr(highs, "solve", broken("interrupted", value))
+    counts = dict.fromkeys(FLEET.columns, 1)
+
+    for asks in (fleet.relaxed, fleet.marginals, union.dearness):
+        with pytest.raises(KeyboardInterrupt):
+            asks(FLEET, Limits())
+    with pytest.raises(KeyboardInterrupt):
+        small(1.0).relax(Limits())
+    with pytest.raises(KeyboardInterrupt):
+        fleet.carried(FLEET, counts, Limits())
+
+
+def test_ctrl_c_while_traffic_is_spread_is_heard(monkeypatch):
+    found = fleet.solve(FLEET, Limits())
+    monkeypatch.setattr(highs, "solve", broken("interrupted", 1.0))
+
+    with pytest.raises(KeyboardInterrupt):
+        fleet.balance(FLEET, found, Limits())
+
+
+def test_duals_of_a_relaxation_that_was_stopped_are_no_prices(monkeypatch):
+    full = replace(FLEET, demand=42.0)
+    assert fleet.marginals(full, Limits())
+    assert union.dearness(full, Limits())
+    monkeypatch.setattr(highs, "solve", broken("time_limit", 1.0))
+
+    assert fleet.marginals(full, Limits()) == {}
+    assert union.dearness(full, Limits()) == {}
+    assert fleet.relaxed(full, Limits()) is None
+
+
 def test_a_point_whose_program_was_stopped_keeps_what_it_may_bring(monkeypatch):
     """Two thirds of a token a second there are; none were found, and none are denied."""
     stopping(monkeypatch)
 
     s = tiers.solve(SMALL, Limits())
-    assert s.tokens_per_s is None
+    assert (s.status, s.tokens_per_s) == ("time_limit", None)
     assert s.bound >= 2 / 3
+    pieces = rounding.rounded(SMALL, Limits())
+    assert (pieces.status, pieces.tokens_per_s) == ("time_limit", None)
+    assert pieces.bound >= 2 / 3
+
+
+def test_pieces_that_were_broken_off_are_the_last(monkeypatch):
+    tried, in_pieces = [], rounding.in_pieces
+
+    def pressed(*given):
+        tried.append(1)
+        return replace(in_pieces(*given), status="interrupted", tokens_per_s=1e-3)
+
+    monkeypatch.setattr(rounding, "in_pieces", pressed)
+    s = rounding.rounded(SMALL, Limits())
+
+    assert (s.status, s.tokens_per_s, len(tried)) == ("interrupted", 1e-3, 1)
 
 
 def test_a_point_that_does_not_say_how_much_room_it_lacks_is_not_denied_any(monkeypatch):
@@ -123,3 +188,42 @@ def test_a_schedule_whose_relaxation_was_stopped_is_under_no_bound_of_it(monkeyp
     assert solve(p, Limits()).value == pytest.approx(8.0)
     assert bounds
     assert max(x for x in bounds if x is not None) <= 8.0 + 1e-6
+
+
+DAY = Problem((Kind("a", 1.0, 2.0, 9), Kind("b", 3.0, 5.0, 9, cold_hours=0.5)), (1.0, 3.0, 7.0, 2.0) * 6, 1.0)
+"""A day of two kinds of server."""
+KEPT = replace(DAY, kinds=tuple(replace(kind, reserved=0.6) for kind in DAY.kinds))
+"""The same with machines that may be reserved."""
+
+
+@pytest.mark.parametrize(
+    ("part", "p", "found"),
+    [("_alone", DAY, True), ("_begin", DAY, False), ("_reserving", KEPT, True), ("_first", DAY, True)],
+)
+def test_a_part_of_a_schedule_that_was_broken_off_is_the_last(monkeypatch, part, p, found):
+    """What it has found stays."""
+    inside, own, solve_ = list[str](), getattr(schedule, part), highs.solve
+
+    def pressed(*given, **more):
+        inside.append(part)
+        done = own(*given, **more)
+        inside.append("on")
+        return done
+
+    def told(*given, **more):
+        done = solve_(*given, **more)
+        return replace(done, status="interrupted") if inside else done
+
+    for name in ("_alone", "_begin", "_reserving", "_first"):
+        if name != part:
+            monkeypatch.setattr(schedule, name, lambda *_: 0.0)
+    monkeypatch.setattr(schedule, "_rounded", lambda *_: None)
+    monkeypatch.setattr(schedule, "_static", lambda _: None)
+    monkeypatch.setattr(schedule, "_bounds", lambda *_: None)
+    monkeypatch.setattr(schedule, part, pressed)
+    monkeypatch.setattr(highs, "solve", told)
+    s = solve(p, Limits(seconds=5.0))
+
+    assert inside == [part]
+    assert (s.value is not None) == found
+    assert s.status in (("interrupted", "optimal", "within_gap") if found else ("interrupted",))

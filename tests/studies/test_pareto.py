@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from planner import plan
 from planner.cli.app import run
-from planner.errors import Infeasible, InputError
+from planner.errors import Infeasible, InputError, OutOfTime
 from planner.studies.flat import curve_rows as rows
 from planner.studies.pareto import CURVES, Point, asked, curve, pareto, undominated
 
@@ -40,7 +40,7 @@ class Shop:
             raise Infeasible("nothing for so little")
         key = (lambda f: (f[0], f[1])) if objective == "cost" else (lambda f: (f[1], f[0]))
         usd, seconds = min(may, key=key)
-        proof = SimpleNamespace(own=seconds, bound=seconds)
+        proof = SimpleNamespace(own=seconds, bound=seconds, status="optimal")
         told = SimpleNamespace(usd_per_hour=SimpleNamespace(value=usd))
         return SimpleNamespace(predicted=told, proof=proof)
 
@@ -55,7 +55,7 @@ FLEETS = st.lists(
 @settings(max_examples=200)
 @given(FLEETS)
 def test_no_step_of_cost_and_latency_is_missed(fleets):
-    found = pareto(curve("cost"), Shop(fleets), 40, quiet)
+    found = pareto(curve("cost"), Shop(fleets), 40, quiet).points
     best = {f for f in fleets if not any(g != f and g[0] <= f[0] and g[1] <= f[1] for g in fleets)}
 
     assert {(p.x, p.y) for p in found} == best
@@ -63,7 +63,7 @@ def test_no_step_of_cost_and_latency_is_missed(fleets):
 
 @given(FLEETS)
 def test_with_few_points_the_ends_are_there(fleets):
-    found = pareto(curve("cost"), Shop(fleets), 3, quiet)
+    found = pareto(curve("cost"), Shop(fleets), 3, quiet).points
     best = [f for f in fleets if not any(g != f and g[0] <= f[0] and g[1] <= f[1] for g in fleets)]
 
     assert len(found) <= 3
@@ -82,7 +82,7 @@ def test_what_another_beats_is_left_out_and_nothing_else(pairs):
 
 @pytest.fixture(scope="module")
 def fast():
-    return pareto(curve("speed"), planned, 6, quiet)
+    return pareto(curve("speed"), planned, 6, quiet).points
 
 
 def test_faster_users_mean_less_throughput_and_no_point_beats_another(fast):
@@ -112,7 +112,7 @@ def test_every_point_is_a_plan_within_its_limit_and_bound(fast):
 
 
 def test_more_requests_take_more_watts():
-    found = pareto(curve("energy"), planned, 3, quiet)
+    found = pareto(curve("energy"), planned, 3, quiet).points
 
     for a, b in itertools.pairwise(found):
         assert a.x < b.x
@@ -135,6 +135,47 @@ def test_where_nothing_can_be_that_is_said():
 
     with pytest.raises(Infeasible):
         pareto(curve("speed"), nothing, 5, quiet)
+
+
+class Stopping(Shop):
+    """Of so many plans that follow each other some are out of time, and one is broken off."""
+
+    def __init__(self, fleets, late=(), broken=None):
+        super().__init__(fleets)
+        self.late, self.broken = late, broken
+
+    def __call__(self, **question):
+        plan, n = super().__call__(**question), len(self.asked)
+        if n in self.late:
+            raise OutOfTime("late")
+        plan.proof.status = "interrupted" if n == self.broken else "optimal"
+        return plan
+
+
+THREE = [(1.0, 9.0), (5.0, 4.0), (20.0, 1.0)]
+
+
+def test_limits_that_were_not_decided_in_time_are_told():
+    """The first three plans are the least money, and both ends."""
+    whole, some = (pareto(curve("cost"), Stopping(THREE, late), 40, quiet) for late in ((), (4,)))
+
+    assert (whole.undecided, [p.x for p in whole.points]) == (0, [1.0, 5.0, 20.0])
+    assert some.undecided == 1
+    assert not some.interrupted
+
+
+def test_where_no_point_was_found_in_time_none_is_denied():
+    with pytest.raises(OutOfTime, match="no point was found in time"):
+        pareto(curve("cost"), Stopping(THREE, (2, 3)), 40, quiet)
+
+
+def test_broken_off_the_points_that_are_there_are_told():
+    found = pareto(curve("cost"), Stopping(THREE, broken=4), 40, quiet)
+
+    assert found.interrupted
+    assert [p.x for p in found.points] == [1.0, 20.0]
+    with pytest.raises(KeyboardInterrupt):
+        pareto(curve("cost"), Stopping(THREE, broken=1), 40, quiet)
 
 
 def test_rows_have_a_column_for_each_of_the_header(fast):

@@ -1,6 +1,8 @@
 """Smallest sets of limits in conflict: infeasible as a whole, feasible without any member."""
 
 import itertools
+import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 from planner import plan
 from planner.errors import Infeasible
 from planner.question.asked import read
+from planner.why import conflict as module
 from planner.why.conflict import conflict, limits_of, minimal
+from solvers.fleet.types import FleetSolution
 
 NAMES = "abcdef"
 FAMILIES = st.lists(st.sets(st.sampled_from(NAMES), min_size=1), max_size=5)
@@ -101,6 +105,30 @@ def test_one_limit_alone_is_no_conflict():
 
 def test_without_time_nothing_is_said():
     assert conflict(asked(rate=30.0, tpot_ms=12, budget="usd_per_hour=8"), 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "objective", "known"),
+    [
+        ("optimal", 1.0, True),
+        ("time_limit", 1.0, True),
+        ("infeasible", None, False),
+        ("time_limit", None, None),
+        ("optimal", None, None),  # its fleet keeps no promise: another may
+        ("interrupted", None, None),
+        ("interrupted", 1.0, None),
+    ],
+)
+def test_a_search_says_what_it_proves_and_nothing_where_it_was_stopped(monkeypatch, status, objective, known):
+    s = FleetSolution(status, objective, None, "none", rate=1.0)
+    monkeypatch.setattr(module, "find", lambda *_: SimpleNamespace(solution=s))
+    question, until = asked(rate=3.0), time.perf_counter() + 60.0
+
+    if known is None:
+        with pytest.raises(module.Unknown):
+            module._carries(question, until)
+    else:
+        assert module._carries(question, until) == known
 
 
 def test_the_error_of_a_plan_names_the_conflict():

@@ -20,6 +20,7 @@ from planner.search.question import Question
 from planner.why import rounding, shortage
 from planner.why.rounding import MOST_NODES
 from planner.why.shortage import Look, budget_hints, explain, node_hints
+from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 
 EACH_RPS, EACH_USD, EACH_WATTS = 10.0, 3.0, 500.0
@@ -37,6 +38,7 @@ class Fleets:
 
     asked: list = field(default_factory=list)
     fails: Any = None
+    ended: dict = field(default_factory=dict)
 
     def __call__(self, q: Question, pool, limits) -> Any:
         self.asked.append(q)
@@ -52,10 +54,15 @@ class Fleets:
         rate = q.traffic.rate_rps
         if rate is None:
             value = EACH_RPS * most if q.objective is THROUGHPUT else 0.0
-            return Some(solution=Some(objective=value if most >= 1 else None))
+            return self.told(value if most >= 1 else None)
         used = -(-rate // EACH_RPS)
         goal = {None: rate, "usd_per_hour": used * EACH_USD, "watts": used * EACH_WATTS, "gpus": used}
-        return Some(solution=Some(objective=goal[q.objective.spends] if used <= most else None))
+        return self.told(goal[q.objective.spends] if used <= most else None)
+
+    def told(self, value: float | None) -> Any:
+        """That fleet, proven, or how its search is said to end."""
+        s = FleetSolution("infeasible" if value is None else "optimal", value, value, "none")
+        return Some(solution=replace(s, **self.ended))
 
 
 @pytest.fixture
@@ -149,7 +156,7 @@ class Solver:
     def solve(self, problem, limits):
         nodes = problem.stocks["h100-sxm"].nodes
         self.tried.append(nodes)
-        return Some(objective=1.0 if nodes >= self.enough else None)
+        return Some(objective=1.0 if nodes >= self.enough else None, status="optimal")
 
 
 @dataclass(frozen=True)
@@ -305,8 +312,8 @@ def test_without_time_to_look_nothing_is_carried(fleets):
     own = look(question(5.0), seconds=-1.0)
 
     assert own.least(own.question) is None
-    assert own.over
     assert not own.carries(own.question)
+    assert own.may(own.question)
     assert fleets.asked == []
 
 
@@ -315,7 +322,68 @@ def test_a_search_that_runs_out_of_time_is_no_fleet(fleets):
     own = look(question(5.0))
 
     assert own.least(own.question) is None
-    assert len(fleets.asked) == 1
+    assert own.may(own.question)
+    assert len(fleets.asked) == 2
+
+
+def test_ctrl_c_while_looking_for_hints_is_heard(fleets, monkeypatch):
+    fleets.ended = {"status": "interrupted"}
+    own = look(question(5.0))
+
+    with pytest.raises(KeyboardInterrupt):
+        own.carries(own.question)
+    monkeypatch.setattr(shortage.fleet, "solve", lambda *_: Some(status="interrupted", objective=None))
+    with pytest.raises(KeyboardInterrupt):
+        shortage._may_carry(own, Problem({"g": Stock(1)}), "g", 1)
+
+
+@pytest.mark.parametrize(
+    ("ended", "message"),
+    [
+        ({"status": "time_limit", "bound": 45.0}, "by these nodes within the SLO: at most 45 req/s"),
+        (
+            {"status": "time_limit", "bound": 70.0},
+            "by these nodes within the SLO: the most that was found is 40 req/s",
+        ),
+        (
+            {"status": "within_gap", "bound": None},
+            "by these nodes within the SLO: the most that was found is 40 req/s",
+        ),
+        ({"status": "time_limit", "objective": None}, "by these nodes within the SLO"),
+        ({"status": "optimal", "objective": None}, "by these nodes within the SLO: at most 0 req/s"),
+        ({"status": "optimal", "objective": None, "rate": 2.0}, "by these nodes within the SLO"),
+        ({"status": "infeasible", "objective": None}, "by these nodes within the SLO: at most 0 req/s"),
+    ],
+)
+def test_the_most_that_is_served_is_told_as_far_as_it_is_proven(monkeypatch, fleets, ended, message):
+    monkeypatch.setattr(shortage, "_more_nodes", lambda look, node: None)
+    fleets.ended = ended
+    monkeypatch.setattr(Look, "carries", lambda *_: False)
+
+    assert told(question(60.0)).message == f"60 req/s cannot be served {message}"
+
+
+STOPPED = {"status": "time_limit", "objective": None}
+
+
+def test_what_was_stopped_without_the_budget_is_not_said_of_the_nodes(monkeypatch, fleets):
+    """All that is proven is that there is no fleet within the budget."""
+    monkeypatch.setattr(shortage, "most_served", lambda *_: "some")
+    real = Look.solved
+
+    def solved(own, q):
+        fleets.ended = STOPPED if q.objective is GPUS else {}
+        return real(own, q)
+
+    monkeypatch.setattr(Look, "solved", solved)
+
+    assert "within the budget" in told(question(30.0, Budget(gpus=2))).message
+
+
+def test_what_was_stopped_without_a_promise_is_not_said_of_the_nodes(fleets):
+    fleets.ended = STOPPED
+
+    assert "after the loss of any one node" in told(question(survive=Survive())).message
 
 
 def test_a_search_that_ended_early_proves_nothing(fleets):
