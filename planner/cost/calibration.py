@@ -1,8 +1,8 @@
 """Fitted engine parameters, pooled by level, and bands: the shipped file, or a user's own.
 
 Every parameter of `Tuning` is its base times a factor at each level that holds for a server: all, its engine
-and era, its device's generation, GEMM or expert precision, pairs of these, and in a user's own file the
-device and the model. What was never seen has no factor of its own and takes what the wider levels say:
+and era, the model under that engine, its device's generation, GEMM or expert precision, pairs of these, and
+in a user's own file the device. What was never seen has no factor of its own and takes what the wider levels say:
 partial pooling (Gelman and Hill 2007, ch. 12), fitted by `planner/calibration/fitting.py`.
 """
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.fit import SERVER, shared, written
+from benchmarks.fit import MODEL, SERVER, shared, written
 from planner.calibration.fitting import Effect
 from planner.cost.calibration import Calibration
 
@@ -14,14 +14,18 @@ FIT = SimpleNamespace(
     effects=(
         Effect("request_s", "engine", "vllm", 0.5),
         Effect("request_s", SERVER, "vllm h100-sxm x", 0.3),
+        Effect("request_s", MODEL, "vllm x", 0.4),
         Effect("step_s", "engine", "vllm", 1.0),
     ),
-    x=np.array([np.log(2.0), np.log(3.0), 0.001]),
+    x=np.array([np.log(2.0), np.log(3.0), np.log(5.0), 0.001]),
 )
 
 
 def test_a_servers_own_factors_do_not_ship():
-    assert shared(FIT).factors["request_s"] == {"engine": {"vllm": pytest.approx(2.0)}}
+    assert shared(FIT).factors["request_s"] == {
+        "engine": {"vllm": pytest.approx(2.0)},
+        MODEL: {"vllm x": pytest.approx(5.0)},
+    }
 
 
 def test_the_file_leaves_out_what_is_not_felt():

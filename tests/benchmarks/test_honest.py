@@ -98,7 +98,7 @@ def test_a_loose_plan_that_keeps_a_tight_limit_refutes_a_bound_below_it(answer: 
     assert answer.plan is not None
     assert answer.value is not None
     proof = answer.plan.proof.model_copy(update={"bound": 0.9 * answer.value})
-    tight = Answer(CHAT.limited(2999.0, 50.0), "planned", answer.plan.model_copy(update={"proof": proof}))
+    tight = Answer(CHAT.limited(2999.0, None), "planned", answer.plan.model_copy(update={"proof": proof}))
     made = {c.kind: c for c in limits.compared([answer, tight])}
 
     assert made[limits.KEEPS].excess == pytest.approx(1 / 0.9 - 1)
@@ -106,7 +106,7 @@ def test_a_loose_plan_that_keeps_a_tight_limit_refutes_a_bound_below_it(answer: 
 
 
 def test_a_loose_plan_that_keeps_a_tight_limit_refutes_that_nothing_does(answer: Answer) -> None:
-    (kept,) = limits.compared([answer, Answer(CHAT.limited(2999.0, 50.0), "infeasible")])
+    (kept,) = limits.compared([answer, Answer(CHAT.limited(2999.0, None), "infeasible")])
 
     assert kept.kind == limits.CALLED
     assert kept.refuted

@@ -1,10 +1,22 @@
-"""SGLang's cookbook: what of a run is prompts that stop all decoding."""
+"""The overview's waves, and SGLang's cookbook: what of a run is prompts that stop all decoding."""
 
 import pytest
 
-from benchmarks.saturated import BUSY, SERVING, cookbook, stopped
+from benchmarks.saturated import BUSY, REQUESTS, RUNNING, SERVING, cookbook, overview, places, stopped
 
 pytestmark = pytest.mark.skipif(not SERVING.is_dir(), reason="no measurements beside the repository")
+
+
+def test_the_overviews_requests_come_in_waves_that_fit_and_are_as_few_as_can_be():
+    rows = overview()
+
+    for row, cells, _ in rows:
+        at_once = int(row["attn_dp"]) * places(cells)
+        waves = REQUESTS[max(1024, int(row["isl"]), int(row["osl"]))] / float(cells["concurrency"])
+        assert waves == pytest.approx(round(waves))
+        assert (waves - 1) * at_once < waves * float(cells["concurrency"]) <= waves * at_once
+        assert float(cells["concurrency"]) <= RUNNING * int(row["attn_dp"])
+    assert len({float(cells["concurrency"]) for _, cells, _ in rows}) > 10
 
 
 def test_runs_of_one_request_are_read_where_asked_for():

@@ -202,7 +202,7 @@ def test_the_same_fleet_is_described_by_its_groups(best):
     assert told(best, rival(best, "optimal", 0.9, 0.9)).what.startswith(f"{groups(best.found)[0].count} x ")
 
 
-@pytest.mark.parametrize("gpus", ["8xH100,8xA100-80", "8xH100,8xL40S"])  # where the two are near each other
+@pytest.mark.parametrize("gpus", ["8xH100,8xH200", "8xH100,8xL40S"])  # where the two are near each other
 def test_no_fleet_of_some_candidates_loses_less_than_their_relaxation_says(gpus):
     _, question, found = solved(gpus, "llama-3.1-8b")
     rivals = Rivals.within(question, found, Limits(gap=0.01, work=1000))

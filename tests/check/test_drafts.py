@@ -26,7 +26,7 @@ def plans():
     }
     small = {"speculation": "draft:llama-3.2-1b", "acceptance": 0.6, "draft_tokens": 3}
     return {
-        "mtp": plan(None, "mimo-7b", tpot_ms=7, speculation="mtp", acceptance=0.6, draft_tokens=3, **load),
+        "mtp": plan(None, "mimo-7b", tpot_ms=6, speculation="mtp", acceptance=0.6, draft_tokens=3, **load),
         "draft": plan(None, "llama-3.1-8b", tpot_ms=7, **small, **load),
     }
 
@@ -90,7 +90,7 @@ def test_no_engine_is_believed_to_draft_in_a_pipeline_or_over_contexts(plans, si
 
 def test_a_pair_whose_prefill_server_has_no_drafter_is_found():
     load = {"isl": 4000, "osl": 201, "engine": "vllm", "explain": False, "work_limit": 200}
-    made = plan(None, "mimo-7b", gpus="2xh100-sxm", ttft_ms=400, tpot_ms=7, speculation="mtp", **load)
+    made = plan(None, "mimo-7b", gpus="2xh100-sxm", ttft_ms=400, tpot_ms=6, speculation="mtp", **load)
     prefill = next(i for i, r in enumerate(made.replicas) if r.role == "prefill")
     form = made.model_dump(mode="json", by_alias=True)
     del form["replicas"][prefill]["draft"]

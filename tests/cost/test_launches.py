@@ -1,10 +1,41 @@
-"""Kernels of a layer, counted: each kind of mixer and FFN, and a model's layers in those of a dense one."""
+"""Kernels of a layer, counted: each kind of mixer and FFN, and a model's layers in those of a dense one; what
+launching a step with prompts takes, and which steps are replayed instead."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from model_zoo.schema import DenseFfn, Layer, Mamba2, MoeFfn
-from planner.cost.launches import DENSE, INDEXER, LATENT, RECURRENT, ROUTED, SOFTMAX, dense_layers, launches
-from tests.cost.samples import GQA, KINDS, LINEAR, MLA, MOE, SPARSE, WINDOW, card
+from planner.cost.attention import Load
+from planner.cost.calibration import Calibration
+from planner.cost.launches import (
+    DENSE,
+    INDEXER,
+    LATENT,
+    LATENT_TOKENS,
+    RECURRENT,
+    ROUTED,
+    SOFTMAX,
+    captured_tokens,
+    dense_layers,
+    launches,
+    launching_s,
+)
+from planner.cost.tuning import Tuning
+from tests.cost.samples import (
+    GQA,
+    KINDS,
+    LINEAR,
+    LLAMA_8B,
+    MLA,
+    MOE,
+    SPARSE,
+    WINDOW,
+    card,
+    cost,
+    tensor_parallel,
+)
 
 FFN = DenseFfn(inner=64)
 SHARED = MoeFfn(experts=8, top_k=2, inner=64, shared_inner=64)
@@ -41,3 +72,53 @@ def test_a_models_layers_count_by_their_kernels(kind):
 
 def test_a_dense_model_has_just_its_layers():
     assert dense_layers(card(GQA, FFN, layers=17)) == 17
+
+
+def test_a_latent_layer_takes_its_own_time_beside_its_kernels():
+    tuning = Tuning(prompt_layer_s=1.0, latent_layer_s=10.0)
+
+    assert launching_s(card(GQA, FFN, layers=3), tuning) == 3.0
+    assert launching_s(card(MLA, FFN, layers=3), tuning) == pytest.approx(
+        3 * (LATENT + DENSE) / (SOFTMAX + DENSE) + 30.0
+    )
+
+
+SEEING = card(GQA, FFN).model_copy(update={"vision_params": 1})
+
+
+@pytest.mark.parametrize(
+    ("model", "generation", "engine", "tokens"),
+    [
+        (LLAMA_8B, "hopper", "sglang", np.inf),
+        (KINDS["mla"], "blackwell_dc", "sglang", LATENT_TOKENS),
+        (LLAMA_8B, "hopper", "sglang-0.5.9", 0),
+        (LLAMA_8B, "cdna4", "sglang", 0),
+        (SEEING, "hopper", "sglang", 0),
+        (LLAMA_8B, "hopper", "vllm", 0),
+        (LLAMA_8B, "hopper", "trtllm", 0),
+    ],
+)
+def test_sglang_captures_prompts_where_its_documentation_says_so(model, generation, engine, tokens):
+    assert captured_tokens(model, generation, engine) == tokens
+
+
+@pytest.mark.parametrize(
+    ("kind", "tokens", "design", "left"),
+    [
+        ("mla", LATENT_TOKENS, {}, 0.25),
+        ("mla", LATENT_TOKENS + 1, {}, 1.0),
+        ("gqa", 8192, {}, 0.25),
+        ("gqa", 8192, {"pp": 2}, 1.0),
+        ("gqa", 8192, {"attn_dp": 2}, 1.0),
+    ],
+)
+def test_a_captured_step_keeps_its_share_of_the_launches(kind, tokens, design, left):
+    model, prompts = KINDS.get(kind, LLAMA_8B), Load.of(0, 0, tokens, 0)
+    designs = replace(tensor_parallel(2), **{name: np.array([n]) for name, n in design.items()})
+
+    def step_s(captured, layer_s=1.0):
+        base = replace(Tuning(), prompt_layer_s=layer_s, latent_layer_s=0.0, captured=captured)
+        return cost(model, engine="sglang", by=Calibration(base=base)).step_s(designs, prompts)[0]
+
+    launched = step_s(0.25) - step_s(0.25, layer_s=0.0)
+    assert launched == pytest.approx(left * dense_layers(model))
