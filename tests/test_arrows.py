@@ -127,7 +127,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "planner.calibration",
         "planner.reports",
     },
-    "planner.reports.curve": {*PLAN, "planner.reports", "planner.studies.pareto"},
+    "planner.reports.curve": {*PLAN, "planner.reports", "planner.studies.curves"},
     "planner.reports.simulated": {*PLAN, "planner.reports", "planner.simulate"},
     "planner.studies": {
         *PLAN,

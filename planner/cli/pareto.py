@@ -12,7 +12,7 @@ from planner.cli.help import opt
 
 if TYPE_CHECKING:
     from planner.plans.schema import Plan
-    from planner.studies.pareto import Curve, Point
+    from planner.studies.curves import Curve, Point
 
 INTERRUPTED_EXIT = 130
 """Where Ctrl-C ended the search for further points."""
@@ -61,13 +61,13 @@ def pareto(
     from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Progress
     from planner.errors import InputError
-    from planner.studies import flat
+    from planner.studies import curves, flat
     from planner.studies import pareto as study
 
     if output is not None and not output.endswith((".csv", ".json")):
         raise InputError("a curve is written as CSV or JSON", "-o/--output", "let it end in .csv or .json")
-    study.asked(curve, question)
-    of = study.curve(curve)
+    curves.asked(curve, question)
+    of = curves.curve(curve)
 
     def solve(**more: Any) -> Plan:
         options = {k: v for k, v in {**question, **more}.items() if v is not None}

@@ -2,8 +2,8 @@
 
 Every parameter of `Tuning` is its base times a factor at each level that holds for a server: all, its engine
 and era, the model under that engine, its device's generation, GEMM or expert precision, pairs of these, and
-in a user's own file the device. What was never seen has no factor of its own and takes what the wider levels say:
-partial pooling (Gelman and Hill 2007, ch. 12), fitted by `planner/calibration/fitting.py`.
+in a user's own file the device. What was never seen has no factor of its own and takes what the wider levels
+say: partial pooling (Gelman and Hill 2007, ch. 12), fitted by `planner/calibration/fitting.py`.
 """
 
 from __future__ import annotations

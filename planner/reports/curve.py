@@ -10,7 +10,7 @@ from rich.text import Text
 
 from planner.plans.schema import Plan
 from planner.reports import words as say
-from planner.studies.pareto import Curve, Point
+from planner.studies.curves import Curve, Point
 
 ROOM, WIDE = 12, 120
 """Columns of a bar; of a terminal from which on bars are twice as long."""

@@ -21,8 +21,8 @@ from planner.errors import InputError
 from planner.reading.cells import harmless
 from planner.reports import words as say
 from planner.reports.words import short
+from planner.studies.curves import Curve, Point
 from planner.studies.journal import Row
-from planner.studies.pareto import Curve, Point
 
 ORDER = (
     "cell.",

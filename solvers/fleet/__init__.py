@@ -223,10 +223,8 @@ def marginals(p: FleetProblem, limits: Limits) -> dict[tuple[str, str], float]:
     for v in built.n.values():  # these limits follow from `nodes`, whose duals they would take
         built.model.upper[v.column] = INF
     outcome = built.model.relax(limits)
-    worth: dict[tuple[str, str], float] = {}
-    if outcome.status != "optimal":
-        return worth
-    for (family, key), dual in outcome.duals.items():
+    worth, duals = dict[tuple[str, str], float](), outcome.duals if outcome.status == "optimal" else {}
+    for (family, key), dual in duals.items():
         if family == "nodes":  # a node more has GPUs that rest, too
             dual = min(dual + outcome.duals.get(("idle", key), 0.0) * p.stocks[str(key)].gpus_per_node, 0.0)
         if family in ("nodes", "link", "budget", "feed") and dual:
@@ -247,8 +245,7 @@ def carried(
     p: FleetProblem, replicas: Mapping[str, int], limits: Limits
 ) -> tuple[FleetProblem, FleetSolution]:
     """The most that just these replicas serve, spread as in `balance`, and the problem that says so: without
-    budgets, which are those of the fleet that they are left of. Raises KeyboardInterrupt: a search that was
-    broken off does not say how much."""
+    budgets, which are those of the fleet that they are left of. Raises KeyboardInterrupt."""
     own = replace(
         _only(p, replicas), objective=fleet_goals.THROUGHPUT, demand=None, budget={}, most_kinds=None
     )

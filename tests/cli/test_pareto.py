@@ -12,8 +12,9 @@ import pytest
 
 from planner.cli import pareto as command
 from planner.cli.app import run
-from planner.studies.pareto import Found, Point
-from planner.studies.pareto import curve as curve_of
+from planner.studies.curves import Point
+from planner.studies.curves import curve as curve_of
+from planner.studies.pareto import Found
 from tests.reports.samples import MIXED, ONE_NODE
 
 POINTS = [Point(20.0, 400.0, 25.0, 402.0, ONE_NODE), Point(40.0, 300.0, 40.0, 306.0, MIXED)]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from planner import plan
 from planner.cli.app import run
 from planner.errors import Infeasible, InputError, OutOfTime
+from planner.studies.curves import CURVES, Point, asked, curve
 from planner.studies.flat import curve_rows as rows
-from planner.studies.pareto import CURVES, Point, asked, curve, pareto, undominated
+from planner.studies.pareto import pareto, undominated
 
 SMALL = {"gpus": "2xL40S,2xL4", "engine": "vllm", "isl": 500, "osl": 100, "explain": False, "work_limit": 200}
 

@@ -75,7 +75,7 @@ WHERE: Final[Mapping[str, Callable[[Plan], tuple[float, float]]]] = {
     "cost": _cost,
     "energy": _energy,
 }
-"""Where a plan stands on each curve: x and y from its own predictions, as `planner/studies/pareto.py` has
+"""Where a plan stands on each curve: x and y from its own predictions, as `planner/studies/curves.py` has
 them."""
 
 

@@ -10,7 +10,7 @@ from planner.cli.app import run
 from planner.errors import InputError
 from planner.reports.page.curve import WHERE, Axis, Curve, Point, read_curve, section, ticks
 from planner.reports.page.html import html
-from planner.studies import pareto
+from planner.studies import curves
 from tests.reports.page.samples import HERE, plan_of, tree
 
 SURVIVE = plan_of("survive")
@@ -39,7 +39,7 @@ def test_points_stand_at_their_shares_of_both_axes():
 def test_a_plan_stands_where_pareto_would_put_it(name, of):
     """Plans of the goals of each curve, from a solver that always gives the same."""
     plan = plan_of(of)
-    found = next(iter(pareto.curve(name).points(lambda **options: plan, 1)))
+    found = next(iter(curves.curve(name).points(lambda **options: plan, 1)))
 
     assert WHERE[name](plan) == pytest.approx((found.x, found.y), rel=5e-3)
 
