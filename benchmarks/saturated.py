@@ -58,10 +58,11 @@ def overview() -> list[tuple[Row, dict[str, str], float]]:
             name: row[name] for name in ("model", "precision", "tp", "pp", "attn_dp", "ep", "isl", "osl")
         }
         cells = sizes | {"engine": "trtllm", "device": row["device"].replace("_", "-"), "start": "steady"}
-        cells |= {"max_running": str(RUNNING * ranks), "concurrency": str(requests)}
+        cells["max_running"] = str(RUNNING * ranks)
         if row["precision"] in ("fp8", "nvfp4"):
             cells["kv_precision"] = "fp8"
-        cells["concurrency"] = str(requests / math.ceil(requests / (ranks * places(cells))))
+        waves = math.ceil(requests / (ranks * places(cells)))
+        cells["concurrency"] = str(requests / waves)
         gpus = int(row["tp"]) * int(row["pp"]) * ranks
         found.append((row, cells, gpus * float(row["out_tok_per_s_per_gpu"])))
     return found
@@ -69,7 +70,7 @@ def overview() -> list[tuple[Row, dict[str, str], float]]:
 
 def places(cells: Row) -> int:
     """Requests that one attention-dp rank has room for at once, at least one."""
-    group, row = looked_up(parse(cells))
+    group, row = looked_up(parse({**cells, "concurrency": "1"}))
     held = Places.of(group.cost(), Rows.of(group, [row]), group.token_budget)
     return max(math.floor(held.sequences[0]), 1)
 

@@ -63,6 +63,10 @@ class Infeasible(MeshwrightError):
     code = "infeasible"
 
 
+LONGER = "--time-limit with more seconds"
+"""What to do about an OutOfTime."""
+
+
 class OutOfTime(MeshwrightError):
     """The time limit passed before any plan was found: exit 5."""
 

@@ -46,8 +46,7 @@ class Planned:
     def known(self, rival: FleetSolution) -> float | None:
         """The objective of another fleet, None where it ended too far from its bound to say anything. Raises
         KeyboardInterrupt where its search was broken off."""
-        if rival.status == "interrupted":
-            raise KeyboardInterrupt
+        rival.unbroken()
         if rival.objective is None or rival.bound is None:
             return None
         near = gap(rival.objective, rival.bound) <= max(VAGUE, self.limits.gap)

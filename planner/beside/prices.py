@@ -89,9 +89,7 @@ class Base:
         if s.status == "optimal":
             return s
         closer = replace(self.limits, gap=self.limits.gap / 2)
-        ours = fleet.solve(self.found.space, closer, None if s.among else s.point)
-        if ours.status == "interrupted":
-            raise KeyboardInterrupt
+        ours = fleet.solve(self.found.space, closer, None if s.among else s.point).unbroken()
         worse = ours.objective is None or self.gain(ours.objective, s.objective)
         return s if worse else ours
 
@@ -148,9 +146,8 @@ def _worth(base: Base, more: FleetProblem) -> float | None:
         return related
     larger = max(abs(after) if after is not None else size, size)
     start = base.best.point if same and not base.best.among else None
-    again = fleet.solve(more, replace(limits, gap=max(limits.gap / 2, PART * step / larger)), start)
-    if again.status == "interrupted":
-        raise KeyboardInterrupt
+    closer = replace(limits, gap=max(limits.gap / 2, PART * step / larger))
+    again = fleet.solve(more, closer, start).unbroken()
     gain = base.gain(base.best.objective, again.objective)
     if not sure:
         return gain if gain > max(step, 2 * limits.gap * size) else related

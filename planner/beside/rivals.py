@@ -46,9 +46,7 @@ class Rival:
         began = time.perf_counter()
         found = solve()
         seconds = time.perf_counter() - began
-        status = found.solution.status if found else "infeasible"
-        if status == "interrupted":
-            raise KeyboardInterrupt
+        status = found.solution.unbroken().status if found else "infeasible"
         if found is None or found.solution.objective is None:
             denied = found is None or found.solution.refuted
             return Rival("infeasible" if denied else "none_found", None, seconds)

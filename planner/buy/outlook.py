@@ -51,8 +51,7 @@ def outlook(found: Purchase, offered: Market, wish: Wish) -> Purchase:
         found = replace(found, break_even=break_evens(found, offered, wish))
         return replace(found, more=list(more(offered, wish)))
     except KeyboardInterrupt:
-        proof = found.plan.proof.model_copy(update={"status": "interrupted"})
-        return replace(found, plan=found.plan.model_copy(update={"proof": proof}))
+        return replace(found, plan=found.plan.interrupted())
 
 
 def more(offered: Market, wish: Wish) -> Iterator[More]:
@@ -126,9 +125,7 @@ class Prices:
         worst = None if most == inf else most * (1 + ROUNDED)
         moved = replace(question, cluster=repriced(question.cluster, name, price), worst=worst)
         fleet = find(moved, pool, Limits(gap=0.0, seconds=EACH_S, seed=0))
-        s = fleet.solution
-        if s.status == "interrupted":
-            raise KeyboardInterrupt
+        s = fleet.solution.unbroken()
         if s.objective is None and s.status == "infeasible":
             return None
         bound = s.bound or 0.0

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
 
-from planner.errors import OutOfTime
+from planner.errors import LONGER, OutOfTime
 
 _UNTIL: ContextVar[float] = ContextVar("until", default=inf)
 
@@ -41,5 +41,5 @@ def left_s() -> float:
 
 def late() -> OutOfTime:
     """The error where the time was over before there was any plan."""
-    hint = "--time-limit with more seconds, one --engine, or fewer buckets"
+    hint = f"{LONGER}, one --engine, or fewer buckets"
     return OutOfTime("time limit reached before any plan was found", hint=hint)

@@ -6,9 +6,9 @@ as they are the same in both: a softmax mixer has two norms, the GEMM of Q, K an
 write, attention, the output's GEMM and one quantisation; a latent one (MLA) two GEMMs into low ranks, their
 norms, two out of them, two concatenations and their quantisations more; an indexer scores, picks and
 quantises for itself; a recurrent mixer has two GEMMs in and one out, a convolution, gates, eight kernels of
-the chunked scan, norms, and copies of states in and out. Experts have
-a router, top-k, a quantisation and one call, which sorts, multiplies and sums by itself (TensorRT-LLM's
-`fused_moe`, FlashInfer's and vLLM's `fused_experts`); a dense FFN, or the shared experts, three.
+the chunked scan, norms, and copies of states in and out. Experts have a router, top-k, a quantisation and one
+call, which sorts, multiplies and sums by itself (TensorRT-LLM's `fused_moe`, FlashInfer's and vLLM's
+`fused_experts`); a dense FFN, or the shared experts, three.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ RECURRENT: Final = 23
 INDEXER: Final = 11
 ROUTED: Final = 4
 DENSE: Final = 3
+
+LATENT_TOKENS: Final = 2048
+"""Tokens of a step up to which SGLang captures prompts of models with latent attention."""
 
 
 def launches(layer: Layer) -> int:
@@ -62,10 +65,6 @@ def launching_s(card: ModelCard, tuning: Tuning) -> float:
     one prompt of 1,024 tokens of DeepSeek-R1 takes 150 to 190 ms on TensorRT-LLM and on SGLang 0.5.9 alike,
     whatever tp and precision, where it is not captured, and 70 to 90 where it is (InferenceX's runs)."""
     return tuning.prompt_layer_s * dense_layers(card) + tuning.latent_layer_s * latent_layers(card)
-
-
-LATENT_TOKENS: Final = 2048
-"""Tokens of a step up to which SGLang captures prompts of models with latent attention."""
 
 
 def captured_tokens(card: ModelCard, generation: str, engine: str) -> float:

@@ -54,9 +54,7 @@ def solved(asked: Asked, limits: Limits) -> Solved:
     posed, pool, question = pose(asked)
     best = find(question, pool, limits)
     if best.solution.objective is None:
-        if best.solution.status == "interrupted":
-            raise KeyboardInterrupt
-        if not best.solution.refuted or pool.late:
+        if not best.solution.unbroken().refuted or pool.late:
             raise late()
         raise Infeasible("no fleet does what the plan says it does", hint="see `meshwright plan`")
     return Solved(posed, best.pool, question, best)

@@ -15,7 +15,7 @@ from planner.beside.ways import WAYS
 from planner.candidates.candidate import Candidate
 from planner.candidates.deadline import deadline
 from planner.errors import OutOfTime
-from planner.fleet.solve import Solved, interrupted
+from planner.fleet.solve import Solved
 from planner.inputs.options import Survive
 from planner.launch import launched
 from planner.plans import schema
@@ -85,7 +85,7 @@ def explained(planned: Planned, simple: Simple, until: float) -> tuple[Simple, I
                 with deadline(until), suppress(OutOfTime):
                     lines += way(planned)
     except KeyboardInterrupt:
-        simple = replace(simple, best=interrupted(simple.best))
+        simple = replace(simple, best=simple.best.interrupted())
         safe = safe or left()  # no plan is without
     return simple, safe, lines
 
@@ -112,9 +112,7 @@ def uninsured(question: Question, simple: Simple, limits: Limits) -> FleetSoluti
 
     with suppress(OutOfTime):
         found = restricted(free, every, keep, limits)
-        if found is not None and found.solution.status == "interrupted":
-            raise KeyboardInterrupt
-        return found.solution if found is not None else None
+        return found.solution.unbroken() if found is not None else None
     return None
 
 

@@ -10,7 +10,6 @@ from typing import TypeVar
 from planner.candidates.deadline import deadline
 from planner.errors import Infeasible, OutOfTime
 from planner.plans import schema
-from planner.plans.found import Found
 from planner.plans.verified import Unsound
 from planner.question.asked import Asked
 from planner.replicas.pool import Pool
@@ -123,13 +122,8 @@ def solved(
     except OutOfTime:
         pass  # the fleet that there is may have fewer kinds: nobody knows
     except KeyboardInterrupt:
-        simple = replace(simple, chosen=interrupted(found), best=interrupted(found))
+        simple = replace(simple, chosen=found.interrupted(), best=found.interrupted())
     spare_s = max(began + limits.seconds - time.perf_counter(), LEAST_EXTRA_S)
     nodes = None if limits.work is None else max(limits.work // EXTRA_NODES, 1)
     extra = replace(limits, seconds=min(spare_s, EXTRA_S) / 2, work=nodes)
     return Solved(posed, simple, extra)
-
-
-def interrupted(found: Found) -> Found:
-    """`found` as it stands: the search was broken off."""
-    return replace(found, solution=replace(found.solution, status="interrupted"))

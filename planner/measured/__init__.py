@@ -110,7 +110,7 @@ def _explained(found: Found, limits: Limits, budget: Budget) -> tuple[Found, dic
             extras["alternatives"] = rivals(found, some)
             extras["prices"] = priced(found, some, budget)
         except KeyboardInterrupt:
-            found = replace(found, solution=replace(found.solution, status="interrupted"))
+            found = found.interrupted()
     return found, extras
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from planner.errors import Infeasible, MeshwrightError, OutOfTime
+from planner.errors import LONGER, Infeasible, MeshwrightError, OutOfTime
 from planner.plans.found import Found
 from planner.why.rounding import budget_words, enough, fewest, floor_to, most_served
 from solvers import fleet
@@ -23,16 +23,13 @@ LOOK_S = 2.0
 
 def explain(found: Found, limits: Limits) -> MeshwrightError:
     """The error to raise. Raises KeyboardInterrupt where that ended the search."""
-    if found.solution.status == "interrupted":
-        raise KeyboardInterrupt
-    if found.solution.status == "time_limit":
-        hint = "--time-limit with more seconds"
-        return OutOfTime("time limit reached before any plan was found", hint=hint)
+    if found.solution.unbroken().status == "time_limit":
+        return OutOfTime("time limit reached before any plan was found", hint=LONGER)
     quick = replace(limits, gap=1e-4, seconds=min(limits.seconds, LOOK_S))
     p, rate = found.problem, found.workload.rate_rps
     free = replace(p, budget={})
-    most = _solved(replace(p, objective=THROUGHPUT, demand=None), quick)
-    unbudgeted = _solved(replace(free, objective=THROUGHPUT, demand=None), quick)
+    most = fleet.solve(replace(p, objective=THROUGHPUT, demand=None), quick).unbroken()
+    unbudgeted = fleet.solve(replace(free, objective=THROUGHPUT, demand=None), quick).unbroken()
     if rate is None:
         if not p.budget:
             return Infeasible(
@@ -51,14 +48,6 @@ def explain(found: Found, limits: Limits) -> MeshwrightError:
     known = f": {most_served(most, rate)}" if most.objective is not None or most.refuted else ""
     message = f"{rate:g} req/s cannot be served {within}{known}"
     return Infeasible(message, "--rate", " or ".join(hints) or None)
-
-
-def _solved(p: FleetProblem, limits: Limits) -> FleetSolution:
-    """The best fleet of a problem. Raises KeyboardInterrupt."""
-    s = fleet.solve(p, limits)
-    if s.status == "interrupted":
-        raise KeyboardInterrupt
-    return s
 
 
 def _short(most: FleetSolution, rate: float) -> bool:
@@ -86,7 +75,7 @@ def _budgets(free: FleetProblem, budget: Mapping[str, float], rate: float | None
 
 def _least(p: FleetProblem, name: str, budget: Mapping[str, float], limits: Limits) -> float | None:
     """The least of the limit `name` that carries the demand within the others, rounded up."""
-    least = _solved(replace(p, objective=LEAST[name], budget=budget), limits).objective
+    least = fleet.solve(replace(p, objective=LEAST[name], budget=budget), limits).unbroken().objective
     return None if least is None else enough(name, least)
 
 
@@ -107,4 +96,4 @@ def _more_nodes(p: FleetProblem, rate: float, limits: Limits) -> Iterator[tuple[
 def _carries(p: FleetProblem, g: str, rate: float, limits: Limits, more: int) -> bool:
     stock = replace(p.stocks[g], nodes=p.stocks[g].nodes + more)
     larger = replace(p, stocks={**p.stocks, g: stock}, objective=THROUGHPUT, demand=None)
-    return (_solved(larger, limits).objective or 0.0) >= rate
+    return (fleet.solve(larger, limits).unbroken().objective or 0.0) >= rate

@@ -141,9 +141,7 @@ def replayed(asked: Asked, solve: Solve, late: Callable[[], bool], tell: Callabl
         raise none_holds(end, slo.percentile)
     _, runs, finish = next(one for one in seen if one[0] is end.kept)
     plan = finish(told(arrivals, end, burst, runs))
-    if not stopped:
-        return plan
-    return plan.model_copy(update={"proof": plan.proof.model_copy(update={"status": "interrupted"})})
+    return plan.interrupted() if stopped else plan
 
 
 def judged(

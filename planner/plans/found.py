@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from cluster_configs.schema import ResolvedCluster
@@ -38,6 +38,10 @@ class Found:
     @property
     def candidates(self) -> dict[str, Candidate]:
         return {c.id: c for c in self.pool.candidates}
+
+    def interrupted(self) -> Found:
+        """The fleet as it stands: the search was broken off."""
+        return replace(self, solution=replace(self.solution, status="interrupted"))
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,7 @@ class _Carries:
         if unserved(question.state(pool, "bound")):
             self.undecided |= pool.late
             return False
-        s = find(question, pool, Limits(gap=0.05, seconds=5.0)).solution
-        if s.status == "interrupted":
-            raise KeyboardInterrupt
+        s = find(question, pool, Limits(gap=0.05, seconds=5.0)).solution.unbroken()
         self.undecided |= s.objective is None and not s.refuted
         return s.objective is not None
 

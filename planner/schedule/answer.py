@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from cluster_configs.feeds import refuse
-from planner.errors import Infeasible, InputError, OutOfTime
+from planner.errors import LONGER, Infeasible, InputError, OutOfTime
 from planner.question.asked import Asked
 from planner.schedule.capacity import demand
 from planner.schedule.policies import Fleet, Forecast, Judged, Load, autoscaler, forecast
-from planner.schedule.units import LONGER, Sized, Unit, units
+from planner.schedule.units import Sized, Unit, units
 from solvers import schedule as solver
 from solvers.linear import Limits
 from solvers.schedule import Kind, Problem

@@ -28,7 +28,7 @@ from planner.candidates.candidate import Role
 from planner.candidates.deadline import late
 from planner.cost.loading import read_bytes_per_s
 from planner.designs.shape import Floats, Ints
-from planner.errors import Infeasible, InputError, OutOfTime
+from planner.errors import LONGER, Infeasible, InputError, OutOfTime
 from planner.inputs.workload import Bucket, Workload
 from planner.objectives import THROUGHPUT
 from planner.plans.found import Found
@@ -63,8 +63,6 @@ SIZES = (1, 2, 4)
 
 SPLIT = 4
 """Units that the best split into servers of prompts and of answers is looked for on."""
-
-LONGER = "--time-limit with more seconds"
 
 UNFIT = 0.01
 """Units that carry less than this share of the mean in some slot are no units."""
@@ -264,9 +262,8 @@ def _simplest(asked: Asked, limits: Limits) -> Found:
     traffic = replace(question.traffic, rate_rps=None)
     question = replace(question, traffic=traffic, objective=THROUGHPUT)
     best = find(question, pool, limits)
-    if best.solution.status == "interrupted":
-        raise KeyboardInterrupt
-    return best if best.solution.objective is None else simplest(question, best, SIMPLE, limits).chosen
+    nothing = best.solution.unbroken().objective is None
+    return best if nothing else simplest(question, best, SIMPLE, limits).chosen
 
 
 def _read_s(made: Sequence[Run], node: NodeClass) -> float:

@@ -114,7 +114,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     if best is None:
         return replace(empty, solution=replace(s, objective=None))
     if stopped:
-        best = replace(best, solution=replace(best.solution, status="interrupted"))
+        best = best.interrupted()
     if near is not pool or stopped:
         bounding = question.state(pool, "bound")
     proven = _proven(question, best, pool, bounding, bound, limits)
@@ -131,15 +131,19 @@ def _proven(
 ) -> Found:
     """`best` under the bound, in the pool that the bound speaks of. Where it beats its bound by more than
     rounding, the bound is false, and `check` says so."""
-    known = {c.id for c in pool.candidates}
-    more = tuple(c for c in best.pool.candidates if c.id not in known and c.id in best.solution.replicas)
     s = best.solution
     if s.objective is not None and bound is not None:
         beaten = question.sign * (bound - s.objective)
         rounded = 0 < beaten <= ROUNDED * abs(bound)
         s = judged(replace(s, bound=s.objective if rounded else bound), limits)
-    whole = replace(pool, candidates=(*pool.candidates, *more))
-    return replace(best, pool=whole, bounding=bounding, solution=s)
+    return replace(best, pool=holding(pool, best), bounding=bounding, solution=s)
+
+
+def holding(pool: Pool, found: Found) -> Pool:
+    """The pool with those candidates of a fleet that it lacks."""
+    known = {c.id for c in pool.candidates}
+    more = (c for c in found.pool.candidates if c.id not in known and c.id in found.solution.replicas)
+    return replace(pool, candidates=(*pool.candidates, *more))
 
 
 def _enough(question: Question, best: Found | None, bound: float | None, limits: Limits) -> bool:

@@ -16,7 +16,7 @@ from planner.candidates.candidate import Candidate
 from planner.plans.found import Found
 from planner.replicas.pool import Pool
 from planner.search.changes import judged
-from planner.search.find import find, restricted
+from planner.search.find import find, holding, restricted
 from planner.search.limits import left
 from planner.search.question import Question
 from planner.search.shortlists import foremost, nearby
@@ -76,10 +76,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
 def _by_chance(best: Found, chosen: Found, limits: Limits) -> Found:
     """`chosen`, which is as good as `best` or better, under the bound and in the pool of that one: all that
     the bound speaks of, not the few candidates that were looked at last."""
-    known = {c.id for c in best.pool.candidates}
-    more = tuple(c for c in chosen.pool.candidates if c.id not in known and c.id in chosen.solution.replicas)
-    made = {**best.pool.made, **chosen.pool.made}
-    pool = replace(best.pool, candidates=(*best.pool.candidates, *more), made=made)
+    pool = replace(holding(best.pool, chosen), made={**best.pool.made, **chosen.pool.made})
     proven = judged(replace(chosen.solution, bound=best.solution.bound), limits)
     return replace(chosen, pool=pool, bounding=best.space, solution=proven)
 
@@ -156,8 +153,7 @@ class _Fewer:
     def _found(self, asked: Question, pool: Pool, k: int, gap: float) -> Found:
         seconds = max(EACH * (self.until - time.monotonic()), 0.1)
         found = find(replace(asked, most_kinds=k), pool, replace(self.limits, seconds=seconds, gap=gap))
-        if found.solution.status == "interrupted":
-            raise KeyboardInterrupt
+        found.solution.unbroken()
         return found
 
 

@@ -84,9 +84,7 @@ def _plainer(
     kept = {i for _, i in roomiest.values()}
     columns = {c: k for c, k in problem.columns.items() if c in kept}
     small = replace(problem, columns=columns, pairs={}, nic={})  # stages of one replica use links, too
-    s = fleet.solve(small, replace(limits, gap=max(limits.gap, 0.05)))
-    if s.status == "interrupted":
-        raise KeyboardInterrupt
+    s = fleet.solve(small, replace(limits, gap=max(limits.gap, 0.05))).unbroken()
     if s.objective is None:
         return problem, empty
     bound = empty.bound if empty.bound is not None else fleet.relaxed(problem, limits)

@@ -90,7 +90,7 @@ def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
     if best is None:
         return None, s
     if stopped:
-        best = replace(best, solution=replace(best.solution, status="interrupted"))
+        best = best.interrupted()
     return proven(replace(best, bounding=bounding), bound, limits), s
 
 
@@ -258,8 +258,7 @@ def sound_fleets(joint: Joint, problem: FleetProblem, limits: Limits, quick_s: f
     for round_ in range(CUTS):
         s = fleet.solve(problem, closer(left(limits, until)))
         if s.objective is None or s.rate <= 0:
-            if s.status == "interrupted":
-                raise KeyboardInterrupt
+            s.unbroken()
             return None
         fleets = apart(joint, problem, settled(joint, problem, s, left(limits, until), quick_s))
         if _stopped(fleets):

@@ -78,6 +78,10 @@ class Fleets:
     made: tuple[Sequence[Group], ...] = field(repr=False)
     bounding: FleetProblem | None = None
 
+    def interrupted(self) -> Fleets:
+        """The fleets as they stand: the search was broken off."""
+        return replace(self, solution=replace(self.solution, status="interrupted"))
+
 
 def apart(joint: Joint, problem: FleetProblem, s: FleetSolution) -> Fleets:
     """A fleet of the union as one fleet a model, each on links that carry what the others send, too."""

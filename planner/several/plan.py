@@ -129,7 +129,7 @@ def planned(
                 for one in taken(joint, fleets, limits, min(end, until(solving))):
                     takes.append(one)
         except KeyboardInterrupt:  # the fleets are there already
-            fleets = replace(fleets, solution=replace(fleets.solution, status="interrupted"))
+            fleets = fleets.interrupted()
         try:
             return finish(fleets, rates, began, replace(limits, seconds=1.0), takes)
         except Unsound as error:
@@ -164,9 +164,7 @@ def none_found(joint: Joint, status: str, limits: Limits) -> Exception:
             "no fleet serves all models at once", hint="a cluster with more nodes, or fewer models"
         )
     fleets, last = find(most_of(joint), replace(limits, gap=max(limits.gap, 0.01), seconds=HINT_S))
-    ended = last if fleets is None else fleets.solution
-    if ended.status == "interrupted":
-        raise KeyboardInterrupt
+    (last if fleets is None else fleets.solution).unbroken()
     if fleets is None and (last.status == "infeasible" or last.bound == 0):
         return Infeasible(
             "no fleet serves all models at once, at any rate", hint="more nodes, or fewer models"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.errors import Infeasible, OutOfTime
+from planner.errors import LONGER, Infeasible, OutOfTime
 from planner.plans.schema import Plan
 from planner.studies.curves import EQUAL, Curve, Point, Solve
 
@@ -55,7 +55,7 @@ def pareto(chosen: Curve, solve: Solve, most: int, tell: Callable[[int], None]) 
             raise
         interrupted = True
     if not found and asking.undecided:
-        raise OutOfTime("no point was found in time", hint="--time-limit with more seconds")
+        raise OutOfTime("no point was found in time", hint=LONGER)
     if not found:
         raise Infeasible("no fleet keeps the other limits", hint="see what `meshwright plan` says")
     return Found(undominated(found, chosen), asking.undecided, interrupted)

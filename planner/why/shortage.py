@@ -53,10 +53,7 @@ class Look:
         if left <= 0:
             return None
         with deadline(time.perf_counter() + left), suppress(OutOfTime):
-            s = find(question, self.pool, replace(self.limits, seconds=left)).solution
-            if s.status == "interrupted":
-                raise KeyboardInterrupt
-            return s
+            return find(question, self.pool, replace(self.limits, seconds=left)).solution.unbroken()
         return None
 
     def least(self, question: Question) -> float | None:
@@ -77,9 +74,7 @@ class Look:
 def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> MeshwrightError:
     """Why there is no fleet although there are candidates. Raises KeyboardInterrupt where that ended the
     search."""
-    if found.solution.status == "interrupted":
-        raise KeyboardInterrupt
-    if found.solution.status == "time_limit" or pool.late:
+    if found.solution.unbroken().status == "time_limit" or pool.late:
         return late()
     seconds = min(LOOK_S, limits.seconds)
     look = Look(question, pool, replace(limits, seconds=seconds), time.monotonic() + seconds)
@@ -252,10 +247,7 @@ def _may_carry(look: Look, problem: FleetProblem, g: str, more: int) -> bool:
         return False
     stock = replace(problem.stocks[g], nodes=problem.stocks[g].nodes + more)
     larger = replace(problem, stocks={**problem.stocks, g: stock}, objective=GPUS.goal)
-    s = fleet.solve(larger, replace(look.limits, gap=0.5, seconds=left))
-    if s.status == "interrupted":
-        raise KeyboardInterrupt
-    return s.objective is not None
+    return fleet.solve(larger, replace(look.limits, gap=0.5, seconds=left)).unbroken().objective is not None
 
 
 def _with_more(question: Question, node: NodeClass, more: int) -> Question:

@@ -252,10 +252,7 @@ def carried(
     b = build(own)
     for c, v in b.n.items():
         b.model.fix(v, replicas[c])
-    outcome = b.model.solve(limits)
-    if outcome.status == "interrupted":
-        raise KeyboardInterrupt
-    return own, balance(own, extract(own, b, outcome), limits)
+    return own, balance(own, extract(own, b, b.model.solve(limits)).unbroken(), limits)
 
 
 def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:

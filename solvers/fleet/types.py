@@ -217,6 +217,12 @@ class FleetSolution:
         nothing = self.status == "optimal" and self.rate <= 0
         return self.objective is None and (self.status == "infeasible" or nothing)
 
+    def unbroken(self) -> FleetSolution:
+        """Itself. Raises KeyboardInterrupt where Ctrl-C broke the search off."""
+        if self.status == "interrupted":
+            raise KeyboardInterrupt
+        return self
+
 
 @dataclass(frozen=True)
 class Built:

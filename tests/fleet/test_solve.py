@@ -16,7 +16,6 @@ from planner.fleet.solve import (
     TRIES,
     Posed,
     Solved,
-    interrupted,
     solved,
     sound,
     without,
@@ -136,7 +135,7 @@ def test_a_bound_of_a_larger_pool_stays():
 
 def test_what_was_broken_off_says_so():
     found = best().simple.best
-    assert interrupted(found).solution == replace(found.solution, status="interrupted")
+    assert found.interrupted().solution == replace(found.solution, status="interrupted")
 
 
 def test_without_any_time_there_is_none():

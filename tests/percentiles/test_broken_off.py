@@ -9,6 +9,7 @@ from planner.errors import OutOfTime
 from planner.percentiles import plan as module
 from planner.percentiles.plan import replayed
 from planner.percentiles.tighten import Trial
+from planner.plans.schema import Plan
 
 ASKED = Some(workload=Some(slo=Some(percentile="p95"), rate_rps=4.0))
 
@@ -22,6 +23,7 @@ class Made(BaseModel):
 
     number: int
     proof: Proof
+    interrupted = Plan.interrupted
 
 
 @pytest.fixture

@@ -173,3 +173,16 @@ def test_a_sound_problem_is_left_out_only_where_its_relaxation_is_too_far_from_t
     assert module._may_do(question, sound, None, limits)
     for share, may in ((-0.5, False), (-0.005, True), (-0.02, False), (0.02, True), (0.5, True)):
         assert module._may_do(question, sound, relaxed + share * abs(worse) * question.sign, limits) == may
+
+
+def test_a_pool_is_given_just_those_candidates_of_a_fleet_that_it_lacks():
+    _, _, found = solved("2xH100", "llama-3.1-8b", engine="vllm")
+    (used, *_), (other, *_) = (
+        [c for c in found.pool.candidates if (c.id in found.solution.replicas) == wanted]
+        for wanted in (True, False)
+    )
+    without = replace(found.pool, candidates=(other,))
+
+    assert module.holding(without, found).candidates[:2] == (other, used)
+    assert len(module.holding(without, found).candidates) == 1 + len({*found.solution.replicas} - {other.id})
+    assert module.holding(found.pool, found) == found.pool

@@ -156,7 +156,7 @@ class Solver:
     def solve(self, problem, limits):
         nodes = problem.stocks["h100-sxm"].nodes
         self.tried.append(nodes)
-        return Some(objective=1.0 if nodes >= self.enough else None, status="optimal")
+        return FleetSolution("optimal", 1.0 if nodes >= self.enough else None, None, "none")
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,10 @@ def test_a_cluster_with_more_nodes_names_them():
 def told(q: Question, **of: Any):
     """What is said of a question whose search found nothing."""
     status = of.pop("status", "infeasible")
-    found = Some(solution=Some(status=status), problem=Some(budget=of.pop("spent", {}), share={}, columns={}))
+    found = Some(
+        solution=FleetSolution(status, None, None, "none"),
+        problem=Some(budget=of.pop("spent", {}), share={}, columns={}),
+    )
     return explain(q, look(q).pool, found, Limits(seconds=of.pop("seconds", 60.0)))
 
 
@@ -332,7 +335,7 @@ def test_ctrl_c_while_looking_for_hints_is_heard(fleets, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         own.carries(own.question)
-    monkeypatch.setattr(shortage.fleet, "solve", lambda *_: Some(status="interrupted", objective=None))
+    monkeypatch.setattr(shortage.fleet, "solve", lambda *_: FleetSolution("interrupted", None, None, "none"))
     with pytest.raises(KeyboardInterrupt):
         shortage._may_carry(own, Problem({"g": Stock(1)}), "g", 1)
 
@@ -391,6 +394,6 @@ def test_a_search_that_ended_early_proves_nothing(fleets):
         told(question(5.0), status="interrupted")
     assert isinstance(told(question(5.0), status="time_limit"), OutOfTime)
     pool = replace(look(question()).pool, late=True)
-    found = Some(solution=Some(status="infeasible"), problem=None)
+    found = Some(solution=FleetSolution("infeasible", None, None, "none"), problem=None)
     assert isinstance(explain(question(5.0), pool, found, Limits()), OutOfTime)
     assert fleets.asked == []

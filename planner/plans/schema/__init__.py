@@ -82,6 +82,10 @@ class Plan(Part):
     seats: list[Seat] = []
     router_port: Annotated[int, Field(ge=1, le=65535)] | None = None  # where other models have routers, too
 
+    def interrupted(self) -> Plan:
+        """The plan as it stands: a search was broken off."""
+        return self.model_copy(update={"proof": self.proof.model_copy(update={"status": "interrupted"})})
+
     @model_serializer(mode="wrap")
     def _without_what_was_not_asked(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """`survives` is written only where nodes may be lost, `replayed` where arrivals are known,
