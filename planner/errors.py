@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 
+INTERRUPTED_EXIT = 130
+"""What a command that Ctrl-C ended exits with, as in any shell."""
+
 
 class MeshwrightError(Exception):
     """Base of all errors that end a command with one clear message instead of a traceback."""

@@ -19,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from planner.cli import failures
 from planner.cli.help import Grouped, opt
 from planner.cli.output import plain
+from planner.errors import INTERRUPTED_EXIT
 
 COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",
@@ -128,7 +129,7 @@ def run(args: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED_EXIT
     except (Exception, SystemExit) as error:
         code = failures.report(error, as_json="--json" in args)
         if isinstance(error, OSError):  # Python would complain once more on leaving, where stdout is full

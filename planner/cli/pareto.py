@@ -9,13 +9,11 @@ import typer
 
 from planner.cli import options as o
 from planner.cli.help import opt
+from planner.errors import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
     from planner.plans.schema import Plan
     from planner.studies.curves import Curve, Point
-
-INTERRUPTED_EXIT = 130
-"""Where Ctrl-C ended the search for further points."""
 
 
 def pareto(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, FiniteFloat, SerializerFunctionWrapHandler, model_serializer
 
+from planner.errors import INTERRUPTED_EXIT
 from planner.plans.schema.parts import Count, NonNegative, Part, Share, Status
 
 
@@ -103,7 +104,8 @@ class Proof(Part):
     @property
     def exit_code(self) -> int:
         """What a command that found this plan exits with."""
-        return {"optimal": 0, "within_gap": 0, "time_limit": 4, "interrupted": 130, "joint": 0}[self.status]
+        ended = {"time_limit": 4, "interrupted": INTERRUPTED_EXIT}
+        return {"optimal": 0, "within_gap": 0, "joint": 0, **ended}[self.status]
 
 
 class PlanWarning(Part):
