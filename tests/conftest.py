@@ -2,9 +2,13 @@
 
 import gc
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from planner.candidates import known
 
 BUSY = [HealthCheck.too_slow]  # which a busy machine may be, whatever a test draws
 settings.register_profile("fixed", derandomize=True, database=None, suppress_health_check=BUSY)
@@ -17,3 +21,24 @@ def pytest_collection_finish() -> None:
     """What is loaded by now stays to the end: the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+
+
+class Forgetting(pytest.MonkeyPatch):
+    """pytest's own; where it puts other code in the place of some, what the code before has answered is
+    forgotten."""
+
+    def setattr(self, *args: Any, **options: Any) -> None:
+        known.KNOWN.clear()
+        super().setattr(*args, **options)
+
+    def undo(self) -> None:
+        if self._setattr:
+            known.KNOWN.clear()
+        super().undo()
+
+
+@pytest.fixture
+def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
+    """What is undone after the test."""
+    with Forgetting.context() as patch:
+        yield patch

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from planner.candidates.known import once
 from planner.candidates.points import KEPT, Points, batched, beyond, decode_steps, over, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
 from planner.designs.shape import Floats, Ints, StepTimes
@@ -51,6 +52,7 @@ Asked = Sequence[tuple[Role, float]]
 """Roles, each with its limit on TPOT in cautious seconds."""
 
 
+@once
 def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
     """The largest batch of a server of each design of `index` in each of the roles `asked` (mixed or decode)
     at which each bucket keeps the promise, from below and from above, (asked, designs, w) each; 0 where not
@@ -94,6 +96,7 @@ def most(s: Setup, index: Ints, role: Role) -> Floats:
     return np.asarray(largest(s, index, [(role, s.promise.tpot_s)])[0][0].max(axis=1))
 
 
+@once
 def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
     """The largest share of its time that a prefill server of each design may be busy so that each bucket's
     first token is out `within_s` (k,) cautious seconds, from below and from above, (k, designs, w) each; 0

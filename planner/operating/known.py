@@ -3,9 +3,10 @@ rate, and what explains a plan looks at its servers under one load after the oth
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from hashlib import blake2b
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -40,7 +41,7 @@ def once(steps: Steps) -> Steps:
         if len(designs) > MOST_ROWS:
             return steps(model, designs, asked, sequences, budget)
         own = known.setdefault(model, {})
-        key = _digest(designs, asked, sequences, budget)
+        key = digest(designs, asked, sequences, budget)
         if key in own:
             return own[key]
         if len(own) >= MOST:
@@ -53,12 +54,22 @@ def once(steps: Steps) -> Steps:
     return found
 
 
-def _digest(designs: Designs, asked: Requests, sequences: Floats, budget: Floats | float) -> bytes:
-    """What the steps of a model hang on, in a few bytes."""
+def digest(*parts: Any) -> bytes:
+    """Arrays, dataclasses of such and plain values, in a few bytes."""
     told = blake2b(digest_size=16)
-    of_both = (getattr(x, f.name) for x in (designs, asked) for f in fields(x))
-    for part in (*of_both, sequences, budget):
-        array = np.asarray(part)
-        told.update(repr((array.shape, array.dtype.char)).encode())
-        told.update(array.tobytes())
+    for part in _plain(parts):
+        if isinstance(part, np.ndarray):
+            told.update(repr((part.shape, part.dtype.char)).encode())
+            told.update(part.tobytes())
+        else:
+            told.update(repr(part).encode())
     return told.digest()
+
+
+def _plain(parts: Iterable[Any]) -> Iterator[Any]:
+    """The parts, of dataclasses their fields."""
+    for part in parts:
+        if is_dataclass(part):
+            yield from _plain(getattr(part, f.name) for f in fields(part))
+        else:
+            yield part

@@ -1,0 +1,59 @@
+"""Largest loads that are asked for again: a question under another rate, with more money or with other nodes
+has mostly the same servers under the same mix and promise."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import fields
+from secrets import token_bytes
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from planner.candidates.setup import Setup
+from planner.cost.model import CostModel
+from planner.designs.shape import Floats, Ints
+from planner.operating.known import digest
+
+MOST, MOST_BYTES = 4096, 8192
+"""Answers kept of a process, and bytes of each: 32 MB at most. Then all are forgotten."""
+
+KNOWN: dict[bytes, tuple[Floats, Floats]] = {}
+"""What was answered, by all that it hangs on but the code."""
+
+_TOLD: WeakKeyDictionary[CostModel, bytes] = WeakKeyDictionary()
+
+Asked = TypeVar("Asked")
+Loads = Callable[[Setup, Ints, Asked], tuple[Floats, Floats]]
+"""Largest loads of designs of a setup, from below and from above."""
+
+
+def once(loads: Loads[Asked]) -> Loads[Asked]:
+    """`loads`, which are looked for once for models, designs, mixes and promises that are alike. What is
+    answered must not change."""
+
+    def found(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
+        parts = (getattr(s, f.name) for f in fields(s) if f.name != "model")
+        key = digest(loads.__name__, _told(s.model), *parts, index, asked)
+        if key in KNOWN:
+            return KNOWN[key]
+        answer = loads(s, index, asked)
+        for part in answer:
+            part.setflags(write=False)
+        if sum(part.nbytes for part in answer) <= MOST_BYTES:
+            if len(KNOWN) >= MOST:
+                KNOWN.clear()
+            KNOWN[key] = answer
+        return answer
+
+    return found
+
+
+def _told(model: CostModel) -> bytes:
+    """All that a model is made of, told once of each; of one that cannot be told, a word of its own."""
+    if model not in _TOLD:
+        try:
+            _TOLD[model] = digest(pickle.dumps(model))
+        except (pickle.PicklingError, AttributeError, TypeError):
+            _TOLD[model] = token_bytes(16)
+    return _TOLD[model]
