@@ -30,7 +30,7 @@ def recorded():
 def planned(recorded, tmp_path_factory):
     path = tmp_path_factory.mktemp("loads") / "loads.json"
     path.write_text(json.dumps(recorded.tolist()))
-    return plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path)
+    return plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path, explain=False)
 
 
 def test_a_hot_expert_is_copied_and_the_plan_says_where(planned, recorded):
@@ -56,7 +56,7 @@ def test_copies_take_memory_from_the_cache(planned, tmp_path):
     r = planned.replicas[0]
     even = tmp_path / "even.json"
     even.write_text(json.dumps([[1.0] * EXPERTS] * LAYERS))
-    plain = plan(None, "deepseek-v3", gpus="8xh200", expert_loads=even, engine=r.engine)
+    plain = plan(None, "deepseek-v3", gpus="8xh200", expert_loads=even, engine=r.engine, explain=False)
     other = plain.replicas[0]
     same = [(x.tp, x.pp, x.attn_dp, x.moe_tp, x.ep) for x in (r, other)]
 
@@ -68,7 +68,7 @@ def test_copies_take_memory_from_the_cache(planned, tmp_path):
 
 
 def test_without_a_recording_the_plan_says_so():
-    made = plan(None, "deepseek-v3", gpus="8xh200")
+    made = plan(None, "deepseek-v3", gpus="8xh200", explain=False)
     entry = made.experts.replicas[0]
 
     assert made.experts.loads == "assumed"

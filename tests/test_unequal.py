@@ -55,7 +55,7 @@ def test_what_no_engine_starts_is_told_and_not_chosen():
 
 @pytest.mark.parametrize(("gb_per_s", "together"), [(None, False), (0.001, False), (5.0, True)])
 def test_a_link_decides_whether_zones_share_a_replica(gb_per_s, together):
-    made = plan(cluster(gb_per_s, b="y"), "qwen3-32b-fp8", engine="vllm")
+    made = plan(cluster(gb_per_s, b="y"), "qwen3-32b-fp8", engine="vllm", explain=False)
 
     assert any(len({stage.device for stage in r.stages}) > 1 for r in made.replicas) == together
 
@@ -65,7 +65,8 @@ def test_what_is_paid_for_mixed_replicas_is_both_nodes():
         Node(device="rtx-3090", gpus_per_node=1, price_usd_per_hour=0.2),
         Node(device="rtx-4090", gpus_per_node=1, price_usd_per_hour=0.4),
     ]
-    made = plan(resolve(Cluster(nodes=nodes)), "qwen3-32b-fp8", rate=0.1, tpot_ms=100.0, ttft_ms=20000.0)
+    asked = {"rate": 0.1, "tpot_ms": 100.0, "ttft_ms": 20000.0, "explain": False}
+    made = plan(resolve(Cluster(nodes=nodes)), "qwen3-32b-fp8", **asked)
 
     assert made.predicted.usd_per_hour.value == pytest.approx(0.6)
 
