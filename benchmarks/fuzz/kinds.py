@@ -18,7 +18,7 @@ from benchmarks.fuzz.judging import answered, fault
 from benchmarks.fuzz.writing import written
 
 REPO = Path(__file__).resolve().parents[2]
-SMALL = "--gpus 2xL4 -m qwen3-0.6b --time-limit 2"
+SMALL = "--gpus 2xL4 -m qwen3-0.6b --engine vllm --time-limit 1"
 
 
 @dataclass(frozen=True)
