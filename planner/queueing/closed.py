@@ -20,17 +20,24 @@ open loop, with a constant number of sequences.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from planner.designs.shape import Floats
+from planner.designs.shape import Floats, Ints
 from planner.queueing.line import Moments, line, softmin
 from planner.queueing.load import TINY, Limits, Load, Parts, total
 from planner.queueing.tail import QUANTILE, gamma_quantile
 
-ROUNDS = 40
-"""Halvings of the rate: to 1e-12 of the server's capacity."""
+GRAINS, HALVINGS = 2**40, (8, 5, 4, 2, 1)
+"""Grains of a server's capacity to which a rate is found: 40 halvings, so many of them at once."""
+
+AT_ONCE = 320
+"""Rates tried at once, of all servers: a pass over many costs little more than over few."""
+
+Rows = TypeVar("Rows", Parts, Limits, "Ring")
 
 
 @dataclass(frozen=True)
@@ -89,17 +96,39 @@ def _first_tokens(parts: Parts, load: Load) -> tuple[Floats, Floats]:
 
 
 def rate_of(parts: Parts, share: Floats, ring: Ring, limits: Limits) -> Floats:
-    """Requests/s (n, 1) of a loop."""
-    low = np.zeros_like(ring.wanted * parts.t0_s)
-    high = 1 / Load.of(parts, share + 0 * low, limits).utilisation
-    for _ in range(ROUNDS):
-        rate = (low + high) / 2
-        load = Load.of(parts, rate * share, limits)
-        met = at_rate(parts, load)
-        room = met.sequences + ring.prompt_places * met.work < ring.places
-        fewer = load.stable & room & (met.inside + rate * ring.beside_s < ring.wanted)
-        low, high = np.where(fewer, rate, low), np.where(fewer, high, rate)
-    return np.asarray(low)
+    """Requests/s (n, 1) of a loop; each server's is the same whichever others are looked at with it."""
+    none = np.zeros_like(ring.wanted * parts.t0_s)
+    most, rows = 1 / Load.of(parts, share + none, limits).utilisation, np.arange(len(none))
+    halvings = next(h for h in HALVINGS if len(rows) * (2**h - 1) <= AT_ONCE or h == 1)
+    each = rows.repeat(2**halvings - 1)
+    parts, ring, limits = _taken(parts, each), _taken(ring, each), _taken(limits, each)
+    shares = np.broadcast_to(share, (len(rows), share.shape[1]))[each]
+    found, section = np.zeros_like(rows), GRAINS
+    while section > 1:
+        section >>= halvings
+        tried = found[:, None] + section * np.arange(1, 2**halvings)
+        rate = (most * (tried / GRAINS)).reshape(-1, 1)
+        fewer = _fewer(parts, rate, shares, ring, limits).reshape(tried.shape)
+        at = np.zeros_like(rows)
+        for half in (1 << i for i in reversed(range(halvings))):
+            at += half * fewer[rows, at + half - 1]
+        found += section * at
+    return np.asarray(most * (found[:, None] / GRAINS))
+
+
+def _fewer(parts: Parts, rate: Floats, share: Floats, ring: Ring, limits: Limits) -> NDArray[np.bool_]:
+    """Whether a loop that makes this rate (m, 1) has fewer requests in flight than are wanted, and places
+    left."""
+    load = Load.of(parts, rate * share, limits)
+    met = at_rate(parts, load)
+    room = met.sequences + ring.prompt_places * met.work < ring.places
+    return np.asarray(load.stable & room & (met.inside + rate * ring.beside_s < ring.wanted))
+
+
+def _taken(rows: Rows, each: Ints) -> Rows:
+    """Rows of a dataclass of arrays, (n, ·) or one for all."""
+    own = {name: x if len(x) == 1 else x[each] for name, x in vars(rows).items()}
+    return replace(rows, **own)
 
 
 def _moments(load: Load, inside: Floats, others: Floats) -> Moments:
