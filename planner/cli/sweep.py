@@ -51,7 +51,7 @@ def sweep(
     from dataclasses import replace
     from pathlib import Path
 
-    from planner.cli.output import note, stdout, whole_file
+    from planner.cli.output import note, stdout, whole_bytes
     from planner.cli.progress import Progress
     from planner.studies import flat, grid
     from planner.studies.journal import Cache
@@ -69,7 +69,7 @@ def sweep(
         note("interrupted; the same command goes on from here")
         raise
     if write:
-        with whole_file(output) as out:
+        with whole_bytes(output) as out:
             write(rows, out)
     if table:
         from planner.studies.flat import render

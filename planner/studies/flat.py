@@ -7,18 +7,17 @@ docs/sweep.md says what they mean.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from planner.errors import InputError
-from planner.reading.cells import harmless
+from planner.reading import cells as text
 from planner.reports import words as say
 from planner.reports.words import short
 from planner.studies.curves import Curve, Point
@@ -39,7 +38,7 @@ ORDER = (
 """Starts of the names of columns: options first, then answers, what went wrong, what only programs need."""
 
 
-def writer(output: Path) -> Callable[[Sequence[Row], TextIO], None] | None:
+def writer(output: Path) -> Callable[[Sequence[Row], BinaryIO], None] | None:
     """What writes rows to a file called `output`, by its ending; None where it takes JSON lines.
 
     Raises InputError where it cannot: no pyarrow, or a file of another kind that would be written over.
@@ -57,15 +56,13 @@ def writer(output: Path) -> Callable[[Sequence[Row], TextIO], None] | None:
     return as_parquet if ending == ".parquet" else as_csv
 
 
-def as_csv(rows: Sequence[Row], file: TextIO) -> None:
+def as_csv(rows: Sequence[Row], file: BinaryIO) -> None:
     """Write `rows` as CSV with a header; what a row lacks is empty."""
     table = columns(rows)
-    out = csv.writer(file, lineterminator="\n")
-    out.writerow(map(harmless, table))
-    out.writerows([*map(harmless, row)] for row in zip(*table.values(), strict=True))
+    file.write(text.as_csv([list(table), *zip(*table.values(), strict=True)]).encode())
 
 
-def as_parquet(rows: Sequence[Row], file: TextIO) -> None:
+def as_parquet(rows: Sequence[Row], file: BinaryIO) -> None:
     """Write `rows` as Parquet; a column of texts and numbers ("none" among limits) is one of texts."""
     import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
     import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -74,7 +71,7 @@ def as_parquet(rows: Sequence[Row], file: TextIO) -> None:
     for name, values in table.items():
         if any(isinstance(x, str) for x in values):
             table[name] = [None if x is None else str(x) for x in values]
-    pyarrow.parquet.write_table(pyarrow.table(table), file.buffer)
+    pyarrow.parquet.write_table(pyarrow.table(table), file)
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:

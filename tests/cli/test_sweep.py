@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import shlex
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from rich.console import Console
@@ -101,6 +103,20 @@ def test_parquet_without_pyarrow_is_refused_before_any_cell_is_planned(
     assert "pyarrow, which is not installed" in err
     assert "-o results.csv" in err
     assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_parquet_is_written_as_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a stand-in for pyarrow, which a test run need not have."""
+    stand_in = ModuleType("pyarrow"), ModuleType("pyarrow.parquet")
+    stand_in[0].table, stand_in[0].parquet = dict, stand_in[1]  # type: ignore[attr-defined]
+    stand_in[1].write_table = lambda table, file: file.write(b"PAR1" + repr(table).encode())  # type: ignore[attr-defined]
+    for module in stand_in:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(flat, "find_spec", lambda _: True)
+    (tmp_path / "s.yaml").write_text("base: {gpus: 1xL40S, model: no-such-model}\n")
+
+    assert app.run(["sweep", str(tmp_path / "s.yaml"), "-o", str(tmp_path / "r.parquet"), "-j", "1"]) == 4
+    assert b"'exit_code': [2]" in (tmp_path / "r.parquet").read_bytes()
 
 
 def test_parquet_holds_the_same_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

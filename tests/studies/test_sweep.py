@@ -178,6 +178,6 @@ def test_an_interrupted_plan_is_no_row(tmp_path: Path) -> None:
 
 
 def test_names_that_a_spreadsheet_would_compute_are_texts_in_the_csv() -> None:
-    text = io.StringIO()
-    as_csv([{"cell": {"model": "=1+2", "isl": -5}}], text)
-    assert text.getvalue().splitlines() == ["cell.model,cell.isl", "'=1+2,-5"]
+    file = io.BytesIO()
+    as_csv([{"cell": {"model": "=1+2", "isl": -5}}], file)
+    assert file.getvalue().decode().splitlines() == ["cell.model,cell.isl", "'=1+2,-5"]
