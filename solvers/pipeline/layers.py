@@ -82,13 +82,15 @@ def _ends(p: PipelineProblem, use: Ints, at: Ints, stages: int) -> Rows:
     parts = []
     group = p.group_of
     one = np.eye(kinds, dtype=np.int64)
-    groups = ((use[at] > 0) @ np.eye(len(p.nodes), dtype=np.int64)[group] > 0).sum(axis=1)
+    some, two = use[at] > 0, use[at] > 1
+    groups = (some @ np.eye(len(p.nodes), dtype=np.int64)[group] > 0).sum(axis=1)
     for i in range(kinds):
         for j in range(kinds):
             if stages == 1 and i != j:
                 continue
             taken = one[i] + (one[j] if stages > 1 else 0)
-            fits = (use[at] >= taken).all(axis=1) & ((group[i] != group[j]) | (groups == 1))
+            fits = two[:, i] if i == j and stages > 1 else some[:, i] & some[:, j]
+            fits = fits if group[i] != group[j] else fits & (groups == 1)
             rows = at[fits]
             parts.append((rows, np.full(len(rows), i), np.full(len(rows), j), use[rows] - taken))
     return Rows(*(np.concatenate([part[x] for part in parts]) for x in range(4)))
