@@ -24,6 +24,7 @@ from benchmarks.attention_fits import attention_fit
 from benchmarks.expert_fits import expert_fit
 from benchmarks.recurrent_fits import recurrent_fits
 from planner.cost.efficiency.reading import Fit
+from planner.designs.precision import EXPERT_KERNELS
 
 HERE = Path(__file__).resolve().parents[1]
 FITS = HERE.parent / "shared" / "data" / "fits.json"
@@ -103,6 +104,7 @@ def engines(fits: dict[str, Any], device: str) -> dict[str, Any]:
             "mla_decode": mla("mla_decode", device, engine),
             "mla_prefill": mla("mla_prefill", device, engine),
             "moe": experts(device, engine),
+            **{f"moe {name}": experts(device, engine, name) for name in EXPERT_KERNELS},
             **rows(recurrent_fits(device, engine)),
         }
     return {engine: {k: v for k, v in parts.items() if v} for engine, parts in found.items()}
@@ -121,12 +123,15 @@ def weights(table: dict[str, Any], device: str, engine: str, cap_us: float) -> d
     return kept
 
 
-def experts(device: str, engine: str) -> dict[str, Row]:
-    """By weight precision."""
+def experts(device: str, engine: str, kernels: str = "") -> dict[str, Row]:
+    """By weight precision: the usual kernels, or those of the family `kernels`, which in MXFP4 are others in
+    each engine."""
     kept = {}
     for ours, theirs in KEPT_WEIGHTS.items():
+        if kernels and ours == "mxfp4":
+            continue
         for source, name in ((s, n) for s in sources(engine) for n in theirs):
-            fit = expert_fit(device, source, ours, name, PEAK.get(name, "bf16"))
+            fit = expert_fit(device, source, ours, name, PEAK.get(name, "bf16"), kernels)
             if fit:
                 kept[ours] = row(fit)
                 break

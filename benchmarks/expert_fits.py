@@ -18,6 +18,7 @@ from cluster_configs.devices import find
 from model_zoo.schema import WEIGHT_BYTES
 from planner.cost.efficiency.reading import Chip, Fit
 from planner.cost.experts import ROW_BYTES, RankWork, rank_s
+from planner.designs.precision import EXPERT_KERNELS
 
 MODEL = ("hidden_size", "inter_size", "topk", "num_experts")
 COLUMNS = (
@@ -50,13 +51,19 @@ BOUNDS: Bounds = {
 
 
 @cache
-def expert_fit(system: str, engine: str, precision: str, dtype: str, peak: str) -> Fit | None:
-    """The fit of one precision, measured under the name `dtype`; None where rows are few or an artefact."""
+def expert_fit(
+    system: str, engine: str, precision: str, dtype: str, peak: str, kernels: str = ""
+) -> Fit | None:
+    """The fit of one precision, measured under the name `dtype`, by the commonest kernels or those of the
+    family `kernels`; None where rows are few or an artefact."""
     table = expert_table(system, engine)
     table = where(table, table["dtype"] == dtype)
+    if kernels:
+        table = where(table, np.array([family(name) == kernels for name in table["kernel"]], bool))
     if len(table["dtype"]) < LEAST_ROWS:
         return None
-    table = where(table, commonest(table["kernel"], labels(table)))
+    if not kernels:
+        table = where(table, commonest(table["kernel"], labels(table)))
     case = as_case(table, Chip.of(find(system.replace("_", "-"))), WEIGHT_BYTES[precision])
     fit = fitted(case, Fit(compute=0.4, memory=0.7, t0_s=2.5e-5, peak=peak), BOUNDS)
     return fit if fit.memory > UNTUNED else None
@@ -68,6 +75,15 @@ def expert_table(system: str, engine: str) -> Table:
     table = read("moe", system, COLUMNS)
     balanced = (table["distribution"] == "balanced") & (table["num_tokens"] <= MOST_TOKENS)
     return where(table, balanced & (table["backend"] == engine))
+
+
+def family(kernel: str) -> str:
+    """What engines call a kernel's like, by its name in the tables; blank where that does not say.
+
+    >>> family("sglang_fused_moe_triton"), family("moe_torch_flow")
+    ('triton', '')
+    """
+    return next((name for name in EXPERT_KERNELS if name in kernel), "")
 
 
 def labels(table: Table) -> NDArray[np.int64]:

@@ -31,18 +31,18 @@ SERVER = "engine+device+model"
 """The level of what a server has of its own in first tokens, by flags that rows do not state. Told apart so
 that each server has one say in what all share; not shipped, and unknown of servers held out."""
 
-FIRST_TOKEN = {"all": 0.3, "engine": 0.5, "engine+generation": 0.15, "host": 0.5, MODEL: 0.4, SERVER: 0.3}
+FIRST_TOKEN = {"all": 0.3, "engine": 0.5, "engine+generation": 0.15, "host": 0.5, MODEL: 0.6, SERVER: 0.3}
 GEMM = {**KERNEL, "gemm": 0.1, "engine+gemm": 0.025}
 EXPERTS = {**KERNEL, "experts": 0.05, "engine+experts": 0.05}
 
 SPREAD: Spread = {
-    "kernels": {"engine": 0.14, "generation": 0.14, "engine+generation": 0.14, MODEL: 0.05, **ERA},
+    "kernels": {"engine": 0.14, "generation": 0.14, "engine+generation": 0.14, MODEL: 0.1, **ERA},
     "gemm_flops": GEMM,
     "gemm_bytes": GEMM,
     "decode_attention": KERNEL,
     "prompt_attention": KERNEL,
-    "experts": {**EXPERTS, **ERA},
-    "expert_flops": KERNEL,
+    "experts": {**EXPERTS, "engine": 0.08, **ERA},
+    "expert_flops": {**KERNEL, "engine": 0.3, MODEL: 0.2},
     "recurrent": {"all": 0.5},
     "launch": {**KERNEL, **ERA},
     "expert_launch": EXPERTS,
@@ -51,7 +51,7 @@ SPREAD: Spread = {
     "step_s": ENGINE,
     "sequence_s": ENGINE,
     "prompt_layer_s": {**FIRST_TOKEN, "all": 0.5, "engine": 0.7, "engine+generation": 0.2},
-    "latent_layer_s": {"all": 0.5, "engine": 0.5, "engine+generation": 0.2, "host": 0.5, MODEL: 0.4},
+    "latent_layer_s": {"all": 0.5, "engine": 0.5, "engine+generation": 0.2, "host": 0.5, MODEL: 0.6},
     "captured": {"all": 0.5},
     "request_s": {**FIRST_TOKEN, "engine": 0.15},
     "arrival_s": FIRST_TOKEN,

@@ -220,8 +220,9 @@ def fits(row: Row) -> bool:
     used = precisions(own, None if row.quant == "F16" else "int4_wo")
     designs = like(1, 1, row.gpus)
     every = room_by_stage(own, device_bytes(at.device), designs, used, "llama.cpp", 512, max_sequences=1)
-    left = fullest_at(own, designs, used, every)
-    need = kv_bytes_per_seq(own, designs, used, np.array([float(row.prompt)]), stage=left.stage)
+    left = fullest_at(own, designs, used, "llama.cpp", every)
+    prompt = np.array([float(row.prompt)])
+    need = kv_bytes_per_seq(own, designs, used, "llama.cpp", prompt, stage=left.stage)
     return bool(left.kv_bytes[0] >= need[0, 0])
 
 

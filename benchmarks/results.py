@@ -48,6 +48,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
     "alike": ("Runs whose requests are alike in length", ["benchmarks.alike"]),
+    "timed": ("Kernels timed on an H100 and an H200", ["benchmarks.timed_kernels"]),
     "routers": ("Routers in 32 bits against published times", ["benchmarks.routers"]),
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),

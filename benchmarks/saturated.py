@@ -4,8 +4,9 @@ TensorRT-LLM's overview sends 1,000 to 3,000 requests at once (its section "Prep
 output tokens until the last one ends. All are alike, so as many as have a place start together, and when they
 end the next ones start: a closed loop with as many in flight as a wave has, at the engine's defaults (2,048
 sequences a rank), in steady state, caches in FP8 where the checkpoint's weights are ModelOpt's FP8 or NVFP4,
-else in 16 bits. SGLang's cookbook: printouts by hand, without warm-up, of launch lines that name no kernels;
-mean lengths and requests in flight as printed. Neither table is fitted.
+else in 16 bits. It names no kernels for experts, so they are the engine's own choice (CUTLASS). SGLang's
+cookbook: printouts by hand, without warm-up, of launch lines that name no kernels either; mean lengths and
+requests in flight as printed. Neither table is fitted.
 
 The last table says how comparable the cookbook's runs are. What is off with one request in flight is kernels
 that the launch line leaves to a default; the rest is prompts. SGLang computes these in steps of their own,
@@ -43,6 +44,17 @@ LONG = 8192
 BUSY = 64
 """Requests in flight from which on a cookbook's run counts."""
 
+TRITON = {
+    "MiniMaxAI/MiniMax-M2.5",
+    "MiniMaxAI/MiniMax-M2.7",
+    "Qwen/Qwen3-235B-A22B-Instruct-2507",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct",
+}
+"""Models for which SGLang 0.5.6 to 0.5.10 takes Triton's kernels on data-centre Blackwell, where those of
+DeepSeek's architecture in FP8 get TensorRT-LLM's (server_args.py of those versions)."""
+
+BLACKWELL = ("b200_sxm", "b300_sxm", "gb200", "gb300")
+
 Row = Mapping[str, str]
 
 
@@ -60,7 +72,7 @@ def overview() -> list[tuple[Row, dict[str, str], float]]:
         cells = sizes | {"engine": "trtllm", "device": row["device"].replace("_", "-"), "start": "steady"}
         cells["max_running"] = str(RUNNING * ranks)
         if row["precision"] in ("fp8", "nvfp4"):
-            cells["kv_precision"] = "fp8"
+            cells |= {"kv_precision": "fp8", "expert_kernels": "cutlass"}
         waves = math.ceil(requests / (ranks * places(cells)))
         cells["concurrency"] = str(requests / waves)
         gpus = int(row["tp"]) * int(row["pp"]) * ranks
@@ -88,6 +100,7 @@ def cookbook(least: float = BUSY) -> list[tuple[Row, dict[str, str], float]]:
         cells |= {"device": row["device"].replace("_", "-"), "tp": str(tp // ranks), "attn_dp": str(ranks)}
         cells |= {name: str(max(round(float(row[f"{name}_mean"])), 1)) for name in ("isl", "osl")}
         cells |= {
+            "expert_kernels": "triton" if row["model"] in TRITON and row["device"] in BLACKWELL else "",
             "ep": str(int(float(row["ep"] or 1))),
             "start": "steady",
             "concurrency": row["mean_concurrency"] or row["concurrency"],

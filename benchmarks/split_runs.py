@@ -262,8 +262,9 @@ def _kv_places(run: Run) -> float:
     cost, designs = run.decode.cost, run.decode.designs
     available = device_bytes(cost.node_class.device)
     every = room_by_stage(cost.card, available, designs, cost.precisions, cost.engine, run.decode.tokens)
-    memory = fullest_at(cost.card, designs, cost.precisions, every)
+    memory = fullest_at(cost.card, designs, cost.precisions, cost.engine, every)
     context = np.array([run.isl + run.osl / 2])
-    each = kv_bytes_per_seq(cost.card, designs, cost.precisions, context, stage=memory.stage)[0, 0]
+    asked = (cost.card, designs, cost.precisions, cost.engine, context)
+    each = kv_bytes_per_seq(*asked, stage=memory.stage)[0, 0]
     places = float(memory.kv_bytes[0] / each)
     return places if places >= 1 else np.inf

@@ -15,7 +15,7 @@ import gzip
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks import recipes
+from benchmarks import launched, recipes
 from cluster_configs import devices
 from model_zoo import catalog
 from model_zoo.schema import MoeFfn
@@ -165,6 +165,8 @@ def labelled(row: Row, label: Row, flags: Row) -> Row:
         **{name: flags.get(column, "") for name, column in SETTINGS.items()},
         "max_running": per_replica(flags.get("max_running", ""), row),
         "router": router(flags, row, label),
+        "kernels": launched.kernels(flags),
+        **launched.layout(row["backend"], flags),
     }
 
 
@@ -252,6 +254,7 @@ def as_asked(row: Row) -> Row:
         "osl": str(round(float(row["drawn"]) * float(row["osl"]))),
         "kv_precision": row.get("kv", ""),
         "router_precision": row.get("router", ""),
+        "expert_kernels": row.get("kernels", ""),
         **{name: row.get(name, "") for name in (*SETTINGS, "balance_steps")},
         "start": row.get("start", ""),
         "lengths": "varied" if float(row["drawn"]) < 1 else "alike",

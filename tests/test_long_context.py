@@ -41,7 +41,7 @@ def test_every_group_keeps_its_part_of_each_cache():
     card = catalog.find("llama-3.1-70b")[0]
     used = precisions(card)
     for tp, cp in ((8, 1), (8, 2), (4, 4)):
-        held = kv_bytes_per_seq(card, design(tp, cp), used, np.array([100_000.0]))[0, 0]
+        held = kv_bytes_per_seq(card, design(tp, cp), used, "vllm", np.array([100_000.0]))[0, 0]
         assert held == pytest.approx(327_680 * 100_000 / (tp * cp))
 
 

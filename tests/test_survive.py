@@ -52,7 +52,7 @@ def test_what_a_plan_of_few_kinds_gives_up_is_not_what_surviving_costs():
     plan = api.plan(
         resolve(Cluster(nodes=nodes)),
         "llama-3.1-8b",
-        tpot_ms=100,
+        tpot_ms=90,
         survive="node:50%",
         **{**QUICK, "explain": True},
     )

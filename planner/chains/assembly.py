@@ -182,7 +182,9 @@ class Assembly:
         model, ranges = self.posed.models[name], self._ranges(layers)
         designs = like(1, self.posed.tp[name], len(ranges))
         tokens = np.array([[max(self.mix.context, 1.0)]])
-        held = kv_bytes_by_stage(self.asked.card, designs, model.precisions, tokens, np.array(ranges))
+        held = kv_bytes_by_stage(
+            self.asked.card, designs, model.precisions, chains.ENGINE, tokens, np.array(ranges)
+        )
         return float(held[0, 0, ranges.index(layers)])
 
     def _watts(self, name: str, batch: int, busy: float) -> float:

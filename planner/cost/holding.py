@@ -81,12 +81,12 @@ class Holding:
 
     def _held(self, designs: Designs, tokens: Floats) -> Floats:
         """Bytes of cache of one sequence of `tokens` (n, w) on one GPU of each stage: (n, w, stages)."""
-        return kv_bytes_by_stage(self.card, designs, self.precisions, tokens)
+        return kv_bytes_by_stage(self.card, designs, self.precisions, self.engine, tokens)
 
     def transfer_bytes(self, isl: Floats) -> Floats:
         """Bytes of KV cache of prompts of `isl` tokens, shape (w,), that go from a prefill to a decode
         replica."""
-        return np.asarray(kv_bytes_per_seq(self.card, like(1, 1), self.precisions, isl)[0])
+        return np.asarray(kv_bytes_per_seq(self.card, like(1, 1), self.precisions, None, isl)[0])
 
     def handed_bytes(self, designs: Designs, isl: Floats) -> tuple[Floats, Floats]:
         """What is handed over of the cache of prompts of `isl` tokens (w,): bytes that the rank with most of
@@ -94,7 +94,7 @@ class Holding:
         whole = self.transfer_bytes(isl)
         if self.stagings:
             return whole / self.cache_gpus(designs)[:, None], np.ones((len(designs), len(isl)))
-        held = kv_bytes_by_stage(self.card, designs, self.precisions, isl[None, :])
+        held = kv_bytes_by_stage(self.card, designs, self.precisions, None, isl[None, :])
         kept = held.sum(axis=2) * (designs.tp * designs.cp)[:, None]
         return held.max(axis=2), np.round(np.maximum(kept / np.maximum(whole, 1.0), 1.0), 3)
 

@@ -153,7 +153,12 @@ class Layers:
         precision, each = self.expert_weights(layer)
         tokens = load.rows * designs.groups
         routed = Routed(ffn, self.card.hidden, tokens, designs, each, self.popularity)
-        return experts_s(self.fits.fit("moe", precision), self.chip, routed)
+        alone, ranks = self.fits.families(precision, self.used.kernels)
+        seconds = experts_s(self.fits.fit("moe", precision, family=alone), self.chip, routed)
+        if alone == ranks or not (designs.attn_dp > 1).any():
+            return seconds
+        others = experts_s(self.fits.fit("moe", precision, family=ranks), self.chip, routed)
+        return np.where(designs.attn_dp > 1, others, seconds)
 
     def head_s(self, rows: Floats, designs: Designs) -> Floats:
         """Seconds of the LM head: one row a decoded token."""

@@ -24,6 +24,7 @@ from model_zoo.derive import (
 )
 from model_zoo.schema import KV_BYTES, Layer, ModelCard
 from planner.cost.activations import activation_bytes, sampling_bytes
+from planner.cost.eras import engine_of
 from planner.cost.reserve import (
     DEFAULT_SEQUENCES,
     Sequences,
@@ -33,7 +34,8 @@ from planner.cost.reserve import (
 )
 from planner.cost.weights import weights_bytes
 from planner.designs.shape import Designs, Floats, Ints, Precisions
-from planner.designs.stages import Ranges, Stages, stage_layers, stages_of
+from planner.designs.stages import Ranges, stage_layers, stages_of
+from planner.engines import named
 
 __all__ = [
     "DEFAULT_SEQUENCES",
@@ -97,13 +99,14 @@ def fullest_at(
     card: ModelCard,
     designs: Designs,
     precisions: Precisions,
+    engine: str | None,
     by_stage: Memory,
     context: Floats | float = BINDING_CONTEXT,
 ) -> Memory:
     """Memory of the fullest stage, (n,): of `by_stage` (from `room_by_stage`, with stages as in
     `stage_layers`) the one that holds the fewest sequences of `context` tokens, (n,) or one for all."""
     tokens = np.asarray(context, dtype=np.float64).reshape(-1, 1)
-    return fullest(by_stage, kv_bytes_by_stage(card, designs, precisions, tokens)[:, 0])
+    return fullest(by_stage, kv_bytes_by_stage(card, designs, precisions, engine, tokens)[:, 0])
 
 
 def fullest(by_stage: Memory, held: Floats) -> Memory:
@@ -150,33 +153,48 @@ def kv_bytes_per_seq(
     card: ModelCard,
     designs: Designs,
     precisions: Precisions,
+    engine: str | None,
     context: Floats,
     layers: Ranges | None = None,
     stage: Ints | None = None,
 ) -> Floats:
     """Bytes of cache of one sequence of `context` tokens, (w,) or (n, w), on one GPU of its server: (n, w).
 
-    Of stage `stage`, shape (n,) (`Memory.stage`), or of the stage where they are most. Windows saturate;
-    recurrent states do not grow. A latent (MLA) is whole on every tp rank; beyond tp = KV heads, each head is
-    repeated.
+    Of stage `stage`, shape (n,) (`Memory.stage`), or of the stage where they are most. Windows saturate where
+    `engine` lets go of what lies before them (None: an engine that does); recurrent states do not grow. A
+    latent (MLA) is whole on every tp rank; beyond tp = KV heads, each head is repeated.
     """
     tokens = np.atleast_2d(np.asarray(context, dtype=np.float64))
-    held = _held(card, designs, precisions, tokens, stages_of(card, designs, layers))
+    held = kv_bytes_by_stage(card, designs, precisions, engine, tokens, layers)
     if stage is None:
         return np.asarray(held.max(axis=2))
     return np.take_along_axis(held, stage[:, None, None], axis=2)[:, :, 0]
 
 
 def kv_bytes_by_stage(
-    card: ModelCard, designs: Designs, precisions: Precisions, context: Floats, layers: Ranges | None = None
+    card: ModelCard,
+    designs: Designs,
+    precisions: Precisions,
+    engine: str | None,
+    context: Floats,
+    layers: Ranges | None = None,
 ) -> Floats:
     """Bytes of cache of one sequence of `context` tokens, (n or 1, w), on a GPU of each stage: (n, w,
     stages)."""
-    return _held(card, designs, precisions, context, stages_of(card, designs, layers))
+    stages = stages_of(card, designs, layers)
+    past = named(engine_of(engine)).past_windows if engine else 0.0
+    tokens = context / designs.cp[:, None]
+    by_kind = [_held_by_layer(layer, designs, precisions, tokens, past) for layer in stages.kinds]
+    return np.asarray(np.einsum("nsk,nwk->nws", stages.counts, np.stack(by_kind, axis=2)))
 
 
 def kv_capacity(
-    card: ModelCard, designs: Designs, precisions: Precisions, by_stage: Memory, context: Floats
+    card: ModelCard,
+    designs: Designs,
+    precisions: Precisions,
+    engine: str | None,
+    by_stage: Memory,
+    context: Floats,
 ) -> Floats:
     """Whole sequences of `context` tokens, shape (w,), that one server holds: shape (n, w); 0 where nothing
     fits.
@@ -184,38 +202,35 @@ def kv_capacity(
     `by_stage`: from `room_by_stage`, with stages as in `stage_layers`. A replica holds attn_dp times as many.
     """
     tokens = np.asarray(context, dtype=np.float64)[None, :]
-    held = _held(card, designs, precisions, tokens, stages_of(card, designs))
+    held = kv_bytes_by_stage(card, designs, precisions, engine, tokens)
     left = np.maximum(by_stage.kv_bytes, 0.0)[:, None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
         sequences = np.where(held > 0, left / held, np.where(left > 0, np.inf, 0.0))
     return np.asarray(np.floor(sequences.min(axis=2)))
 
 
-def longest_context(card: ModelCard, designs: Designs, precisions: Precisions, by_stage: Memory) -> Ints:
+def longest_context(
+    card: ModelCard, designs: Designs, precisions: Precisions, engine: str | None, by_stage: Memory
+) -> Ints:
     """Tokens of the longest single sequence that one server holds, at most the model's `max_context`; 0 where
     nothing fits. Shape (n,); by bisection, as cache never shrinks with context."""
     low = np.zeros(len(designs), dtype=np.int64)
     high = np.full(len(designs), card.max_context, dtype=np.int64)
-    stages = stages_of(card, designs)
     while (low < high).any():
         middle = (low + high + 1) // 2
-        held = _held(card, designs, precisions, middle[:, None].astype(np.float64), stages)[:, 0]
+        tokens = middle[:, None].astype(np.float64)
+        held = kv_bytes_by_stage(card, designs, precisions, engine, tokens)[:, 0]
         fits = (held <= by_stage.kv_bytes).all(axis=1)
         low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
     return low
 
 
-def _held(card: ModelCard, designs: Designs, used: Precisions, context: Floats, stages: Stages) -> Floats:
-    """Bytes of cache of one sequence on one GPU of each stage; `context` of shape (n or 1, w): (n, w,
-    stages)."""
-    by_kind = [_held_by_layer(layer, designs, used, context / designs.cp[:, None]) for layer in stages.kinds]
-    return np.asarray(np.einsum("nsk,nwk->nws", stages.counts, np.stack(by_kind, axis=2)))
-
-
-def _held_by_layer(layer: Layer, designs: Designs, used: Precisions, context: Floats) -> Floats:
+def _held_by_layer(
+    layer: Layer, designs: Designs, used: Precisions, context: Floats, past_windows: float
+) -> Floats:
     """Bytes of cache of one sequence in one layer on one GPU: (n, w). Index keys are whole on every rank."""
     mixer, element = layer.mixer, KV_BYTES[used.kv]
-    inside = np.minimum(context, window(mixer) or 0)
+    inside = np.minimum(context, np.maximum(window(mixer) or 0, past_windows * context))
     elements = growing_elements_per_token(mixer) * context + windowed_elements_per_token(mixer) * inside
     shards = np.minimum(designs.tp, kv_shards(mixer))[:, None]
     whole = element * index_elements_per_token(mixer) * context

@@ -158,7 +158,8 @@ class OffloadModel(CostModel):
         """Bytes of cache of one sequence of `tokens` (n, w) on a GPU of each stage and on the host: (n, w,
         stages + 1)."""
         at = like(len(designs), designs.tp, designs.pp)
-        return kv_bytes_by_stage(self.card, at, self.precisions, tokens, self.bounds[which_of(designs)])
+        bounds = self.bounds[which_of(designs)]
+        return kv_bytes_by_stage(self.card, at, self.precisions, self.engine, tokens, bounds)
 
     def _out(self, which: Ints) -> Floats:
         """Share of the experts of a layer whose experts lie away that really does, (n,)."""

@@ -114,7 +114,7 @@ class UnequalModel(SeveralClasses):
         held = np.zeros((*tokens.shape, self.kind_of.shape[1]))
         for rows, here, (_, tp) in self._kinds(staging):
             at, bounds = like(len(rows), tp, designs.pp[rows]), self.bounds[staging[rows]]
-            every = kv_bytes_by_stage(self.card, at, self.precisions, tokens[rows], bounds)
+            every = kv_bytes_by_stage(self.card, at, self.precisions, self.engine, tokens[rows], bounds)
             held[rows] = np.where(here[:, None, :], every, held[rows])
         return held
 

@@ -132,7 +132,7 @@ class UnevenModel(SeveralClasses):
         """Bytes of cache of one sequence of `tokens` (n, w) on a GPU: (n, w)."""
         low, high, part = _between(shard)
         at = (like(len(tokens), tp) for tp in (low, high))
-        a, b = (kv_bytes_per_seq(self.card, designs, self.precisions, tokens) for designs in at)
+        a, b = (kv_bytes_per_seq(self.card, designs, self.precisions, self.engine, tokens) for designs in at)
         return (1 - part) * a + part * b
 
     def _stages_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:

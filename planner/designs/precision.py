@@ -58,6 +58,10 @@ def served(card: ModelCard, weights: str, experts: str, kv: str) -> Precisions:
     return Precisions(weights, experts, card.weights.embedding, kv, router)
 
 
+EXPERT_KERNELS: Final = ("cutlass", "deepgemm", "marlin", "triton", "trtllm")
+"""Families of kernels for experts: TensorRT-LLM's `moe_config.backend`, SGLang's `--moe-runner-backend`
+(`flashinfer_` before them means the same), vLLM's `--moe-backend`."""
+
 ROUTER_BYTES: Final[Mapping[str, float]] = {"bf16": 2.0, "tf32": 4.0, "fp32": 4.0}
 """What routers of experts are computed in, and the bytes of a weight: "tf32" reads 32 bits and multiplies 19
 of them on tensor cores, "fp32" multiplies all without."""

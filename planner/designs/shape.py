@@ -25,13 +25,15 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True)
 class Precisions:
     """Weights of attention and dense layers, of experts, of embedding and LM head, and the KV cache; what the
-    routers of experts are computed in ("fp32": without tensor cores)."""
+    routers of experts are computed in ("fp32": without tensor cores), and the experts' kernels where a launch
+    line names them."""
 
     gemm: str
     experts: str
     embedding: str
     kv: str
     router: str = "bf16"
+    kernels: str = ""
 
 
 @dataclass(frozen=True)

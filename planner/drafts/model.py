@@ -86,7 +86,7 @@ class DraftedModel(CostModel):
         """Bytes of the drafter's cache of one sequence of `tokens`, (w,) or (n, w), on one GPU: (n, w)."""
         if self.draft.card is None:
             return np.zeros((len(designs), np.shape(tokens)[-1]))
-        return kv_bytes_per_seq(self.draft.card, self._beside(designs), self.own, tokens)
+        return kv_bytes_per_seq(self.draft.card, self._beside(designs), self.own, self.engine, tokens)
 
     def memory_by_stage(
         self, designs: Designs, tokens_per_step: int, sequences: Sequences | None = None

@@ -74,7 +74,10 @@ class Engine:
     `sends_wide`: generations on which tokens go by DeepEP to experts beyond a scale-up domain, two batches
     taking turns (planner/cost/exchange.py). `balance_steps`: that attention-dp ranks of public recipes wait
     for each other's prompts at most. `prompts_first`: while prompts wait, a step has them alone and nobody
-    decodes."""
+    decodes. `past_windows`: share of a context whose cache it keeps at least in layers that look back over a
+    window alone (0: the window's). `expert_kernels` that plans ask it for, by generation and precision of the
+    experts: families (planner/designs/precision.py) of ranks that all have the same tokens, and of
+    attention-dp ranks."""
 
     name: str
     generations: Generations
@@ -89,6 +92,8 @@ class Engine:
     offloads: Offloads | None = None
     admits_whole: bool = False
     prompts_first: bool = False
+    past_windows: float = 0.0
+    expert_kernels: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     keeps_idle: AbstractSet[str] | None = None
     drafts: Mapping[str, str] = field(default_factory=dict)
     balance_steps: float = 0.0

@@ -4,8 +4,9 @@ Memory: 0.5.23 arg_groups/memory_hook.py (share computed from memory, chunk, gra
 (requests: 2048 at least, 4096 at most, by its cache). Devices and precisions: server documentation; sparse
 latents: 0.5, basic_usage/deepseek_v32 (H200, B200, MI300, MI350). On AMD its kernels build for gfx942 and
 gfx950 alone (issues 27519 and 30599, pull 26867 closed). Prompts first: managers/scheduler.py,
-get_next_batch_to_run, with `--enable-mixed-chunk` off as by default. Where a table names no Blackwell column,
-the kernels that the measured efficiencies cover were taken.
+get_next_batch_to_run, with `--enable-mixed-chunk` off as by default. Windows: a pool for layers with a window
+holds 0.8 of the tokens of the other's, `--swa-full-tokens-ratio` in server_args.py. Where a table names no
+Blackwell column, the kernels that the measured efficiencies cover were taken.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ SGLANG: Final = Engine(
     cache={"fp8": FROM_AMPERE | MI300},
     sparse=frozenset({"hopper", "blackwell_dc"}) | MI300,
     prompts_first=True,
+    past_windows=0.8,  # --swa-full-tokens-ratio
     balanced=dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), GENERATIONS),
     tokens_per_step=_tokens_per_step,
     reserve_bytes=_reserve_bytes,

@@ -3,7 +3,9 @@
 Memory: commands/serve.py (0.9 of what is free after weights and buffers, batch of 2048). Devices and
 precisions: "Supported hardware" and "Quantization: hardware support matrix" (1.0 to 1.3: FP8 in blocks on
 Hopper and sm100/103 alone, W4A16 until Hopper, FP8 caches from Ampere on, no INT8; issue 5581 for sm120),
-where MXFP4 on Hopper is measured though not listed. Copies of experts, 1.2: examples/wide_ep (GB200 and
+where MXFP4 on Hopper is measured though not listed. Windows: unless `max_attention_window` is set, every
+layer keeps the whole context (resource_manager.py), by the second cache manager, too, which gpt-oss has since
+pull 16942, until pull 18767 of September 2026. Copies of experts, 1.2: examples/wide_ep (GB200 and
 GB300 NVL72, H20, RTX 6000D: others of their generations run the same kernels); deployment guide of
 DeepSeek-R1, "MoE backend support matrix": FP8 on GB200 without EPLB.
 """
@@ -52,9 +54,15 @@ TRTLLM: Final = Engine(
     tokens_per_step=_tokens_per_step,
     reserve_bytes=_reserve_bytes,
     balance_steps=60,
+    # as public recipes for DeepSeek-R1 on B200 ask for since 1.2
+    expert_kernels={
+        ("blackwell_dc", "fp8_block"): ("trtllm", "deepgemm"),
+        ("blackwell_dc", "nvfp4"): ("trtllm", "cutlass"),
+    },
     block_tokens=32,  # tokens_per_block
     logit_bytes=12.0,  # fp32 logits, probabilities and a copy
     admits_whole=True,
+    past_windows=1.0,  # one pool for all layers unless max_attention_window is set
     keeps_idle=frozenset({"Attention", "Mla"}),
     # 1.0 and later, features/speculative-decoding
     drafts={

@@ -198,10 +198,10 @@ def _rows(ask: Ask, device: Device, engine: str, gpus: int, scale_up: int) -> tu
     capacity = device_bytes(device)
     tokens = default_tokens_per_step(engine, capacity)
     by_stage = room_by_stage(ask.card, capacity, designs, ask.used, engine, tokens)
-    fullest = fullest_at(ask.card, designs, ask.used, by_stage)
+    fullest = fullest_at(ask.card, designs, ask.used, engine, by_stage)
     context = np.array([float(ask.tokens)])
-    needed = kv_bytes_per_seq(ask.card, designs, ask.used, context, stage=fullest.stage)[:, 0]
-    sequences = kv_capacity(ask.card, designs, ask.used, by_stage, context)[:, 0]
+    needed = kv_bytes_per_seq(ask.card, designs, ask.used, engine, context, stage=fullest.stage)[:, 0]
+    sequences = kv_capacity(ask.card, designs, ask.used, engine, by_stage, context)[:, 0]
     columns = (  # in the order of Row's fields
         designs.gpus,
         designs.tp,
@@ -214,7 +214,7 @@ def _rows(ask: Ask, device: Device, engine: str, gpus: int, scale_up: int) -> tu
         fullest.reserve_bytes,
         fullest.capacity_bytes,
         fullest.kv_bytes,
-        longest_context(ask.card, designs, ask.used, by_stage),
+        longest_context(ask.card, designs, ask.used, engine, by_stage),
         (sequences * designs.attn_dp).astype(np.int64),
         np.where(sequences >= 1, 0.0, np.maximum(needed - fullest.kv_bytes, 1.0)),
     )

@@ -101,8 +101,8 @@ def _missing(
     capacity = device_bytes(node.device)
     tokens = default_tokens_per_step(engine, capacity)
     left = room_by_stage(ask.card, capacity, designs, ask.used, engine, tokens).kv_bytes
-    ranges = stage_layers(len(ask.card.stack), int(designs.pp[0]))
-    held = kv_bytes_by_stage(ask.card, designs.take(np.array([0])), ask.used, context[None, :], ranges)[0]
+    one, ranges = designs.take(np.array([0])), stage_layers(len(ask.card.stack), int(designs.pp[0]))
+    held = kv_bytes_by_stage(ask.card, one, ask.used, engine, context[None, :], ranges)[0]
     return np.asarray((held * batch[:, None] - left).max(axis=1))
 
 

@@ -56,6 +56,14 @@ class Server:
         return math.ceil(self.gpus / self.node_gpus)
 
     @property
+    def expert_kernels(self) -> str:
+        """The family of kernels that the plan asks the engine for, blank for the engine's own choice."""
+        generation = self.plan.problem.devices[self.replica.stages[0].device].get("generation")
+        known, experts = named(self.replica.engine).expert_kernels, self.replica.precision.experts
+        alone, ranks = known.get((str(generation), str(experts)), ("", ""))
+        return ranks if self.replica.attn_dp > 1 else alone
+
+    @property
     def layers(self) -> list[int]:
         """Layers of each stage."""
         return [b - a for a, b in (stage.layers for stage in self.replica.stages)]

@@ -35,6 +35,8 @@ def line(s: Server) -> Launch:
     elif r.redundant_experts:
         slots = s.experts + r.redundant_experts
         args["moe_config"] = {"load_balancer": {"num_slots": slots, "layer_updates_per_iter": UPDATED}}
+    elif s.expert_kernels:
+        args["moe_config"] = {"backend": s.expert_kernels.upper()}
     args["kv_cache_config"] = {
         "free_gpu_memory_fraction": FREE_SHARE,
         "dtype": "auto" if s.kv == "bf16" else s.kv,

@@ -62,7 +62,7 @@ def state(asked: Asked, rows: Sequence[ProfileRow], path: str) -> Stated:
     problem = replace(problem, feeds=feed_watts(asked.cluster))
     used = precisions(asked.card, asked.options.precision, asked.options.kv_precision)
     isl = np.array([float(b.isl) for b in w.buckets])
-    kv = np.asarray(kv_bytes_per_seq(asked.card, like(1, 1), used, isl)[0])
+    kv = np.asarray(kv_bytes_per_seq(asked.card, like(1, 1), used, None, isl)[0])
     kv_bytes = {str(i): float(b) for i, b in enumerate(kv)}
     problem = with_transfers(replace(problem, columns=columns), candidates, asked.cluster, kv_bytes)
     return Stated(problem, candidates, usable, kv_bytes, used, warnings)

@@ -187,6 +187,7 @@ def looked_up(row: Row, nodes: Nodes | None = None) -> tuple[Group, Row]:
         asked.embedding,
         asked.kv,
         row.router_precision or ("fp32" if slow_router else asked.router),
+        row.expert_kernels,
     )
     if row.kv_precision is None:
         used = replace(used, kv=usual_kv(used, device, row.engine))

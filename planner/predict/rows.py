@@ -15,7 +15,7 @@ import numpy as np
 
 from model_zoo.schema import KV_BYTES, WEIGHT_BYTES
 from planner.cost.eras import engine_of
-from planner.designs.precision import ROUTER_BYTES
+from planner.designs.precision import EXPERT_KERNELS, ROUTER_BYTES
 from planner.designs.shape import Floats, Ints
 from planner.engines import NAMES, named
 from planner.errors import InputError, nearest
@@ -53,7 +53,7 @@ class Row:
     prompts (`balance_steps`: TensorRT-LLM's `attention_dp_config.timeout_iters`; None is what public recipes
     of benchmarks set); what routers of experts are computed in (`router_precision`: "tf32" with vLLM's
     `VLLM_FLOAT32_MATMUL_PRECISION=high` and SGLang's `--enable-tf32-matmul`; None is what the engine's
-    version does).
+    version does); the kernels of experts (`expert_kernels`, of EXPERT_KERNELS; blank is what is usual).
 
     `rate_rps`: requests/s that come at random, in place of `concurrency`; 0 is a closed loop. `max_osl`: room
     that an engine which reserves keeps for an answer, at least its own length. `mix`: (isl, osl, share) of
@@ -96,6 +96,7 @@ class Row:
     mix: tuple[tuple[int, int, float], ...] = ()
     stages: tuple[tuple[str, int, int], ...] = ()
     router_precision: str | None = None
+    expert_kernels: str = ""
 
     @property
     def requests(self) -> tuple[tuple[int, int, float], ...]:
@@ -162,6 +163,7 @@ def parse(cells: Mapping[str, str]) -> Row:
         mix=_mix(cells),
         stages=stages,
         router_precision=_precision(cells, "router_precision", ROUTER_BYTES),
+        expert_kernels=_kernels(cells),
     )
 
 
@@ -251,6 +253,11 @@ def _precision(cells: Mapping[str, str], name: str, known: Collection[str]) -> s
     if text and text not in known:
         raise InputError(f"unknown {name} `{text}`", hint=f"one of: {', '.join(known)}")
     return text or None
+
+
+def _kernels(cells: Mapping[str, str]) -> str:
+    text = (cells.get("expert_kernels") or "").lower().removeprefix("flashinfer_")
+    return _precision({"expert_kernels": text}, "expert_kernels", EXPERT_KERNELS) or ""
 
 
 def _number(cells: Mapping[str, str], name: str, default: float, allowed: Range = POSITIVE) -> float:

@@ -241,7 +241,7 @@ class Placements:
         """Bytes of cache of a sequence in a layer of each kind, on one GPU."""
         one, context = like(1, self.tp), np.array([[max(Mix.of(self.ask.workload).context, 1.0)]])
         ranges = [(i, i + 1) for i in (int(np.argmax(self.kind == k)) for k in range(self.kind.max() + 1))]
-        held = kv_bytes_by_stage(self.ask.card, one, self.ask.precisions, context, ranges)
+        held = kv_bytes_by_stage(self.ask.card, one, self.ask.precisions, self.model.engine, context, ranges)
         return np.asarray(held[0, 0])
 
 

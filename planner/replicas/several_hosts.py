@@ -215,6 +215,6 @@ class Spread:
         `whole` times as much at most."""
         ranges = [(i, i + 1) for i in (int(np.argmax(self.kind == k)) for k in range(self.kind.max() + 1))]
         held = kv_bytes_by_stage(
-            self.ask.card, like(1, 1), self.ask.precisions, np.array([[self.context]]), ranges
+            self.ask.card, like(1, 1), self.ask.precisions, ENGINE, np.array([[self.context]]), ranges
         )
         return np.asarray(held[0, 0])

@@ -68,7 +68,7 @@ def memory_lines(model: CostModel, tp: Ints, engine: str, budget: int, mix: Mix)
     free[:, ALONE] = one + whole * layer
     tokens = mix.own + (mix.held if named(engine).admits_whole else mix.osl / 2)
     weight = mix.share * np.maximum(mix.osl - 1, 1e-9)
-    held = kv_bytes_per_seq(card, like(len(tp), tp), used, tokens) @ (weight / weight.sum())
+    held = kv_bytes_per_seq(card, like(len(tp), tp), used, engine, tokens) @ (weight / weight.sum())
     return Bytes(free, layer, held / whole)
 
 

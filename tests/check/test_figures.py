@@ -143,7 +143,7 @@ def check_design(card: ModelCard, design: Designs, stated: list[float]) -> None:
         where = f"{card.name} tp{tp} pp{pp} dp{attn_dp} ep{ep} stage {index}"
         assert 0.98 * span.low <= stated[index] <= 1.15 * span.high, where
         context = np.array([5000.0])
-        cache = float(kv_bytes_per_seq(card, design, used, context, stage=np.array([index]))[0, 0])
+        cache = float(kv_bytes_per_seq(card, design, used, "vllm", context, stage=np.array([index]))[0, 0])
         assert kv.sequence_bytes(card, own, stage, 5000.0) <= cache * (1 + 1e-9), where
 
 

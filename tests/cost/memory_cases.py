@@ -25,9 +25,12 @@ def changed(card: ModelCard, update: dict[str, object]) -> ModelCard:
     return ModelCard(**{field: getattr(card, field) for field in ModelCard.model_fields} | update)
 
 
-def room(card: ModelCard, device_memory_bytes: float, d: Designs, used: Precisions, *more, **rest) -> Memory:
-    """Memory of the fullest stage; `more`: engine, tokens per step and what else `room_by_stage` takes."""
-    return fullest_at(card, d, used, room_by_stage(card, device_memory_bytes, d, used, *more, **rest))
+def room(
+    card: ModelCard, device_memory_bytes: float, d: Designs, used: Precisions, engine: str, *more, **rest
+) -> Memory:
+    """Memory of the fullest stage; `more`: tokens per step and what else `room_by_stage` takes."""
+    by_stage = room_by_stage(card, device_memory_bytes, d, used, engine, *more, **rest)
+    return fullest_at(card, d, used, engine, by_stage)
 
 
 def vllm(card: ModelCard, device_memory_bytes: float, *shapes: tuple[int, ...]) -> Memory:

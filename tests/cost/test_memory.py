@@ -70,7 +70,7 @@ def longest(card: ModelCard, device_memory_bytes: float, *shape: int) -> tuple[i
     card = changed(card, {"max_context": 10**8})
     d, p = designs(shape), precisions(card)
     by_stage = room_by_stage(card, device_memory_bytes, d, p, "vllm", 8192)
-    return int(longest_context(card, d, p, by_stage)[0]), float(by_stage.kv_bytes[0, 0])
+    return int(longest_context(card, d, p, "vllm", by_stage)[0]), float(by_stage.kv_bytes[0, 0])
 
 
 @pytest.mark.parametrize(
@@ -116,23 +116,23 @@ def test_longest_context_is_exactly_the_last_one_that_fits():
     d, p = designs((1, 1), (1, 3)), precisions(SMALL)
     card = changed(SMALL, {"max_context": 10**7})
     by_stage = room_by_stage(card, 2 * GIB, d, p, "llama.cpp", 512)
-    most = longest_context(card, d, p, by_stage).astype(float)
+    most = longest_context(card, d, p, "vllm", by_stage).astype(float)
 
     for i, context in enumerate(most):
-        held = [kv_bytes_per_seq(card, d, p, np.array([context + more]))[i, 0] for more in (0, 1)]
+        held = [kv_bytes_per_seq(card, d, p, "vllm", np.array([context + more]))[i, 0] for more in (0, 1)]
         assert 0 < context < 10**7
         assert held[0] <= by_stage.kv_bytes[i].min() + held[1] - held[0]
-        assert kv_capacity(card, d, p, by_stage, np.array([context]))[i, 0] == 1
-        assert kv_capacity(card, d, p, by_stage, np.array([context + 1]))[i, 0] == 0
+        assert kv_capacity(card, d, p, "vllm", by_stage, np.array([context]))[i, 0] == 1
+        assert kv_capacity(card, d, p, "vllm", by_stage, np.array([context + 1]))[i, 0] == 0
 
 
 def test_longest_context_stops_at_the_models_own_and_is_zero_where_weights_do_not_fit():
     d, p = designs((1, 1)), precisions(SMALL)
     large, none = (room_by_stage(SMALL, gib * GIB, d, p, "vllm", 2048) for gib in (80, 0.1))
 
-    assert longest_context(SMALL, d, p, large)[0] == SMALL.max_context
-    assert longest_context(SMALL, d, p, none)[0] == 0
-    assert kv_capacity(SMALL, d, p, none, np.array([1.0]))[0, 0] == 0
+    assert longest_context(SMALL, d, p, "vllm", large)[0] == SMALL.max_context
+    assert longest_context(SMALL, d, p, "vllm", none)[0] == 0
+    assert kv_capacity(SMALL, d, p, "vllm", none, np.array([1.0]))[0, 0] == 0
 
 
 # Cache
@@ -142,7 +142,7 @@ def test_an_mla_latent_is_whole_on_every_rank():
     mla = Mla(heads=8, kv_lora_rank=64, qk_nope=16, qk_rope=16, v_head_dim=16)
     card = changed(SMALL, {"mixers": {"a": mla}})
 
-    held = kv_bytes_per_seq(card, designs((1, 1), (8, 1)), precisions(card), np.array([1000.0]))
+    held = kv_bytes_per_seq(card, designs((1, 1), (8, 1)), precisions(card), "vllm", np.array([1000.0]))
 
     assert held[:, 0] == pytest.approx(1000 * 6 * (64 + 16) * 2)
 
@@ -154,17 +154,35 @@ def test_windows_saturate_and_recurrent_states_do_not_grow():
     }
     card = changed(SMALL, {"mixers": mixers, "layers": [Run(times=3, of=["w/f", "s/f"])]})
 
-    held = kv_bytes_per_seq(card, designs((1, 1)), precisions(card), np.array([0.0, 64.0, 128.0, 4096.0]))[0]
+    context = np.array([0.0, 64.0, 128.0, 4096.0])
+    held = kv_bytes_per_seq(card, designs((1, 1)), precisions(card), "vllm", context)[0]
 
     states = 3 * (4 * 4 * 16 * 16 + 2 * 3 * (2 * 64 + 64))
     assert held == pytest.approx([states, states + 3 * 64 * 1024, *[states + 3 * 128 * 1024] * 2])
+
+
+@pytest.mark.parametrize(
+    ("engine", "kept"),
+    [(None, 128), ("vllm", 128), ("llama.cpp", 128), ("sglang", 800), ("trtllm", 1000), ("trtllm-1.0", 1000)],
+)
+def test_some_engines_keep_what_lies_before_a_window(engine: str | None, kept: int):
+    windows = {
+        name: Attention(heads=8, kv_heads=8, head_dim=32, window=w) for name, w in (("w", 128), ("a", None))
+    }
+    card = changed(SMALL, {"mixers": windows, "layers": [Run(times=3, of=["w/f", "a/f"])]})
+    context = np.array([100.0, 1000.0])
+
+    held = kv_bytes_per_seq(card, designs((1, 1)), precisions(card), engine, context)[0]
+
+    assert held == pytest.approx([3 * 1024 * 200, 3 * 1024 * (1000 + kept)])
 
 
 def test_an_fp8_cache_takes_half():
     context = np.array([1000.0])
 
     full, half = (
-        kv_bytes_per_seq(SMALL, designs((1, 1)), precisions(SMALL, kv=p), context) for p in ("bf16", "fp8")
+        kv_bytes_per_seq(SMALL, designs((1, 1)), precisions(SMALL, kv=p), "vllm", context)
+        for p in ("bf16", "fp8")
     )
 
     assert half == pytest.approx(full / 2)
@@ -174,8 +192,8 @@ def test_cache_is_that_of_the_stage_asked_for_or_of_the_one_that_holds_most():
     d, p, context = designs((1, 4)), precisions(SMALL), np.array([100.0])
     layer = 100 * 8 * 64 * 2  # the stages have 1, 2, 2, 1 layers
 
-    assert kv_bytes_per_seq(SMALL, d, p, context)[0, 0] == 2 * layer
-    assert kv_bytes_per_seq(SMALL, d, p, context, stage=np.array([3]))[0, 0] == layer
+    assert kv_bytes_per_seq(SMALL, d, p, "vllm", context)[0, 0] == 2 * layer
+    assert kv_bytes_per_seq(SMALL, d, p, "vllm", context, stage=np.array([3]))[0, 0] == layer
     assert room(SMALL, 2 * GIB, d, p, "llama.cpp", 512).stage[0] in (1, 2)
 
 
@@ -250,9 +268,9 @@ def test_cache_never_shrinks_with_context_and_capacity_never_grows(card: ModelCa
     context = np.sort(np.array(contexts, dtype=float))
     by_stage = room_by_stage(card, 24 * GIB, d, p, "vllm", 2048)
 
-    assert (np.diff(kv_bytes_per_seq(card, d, p, context), axis=1) >= 0).all()
+    assert (np.diff(kv_bytes_per_seq(card, d, p, "vllm", context), axis=1) >= 0).all()
     with np.errstate(invalid="ignore"):
-        capacity = kv_capacity(card, d, p, by_stage, np.maximum(context, 1.0))
+        capacity = kv_capacity(card, d, p, "vllm", by_stage, np.maximum(context, 1.0))
     assert (capacity[:, 1:] <= capacity[:, :-1]).all()
 
 

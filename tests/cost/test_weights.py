@@ -59,7 +59,7 @@ def test_kv_heads_fewer_than_ranks_are_repeated_in_weights_and_cache():
     d, p = designs((2, 1), (8, 1)), precisions(gqa)
 
     weights = room(gqa, 16 * GIB, d, p, "vllm", 2048).weights_bytes
-    cache = kv_bytes_per_seq(gqa, d, p, np.array([100.0]))[:, 0]
+    cache = kv_bytes_per_seq(gqa, d, p, "vllm", np.array([100.0]))[:, 0]
 
     one_head = 2 * 2 * 32 * 256  # K and V of one head in 16 bit
     q_and_o, ffn = 2 * 2 * 256 * 256, 2 * 3 * 256 * 512

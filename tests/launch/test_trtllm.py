@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 
 from planner.launch.trtllm import line, written
 from tests.exporters.samples import KEPT
-from tests.launch.servers import server
+from tests.launch.servers import on_device, server
 
 
 def args(**told: Any) -> dict[str, Any]:
@@ -60,6 +60,20 @@ def test_copies_of_experts_are_slots_that_its_balancer_fills():
         "layer_updates_per_iter": 2,
     }
     assert "moe_config" not in args(tp=8, ep=8)
+
+
+def test_experts_kernels_are_those_whose_times_the_plan_counts():
+    """On Blackwell in FP8 by blocks TRTLLM, of attention-dp ranks DEEPGEMM."""
+    problem = on_device("b200-sxm", 192)
+    problem["devices"]["h200-sxm"]["generation"] = "blackwell_dc"
+
+    def backend(experts: str, **sizes: int) -> object:
+        own = server("trtllm", **sizes).replica.precision.model_copy(update={"experts": experts})
+        return args(problem=problem, told={"precision": own}, **sizes).get("moe_config")
+
+    assert backend("fp8_block", tp=8) == {"backend": "TRTLLM"}
+    assert backend("fp8_block", attn_dp=8, ep=8) == {"backend": "DEEPGEMM"}
+    assert backend("bf16", tp=8) is None
 
 
 def test_sides_of_a_pair_hand_their_cache_over():

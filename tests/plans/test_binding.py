@@ -72,7 +72,10 @@ def test_where_both_phases_bind_either_may_disappoint(monkeypatch):
     assert 1 < edges.high < exp(Z80 * min(prompts, decodes))
 
 
-@pytest.mark.parametrize(("role", "limits"), [("prefill", {}), ("decode", {}), ("decode", {"tpot_ms": 30.0})])
+@pytest.mark.parametrize(
+    ("role", "limits"),
+    [("prefill", {"tpot_ms": 20.0}), ("decode", {"tpot_ms": 40.0}), ("decode", {"tpot_ms": 30.0})],
+)
 def test_a_load_may_grow_as_far_as_the_column_that_promised_the_limits(role: str, limits: dict[str, float]):
     """Prefill: to where TTFT is at its limit, a little beyond the column's 95 % of the time; decode: to the
     batch of the column, at which the cache is full, or TPOT at its limit."""

@@ -147,6 +147,43 @@ def test_a_router_precision_that_does_not_exist_names_those_that_do():
     assert cells(answer)["note"] == "unknown router_precision `fp8`; one of: bf16, tf32, fp32"
 
 
+DEEPSEEK = {"model": "deepseek-r1", "device": "b200-sxm", "engine": "trtllm", "tp": "8", "concurrency": "4"}
+
+
+def test_experts_take_the_time_of_the_kernels_that_a_launch_line_names():
+    """DeepSeek-R1 in FP8 on eight B200 takes 14.6 ms a token with DEEPGEMM and 10.3 with TRTLLM."""
+    names = ("", "DEEPGEMM", "TRTLLM", "flashinfer_trtllm")
+    usual, deep, *short = (
+        p.tpot_ms for p in predict_rows([DEEPSEEK | {"expert_kernels": name} for name in names])
+    )
+
+    assert 0.6 < usual / deep < 0.85
+    assert short == [usual, usual]
+
+
+def test_experts_kernels_are_by_default_those_of_public_recipes_for_the_version_and_the_layout():
+    old = DEEPSEEK | {"engine_version": "1.1.0rc2"}
+    ranks = DEEPSEEK | {"tp": "1", "attn_dp": "8", "ep": "8"}
+    pairs = [(row, row | {"expert_kernels": "deepgemm"}) for row in (DEEPSEEK, old, ranks)]
+    same = [usual.tpot_ms == deep.tpot_ms for usual, deep in (predict_rows(pair) for pair in pairs)]
+
+    assert same == [False, True, True]
+
+
+def test_kernels_that_no_engine_has_are_told_with_those_that_there_are():
+    (answer,) = predict_rows([DEEPSEEK | {"expert_kernels": "cublas"}])
+
+    known = "one of: cutlass, deepgemm, marlin, triton, trtllm"
+    assert cells(answer)["note"] == f"unknown expert_kernels `cublas`; {known}"
+
+
+def test_kernels_that_were_not_measured_on_a_device_take_the_usual_ones_time():
+    rows = [DEEPSEEK | {"device": "h200-sxm", "expert_kernels": name} for name in ("", "trtllm")]
+    usual, unknown = (p.tpot_ms for p in predict_rows(rows))
+
+    assert unknown == usual
+
+
 def test_whole_numbers_may_be_written_as_tables_of_other_tools_write_them():
     assert parse({**LLAMA, "tp": "4.0"}).tp == 4
 

@@ -94,7 +94,9 @@ def test_every_stage_has_room_for_its_layers_and_the_batch(line, model):
             d, own = design(s.tp, len(stages)), device_bytes(nodes[s.node_class].device)
             for_all = (a.card, own, d, a.precisions, "vllm", 2048, c.sequences)
             room = room_by_stage(*for_all, layers=ranges).kv_bytes[0, i]
-            one = kv_bytes_per_seq(a.card, d, a.precisions, np.array([1024 + 128.0]), ranges, np.array([i]))
+            one = kv_bytes_per_seq(
+                a.card, d, a.precisions, "vllm", np.array([1024 + 128.0]), ranges, np.array([i])
+            )
             assert (c.batch - 1) * one[0, 0] <= room
 
 

@@ -171,7 +171,7 @@ def _why_not(run: dict[str, str]) -> str | None:
     one = Designs.plain(*np.array([[tp, 1, attn_dp, moe_tp, ep]], dtype=np.int64).T)
     by_stage = room_by_stage(card, device_bytes(device), one, used, engine, 8192)
     context = np.array([float(run["isl"]) + float(run["osl"])])
-    return None if kv_capacity(card, one, used, by_stage, context)[0, 0] >= 1 else "does not fit"
+    return None if kv_capacity(card, one, used, engine, by_stage, context)[0, 0] >= 1 else "does not fit"
 
 
 # The list of designs

@@ -55,6 +55,10 @@ own. (PCIe and NVL forms run the chip at other clocks, H20 with half of its unit
 """
 
 
+EARLIER = {(era, "fp8_block"): ("deepgemm", "deepgemm") for era in ("trtllm-1.0", "trtllm-1.1")}
+"""Eras whose recipes asked for other kernels of experts than today's."""
+
+
 @dataclass(frozen=True)
 class Fit:
     """Parameters of one kernel; see the module docstring. Zero `quantise`, `rows` or `tokens`: no such
@@ -106,8 +110,14 @@ class Efficiency:
 
     def __init__(self, device: Device, engine: str, tuning: Tuning = AS_MEASURED) -> None:
         self.tuning = tuning
-        self.sends_wide = device.generation in named(engine_of(engine)).sends_wide
-        self.known: dict[tuple[str, str, int | None], Fit] = {}
+        kind = named(engine_of(engine))
+        self.sends_wide = device.generation in kind.sends_wide
+        self.expert_kernels = {
+            precision: EARLIER.get((engine, precision), families)
+            for (generation, precision), families in kind.expert_kernels.items()
+            if generation == device.generation
+        }
+        self.known: dict[tuple[str, str, int | None, str], Fit] = {}
         measured = devices.find(SAME_SILICON[device.name]) if device.name in SAME_SILICON else device
         own = load(measured.name)
         self.shelves = list(_shelves(device, own, engine))
@@ -116,21 +126,28 @@ class Efficiency:
         self.default_links: Table = load("datasheet")["links"]
         self.power: Table = own.get("power") or load("datasheet")["power"]
 
-    def fit(self, kernel: str, precision: str, head_dim: int | None = None) -> Fit:
+    def fit(self, kernel: str, precision: str, head_dim: int | None = None, family: str = "") -> Fit:
         """The nearest fit of `kernel` at `precision`: the device's, its generation's, or the datasheet
         default.
 
-        With `head_dim`, the measured head size nearest by ratio. As the engine's `Tuning` has it.
+        With `head_dim`, the measured head size nearest by ratio; with `family`, kernels of that name where
+        some were measured. As the engine's `Tuning` has it.
         """
-        asked = (kernel, precision, head_dim)
+        asked = (kernel, precision, head_dim, family)
         if asked not in self.known:
             self.known[asked] = tuned(self._measured(*asked), kernel, self.tuning)
         return self.known[asked]
 
-    def _measured(self, kernel: str, precision: str, head_dim: int | None) -> Fit:
+    def families(self, precision: str, named: str = "") -> tuple[str, str]:
+        """The families of the experts' kernels, of ranks that all have the same tokens and of attention-dp
+        ranks: as a launch line has `named` them, else as plans ask for; blank for the commonest."""
+        return (named, named) if named else self.expert_kernels.get(precision, ("", ""))
+
+    def _measured(self, kernel: str, precision: str, head_dim: int | None, family: str) -> Fit:
         """The fit as it stands in the files. Raises KeyError."""
-        for level, table in self.shelves:
-            row = table.get(kernel, {}).get(precision)
+        names = (f"{kernel} {family}", kernel) if family else (kernel,)
+        for (level, table), name in ((shelf, name) for name in names for shelf in self.shelves):
+            row = table.get(name, {}).get(precision)
             if row and head_dim is not None:
                 row = row[min(row, key=lambda size: abs(math.log(size / head_dim)))]
             if row:

@@ -1,0 +1,61 @@
+"""Layouts and kernels as launch lines of public runs say them."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.launched import OFF, kernels, layout
+from benchmarks.truth import clean_rows
+
+
+@pytest.mark.parametrize(
+    ("engine", "line", "config", "sizes"),
+    [
+        ("vllm", "vllm serve M --tensor-parallel-size 8 --enable-expert-parallel", "", (8, 1, 1, 8)),
+        ("vllm", "vllm serve M --tensor-parallel-size=4", "", (4, 1, 4, 1)),
+        ("vllm", "vllm serve M --data-parallel-size 8 --enable-expert-parallel", "", (1, 8, 1, 8)),
+        ("trtllm", "trtllm-serve M --tp_size=8 --ep_size=8", "enable_attention_dp: true", (1, 8, 1, 8)),
+        ("trtllm", "trtllm-serve M --tp_size=8 --ep_size=2", "enable_attention_dp: false", (8, 1, 4, 2)),
+        ("sglang", "launch_server --tp=8 --dp 4 --enable-dp-attention", "", (2, 4, 8, 1)),
+        ("sglang", "launch_server --tp 8 --ep-size 8", "", (8, 1, 1, 8)),
+    ],
+)
+def test_a_launch_line_says_how_ranks_and_experts_are_divided(engine, line, config, sizes):
+    found = layout(engine, {"launch": line, "config": config})
+
+    assert found == dict(
+        zip(("attn_tp", "attn_dp", "moe_tp", "ep"), map(str, map(float, sizes)), strict=True)
+    )
+
+
+def test_without_a_line_a_row_keeps_its_layout():
+    assert layout("vllm", {}) == layout("vllm", {"launch": "", "config": ""}) == {}
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ({"moe": "TRTLLM"}, "trtllm"),
+        ({"moe": "flashinfer_trtllm"}, "trtllm"),
+        ({"env": " ".join(OFF), "launch": "vllm serve M"}, "triton"),
+        ({"env": OFF[0]}, ""),
+        ({}, ""),
+    ],
+)
+def test_kernels_are_called_as_predict_calls_them(flags, name):
+    assert kernels(flags) == name
+
+
+def test_minimax_on_eight_h200_was_run_with_whole_experts_on_each():
+    """Eight slices of an expert would cut its FP8 blocks."""
+    try:
+        rows = clean_rows()
+    except FileNotFoundError:
+        pytest.skip("no measurements beside the repository")
+    wide = [
+        r
+        for r in rows
+        if r["family"] == "MiniMax-M2.5" and float(r["attn_tp"]) == 8 and r["moe_quant_mode"] == "fp8"
+    ]
+
+    assert {r["ep"] for r in wide} == {"8.0"}
