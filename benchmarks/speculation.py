@@ -8,23 +8,24 @@ step, with attention-dp 1; SGLang 2. Accepted: one probability for every drafted
 half of the runs with worker counts are predicted neither too fast nor too slow in the median. Groups of
 (framework, device, precision) stay whole: of their names in order the 1st, 3rd, 5th … give the probability,
 the others are scored. Runs on one server are scored, too, and give nothing. Left out: rows that are marked
-suspect, and AMD's ATOM, an engine that is not modelled. All requests of a run are taken to decode: where
-long prompts wait for prefill servers (8k prompts at a concurrency of 2048) fewer do, and TPOT is predicted
-two to four times as long as it was.
+suspect, all but the newest of a configuration that was run again, runs of days on which their engine had a
+fault (`benchmarks/truth.py`), and AMD's ATOM, an engine that is not modelled. How many requests decode where
+prompts wait for prefill servers is predicted, too (`benchmarks/split_runs.py`).
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from benchmarks.scores.render import share, table
-from benchmarks.truth import DATA
+from benchmarks.split_runs import Run, Side, predict, side_of
+from benchmarks.truth import DATA, deepseek, mended
+from benchmarks.truth import table as read
 from planner.designs.shape import Floats
 from planner.drafts.kinds import Draft
 from planner.errors import InputError
@@ -58,12 +59,25 @@ class Scored:
         return [name, half, str(len(off)), f"{np.median(self.ratio):.2f}", *figures]
 
 
+CONFIGURATION = (
+    *("framework", "device", "precision", "tp", "attn_dp", "ep", "isl", "osl", "concurrency"),
+    *(f"{phase}_{name}" for phase in ("prefill", "decode") for name in ("workers", "gpus_all", "tp", "ep")),
+)
+"""What a run was repeated with, often daily: the newest counts, as among runs without drafts."""
+
+
 def runs(method: str, split: bool) -> list[Row]:
     """Those that drafted by `method`, on servers for each phase (`split`) or on one."""
-    with gzip.open(RUNS, "rt", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["spec_method"] == method]
-    ours = [row for row in rows if row["engine"] != "atom" and not row["train_suspect"]]
-    return [row for row in ours if bool(row["decode_workers"]) == split]
+    ours = [
+        row
+        for row in read(RUNS)
+        if (row["spec_method"], bool(row["decode_workers"])) == (method, split)
+        and row["engine"] != "atom"
+        and not row["train_suspect"]
+        and (split or not mended(deepseek(row)))
+    ]
+    newest = {tuple(row[c] for c in CONFIGURATION): row for row in sorted(ours, key=lambda r: r["date"])}
+    return list(newest.values())
 
 
 def group_of(row: Row) -> str:
@@ -76,14 +90,14 @@ def fitted_groups(rows: Sequence[Row]) -> set[str]:
     return set(sorted({group_of(row) for row in rows})[::2])
 
 
-def shape(row: Row) -> dict[str, int]:
-    """tp, attention-dp and ep of what decodes, and its share of the concurrency; rows leave attention-dp at 1
+def shape(row: Row, phase: str = "decode") -> dict[str, int]:
+    """tp, attention-dp and ep of the servers of a phase, and how many there are; rows leave attention-dp at 1
     where it is what makes up a worker's GPUs."""
-    split = "decode_" if row["decode_workers"] else ""
+    split = f"{phase}_" if row["decode_workers"] else ""
     tp, ep, attn_dp = (round(float(row[f"{split}{name}"])) for name in ("tp", "ep", "attn_dp"))
-    workers = round(float(row["decode_workers"] or 1))
+    workers = round(float(row[f"{phase}_workers"] or 1))
     if split:
-        attn_dp = round(float(row["decode_gpus_all"])) // workers // tp
+        attn_dp = round(float(row[f"{split}gpus_all"])) // workers // tp
     return {"tp": tp, "attn_dp": attn_dp, "ep": ep, "workers": workers}
 
 
@@ -96,41 +110,75 @@ def drafted(row: Row) -> int:
     return 2
 
 
-def as_asked(row: Row, acceptance: float) -> Row:
-    """A run in the columns of `predict`."""
-    own, k = shape(row), drafted(row)
-    fp4 = "mxfp4" if row["device"].startswith("mi") else "nvfp4"
+def accepted(row: Row, acceptance: float) -> float:
+    """Drafted tokens that a step of a run keeps."""
+    return Draft("mtp", drafted(row), acceptance).accepted
+
+
+def as_asked(row: Row, acceptance: float, phase: str = "") -> Row:
+    """A server of a run, of a phase where they are apart, in the columns of `predict`."""
+    own, fp4 = shape(row, phase or "decode"), "mxfp4" if row["device"].startswith("mi") else "nvfp4"
+    drafts = {"draft_tokens": str(drafted(row)), "accepted_tokens": str(accepted(row, acceptance))}
     return {
         "model": "deepseek-r1",
         "device": row["device"],
         "engine": row["engine"],
+        "engine_version": row["engine_version"] if row["engine"] == "sglang" else "",
         "moe_precision": fp4 if row["precision"] == "fp4" else "",
-        "role": "decode" if row["decode_workers"] else "mixed",
+        "role": phase or "mixed",
         **{name: str(own[name]) for name in ("tp", "attn_dp", "ep")},
-        "isl": str(round(DRAWN * int(row["isl"]))),
-        "osl": str(round(DRAWN * int(row["osl"]))),
-        "concurrency": str(int(row["concurrency"]) / own["workers"]),
-        "draft_tokens": str(k),
-        "accepted_tokens": str(Draft("mtp", k, acceptance).accepted),
+        **(drafts if phase != "prefill" else {}),
     }
 
 
-def scored(rows: Sequence[Row], acceptance: float) -> Scored:
-    """Predictions at an acceptance against what was measured: the median where it is given."""
-    answers = predict_rows([as_asked(row, acceptance) for row in rows])
-    kept, ratio = [], []
-    for row, answer in zip(rows, answers, strict=True):
+def lengths(row: Row) -> tuple[float, float]:
+    """Mean tokens of a prompt and of an answer."""
+    return DRAWN * int(row["isl"]), DRAWN * int(row["osl"])
+
+
+def apart(row: Row, acceptance: float) -> float:
+    """TPOT in ms of a run on servers for each phase: what waits for prefill does not decode."""
+    prefill, decode = (
+        _side(tuple(as_asked(row, 0.0, phase).items()), shape(row, phase)["workers"])
+        for phase in ("prefill", "decode")
+    )
+    emitted = 1 + accepted(row, acceptance)
+    return predict(Run(row, prefill, decode, *lengths(row), int(row["concurrency"]), emitted)).tpot_ms
+
+
+@cache
+def _side(asked: tuple[tuple[str, str], ...], workers: int) -> Side:
+    return side_of(dict(asked), workers)
+
+
+def together(rows: Sequence[Row], acceptance: float) -> list[float]:
+    """TPOT in ms of runs on one server each."""
+    asked = []
+    for row in rows:
+        isl, osl = (str(round(length)) for length in lengths(row))
+        load = {"isl": isl, "osl": osl, "concurrency": row["concurrency"]}
+        asked.append({**as_asked(row, acceptance), **load})
+    found = []
+    for row, answer in zip(rows, predict_rows(asked), strict=True):
         if isinstance(answer, InputError) or answer.tpot_ms is None:
             raise SystemExit(f"row {row['row']} has no prediction: {answer}")
-        kept.append(row)
-        ratio.append(answer.tpot_ms / float(row["median_tpot_ms"] or row["mean_tpot_ms"]))
-    return Scored(kept, np.array(ratio))
+        found.append(answer.tpot_ms)
+    return found
+
+
+def scored(rows: Sequence[Row], acceptance: float) -> Scored:
+    """Predictions at an acceptance against what was measured, the median where it is given; of runs on
+    servers for each phase, or on one."""
+    split = bool(rows[0]["decode_workers"])
+    predicted = [apart(row, acceptance) for row in rows] if split else together(rows, acceptance)
+    measured = [float(row["median_tpot_ms"] or row["mean_tpot_ms"]) for row in rows]
+    return Scored(rows, np.array(predicted) / np.array(measured))
 
 
 def acceptance_of(rows: Sequence[Row]) -> float:
     """The acceptance at which the median run is predicted right, by bisection: times fall with it."""
     low, high = 0.0, 1.0
-    for _ in range(20):
+    for _ in range(12):
         middle = (low + high) / 2
         slow = np.median(scored(rows, middle).ratio) > 1
         low, high = (middle, high) if slow else (low, middle)

@@ -31,6 +31,7 @@ from planner.cost.memory import (
 from planner.cost.model import CostModel
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
 from planner.designs.shape import Designs
+from planner.operating.requests import Requests
 from planner.predict.predictions import looked_up
 from planner.predict.rows import parse
 
@@ -92,6 +93,8 @@ class Run:
     isl: float
     osl: float
     concurrency: int
+    emitted: float = 1.0
+    """Tokens of a decode step, with those of its drafts that are accepted."""
 
     @property
     def group(self) -> str:
@@ -181,10 +184,14 @@ def _side(row: Row, name: str, as_stated: bool) -> Side:
         "ep": str(ep),
         "role": name,
     }
+    return side_of(asked, workers)
+
+
+def side_of(asked: Row, workers: int) -> Side:
+    """Workers as a row of `predict` describes one of them."""
     group, found = looked_up(parse(asked))
-    cost = CostModel(group.card, group.node_class, group.engine, group.used)
     sizes = (found.tp, found.pp, found.attn_dp, found.moe_tp, found.ep)
-    return Side(cost, Designs.plain(*(np.array([size]) for size in sizes)), workers)
+    return Side(group.cost(), Designs.plain(*(np.array([size]) for size in sizes)), workers)
 
 
 def predict(run: Run, places: float = np.inf) -> Predicted:
@@ -193,14 +200,16 @@ def predict(run: Run, places: float = np.inf) -> Predicted:
     ranks = decode.workers * int(decode.designs.attn_dp[0])
     held, context = min(_kv_places(run), places), run.isl + run.osl / 2
     sent_s = _sent_s(run)
-    new, osl, whole = np.array([run.isl]), np.array([run.osl]), np.ones(1)
+    steps = Requests(*(np.array([[x]]) for x in (run.isl, run.isl, run.osl, 1.0)), run.emitted).in_steps
     sequences = np.array([min(run.concurrency / ranks, held)])
     for _ in range(ROUNDS):
         step = decode.cost.step_times(decode.designs, Load.of(sequences, context, 1.0))
         one_step = float(decode.cost.step_s(decode.designs, Load.of(sequences, context))[0])
         handoff = sent_s + decode.cost.tuning.request_s + one_step
         pool = Pool(step, ranks, held)
-        split = closed_split(prefill, pool, new, new, osl, whole, run.concurrency, handoff)
+        split = closed_split(
+            prefill, pool, steps.new, steps.isl, steps.osl, steps.share, run.concurrency, handoff
+        )
         sequences = np.maximum(split.sequences, 0.5)
     workers = Workers(
         prefill=run.prefill.workers,
@@ -208,10 +217,10 @@ def predict(run: Run, places: float = np.inf) -> Predicted:
         t0_s=float(prefill.step.t0_s[0]),
         token_s=float(prefill.step.prefill_s_per_token[0]),
         handoff_s=handoff,
-        tpot_s=float(split.tpot_s[0]),
+        tpot_s=float(split.tpot_s[0]) / run.emitted,
         places=ranks * held,
     )
-    return _in_ms(split, run.concurrency, mean_ttft_s(workers, run.client))
+    return _in_ms(split, run, mean_ttft_s(workers, run.client))
 
 
 def _sent_s(run: Run) -> float:
@@ -226,13 +235,12 @@ def _sent_s(run: Run) -> float:
     return Overlap(last, behind).seen_s(taken)
 
 
-def _in_ms(split: Split, concurrency: int, ttft_s: float) -> Predicted:
+def _in_ms(split: Split, run: Run, ttft_s: float) -> Predicted:
     even_s = float((1 - 1 / WAVES) * split.ttft_s[0, 0] + split.first_ttft_s[0] / WAVES)
     most = split.rate[0] / split.prefill_used[0]
-    emptied = float(split.first_ttft_s[0] + concurrency / most / 2)
-    return Predicted(
-        1e3 * float(split.tpot_s[0]), 1e3 * ttft_s, 1e3 * even_s, float(split.sequences[0]), emptied
-    )
+    emptied = float(split.first_ttft_s[0] + run.concurrency / most / 2)
+    tpot_s = float(split.tpot_s[0]) / run.emitted
+    return Predicted(1e3 * tpot_s, 1e3 * ttft_s, 1e3 * even_s, float(split.sequences[0]), emptied)
 
 
 def _prompts(run: Run) -> int:
