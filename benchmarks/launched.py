@@ -7,54 +7,40 @@ its FP8 blocks cannot be cut into eight, where the row has eight slices of each 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+
+from planner.imports.commands import servers
 
 Row = Mapping[str, str]
 
 OFF = ("VLLM_USE_FLASHINFER_MOE_FP8=0", "VLLM_MOE_USE_DEEP_GEMM=0")
 """With both of them vLLM takes Triton's kernels for experts in FP8."""
 
+RANKS = "enable_attention_dp: true"
+"""In the options of TensorRT-LLM, which rows have as flat text: attention-dp over all its GPUs."""
 
-def layout(engine: str, flags: Row) -> dict[str, str]:
+
+def layout(flags: Row) -> dict[str, str]:
     """Columns of a row that hold tp, attention-dp ranks and how experts are divided, as rows write them;
     none without a line.
 
     >>> line = "vllm serve M --tensor-parallel-size 8 --enable-expert-parallel"
-    >>> layout("vllm", {"launch": line, "config": ""})
+    >>> layout({"launch": line, "config": ""})
     {'attn_tp': '8.0', 'attn_dp': '1.0', 'moe_tp': '1.0', 'ep': '8.0'}
-    >>> line, told = "trtllm-serve M --tp_size=8 --ep_size=8", "enable_attention_dp: true"
-    >>> layout("trtllm", {"launch": line, "config": told})
+    >>> layout({"launch": "trtllm-serve M --tp_size=8 --ep_size=8", "config": RANKS})
     {'attn_tp': '1.0', 'attn_dp': '8.0', 'moe_tp': '1.0', 'ep': '8.0'}
-    >>> layout("sglang", {"launch": "launch_server --tp=8 --dp 4 --enable-dp-attention", "config": ""})
+    >>> layout({"launch": "python -m sglang.launch_server --tp=8 --dp 4 --enable-dp-attention", "config": ""})
     {'attn_tp': '2.0', 'attn_dp': '4.0', 'moe_tp': '8.0', 'ep': '1.0'}
     """
     line = flags.get("launch", "")
     if not line:
         return {}
-    tp, dp, ep = (_number(line, *names) for names in (TP, DP, EP))
-    match engine:
-        case "vllm":
-            ranks, gpus = dp, tp * dp
-            ep = gpus if "--enable-expert-parallel" in line else 1
-        case "trtllm":
-            ranks, gpus = (tp if "enable_attention_dp: true" in flags["config"] else 1), tp
-        case _:
-            ranks, gpus = (dp if "--enable-dp-attention" in line else 1), tp
+    [server] = servers(line + " --enable_attention_dp" * (RANKS in flags["config"]))
+    told, gpus = server.facts, server.gpus
+    ranks = told.get("attn_dp") or (told["dp"] if server.engine == "vllm" else 1)
+    ep = told["ep"] or 1
     sizes = {"attn_tp": gpus // ranks, "attn_dp": ranks, "moe_tp": gpus // ep, "ep": ep}
     return {name: str(float(size)) for name, size in sizes.items()}
-
-
-TP = ("tensor-parallel-size", "tp_size", "tp-size", "tp")
-DP = ("data-parallel-size", "dp-size", "dp")
-EP = ("expert-parallel-size", "ep_size", "ep-size", "ep")
-"""Spellings of an option by engines."""
-
-
-def _number(line: str, *names: str) -> int:
-    """The whole number of an option by any of its names; 1 where it is not there."""
-    found = re.search(rf"--(?:{'|'.join(names)})[= ](\d+)", line)
-    return int(found[1]) if found else 1
 
 
 def kernels(flags: Row) -> str:

@@ -155,6 +155,7 @@ def labelled(row: Row, label: Row, flags: Row) -> Row:
     """What is known of a run beside its row."""
     harness = label["lengths"] != "exact"
     kv = ENGINE_KV.get(flags.get("kv_dtype", "") or ("auto" if flags.get("launch") else ""), "")
+    layout = launched.layout(flags)
     return {
         "backend_version": recipes.version_of(row, label["measured"]),
         "source": label["source"],
@@ -163,10 +164,10 @@ def labelled(row: Row, label: Row, flags: Row) -> Row:
         "warmed_up": "" if label["warmed_up"] == "no" else "1",
         "kv": kv,
         **{name: flags.get(column, "") for name, column in SETTINGS.items()},
-        "max_running": per_replica(flags.get("max_running", ""), row),
+        "max_running": per_replica(flags.get("max_running", ""), row | layout),
         "router": router(flags, row, label),
         "kernels": launched.kernels(flags),
-        **launched.layout(row["backend"], flags),
+        **layout,
     }
 
 

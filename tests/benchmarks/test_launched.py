@@ -9,19 +9,19 @@ from benchmarks.truth import clean_rows
 
 
 @pytest.mark.parametrize(
-    ("engine", "line", "config", "sizes"),
+    ("line", "config", "sizes"),
     [
-        ("vllm", "vllm serve M --tensor-parallel-size 8 --enable-expert-parallel", "", (8, 1, 1, 8)),
-        ("vllm", "vllm serve M --tensor-parallel-size=4", "", (4, 1, 4, 1)),
-        ("vllm", "vllm serve M --data-parallel-size 8 --enable-expert-parallel", "", (1, 8, 1, 8)),
-        ("trtllm", "trtllm-serve M --tp_size=8 --ep_size=8", "enable_attention_dp: true", (1, 8, 1, 8)),
-        ("trtllm", "trtllm-serve M --tp_size=8 --ep_size=2", "enable_attention_dp: false", (8, 1, 4, 2)),
-        ("sglang", "launch_server --tp=8 --dp 4 --enable-dp-attention", "", (2, 4, 8, 1)),
-        ("sglang", "launch_server --tp 8 --ep-size 8", "", (8, 1, 1, 8)),
+        ("vllm serve M --tensor-parallel-size 8 --enable-expert-parallel", "", (8, 1, 1, 8)),
+        ("vllm serve M --tensor-parallel-size=4", "", (4, 1, 4, 1)),
+        ("vllm serve M --data-parallel-size 8 --enable-expert-parallel", "", (1, 8, 1, 8)),
+        ("trtllm-serve M --tp_size=8 --ep_size=8", "enable_attention_dp: true", (1, 8, 1, 8)),
+        ("trtllm-serve M --tp_size=8 --ep_size=2", "enable_attention_dp: false", (8, 1, 4, 2)),
+        ("python3 -m sglang.launch_server --tp=8 --dp 4 --enable-dp-attention", "", (2, 4, 8, 1)),
+        ("python3 -m sglang.launch_server --tp 8 --ep-size 8", "", (8, 1, 1, 8)),
     ],
 )
-def test_a_launch_line_says_how_ranks_and_experts_are_divided(engine, line, config, sizes):
-    found = layout(engine, {"launch": line, "config": config})
+def test_a_launch_line_says_how_ranks_and_experts_are_divided(line, config, sizes):
+    found = layout({"launch": line, "config": config})
 
     assert found == dict(
         zip(("attn_tp", "attn_dp", "moe_tp", "ep"), map(str, map(float, sizes)), strict=True)
@@ -29,7 +29,7 @@ def test_a_launch_line_says_how_ranks_and_experts_are_divided(engine, line, conf
 
 
 def test_without_a_line_a_row_keeps_its_layout():
-    assert layout("vllm", {}) == layout("vllm", {"launch": "", "config": ""}) == {}
+    assert layout({}) == layout({"launch": "", "config": ""}) == {}
 
 
 @pytest.mark.parametrize(
