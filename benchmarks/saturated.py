@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.scores.render import table
+from cluster_configs import devices
 from planner.errors import InputError
 from planner.predict.loads import Places, Rows
 from planner.predict.predictions import looked_up, predict_rows
@@ -52,8 +53,6 @@ TRITON = {
 }
 """Models for which SGLang 0.5.6 to 0.5.10 takes Triton's kernels on data-centre Blackwell, where those of
 DeepSeek's architecture in FP8 get TensorRT-LLM's (server_args.py of those versions)."""
-
-BLACKWELL = ("b200_sxm", "b300_sxm", "gb200", "gb300")
 
 Row = Mapping[str, str]
 
@@ -99,8 +98,9 @@ def cookbook(least: float = BUSY) -> list[tuple[Row, dict[str, str], float]]:
         cells = {"model": row["model"], "engine": "sglang", "engine_version": row["version"]}
         cells |= {"device": row["device"].replace("_", "-"), "tp": str(tp // ranks), "attn_dp": str(ranks)}
         cells |= {name: str(max(round(float(row[f"{name}_mean"])), 1)) for name in ("isl", "osl")}
+        blackwell = devices.find(cells["device"]).generation == "blackwell_dc"
         cells |= {
-            "expert_kernels": "triton" if row["model"] in TRITON and row["device"] in BLACKWELL else "",
+            "expert_kernels": "triton" if blackwell and row["model"] in TRITON else "",
             "ep": str(int(float(row["ep"] or 1))),
             "start": "steady",
             "concurrency": row["mean_concurrency"] or row["concurrency"],

@@ -98,3 +98,7 @@ class Engine:
     drafts: Mapping[str, str] = field(default_factory=dict)
     balance_steps: float = 0.0
     sends_wide: Generations = frozenset()
+
+    def families(self, generation: str, precision: str) -> tuple[str, str]:
+        """Of `expert_kernels`; blank where plans leave the choice to the engine."""
+        return self.expert_kernels.get((generation, precision), ("", ""))

@@ -59,8 +59,8 @@ class Server:
     def expert_kernels(self) -> str:
         """The family of kernels that the plan asks the engine for, blank for the engine's own choice."""
         generation = self.plan.problem.devices[self.replica.stages[0].device].get("generation")
-        known, experts = named(self.replica.engine).expert_kernels, self.replica.precision.experts
-        alone, ranks = known.get((str(generation), str(experts)), ("", ""))
+        experts = str(self.replica.precision.experts)
+        alone, ranks = named(self.replica.engine).families(str(generation), experts)
         return ranks if self.replica.attn_dp > 1 else alone
 
     @property

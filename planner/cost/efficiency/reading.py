@@ -112,11 +112,7 @@ class Efficiency:
         self.tuning = tuning
         kind = named(engine_of(engine))
         self.sends_wide = device.generation in kind.sends_wide
-        self.expert_kernels = {
-            precision: EARLIER.get((engine, precision), families)
-            for (generation, precision), families in kind.expert_kernels.items()
-            if generation == device.generation
-        }
+        self.engine, self.generation = engine, str(device.generation)
         self.known: dict[tuple[str, str, int | None, str], Fit] = {}
         measured = devices.find(SAME_SILICON[device.name]) if device.name in SAME_SILICON else device
         own = load(measured.name)
@@ -138,10 +134,13 @@ class Efficiency:
             self.known[asked] = tuned(self._measured(*asked), kernel, self.tuning)
         return self.known[asked]
 
-    def families(self, precision: str, named: str = "") -> tuple[str, str]:
+    def families(self, precision: str, name: str = "") -> tuple[str, str]:
         """The families of the experts' kernels, of ranks that all have the same tokens and of attention-dp
-        ranks: as a launch line has `named` them, else as plans ask for; blank for the commonest."""
-        return (named, named) if named else self.expert_kernels.get(precision, ("", ""))
+        ranks: as a launch line names them (`name`), else as plans ask for; blank for the commonest."""
+        if name:
+            return name, name
+        usual = named(engine_of(self.engine)).families(self.generation, precision)
+        return EARLIER.get((self.engine, precision), usual) if any(usual) else usual
 
     def _measured(self, kernel: str, precision: str, head_dim: int | None, family: str) -> Fit:
         """The fit as it stands in the files. Raises KeyError."""
