@@ -52,7 +52,7 @@ SPREAD: Spread = {
     "sequence_s": ENGINE,
     "prompt_layer_s": {**FIRST_TOKEN, "all": 0.5, "engine": 0.7, "engine+generation": 0.2},
     "latent_layer_s": {"all": 0.5, "engine": 0.5, "engine+generation": 0.2, "host": 0.5, MODEL: 0.6},
-    "captured": {"all": 0.5},
+    "captured": {"all": 0.5, "engine": 0.3},
     "request_s": {**FIRST_TOKEN, "engine": 0.15},
     "arrival_s": FIRST_TOKEN,
     "together": FIRST_TOKEN,

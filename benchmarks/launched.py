@@ -7,6 +7,7 @@ its FP8 blocks cannot be cut into eight, where the row has eight slices of each 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from planner.imports.commands import servers
@@ -52,3 +53,24 @@ def kernels(flags: Row) -> str:
     if all(word in flags.get("launch", "") + flags.get("env", "") for word in OFF):
         return "triton"
     return flags.get("moe", "").lower().removeprefix("flashinfer_")
+
+
+CAPTURED = re.compile(r"max-cudagraph-capture-size[=: ]+(\d+)")
+"""An option of vLLM, on its line or in its options."""
+
+PIECES = re.compile(r"capture_num_tokens: \[([\d, ]+)")
+"""Of TensorRT-LLM, among options that rows may have cut short."""
+
+
+def graph_tokens(flags: Row) -> str:
+    """Tokens up to which steps with prompts are replayed from graphs, as `predict` has it: blank where a
+    launch line leaves it to the engine.
+
+    >>> graph_tokens({"launch": "vllm serve M --max-cudagraph-capture-size 2048"})
+    '2048'
+    """
+    told = f"{flags.get('launch', '')} {flags.get('config', '')}"
+    if found := CAPTURED.search(told):
+        return found[1]
+    pieces = PIECES.search(told)
+    return str(max(map(int, re.findall(r"\d+", pieces[1])))) if pieces else ""

@@ -54,3 +54,28 @@ def receive_steps(run: Mapping[str, str]) -> str:
         return ""
     few = run["precision"] == "fp8" and float(run["tp"]) == 4
     return "10" if few or float(run["concurrency"]) < 16 else "30"
+
+
+PIECES_FROM = "2026-01-29"
+"""Recipes of TensorRT-LLM for DeepSeek on B200 capture steps with prompts in pieces from this day on."""
+
+
+def graph_tokens(run: Mapping[str, str]) -> str:
+    """Tokens up to which steps with prompts are replayed from graphs in a DeepSeek run on TensorRT-LLM
+    (`dsr1_fp8_b200_trt.sh`, `dsr1_fp4_b200_trt.sh`: all of a step's 8,192 and more); blank where the engine
+    is told nothing.
+
+    >>> run = {"engine": "trtllm", "device": "b200_sxm", "date": "2026-02-05", "isl": "1024", "osl": "1024"}
+    >>> fp8 = run | {"precision": "fp8", "tp": "8.0", "attn_dp": "1.0", "ep": "1.0"}
+    >>> [graph_tokens(fp8 | {"concurrency": c}) for c in ("32", "64")]
+    ['', '8192']
+    """
+    if (run["engine"], run["device"]) != ("trtllm", "b200_sxm") or run["date"] < PIECES_FROM:
+        return ""
+    lengths, many = (run["isl"], run["osl"]), float(run["concurrency"])
+    if run["precision"] == "fp4":
+        gpus = float(run["tp"]) * float(run["attn_dp"])
+        replayed = lengths == ("1024", "1024") and gpus == float(run["ep"]) == 8
+    else:
+        replayed = 128 <= many < 256 if lengths == ("1024", "8192") else many >= 64
+    return "8192" if replayed else ""

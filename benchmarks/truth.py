@@ -167,6 +167,7 @@ def labelled(row: Row, label: Row, flags: Row) -> Row:
         "max_running": per_replica(flags.get("max_running", ""), row | layout),
         "router": router(flags, row, label),
         "kernels": launched.kernels(flags),
+        "graph_tokens": launched.graph_tokens(flags),
         **layout,
     }
 
@@ -225,6 +226,7 @@ def deepseek(x: Row) -> Row:
         "silicon_tpot_ms": x["mean_tpot_ms"] or x["median_tpot_ms"],
         "start": "steady" if x["median_ttft_ms"] else "",
         "receive_steps": recipes.receive_steps(x),
+        "graph_tokens": recipes.graph_tokens(x),
         "balance_steps": "60" if x["engine"] == "trtllm" else "",
         "source": "deepseek-r1",
         "measured": x["date"],
@@ -256,7 +258,7 @@ def as_asked(row: Row) -> Row:
         "kv_precision": row.get("kv", ""),
         "router_precision": row.get("router", ""),
         "expert_kernels": row.get("kernels", ""),
-        **{name: row.get(name, "") for name in (*SETTINGS, "balance_steps")},
+        **{name: row.get(name, "") for name in (*SETTINGS, "balance_steps", "graph_tokens")},
         "start": row.get("start", ""),
         "lengths": "varied" if float(row["drawn"]) < 1 else "alike",
         "concurrency": row["concurrency"],

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from model_zoo.schema import Attention, Layer, Mla, ModelCard, MoeFfn
+from planner.cost.eras import engine_of
 from planner.cost.tuning import Tuning
+from planner.engines import named
 
 SOFTMAX: Final = 8
 LATENT: Final = 16
@@ -26,9 +26,6 @@ RECURRENT: Final = 23
 INDEXER: Final = 11
 ROUTED: Final = 4
 DENSE: Final = 3
-
-LATENT_TOKENS: Final = 2048
-"""Tokens of a step up to which SGLang captures prompts of models with latent attention."""
 
 
 def launches(layer: Layer) -> int:
@@ -67,11 +64,7 @@ def launching_s(card: ModelCard, tuning: Tuning) -> float:
     return tuning.prompt_layer_s * dense_layers(card) + tuning.latent_layer_s * latent_layers(card)
 
 
-def captured_tokens(card: ModelCard, generation: str, engine: str) -> float:
-    """Tokens up to which steps with prompts are replayed from graphs that were captured in pieces: those of
-    SGLang since 0.5.10 on NVIDIA's GPUs, of models without a vision tower (its documentation, "Piecewise CUDA
-    Graph"). 0 where none are; attention-dp and pipelines, which have none either, are for the caller to know.
-    `engine`: with its era."""
-    if engine != "sglang" or generation.startswith("cdna") or card.vision_params:
-        return 0.0
-    return LATENT_TOKENS if latent_layers(card) else np.inf
+def graph_tokens(card: ModelCard, generation: str, engine: str) -> float:
+    """Tokens up to which steps with prompts are replayed from graphs that were captured in pieces where the
+    engine is told nothing, 0 where none are. `engine`: with its era, as those before today's had none."""
+    return named(engine).graph_tokens(card, generation) if engine == engine_of(engine) else 0.0

@@ -12,6 +12,8 @@ cache it reads once, and drafts the next ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +27,31 @@ from planner.cost.communication import Links
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.fused import norm_apart_s
-from planner.cost.launches import captured_tokens, launching_s
+from planner.cost.launches import graph_tokens, launching_s
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.powered import Powered, own_limit_watts
 from planner.designs.shape import Designs, Floats, Ints, Precisions, StepTimes, distinct
 from planner.designs.stages import stage_counts
+from planner.engines import named
 
 SHORTEST_STEP_S = 1e-6
 """What every step takes beside its sequences: never nothing."""
 
 SPREAD = 0.05
 """Half-width of the finite differences of `step_times`, relative to the operating point."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a launch line tells an engine beside a design: the share of memory to take, in the engine's own
+    sense of it (0: its default); tokens up to which it captures graphs of steps with prompts (None: its
+    default, 0: of none)."""
+
+    memory_share: float = 0.0
+    graph_tokens: float | None = None
+
+
+AS_USUAL: Final = Told()
 
 
 class CostModel(Powered):
@@ -62,10 +78,10 @@ class CostModel(Powered):
         engine: str,
         precisions: Precisions,
         calibration: Calibration | None = None,
-        memory_share: float = 0.0,
+        told: Told = AS_USUAL,
     ) -> None:
         self.card, self.node_class, self.precisions = card, node_class, precisions
-        self.memory_share = memory_share
+        self.memory_share = told.memory_share
         self.engine = engine_of(engine)
         self.chip = Chip.of(node_class.device)
         self.calibration = calibration or shipped()
@@ -79,7 +95,9 @@ class CostModel(Powered):
         self.layers = Layers(card, self.chip, self.fits, self.links, precisions, popularity, apart_s)
         self.kinds = card.kinds[0]
         self.launching_s = launching_s(card, self.tuning)
-        self.captured_tokens = captured_tokens(card, generation, engine)
+        usual = graph_tokens(card, generation, engine)
+        self.graph_tokens = usual if told.graph_tokens is None else told.graph_tokens
+        self.graphs_alone = named(self.engine).graphs_alone
         self.limit_watts = own_limit_watts(node_class)
 
     def step_times(self, designs: Designs, load: Load) -> StepTimes:
@@ -212,7 +230,10 @@ class CostModel(Powered):
 
     def _prompts_s(self, load: Load, designs: Designs) -> Floats:
         """What the engine takes more where a step has prompts: less where they are replayed from graphs."""
-        replayed = (load.tokens <= self.captured_tokens) & (designs.attn_dp == 1) & (designs.pp == 1)
+        anywhere = not self.graphs_alone
+        replayed = (load.tokens <= self.graph_tokens) & (
+            anywhere | (designs.attn_dp == 1) & (designs.pp == 1)
+        )
         left = np.where(replayed, self.tuning.captured, 1.0)
         return np.where(load.tokens > 0, left * self.launching_s, 0.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.calibration import Calibration
-from planner.cost.model import CostModel
+from planner.cost.model import AS_USUAL, CostModel, Told
 from planner.designs.shape import Designs, Floats, Ints, Precisions, Staging, like, which
 
 
@@ -26,9 +26,9 @@ class SeveralClasses(CostModel):
         engine: str,
         precisions: Precisions,
         calibration: Calibration | None = None,
-        memory_share: float = 0.0,
+        told: Told = AS_USUAL,
     ) -> None:
-        by = (engine, precisions, calibration, memory_share)
+        by = (engine, precisions, calibration, told)
         self.of_class = {c.id: CostModel(card, c, *by) for c in classes}
         slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
         super().__init__(card, slowest.node_class, *by)

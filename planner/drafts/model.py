@@ -22,7 +22,7 @@ from planner.cost.calibration import Calibration
 from planner.cost.experts import AS_ASSUMED
 from planner.cost.layers import Layers
 from planner.cost.memory import Memory, kv_bytes_per_seq
-from planner.cost.model import CostModel
+from planner.cost.model import AS_USUAL, CostModel, Told
 from planner.cost.reserve import Sequences
 from planner.cost.weights import layer_bytes, weights_bytes
 from planner.designs.precision import MatrixPrecision, precisions
@@ -57,9 +57,9 @@ class DraftedModel(CostModel):
         used: Precisions,
         draft: Draft,
         calibration: Calibration | None = None,
-        memory_share: float = 0.0,
+        told: Told = AS_USUAL,
     ) -> None:
-        super().__init__(card, node_class, engine, used, calibration, memory_share)
+        super().__init__(card, node_class, engine, used, calibration, told)
         self.draft, self.draft_tokens, self.emitted = draft, draft.tokens, 1 + draft.accepted
         self.own = used if draft.kind == "mtp" else replace(precisions(draft.card or card), kv=used.kv)
         popularity = self.calibration.popularity if draft.kind == "mtp" else AS_ASSUMED

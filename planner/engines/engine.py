@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from model_zoo.schema import ModelCard
 from planner.designs.shape import Designs, Floats
 
 GIB: Final = 2.0**30
@@ -58,6 +59,11 @@ class Reserving:
         return self.weights + self.activations
 
 
+def no_graphs(card: ModelCard, generation: str) -> float:
+    """Prompts are never replayed."""
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Engine:
     """`generations` that it runs on; those by precision of the weights, of the KV cache, and of experts
@@ -77,7 +83,9 @@ class Engine:
     decodes. `past_windows`: share of a context whose cache it keeps at least in layers that look back over a
     window alone (0: the window's). `expert_kernels` that plans ask it for, by generation and precision of the
     experts: families (planner/designs/precision.py) of ranks that all have the same tokens, and of
-    attention-dp ranks."""
+    attention-dp ranks. `graph_tokens` of a model on a generation: tokens up to which a step with prompts is
+    replayed from graphs captured in pieces, unless it is told otherwise; `graphs_alone`: not so on
+    attention-dp ranks and in pipelines."""
 
     name: str
     generations: Generations
@@ -98,6 +106,8 @@ class Engine:
     drafts: Mapping[str, str] = field(default_factory=dict)
     balance_steps: float = 0.0
     sends_wide: Generations = frozenset()
+    graph_tokens: Callable[[ModelCard, str], float] = no_graphs
+    graphs_alone: bool = False
 
     def families(self, generation: str, precision: str) -> tuple[str, str]:
         """Of `expert_kernels`; blank where plans leave the choice to the engine."""

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from model_zoo.schema import Mla, ModelCard
 from planner.designs.shape import Floats
 from planner.engines.engine import CONTEXT_BYTES, GIB, MIB, Engine, Offloads, Reserving
 from planner.engines.generations import (
@@ -56,6 +57,14 @@ def _reserve_bytes(m: Reserving) -> Floats:
     return m.device_bytes - pool - m.activations
 
 
+def _graph_tokens(card: ModelCard, generation: str) -> float:
+    """Since 0.5.10 on NVIDIA's GPUs, of models without a vision tower; up to 2,048 tokens with latent
+    attention (documentation, "Piecewise CUDA Graph")."""
+    if generation.startswith("cdna") or card.vision_params:
+        return 0.0
+    return 2048.0 if any(isinstance(layer.mixer, Mla) for layer in card.stack) else np.inf
+
+
 SGLANG: Final = Engine(
     name="sglang",
     generations=GENERATIONS,
@@ -70,6 +79,8 @@ SGLANG: Final = Engine(
     cache={"fp8": FROM_AMPERE | MI300},
     sparse=frozenset({"hopper", "blackwell_dc"}) | MI300,
     prompts_first=True,
+    graph_tokens=_graph_tokens,
+    graphs_alone=True,
     past_windows=0.8,  # --swa-full-tokens-ratio
     balanced=dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), GENERATIONS),
     tokens_per_step=_tokens_per_step,

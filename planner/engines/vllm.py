@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from model_zoo.schema import ModelCard
 from planner.designs.shape import Floats
 from planner.engines.engine import Engine, Offloads, Reserving
 from planner.engines.generations import FROM_AMPERE, FROM_HOPPER, FROM_TURING, GAUDI, INT8, MI300
@@ -47,6 +48,12 @@ def _reserve_bytes(m: Reserving) -> Floats:
     )
 
 
+def _graph_tokens(card: ModelCard, generation: str) -> float:
+    """`max_cudagraph_capture_size` where nothing is told, with the mode "full and piecewise" (0.11 to 0.33,
+    config/compilation.py)."""
+    return 512.0
+
+
 VLLM: Final = Engine(
     name="vllm",
     generations=GENERATIONS,
@@ -63,6 +70,7 @@ VLLM: Final = Engine(
     balanced=dict.fromkeys(("bf16", "fp8", "fp8_block", "nvfp4"), GENERATIONS),
     tokens_per_step=_tokens_per_step,
     reserve_bytes=_reserve_bytes,
+    graph_tokens=_graph_tokens,
     block_tokens=16,  # --block-size
     logit_bytes=41.0,
     # prefetch (0.23 to 0.33): of every --offload-group-size layers the last --offload-num-in-group, copied

@@ -25,7 +25,7 @@ from model_zoo.schema import ModelCard
 from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of
 from planner.cost.memory import Memory
-from planner.cost.model import CostModel
+from planner.cost.model import AS_USUAL, CostModel, Told
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.unequal import UnequalModel
 from planner.designs.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
@@ -62,7 +62,7 @@ class Pipeline:
 class Group:
     """What rows must share to be computed at once; `card`, `node_class` and `pipeline` are shared objects,
     compared as such. `engine`: with its era (planner/cost/eras.py). `chunk`: prompt tokens of a step that it
-    is told, 0 its default; `memory_share` likewise. `buckets`: lengths of requests that each row has."""
+    is told, 0 its default. `buckets`: lengths of requests that each row has."""
 
     card: ModelCard
     node_class: NodeClass
@@ -71,7 +71,7 @@ class Group:
     used: Precisions
     draft_tokens: int = 0
     chunk: int = 0
-    memory_share: float = 0.0
+    told: Told = AS_USUAL
     loop: Loop = "closed"
     percentile: Percentile = "mean"
     buckets: int = 1
@@ -80,7 +80,7 @@ class Group:
     def cost(self, calibration: Calibration | None = None) -> CostModel:
         """The cost model of its servers."""
         by = (self.engine, self.used)
-        told = (calibration, self.memory_share)
+        told = (calibration, self.told)
         if p := self.pipeline:
             return UnequalModel(self.card, p.classes, p.links, [p.staging], *by, *told)
         if self.draft_tokens:

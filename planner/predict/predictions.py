@@ -24,7 +24,7 @@ from planner.cost.bands import band
 from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of_era
 from planner.cost.memory import Memory
-from planner.cost.model import CostModel
+from planner.cost.model import CostModel, Told
 from planner.cost.routers import without_tensor_cores
 from planner.designs.precision import precisions
 from planner.designs.shape import Floats, Precisions, Stage, Staging
@@ -199,7 +199,7 @@ def looked_up(row: Row, nodes: Nodes | None = None) -> tuple[Group, Row]:
         used,
         row.draft_tokens,
         row.chunk,
-        row.memory_share,
+        Told(row.memory_share, row.graph_tokens),
         "open" if row.rate_rps else "closed",
         row.percentile,
         len(row.requests),

@@ -30,6 +30,7 @@ SHARE = Range(low=0.0, high=1.0 - 1e-9)
 COPIES = Range(low=0, high=1e4, whole=True)
 RUNNING = Range(low=1, high=1e6, whole=True)
 STEPS = Range(low=0.0, high=1e4)
+STEP_TOKENS = Range(low=0, high=1e7, whole=True)
 CHUNK = Range(low=1, high=1e7, whole=True)
 CONCURRENCY = Range(low=0.0, high=1e9, open=True)
 
@@ -47,13 +48,16 @@ class Row:
     Settings that a launch line may tell the engine, 0 where it tells none: `max_running` requests of the
     replica at once (vLLM's `--max-num-seqs` and TensorRT-LLM's `--max_batch_size` times attn_dp, SGLang's
     `--max-running-requests`); `memory_share`, as each engine means it (`--gpu-memory-utilization`,
-    `--mem-fraction-static`, `free_gpu_memory_fraction`); steps that a prompt waits for others at most
-    (`wait_steps`: TensorRT-LLM's `batch_wait_timeout_iters`), that pass between looks at new requests
-    (`receive_steps`: SGLang's `--scheduler-recv-interval`), and that attention-dp ranks wait for each other's
-    prompts (`balance_steps`: TensorRT-LLM's `attention_dp_config.timeout_iters`; None is what public recipes
-    of benchmarks set); what routers of experts are computed in (`router_precision`: "tf32" with vLLM's
-    `VLLM_FLOAT32_MATMUL_PRECISION=high` and SGLang's `--enable-tf32-matmul`; None is what the engine's
-    version does); the kernels of experts (`expert_kernels`, of EXPERT_KERNELS; blank is what is usual).
+    `--mem-fraction-static`, `free_gpu_memory_fraction`); tokens up to which steps with prompts are replayed
+    from graphs (`graph_tokens`: vLLM's `--max-cudagraph-capture-size`, the largest of TensorRT-LLM's
+    `torch_compile_config.capture_num_tokens`; None is what the engine's version does); steps that a prompt
+    waits for others at most (`wait_steps`: TensorRT-LLM's `batch_wait_timeout_iters`), that pass between
+    looks at new requests (`receive_steps`: SGLang's `--scheduler-recv-interval`), and that attention-dp ranks
+    wait for each other's prompts (`balance_steps`: TensorRT-LLM's `attention_dp_config.timeout_iters`; None
+    is what public recipes of benchmarks set); what routers of experts are computed in (`router_precision`:
+    "tf32" with vLLM's `VLLM_FLOAT32_MATMUL_PRECISION=high` and SGLang's `--enable-tf32-matmul`; None is what
+    the engine's version does); the kernels of experts (`expert_kernels`, of EXPERT_KERNELS; blank is what is
+    usual).
 
     `rate_rps`: requests/s that come at random, in place of `concurrency`; 0 is a closed loop. `max_osl`: room
     that an engine which reserves keeps for an answer, at least its own length. `mix`: (isl, osl, share) of
@@ -90,6 +94,7 @@ class Row:
     max_osl: int = 0
     max_running: int = 0
     memory_share: float = 0.0
+    graph_tokens: float | None = None
     wait_steps: float = 0.0
     receive_steps: float = 0.0
     balance_steps: float | None = None
@@ -157,6 +162,7 @@ def parse(cells: Mapping[str, str]) -> Row:
         max_osl=_whole(cells, "max_osl", 0, TOKENS),
         max_running=_whole(cells, "max_running", 0, RUNNING),
         memory_share=_number(cells, "memory_share", 0.0, SHARE),
+        graph_tokens=_number(cells, "graph_tokens", 0.0, STEP_TOKENS) if cells.get("graph_tokens") else None,
         wait_steps=_number(cells, "wait_steps", 0.0, STEPS),
         receive_steps=_number(cells, "receive_steps", 0.0, STEPS),
         balance_steps=_number(cells, "balance_steps", 0.0, STEPS) if cells.get("balance_steps") else None,

@@ -16,7 +16,7 @@ from model_zoo.schema import (
     Run,
     Weights,
 )
-from planner.cost.model import CostModel
+from planner.cost.model import AS_USUAL, CostModel
 from planner.designs.shape import Designs, Precisions
 
 BF16 = Precisions("bf16", "bf16", "bf16", "bf16")
@@ -67,6 +67,7 @@ def tensor_parallel(*degrees: int) -> Designs:
     return designs(*[(tp, 1, 1, tp, 1) for tp in degrees])
 
 
-def cost(model=LLAMA_8B, device="h100-sxm", engine="vllm", used=BF16, by=None) -> CostModel:
-    """The cost model on a node of eight; `by`: a calibration other than the shipped one."""
-    return CostModel(model, from_gpus(f"8x{device}").classes[0], engine, used, by)
+def cost(model=LLAMA_8B, device="h100-sxm", engine="vllm", used=BF16, by=None, told=AS_USUAL) -> CostModel:
+    """The cost model on a node of eight; `by`: a calibration other than the shipped one,
+    `told`: what its launch line says."""
+    return CostModel(model, from_gpus(f"8x{device}").classes[0], engine, used, by, told)

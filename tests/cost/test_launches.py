@@ -13,15 +13,15 @@ from planner.cost.launches import (
     DENSE,
     INDEXER,
     LATENT,
-    LATENT_TOKENS,
     RECURRENT,
     ROUTED,
     SOFTMAX,
-    captured_tokens,
     dense_layers,
+    graph_tokens,
     launches,
     launching_s,
 )
+from planner.cost.model import Told
 from planner.cost.tuning import Tuning
 from tests.cost.samples import (
     GQA,
@@ -90,35 +90,44 @@ SEEING = card(GQA, FFN).model_copy(update={"vision_params": 1})
     ("model", "generation", "engine", "tokens"),
     [
         (LLAMA_8B, "hopper", "sglang", np.inf),
-        (KINDS["mla"], "blackwell_dc", "sglang", LATENT_TOKENS),
+        (KINDS["mla"], "blackwell_dc", "sglang", 2048),
         (LLAMA_8B, "hopper", "sglang-0.5.9", 0),
         (LLAMA_8B, "cdna4", "sglang", 0),
         (SEEING, "hopper", "sglang", 0),
-        (LLAMA_8B, "hopper", "vllm", 0),
+        (LLAMA_8B, "hopper", "vllm", 512),
+        (KINDS["mla"], "blackwell_dc", "vllm", 512),
+        (LLAMA_8B, "hopper", "vllm-0.6", 0),
         (LLAMA_8B, "hopper", "trtllm", 0),
     ],
 )
-def test_sglang_captures_prompts_where_its_documentation_says_so(model, generation, engine, tokens):
-    assert captured_tokens(model, generation, engine) == tokens
+def test_engines_capture_prompts_where_their_documentation_says_so(model, generation, engine, tokens):
+    assert graph_tokens(model, generation, engine) == tokens
 
 
 @pytest.mark.parametrize(
-    ("kind", "tokens", "design", "left"),
+    ("engine", "kind", "tokens", "told", "design", "left"),
     [
-        ("mla", LATENT_TOKENS, {}, 0.25),
-        ("mla", LATENT_TOKENS + 1, {}, 1.0),
-        ("gqa", 8192, {}, 0.25),
-        ("gqa", 8192, {"pp": 2}, 1.0),
-        ("gqa", 8192, {"attn_dp": 2}, 1.0),
+        ("sglang", "mla", 2048, None, {}, 0.25),
+        ("sglang", "mla", 2049, None, {}, 1.0),
+        ("sglang", "gqa", 8192, None, {}, 0.25),
+        ("sglang", "gqa", 8192, None, {"pp": 2}, 1.0),
+        ("sglang", "gqa", 8192, None, {"attn_dp": 2}, 1.0),
+        ("vllm", "gqa", 512, None, {"attn_dp": 2}, 0.25),
+        ("vllm", "gqa", 513, None, {}, 1.0),
+        ("vllm", "gqa", 513, 2048.0, {"pp": 2}, 0.25),
+        ("vllm", "gqa", 512, 0.0, {}, 1.0),
+        ("trtllm", "gqa", 512, None, {}, 1.0),
+        ("trtllm", "gqa", 8192, 8192.0, {"attn_dp": 2}, 0.25),
     ],
 )
-def test_a_captured_step_keeps_its_share_of_the_launches(kind, tokens, design, left):
+def test_a_captured_step_keeps_its_share_of_the_launches(engine, kind, tokens, told, design, left):
     model, prompts = KINDS.get(kind, LLAMA_8B), Load.of(0, 0, tokens, 0)
     designs = replace(tensor_parallel(2), **{name: np.array([n]) for name, n in design.items()})
 
     def step_s(captured, layer_s=1.0):
         base = replace(Tuning(), prompt_layer_s=layer_s, latent_layer_s=0.0, captured=captured)
-        return cost(model, engine="sglang", by=Calibration(base=base)).step_s(designs, prompts)[0]
+        by = cost(model, engine=engine, by=Calibration(base=base), told=Told(graph_tokens=told))
+        return by.step_s(designs, prompts)[0]
 
     launched = step_s(0.25) - step_s(0.25, layer_s=0.0)
     assert launched == pytest.approx(left * dense_layers(model))

@@ -128,6 +128,7 @@ def test_rows_of_one_model_device_and_engine_are_one_group():
         {"precision": "fp8"},
         {"chunk": "4096"},
         {"memory_share": "0.5"},
+        {"graph_tokens": "0"},
         {"rate_rps": "3"},
         {"engine_version": "0.6.3"},
     ):
