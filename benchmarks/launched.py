@@ -55,8 +55,8 @@ def kernels(flags: Row) -> str:
     return flags.get("moe", "").lower().removeprefix("flashinfer_")
 
 
-CAPTURED = re.compile(r"max-cudagraph-capture-size[=: ]+(\d+)")
-"""An option of vLLM, on its line or in its options."""
+CAPTURED = re.compile(r"(?:max-cudagraph-capture-size|cuda-graph-sizes)[=: ]+(\d+)")
+"""An option of vLLM, until 0.11 by another name, on its line or in its options."""
 
 PIECES = re.compile(r"capture_num_tokens: \[([\d, ]+)")
 """Of TensorRT-LLM, among options that rows may have cut short."""

@@ -50,8 +50,8 @@ def _reserve_bytes(m: Reserving) -> Floats:
 
 def _graph_tokens(card: ModelCard, generation: str) -> float:
     """`max_cudagraph_capture_size` where nothing is told, with the mode "full and piecewise" (0.11 to 0.33,
-    config/compilation.py)."""
-    return 512.0
+    config/compilation.py; of gpt-oss model_executor/models/config.py)."""
+    return 1024.0 if card.name.startswith("gpt-oss") else 512.0
 
 
 VLLM: Final = Engine(

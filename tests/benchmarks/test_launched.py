@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.launched import OFF, kernels, layout
+from benchmarks.launched import OFF, graph_tokens, kernels, layout
 from benchmarks.truth import clean_rows
 
 
@@ -59,3 +59,21 @@ def test_minimax_on_eight_h200_was_run_with_whole_experts_on_each():
     ]
 
     assert {r["ep"] for r in wide} == {"8.0"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "tokens"),
+    [
+        ({"launch": "vllm serve M --max-cudagraph-capture-size 2048"}, "2048"),
+        (
+            {"launch": "vllm serve M", "config": "max-cudagraph-capture-size: 1024 max-model-len: 10240"},
+            "1024",
+        ),
+        ({"launch": "vllm serve M", "config": "cuda-graph-sizes: 2048"}, "2048"),
+        ({"config": "torch_compile_config: capture_num_tokens: [1, 256, 8192, 8320] enable_piecew"}, "8320"),
+        ({"launch": "vllm serve M"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_launch_line_says_which_prompts_are_replayed(flags, tokens):
+    assert graph_tokens(flags) == tokens

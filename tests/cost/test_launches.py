@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from model_zoo import catalog
 from model_zoo.schema import DenseFfn, Layer, Mamba2, MoeFfn
 from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
@@ -96,6 +97,7 @@ SEEING = card(GQA, FFN).model_copy(update={"vision_params": 1})
         (SEEING, "hopper", "sglang", 0),
         (LLAMA_8B, "hopper", "vllm", 512),
         (KINDS["mla"], "blackwell_dc", "vllm", 512),
+        (catalog.find("gpt-oss-20b")[0], "hopper", "vllm", 1024),
         (LLAMA_8B, "hopper", "vllm-0.6", 0),
         (LLAMA_8B, "hopper", "trtllm", 0),
     ],
