@@ -98,7 +98,7 @@ class Fit:
     rows."""
 
     def __init__(self, bench: Bench, around: Calibration, spread: Spread, noise: Noise | None = None) -> None:
-        self.bench, self.around, self.noise = bench, around, noise or Noise()
+        self.bench, self.around, self.spread, self.noise = bench, around, spread, noise or Noise()
         self.effects = effects_of(bench, spread)
         self.names = [name for name, levels in spread.items() if levels]
         self.x = np.zeros(len(self.effects))
@@ -110,6 +110,8 @@ class Fit:
         for kind, deviation in ((TTFT, self.noise.ttft_group), (TPOT, self.noise.tpot_group)):
             self.has[np.arange(len(bench)), kind, group_of + kind * len(numbers)] = deviation
         self.own = np.zeros(2 * len(numbers))
+        self.covariance = np.zeros((0, 0))
+        """Of both at the optimum, once `run` has found it."""
         self.known: dict[bytes, Floats] = {}
         """Log times of rows held out together, by which these are."""
 
@@ -120,8 +122,9 @@ class Fit:
         self.linearise()
         self._descend(keep, steps)
         self.linearise()
-        covariance = np.linalg.inv(self._regression(keep)[0])[: len(self.x), : len(self.x)]
-        return Fitted(self.effects, self.x, np.asarray(covariance, dtype=np.float64))
+        self.covariance = np.asarray(np.linalg.inv(self._regression(keep)[0]), dtype=np.float64)
+        n = len(self.x)
+        return Fitted(self.effects, self.x, self.covariance[:n, :n])
 
     def _descend(self, keep: Mask, steps: int) -> None:
         """Steps from where slopes are known."""
