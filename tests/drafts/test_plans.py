@@ -58,7 +58,7 @@ def test_drafts_are_chosen_where_they_pay_and_the_plan_says_what_they_bring():
 
     assert auto.proof.objective > 1.2 * off.proof.objective
     assert group.draft.kind == "mtp"
-    assert group.draft.accepted == pytest.approx(sum(0.59 ** (i + 1) for i in range(group.draft.tokens)))
+    assert group.draft.accepted == pytest.approx(sum(0.55 ** (i + 1) for i in range(group.draft.tokens)))
     assert line.objective == pytest.approx(off.proof.objective, rel=1e-3)
     assert line.status in ("proven", "within_gap")
     assert check(auto) == []
