@@ -19,6 +19,7 @@ from model_zoo.schema import Attention, Layer, Mla, ModelCard, MoeFfn
 from planner.cost.eras import engine_of
 from planner.cost.tuning import Tuning
 from planner.engines import named
+from planner.engines.engine import Replaying
 
 SOFTMAX: Final = 8
 LATENT: Final = 16
@@ -67,4 +68,7 @@ def launching_s(card: ModelCard, tuning: Tuning) -> float:
 def graph_tokens(card: ModelCard, generation: str, engine: str) -> float:
     """Tokens up to which steps with prompts are replayed from graphs that were captured in pieces where the
     engine is told nothing, 0 where none are. `engine`: with its era, as those before today's had none."""
-    return named(engine).graph_tokens(card, generation) if engine == engine_of(engine) else 0.0
+    if engine != engine_of(engine):
+        return 0.0
+    asked = Replaying(card.name, latent_layers(card) > 0, card.vision_params > 0, generation)
+    return named(engine).graph_tokens(asked)

@@ -7,7 +7,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from model_zoo.schema import ModelCard
 from planner.designs.shape import Designs, Floats
 
 GIB: Final = 2.0**30
@@ -59,7 +58,18 @@ class Reserving:
         return self.weights + self.activations
 
 
-def no_graphs(card: ModelCard, generation: str) -> float:
+@dataclass(frozen=True)
+class Replaying:
+    """What an engine's own rule for captured prompts looks at: a model's name, whether it has latent
+    attention and whether a vision tower; the generation that it runs on."""
+
+    model: str
+    latent: bool
+    sees: bool
+    generation: str
+
+
+def no_graphs(asked: Replaying) -> float:
     """Prompts are never replayed."""
     return 0.0
 
@@ -83,7 +93,7 @@ class Engine:
     decodes. `past_windows`: share of a context whose cache it keeps at least in layers that look back over a
     window alone (0: the window's). `expert_kernels` that plans ask it for, by generation and precision of the
     experts: families (planner/designs/precision.py) of ranks that all have the same tokens, and of
-    attention-dp ranks. `graph_tokens` of a model on a generation: tokens up to which a step with prompts is
+    attention-dp ranks. `graph_tokens`: tokens up to which a step with prompts is
     replayed from graphs captured in pieces, unless it is told otherwise; `graphs_alone`: not so on
     attention-dp ranks and in pipelines."""
 
@@ -106,7 +116,7 @@ class Engine:
     drafts: Mapping[str, str] = field(default_factory=dict)
     balance_steps: float = 0.0
     sends_wide: Generations = frozenset()
-    graph_tokens: Callable[[ModelCard, str], float] = no_graphs
+    graph_tokens: Callable[[Replaying], float] = no_graphs
     graphs_alone: bool = False
 
     def families(self, generation: str, precision: str) -> tuple[str, str]:

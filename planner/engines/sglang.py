@@ -15,9 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from model_zoo.schema import Mla, ModelCard
 from planner.designs.shape import Floats
-from planner.engines.engine import CONTEXT_BYTES, GIB, MIB, Engine, Offloads, Reserving
+from planner.engines.engine import CONTEXT_BYTES, GIB, MIB, Engine, Offloads, Replaying, Reserving
 from planner.engines.generations import (
     BLACKWELL,
     FROM_ADA,
@@ -57,12 +56,12 @@ def _reserve_bytes(m: Reserving) -> Floats:
     return m.device_bytes - pool - m.activations
 
 
-def _graph_tokens(card: ModelCard, generation: str) -> float:
+def _graph_tokens(asked: Replaying) -> float:
     """Since 0.5.10 on NVIDIA's GPUs, of models without a vision tower; up to 2,048 tokens with latent
     attention (documentation, "Piecewise CUDA Graph")."""
-    if generation.startswith("cdna") or card.vision_params:
+    if asked.generation.startswith("cdna") or asked.sees:
         return 0.0
-    return 2048.0 if any(isinstance(layer.mixer, Mla) for layer in card.stack) else np.inf
+    return 2048.0 if asked.latent else np.inf
 
 
 SGLANG: Final = Engine(

@@ -16,9 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from model_zoo.schema import ModelCard
 from planner.designs.shape import Floats
-from planner.engines.engine import Engine, Offloads, Reserving
+from planner.engines.engine import Engine, Offloads, Replaying, Reserving
 from planner.engines.generations import FROM_AMPERE, FROM_HOPPER, FROM_TURING, GAUDI, INT8, MI300
 
 SHARE: Final = 0.92
@@ -48,10 +47,10 @@ def _reserve_bytes(m: Reserving) -> Floats:
     )
 
 
-def _graph_tokens(card: ModelCard, generation: str) -> float:
+def _graph_tokens(asked: Replaying) -> float:
     """`max_cudagraph_capture_size` where nothing is told, with the mode "full and piecewise" (0.11 to 0.33,
     config/compilation.py; of gpt-oss model_executor/models/config.py)."""
-    return 1024.0 if card.name.startswith("gpt-oss") else 512.0
+    return 1024.0 if asked.model.startswith("gpt-oss") else 512.0
 
 
 VLLM: Final = Engine(
