@@ -15,12 +15,17 @@ settings.register_profile("fixed", derandomize=True, database=None, suppress_hea
 settings.register_profile("explore", max_examples=500, suppress_health_check=BUSY)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+GARBAGE = 10_000
+"""Objects more than before at which the garbage collector looks (Python's own: 700): a few MB."""
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays to the end: the garbage collector need not look at it again and again."""
+    """What is loaded by now stays to the end: the garbage collector need not look at it again and again, and
+    what a plan leaves is mostly gone without it."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GARBAGE)
 
 
 class Forgetting(pytest.MonkeyPatch):

@@ -99,16 +99,6 @@ def test_short_prompts_are_not_divided():
     assert not any("context parallelism" in a.what for a in made.alternatives)
 
 
-def test_a_million_tokens_on_two_nodes():
-    made = plan(None, "llama-4-scout", gpus="16xh100", isl=1_000_000, osl=500, ttft_ms=60_000, engine="vllm")
-
-    assert not check(made)
-    other = next(a for a in made.alternatives if a.what.endswith("context parallelism"))
-    assert other.loss is not None
-    assert made.predicted.ttft_ms.value <= 60_000
-    assert all(r.kv_tokens >= 1_000_500 for r in made.replicas)
-
-
 def test_plans_with_context_parallelism_are_sound():
     asked = read(
         None, "llama-3.1-70b", "16xh100", "chat", {"isl": 100_000, "osl": 200}, {"engine": "vllm"}, False

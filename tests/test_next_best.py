@@ -20,6 +20,7 @@ QUESTION: dict[str, Any] = {
     "gpus": "4xL4",
     "engine": "vllm",
     "workload": "chat",
+    "explain": False,
 }
 
 REPLAYED = {**QUESTION, "gpus": "4xL40S", "rate": 2.0, "e2e_ms": 20_000.0, "objective": "gpus"}

@@ -238,8 +238,13 @@ def test_chains_and_profiles_are_not_planned_for_lost_nodes():
 
 
 def test_a_rate_that_the_rest_cannot_serve_is_told_with_what_can_be():
+    nodes = resolve(Cluster(nodes=[Node(name="n", device="l40s", gpus_per_node=2, count=2)]))
+
+    def served(survive: str, rate: float) -> Plan:
+        return api.plan(nodes, "llama-3.1-8b", survive=survive, rate=rate, objective="gpus", **QUICK)
+
     with pytest.raises(Infeasible) as caught:
-        planned("16xL40S", "node", rate=1000.0, objective="gpus")
+        served("node", 1000.0)
     most = re.search(r"at most ([\d.]+) req/s", caught.value.message)
     assert "after the loss of any one node" in caught.value.message
     assert most
@@ -247,10 +252,10 @@ def test_a_rate_that_the_rest_cannot_serve_is_told_with_what_can_be():
 
     asked = 1.5 * float(most[1])
     with pytest.raises(Infeasible) as caught:
-        planned("16xL40S", "node", rate=asked, objective="gpus")
+        served("node", asked)
     share = re.search(r"node:\d+%", str(caught.value.hint))
     assert share
-    assert planned("16xL40S", share[0], rate=asked, objective="gpus").survives
+    assert served(share[0], asked).survives
 
 
 def test_the_terminal_says_what_is_left_and_what_it_costs(capsys: pytest.CaptureFixture[str]):

@@ -30,7 +30,7 @@ def test_it_is_shown_where_none_of_the_plans_candidates_is_it():
 
 def test_it_has_one_engine_even_where_two_serve_more():
     """Tensor parallel alone TensorRT-LLM is the quicker on H200s, and it runs on no MI300X."""
-    _, (shown,) = line("8xH200,8xMI300X", "qwen3-235b-a22b-fp8", engine="any")
+    _, (shown,) = line("4xH200,4xMI300X", "qwen3-235b-a22b-fp8", engine="any")
 
     assert len({engine for engine in ("vllm", "sglang", "trtllm") if f"({engine})" in shown.why}) == 1
 

@@ -37,7 +37,8 @@ def test_the_best_that_is_named_can_be_had(osl: int):
 
 def test_a_prompt_beyond_the_room_of_one_card_goes_elsewhere():
     """An L4 has room for 50,000 tokens of this model beside its weights."""
-    made = plan(None, "llama-3.1-8b", gpus="1xl4,1xh100", isl=100_000, osl=50, ttft_ms="none", tpot_ms="none")
+    asked = {"isl": 100_000, "osl": 50, "ttft_ms": "none", "tpot_ms": "none", "explain": False}
+    made = plan(None, "llama-3.1-8b", gpus="1xl4,1xh100", **asked)
 
     assert check(made) == []
     assert all(len(replica.stages) > 1 or replica.stages[0].device != "l4" for replica in made.replicas)

@@ -12,9 +12,11 @@ from cluster_configs.schema import Cluster, Link, Node
 from planner.plans.found import Found, groups, paths
 from planner.plans.strain import broken, exact_value, scaled, strain, watts
 from planner.problems.ways import LATENCY_S
+from planner.question.asked import read
+from planner.question.posed import pose
 from planner.search.find import find
 from solvers.linear import Limits
-from tests.beside.solved import on, solved
+from tests.beside.solved import solved
 
 PROMPT = 1024 * 131072
 """Bytes of the cache of a prompt of Llama-3.1-8B."""
@@ -28,12 +30,11 @@ def split(**asked) -> Found:
         Node(name="d", device="l40s", gpus_per_node=2, zone="b", nic_gb_per_s=5.0),
     ]
     link = Link(between=["a", "b"], gb_per_s=8.0, latency_ms=3.0)
-    question, found = on(
-        resolve(Cluster(nodes=forms, links=[link])), "llama-3.1-8b", isl=1024, osl=256, ttft_ms=300, **asked
-    )[1:]
+    cluster, load = resolve(Cluster(nodes=forms, links=[link])), {"isl": 1024, "osl": 256, "ttft_ms": 300}
+    _, pool, question = pose(read(cluster, "llama-3.1-8b", None, "chat", load, {"engine": "vllm"} | asked))
     where = {("prefill", "p"), ("decode", "d")}
-    keep = tuple(c for c in found.pool.candidates if (c.role, c.node_class) in where)
-    return find(question, replace(found.pool, candidates=keep), Limits(work=1000))
+    keep = tuple(c for c in pool.candidates if (c.role, c.node_class) in where)
+    return find(question, replace(pool, candidates=keep), Limits(work=1000))
 
 
 def pair(**asked):

@@ -60,7 +60,8 @@ def test_servers_of_such_answers_alone_are_no_busier_than_those_that_only_prefil
     (tmp_path / "config.json").write_text(json.dumps(EXPERTS))
     buckets = [Bucket(isl=1000, osl=1, share=1.0), Bucket(isl=4096, osl=1000, share=1e-4)]
     load = Workload(buckets=buckets, slo=Slo(ttft_ms=2000), prefix_hit=0.5)
-    made = plan(None, str(tmp_path / "config.json"), gpus="4xmi210", engine="vllm", workload=load)
+    asked = {"gpus": "4xmi210", "engine": "vllm", "workload": load, "explain": False}
+    made = plan(None, str(tmp_path / "config.json"), **asked)
 
     assert [w.code for w in made.warnings if w.code == "unsound"] == []
     assert made.proof.objective <= made.proof.bound

@@ -20,7 +20,7 @@ ASKED = {
     "one class": {},
     "throughput": TWO,
     "gpus": {**TWO, "rate": 60.0, "objective": "gpus"},
-    "energy": {**TWO, "rate": 60.0, "objective": "energy"},
+    "energy": {**TWO, "gpus": "4xH100,4xL40S", "rate": 30.0, "objective": "energy"},
     "latency": {**TWO, "rate": 60.0, "objective": "latency"},
 }
 
