@@ -123,7 +123,7 @@ def test_where_losses_are_too_many_one_is_looked_at_that_is_worse_than_any(nodes
 def two(**more):
     """Two nodes of one GPU each."""
     form = Node(name="n", device="h100-sxm", count=2, gpus_per_node=1, price_usd_per_hour=2.0)
-    return on(resolve(Cluster(nodes=[form])), "llama-3.1-8b", tpot_ms=100, **more)[2]
+    return on(resolve(Cluster(nodes=[form])), "llama-3.1-8b", engine="sglang", tpot_ms=100, **more)[2]
 
 
 def test_without_a_promise_replicas_are_packed_and_with_one_they_stand_apart():

@@ -29,7 +29,7 @@ def one(**asked):
 def two():
     """Two nodes of one GPU each."""
     form = Node(name="n", device="h100-sxm", count=2, gpus_per_node=1)
-    return on(resolve(Cluster(nodes=[form])), "llama-3.1-8b", tpot_ms=100)[1:]
+    return on(resolve(Cluster(nodes=[form])), "llama-3.1-8b", engine="sglang", tpot_ms=100)[1:]
 
 
 def times(found, factor):
