@@ -47,6 +47,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "shipped": ("Shipped clusters and large questions", ["benchmarks.shipped", "--markdown"]),
     "scaling": ("From 8 to 100,000 GPUs", ["benchmarks.scaling", "--markdown"]),
     "accuracy": ("Predictions against public serving runs", ["benchmarks.accuracy"]),
+    "spreads": ("How far factors scatter, by the rows", ["benchmarks.spreads"]),
     "alike": ("Runs whose requests are alike in length", ["benchmarks.alike"]),
     "timed": ("Kernels timed on an H100 and an H200", ["benchmarks.timed_kernels"]),
     "routers": ("Routers in 32 bits against published times", ["benchmarks.routers"]),

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.agreement import MOST, Problem, agreement, planned, said
 
 NO_LIMITS = {"ttft_ms": "none", "tpot_ms": "none"}
-MIXED = Problem("8xH100", "llama-3.1-8b", {"engine": "vllm"})
+MIXED = Problem("8xH100", "llama-3.1-8b", {"engine": "sglang"})
 SPLIT = Problem("8xH100", "llama-3.1-70b", {"ttft_ms": 500, "tpot_ms": 20})
 RANKS = Problem("8xH200", "qwen3-30b-a3b", {"workload": "reasoning", "engine": "trtllm"})
 RESERVED = Problem("8xL40S", "llama-3.1-70b", {**NO_LIMITS, "engine": "trtllm"})

@@ -51,7 +51,7 @@ def test_a_proof_that_nothing_is_gained_is_told(monkeypatch):
 
 
 def test_another_node_doubles_what_one_serves():
-    found = solved("1xH100", "llama-3.1-8b", tpot_ms=50)[2]
+    found = solved("1xH100", "llama-3.1-8b", engine="sglang", tpot_ms=50)[2]
     (price,) = priced(found, LIMITS, NO_BUDGET)
 
     assert (price.limit, price.unit) == ("nodes h100-sxm", "req/s")
@@ -141,7 +141,7 @@ def test_a_tenth_more_of_a_budget_that_pays_no_further_node_is_worth_nothing():
 def test_what_a_fleet_of_few_kinds_gives_up_is_not_what_a_node_is_worth():
     """The best fleet of one kind costs $9.20, with another node of L40S, too. Of one that stands on a node of
     $1 more, that dollar is what it gives up, and no node brings it back."""
-    cluster = nodes(("h100-sxm", 1, 12, 1.0), ("l40s", 8, 1, 1.2))
+    cluster = nodes(("h100-sxm", 1, 32, 1.0), ("l40s", 8, 1, 1.2))
     _, question, best = on(cluster, "llama-3.1-8b", tpot_ms=100, rate=190.0, objective="cost")
     found = find(replace(question, most_kinds=1), best.pool, LIMITS)
     chosen = ended(found, objective=found.solution.objective + 1.0, status="within_gap")

@@ -80,7 +80,7 @@ def test_a_batch_in_a_closed_loop_is_all_in_flight_and_in_an_open_one_a_burst_mo
 
 def test_a_server_that_decodes_for_others_has_room_for_those_that_come_together():
     """Prompts end when they end, in a closed loop, too: with the mean alone let in, the next ones wait."""
-    found = fleet(ttft_ms=300)[1]
+    found = fleet(ttft_ms=300, engine="sglang")[1]
     mixed = groups(found)[0]
     g = replace(mixed, candidate=replace(mixed.candidate, role="decode"))
     held = float(g.operation.rate[0] * 255 * g.operation.tpot_s[0]) * g.candidate.design.attn_dp
