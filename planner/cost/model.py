@@ -12,8 +12,6 @@ cache it reads once, and drafts the next ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +28,7 @@ from planner.cost.fused import norm_apart_s
 from planner.cost.launches import graph_tokens, launching_s
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.powered import Powered, own_limit_watts
+from planner.cost.told import AS_USUAL, Told
 from planner.designs.shape import Designs, Floats, Ints, Precisions, StepTimes, distinct
 from planner.designs.stages import stage_counts
 from planner.engines import named
@@ -39,19 +38,6 @@ SHORTEST_STEP_S = 1e-6
 
 SPREAD = 0.05
 """Half-width of the finite differences of `step_times`, relative to the operating point."""
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a launch line tells an engine beside a design: the share of memory to take, in the engine's own
-    sense of it (0: its default); tokens up to which it captures graphs of steps with prompts (None: its
-    default, 0: of none)."""
-
-    memory_share: float = 0.0
-    graph_tokens: float | None = None
-
-
-AS_USUAL: Final = Told()
 
 
 class CostModel(Powered):

@@ -9,7 +9,8 @@ import numpy as np
 from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.calibration import Calibration
-from planner.cost.model import AS_USUAL, CostModel, Told
+from planner.cost.model import CostModel
+from planner.cost.told import AS_USUAL, Told
 from planner.designs.shape import Designs, Floats, Ints, Precisions, Staging, like, which
 
 

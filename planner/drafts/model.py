@@ -22,8 +22,9 @@ from planner.cost.calibration import Calibration
 from planner.cost.experts import AS_ASSUMED
 from planner.cost.layers import Layers
 from planner.cost.memory import Memory, kv_bytes_per_seq
-from planner.cost.model import AS_USUAL, CostModel, Told
+from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences
+from planner.cost.told import AS_USUAL, Told
 from planner.cost.weights import layer_bytes, weights_bytes
 from planner.designs.precision import MatrixPrecision, precisions
 from planner.designs.shape import Designs, Floats, Ints, Precisions, like

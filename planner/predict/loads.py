@@ -25,8 +25,9 @@ from model_zoo.schema import ModelCard
 from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of
 from planner.cost.memory import Memory
-from planner.cost.model import AS_USUAL, CostModel, Told
+from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
+from planner.cost.told import AS_USUAL, Told
 from planner.cost.unequal import UnequalModel
 from planner.designs.shape import Designs, Floats, Precisions, Staging, StepTimes, designs_of
 from planner.drafts.kinds import Draft, mtp_card

@@ -24,8 +24,9 @@ from planner.cost.bands import band
 from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of_era
 from planner.cost.memory import Memory
-from planner.cost.model import CostModel, Told
+from planner.cost.model import CostModel
 from planner.cost.routers import without_tensor_cores
+from planner.cost.told import Told
 from planner.designs.precision import precisions
 from planner.designs.shape import Floats, Precisions, Stage, Staging
 from planner.errors import InputError

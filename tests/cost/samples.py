@@ -16,7 +16,8 @@ from model_zoo.schema import (
     Run,
     Weights,
 )
-from planner.cost.model import AS_USUAL, CostModel
+from planner.cost.model import CostModel
+from planner.cost.told import AS_USUAL
 from planner.designs.shape import Designs, Precisions
 
 BF16 = Precisions("bf16", "bf16", "bf16", "bf16")

@@ -22,7 +22,7 @@ from planner.cost.launches import (
     launches,
     launching_s,
 )
-from planner.cost.model import Told
+from planner.cost.told import Told
 from planner.cost.tuning import Tuning
 from tests.cost.samples import (
     GQA,
