@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.scores.render import share, table
 from benchmarks.split_runs import Run, Side, predict, side_of
-from benchmarks.truth import DATA, deepseek, mended
+from benchmarks.truth import DATA, DRAWN, deepseek, mended, newest
 from benchmarks.truth import table as read
 from planner.designs.shape import Floats
 from planner.drafts.kinds import Draft
@@ -32,9 +32,6 @@ from planner.errors import InputError
 from planner.predict.predictions import predict_rows
 
 RUNS = DATA / "serving" / "inferencex_deepseek_r1.csv.gz"
-
-DRAWN = 0.9
-"""Mean of a length over the nominal one: lengths are drawn from 0.8 to 1.0 of it."""
 
 HEADS = ("", "half", "n", "predicted / measured", "TPOT median", "P90")
 
@@ -76,8 +73,7 @@ def runs(method: str, split: bool) -> list[Row]:
         and not row["train_suspect"]
         and (split or not mended(deepseek(row)))
     ]
-    newest = {tuple(row[c] for c in CONFIGURATION): row for row in sorted(ours, key=lambda r: r["date"])}
-    return list(newest.values())
+    return newest(ours, CONFIGURATION, "date")
 
 
 def group_of(row: Row) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -89,8 +90,7 @@ def clean_rows() -> tuple[Row, ...]:
         for x in table(SERVING / "inferencex_deepseek_r1.csv.gz")
         if x["train_row_id"].split(".")[0] not in known and kept_deepseek(x)
     ]
-    newest = {tuple(row[c] for c in CONFIGURATION): row for row in sorted(more, key=lambda r: r["measured"])}
-    rows = [row for row in rows + list(newest.values()) if not mended(row)]
+    rows = [row for row in rows + newest(more, CONFIGURATION, "measured") if not mended(row)]
     return tuple(row | _described(row["model_path"], row["system"]) for row in rows)
 
 
@@ -110,6 +110,12 @@ that the engine has mended since."""
 LAYOUT = ("attn_tp", "attn_dp", "ep")
 CONFIGURATION = ("system", "backend", "gemm_quant_mode", *LAYOUT, "isl", "osl", "concurrency")
 """What a run of the second table was repeated with, often daily: the newest counts."""
+
+
+def newest(rows: Iterable[Row], configuration: Sequence[str], day: str) -> list[Row]:
+    """Of rows that are alike in some columns the last by its `day`."""
+    found = {tuple(row[c] for c in configuration): row for row in sorted(rows, key=lambda r: r[day])}
+    return list(found.values())
 
 
 def mended(row: Row) -> bool:

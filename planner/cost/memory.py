@@ -34,7 +34,7 @@ from planner.cost.reserve import (
 )
 from planner.cost.weights import weights_bytes
 from planner.designs.shape import Designs, Floats, Ints, Precisions
-from planner.designs.stages import Ranges, stage_layers, stages_of
+from planner.designs.stages import Ranges, Stages, stage_layers, stages_of
 from planner.engines import named
 
 __all__ = [
@@ -181,7 +181,17 @@ def kv_bytes_by_stage(
 ) -> Floats:
     """Bytes of cache of one sequence of `context` tokens, (n or 1, w), on a GPU of each stage: (n, w,
     stages)."""
-    stages = stages_of(card, designs, layers)
+    return _held(designs, precisions, engine, context, stages_of(card, designs, layers))
+
+
+def _held(
+    designs: Designs,
+    precisions: Precisions,
+    engine: str | None,
+    context: Floats,
+    stages: Stages,
+) -> Floats:
+    """The same on stages that are known."""
     past = named(engine_of(engine)).past_windows if engine else 0.0
     tokens = context / designs.cp[:, None]
     by_kind = [_held_by_layer(layer, designs, precisions, tokens, past) for layer in stages.kinds]
@@ -216,10 +226,11 @@ def longest_context(
     nothing fits. Shape (n,); by bisection, as cache never shrinks with context."""
     low = np.zeros(len(designs), dtype=np.int64)
     high = np.full(len(designs), card.max_context, dtype=np.int64)
+    stages = stages_of(card, designs)
     while (low < high).any():
         middle = (low + high + 1) // 2
         tokens = middle[:, None].astype(np.float64)
-        held = kv_bytes_by_stage(card, designs, precisions, engine, tokens)[:, 0]
+        held = _held(designs, precisions, engine, tokens, stages)[:, 0]
         fits = (held <= by_stage.kv_bytes).all(axis=1)
         low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
     return low

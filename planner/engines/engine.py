@@ -93,9 +93,9 @@ class Engine:
     decodes. `past_windows`: share of a context whose cache it keeps at least in layers that look back over a
     window alone (0: the window's). `expert_kernels` that plans ask it for, by generation and precision of the
     experts: families (planner/designs/precision.py) of ranks that all have the same tokens, and of
-    attention-dp ranks. `graph_tokens`: tokens up to which a step with prompts is
-    replayed from graphs captured in pieces, unless it is told otherwise; `graphs_alone`: not so on
-    attention-dp ranks and in pipelines."""
+    attention-dp ranks. `graph_tokens`: tokens up to which a step with prompts is replayed from graphs
+    captured in pieces, unless it is told otherwise; `graphs_alone`: not so on attention-dp ranks and in
+    pipelines."""
 
     name: str
     generations: Generations

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.recipes import version_of
+from benchmarks.recipes import graph_tokens, version_of
 from benchmarks.truth import RUNS, clean_rows
 
 
@@ -38,3 +38,40 @@ def test_runs_read_as_of_an_image_take_as_long_a_token_as_those_that_state_it():
 
     assert len(ratios) > 30
     assert np.abs(np.array(ratios) - 1).max() < 0.04
+
+
+def deepseek(precision, lengths, concurrency, *, date="2026-02-05", device="b200_sxm", ranks=1, ep=1):
+    isl, osl = lengths
+    sizes = {"tp": f"{8 / ranks}", "attn_dp": f"{ranks}.0", "ep": f"{ep}.0", "concurrency": concurrency}
+    return (
+        {"engine": "trtllm", "device": device, "date": date, "precision": precision}
+        | sizes
+        | {
+            "isl": isl,
+            "osl": osl,
+        }
+    )
+
+
+SHORT, LONG_OUT, LONG_IN = ("1024", "1024"), ("1024", "8192"), ("8192", "1024")
+
+
+@pytest.mark.parametrize(
+    ("run", "tokens"),
+    [
+        (deepseek("fp8", SHORT, "32"), ""),
+        (deepseek("fp8", SHORT, "64"), "8192"),
+        (deepseek("fp8", LONG_IN, "64"), "8192"),
+        (deepseek("fp8", LONG_OUT, "64"), ""),
+        (deepseek("fp8", LONG_OUT, "128"), "8192"),
+        (deepseek("fp8", LONG_OUT, "256"), ""),
+        (deepseek("fp8", SHORT, "64", date="2026-01-28"), ""),
+        (deepseek("fp8", SHORT, "64", device="h200_sxm"), ""),
+        (deepseek("fp4", SHORT, "64", ep=8), "8192"),
+        (deepseek("fp4", SHORT, "64", ranks=8, ep=8), "8192"),
+        (deepseek("fp4", SHORT, "64"), ""),
+        (deepseek("fp4", LONG_IN, "64", ep=8), ""),
+    ],
+)
+def test_recipes_of_deepseek_capture_prompts_from_so_many_in_flight_on(run, tokens):
+    assert graph_tokens(run) == tokens
