@@ -54,6 +54,7 @@ SPREAD: Spread = {
     "latent_layer_s": {"all": 0.5, "engine": 0.5, "engine+generation": 0.2, "host": 0.5, MODEL: 0.6},
     "captured": {"all": 0.5, "engine": 0.3},
     "request_s": {**FIRST_TOKEN, "engine": 0.15},
+    "text_token_s": {"all": 0.2, "engine": 0.3},
     "arrival_s": FIRST_TOKEN,
     "together": FIRST_TOKEN,
 }

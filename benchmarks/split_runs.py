@@ -205,7 +205,7 @@ def predict(run: Run, places: float = np.inf) -> Predicted:
     for _ in range(ROUNDS):
         step = decode.cost.step_times(decode.designs, Load.of(sequences, context, 1.0))
         one_step = float(decode.cost.step_s(decode.designs, Load.of(sequences, context))[0])
-        handoff = sent_s + decode.cost.tuning.request_s + one_step
+        handoff = sent_s + float(decode.cost.tuning.started_s(run.isl)) + one_step
         pool = Pool(step, ranks, held)
         split = closed_split(
             prefill, pool, steps.new, steps.isl, steps.osl, steps.share, run.concurrency, handoff

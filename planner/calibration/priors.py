@@ -26,6 +26,7 @@ OWN = {
     "step_s": 0.6,
     "sequence_s": 0.6,
     "request_s": 0.6,
+    "text_token_s": 0.6,
     "arrival_s": 0.6,
     "together": 0.6,
 }

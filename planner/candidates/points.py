@@ -121,7 +121,7 @@ def alone(s: Setup, index: Ints, model: CostModel | None = None) -> tuple[Floats
     new, isl = float(s.mix.new.max()), float(s.mix.isl.max())
     chunks, pp = np.ceil(new / s.token_budget), m.concurrent(d)
     took = m.step_s(d, Load.of(0.0, 0.0, pp * new / chunks, isl - new / 2))
-    seconds = (chunks + pp - 1) / pp * took + m.tuning.request_s
+    seconds = (chunks + pp - 1) / pp * took + m.tuning.started_s(isl)
     whole = np.array([isl])
     held = s.model.cache_bytes(s.designs, whole, s.memory.stage)[index, 0]
     return np.asarray(seconds), s.memory.kv_bytes[index] / held * isl * d.attn_dp

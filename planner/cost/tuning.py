@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+import numpy as np
+
+from planner.designs.shape import Floats
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -22,7 +26,8 @@ class Tuning:
     prompt_layer_s: what launching a step with prompts takes without captured graphs, a dense layer, others by
     their kernels (launches.py); latent_layer_s: what a layer with latent attention takes beside; captured:
     the share of both that is left where graphs are captured in pieces; request_s: from arrival to being
-    scheduled and from the first token to the client; arrival_s: the host's time to take in a prompt while
+    scheduled and from the first token to the client; text_token_s: the host's time for a token of a prompt's
+    text before that; arrival_s: the host's time to take in a prompt while
     others arrive with it; together: odds that a prompt of a closed loop comes with all others (at the start,
     and for ever where requests of one length stay in step), so that its first token waits for half of
     their prompts; attn_dp: a step of attention-dp ranks against the sum of its kernels.
@@ -46,6 +51,7 @@ class Tuning:
     latent_layer_s: float = 0.5e-3
     captured: float = 0.4
     request_s: float = 0.03
+    text_token_s: float = 3e-6
     arrival_s: float = 2e-3
     together: float = 0.15
     attn_dp: float = 1.05
@@ -71,6 +77,10 @@ class Tuning:
                 own = (self.recurrent, self.recurrent)
         return self.kernels * own[0], self.kernels * own[1]
 
+    def started_s(self, isl: Floats | float) -> Floats:
+        """Seconds that the host adds to the first token of prompts of `isl` tokens."""
+        return np.asarray(self.request_s + self.text_token_s * isl)
+
     def on_launch(self, kernel: str) -> float:
         """Factor on a kernel's fixed time."""
         return self.kernels * (self.expert_launch if kernel == "moe" else self.launch)
@@ -78,5 +88,7 @@ class Tuning:
 
 PARAMETERS = tuple(field.name for field in fields(Tuning))
 """All names, in order."""
-AS_MEASURED = Tuning(message_wait_s=0.0, prompt_layer_s=50e-6, latent_layer_s=0.0, request_s=0.05)
+AS_MEASURED = Tuning(
+    message_wait_s=0.0, prompt_layer_s=50e-6, latent_layer_s=0.0, request_s=0.05, text_token_s=0.0
+)
 """Kernels and collectives as they are alone; engines of 2024 add their own to it (efficiency/era)."""

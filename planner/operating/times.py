@@ -17,7 +17,7 @@ def arriving(model: CostModel, step: StepTimes, asked: Requests, rate: Floats, b
     """TTFT and TPOT of servers at `rate` (n, w) requests/s, the engine's own seconds a request included."""
     lengths = asked.new, asked.isl, asked.in_steps.osl
     e = estimate(step, *lengths, rate, by.token_budget, by.percentile, by.loop, by.role, computed=by.computed)
-    started = 0.0 if by.role == "decode" else model.tuning.request_s
+    started = 0.0 if by.role == "decode" else model.tuning.started_s(asked.isl)
     tpot, mean = e.tpot_s / asked.emitted, e.mean_tpot_s / asked.emitted
     return replace(e, ttft_s=e.ttft_s + started, tpot_s=tpot, mean_tpot_s=mean)
 

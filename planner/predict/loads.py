@@ -195,8 +195,16 @@ class Host:
     """The figures of `Tuning` that act beside the step, shape (n,) or scalars."""
 
     request_s: Floats | float
+    text_token_s: Floats | float
     arrival_s: Floats | float
     together: Floats | float
+
+    def started_s(self, isl: Floats) -> Floats:
+        """Seconds (n, w) that the host adds to the first token of prompts of `isl` tokens (n, w)."""
+        request_s, token_s = (
+            np.asarray(x, dtype=np.float64).reshape(-1, 1) for x in (self.request_s, self.text_token_s)
+        )
+        return request_s + token_s * isl
 
 
 @dataclass(frozen=True)
@@ -212,7 +220,7 @@ def operate(cost: CostModel, load: Rows, places: Places, by: Terms) -> Operated:
     if by.loop == "open":
         return _open(cost, load, by)
     own = cost.tuning
-    host = Host(own.request_s, own.arrival_s, own.together)
+    host = Host(*(getattr(own, field.name) for field in fields(Host)))
     batch = np.minimum(load.sequences, places.capacity)
     for _ in range(ROUNDS):
         step = steps_of(cost, load, batch, by)
@@ -251,13 +259,14 @@ def looped(step: StepTimes, load: Rows, places: Places, by: Terms, host: Host) -
     """Times of a closed loop at given step times, the host's share and crowds included."""
     capacity = places.capacity
     asked, single = load.asked, load.asked.in_steps
-    emitted, started = np.asarray(asked.emitted), 0.0 if by.role == "decode" else host.request_s
+    emitted, started = np.asarray(asked.emitted), host.started_s(asked.isl)
+    lone = 0.0 if by.role == "decode" else np.asarray(asked.mean(started))
     at = closed_loop(
         *(step, asked.new, asked.isl, single.osl, asked.share, load.sequences, by.token_budget),
         role=by.role,
         max_sequences=capacity,
         prompt_places=places.prompt,
-        beside_s=started,
+        beside_s=lone,
         computed=by.computed,
     )
     if by.role == "decode":
@@ -277,5 +286,5 @@ def looped(step: StepTimes, load: Rows, places: Places, by: Terms, host: Host) -
         tpot = np.maximum(tpot - waited / steps, np.maximum(SHORTEST * tpot, np.minimum(bare, tpot)))
         waited = (at.tpot_s - tpot) * steps
     held_back = load.waits[:, None] * tpot if by.role == "mixed" else 0.0
-    ttft = at.ttft_s + np.asarray(host.request_s, dtype=np.float64).reshape(-1, 1) + waited + held_back
+    ttft = at.ttft_s + started + waited + held_back
     return replace(at, ttft_s=ttft, tpot_s=tpot / emitted, mean_tpot_s=tpot / emitted)

@@ -186,6 +186,7 @@ TELLS = {
     "latent_layer_s": "latent attention",
     "captured": "captured prompts",
     "request_s": "a request's start",
+    "text_token_s": "reading a prompt's text",
     "arrival_s": "intake of prompts",
     "together": "prompts that meet",
     "attn_dp": "attention dp",

@@ -100,7 +100,7 @@ class Fleet:
         self.sender: dict[int, int] = {}  # where they come from
         self.over: dict[tuple[int, int], Mapping[Hashable, float]] = {}  # wires between two servers
         self.sent_bytes = {name: sizes.tolist() for name, sizes in site.sent_bytes.items()}
-        self.at = load.requests.arrival_s.tolist()
+        self.at, self.isl = load.requests.arrival_s.tolist(), load.requests.isl.tolist()
         self.first_to_come, self.ended = 0, 0  # of those that come at their times
         self.next = min(n, load.in_flight or n)  # of a closed loop's others
         self.timed = self.next
@@ -173,7 +173,7 @@ class Fleet:
         if way is None or way.second is None:
             raise RuntimeError("a cache has come for a request that sent none")
         if self.site.first_waits:
-            self._first(request, at_s + self.pools[way.first].group.request_s)
+            self._first(request, at_s, self.pools[way.first])
         pool = self.pools[way.second]
         if pool.has(server):
             return server
@@ -206,8 +206,8 @@ class Fleet:
                 self.loop.at(end_s, request, DONE)
                 continue
             if begins:
-                self._first(request, book.first_s[request] + group.request_s)
-            self.end_s[request] = end_s + group.request_s
+                self._first(request, book.first_s[request], pool)
+            self.end_s[request] = end_s + self._started_s(request, pool)
             self.ended += 1
             if self.load.in_flight is not None and self.next < len(self.load.requests):
                 self._lets_in(request, way, server)
@@ -220,9 +220,12 @@ class Fleet:
         self.loop.at(server.now_s, self.next, AGAIN)
         self.next += 1
 
-    def _first(self, request: int, at_s: float) -> None:
+    def _started_s(self, request: int, pool: Pool) -> float:
+        return pool.group.started_s(self.isl[request])
+
+    def _first(self, request: int, at_s: float, pool: Pool) -> None:
         if math.isnan(self.first_s[request]):
-            self.first_s[request] = at_s
+            self.first_s[request] = at_s + self._started_s(request, pool)
 
     def _sends(self, request: int, at_s: float) -> None:
         """A prompt is computed: its cache leaves for where its tokens are made."""
@@ -232,7 +235,7 @@ class Fleet:
             self.loop.at(at_s, request, AGAIN)
             return
         if not self.site.first_waits:
-            self._first(request, at_s + self.pools[way.first].group.request_s)
+            self._first(request, at_s, self.pools[way.first])
         self.of[id(two)].sent(two)
         self.to[request] = two
         sender, ends = self.sender.pop(request), (way.first, str(way.second))

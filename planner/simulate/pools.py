@@ -25,9 +25,9 @@ FEW = 32
 @dataclass(frozen=True)
 class Group:
     """Equal servers: `servers` of them, each with `step` and `rules`; `request_s` that the engine takes for a
-    request beside its steps; `emitted` tokens that a decode step gives a sequence; `rps` as the plan says;
-    `stay_s`: how long a request is there, as the plan has it; `beside_tokens` of idle cache outside GPU
-    memory. `machine`: servers of another make, by their ledger and
+    request beside its steps, and `text_token_s` for each token of its prompt; `emitted` tokens that a decode
+    step gives a sequence; `rps` as the plan says; `stay_s`: how long a request is there, as the plan has it;
+    `beside_tokens` of idle cache outside GPU memory. `machine`: servers of another make, by their ledger and
     their number (None: engines' own rules, `Server`)."""
 
     id: str
@@ -36,11 +36,16 @@ class Group:
     step: StepCosts
     rules: Settings
     request_s: float = 0.0
+    text_token_s: float = 0.0
     emitted: float = 1.0
     rps: float = 1.0
     stay_s: float = 1.0
     beside_tokens: float = 0.0
     machine: Callable[[Ledger, int], Machine] | None = None
+
+    def started_s(self, isl: float) -> float:
+        """Seconds beside the steps of a request with a prompt of `isl` tokens."""
+        return self.request_s + self.text_token_s * isl
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def test_the_engine_starts_a_request_before_its_first_token():
         + work_s(replace(step, t0_s=0 * step.t0_s), *(np.full((1, 1), 1000.0),) * 3, "prefill")[:, 0]
     )
 
-    assert e.ttft_s[0, 0] - alone[0] == pytest.approx(MODEL.tuning.request_s, rel=1e-3)
+    assert e.ttft_s[0, 0] - alone[0] == pytest.approx(MODEL.tuning.started_s(1000), rel=1e-3)
 
 
 def test_watts_are_those_of_the_mean_step():

@@ -71,6 +71,13 @@ def test_the_host_adds_its_time_to_first_tokens_and_to_requests_in_flight():
     assert slow.tpot_s < fast.tpot_s
 
 
+def test_the_host_reads_the_whole_prompt_before_its_first_token():
+    slow, fast = (served(replace(Tuning(), text_token_s=s, together=1e-9)) for s in (1e-4, 1e-9))
+
+    assert slow.ttft_s - fast.ttft_s == pytest.approx(1e-4 * float(ROW["isl"]), rel=0.1)
+    assert slow.tpot_s < fast.tpot_s
+
+
 def test_a_steady_state_has_no_first_wave():
     wave, steady = (
         predict_rows([ROW | {"concurrency": "64", "start": start}])[0] for start in ("at_once", "steady")

@@ -76,6 +76,9 @@ def test_what_the_engine_takes_for_a_request_comes_on_top() -> None:
     bare, late = run(requests, group()), run(requests, group(request_s=0.5))
     assert late.ttft_s - bare.ttft_s == pytest.approx(0.5)
     assert late.tpot_s == pytest.approx(bare.tpot_s)
+    read = run(requests, group(text_token_s=1e-3))
+    assert read.ttft_s - bare.ttft_s == pytest.approx(0.1)
+    assert read.end_s - bare.end_s == pytest.approx(0.1)
 
 
 def test_drafted_tokens_make_fewer_steps() -> None:
