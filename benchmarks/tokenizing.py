@@ -1,11 +1,12 @@
 """What an engine's host needs to read a prompt's text, by token: `pip install tokenizers`, then
 `python -m benchmarks.tokenizing`.
 
-Engines tokenize a prompt by the library `tokenizers` before it is scheduled, on one thread, a request after the
-other. Its time depends on how words are split and merged and hardly on which words there are, so the vocabulary
-here is learnt from what any machine has: Python's own library and this project's pages, split as Llama 3 splits
-text, 128,000 entries as most of today's models have. "Drawn": tokens drawn at random and decoded, as benchmarks
-of servers make prompts. The best of several texts each, as others may use the processor meanwhile.
+Engines tokenize a prompt by the library `tokenizers` before it is scheduled, on one thread, one request after
+the other. Its time depends on how words are split and merged and hardly on which words there are, so the
+vocabulary here is learnt from what any machine has: Python's own library and this project's pages, split as
+Llama 3 splits text, 128,000 entries as most of today's models have. "Drawn": tokens drawn at random and
+decoded, as benchmarks of servers make prompts. The best of several texts each, as others may use the
+processor meanwhile.
 """
 
 from __future__ import annotations
