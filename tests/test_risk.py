@@ -90,7 +90,7 @@ def test_a_fleet_held_by_tpot_keeps_it_with_just_the_chance_asked_for(risk: floa
 
 @pytest.mark.parametrize("risk", [0.5, 0.2, 0.1])
 def test_a_fleet_held_by_ttft_keeps_it_with_just_the_chance_asked_for(risk: float):
-    told = made(risk=risk, ttft_ms=80.0, tpot_ms="none").predicted
+    told = made(risk=risk, ttft_ms=90.0, tpot_ms="none").predicted
 
     assert told.chance_tpot is None
     assert told.chance_ttft == pytest.approx(1 - risk, abs=0.02)

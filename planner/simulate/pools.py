@@ -36,11 +36,11 @@ class Group:
     step: StepCosts
     rules: Settings
     request_s: float = 0.0
-    text_token_s: float = 0.0
     emitted: float = 1.0
     rps: float = 1.0
     stay_s: float = 1.0
     beside_tokens: float = 0.0
+    text_token_s: float = 0.0
     machine: Callable[[Ledger, int], Machine] | None = None
 
     def started_s(self, isl: float) -> float:

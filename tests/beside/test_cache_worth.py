@@ -81,7 +81,7 @@ def test_what_a_fleet_of_few_kinds_gives_up_is_not_what_a_gb_is_worth():
     limits, worth = Limits(gap=0.01, seconds=10), list[float]()
     for nodes in (mixed, alone):
         cluster = resolve(Cluster(nodes=nodes), Document(None, "nodes"))
-        load = {"tpot_ms": 100.0}
+        load = {"tpot_ms": 80.0}
         asked, pool, question = pose(read(cluster, "llama-3.1-8b", None, "chat", load, {"engine": "vllm"}))
         chosen = simplest(question, find(question, pool, limits), 0.03, limits).chosen
         more = memory_tries(Planned(asked, question, chosen, limits))
