@@ -41,6 +41,16 @@ def test_the_quickest_design_that_holds_the_prompt_is_shown():
     assert ", a ring, " in other.words
 
 
+def test_its_text_is_read_first():
+    s = one_setup(ask(workload=CHAT))
+    every, tuning = np.arange(len(s.designs)), s.model.tuning
+    read = tuning.text_token_s * s.mix.isl.max()
+    slow = one_setup(ask(workload=CHAT)).model
+    slow.tuning = replace(tuning, text_token_s=2 * tuning.text_token_s)
+
+    assert alone(s, every, slow)[0] - alone(s, every)[0] == pytest.approx(read)
+
+
 def test_designs_without_room_for_it_are_left_out():
     s = one_setup(ask(workload=CHAT))
     every = np.arange(len(s.designs))

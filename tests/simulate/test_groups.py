@@ -41,6 +41,8 @@ def test_servers_have_the_plans_own_level(plans: dict[str, Plan], name: str) -> 
         assert g.servers == r.count * r.attn_dp
         assert g.rps == pytest.approx(rate.sum() * g.servers)
         assert g.rules.kv_tokens == pytest.approx(r.kv_tokens / r.attn_dp)
+        reads = 0.0 if r.role == "decode" else servers.own_step(r).model.tuning.started_s(isl[0])
+        assert g.started_s(isl[0]) == reads
         if r.role != "decode" and r.pp == 1:
             tokens = float(new @ rate / rate.sum())
             pairs = tokens * float((isl - new / 2) @ rate / rate.sum())
