@@ -51,6 +51,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "alike": ("Runs whose requests are alike in length", ["benchmarks.alike"]),
     "timed": ("Kernels timed on an H100 and an H200", ["benchmarks.timed_kernels"]),
     "routers": ("Routers in 32 bits against published times", ["benchmarks.routers"]),
+    "tokenizing": ("Reading a prompt's text", ["benchmarks.tokenizing"]),
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),
