@@ -19,6 +19,11 @@ GARBAGE = 10_000
 """Objects more than before at which the garbage collector looks (Python's own: 700): a few MB."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test begins first: at the end one process would wait for it alone."""
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """What is loaded by now stays to the end: the garbage collector need not look at it again and again, and
