@@ -201,7 +201,8 @@ def budget_hints(look: Look, rate: float) -> list[str]:
     for name in asked:
         rest = {k: v for k, v in asked.items() if k != name}
         least = look.least(_spending(look.question, rate, rest, name))
-        for step in () if least is None else STEPS_UP:
+        for step in STEPS_UP if least is not None else ():
+            assert least is not None
             raised = {**asked, name: enough(name, step * least)}
             if look.carries(_paying(look.question, raised)):
                 single.append(budget_words(raised))
