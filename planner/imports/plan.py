@@ -20,6 +20,7 @@ from planner.errors import Infeasible, InputError
 from planner.imports.deployment import Deployment, Group, Role, Server
 from planner.plans.schema import Plan
 from planner.question.asked import read
+from planner.reading.units import counted
 from planner.replicas.again import anew
 from planner.replicas.alike import ROLES
 from planner.replicas.pool import Pool
@@ -254,4 +255,4 @@ def group_words(g: Group) -> str:
     f = g.server.facts
     sizes = [f"{k} {f[k]}" for k in ("tp", "pp", "dp", "attn_dp", "ep", "cp") if f.get(k) not in (None, 1)]
     own = f"{g.replicas} x {g.server.role} {', '.join(sizes) or 'one GPU'}"
-    return f"{own} with {g.server.engine}, {g.each} GPUs each"
+    return f"{own} with {g.server.engine}, {counted(g.each, 'GPU')} each"
