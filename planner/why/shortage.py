@@ -94,7 +94,7 @@ def _nothing_runs(look: Look, problem: FleetProblem) -> Infeasible:
             hint="add nodes, or leave out --survive",
         )
     if look.question.cluster.feeds and not problem.budget and look.may(_unheld(look.question)):
-        return Infeasible(f"no replica runs within {FEEDS}", hint="a higher `power_caps_watts`")
+        return Infeasible(f"no replica runs within {FEEDS}", hint=MORE_WATTS)
     if not problem.budget:
         return Infeasible(
             "no fleet of these nodes keeps the SLO with the whole mix of requests",
@@ -134,7 +134,9 @@ def _too_much(look: Look, rate: float) -> Infeasible:
     budgeted = bool(_asked(q.budget)) and look.may(replace(unlimited, objective=GPUS))
     fed = not budgeted and bool(q.cluster.feeds) and look.may(_unheld(q))
     hints = list(_rate_hints(look, ceiling))
-    if not fed:
+    if fed:
+        hints.append(MORE_WATTS)
+    else:
         hints += budget_hints(look, rate) if budgeted else node_hints(look)
     held = "within the budget" if budgeted else f"within {FEEDS}" if fed else held
     hints += _share_hints(look, rate, ceiling)
@@ -144,6 +146,7 @@ def _too_much(look: Look, rate: float) -> Infeasible:
     )
 
 
+MORE_WATTS = "a higher `power_caps_watts`"
 FEEDS = "what racks and zones may draw (`power_caps_watts`)"
 
 
