@@ -52,6 +52,10 @@ def find(name: str, where: str | None = None) -> Device:
     if not forms and memory is None:
         core, memory = _split_glued(core)
         forms = _forms(core)
+    if not forms or (memory is not None and not any(_has_memory(load(f), memory) for f in forms)):
+        other = _also().get(_plain(name))
+        if other is not None:
+            return load(other)
     if not forms:
         listed = " or ".join(f"`{n}`" for n in nearest(name[:60], names()))
         raise InputError(
@@ -81,10 +85,22 @@ def alike(name: str) -> list[str]:
     return sorted(n for n in {*found} if memory is None or _has_memory(load(n), memory))
 
 
+@cache
+def _also() -> dict[str, str]:
+    """Catalog names by the other names that their files have: "DGX Spark"; and "GH200 480GB", as drivers
+    print it, where 480 GB is the CPU's."""
+    return {"gh200480gb": "gh200-96gb"} | {_plain(a): name for name in names() for a in load(name).also}
+
+
+def _plain(name: str) -> str:
+    return "".join(word for word in re.findall(r"[a-z0-9]+", name.lower()) if word not in _NOISE)
+
+
 def _wrong_memory(name: str, memory: int, core: str, where: str | None) -> InputError:
     family = sorted({*_forms(core), *(n for n in names() if _split(n)[0].startswith(core))})
     listed = ", ".join(f"`{n}` ({_gib(load(n)):.0f} GB)" for n in family)
-    hint = f"there is {listed}; for another size set `memory_gb` in `device_overrides`"
+    listed = f"there {'is' if len(family) == 1 else 'are'} {listed}"
+    hint = f"{listed}; for another size set `memory_gb` in `device_overrides`"
     return InputError(f"`{name[:60]}`: there is no such GPU with {memory} GB", where, hint)
 
 

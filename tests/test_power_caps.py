@@ -111,8 +111,10 @@ def test_of_fleets_that_cost_the_same_the_one_without_limits_is_taken():
 
 
 def test_a_rate_that_a_rack_does_not_hold_is_said_to_be_held_back_by_it():
-    with pytest.raises(Infeasible, match="within what racks and zones may draw"):
+    with pytest.raises(Infeasible, match="within what racks and zones may draw") as told:
         plan(feed=0.3 * ALL, rate=0.9 * rate(plan()))
+    assert "a higher `power_caps_watts`" in told.value.hint
+    assert "more nodes" not in told.value.hint
 
 
 def test_caps_written_in_another_order_are_the_same_plan():

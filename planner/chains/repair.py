@@ -91,6 +91,7 @@ def _asked(plan: schema.Plan) -> Asked:
         list(p.defaulted),
         [],
         shipped(),
+        model_id=p.model_id,
     )
 
 

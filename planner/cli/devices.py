@@ -85,6 +85,9 @@ def describe(d: Device) -> list[str]:
       memory          80 GiB (85.9 GB) at 3,350 GB/s
       bf16            989 TFLOP/s dense
     """
+    from planner.reading.units import counted
+
+    peers = counted(d.scale_up_gpus, "GPU")
     rates = [(p, f"{d.tflops[p]:,.4g} TFLOP/s dense") for p in PRECISIONS if p in d.tflops]
     facts = [
         (
@@ -92,8 +95,8 @@ def describe(d: Device) -> list[str]:
             f"{d.memory_gb * 1e9 / 2**30:.4g} GiB ({d.memory_gb:.1f} GB) at {d.memory_gb_per_s:,g} GB/s",
         ),
         *rates,
-        ("node", f"{d.gpus_per_node} GPUs"),
-        ("scale-up", f"{d.scale_up_gpus} GPUs by {d.intra_link}, {d.intra_gb_per_s:g} GB/s each way per GPU"),
+        ("node", counted(d.gpus_per_node, "GPU")),
+        ("scale-up", f"{peers} by {d.intra_link}, {d.intra_gb_per_s:g} GB/s each way per GPU"),
         ("network", f"{d.nic}, {d.nic_gb_per_s:g} GB/s each way per GPU"),
         ("host link", "-" if d.pcie_gb_per_s is None else f"PCIe, {d.pcie_gb_per_s:g} GB/s each way"),
         ("power", f"{d.tdp_watts:g} W"),

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 import codecs
 from typing import Final
 
-NARROWEST = 40
+NARROWEST = 80
+"""Columns. A narrower terminal breaks lines itself: tables made to fit cut names and figures."""
 
 
 def stdout() -> Console:
@@ -36,7 +37,7 @@ def stderr() -> Console:
 
 
 def _console(file: TextIO) -> Console:
-    """A console at least as wide as anybody can read: a terminal of no columns is one that nobody asked."""
+    """A console at least `NARROWEST` wide: a terminal of no columns is one that nobody asked."""
     from rich.console import Console
 
     console = Console(file=file, highlight=False)

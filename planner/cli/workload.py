@@ -99,13 +99,16 @@ def _limit(text: str, option: str) -> float | None:
 
 def _told(found: Summary, count: int, span_s: float, dropped: int) -> list[str]:
     """What was made of the trace."""
+    from planner.reading.units import counted
+
     w = found.workload
     traffic = w.traffic
     assert traffic is not None
     rates, failed = traffic.rate_rps, f", {dropped:,} failed ones left out" if dropped else ""
     lines = [
-        f"{count:,} requests in {span_s / 3600:.3g} h{failed}: {len(w.buckets)} buckets, which lose "
-        f"{100 * found.pairs_lost:.1f} % of prompts' attention, {100 * found.context_lost:.1f} % of answers'",
+        f"{count:,} requests in {span_s / 3600:.3g} h{failed}: {counted(len(w.buckets), 'bucket')}; "
+        f"lost by that: {100 * found.pairs_lost:.1f} % of prompts' attention, "
+        f"{100 * found.context_lost:.1f} % of answers'",
         f"{len(rates)} slots of {traffic.slot_s / 60:g} min, {min(rates):.4g} to {max(rates):.4g} requests/s",
     ]
     if traffic.dispersion:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from planner.errors import InputError
 from planner.launch.instances import Instance, instances
@@ -26,6 +26,8 @@ NEEDED = ("HEAD_ADDR", "RPC_HOSTS", "HOST_ADDR", "DRAFT_HEAD", "MODEL_GGUF", "KT
 """Variables that the scripts ask for where they use them."""
 
 GPU_KEYS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}
+
+OTHERS: Final = "slurm, compose and k8s start servers of any engine, and of several"
 
 Files = dict[str, str]
 
@@ -80,7 +82,7 @@ class Deployed:
         if other is not None:
             said = " or ".join(engines)
             raise InputError(
-                f"{self.to} starts {said}, {other.id} runs on {other.engine}", "--to", "another target"
+                f"{self.to} starts {said} alone, {other.id} runs on {other.engine}", "--to", OTHERS
             )
 
     def one_device(self, r: Replica) -> None:

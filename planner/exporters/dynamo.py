@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.errors import InputError
-from planner.exporters.deployed import Deployed, Files, made, without, yaml
+from planner.exporters.deployed import OTHERS, Deployed, Files, made, without, yaml
 from planner.exporters.kubernetes import config_maps, container, volumes
 from planner.plans.schema import Replica
 
@@ -32,7 +32,7 @@ def files(d: Deployed) -> Files:
     d.alike(*WORKERS)
     engines = {r.engine for r in d.plan.replicas}
     if len(engines) > 1:
-        raise InputError("Dynamo routes to workers of one engine, the plan has several", "--to")
+        raise InputError("Dynamo routes to workers of one engine, the plan has several", "--to", OTHERS)
     components = [_frontend(d.plan.replicas[0]), *(_worker(d, r) for r in d.plan.replicas)]
     whole = made("nvidia.com/v1beta1", "DynamoGraphDeployment", d.name, spec={"components": components})
     return {"deployment.yaml": yaml(whole)} | config_maps(d)

@@ -44,7 +44,7 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
     (`time.perf_counter`), assembled and checked. Ctrl-C while explaining ends that: the plan is there
     already. Raises Unsound."""
     asked, simple, extra = fleets.posed.asked, fleets.simple, fleets.extra
-    planned = Planned(asked, fleets.posed.question, simple.chosen, extra, simple.best.solution.bound)
+    planned = Planned(asked, fleets.posed.question, simple.among_all, extra, simple.best.solution.bound)
     simple, safe, lines = explained(planned, simple, until)
     found = simple.chosen
     warnings = [*asked.warnings, *unkept(asked, found), *undrafted(asked)]

@@ -20,9 +20,11 @@ from planner.errors import Infeasible, InputError
 from planner.imports.deployment import Deployment, Group, Role, Server
 from planner.plans.schema import Plan
 from planner.question.asked import read
+from planner.reading.units import counted
 from planner.replicas.again import anew
 from planner.replicas.alike import ROLES
 from planner.replicas.pool import Pool
+from planner.rules.designs import why_invalid
 from solvers.linear import Limits
 
 FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -111,7 +113,7 @@ class Only:
         own = replace(pool, made={k: m for k, m in pool.made.items() if k.engine in engines and m.plain})
         found = anew(own, cluster.classes, ask, ROLES, designs=[p.design for p in self.parts])
         left = tuple(c for c in found.candidates if any(_is(c, p, i) for i, p in enumerate(self.parts, 1)))
-        keys = {c.key for c in left}
+        keys = {c.key for c in left} or found.made.keys()  # of none the setups tell why
         return replace(found, candidates=left, made={k: m for k, m in found.made.items() if k in keys})
 
 
@@ -181,6 +183,11 @@ def imported(
     card, notes = catalog.find(name)
     there = cluster or from_gpus(gpus or _usual(deployment))
     own = tuple(parts(deployment, card))
+    for part in own:
+        d = part.design
+        sizes = (d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep)
+        if reason := why_invalid(card, part.engine, *sizes, cp=d.cp):
+            raise InputError(f"{part.engine} does not start {card.name} so: {reason}", "the command")
     engines = {p.engine for p in own}
     engine = engines.pop() if len(engines) == 1 else "any"
     options = {**_told(deployment), **{k: v for k, v in question.items() if v is not None}}
@@ -192,7 +199,10 @@ def imported(
     try:
         plan = api.planned(replace(ours, only=Only(own)), limits, began, explain=False)
     except Infeasible as error:
-        raise Infeasible(f"as deployed: {error.message}", hint=error.hint) from None
+        said, hint = error.message, error.hint or ""
+        for node in ours.cluster.classes:  # their names are ours
+            said, hint = said.replace(node.id, node.device.name), hint.replace(node.id, node.device.name)
+        raise Infeasible(f"as deployed: {said}", hint=hint) from None
     near = None
     if len(own) == 1 and own[0].role == "mixed":
         alike = asked(there, options={**options, "engine": engine, "simple": 0.99})
@@ -245,4 +255,4 @@ def group_words(g: Group) -> str:
     f = g.server.facts
     sizes = [f"{k} {f[k]}" for k in ("tp", "pp", "dp", "attn_dp", "ep", "cp") if f.get(k) not in (None, 1)]
     own = f"{g.replicas} x {g.server.role} {', '.join(sizes) or 'one GPU'}"
-    return f"{own} with {g.server.engine}, {g.each} GPUs each"
+    return f"{own} with {g.server.engine}, {counted(g.each, 'GPU')} each"

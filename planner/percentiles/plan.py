@@ -13,7 +13,7 @@ import numpy as np
 from planner.errors import Infeasible, OutOfTime
 from planner.inputs.trace_columns import Floats
 from planner.inputs.traces import Trace
-from planner.inputs.workload import Workload
+from planner.inputs.workload import Slo, Workload
 from planner.percentiles.tighten import Tight, Tightened, Trial, tightened
 from planner.plans.schema import Achieved, Plan, Replayed
 from planner.question.asked import Asked
@@ -138,7 +138,7 @@ def replayed(asked: Asked, solve: Solve, late: Callable[[], bool], tell: Callabl
     if end.kept is None and stopped:
         raise KeyboardInterrupt
     if end.kept is None:
-        raise none_holds(end, slo.percentile)
+        raise none_holds(end, slo)
     _, runs, finish = next(one for one in seen if one[0] is end.kept)
     plan = finish(told(arrivals, end, burst, runs))
     return plan.interrupted() if stopped else plan
@@ -224,18 +224,19 @@ def told(arrivals: Arrivals, end: Tightened[Plan], burst: Needed, runs: Sequence
     )
 
 
-def none_holds(end: Tightened[Plan], percentile: str) -> OutOfTime:
+def none_holds(end: Tightened[Plan], slo: Slo) -> OutOfTime:
     """What broke it last, and what would help: that there is no plan is not proven."""
     last = end.broke
     assert last is not None
     broken = [
         f"{name} at {100 * used:.0f} % of its limit"
-        for name, used in (("TTFT", last.ttft), ("TPOT", last.tpot))
+        for name, used in (("TTFT", last.ttft), ("TPOT", last.tpot), ("a whole request", last.whole))
         if used > 1
     ]
     text = (
-        f"no plan found keeps {percentile} in the replay: of {end.tried} the last has {' and '.join(broken)}"
+        f"no plan found keeps its {slo.percentile} limits in the replay: the last of {end.tried} tried has "
     )
-    return OutOfTime(
-        text, hint="more nodes, looser limits, or --percentile p90; --percentile mean replays nothing"
-    )
+    hint = "more nodes, looser limits" + (", or --percentile p90" if slo.percentile in ("p95", "p99") else "")
+    if slo.e2e_ms is None:
+        hint += "; --percentile mean replays nothing"
+    return OutOfTime(text + " and ".join(broken), hint=hint)

@@ -63,7 +63,8 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
         if pool.late:
             raise late()
         assert near is not None
-        raise infeasible.too_slow(near, asked.workload.slo, carries)
+        held = None if near.missed(asked.workload.slo) else infeasible.capped(asked.cluster)
+        raise held or infeasible.too_slow(near, asked.workload.slo, carries)
     return relaxed, pool, question
 
 

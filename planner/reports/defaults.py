@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from planner.plans.schema import Plan, Problem
+from planner.reading.units import counted
 from planner.reports import words as say
 
 WORDS: dict[str, Callable[[Any], str]] = {
@@ -65,7 +66,7 @@ FIGURES: dict[str, Callable[[Any, Any], str]] = {
 
 
 def usual(problem: Problem, node: Mapping[str, Any]) -> str:
-    """The figures of a node that nobody told, "" without any.
+    """The figures of a node that nobody told, and its GPUs where there are several; "" without any.
 
     >>> problem = Problem(cluster={}, devices={}, model={}, workload={}, options={},
     ...                   defaulted=["cluster.nodes.intra_gb_per_s"])
@@ -76,7 +77,10 @@ def usual(problem: Problem, node: Mapping[str, Any]) -> str:
         return ""  # of several kinds: a warning says how they are planned
     left = [name.rpartition(".")[2] for name in problem.defaulted if name.startswith("cluster.nodes.")]
     words = [say(node[key], node) for key, say in FIGURES.items() if key in left and node.get(key)]
-    return f"{node['device']} {', '.join(words)}" if words else ""
+    alike = [one for one in problem.cluster.get("nodes", []) if one.get("device") == node["device"]]
+    several = sum(one.get("count", 1) for one in alike) > 1
+    size = f" in nodes of {counted(node['gpus_per_node'], 'GPU')}:" if several else ""
+    return f"{node['device']}{size} {', '.join(words)}" if words else ""
 
 
 def _words(problem: Problem, name: str) -> str:

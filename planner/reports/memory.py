@@ -33,7 +33,7 @@ FIGURES_WIDTH = 51
 def memory(replicas: list[Replica], width: int) -> Table:
     """A bar for each replica group and device, in `width` columns, with the GiB of each part."""
     rows = [(f"{r.id} {device}", m) for r in replicas for device, m in fullest(r).items()]
-    bar_width = max(8, min(40, width - FIGURES_WIDTH - max(len(label) for label, _ in rows)))
+    bar_width = max(4, min(40, width - FIGURES_WIDTH - max(len(label) for label, _ in rows)))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

@@ -96,6 +96,8 @@ def _notes(s: Simulated) -> Iterator[str]:
         came, ended = say.number(s.overload.came_rps), say.number(s.overload.ended_rps)
         yield f"OVERLOADED: {came} requests/s came, {ended} ended, and the queue only grew:"
         yield f"  {s.overload.unfinished:,} were unfinished when the last one came; times mean little."
+    if s.requests > s.counted:
+        yield f"{s.requests - s.counted:,} of {s.requests:,} requests are to warm up and to end: not counted."
     offered = s.overload.came_rps if s.overload else s.rps
     if s.planned_rps and abs(offered / s.planned_rps - 1) > OFF:
         yield f"The plan, and what is predicted, is for {_rate(s.planned_rps)} requests/s."

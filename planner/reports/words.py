@@ -12,14 +12,16 @@ from planner.reports import words as say
 
 
 def number(x: float, digits: int = 3) -> str:
-    """`x` with at least `digits` significant digits, never losing whole units; thousands apart.
+    """`x` with at least `digits` significant digits, never losing whole units; thousands apart. The digits
+    are those of what is shown: 0.99999 is 1.00.
 
-    >>> number(12480.4), number(48.83), number(0.6931), number(0.0), number(1234567)
-    ('12,480', '48.8', '0.693', '0', '1,234,567')
+    >>> number(12480.4), number(48.83), number(0.6931), number(0.0), number(1234567), number(0.999999999)
+    ('12,480', '48.8', '0.693', '0', '1,234,567', '1.00')
     """
-    if x == 0:
+    shown = float(f"{x:.{digits}g}")
+    if shown == 0:
         return "0"
-    return f"{x:,.{max(0, digits - 1 - floor(log10(abs(x))))}f}"
+    return f"{x:,.{max(0, digits - 1 - floor(log10(abs(shown))))}f}"
 
 
 def money(usd: float) -> str:

@@ -44,6 +44,13 @@ class Simple:
     best: Found
     by_kinds: tuple[tuple[int, float], ...]
 
+    @property
+    def among_all(self) -> Found:
+        """The fleet chosen, in the pool of the best one: the few candidates that it was looked for among, of
+        one role where it is of one kind, are not all that other fleets may have."""
+        least = self.best.solution.least
+        return replace(_among(self.best, self.chosen), solution=replace(self.chosen.solution, least=least))
+
 
 def kinds(found: Found) -> int:
     """Kinds of replica in a fleet that serve anything."""
@@ -76,9 +83,14 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
 def _by_chance(best: Found, chosen: Found, limits: Limits) -> Found:
     """`chosen`, which is as good as `best` or better, under the bound and in the pool of that one: all that
     the bound speaks of, not the few candidates that were looked at last."""
-    pool = replace(holding(best.pool, chosen), made={**best.pool.made, **chosen.pool.made})
     proven = judged(replace(chosen.solution, bound=best.solution.bound), limits)
-    return replace(chosen, pool=pool, bounding=best.space, solution=proven)
+    return replace(_among(best, chosen), bounding=best.space, solution=proven)
+
+
+def _among(best: Found, chosen: Found) -> Found:
+    """`chosen` in the pool of `best`."""
+    pool = replace(holding(best.pool, chosen), made={**best.pool.made, **chosen.pool.made})
+    return replace(chosen, pool=pool)
 
 
 @dataclass(frozen=True)

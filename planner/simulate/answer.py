@@ -258,14 +258,17 @@ def _overload(out: Outcome) -> Overload | None:
 def _arrivals(servers: Servers, ask: Ask, in_flight: int | None) -> str:
     """How requests came, in words."""
     if ask.trace is not None:
-        rate = ask.rate or ask.trace.rate_rps
-        stretched = (
-            f", its times stretched to {rate:.3g} requests/s" if ask.rate else f" at {rate:.3g} requests/s"
-        )
+        rate = _rate(ask.rate or ask.trace.rate_rps)
+        stretched = f", its times stretched to {rate}" if ask.rate else f" at {rate}"
         return f"the requests of {ask.trace.path}{stretched}"
     if in_flight is not None:
         return f"{in_flight:,} requests always in flight"
-    return f"at random (Poisson), {ask.rate or servers.workload.rate_rps:.3g} requests/s"
+    return f"at random (Poisson), {_rate(ask.rate or servers.workload.rate_rps or 0.0)}"
+
+
+def _rate(rps: float) -> str:
+    """Three digits, never as a power of ten."""
+    return f"{float(f'{rps:.3g}'):,.12g} requests/s"
 
 
 def _times(ms: Floats) -> Times:

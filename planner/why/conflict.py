@@ -84,7 +84,8 @@ def with_conflict(error: MeshwrightError, asked: Asked, end_s: float) -> Meshwri
     if several is None:
         return error
     together = f"{', '.join(several[:-1])} and {several[-1]}"
-    said = f"{together} cannot be kept together; without any one of them the others can"
+    rest = "either can without the other" if len(several) == 2 else "without any one of them the others can"
+    said = f"{together} cannot be kept together; {rest}"
     return Infeasible(f"{error.message}; {said}", error.where, error.hint)
 
 
@@ -92,12 +93,13 @@ def limits_of(asked: Asked) -> dict[str, Limit]:
     """What may be left out of a question: its rate, limits on times, budgets, lost nodes."""
     w, o, found = asked.workload, asked.options, dict[str, Limit]()
     if w.rate_rps is not None:
-        found["rate"] = Limit(f"{w.rate_rps:g} requests/s", _seldom)
+        found["rate"] = Limit(f"{w.rate_rps:g} req/s", _seldom)
     for name, limit in w.slo.limits.items():
         words = f"{name.removesuffix('_ms').upper()} within {limit:g} ms"
         found[name] = Limit(words, lambda a, n=name: _loose(a, n))  # type: ignore[misc]
     for name, budget in o.budget.model_dump(exclude_none=True).items():
-        unit = {"usd_per_hour": "${:g} an hour", "gpus": "{:g} GPUs", "watts": "{:g} W"}[name]
+        gpus = "{:g} GPU" if budget == 1 else "{:g} GPUs"
+        unit = {"usd_per_hour": "${:g} an hour", "gpus": gpus, "watts": "{:g} W"}[name]
         found[name] = Limit(
             f"at most {unit.format(budget)}",
             lambda a, n=name: _budget(a, n),  # type: ignore[misc]

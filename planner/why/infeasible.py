@@ -19,6 +19,7 @@ from planner.candidates.largest import one_at_a_time
 from planner.candidates.mix import Mix
 from planner.candidates.points import Points, batched, prefilling
 from planner.candidates.setup import Setup
+from planner.cost.power import LEAST_SHARE
 from planner.designs.precision import precisions
 from planner.designs.shape import Floats, Ints
 from planner.engines import NAMES
@@ -161,6 +162,20 @@ def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeas
     return Infeasible(
         f"no replica design keeps {what}; the nearest is {near.design}, one request at a time", hint=hint
     )
+
+
+def capped(cluster: ResolvedCluster) -> Infeasible | None:
+    """Where nodes have so few watts that how fast their GPUs are then is not known: the cap of one of them;
+    else None."""
+    for node in cluster.classes:
+        least = LEAST_SHARE * node.device.tdp_watts * node.gpus_per_node
+        if node.power_cap_watts is not None and node.power_cap_watts < least:
+            few = f"{node.power_cap_watts:g} W for the {node.gpus_per_node} x {node.device.name} of a node"
+            hint = f"`power_cap_watts: {ceil_to(least)}` or more: it is what all GPUs of a node may draw"
+            return Infeasible(
+                f"no replica design keeps the SLO and the power cap of `{node.id}`: {few}", hint=hint
+            )
+    return None
 
 
 def does_not_fit(

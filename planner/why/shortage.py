@@ -30,6 +30,9 @@ STEPS_DOWN = (1.0, 0.97, 0.9, 0.75, 0.5)
 """Shares of the highest rate that are tried: a fleet for another objective may keep its promise a little
 less."""
 
+STEPS_UP = (1.0, 1.01, 1.05)
+"""Shares of the least budget that are tried: a fleet for another objective may take a little more."""
+
 LIGHTEST = 0.01
 """Share of what a replica carries for which a hint is looked for."""
 
@@ -91,7 +94,7 @@ def _nothing_runs(look: Look, problem: FleetProblem) -> Infeasible:
             hint="add nodes, or leave out --survive",
         )
     if look.question.cluster.feeds and not problem.budget and look.may(_unheld(look.question)):
-        return Infeasible(f"no replica runs within {FEEDS}", hint="a higher `power_caps_watts`")
+        return Infeasible(f"no replica runs within {FEEDS}", hint=MORE_WATTS)
     if not problem.budget:
         return Infeasible(
             "no fleet of these nodes keeps the SLO with the whole mix of requests",
@@ -122,8 +125,8 @@ def _too_much(look: Look, rate: float) -> Infeasible:
     """The rate asked for is above what the nodes, or the budget, allow."""
     q = look.question
     most = look.solved(_at(q, None, THROUGHPUT))
+    held = "by these nodes within the SLO" + (" and the budget" if _asked(q.budget) else "")
     if most is None or (most.objective is None and not most.refuted):
-        held = "by these nodes within the SLO" + (" and the budget" if _asked(q.budget) else "")
         hint = "a larger --time-limit, to be told how much they serve and what would help"
         return Infeasible(f"{rate:g} req/s cannot be served {held}{_after_loss(q)}", hint=hint)
     ceiling = most.objective or 0.0
@@ -131,9 +134,11 @@ def _too_much(look: Look, rate: float) -> Infeasible:
     budgeted = bool(_asked(q.budget)) and look.may(replace(unlimited, objective=GPUS))
     fed = not budgeted and bool(q.cluster.feeds) and look.may(_unheld(q))
     hints = list(_rate_hints(look, ceiling))
-    if not fed:
+    if fed:
+        hints.append(MORE_WATTS)
+    else:
         hints += budget_hints(look, rate) if budgeted else node_hints(look)
-    held = "within the budget" if budgeted else f"within {FEEDS}" if fed else "by these nodes within the SLO"
+    held = "within the budget" if budgeted else f"within {FEEDS}" if fed else held
     hints += _share_hints(look, rate, ceiling)
     return Infeasible(
         f"{rate:g} req/s cannot be served {held}{_after_loss(q)}: {most_served(most, rate)}",
@@ -141,6 +146,7 @@ def _too_much(look: Look, rate: float) -> Infeasible:
     )
 
 
+MORE_WATTS = "a higher `power_caps_watts`"
 FEEDS = "what racks and zones may draw (`power_caps_watts`)"
 
 
@@ -198,23 +204,32 @@ def budget_hints(look: Look, rate: float) -> list[str]:
     for name in asked:
         rest = {k: v for k, v in asked.items() if k != name}
         least = look.least(_spending(look.question, rate, rest, name))
-        if least is not None:
-            single.append(budget_words({**asked, name: enough(name, least)}))
+        for step in STEPS_UP if least is not None else ():
+            assert least is not None
+            raised = {**asked, name: enough(name, step * least)}
+            if look.carries(_paying(look.question, raised)):
+                single.append(budget_words(raised))
+                break
     if single or len(asked) < 2:
         return single[:2]
-    raised: dict[str, float] = {}
+    every: dict[str, float] = {}
     for name in asked:
-        least = look.least(_spending(look.question, rate, raised, name))
+        least = look.least(_spending(look.question, rate, every, name))
         if least is None:
             return []
-        raised[name] = max(enough(name, least), asked[name])
-    return [budget_words(raised)]
+        every[name] = max(enough(name, least), asked[name])
+    return [budget_words(every)] if look.carries(_paying(look.question, every)) else []
 
 
 def _spending(question: Question, rate: float, budget: Mapping[str, float], name: str) -> Question:
     """The question whose objective is the least of budget `name`, the others held."""
+    return _paying(_at(question, rate, GOALS[name]), budget)
+
+
+def _paying(question: Question, budget: Mapping[str, float]) -> Question:
+    """The question with another budget."""
     limits = {k: int(v) if k == "gpus" else v for k, v in budget.items()}
-    return replace(_at(question, rate, GOALS[name]), budget=Budget.model_validate(limits))
+    return replace(question, budget=Budget.model_validate(limits))
 
 
 def node_hints(look: Look) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
+from planner import plan
 from planner.beside.alternatives import alternatives
 from planner.beside.cache_worth import lower_cache
 from planner.beside.plain import PLAIN
@@ -51,6 +52,16 @@ def test_every_line_has_an_end_of_its_own():
 
     assert {a.status for a in shown} <= {"proven", "within_gap", "infeasible"}
     assert all((a.objective is None) == (a.status == "infeasible") for a in shown)
+
+
+def test_a_plan_of_one_kind_is_told_what_pairs_would_give():
+    """It is looked for among replicas that do both phases alone, which says nothing of the others."""
+    asked = {"gpus": "4xA100", "rate": 15, "objective": "gpus", "work_limit": 100}
+    made = plan(None, "qwen3-8b", **asked)
+    split = next(a for a in made.alternatives if a.what == "prefill/decode split")
+
+    assert [r.role for r in made.replicas] == ["mixed"]
+    assert (split.status, split.objective) == ("proven", 3.0)
 
 
 def test_answers_of_one_token_cannot_be_split():

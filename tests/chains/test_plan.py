@@ -118,6 +118,7 @@ def test_a_node_that_leaves_takes_few_layers_along(six, node):
     assert 0 < left.kept <= 1.001
     assert sum(left.loaded.values()) < 36 * 5
     assert node not in left.loaded
+    assert left.plan.problem.model_id == six.problem.model_id != ""
 
 
 def test_leaving_in_vain(six):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.cli.app import run
-from planner.cli.output import beside, stdout, visible, whole_file
+from planner.cli.output import beside, visible, whole_file
 from planner.errors import InputError
 
 
@@ -59,10 +59,16 @@ def test_control_characters_are_shown_and_do_not_act(capsys: pytest.CaptureFixtu
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_a_terminal_of_no_columns_is_wide_enough(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("COLUMNS", "0")
+@pytest.mark.parametrize("columns", ["0", "40"])
+def test_on_a_narrow_terminal_or_one_of_no_columns_no_figure_is_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str
+):
+    monkeypatch.setenv("COLUMNS", columns)
 
-    assert stdout().width >= 40
+    assert run(["plan", "--gpus", "2xA100-40", "-m", "qwen3-8b", "--rate", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "…" not in told.replace("8 …", "")  # a range of sizes has three dots of its own
+    assert "time per output token, mean" in told
 
 
 def test_what_the_system_refuses_is_no_bug(

@@ -48,7 +48,7 @@ def summed(**changes: Any) -> Summary:
     return Summary(Workload(**(made | changes)), 0.0125, 0.004)  # type: ignore[arg-type]
 
 
-COUNTED = "1,800 requests in 0.5 h: 2 buckets, which lose 1.2 % of prompts' attention, 0.4 % of answers'"
+COUNTED = "1,800 requests in 0.5 h: 2 buckets; lost by that: 1.2 % of prompts' attention, 0.4 % of answers'"
 SLOTS = "3 slots of 10 min, 0.25 to 12.35 requests/s"
 
 

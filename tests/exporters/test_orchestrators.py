@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from planner.errors import InputError
-from planner.exporters import export
+from planner.exporters import EXPORTERS, export
 from planner.exporters.deployed import Deployed
 from planner.exporters.dynamo import DROPPED
 from planner.exporters.kserve import files as kserve
@@ -68,6 +68,16 @@ def test_dynamo_routes_to_one_engine():
         export(made(replica("r1", "vllm", tp=8), replica("r2", "sglang", tp=8)), "dynamo")
     with pytest.raises(InputError, match=r"r1 runs on llama\.cpp"):
         export(made(replica("r1", "llama.cpp")), "dynamo")
+
+
+def test_a_plan_of_several_engines_is_sent_to_the_targets_that_start_it():
+    both = made(replica("r1", "vllm"), replica("r2", "trtllm"))
+    for to in ("vllm", "llm-d", "dynamo"):
+        with pytest.raises(InputError) as told:
+            export(both, to)
+        named = [name for name in EXPORTERS if name in (told.value.hint or "")]
+        assert named
+        assert all(export(both, name) for name in named)
 
 
 @pytest.mark.parametrize("files", [kserve, llm_d, ray_serve])

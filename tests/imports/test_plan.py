@@ -8,7 +8,7 @@ from model_zoo import catalog
 from planner import plan
 from planner.check import check
 from planner.cli.app import main, run
-from planner.errors import InputError
+from planner.errors import Infeasible, InputError
 from planner.imports.plan import design_of, imported
 from planner.imports.read import read
 
@@ -68,6 +68,23 @@ def test_a_command_says_its_device_or_asks_for_it():
 def test_too_few_gpus_are_refused():
     with pytest.raises(InputError, match="takes 8 GPUs"):
         imported(read(TP8), None, "4xH100", None, {})
+
+
+def test_a_size_that_the_engine_refuses_is_bad_input_with_the_rule():
+    with pytest.raises(InputError, match=r"vllm does not start qwen3-8b so: .* does not divide by tp=3"):
+        imported(read("vllm serve Qwen/Qwen3-8B -tp 3"), None, "4xA100", None, {})
+
+
+@pytest.mark.parametrize(
+    ("model", "limits", "said"),
+    [
+        ("Qwen/Qwen3-8B", {"tpot_ms": 5}, "keeps TPOT 5 ms .* the nearest is tp1 on l4 with vllm"),
+        ("Qwen/Qwen3-32B", {}, "qwen3-32b does not fit .* GiB short on each GPU even with tp1"),
+    ],
+)
+def test_where_the_design_that_was_read_serves_nothing_its_own_reason_is_told(model, limits, said):
+    with pytest.raises(Infeasible, match=f"as deployed: .*{said}"):
+        imported(read(f"vllm serve {model}"), None, "1xL4", None, limits)
 
 
 def test_the_command_prints_what_it_read_and_exits_2_for_what_no_engine_starts(tmp_path, capsys, monkeypatch):

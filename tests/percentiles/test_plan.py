@@ -148,8 +148,18 @@ def test_a_limit_on_whole_requests_without_a_replay_is_refused(more):
 
 
 def test_where_no_plan_holds_that_is_said_and_not_called_proven(trace):
-    with pytest.raises(OutOfTime, match="in the replay"):
+    with pytest.raises(OutOfTime, match=r"has TTFT at .* of its limit") as told:
         plan(None, "llama-3.1-8b", trace=trace, percentile="p99", **ASKED | {"gpus": "1xL40S"}, **TIMED)
+    assert (
+        told.value.hint == "more nodes, looser limits, or --percentile p90; --percentile mean replays nothing"
+    )
+
+
+def test_whole_requests_that_no_plan_answers_in_time_are_named():
+    """Their mean is asked for, so neither another percentile nor no replay is a way out."""
+    with pytest.raises(OutOfTime, match=r"tried has a whole request at \d+ % of its limit") as told:
+        plan(None, "llama-3.1-8b", e2e_ms=1000, percentile="mean", **ASKED | {"ttft_ms": "none"}, **TIMED)
+    assert told.value.hint == "more nodes, looser limits"
 
 
 NONE = dict.fromkeys(("isl", "osl", "ttft_ms", "tpot_ms"))

@@ -67,7 +67,7 @@ def test_of_each_device_the_stage_with_the_least_room_left_is_shown():
     assert parts(held[1]) == (20 * GIB, 21 * GIB, 0, 0)
 
 
-@pytest.mark.parametrize(("width", "bar_width"), [(60, 8), (200, 40), (83, 21)])
+@pytest.mark.parametrize(("width", "bar_width"), [(60, 4), (200, 40), (83, 21)])
 def test_the_bar_takes_what_the_figures_leave(width: int, bar_width: int):
     """By hand: of 83 columns figures take 51, the label `r1 h100-sxm` 11."""
     one = replica(stages=STAGES[:1], memory=[of(0, 40, 20, 10, 5)])

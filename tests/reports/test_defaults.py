@@ -16,6 +16,14 @@ def test_links_and_prices_of_nodes_that_nobody_told_are_told():
     assert text.count("names the source") == 1
 
 
+def test_cards_that_are_counted_into_several_nodes_are_told_so():
+    """A PC with three cards has two nodes in a line, as two are usual: their owner wants to know."""
+    text = assumed(plan(None, "llama-3.1-8b", gpus="3xrtx-3090", rate=0.5, explain=False).problem)[-1]
+
+    assert "rtx-3090 in nodes of 2 GPUs: 32 GB/s" in text
+    assert "rtx-3090 in nodes of 1 GPU: 32 GB/s" in text
+
+
 def test_what_the_file_tells_is_not_assumed(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("nodes: [{device: l40s, gpus_per_node: 1, intra_gb_per_s: 20, price_usd_per_hour: 1}]\n")

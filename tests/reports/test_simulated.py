@@ -96,6 +96,10 @@ def test_the_verdict_comes_first(fields: dict[str, Any], verdict: str):
     ]
 
 
+def test_requests_that_do_not_count_are_told():
+    assert "100 of 1,600 requests are to warm up and to end: not counted." in lines(requests=1600)
+
+
 def test_rates_stand_beside_the_plans_and_their_band():
     assert cells("requests") == ["requests", "2.00 /s", "2.10 /s", "1.89 – 2.31"]
     assert cells("output tokens") == ["output tokens", "400 /s", "420 /s", "378 – 462"]

@@ -99,6 +99,10 @@ def test_the_limits_of_a_question_are_those_that_it_has():
     assert names == {"rate", "ttft_ms", "tpot_ms", "gpus", "watts", "survive"}
 
 
+def test_one_gpu_is_told_as_one():
+    assert limits_of(asked(rate=3.0, budget="gpus=1"))["gpus"].words == "at most 1 GPU"
+
+
 def test_one_limit_alone_is_no_conflict():
     assert conflict(asked(tpot_ms=1, ttft_ms="none"), 20.0) is None
 
@@ -132,7 +136,7 @@ def test_a_search_says_what_it_proves_and_nothing_where_it_was_stopped(monkeypat
 
 
 def test_the_error_of_a_plan_names_the_conflict():
-    with pytest.raises(Infeasible, match="cannot be kept together; without any one of them the others can"):
+    with pytest.raises(Infeasible, match="TPOT within 12 ms cannot be kept together; either can without"):
         plan(
             None,
             "llama-3.1-8b",

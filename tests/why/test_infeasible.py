@@ -6,6 +6,7 @@ import pytest
 
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
+from planner import plan
 from planner.errors import Infeasible, OutOfTime
 from planner.inputs.options import Options
 from planner.inputs.workload import Slo
@@ -55,6 +56,20 @@ def test_what_is_proven_is_said_where_the_time_for_a_hint_is_over():
 
     assert "TTFT 50 ms (best 100 ms)" in error.message
     assert error.hint == "--ttft-ms 100, or more for the rate asked for"
+
+
+def test_a_nodes_power_cap_under_which_no_speed_is_known_is_named_and_what_it_must_be(tmp_path):
+    """A cap that was meant for one GPU is the whole node's: half of 8 x 700 W is the least."""
+
+    def cluster(watts):
+        path = tmp_path / "capped.yaml"
+        path.write_text(f"nodes: [{{device: h100-sxm, power_cap_watts: {watts}}}]", encoding="utf-8")
+        return path
+
+    with pytest.raises(Infeasible, match="the power cap of `h100-sxm`: 600 W for the 8 x h100-sxm") as told:
+        plan(cluster(600), "llama-3.1-8b", engine="vllm", explain=False)
+    assert "`power_cap_watts: 2800` or more" in told.value.hint
+    assert plan(cluster(2800), "llama-3.1-8b", engine="vllm", explain=False).replicas
 
 
 def test_no_promise_is_never_missed():

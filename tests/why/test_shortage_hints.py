@@ -49,13 +49,12 @@ class Fleets:
         most = min(
             stock, b.gpus or stock, (b.usd_per_hour or 1e9) // EACH_USD, (b.watts or 1e9) // EACH_WATTS
         )
-        if q.survive is not None:
-            most = max(most - q.survive.nodes, 0) / q.survive.share
+        lost, share = (0, 1.0) if q.survive is None else (q.survive.nodes, q.survive.share)
         rate = q.traffic.rate_rps
         if rate is None:
-            value = EACH_RPS * most if q.objective is THROUGHPUT else 0.0
-            return self.told(value if most >= 1 else None)
-        used = -(-rate // EACH_RPS)
+            value = EACH_RPS * (most - lost) / share if q.objective is THROUGHPUT else 0.0
+            return self.told(value if most > lost else None)
+        used = -(-rate * share // EACH_RPS) + lost
         goal = {None: rate, "usd_per_hour": used * EACH_USD, "watts": used * EACH_WATTS, "gpus": used}
         return self.told(goal[q.objective.spends] if used <= most else None)
 
@@ -98,6 +97,18 @@ def hints(q: Question, rate: float) -> list[str]:
 def test_the_least_budget_that_lets_a_rate_through(budget, rate, said):
     """3 GPUs serve 25 requests/s, for $9 an hour and 1,500 W; 4 serve 35, for 2,000 W."""
     assert hints(question(rate, budget), rate) == said
+
+
+def test_a_budget_is_told_only_where_a_fleet_for_the_question_keeps_it(fleets, monkeypatch):
+    """The least watts that a fleet for least energy takes are too few for one of fewest GPUs: 1 % more do."""
+    real = fleets.__call__
+
+    def a_little_more(q, pool, limits):
+        spare = q.objective is GPUS and (q.budget.watts or 1e9) < 1505
+        return fleets.told(None) if spare else real(q, pool, limits)
+
+    monkeypatch.setattr(shortage, "find", a_little_more)
+    assert hints(question(25.0, Budget(watts=400), GPUS), 25.0) == ["--budget watts=1520"]
 
 
 def test_each_budget_is_looked_for_by_the_objective_whose_least_it_is(fleets):
@@ -299,7 +310,7 @@ def test_too_much_is_told_with_the_most_and_all_that_would_help(monkeypatch, q, 
             question(budget=Budget(watts=9), survive=Survive()),  # nor would anything run without a promise
             {"watts": 9},
             "does not pay for a single replica",
-            "--budget watts=500",
+            "--budget watts=1000",
         ),
         (question(budget=Budget(watts=9)), {"watts": 9}, "(the smallest takes 2 GPUs)", "--budget watts=500"),
     ],
