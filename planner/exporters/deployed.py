@@ -82,7 +82,7 @@ class Deployed:
         if other is not None:
             said = " or ".join(engines)
             raise InputError(
-                f"{self.to} starts {said} alone, {other.id} runs on {other.engine}", "--to", OTHERS
+                f"{self.to} starts {said}, {other.id} runs on {other.engine}", "--to", OTHERS
             )
 
     def one_device(self, r: Replica) -> None:
