@@ -81,9 +81,7 @@ class Deployed:
         other = next((r for r in self.plan.replicas if r.engine not in engines), None)
         if other is not None:
             said = " or ".join(engines)
-            raise InputError(
-                f"{self.to} starts {said} alone, {other.id} runs on {other.engine}", "--to", OTHERS
-            )
+            raise InputError(f"{self.to} starts {said}, {other.id} runs on {other.engine}", "--to", OTHERS)
 
     def one_device(self, r: Replica) -> None:
         """Refuses replicas over several classes, which one kind of pod cannot say. Raises InputError."""
