@@ -99,7 +99,7 @@ def test_the_file_reads_back_and_plans(tmp_path: Path, capsys) -> None:
 
     assert run(["workload", str(tmp_path / "chat.csv"), "-o", str(out), "--percentile", "p95"]) == 0
     told = capsys.readouterr().err
-    assert "buckets, which lose" in told
+    assert "buckets; lost by that:" in told
     load, _ = read_workload(out)
     own = summary(read_trace(tmp_path / "chat.csv"), "chat", None, Slo(percentile="p95")).workload
     assert load.traffic == own.traffic
