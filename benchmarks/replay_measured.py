@@ -66,12 +66,12 @@ def runs(rows: list[Row], seed: int) -> Iterator[Run]:
         places = Places.of(cost, load, group.token_budget)
         found = operate(cost, load, places, group.terms)
         steps = steps_of(cost, load, found.batch, group.terms)
+        started_s = load.asked.mean(cost.tuning.started_s(load.asked.isl))
         for i, (row, asked) in enumerate(members):
             room = max(float(places.capacity[i]), 1.0)
             ranks = int(load.designs.attn_dp[i])
-            started_s = float(load.asked.mean(cost.tuning.started_s(load.asked.isl))[i])
             server = Servers(
-                "r", "mixed", ranks, _one(steps, i), Settings(group.token_budget, room), started_s
+                "r", "mixed", ranks, _one(steps, i), Settings(group.token_budget, room), float(started_s[i])
             )
             out, osl = _replayed(server, row, asked, seed)
             rate = float(found.estimate.rate[i]) * ranks * float(load.asked.mean(load.asked.osl)[i])

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
-from benchmarks.truth import RUNS, SERVING, Row, by_id, checkpoint
+from benchmarks.truth import DRAWN, RUNS, SERVING, Row, by_id, checkpoint
 from benchmarks.waves import Client, Workers, mean_ttft_s
 from planner.cost.attention import Load
 from planner.cost.memory import (
@@ -35,11 +35,8 @@ from planner.operating.requests import Requests
 from planner.predict.predictions import looked_up
 from planner.predict.rows import parse
 
-DRAWN = 0.9
-"""Mean of a length over its nominal one, where that is a multiple of 1024: `--random-range-ratio 0.8`."""
-
 LOWEST = 0.8
-"""Least of a length over its nominal one, by the same option."""
+"""Least of a length over its nominal one, where that is a multiple of 1024: `--random-range-ratio 0.8`."""
 
 WAVES = 5
 """Requests of a slot."""

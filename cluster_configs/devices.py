@@ -52,20 +52,15 @@ def find(name: str, where: str | None = None) -> Device:
     if not forms and memory is None:
         core, memory = _split_glued(core)
         forms = _forms(core)
-    if not forms or (memory is not None and not any(_has_memory(load(f), memory) for f in forms)):
-        other = _also().get(_plain(name))
-        if other is not None:
-            return load(other)
-    if not forms:
+    fitting = (form for form in forms if memory is None or _has_memory(load(form), memory))
+    found = next(fitting, None) or _also().get(_plain(name))
+    if found is not None:
+        return load(found)
+    if memory is None or not forms:
         listed = " or ".join(f"`{n}`" for n in nearest(name[:60], names()))
         raise InputError(
             f"unknown GPU `{name[:60]}`", where, f"did you mean {listed}? see `meshwright devices`"
         )
-    if memory is None:
-        return load(forms[0])
-    for form in forms:
-        if _has_memory(load(form), memory):
-            return load(form)
     raise _wrong_memory(name, memory, core, where)
 
 

@@ -57,12 +57,8 @@ def unlike_shares(planned: Planned) -> Iterator[LongPrompt]:
             if c.id in tp
         )
         room = sum(g.most_tokens for g in p.groups)
-        lone = Lone(
-            seconds + max(float(m.tuning.started_s(isl)) for m in models.values()),
-            room,
-            words,
-            "vllm",
-        )
+        started_s = max(float(m.tuning.started_s(isl)) for m in models.values())
+        lone = Lone(seconds + started_s, room, words, "vllm")
         why = f"chunks of {chunk:,} tokens, {_scarce(s)}"
         yield line("context parallel, unlike shares", lone, None, why)
 

@@ -27,10 +27,10 @@ class Tuning:
     their kernels (launches.py); latent_layer_s: what a layer with latent attention takes beside; captured:
     the share of both that is left where graphs are captured in pieces; request_s: from arrival to being
     scheduled and from the first token to the client; text_token_s: the host's time for a token of a prompt's
-    text before that; arrival_s: the host's time to take in a prompt while
-    others arrive with it; together: odds that a prompt of a closed loop comes with all others (at the start,
-    and for ever where requests of one length stay in step), so that its first token waits for half of
-    their prompts; attn_dp: a step of attention-dp ranks against the sum of its kernels.
+    text before that; arrival_s: the host's time to take in a prompt while others arrive with it; together:
+    odds that a prompt of a closed loop comes with all others (at the start, and for ever where requests of
+    one length stay in step), so that its first token waits for half of their prompts; attn_dp: a step of
+    attention-dp ranks against the sum of its kernels.
     """
 
     kernels: float = 1.0

@@ -39,6 +39,7 @@ from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_s
 from planner.operating.times import arriving
 from planner.predict.rows import Row, held_back
 from planner.queueing import Estimate, Loop, Percentile, Role, closed_loop, decode_s, prefill_s
+from planner.queueing.load import column
 
 ROUNDS = 12
 """At most, of finding the batch at which the step is made linear."""
@@ -201,10 +202,7 @@ class Host:
 
     def started_s(self, isl: Floats) -> Floats:
         """Seconds (n, w) that the host adds to the first token of prompts of `isl` tokens (n, w)."""
-        request_s, token_s = (
-            np.asarray(x, dtype=np.float64).reshape(-1, 1) for x in (self.request_s, self.text_token_s)
-        )
-        return request_s + token_s * isl
+        return column(self.request_s) + column(self.text_token_s) * isl
 
 
 @dataclass(frozen=True)

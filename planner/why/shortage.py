@@ -204,12 +204,12 @@ def budget_hints(look: Look, rate: float) -> list[str]:
     for name in asked:
         rest = {k: v for k, v in asked.items() if k != name}
         least = look.least(_spending(look.question, rate, rest, name))
-        for step in STEPS_UP if least is not None else ():
-            assert least is not None
-            raised = {**asked, name: enough(name, step * least)}
-            if look.carries(_paying(look.question, raised)):
-                single.append(budget_words(raised))
-                break
+        if least is None:
+            continue
+        raised = ({**asked, name: enough(name, step * least)} for step in STEPS_UP)
+        kept = next((one for one in raised if look.carries(_paying(look.question, one))), None)
+        if kept is not None:
+            single.append(budget_words(kept))
     if single or len(asked) < 2:
         return single[:2]
     every: dict[str, float] = {}

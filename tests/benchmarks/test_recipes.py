@@ -42,15 +42,8 @@ def test_runs_read_as_of_an_image_take_as_long_a_token_as_those_that_state_it():
 
 def deepseek(precision, lengths, concurrency, *, date="2026-02-05", device="b200_sxm", ranks=1, ep=1):
     isl, osl = lengths
-    sizes = {"tp": f"{8 / ranks}", "attn_dp": f"{ranks}.0", "ep": f"{ep}.0", "concurrency": concurrency}
-    return (
-        {"engine": "trtllm", "device": device, "date": date, "precision": precision}
-        | sizes
-        | {
-            "isl": isl,
-            "osl": osl,
-        }
-    )
+    run = {"engine": "trtllm", "device": device, "date": date, "precision": precision, "isl": isl, "osl": osl}
+    return run | {"tp": f"{8 / ranks}", "attn_dp": f"{ranks}.0", "ep": f"{ep}.0", "concurrency": concurrency}
 
 
 SHORT, LONG_OUT, LONG_IN = ("1024", "1024"), ("1024", "8192"), ("8192", "1024")
