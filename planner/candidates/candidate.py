@@ -103,7 +103,7 @@ class Key:
     power: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """`use[j][w]`: share of one replica's resource j (busy, kv) that one request/s of bucket w fills, in
     seconds; `least` the same in the fleet's favour, for the bound (`columns.py`).

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,10 @@ from planner.designs.shape import Floats, Ints
 
 AT_ONCE = 16
 """Candidates that are compared with all others in one pass over arrays."""
+
+POOLS = 256
+"""Pools whose survivors are kept, the last that were asked for: where one kind of replica after the other is
+left out, nearly all are as before."""
 
 FREE = 1e-12
 """Relative slack of comparisons: the same number computed twice may differ in its last digit."""
@@ -60,14 +65,17 @@ def undominated(
         pools[c.node_class, c.role, pairs_as].append(c)
     kept: set[str] = set()
     for (node_class, role, _), pool in pools.items():
-        if len(pool) == 1:
-            kept.add(pool[0].id)
-            continue
-        needs = needs_of(pool, counts, punctual=role != "mixed" and partners is None)
         room = gpus_per_node.get(str(node_class), pool[0].gpus)  # the same blocks on several classes
-        copied = np.array([c.design.redundant > 0 for c in pool])
-        kept |= {pool[i].id for i in spared(needs, room, copied)}
+        punctual = role != "mixed" and partners is None
+        kept |= {pool[0].id} if len(pool) == 1 else _kept(tuple(pool), room, counts, punctual)
     return [c for c in candidates if c.id in kept]
+
+
+@lru_cache(maxsize=POOLS)
+def _kept(pool: tuple[Candidate, ...], node_gpus: int, counts: Counts, punctual: bool) -> frozenset[str]:
+    """The ids of those of a pool that stay."""
+    copied = np.array([c.design.redundant > 0 for c in pool])
+    return frozenset(pool[i].id for i in spared(needs_of(pool, counts, punctual), node_gpus, copied))
 
 
 def spared(needs: Needs, node_gpus: int, copied: NDArray[np.bool_]) -> list[int]:
