@@ -75,7 +75,7 @@ def prompt_shares(fit: Fit) -> Floats:
     bench, shares = fit.bench, np.zeros(len(fit.bench))
     tunings = bench.tunings(calibrated(fit.around, fit.effects, fit.x))
     for c, (cell, tuning) in enumerate(zip(bench.cells, tunings, strict=True)):
-        load, step = cell.load, bench.step_of(c, tuning)
+        load, step = cell.load, bench.work_of(c, tuning).step
         new, isl, osl = (load.asked.new, load.asked.isl, load.asked.osl)
         prompts, tokens = prefill_s(step, new, isl)[:, 0], decode_s(step, isl, osl)[:, 0]
         shared = (osl[:, 0] - 1) * step.t0_s / np.maximum(bench.batches[c], 1.0)

@@ -36,8 +36,9 @@ from planner.cost.eras import engine_of, engine_of_era
 from planner.cost.tuning import AS_MEASURED
 from planner.designs.shape import Floats
 from planner.operating.requests import Requests
-from planner.predict.loads import Group, Places, Rows, operate
+from planner.predict.loads import Group, Places, Rows
 from planner.predict.predictions import usual_node
+from planner.predict.served import operate
 
 Figures = dict[str, float]
 
@@ -128,7 +129,7 @@ def seconds(runs: Runs, engine: str, over: Setting = UNCHANGED) -> Floats:
     isl, osl = runs.isl[:, None], runs.osl[:, None]
     none = np.zeros(len(runs.batch))
     asked = Requests(isl, isl, osl, np.ones_like(osl))
-    load = Rows(runs.designs, asked, osl, runs.batch, none, none + np.inf, none, none + 1, none)
+    load = Rows(runs.designs, asked, osl, runs.batch, none, none + np.inf, none, none + 1, none, none)
     node = usual_node(DEVICES[runs.hardware])
     group = Group(runs.card, node, engine, "mixed", runs.used, chunk=round(runs.prompt_tokens))
     cost = group.cost(calibration)

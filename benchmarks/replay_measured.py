@@ -22,10 +22,11 @@ import numpy as np
 from benchmarks.truth import RUNS, Row, as_asked, clean_rows
 from planner.designs.shape import Floats, StepTimes
 from planner.errors import InputError
-from planner.predict.loads import Group, Places, Rows, operate, steps_of
+from planner.predict.loads import Group, Places, Rows
 from planner.predict.predictions import looked_up
 from planner.predict.rows import Row as Asked
 from planner.predict.rows import parse
+from planner.predict.served import operate, steps_of
 from planner.simulate.fleet import Fleet, Outcome, Site
 from planner.simulate.pools import Group as Servers
 from planner.simulate.pools import Load

@@ -15,8 +15,9 @@ from planner.cost.calibration import Calibration, Traits
 from planner.cost.tuning import Tuning
 from planner.designs.shape import Floats, Ints, StepTimes
 from planner.operating.requests import Terms
-from planner.predict.loads import Group, Host, Places, Rows, looped, next_batch, steps_of
+from planner.predict.loads import Group, Places, Rows
 from planner.predict.rows import Row
+from planner.predict.served import Host, Work, looped, next_batch
 from planner.queueing import Role
 
 TTFT, TPOT = 0, 1
@@ -99,8 +100,8 @@ class Bench:
     ) -> None:
         """All cells of one role under all parameters in one closed loop computation."""
         every = [(self.cells[c], tunings[c]) for tunings in many for c in chosen]
-        done: dict[tuple[int, Tuning], StepTimes] = {}
-        steps = [self._step(c, tunings[c], done) for tunings in many for c in chosen]
+        done: dict[tuple[int, Tuning], Work] = {}
+        work: Work = _as_one([self._work(c, tunings[c], done) for tunings in many for c in chosen])
         sizes = [len(cell.at) for cell, _ in every]
 
         def each(values: Sequence[float]) -> Floats:
@@ -111,8 +112,7 @@ class Bench:
         host = Host(*(each([getattr(t, f.name) for _, t in every]) for f in fields(Host)))
         budget = each([cell.group.token_budget for cell, _ in every])
         by = Terms(role, budget, computed=each([1.0 + cell.group.draft_tokens for cell, _ in every]))
-        step = StepTimes(*(np.concatenate([getattr(s, f.name) for s in steps]) for f in fields(StepTimes)))
-        found = looped(step, load, places, by, host)
+        found = looped(work, load, places, by, host)
         at = np.concatenate([self.cells[c].at for c in chosen])
         columns = {TTFT: found.ttft_s, TPOT: found.tpot_s}
         if role == "decode":  # the first token is another server's: here only rounding is left of it
@@ -122,22 +122,23 @@ class Bench:
             out[:, at, column] = np.log(1e3 * told).reshape(len(many), -1)
         if settle:
             before = np.concatenate([self.batches[c] for c in chosen])
-            batches = next_batch(found, step, before, load, by)
+            batches = next_batch(found, work.step, before, load, by)
             for c, batch in zip(chosen, np.split(batches, np.cumsum(sizes)[:-1]), strict=True):
                 self.batches[c] = batch
 
-    def _step(self, c: int, tuning: Tuning, done: dict[tuple[int, Tuning], StepTimes]) -> StepTimes:
+    def _work(self, c: int, tuning: Tuning, done: dict[tuple[int, Tuning], Work]) -> Work:
         """`done`: what was found, by what it depends on."""
         tuning = replace(tuning, **BESIDE_STEPS)
         if (c, tuning) not in done:
-            done[c, tuning] = self.step_of(c, tuning)
+            done[c, tuning] = self.work_of(c, tuning)
         return done[c, tuning]
 
-    def step_of(self, c: int, tuning: Tuning) -> StepTimes:
+    def work_of(self, c: int, tuning: Tuning) -> Work:
         cell = self.cells[c]
         cost = cell.group.cost(Calibration(tuning))
-        step = steps_of(cost, cell.load, self.batches[c], cell.group.terms)
-        return StepTimes(*(getattr(step, f.name) + np.zeros(len(cell.at)) for f in fields(StepTimes)))
+        work = Work.of(cost, cell.load, cell.places, self.batches[c], cell.group.terms)
+        each = (getattr(work.step, f.name) + np.zeros(len(cell.at)) for f in fields(StepTimes))
+        return replace(work, step=StepTimes(*each))
 
 
 def _cell(group: Group, rows: Sequence[Row], at: Sequence[int]) -> Cell:

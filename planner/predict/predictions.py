@@ -32,8 +32,9 @@ from planner.designs.shape import Floats, Precisions, Stage, Staging
 from planner.errors import InputError
 from planner.operating.requests import Terms
 from planner.operating.times import watts
-from planner.predict.loads import Group, Operated, Pipeline, Places, Rows, operate
+from planner.predict.loads import Group, Pipeline, Places, Rows
 from planner.predict.rows import Row, expert_split, parse
+from planner.predict.served import Operated, operate
 
 BATCH = 256
 """Rows computed at once: cache sizes are tables of designs x contexts."""

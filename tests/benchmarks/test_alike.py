@@ -14,9 +14,10 @@ def test_without_measurements_it_says_so(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.skipif(not RUNS.is_file(), reason="no measurements beside the repository")
-def test_prompts_first_makes_all_the_difference(capsys):
+def test_what_is_alike_is_predicted_best_as_alike_most_of_all_where_prompts_come_first(capsys):
     alike.main()
-    off = {tuple(line.split()[:2]): line.split()[3] for line in capsys.readouterr().out.splitlines()[1:]}
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    off = {tuple(cells[:2]): float(cells[3].rstrip("%")) for cells in lines}
 
-    assert float(off["sglang", "alike"].rstrip("%")) < float(off["sglang", "varied"].rstrip("%")) / 2
-    assert off["trtllm", "alike"] == off["trtllm", "varied"]
+    assert off["sglang", "alike"] < off["sglang", "varied"] / 2
+    assert off["trtllm", "alike"] < off["trtllm", "varied"]
