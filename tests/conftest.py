@@ -15,6 +15,9 @@ settings.register_profile("fixed", derandomize=True, database=None, suppress_hea
 settings.register_profile("explore", max_examples=500, suppress_health_check=BUSY)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+os.environ["COLUMNS"] = "80"
+"""What is printed is as wide as where nobody says how wide, whatever the terminal of the tests is."""
+
 GARBAGE = 10_000
 """Objects more than before at which the garbage collector looks (Python's own: 700): a few MB."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.reading.yaml_nodes import MAX_DEPTH, MAX_VALUES, YamlError, parse
+from planner.reading.yaml_nodes import MAX_DEPTH, MAX_VALUES, TABS, YamlError, parse
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,15 @@ def test_what_cannot_be_used_is_refused_where_it_stands(text, said, line, column
 
     assert caught.value.message.startswith(said)
     assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize("text", ["a:\n\t- b\n", "a:\n  - b: 1\n\t  c: 2\n"])
+def test_a_tab_is_told_to_be_spaces(text):
+    with pytest.raises(YamlError) as caught:
+        parse(text)
+
+    assert caught.value.line == text.count("\n", 0, text.index("\t")) + 1
+    assert caught.value.hint == TABS
 
 
 def test_the_first_of_two_keys_is_named():

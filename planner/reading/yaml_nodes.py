@@ -50,6 +50,9 @@ class Node:
     open: bool = False
 
 
+TABS = "lines are indented by spaces: put some in the place of the tab"
+
+
 def parse(text: str) -> Node:
     """The one document in `text`. Raises YamlError."""
     builder = _Builder()
@@ -70,7 +73,9 @@ def _events(text: str) -> Iterator[Any]:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise YamlError(f"not valid YAML: {error.problem or error.context}", line, column) from None
+        problem = error.problem or error.context
+        hint = TABS if "'\\t'" in str(problem) else None
+        raise YamlError(f"not valid YAML: {problem}", line, column, hint) from None
     except YAMLError as error:  # the reader's: a character that YAML forbids
         before = text[: getattr(error, "position", 0)]
         column = len(before) - (before.rfind("\n") + 1) + 1
