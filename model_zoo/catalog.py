@@ -68,7 +68,8 @@ def asked_id(name: str, card: ModelCard) -> str:
     """
     path = Path(name).expanduser()
     if _is_path(name) or _exists(name):
-        return str(path.parent if path.suffix in (".json", ".yaml", ".yml") else path)
+        folder = path.parent if path.suffix in (".json", ".yaml", ".yml") else path
+        return str(folder if folder.name else folder.resolve())
     if "/" in name.strip():
         return name.strip()
     wanted = squash(name)

@@ -117,12 +117,9 @@ def _troubles(words: list[str] | None, option: str) -> list[Trouble]:
             value = float(number)
         except ValueError:
             value = -1.0
-        least = 0.0 if option == "--fail" else 1e-3
+        least, form, example = (0.0, "SECOND", 60) if option == "--fail" else (1.0, "FACTOR from 1 on", 1.5)
         if not (at and group and least <= value < 1e9):
-            what = "SECOND" if option == "--fail" else "FACTOR"
-            raise InputError(
-                f"`{word}` is not GROUP@{what}", option, f"as in {option} r1@{60 if least == 0 else 1.5}"
-            )
+            raise InputError(f"`{word}` is not GROUP@{form}", option, f"as in {option} r1@{example}")
         found.append(Trouble(group, fails_s=value) if option == "--fail" else Trouble(group, slower=value))
     return found
 

@@ -60,7 +60,7 @@ def test_failures_and_stragglers(plan: str, trace: str, capsys) -> None:
         run(["simulate", plan, "--trace", trace, "--json", *words])
         times.append(json.loads(capsys.readouterr().out)["tpot_ms"]["p95"])
     assert times[1] > times[0]
-    for words in (["--fail", "r1"], ["--fail", "@3"], ["--slow", "r1@0"], ["--slow", "r1@x"]):
+    for words in (["--fail", "r1"], ["--fail", "@3"], ["--slow", "r1@0.9"], ["--slow", "r1@x"]):
         assert run(["simulate", plan, *words]) == 2
         assert "as in" in capsys.readouterr().err
 

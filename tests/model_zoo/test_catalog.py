@@ -95,3 +95,13 @@ def test_a_card_found_by_name_is_the_only_one_parsed():
     catalog.find("meta-llama/Llama-3.3-70B-Instruct")
 
     assert catalog.load.cache_info().currsize == 1
+
+
+def test_weights_beside_a_config_file_are_where_it_lies(monkeypatch, tmp_path):
+    """A server may be started elsewhere, where `.` is another folder."""
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    card = catalog.find("llama-3.1-8b")[0]
+
+    assert catalog.asked_id("config.json", card) == str(tmp_path.resolve())
+    assert catalog.asked_id("weights/config.json", card) == "weights"
