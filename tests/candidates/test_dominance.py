@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from planner.candidates import dominance
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.dominance import undominated
 from planner.candidates.needs import Counts, moved
@@ -56,6 +57,20 @@ def test_a_smaller_one_that_does_not_fit_in_the_place_stays_beside_the_larger():
     """Nodes of 8: two of 6 take two nodes, and 12 GPUs take two whole nodes, but three of 4 leave nothing."""
     assert kept(candidate("six", 6, 1.0), candidate("twelve", 12, 0.5)) == ["six"]
     assert kept(candidate("five", 5, 1.0), candidate("fifteen", 15, 1 / 3)) == ["five", "fifteen"]
+
+
+def test_the_same_pool_is_compared_once_and_anew_where_something_else_counts(monkeypatch):
+    pools = []
+    spared = dominance.spared
+    monkeypatch.setattr(dominance, "spared", lambda *asked: pools.append(asked) or spared(*asked))
+    pool = [candidate("five", 5, 1.0), candidate("fifteen", 15, 1 / 3)]
+
+    assert [kept(*pool), kept(*pool)] == 2 * [["five", "fifteen"]]
+    assert len(pools) == 1
+    assert kept(*pool, nodes={"g": 16}) == ["five"]
+    hot = [candidate("hot", watts=2.0), candidate("cool", use=1.1)]
+    assert [kept(*hot, counts=counts) for counts in (NEITHER, BOTH)] == [["hot"], ["hot", "cool"]]
+    assert len(pools) == 4
 
 
 def test_crossing_resources_drop_nothing():
