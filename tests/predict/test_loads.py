@@ -21,7 +21,7 @@ DP = {"model": "deepseek-v3", "device": "h200", "engine": "trtllm", "tp": "1", "
     ],
 )
 def test_attention_dp_ranks_wait_until_each_has_a_prompt(concurrency, cells, steps):
-    asked = ROW | DP | {"osl": "922", "concurrency": concurrency} | cells
+    asked = DP | {"osl": "922", "concurrency": concurrency} | cells
     group, row = looked_up(parse(asked))
 
     assert Rows.of(group, [row]).waits == pytest.approx([steps])

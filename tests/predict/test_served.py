@@ -186,9 +186,6 @@ def test_a_crowd_makes_no_token_of_a_pipeline_quicker_than_a_step_without_prompt
     assert answer.tpot_ms > 54 / 1.008 / 2
 
 
-DP = {"model": "deepseek-v3", "device": "h200", "engine": "trtllm", "tp": "1", "attn_dp": "8", "ep": "8"}
-
-
 @pytest.mark.parametrize(("cells", "steps"), [({"wait_steps": "20"}, 20), ({"receive_steps": "30"}, 15)])
 def test_a_first_token_waits_for_the_steps_that_prompts_are_held_back(cells, steps):
     """By hand: `batch_wait_timeout_iters` are waited whole, a look every 30 steps is half of them away."""
