@@ -17,7 +17,7 @@ from planner.designs.shape import Floats, Ints, StepTimes
 from planner.operating.requests import Terms
 from planner.predict.loads import Group, Places, Rows
 from planner.predict.rows import Row
-from planner.predict.served import Host, Work, looped, next_batch
+from planner.predict.served import ClosedLoop, Host, Work, steps_of
 from planner.queueing import Role
 
 TTFT, TPOT = 0, 1
@@ -112,7 +112,9 @@ class Bench:
         host = Host(*(each([getattr(t, f.name) for _, t in every]) for f in fields(Host)))
         budget = each([cell.group.token_budget for cell, _ in every])
         by = Terms(role, budget, computed=each([1.0 + cell.group.draft_tokens for cell, _ in every]))
-        found = looped(work, load, places, by, host)
+        loop = ClosedLoop(load, places, by)
+        bare = loop.without_crowds(work.step, host)
+        found = loop.with_crowds(bare, work, host)
         at = np.concatenate([self.cells[c].at for c in chosen])
         columns = {TTFT: found.ttft_s, TPOT: found.tpot_s}
         if role == "decode":  # the first token is another server's: here only rounding is left of it
@@ -122,7 +124,7 @@ class Bench:
             out[:, at, column] = np.log(1e3 * told).reshape(len(many), -1)
         if settle:
             before = np.concatenate([self.batches[c] for c in chosen])
-            batches = next_batch(found, work.step, before, load, by)
+            batches = loop.next_batch(bare, work.step, before)
             for c, batch in zip(chosen, np.split(batches, np.cumsum(sizes)[:-1]), strict=True):
                 self.batches[c] = batch
 
@@ -136,9 +138,10 @@ class Bench:
     def work_of(self, c: int, tuning: Tuning) -> Work:
         cell = self.cells[c]
         cost = cell.group.cost(Calibration(tuning))
-        work = Work.of(cost, cell.load, cell.places, self.batches[c], cell.group.terms)
-        each = (getattr(work.step, f.name) + np.zeros(len(cell.at)) for f in fields(StepTimes))
-        return replace(work, step=StepTimes(*each))
+        loop, batch = ClosedLoop(cell.load, cell.places, cell.group.terms), self.batches[c]
+        step = steps_of(cost, cell.load, batch, cell.group.terms)
+        each = (getattr(step, f.name) + np.zeros(len(cell.at)) for f in fields(StepTimes))
+        return Work(StepTimes(*each), loop.crowded_s(cost, step, batch))
 
 
 def _cell(group: Group, rows: Sequence[Row], at: Sequence[int]) -> Cell:

@@ -25,6 +25,7 @@ import numpy as np
 
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
+from planner.cost.tuning import Tuning
 from planner.designs.shape import Floats, StepTimes
 from planner.operating.requests import Terms
 from planner.operating.steps import batch_at, batch_of, decoding_steps, prompt_steps
@@ -52,6 +53,10 @@ class Host:
     arrival_s: Floats | float
     together: Floats | float
 
+    @classmethod
+    def of(cls, tuning: Tuning) -> Host:
+        return cls(*(getattr(tuning, field.name) for field in fields(Host)))
+
     def started_s(self, isl: Floats) -> Floats:
         """Seconds (n, w) that the host adds to the first token of prompts of `isl` tokens (n, w)."""
         return column(self.request_s) + column(self.text_token_s) * isl
@@ -69,16 +74,15 @@ def operate(cost: CostModel, load: Rows, places: Places, by: Terms) -> Operated:
     """What comes of each row's load: the step is made linear at the batch that results."""
     if by.loop == "open":
         return _open(cost, load, by)
-    own = cost.tuning
-    host = Host(*(getattr(own, field.name) for field in fields(Host)))
+    loop, host = ClosedLoop(load, places, by), Host.of(cost.tuning)
     batch = np.minimum(load.sequences, places.capacity)
     for _ in range(ROUNDS):
-        work = Work.of(cost, load, places, batch, by)
-        at = looped(work, load, places, by, host)
-        before, batch = batch, next_batch(at, work.step, batch, load, by)
+        step = steps_of(cost, load, batch, by)
+        at = loop.without_crowds(step, host)
+        before, batch = batch, loop.next_batch(at, step, batch)
         if np.allclose(batch, before, rtol=SETTLED):
             break
-    return Operated(at, before)
+    return Operated(loop.with_crowds(at, Work(step, loop.crowded_s(cost, step, before)), host), before)
 
 
 def _open(cost: CostModel, load: Rows, by: Terms) -> Operated:
@@ -98,13 +102,6 @@ def steps_of(cost: CostModel, load: Rows, batch: Floats, by: Terms) -> StepTimes
     return decoding_steps(cost, load.designs, load.asked, batch, by.token_budget)
 
 
-def met(load: Rows, places: Places, by: Terms) -> tuple[Floats, Floats]:
-    """Sequences in a server of a closed loop, and prompts that a step takes of a crowd of them (a part of one
-    where it takes less), shape (n,) each."""
-    inside = np.minimum(load.sequences, places.capacity)
-    return inside, np.minimum(by.token_budget / load.asked.prompt, np.maximum(inside, 1.0))
-
-
 @dataclass(frozen=True)
 class Work:
     """Steps of a server, and seconds (n,) that a prompt of a crowd takes, which fills the steps."""
@@ -112,55 +109,89 @@ class Work:
     step: StepTimes
     crowded_s: Floats
 
-    @classmethod
-    def of(cls, cost: CostModel, load: Rows, places: Places, batch: Floats, by: Terms) -> Work:
-        """Where `batch` sequences decode."""
-        step, asked, designs = steps_of(cost, load, batch, by), load.asked, load.designs
-        if by.role == "decode":
-            return cls(step, np.zeros(len(designs)))
-        prompts = met(load, places, by)[1] * cost.concurrent(designs)
-        decoding = np.maximum(batch, 1 / designs.attn_dp) if by.role == "mixed" else 0.0
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """What servers do whose requests in flight are told. Crowds move time from tokens to the first one, so
+    neither rates nor batches hang on them."""
+
+    load: Rows
+    places: Places
+    by: Terms
+
+    @property
+    def inside(self) -> Floats:
+        """Sequences (n,) in a server."""
+        return np.minimum(self.load.sequences, self.places.capacity)
+
+    @property
+    def at_once(self) -> Floats:
+        """Prompts (n,) that a step takes of a crowd of all inside; a part of one where it takes less."""
+        return np.minimum(self.by.token_budget / self.load.asked.prompt, np.maximum(self.inside, 1.0))
+
+    def crowded_s(self, cost: CostModel, step: StepTimes, batch: Floats) -> Floats:
+        """Seconds (n,) that a prompt of a crowd adds to `step`, made linear where `batch` sequences decode; 0
+        where there is no crowd."""
+        asked, designs = self.load.asked, self.load.designs
+        decoding, none_s = np.zeros((2, len(designs)))
+        if self.by.role == "decode" or not (self.load.wave.any() or self.load.alike.any()):
+            return none_s
+        if self.by.role == "mixed":
+            decoding = np.maximum(batch, 1 / designs.attn_dp)
+            own_s = step.sequence_s + step.context_s_per_token * asked.in_steps.context
+            none_s = step.t0_s + decoding * own_s
+        prompts = self.at_once * cost.concurrent(designs)
         full = Load.of(decoding, asked.context, prompts * asked.prompt, asked.keys)
-        none_s = cost.step_s(designs, replace(full, tokens=0.0 * prompts)) if by.role == "mixed" else 0.0
-        return cls(step, (cost.step_s(designs, full) - none_s) / prompts)
+        return (cost.step_s(designs, full) - none_s) / prompts
 
+    def without_crowds(self, step: StepTimes, host: Host) -> Estimate:
+        """Times in steady state of unlike requests, with the host's share; TPOT is that of a decode step."""
+        asked, load = self.load.asked, self.load
+        started = host.started_s(asked.isl)
+        lengths = (asked.new, asked.isl, asked.in_steps.osl)
+        at = closed_loop(
+            *(step, *lengths, asked.share, load.sequences, self.by.token_budget),
+            role=self.by.role,
+            max_sequences=self.places.capacity,
+            prompt_places=self.places.prompt,
+            beside_s=0.0 if self.by.role == "decode" else np.asarray(asked.mean(started)),
+            computed=self.by.computed,
+        )
+        return at if self.by.role == "decode" else replace(at, ttft_s=at.ttft_s + started)
 
-def next_batch(at: Estimate, step: StepTimes, batch: Floats, load: Rows, by: Terms) -> Floats:
-    """Sequences (n,) that decode at once where that is what comes of steps made linear at `batch`."""
-    if by.role == "prefill":
-        return batch
-    return np.minimum(batch_at(step, load.asked, at.rate, by.role), load.sequences)
+    def next_batch(self, at: Estimate, step: StepTimes, batch: Floats) -> Floats:
+        """Sequences (n,) that decode at once where `at` is what comes of steps made linear at `batch`."""
+        if self.by.role == "prefill":
+            return batch
+        found = batch_at(step, self.load.asked, at.rate, self.by.role)
+        return np.minimum(found, self.load.sequences)
 
+    def with_crowds(self, at: Estimate, work: Work, host: Host) -> Estimate:
+        """`at` where some come at once or follow each other, and are held back; TPOT is that of a token."""
+        load, asked = self.load, self.load.asked
+        ttft, tpot = at.ttft_s, at.tpot_s
+        if self.by.role != "decode":
+            one_s = asked.mean(prefill_s(work.step, asked.new, asked.isl)) + host.arrival_s
+            crowd = (self.inside + np.maximum(self.at_once, 1.0)) / 2
+            crowd_s = crowd * (work.crowded_s + host.arrival_s)
+            wave = load.wave * host.together / (1 + np.asarray(host.together))
+            waited = (np.maximum(wave, load.alike) * np.maximum(crowd_s - one_s, 0.0))[:, None]
+            if self.by.role == "mixed":
+                waited = waited + (load.train * one_s)[:, None]
+                tpot, waited = self._moved(at, work.step, waited)
+                waited = waited + load.waits[:, None] * tpot
+            ttft = ttft + waited
+        tpot = tpot / np.asarray(asked.emitted)
+        return replace(at, ttft_s=ttft, tpot_s=tpot, mean_tpot_s=tpot)
 
-def looped(work: Work, load: Rows, places: Places, by: Terms, host: Host) -> Estimate:
-    """Times of a closed loop at given step times, the host's share and crowds included."""
-    step, capacity = work.step, places.capacity
-    asked, single = load.asked, load.asked.in_steps
-    emitted, started = np.asarray(asked.emitted), host.started_s(asked.isl)
-    lone = 0.0 if by.role == "decode" else np.asarray(asked.mean(started))
-    at = closed_loop(
-        *(step, asked.new, asked.isl, single.osl, asked.share, load.sequences, by.token_budget),
-        role=by.role,
-        max_sequences=capacity,
-        prompt_places=places.prompt,
-        beside_s=lone,
-        computed=by.computed,
-    )
-    if by.role == "decode":
-        return replace(at, tpot_s=at.tpot_s / emitted, mean_tpot_s=at.mean_tpot_s / emitted)
-    inside, at_once = met(load, places, by)
-    one = asked.mean(prefill_s(step, asked.new, asked.isl)) + host.arrival_s
-    crowd = (inside + np.maximum(at_once, 1.0)) / 2 * (work.crowded_s + host.arrival_s)
-    share = np.asarray(host.together / (1 + np.asarray(host.together))) * load.wave
-    waited = (np.maximum(share, load.alike) * np.maximum(crowd - one, 0.0))[:, None]
-    tpot = at.tpot_s
-    if by.role == "mixed":
-        waited = waited + (load.train * one)[:, None]
-        steps = np.maximum(single.osl - 1, 1.0)
-        decoding = np.clip(batch_at(step, asked, at.rate, by.role), 1.0, np.maximum(inside, 1.0))[:, None]
-        bare = step.t0_s[:, None] + decoding * decode_s(step, asked.isl, single.osl) / steps
-        tpot = np.maximum(tpot - waited / steps, np.maximum(SHORTEST * tpot, np.minimum(bare, tpot)))
-        waited = (at.tpot_s - tpot) * steps
-    held_back = load.waits[:, None] * tpot if by.role == "mixed" else 0.0
-    ttft = at.ttft_s + started + waited + held_back
-    return replace(at, ttft_s=ttft, tpot_s=tpot / emitted, mean_tpot_s=tpot / emitted)
+    def _moved(self, at: Estimate, step: StepTimes, waited: Floats) -> tuple[Floats, Floats]:
+        """TPOT, and what is waited for the first token, (n, w) each: as much of `waited` as tokens have that
+        meet no prompts, a share `SHORTEST` of their time left."""
+        asked, osl = self.load.asked, self.load.asked.in_steps.osl
+        steps = np.maximum(osl - 1, 1.0)
+        found = batch_at(step, asked, at.rate, self.by.role)
+        decoding = np.clip(found, 1.0, np.maximum(self.inside, 1.0))[:, None]
+        bare = step.t0_s[:, None] + decoding * decode_s(step, asked.isl, osl) / steps
+        least = np.maximum(SHORTEST * at.tpot_s, np.minimum(bare, at.tpot_s))
+        tpot = np.maximum(at.tpot_s - waited / steps, least)
+        return tpot, (at.tpot_s - tpot) * steps
