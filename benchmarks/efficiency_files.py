@@ -125,10 +125,10 @@ def weights(table: dict[str, Any], device: str, engine: str, cap_us: float) -> d
 
 def experts(device: str, engine: str, kernels: str = "") -> dict[str, Row]:
     """By weight precision: the usual kernels, or those of the family `kernels`, which in MXFP4 are others in
-    each engine."""
+    each engine but for Marlin's."""
     kept = {}
     for ours, theirs in KEPT_WEIGHTS.items():
-        if kernels and ours == "mxfp4":
+        if ours == "mxfp4" and kernels not in ("", "marlin"):
             continue
         for source, name in ((s, n) for s in sources(engine) for n in theirs):
             fit = expert_fit(device, source, ours, name, PEAK.get(name, "bf16"), kernels)

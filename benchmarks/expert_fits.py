@@ -34,6 +34,11 @@ UNTUNED = 0.2
 """Share of the bandwidth below which a kernel was timed without its tuning: vLLM's FP8 per tensor on Hopper
 takes eight times as long as the same weights with block scales."""
 
+MARLIN_4_BIT = ("int4_wo", "int4_wo", "bf16", "marlin")
+"""Marlin's kernels for 4-bit integers, whose weights differ from MXFP4's in how they are scaled alone. They
+stand in where MXFP4's were timed with one model, of 896 experts: that does not tell how times grow with
+them, and eight times as many launch longer."""
+
 TWO_MATRICES = {(2688, 1856), (2048, 5120), (8192, 5120), (1024, 2688), (4096, 2688)}
 """Hidden and inner sizes of Nemotron's experts, which have no gate; all others have three matrices."""
 
@@ -62,6 +67,8 @@ def expert_fit(
         table = where(table, np.array([family(name) == kernels for name in table["kernel"]], bool))
     if len(table["dtype"]) < LEAST_ROWS:
         return None
+    if kernels == "marlin" and precision == "mxfp4" and not labels(table).any():
+        return expert_fit(system, engine, *MARLIN_4_BIT)
     if not kernels:
         table = where(table, commonest(table["kernel"], labels(table)))
     case = as_case(table, Chip.of(find(system.replace("_", "-"))), WEIGHT_BYTES[precision])

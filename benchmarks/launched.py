@@ -17,6 +17,9 @@ Row = Mapping[str, str]
 OFF = ("VLLM_USE_FLASHINFER_MOE_FP8=0", "VLLM_MOE_USE_DEEP_GEMM=0")
 """With both of them vLLM takes Triton's kernels for experts in FP8."""
 
+MARLIN = "VLLM_MXFP4_USE_MARLIN=1"
+"""With it vLLM takes Marlin's kernels for experts in MXFP4, where it would take Triton's on Hopper."""
+
 RANKS = "enable_attention_dp: true"
 """In the options of TensorRT-LLM, which rows have as flat text: attention-dp over all its GPUs."""
 
@@ -49,9 +52,14 @@ def kernels(flags: Row) -> str:
 
     >>> kernels({"moe": "TRTLLM"}), kernels({"moe": "flashinfer_trtllm"}), kernels({"env": " ".join(OFF)})
     ('trtllm', 'trtllm', 'triton')
+    >>> kernels({"env": MARLIN})
+    'marlin'
     """
-    if all(word in flags.get("launch", "") + flags.get("env", "") for word in OFF):
+    told = flags.get("launch", "") + flags.get("env", "")
+    if all(word in told for word in OFF):
         return "triton"
+    if MARLIN in told:
+        return "marlin"
     return flags.get("moe", "").lower().removeprefix("flashinfer_")
 
 

@@ -14,6 +14,10 @@ from .keys import Keys, load
 CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "n_ctx")
 HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
 MTP = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+UNPUBLISHED_MTP = ("minimax_m2",)
+"""Families whose configs name MTP layers that none of their checkpoints has (MiniMax-AI: issues 47 of
+MiniMax-M2, 8 of MiniMax-M2.5, 16 of MiniMax-M2.7)."""
+
 TIED_BY_DEFAULT = ("gemma", "gpt2", "bloom", "opt", "falcon")
 ESTIMATED = ("minimax_m3", "kimi_k3", "kimi_linear", "step3p7")
 """Families whose matrices are not all published in the config: counts are estimates."""
@@ -45,7 +49,7 @@ def card(keys: Keys, side: Keys | None, hf_id: str) -> ModelCard:
     found = modules.stored(scheme, plain, hidden, beside=family.startswith("gemma"))
     weights = modules.weights(scheme, plain, found, hidden)
     stack = [modules.own_precisions(layer, one, weights) for layer, one in zip(plain, found, strict=True)]
-    mtp = keys.integer(*MTP, default=0, low=0)
+    mtp = 0 if family in UNPUBLISHED_MTP else keys.integer(*MTP, default=0, low=0)
     mtp_layer = _mtp_layer(keys, stack) if mtp else None
     named = _Named(stack + ([mtp_layer] if mtp_layer else []))
     return ModelCard(

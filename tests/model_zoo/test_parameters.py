@@ -68,6 +68,11 @@ def test_mtp_adds_a_layer_and_a_projection_of_two_hidden_states(tmp_path):
     assert derive.mtp_params(TINY) == 0
 
 
+@pytest.mark.parametrize(("family", "layers"), [("minimax_m3", 3), ("minimax_m2", 0)])
+def test_mtp_layers_that_no_checkpoint_of_a_family_has_are_not_counted(tmp_path, family, layers):
+    assert read(tmp_path, LLAMA_8B, model_type=family, num_mtp_modules=3).mtp_layers == layers
+
+
 def test_an_mtp_layer_may_be_shaped_unlike_the_last_layer(tmp_path):
     card = read(tmp_path, NEMOTRON)
     layer = derive.mtp_layer(card)
