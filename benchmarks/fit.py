@@ -59,7 +59,7 @@ SPREAD: Spread = {
     "together": FIRST_TOKEN,
 }
 """Parameter → level → standard deviation of its factor's logarithm."""
-NOISE = Noise(ttft=0.35, tpot=0.08, ttft_group=0.27, tpot_group=0.015)
+NOISE = Noise(ttft=0.35, tpot=0.08, ttft_group=0.1, tpot_group=0.015)
 
 HAND_SET = {
     "step_s": {"llama.cpp": 1.5},

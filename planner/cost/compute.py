@@ -69,11 +69,13 @@ def pnorm(p: float, *terms: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Matmul:
-    """A GEMM as one rank runs it: `n` outputs of `k` inputs (by design), stored in so many bytes a weight."""
+    """A GEMM as one rank runs it: `n` outputs of `k` inputs (by design), stored in so many bytes a weight;
+    `quantised`: the inputs are so already."""
 
     n: Floats
     k: Floats
     weight_bytes: float
+    quantised: bool = False
 
     def work(self, m: Floats, activation_bytes: float = 2.0) -> Work:
         """FLOPs and bytes of `m` rows: 2mnk FLOPs; the weights once, inputs, and outputs in 16 bits."""
@@ -83,7 +85,7 @@ class Matmul:
         )
 
 
-def sharded(gemm: Gemm, ways: Ints, weight_bytes: float) -> Matmul:
+def sharded(gemm: Gemm, ways: Ints, weight_bytes: float, quantised: bool = False) -> Matmul:
     """`gemm` on one of `ways` ranks: outputs or inputs divided, or whole.
 
     >>> sharded(Gemm("o", 8, 4, "in"), np.array([2]), 2.0).k
@@ -91,20 +93,20 @@ def sharded(gemm: Gemm, ways: Ints, weight_bytes: float) -> Matmul:
     """
     n = gemm.n / ways if gemm.split == "out" else np.full(len(ways), float(gemm.n))
     k = gemm.k / ways if gemm.split == "in" else np.full(len(ways), float(gemm.k))
-    return Matmul(n, k, weight_bytes)
+    return Matmul(n, k, weight_bytes, quantised)
 
 
 def matmul_s(fit: Fit, chip: Chip, matmul: Matmul, m: Floats) -> Floats:
     """Seconds of `m` rows through `matmul`; no rows, no time.
 
-    kernel_s + m*k*(2 + activation bytes)/(quantise*bandwidth) where activations are quantised. Error: 5-15 %
+    kernel_s + m*k*(2 + activation bytes)/(quantise*bandwidth) where it quantises them itself. Error: 5-15 %
     median on measured devices. A precision without tensor cores of its own is weights-only: FLOPs at the next
     wider rate, the weights keep their bytes. A fit with `tau` sums the inputs one after the other (`serial`).
     """
     activation = ACTIVATION_BYTES.get(chip.peak(fit.peak)[1], 2.0)
     work = matmul.work(m, activation)
     t = kernel_s(fit, chip, replace(work, items=serial(matmul.k, m)) if fit.tau_s else work, m > 0)
-    if fit.quantise and activation < 2:
+    if fit.quantise and activation < 2 and not matmul.quantised:
         t = t + m * matmul.k * (2 + activation) / (fit.quantise * chip.bytes_per_s)
     return t
 

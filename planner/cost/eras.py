@@ -85,6 +85,22 @@ def number_of(engine: str, version: str) -> Version | None:
     return (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)) if numbers else None
 
 
+MARLIN_UNTIL: Version = (0, 20, 0)
+"""vLLM's version from which on experts in MXFP4 on Hopper are left to its own choice, Triton's kernels. They
+were slower before (its pull request 27523), and public recipes asked for Marlin's (InferenceX's with 0.18)."""
+
+
+def kernels_of_era(engine: str, version: str, generation: str, experts: str) -> str:
+    """The experts' kernels that public recipes asked an older release for; blank where it is as today.
+
+    >>> [kernels_of_era("vllm", version, "hopper", "mxfp4") for version in ("0.18.0", "0.24.0", "")]
+    ['marlin', '', '']
+    """
+    number = number_of(engine, version)
+    marlin = engine == "vllm" and generation == "hopper" and experts == "mxfp4"
+    return "marlin" if marlin and number is not None and number < MARLIN_UNTIL else ""
+
+
 def engine_of(key: str) -> str:
     """The engine without its era.
 

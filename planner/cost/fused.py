@@ -1,11 +1,15 @@
-"""All-reduces that also add the residual and take the norm, and those after which the norm is a kernel of its
-own.
+"""Small kernels that another one takes in, or that stay of their own.
 
-SGLang joins them in one kernel for models with experts on NVIDIA's GPUs (the architectures that its
-server_args.py lists: DeepSeek's, GPT-OSS, GLM's, Qwen3's, Kimi's), for Qwen3.5's since 0.5.10, for dense ones
-not; in steps of up to so many tokens as its workspace holds. On B200 the one takes 10.4 microseconds where
-the two took 21.5 (sglang pull request 19889). Other engines do alike for all models, as far as is known: what
-it costs stands in their own factors.
+*Norms after all-reduces.* SGLang joins them in one kernel for models with experts on NVIDIA's GPUs (the
+architectures that its server_args.py lists: DeepSeek's, GPT-OSS, GLM's, Qwen3's, Kimi's), for Qwen3.5's since
+0.5.10, for dense ones not; in steps of up to so many tokens as its workspace holds. On B200 the one takes
+10.4 microseconds where the two took 21.5 (sglang pull request 19889). Other engines do alike for all models,
+as far as is known: what it costs stands in their own factors.
+
+*Quantisation before GEMMs.* The kernel tables time GEMMs in FP8 with a kernel before them that quantises
+their inputs. Where a tensor has one scale, vLLM's compiler lets the norm or the activation before do so by
+itself (its design/fusions: `fuse_norm_quant`, `fuse_act_quant`, both usual); what attention writes still
+takes one of its own.
 """
 
 from __future__ import annotations
@@ -26,6 +30,19 @@ MOST_TOKENS: Final = 2048
 
 BEFORE_RECURRENT: Final = ("sglang-0.5.3", "sglang-0.5.9")
 """Eras in which this is not yet so for models with recurrent layers."""
+
+
+QUANTISED: Final = frozenset({"qkv", "up", "down"})
+"""GEMMs whose inputs a norm or an activation writes."""
+
+
+def quantised_before(gemm: str, precision: str, engine: str) -> bool:
+    """Whether the kernel before a GEMM quantises its inputs, at no cost of its own; `engine` with its era.
+
+    >>> [quantised_before(gemm, "fp8", "vllm") for gemm in ("qkv", "o", "up", "down")]
+    [True, False, True, True]
+    """
+    return engine == "vllm" and precision == "fp8" and gemm in QUANTISED
 
 
 def norm_apart_s(card: ModelCard, generation: str, engine: str) -> float:

@@ -20,7 +20,7 @@ from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, shard
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.exchange import Exchange, taking_turns
 from planner.cost.experts import AS_ASSUMED, Routed, expert_work, experts_s
-from planner.cost.fused import MOST_TOKENS
+from planner.cost.fused import MOST_TOKENS, quantised_before
 from planner.cost.popularity import Popularity
 from planner.designs.precision import MatrixPrecision
 from planner.designs.shape import Designs, Floats, Ints, Precisions
@@ -212,7 +212,8 @@ class Layers:
         return [self._sharded(gemm, self.precision.dense(layer, gemm), tp) for gemm in gemms]
 
     def _sharded(self, gemm: Gemm, name: str, tp: Ints) -> tuple[str, Matmul]:
-        return name, sharded(gemm, tp, self.precision.bytes(name))
+        quantised = quantised_before(gemm.name, name, self.fits.engine)
+        return name, sharded(gemm, tp, self.precision.bytes(name), quantised)
 
     def _gemms_s(self, matmuls: list[tuple[str, Matmul]], rows: Floats) -> Floats:
         """Seconds of `rows` through all `matmuls`."""

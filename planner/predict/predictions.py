@@ -22,7 +22,7 @@ from model_zoo import catalog
 from model_zoo.schema import Attention, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
 from planner.cost.bands import band
 from planner.cost.calibration import Calibration
-from planner.cost.eras import engine_of_era
+from planner.cost.eras import engine_of_era, kernels_of_era
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.cost.routers import without_tensor_cores
@@ -183,20 +183,22 @@ def looked_up(row: Row, nodes: Nodes | None = None) -> tuple[Group, Row]:
     _check_split(row, card)
     asked = precisions(card, row.precision, row.kv_precision)
     slow_router = without_tensor_cores(card, row.engine, row.engine_version)
+    experts = _as_stored(row.moe_precision or asked.experts, card.weights.experts)
+    version = (row.engine, row.engine_version, str(device.generation))
     used = Precisions(
         _as_stored(row.gemm_precision or asked.gemm, card.weights.attention),
-        _as_stored(row.moe_precision or asked.experts, card.weights.experts),
+        experts,
         asked.embedding,
         asked.kv,
         row.router_precision or ("fp32" if slow_router else asked.router),
-        row.expert_kernels,
+        row.expert_kernels or kernels_of_era(*version, experts),
     )
     if row.kv_precision is None:
         used = replace(used, kv=usual_kv(used, device, row.engine))
     group = Group(
         card,
         node,
-        engine_of_era(row.engine, row.engine_version, device.generation),
+        engine_of_era(*version),
         row.role,
         used,
         row.draft_tokens,

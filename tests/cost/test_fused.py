@@ -1,4 +1,5 @@
-"""Norms beside all-reduces: what steps take more where they are kernels of their own, and where not."""
+"""Norms beside all-reduces and quantisation before GEMMs: what steps take more where they are kernels of their
+own, and where not."""
 
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
 from planner.cost.fused import APART_S, MOST_TOKENS, norm_apart_s
 from planner.cost.tuning import Tuning
-from tests.cost.samples import KINDS, LINEAR, LLAMA_8B, MOE, SPARSE_MOE, card, cost, tensor_parallel
+from tests.cost.samples import BF16, KINDS, LINEAR, LLAMA_8B, MOE, SPARSE_MOE, card, cost, tensor_parallel
 
 RECURRENT = card(LINEAR, MOE, 20)
 PLAIN = Calibration(base=replace(Tuning(), messages=1.0, message_wait_s=0.0))
@@ -70,3 +71,18 @@ def test_a_run_of_an_older_release_is_slower_by_its_norms():
 
     assert old - new == pytest.approx(40 * APART_S)
     assert np.isfinite(old)
+
+
+def test_what_norms_and_activations_write_is_quantised_by_them_under_vllm(monkeypatch):
+    """By hand: of a layer's 2 x 4,096 inputs after norms and 14,336 after the activation, a token's are read
+    in 2 bytes and written in 1, at the rate of the kernel tables."""
+    used, load, tokens = replace(BF16, gemm="fp8"), Load.of(0, 0, 4096, 2048), 4096
+    joined = cost(LLAMA_8B, used=used, by=PLAIN)
+    fit, bandwidth = joined.fits.fit("gemm", "fp8"), joined.chip.bytes_per_s
+    by_hand = 32 * tokens * (2 * 4096 + 14336) * 3 / (fit.quantise * bandwidth)
+    seconds = joined.step_s(tensor_parallel(1), load)[0]
+    monkeypatch.setattr(fused, "QUANTISED", ())
+    apart = cost(LLAMA_8B, used=used, by=PLAIN).step_s(tensor_parallel(1), load)[0]
+
+    assert by_hand > 1e-3
+    assert apart - seconds == pytest.approx(by_hand, rel=1e-6)
