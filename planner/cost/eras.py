@@ -87,7 +87,7 @@ def number_of(engine: str, version: str) -> Version | None:
 
 MARLIN_UNTIL: Version = (0, 20, 0)
 """vLLM's version from which on experts in MXFP4 on Hopper are left to its own choice, Triton's kernels. They
-were slower before (its pull request 27523), and public recipes asked for Marlin's (InferenceX's with 0.18)."""
+were slower before (its pull request 27523), and public recipes asked for Marlin's (InferenceX, with 0.18)."""
 
 
 def kernels_of_era(engine: str, version: str, generation: str, experts: str) -> str:

@@ -56,11 +56,15 @@ class Server:
         return math.ceil(self.gpus / self.node_gpus)
 
     @property
+    def generation(self) -> str:
+        """Of the first stage's devices."""
+        return str(self.plan.problem.devices[self.replica.stages[0].device].get("generation"))
+
+    @property
     def expert_kernels(self) -> str:
         """The family of kernels that the plan asks the engine for, blank for the engine's own choice."""
-        generation = self.plan.problem.devices[self.replica.stages[0].device].get("generation")
         experts = str(self.replica.precision.experts)
-        alone, ranks = named(self.replica.engine).families(str(generation), experts)
+        alone, ranks = named(self.replica.engine).families(self.generation, experts)
         return ranks if self.replica.attn_dp > 1 else alone
 
     @property

@@ -57,6 +57,8 @@ def line(s: Server) -> Launch:
     env, notes = dict[str, str](), _notes(s)
     if s.card.float_router:
         env["VLLM_FLOAT32_MATMUL_PRECISION"] = "high"
+    if s.moe and r.precision.experts == "mxfp4" and s.generation == "blackwell_dc":
+        env["VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8"] = "1"  # inputs in 8 bits, as counted; else 16
     if r.pp > 1:
         env["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, s.layers))
     if r.role != "mixed":

@@ -1,5 +1,5 @@
-"""Norms beside all-reduces and quantisation before GEMMs: what steps take more where they are kernels of their
-own, and where not."""
+"""Norms beside all-reduces and quantisation before GEMMs: what steps take more where they are kernels of
+their own, and where not."""
 
 from dataclasses import replace
 

@@ -8,6 +8,7 @@ import pytest
 
 from model_zoo.catalog import find
 from planner.launch.vllm import line
+from planner.plans.schema.replica import PrecisionUsed
 from tests.exporters.samples import KEPT
 from tests.launch.servers import after, on_device, paired, server
 
@@ -122,3 +123,19 @@ def test_routers_in_32_bits_are_multiplied_as_the_plan_counts_them():
 
     assert line(server("vllm", problem={"model": model}, tp=8)).env["VLLM_FLOAT32_MATMUL_PRECISION"] == "high"
     assert "VLLM_FLOAT32_MATMUL_PRECISION" not in line(server("vllm", tp=8)).env
+
+
+@pytest.mark.parametrize(
+    ("generation", "experts", "told"),
+    [("blackwell_dc", "mxfp4", "1"), ("blackwell_dc", "nvfp4", None), ("hopper", "mxfp4", None)],
+)
+def test_experts_in_mxfp4_take_inputs_in_8_bits_on_blackwell_as_the_plan_counts_them(
+    generation, experts, told
+):
+    problem = on_device("b200-sxm", 180.0)
+    problem["devices"]["h200-sxm"]["generation"] = generation
+    problem["model"] = find("gpt-oss-120b")[0].model_dump(mode="json")
+    used = PrecisionUsed(weights="bf16", experts=experts, kv="bf16")
+    s = server("vllm", problem=problem, tp=8, told={"precision": used})
+
+    assert line(s).env.get("VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8") == told
