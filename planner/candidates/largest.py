@@ -29,6 +29,10 @@ OFTENER = 3
 """Times as many where a percentile is promised: of TPOT it may fall where load rises, so that loads which
 keep it lie between others which don't."""
 
+TO_THE_WALL = 6
+"""Times that the section is halved in which a server comes to carry no more: a percentile may be kept just
+below, and at no other load that is tried."""
+
 CLOSING = 24
 """Rounds of regula falsi at most; where excess is smooth, five are enough."""
 
@@ -87,7 +91,8 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
 
     known = [excess(curves[role], limit_s).reshape(n, k, w).transpose(0, 2, 1) for role, limit_s in asked]
     all_ = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, k))
-    low, high = closed(at, all_.reshape(-1, k), np.stack(known).reshape(-1, k))
+    falls = s.promise.percentile != "mean"
+    low, high = closed(at, all_.reshape(-1, k), np.stack(known).reshape(-1, k), falls)
     return low.reshape(len(asked), n, w), high.reshape(len(asked), n, w)
 
 
@@ -125,9 +130,10 @@ def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
     return low.reshape(k, n, w), high.reshape(k, n, w)
 
 
-def closed(at: Excess, tries: Floats, excess: Floats) -> tuple[Floats, Floats]:
-    """The largest load of each row with no excess, from below and from above, (rows,) each: 0 where the first
-    of its `tries` (rows, k, ascending) has some, the last where that has none. `excess`: at the tries.
+def closed(at: Excess, tries: Floats, excess: Floats, falls: bool = False) -> tuple[Floats, Floats]:
+    """The largest load of each row with no excess, from below and from above, (rows,) each: 0 where all
+    its `tries` (rows, k, ascending) have some, the last where that has none. `excess`: at the tries; `falls`:
+    it may where load rises.
 
     The chord is drawn in logarithms: of the load, and of what is used of the limit, 1 + excess, which is
     nearly a power of the load.
@@ -138,6 +144,11 @@ def closed(at: Excess, tries: Floats, excess: Floats) -> tuple[Floats, Floats]:
     low, f_low = tries[rows, np.maximum(best, 0)].copy(), _used(excess[rows, np.maximum(best, 0)])
     above = np.minimum(best + 1, last)
     high, f_high = tries[rows, above].copy(), _used(excess[rows, above])
+    if falls:
+        near, ends = _below_the_wall(at, tries, excess, best)
+        for end, values in zip((low, f_low, high, f_high), ends, strict=True):
+            end[near] = values
+        best[near] = np.maximum(best[near], 0)
     open_ = (best >= 0) & (best < last)
     wide = np.flatnonzero(open_ & ~(f_high < np.inf))  # a wall somewhere inside: nearer to it first
     if len(wide):
@@ -163,6 +174,24 @@ def closed(at: Excess, tries: Floats, excess: Floats) -> tuple[Floats, Floats]:
     high = np.where(met | (high <= low * (1 + EXACT)), low, high)
     none = best < 0
     return np.where(none, 0.0, low), np.where(none, 0.0, high)
+
+
+def _below_the_wall(at: Excess, tries: Floats, excess: Floats, best: Ints) -> tuple[Ints, Floats]:
+    """Rows that keep their limits nearer to the load that is too much for them than any of their tries does,
+    and the ends of the section where that stops, as `closed` has them. `best`: the highest good tries."""
+    wall = np.argmax(np.isinf(excess), axis=1)
+    rows = np.flatnonzero((wall > best + 1) & np.isinf(excess[np.arange(len(wall)), wall]))
+    low, high = tries[rows, wall[rows] - 1].copy(), tries[rows, wall[rows]].copy()
+    kept, f_kept, above = np.zeros(len(rows)), np.zeros(len(rows)), high.copy()
+    for _ in range(TO_THE_WALL if len(rows) else 0):
+        x = np.sqrt(low * high)
+        f = at(rows, x)
+        good, carried = f <= KEPT, np.isfinite(f)
+        kept[good], f_kept[good] = x[good], f[good]
+        above = np.where(good, high, np.where(x > kept, np.minimum(above, x), above))
+        low, high = np.where(carried, x, low), np.where(carried, high, x)
+    some = kept > 0
+    return rows[some], np.stack([kept, _used(f_kept), above, np.full(len(rows), np.inf)])[:, some]
 
 
 def _once(server: Ints, load: Floats) -> tuple[Ints, Floats, Ints]:
