@@ -3,6 +3,7 @@ far it is from the best plan of the same question."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,17 +13,14 @@ from typing import Any, Final
 from cluster_configs.reading import from_gpus, resolve
 from cluster_configs.schema import Cluster, Node, ResolvedCluster
 from model_zoo import catalog
-from model_zoo.schema import ModelCard
 from planner import api
 from planner.candidates.ask import Ask
-from planner.candidates.candidate import Design
-from planner.errors import Infeasible, InputError
-from planner.imports.deployment import Deployment, Group, Role, Server
-from planner.plans.schema import Plan
+from planner.errors import Infeasible, InputError, placed
+from planner.imports.deployment import Deployment, Group
+from planner.imports.parts import MOST_SEQUENCES, Only, parts
+from planner.plans.schema import Plan, Replica
 from planner.question.asked import read
 from planner.reading.units import counted
-from planner.replicas.again import anew
-from planner.replicas.alike import ROLES
 from planner.replicas.pool import Pool
 from planner.rules.designs import why_invalid
 from solvers.linear import Limits
@@ -33,51 +31,24 @@ FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
         "pp": "--pipeline-parallel-size",
         "dp": "--data-parallel-size",
         "ep": "--enable-expert-parallel",
+        "sequences": "--max-num-seqs",
     },
-    "sglang": {"tp": "--tp-size", "pp": "--pp-size", "dp": "--attn-dp-size", "ep": "--ep-size"},
+    "sglang": {
+        "tp": "--tp-size",
+        "pp": "--pp-size",
+        "dp": "--attn-dp-size",
+        "ep": "--ep-size",
+        "sequences": "--max-running-requests",
+    },
     "trtllm": {
         "tp": "--tp_size",
         "pp": "--pp_size",
         "dp": "--enable_attention_dp",
         "ep": "--ep_size",
+        "sequences": "--max_batch_size",
     },
-    "llama.cpp": {"pp": "-ts"},
+    "llama.cpp": {"pp": "-ts", "sequences": "--parallel"},
 }
-
-
-@dataclass(frozen=True)
-class Part:
-    """Equal replicas of a deployment: how many, and what each is."""
-
-    role: Role
-    engine: str
-    design: Design
-    count: int
-
-
-def parts(deployment: Deployment, card: ModelCard) -> list[Part]:
-    """Its replicas as the planner counts them: servers of a dense model side by side are so many replicas."""
-    return [
-        Part(g.server.role, g.server.engine, design, g.replicas * count)
-        for g in deployment.groups
-        for design, count in [design_of(g.server, card)]
-    ]
-
-
-def design_of(s: Server, card: ModelCard) -> tuple[Design, int]:
-    """The design of one replica, and how many of them a server is."""
-    f, moe = s.facts, card.moe
-    tp, pp, dp, ep, cp = (int(f.get(name) or 1) for name in ("tp", "pp", "dp", "ep", "cp"))
-    if s.engine == "llama.cpp":
-        return Design(pp=s.gpus), 1
-    if s.engine == "vllm":
-        if not moe:
-            return Design(tp=tp, pp=pp, moe_tp=tp * cp, cp=cp), dp
-        ranks = tp * dp * cp
-        return Design(tp, pp, dp, 1 if ep > 1 else ranks, ranks if ep > 1 else 1, cp=cp), 1
-    attn = int(f.get("attn_dp") or 1)
-    replicas = dp if s.engine == "sglang" and not f.get("attn_dp") else 1
-    return Design(tp // attn, pp, attn, tp // ep, ep, cp=cp), replicas
 
 
 def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> ResolvedCluster:
@@ -89,7 +60,7 @@ def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> ResolvedClus
         home = next((n for n in cluster.classes if free[n.id] >= need), None)
         if home is None:
             there = ", ".join(f"{free[n.id]} {n.device.name}" for n in cluster.classes)
-            raise InputError(f"the deployment takes {need} GPUs of one class, there are {there}", "--gpus")
+            raise InputError(f"the deployment takes {need} GPUs of one class, there are {there}")
         free[home.id] -= need
         size = home.gpus_per_node
         for count, gpus in ((need // size, size), (1, need % size)):
@@ -100,26 +71,6 @@ def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> ResolvedClus
                 node = Node(name=name, count=count, device=home.device.name, gpus_per_node=gpus)
                 nodes.append(node.model_copy(update={"price_usd_per_hour": paid}))
     return resolve(Cluster(name="imported", nodes=nodes))
-
-
-@dataclass(frozen=True)
-class Only:
-    """Keeps of a pool the designs of a deployment alone."""
-
-    parts: tuple[Part, ...]
-
-    def __call__(self, pool: Pool, ask: Ask, cluster: ResolvedCluster) -> Pool:
-        engines = {p.engine for p in self.parts}
-        own = replace(pool, made={k: m for k, m in pool.made.items() if k.engine in engines and m.plain})
-        found = anew(own, cluster.classes, ask, ROLES, designs=[p.design for p in self.parts])
-        left = tuple(c for c in found.candidates if any(_is(c, p, i) for i, p in enumerate(self.parts, 1)))
-        keys = {c.key for c in left} or found.made.keys()  # of none the setups tell why
-        return replace(found, candidates=left, made={k: m for k, m in found.made.items() if k in keys})
-
-
-def _is(c: Any, p: Part, i: int) -> bool:
-    home = c.node_class.rsplit("-rest", 1)[0] == f"{p.role}-{i}"
-    return bool(home and (c.role, c.engine, c.design) == (p.role, p.engine, p.design))
 
 
 @dataclass(frozen=True)
@@ -166,7 +117,17 @@ class Imported:
         names = FLAGS[own.engine]
         now, then = ({"tp": r.tp, "pp": r.pp, "dp": r.attn_dp, "ep": r.ep} for r in (own, best))
         said = [f"{names[k]} {now[k]} -> {then[k]}" for k in now if k in names and now[k] != then[k]]
+        said += self._more_sequences(best)
         return said + ([f"servers {own.count} -> {best.count}"] if own.count != best.count else [])
+
+    def _more_sequences(self, best: Replica) -> list[str]:
+        """The flag that lets a server decode as many sequences as `best`, where the command's is less."""
+        server = self.deployment.groups[0].server
+        told = next((int(server.facts[name]) for name in MOST_SEQUENCES if name in server.facts), 0)
+        needed = best.max_batch if best.engine == "sglang" else math.ceil(best.max_batch / best.attn_dp)
+        if not 0 < told < needed:
+            return []
+        return [f"{FLAGS[best.engine]['sequences']} {told} -> {needed}"]
 
 
 def imported(
@@ -195,7 +156,9 @@ def imported(
     workload = options.pop("workload", "chat")
     limits = Limits(gap=float(options.get("gap", 0.01)), seconds=float(options.get("time_limit_s", 60.0)))
     asked = partial(read, model=card, gpus=None, workload=workload, loads=loads)
-    ours = asked(devices_of(deployment, there), options={**options, "engine": engine, "simple": 0.0})
+    with placed("--gpus" if cluster is None else "--cluster"):
+        taken = devices_of(deployment, there)
+    ours = asked(taken, options={**options, "engine": engine, "simple": 0.0})
     try:
         plan = api.planned(replace(ours, only=Only(own)), limits, began, explain=False)
     except Infeasible as error:
@@ -208,7 +171,7 @@ def imported(
         alike = asked(there, options={**options, "engine": engine, "simple": 0.99})
         near = api.planned(replace(alike, only=OneKind(engine)), limits, time.perf_counter(), explain=False)
     best = api.plan(there, card, workload=workload, explain=False, **loads, **options)
-    return Imported(deployment, plan, best, near, (*notes, *_caps(deployment, plan)))
+    return Imported(deployment, plan, best, near, tuple(notes))
 
 
 def _usual(deployment: Deployment) -> str:
@@ -232,22 +195,6 @@ def _told(deployment: Deployment) -> dict[str, Any]:
     if facts.get("quantization") == "fp8":
         found["precision"] = "fp8"
     return found
-
-
-def _caps(deployment: Deployment, plan: Plan) -> list[str]:
-    """Limits of the command that lie below what the plan's figures count on."""
-    said = []
-    for g, r in zip(deployment.groups, plan.replicas, strict=False):
-        for name in ("max_num_seqs", "max_running_requests", "max_batch_size"):
-            most = g.server.facts.get(name)
-            if (
-                isinstance(most, int)
-                and most * (r.attn_dp if name != "max_running_requests" else 1) < r.max_batch
-            ):
-                said.append(
-                    f"{name} {most} is less than the {r.max_batch} sequences that these figures count on"
-                )
-    return said
 
 
 def group_words(g: Group) -> str:

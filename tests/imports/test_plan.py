@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from cluster_configs.reading import from_gpus
 from model_zoo import catalog
 from planner import plan
 from planner.check import check
 from planner.cli.app import main, run
 from planner.errors import Infeasible, InputError
-from planner.imports.plan import design_of, imported
+from planner.imports.parts import design_of, parts
+from planner.imports.plan import imported
 from planner.imports.read import read
 
-TP8 = "vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 8 --max-num-seqs 4"
+TP8 = "vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 8 --max-num-seqs 256"
 
 
 def test_the_plan_runs_the_design_that_was_read_and_passes_its_check():
@@ -24,7 +26,50 @@ def test_the_plan_runs_the_design_that_was_read_and_passes_its_check():
     assert 0.2 < made.loss < 0.8
     assert made.best.proof.objective >= made.near.proof.own >= made.plan.proof.own
     assert made.changes == ["--tensor-parallel-size 8 -> 4", "servers 1 -> 2"]
-    assert any("max_num_seqs 4" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        ("vllm serve Qwen/Qwen3-8B --max-num-seqs 8", "--max-num-seqs 8"),
+        ("sglang serve --model-path Qwen/Qwen3-8B --max-running-requests 8", "--max-running-requests 8"),
+        ("trtllm-serve Qwen/Qwen3-8B --max_batch_size 8", "--max_batch_size 8"),
+        ("llama-server -hf Qwen/Qwen3-8B --parallel 8", "--parallel 8"),
+    ],
+)
+def test_a_server_decodes_no_more_sequences_than_its_command_allows(command, flag):
+    """What it serves is less, and the flag is named among the changes; a larger limit changes nothing."""
+    free, told, roomy = (
+        imported(read(command.replace(" 8", f" {most}")), None, "1xH100", None, {})
+        for most in (-1, 8, 100_000)
+    )
+
+    assert told.plan.replicas[0].max_batch == 8
+    assert told.plan.proof.own < 0.6 * free.plan.proof.own
+    assert roomy.plan.proof.own == free.plan.proof.own
+    assert any(x.startswith(f"{flag} -> ") for x in told.changes)
+    assert free.changes == roomy.changes == []
+    assert check(told.plan) == []
+
+
+def test_where_requests_are_in_a_closed_loop_all_those_allowed_decode():
+    """By Little's law: 8 sequences in flight, each a request's tokens long."""
+    text = "vllm serve Qwen/Qwen3-8B --max-num-seqs 8"
+    plan = imported(read(text), None, "1xH100", None, {"percentile": "mean"}).plan
+    (replica,) = plan.replicas
+
+    assert replica.max_batch == 8
+
+
+def test_sglangs_limit_is_of_all_attention_dp_ranks_together_the_others_of_each():
+    moe, _ = catalog.find("qwen3-30b-a3b")
+    sglang = read("sglang serve --model-path m --tp-size 4 --attn-dp-size 4 --max-running-requests 8")
+    vllm = read("vllm serve m -dp 4 --enable-expert-parallel --max-num-seqs 8")
+
+    assert [(p.most_sequences, p.most_a_rank) for d in (sglang, vllm) for p in parts(d, moe)] == [
+        (8, 2.0),
+        (32, 8.0),
+    ]
 
 
 def test_its_own_best_plan_leaves_nothing_on_the_table():
@@ -66,8 +111,26 @@ def test_a_command_says_its_device_or_asks_for_it():
 
 
 def test_too_few_gpus_are_refused():
-    with pytest.raises(InputError, match="takes 8 GPUs"):
+    with pytest.raises(InputError, match="takes 8 GPUs") as told:
         imported(read(TP8), None, "4xH100", None, {})
+    assert told.value.where == "--gpus"
+
+    with pytest.raises(InputError, match="takes 8 GPUs") as told:
+        imported(read(TP8), from_gpus("4xH100"), None, None, {})
+    assert told.value.where == "--cluster"
+
+
+@pytest.mark.parametrize(
+    ("flags", "layout"), [("-pp 9", "pp9"), ("-tp 16", "tp16"), ("-tp 4 -pp 3", "tp4 pp3")]
+)
+def test_a_layout_that_is_not_planned_is_bad_input_not_a_limit_that_is_missed(flags, layout):
+    with pytest.raises(InputError, match=f"^{layout} is no layout that is planned"):
+        imported(read(f"vllm serve meta-llama/Llama-3.1-8B {flags}"), None, "16xH100", None, {})
+
+
+def test_more_stages_than_layers_are_bad_input():
+    with pytest.raises(InputError, match="32 layers cannot fill 64 stages"):
+        imported(read("vllm serve meta-llama/Llama-3.1-8B -pp 64"), None, "64xH100", None, {})
 
 
 def test_a_size_that_the_engine_refuses_is_bad_input_with_the_rule():
