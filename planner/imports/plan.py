@@ -4,6 +4,7 @@ far it is from the best plan of the same question."""
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -51,10 +52,11 @@ FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> ResolvedCluster:
+def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> tuple[ResolvedCluster, dict[str, str]]:
     """A cluster of just the GPUs that the deployment takes, a class of nodes for each of its groups, so that
-    each has its own. Raises InputError where the cluster has too few."""
-    nodes, free = list[Node](), {n.id: n.gpus for n in cluster.classes}
+    each has its own; and the class in `cluster` that each of these is of. Raises InputError where the cluster
+    has too few."""
+    nodes, homes, free = list[Node](), dict[str, str](), {n.id: n.gpus for n in cluster.classes}
     for i, g in enumerate(deployment.groups, 1):
         need = g.replicas * g.each
         home = next((n for n in cluster.classes if free[n.id] >= need), None)
@@ -70,7 +72,18 @@ def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> ResolvedClus
                 name = f"{g.server.role}-{i}" + ("-rest" if gpus < size and need > size else "")
                 node = Node(name=name, count=count, device=home.device.name, gpus_per_node=gpus)
                 nodes.append(node.model_copy(update={"price_usd_per_hour": paid}))
-    return resolve(Cluster(name="imported", nodes=nodes))
+                homes[name] = home.id
+    return resolve(Cluster(name="imported", nodes=nodes)), homes
+
+
+def as_given(text: str, homes: Mapping[str, str]) -> str:
+    """`text` with classes under the ids that their user knows.
+
+    >>> as_given("tp8 on mixed-1, not on mixed-10", {"mixed-1": "rack-a"})
+    'tp8 on rack-a, not on mixed-10'
+    """
+    ours = "|".join(re.escape(name) for name in sorted(homes, key=len, reverse=True))
+    return re.sub(rf"(?<![\w-])({ours})(?!\w)", lambda m: homes[m[0]], text)
 
 
 @dataclass(frozen=True)
@@ -157,14 +170,12 @@ def imported(
     limits = Limits(gap=float(options.get("gap", 0.01)), seconds=float(options.get("time_limit_s", 60.0)))
     asked = partial(read, model=card, gpus=None, workload=workload, loads=loads)
     with placed("--gpus" if cluster is None else "--cluster"):
-        taken = devices_of(deployment, there)
+        taken, homes = devices_of(deployment, there)
     ours = asked(taken, options={**options, "engine": engine, "simple": 0.0})
     try:
         plan = api.planned(replace(ours, only=Only(own)), limits, began, explain=False)
     except Infeasible as error:
-        said, hint = error.message, error.hint or ""
-        for node in ours.cluster.classes:  # their names are ours
-            said, hint = said.replace(node.id, node.device.name), hint.replace(node.id, node.device.name)
+        said, hint = (as_given(text, homes) for text in (error.message, error.hint or ""))
         raise Infeasible(f"as deployed: {said}", hint=hint) from None
     near = None
     if len(own) == 1 and own[0].role == "mixed":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_configs.reading import from_gpus
+from cluster_configs.reading import from_gpus, read_cluster
 from model_zoo import catalog
 from planner import plan
 from planner.check import check
@@ -148,6 +148,14 @@ def test_a_size_that_the_engine_refuses_is_bad_input_with_the_rule():
 def test_where_the_design_that_was_read_serves_nothing_its_own_reason_is_told(model, limits, said):
     with pytest.raises(Infeasible, match=f"as deployed: .*{said}"):
         imported(read(f"vllm serve {model}"), None, "1xL4", None, limits)
+
+
+def test_nodes_are_told_by_the_ids_that_their_user_gave_them(tmp_path):
+    (tmp_path / "c.yaml").write_text("name: lab\nnodes: [{name: rack-a, device: l4, gpus_per_node: 1}]\n")
+    there = read_cluster(tmp_path / "c.yaml")
+
+    with pytest.raises(Infeasible, match="the nearest is tp1 on rack-a with vllm"):
+        imported(read("vllm serve Qwen/Qwen3-8B"), there, None, None, {"tpot_ms": 5})
 
 
 def test_the_command_prints_what_it_read_and_exits_2_for_what_no_engine_starts(tmp_path, capsys, monkeypatch):
