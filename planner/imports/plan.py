@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from cluster_configs.reading import from_gpus, resolve
-from cluster_configs.schema import Cluster, Node, ResolvedCluster
+from cluster_configs.schema import Cluster, Node, NodeClass, ResolvedCluster
 from model_zoo import catalog
 from planner import api
 from planner.candidates.ask import Ask
@@ -67,13 +67,32 @@ def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> tuple[Resolv
         size = home.gpus_per_node
         for count, gpus in ((need // size, size), (1, need % size)):
             if count and gpus:
-                price = home.price_usd_per_hour
-                paid = price * gpus / size if price is not None else None
                 name = f"{g.server.role}-{i}" + ("-rest" if gpus < size and need > size else "")
-                node = Node(name=name, count=count, device=home.device.name, gpus_per_node=gpus)
-                nodes.append(node.model_copy(update={"price_usd_per_hour": paid}))
+                nodes.append(_part_of(home, name, count, gpus))
                 homes[name] = home.id
-    return resolve(Cluster(name="imported", nodes=nodes)), homes
+    devices = {n.device.name: n.device for n in cluster.classes}
+    return resolve(Cluster(name="imported", nodes=nodes), devices=devices), homes
+
+
+def _part_of(home: NodeClass, name: str, count: int, gpus: int) -> Node:
+    """`count` nodes of a class with `gpus` of its GPUs each, and their part of what a node pays and draws."""
+    price, cap, part = home.price_usd_per_hour, home.power_cap_watts, gpus / home.gpus_per_node
+    node = Node(
+        name=name,
+        count=count,
+        device=home.device.name,
+        gpus_per_node=gpus,
+        power_cap_watts=cap and cap * part,
+        scale_up_gpus=home.scale_up_gpus if part == 1 else min(home.scale_up_gpus, gpus),
+        intra_gb_per_s=home.intra_bytes_per_s / 1e9,
+        nic_gb_per_s=home.nic_bytes_per_s / 1e9,
+        nic=home.nic,
+        spot=home.spot,
+        availability=home.availability,
+        host=home.host,
+        tiers=list(home.tiers),
+    )
+    return node.model_copy(update={"price_usd_per_hour": None if price is None else price * part})
 
 
 def as_given(text: str, homes: Mapping[str, str]) -> str:

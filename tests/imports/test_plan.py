@@ -11,7 +11,7 @@ from planner.check import check
 from planner.cli.app import main, run
 from planner.errors import Infeasible, InputError
 from planner.imports.parts import design_of, parts
-from planner.imports.plan import imported
+from planner.imports.plan import devices_of, imported
 from planner.imports.read import read
 
 TP8 = "vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 8 --max-num-seqs 256"
@@ -156,6 +156,26 @@ def test_nodes_are_told_by_the_ids_that_their_user_gave_them(tmp_path):
 
     with pytest.raises(Infeasible, match="the nearest is tp1 on rack-a with vllm"):
         imported(read("vllm serve Qwen/Qwen3-8B"), there, None, None, {"tpot_ms": 5})
+
+
+NODES = """name: lab
+nodes: [{name: a, device: l4, gpus_per_node: 4, nic_gb_per_s: 1.5, nic: roce, intra_gb_per_s: 8,
+         power_cap_watts: 240, price_usd_per_hour: 8, host: {memory_gb: 100, gb_per_s: 50}}]
+device_overrides: {l4: {memory_gb: 20}}
+"""
+
+
+@pytest.mark.parametrize(("flags", "share"), [("-tp 2", 0.5), ("-tp 4", 1.0)])
+def test_its_nodes_are_those_of_the_cluster_not_what_is_usual_for_their_devices(tmp_path, flags, share):
+    """Where it takes a part of a node, it has that part of its power and its price."""
+    (tmp_path / "c.yaml").write_text(NODES)
+    there = read_cluster(tmp_path / "c.yaml")
+    (own,), (home,) = devices_of(read(f"vllm serve m {flags}"), there)[0].classes, there.classes
+
+    for name in ("device", "nic_bytes_per_s", "nic", "intra_bytes_per_s", "host", "tiers", "availability"):
+        assert getattr(own, name) == getattr(home, name)
+    assert (own.power_cap_watts, own.price_usd_per_hour) == (240 * share, 8 * share)
+    assert own.scale_up_gpus == own.gpus_per_node == 4 * share
 
 
 def test_the_command_prints_what_it_read_and_exits_2_for_what_no_engine_starts(tmp_path, capsys, monkeypatch):
