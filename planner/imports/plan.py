@@ -105,6 +105,10 @@ def as_given(text: str, homes: Mapping[str, str]) -> str:
     return re.sub(rf"(?<![\w-])({ours})(?!\w)", lambda m: homes[m[0]], text)
 
 
+SWITCHES: Final = ("--enable-expert-parallel", "--enable_attention_dp")
+"""Flags that take no number."""
+
+
 @dataclass(frozen=True)
 class OneKind:
     """Keeps of a pool what one engine's servers of one kind may be: both phases, nothing kept or drafted."""
@@ -147,7 +151,7 @@ class Imported:
             return []
         own, best = self.plan.replicas[0], self.near.replicas[0]
         names = FLAGS[own.engine]
-        now, then = ({"tp": r.tp, "pp": r.pp, "dp": r.attn_dp, "ep": r.ep} for r in (own, best))
+        now, then = (_told_sizes(r) for r in (own, best))
         said = [f"{names[k]} {now[k]} -> {then[k]}" for k in now if k in names and now[k] != then[k]]
         said += self._more_sequences(best)
         return said + ([f"servers {own.count} -> {best.count}"] if own.count != best.count else [])
@@ -160,6 +164,17 @@ class Imported:
         if not 0 < told < needed:
             return []
         return [f"{FLAGS[best.engine]['sequences']} {told} -> {needed}"]
+
+
+def _told_sizes(r: Replica) -> dict[str, object]:
+    """Sizes of a replica as the flags of its engine take them: SGLang's and TensorRT-LLM's tp is of all ranks
+    of a stage, and two flags are switches."""
+    ranks = r.tp * (r.attn_dp if r.engine in ("sglang", "trtllm") else 1)
+    sizes: dict[str, object] = {"tp": ranks, "pp": r.pp, "dp": r.attn_dp, "ep": r.ep}
+    for name, flag in FLAGS[r.engine].items():
+        if flag in SWITCHES:
+            sizes[name] = "on" if sizes[name] != 1 else "off"
+    return sizes
 
 
 def imported(

@@ -11,8 +11,9 @@ from planner.check import check
 from planner.cli.app import main, run
 from planner.errors import Infeasible, InputError
 from planner.imports.parts import design_of, parts
-from planner.imports.plan import devices_of, imported
+from planner.imports.plan import Imported, devices_of, imported
 from planner.imports.read import read
+from tests.reports.samples import ONE_NODE, replica
 
 TP8 = "vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 8 --max-num-seqs 256"
 
@@ -50,6 +51,34 @@ def test_a_server_decodes_no_more_sequences_than_its_command_allows(command, fla
     assert any(x.startswith(f"{flag} -> ") for x in told.changes)
     assert free.changes == roomy.changes == []
     assert check(told.plan) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "now", "then", "said"),
+    [
+        (
+            "sglang",
+            {"tp": 1, "attn_dp": 4, "ep": 4},
+            {"tp": 4, "moe_tp": 4},
+            "--attn-dp-size 4 -> 1, --ep-size 4 -> 1",
+        ),
+        ("trtllm", {"tp": 4, "ep": 4}, {"tp": 1, "attn_dp": 4, "ep": 4}, "--enable_attention_dp off -> on"),
+        (
+            "vllm",
+            {"tp": 4, "moe_tp": 4},
+            {"tp": 1, "attn_dp": 4, "ep": 4},
+            "--tensor-parallel-size 4 -> 1, --data-parallel-size 1 -> 4, --enable-expert-parallel off -> on",
+        ),
+    ],
+)
+def test_changes_are_those_of_the_engines_own_flags(engine, now, then, said):
+    """SGLang's and TensorRT-LLM's tp is of all ranks of a stage; vLLM's is not."""
+    own, best = (
+        ONE_NODE.model_copy(update={"replicas": [replica(count=1, engine=engine, **sizes)]})
+        for sizes in (now, then)
+    )
+
+    assert Imported(read(TP8), own, best, best, ()).changes == said.split(", ")
 
 
 def test_where_requests_are_in_a_closed_loop_all_those_allowed_decode():
