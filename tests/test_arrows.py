@@ -117,6 +117,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner.launch": {*PLAN, "planner.engines"},
     "planner.exporters": {*PLAN, "planner.launch"},
     "planner.imports": LEAVES,
+    "planner.imports.parts": OURS,
     "planner.imports.plan": OURS,
     "planner.reports": {*PLAN, "planner.launch"},
     "planner.reports.experts": {*PLAN, "planner.reports", "planner.expert_maps"},

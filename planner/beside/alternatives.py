@@ -11,9 +11,11 @@ from planner.beside.planned import Planned
 from planner.beside.reasons import lacking
 from planner.beside.rivals import Rivals
 from planner.beside.thin_links import too_thin
+from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
 from planner.plans.schema import Alternative
 from planner.question.posed import ask_of
+from planner.rules.pairs import Cached, unpaired
 
 RUNNERS_UP = 2
 
@@ -29,7 +31,7 @@ def alternatives(planned: Planned) -> list[Alternative]:
     """Fleets that the same question allows, the best first."""
     ask, rivals = ask_of(planned.asked), Rivals.within(planned.question, planned.found, planned.limits)
     if not ask.offload:  # there all do both phases on what GPUs alone do not hold
-        _other_phases(rivals)
+        _other_phases(rivals, ask)
         _without(rivals)
     for rival, fleet in next_best(rivals, RUNNERS_UP):
         rivals.show(rival, lacking(rivals.best, fleet))
@@ -39,15 +41,27 @@ def alternatives(planned: Planned) -> list[Alternative]:
     return rivals.shown + too_thin(planned.found, planned.made)
 
 
-def _other_phases(rivals: Rivals) -> None:
+def _other_phases(rivals: Rivals, ask: Ask) -> None:
     """Prefill split from decode where the plan doesn't, and the other way round."""
     split = any(g.candidate.role != "mixed" for g in rivals.best.made)
     what = "no prefill/decode split" if split else "prefill/decode split"
     ways = "replicas that do both phases" if split else "pairs of prefill and decode replicas"
-    why = f"no fleet of {ways} keeps the limits"
+    why = (not split and _no_engine_splits(rivals, ask)) or f"no fleet of {ways} keeps the limits"
     if all(b.osl == 1 for b in rivals.best.found.workload.buckets):
         why = "answers of one token need no decode"
     rivals.show(rivals.where(lambda c: (c.role == "mixed") == split), what, why)
+
+
+def _no_engine_splits(rivals: Rivals, ask: Ask) -> str:
+    """Why no engine hands over the caches of the model here, each by its smallest design; nothing where one
+    does."""
+    pool = rivals.best.found.pool
+    if pool.pairing is None or pool.pairing.keys:
+        return ""
+    alike = [m for m in pool.plain if m.node is not None]
+    sides = [s for m in alike for s in ask.standing(m).sides(m.setup, m.setup.fitting[:1])]
+    reasons = (unpaired(side, side, Cached.of(ask.card)) for side in sides)
+    return "; ".join(dict.fromkeys(filter(None, reasons)))
 
 
 def _without(rivals: Rivals) -> None:

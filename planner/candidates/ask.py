@@ -77,6 +77,7 @@ class Ask:
     drafts: Sequence[Draft] = ()  # ways to draft that replicas may have
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
     power_limits: Mapping[str, Sequence[float]] = field(default_factory=dict)  # by class: watts of a GPU
+    most_sequences: Mapping[str, float] = field(default_factory=dict)  # of a server, by class
 
     def standing(self, made: Made, pairing: Pairing | None = None) -> Standing:
         """Where columns of a setup are offered."""
@@ -119,6 +120,7 @@ class Ask:
         return Setup(
             *(model, designs, memory, mix, self.promise, budget, reserves, self.risk_z, self.keep, place),
             busiest=self.busiest,
+            most_sequences=min((self.most_sequences.get(n.id, np.inf) for n in classes), default=np.inf),
         )
 
     def keeping(self, node: NodeClass, engine: str) -> list[Ask]:

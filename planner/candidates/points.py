@@ -14,6 +14,7 @@ server's (one attention-dp rank).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from planner.designs.shape import Floats, Ints, StepTimes
 from planner.operating import times
 from planner.operating.steps import batch_of, decoding_steps
 from planner.queueing import work_s
+from planner.queueing.admission import DELAYED
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ def _some_points(
         e = replace(e, ttft_s=e.ttft_s + s.loading_s[index])
     ttft_s, tpot_s = (x * c[:, None] for x, c in zip((e.ttft_s, e.tpot_s), s.caution[:, index], strict=True))
     filled = [rate * (kv @ s.mix.share), *(rate * (row[index] @ s.mix.share) for row in s.beside)]
+    filled.append(seated(s, sequences, rate[:, None] * s.mix.share, ttft_s, e.utilisation, role))
     other = np.broadcast_to(np.max(filled, axis=0)[:, None] - 1, work.shape).copy()
     other[~np.isfinite(rate)] = np.inf
     none = np.full(work.shape, -1.0)
@@ -164,6 +167,22 @@ def _some_points(
     load = rate * (work @ s.mix.share)
     times, seen = (e.tpot_s, e.ttft_s), (e.sequences, e.utilisation, e.mean_tpot_s)
     return Points(index, sequences, step, rate, load, work, kv, *times, late, slow, other, *seen)
+
+
+def seated(
+    s: Setup, sequences: Floats, rate: Floats, ttft_s: Floats, utilisation: Floats, role: Role
+) -> Floats:
+    """Share (m,) of `most_sequences` that a server takes at once which decodes `sequences` on average, its
+    prompts at `rate` and `ttft_s` (m, w) with them: in a closed loop; where requests come at random, as many
+    as few of them wait for, their number varying as in `spare_bytes`."""
+    if role == "prefill" or np.isinf(s.most_sequences):
+        return np.zeros(len(sequences))
+    prompts = (rate * np.where((rate > 0) & (role == "mixed"), ttft_s, 0.0)).sum(axis=1)
+    inside = np.asarray(sequences + prompts)
+    if s.promise.loop == "open":
+        z = NormalDist().inv_cdf(1 - DELAYED["open"])
+        inside = inside + z * np.sqrt(inside / (1 - np.clip(utilisation, 0.0, 0.99)))
+    return inside / s.most_sequences
 
 
 def beyond(tpot_s: Floats, s: Setup, limit_s: float) -> Floats:

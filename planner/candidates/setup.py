@@ -53,6 +53,7 @@ class Setup:
     place: Place | None = None  # beside each GPU, of `keep`
     left_out: int = 0  # designs that the engine accepts and that are not offered
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
+    most_sequences: float = np.inf  # that decode at once on one server, where its engine is told
 
     def only(self, index: Ints, share: Floats | None = None) -> Setup:
         """This setup with the designs of `index` alone, under the mix of `share` (w,) where it is given."""

@@ -20,6 +20,7 @@ from planner.candidates.mix import Promise
 from planner.chains.assembly import Assembly
 from planner.errors import Infeasible, InputError
 from planner.inputs.options import MEDIAN
+from planner.inputs.workload import Slo
 from planner.objectives import THROUGHPUT
 from planner.plans import schema
 from planner.problems import chains
@@ -90,27 +91,41 @@ def pose(asked: Asked) -> Posed | None:
 
 def _within(asked: Asked, front: Sequence[list[Served]]) -> tuple[Asked, list[Served]]:
     """What serves most of the front within the SLO; a default limit that nothing keeps is relaxed."""
-    slo = asked.workload.slo
-    limits = {"ttft_ms": slo.ttft_ms or math.inf, "tpot_ms": slo.tpot_ms or math.inf}
+    limits = limits_ms(asked.workload.slo)
     sums = [together(replicas) for replicas in front]
-    kept = [i for i, s in enumerate(sums) if all(v <= limits[k] for k, v in _times_ms(s).items())]
+    kept = [i for i, s in enumerate(sums) if all(v <= limits[k] for k, v in times_ms(s).items())]
     if kept:
         return asked, front[max(kept, key=lambda i: sums[i].tokens_per_s)]
     firm = {k: v for k, v in limits.items() if f"slo.{k}" not in asked.defaulted}
-    able = [i for i, s in enumerate(sums) if all(_times_ms(s)[k] <= v for k, v in firm.items())]
+    able = [i for i, s in enumerate(sums) if all(times_ms(s)[k] <= v for k, v in firm.items())]
     if not able:
-        nearest = min(sums, key=lambda s: max(v / limits[k] for k, v in _times_ms(s).items()))
-        best = ", ".join(f"{k.removesuffix('_ms').upper()} {v:.4g} ms" for k, v in _times_ms(nearest).items())
-        hint = " ".join(f"--{k.replace('_', '-')} {ceil_to(v)}" for k, v in _times_ms(nearest).items())
+        nearest = min(sums, key=lambda s: max(v / limits[k] for k, v in times_ms(s).items()))
+        best = ", ".join(f"{k.removesuffix('_ms').upper()} {v:.4g} ms" for k, v in times_ms(nearest).items())
+        hint = " ".join(f"--{k.replace('_', '-')} {ceil_to(v)}" for k, v in times_ms(nearest).items())
         raise Infeasible(f"no chains keep the SLO; the nearest have {best}", hint=hint)
     best_trade = placement_served.chosen([sums[i] for i in able])
     at = next(i for i in able if sums[i] is best_trade)
-    loose = {k: float(ceil_to(v)) for k, v in _times_ms(best_trade).items() if v > limits[k]}
+    return relaxed(asked, "no chains meet the default SLO", best_trade), front[at]
+
+
+def limits_ms(slo: Slo) -> dict[str, float]:
+    """Limits on a prompt and on a token, infinite where there are none."""
+    return {"ttft_ms": slo.ttft_ms or math.inf, "tpot_ms": slo.tpot_ms or math.inf}
+
+
+def relaxed(asked: Asked, why: str, s: Served) -> Asked:
+    """The question with limits that `s` keeps, and a word on those that were changed; itself where none
+    is."""
+    limits = limits_ms(asked.workload.slo)
+    loose = {k: float(ceil_to(v)) for k, v in times_ms(s).items() if v > limits[k]}
+    if not loose:
+        return asked
     words = ", ".join(f"{k.removesuffix('_ms').upper()} -> {v:g} ms" for k, v in loose.items())
-    note = schema.PlanWarning(code="slo_relaxed", message=f"no chains meet the default SLO; relaxed: {words}")
-    workload = asked.workload.model_copy(update={"slo": slo.model_copy(update=loose)})
-    return replace(asked, workload=workload, warnings=[*asked.warnings, note]), front[at]
+    note = schema.PlanWarning(code="slo_relaxed", message=f"{why}; relaxed: {words}")
+    workload = asked.workload.model_copy(update={"slo": asked.workload.slo.model_copy(update=loose)})
+    return replace(asked, workload=workload, warnings=[*asked.warnings, note])
 
 
-def _times_ms(s: Served) -> dict[str, float]:
+def times_ms(s: Served) -> dict[str, float]:
+    """Milliseconds of a prompt and of a token."""
     return {"ttft_ms": 1e3 * s.prompt_s, "tpot_ms": 1e3 * s.decode_s}

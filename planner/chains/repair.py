@@ -1,8 +1,9 @@
 """A plan of chains after nodes have left: few layers are loaded, most of the flow is kept.
 
 The other nodes keep their layers but for the few that `solvers.placement.replan` moves; shares follow from
-the new placement's largest flow, times from the same closed form as before. A volunteer or spot node may
-leave at any time: this takes a fraction of a second where a new plan takes seconds.
+the new placement's largest flow, times from the same closed form as before. What was promised of them is
+kept, by serving less where need be; a limit that no load keeps is relaxed, and said to be. A volunteer or
+spot node may leave at any time: this takes a fraction of a second where a new plan takes seconds.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def without(plan: schema.Plan, gone: Sequence[str], copies: int = 1) -> Left:
             hint="plan again with more nodes, or a checkpoint in a lower precision",
         )
     by_link = shares(posed.service.network, found.intervals)
-    replicas = posed.eased(Served(found.intervals, by_link, 0.0, 0.0, 0.0, 0.0))
+    limits_s = (limit / 1e3 for limit in chained.limits_ms(asked.workload.slo).values())
+    replicas = posed.eased(Served(found.intervals, by_link, 0.0, 0.0, 0.0, 0.0), *limits_s)
+    asked = chained.relaxed(asked, f"without {', '.join(gone)} no chains keep the limits", together(replicas))
     serves = together(replicas).tokens_per_s / posed.service.output
     bound = max(plan.proof.bound, serves) * posed.service.output  # no more than with all nodes
     made = Assembly(asked, posed, replicas, frozenset(left)).plan(bound, Limits(), began)
@@ -77,15 +80,14 @@ def without(plan: schema.Plan, gone: Sequence[str], copies: int = 1) -> Left:
 
 
 def _asked(plan: schema.Plan) -> Asked:
-    """The question that the plan embeds; its SLO is what it was, kept or not."""
+    """The question that the plan embeds, its limits with it."""
     p = plan.problem
     devices = {name: Device.model_validate(form) for name, form in p.devices.items()}
     workload, options = Workload.model_validate(p.workload), Options.model_validate(p.options)
-    free = workload.slo.model_copy(update={"ttft_ms": None, "tpot_ms": None})
     return Asked(
         resolve(Cluster.model_validate(p.cluster), devices=devices),
         ModelCard.model_validate(p.model),
-        workload.model_copy(update={"slo": free}),
+        workload,
         options,
         THROUGHPUT,
         list(p.defaulted),

@@ -39,5 +39,8 @@ def replan(
         typer.echo(f"{node} loads {layers} layers")
     typer.echo(f"{sum(left.loaded.values())} layers are loaded on {len(left.loaded)} nodes")
     typer.echo(f"{100 * left.kept:.0f} % of the requests/s are kept ({left.seconds:.2f} s)")
+    for warning in left.plan.warnings:
+        if warning.code == "slo_relaxed":
+            typer.echo(warning.message)
     if left.thin and copies > 1:
         typer.echo(f"{len(left.thin)} layers are on fewer than {copies} nodes")

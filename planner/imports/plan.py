@@ -3,6 +3,8 @@ far it is from the best plan of the same question."""
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,19 +12,16 @@ from functools import partial
 from typing import Any, Final
 
 from cluster_configs.reading import from_gpus, resolve
-from cluster_configs.schema import Cluster, Node, ResolvedCluster
+from cluster_configs.schema import Cluster, Node, NodeClass, ResolvedCluster
 from model_zoo import catalog
-from model_zoo.schema import ModelCard
 from planner import api
 from planner.candidates.ask import Ask
-from planner.candidates.candidate import Design
-from planner.errors import Infeasible, InputError
-from planner.imports.deployment import Deployment, Group, Role, Server
-from planner.plans.schema import Plan
+from planner.errors import Infeasible, InputError, placed
+from planner.imports.deployment import Deployment, Group
+from planner.imports.parts import MOST_SEQUENCES, Only, parts
+from planner.plans.schema import Plan, Replica
 from planner.question.asked import read
 from planner.reading.units import counted
-from planner.replicas.again import anew
-from planner.replicas.alike import ROLES
 from planner.replicas.pool import Pool
 from planner.rules.designs import why_invalid
 from solvers.linear import Limits
@@ -33,93 +32,81 @@ FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
         "pp": "--pipeline-parallel-size",
         "dp": "--data-parallel-size",
         "ep": "--enable-expert-parallel",
+        "sequences": "--max-num-seqs",
     },
-    "sglang": {"tp": "--tp-size", "pp": "--pp-size", "dp": "--attn-dp-size", "ep": "--ep-size"},
+    "sglang": {
+        "tp": "--tp-size",
+        "pp": "--pp-size",
+        "dp": "--attn-dp-size",
+        "ep": "--ep-size",
+        "sequences": "--max-running-requests",
+    },
     "trtllm": {
         "tp": "--tp_size",
         "pp": "--pp_size",
         "dp": "--enable_attention_dp",
         "ep": "--ep_size",
+        "sequences": "--max_batch_size",
     },
-    "llama.cpp": {"pp": "-ts"},
+    "llama.cpp": {"pp": "-ts", "sequences": "--parallel"},
 }
 
 
-@dataclass(frozen=True)
-class Part:
-    """Equal replicas of a deployment: how many, and what each is."""
-
-    role: Role
-    engine: str
-    design: Design
-    count: int
-
-
-def parts(deployment: Deployment, card: ModelCard) -> list[Part]:
-    """Its replicas as the planner counts them: servers of a dense model side by side are so many replicas."""
-    return [
-        Part(g.server.role, g.server.engine, design, g.replicas * count)
-        for g in deployment.groups
-        for design, count in [design_of(g.server, card)]
-    ]
-
-
-def design_of(s: Server, card: ModelCard) -> tuple[Design, int]:
-    """The design of one replica, and how many of them a server is."""
-    f, moe = s.facts, card.moe
-    tp, pp, dp, ep, cp = (int(f.get(name) or 1) for name in ("tp", "pp", "dp", "ep", "cp"))
-    if s.engine == "llama.cpp":
-        return Design(pp=s.gpus), 1
-    if s.engine == "vllm":
-        if not moe:
-            return Design(tp=tp, pp=pp, moe_tp=tp * cp, cp=cp), dp
-        ranks = tp * dp * cp
-        return Design(tp, pp, dp, 1 if ep > 1 else ranks, ranks if ep > 1 else 1, cp=cp), 1
-    attn = int(f.get("attn_dp") or 1)
-    replicas = dp if s.engine == "sglang" and not f.get("attn_dp") else 1
-    return Design(tp // attn, pp, attn, tp // ep, ep, cp=cp), replicas
-
-
-def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> ResolvedCluster:
+def devices_of(deployment: Deployment, cluster: ResolvedCluster) -> tuple[ResolvedCluster, dict[str, str]]:
     """A cluster of just the GPUs that the deployment takes, a class of nodes for each of its groups, so that
-    each has its own. Raises InputError where the cluster has too few."""
-    nodes, free = list[Node](), {n.id: n.gpus for n in cluster.classes}
+    each has its own; and the class in `cluster` that each of these is of. Raises InputError where the cluster
+    has too few."""
+    nodes, homes, free = list[Node](), dict[str, str](), {n.id: n.gpus for n in cluster.classes}
     for i, g in enumerate(deployment.groups, 1):
         need = g.replicas * g.each
         home = next((n for n in cluster.classes if free[n.id] >= need), None)
         if home is None:
             there = ", ".join(f"{free[n.id]} {n.device.name}" for n in cluster.classes)
-            raise InputError(f"the deployment takes {need} GPUs of one class, there are {there}", "--gpus")
+            raise InputError(f"the deployment takes {need} GPUs of one class, there are {there}")
         free[home.id] -= need
         size = home.gpus_per_node
         for count, gpus in ((need // size, size), (1, need % size)):
             if count and gpus:
-                price = home.price_usd_per_hour
-                paid = price * gpus / size if price is not None else None
                 name = f"{g.server.role}-{i}" + ("-rest" if gpus < size and need > size else "")
-                node = Node(name=name, count=count, device=home.device.name, gpus_per_node=gpus)
-                nodes.append(node.model_copy(update={"price_usd_per_hour": paid}))
-    return resolve(Cluster(name="imported", nodes=nodes))
+                nodes.append(_part_of(home, name, count, gpus))
+                homes[name] = home.id
+    devices = {n.device.name: n.device for n in cluster.classes}
+    return resolve(Cluster(name="imported", nodes=nodes), devices=devices), homes
 
 
-@dataclass(frozen=True)
-class Only:
-    """Keeps of a pool the designs of a deployment alone."""
+def _part_of(home: NodeClass, name: str, count: int, gpus: int) -> Node:
+    """`count` nodes of a class with `gpus` of its GPUs each, and their part of what a node pays and draws."""
+    price, cap, part = home.price_usd_per_hour, home.power_cap_watts, gpus / home.gpus_per_node
+    node = Node(
+        name=name,
+        count=count,
+        device=home.device.name,
+        gpus_per_node=gpus,
+        power_cap_watts=cap and cap * part,
+        scale_up_gpus=home.scale_up_gpus if part == 1 else min(home.scale_up_gpus, gpus),
+        intra_gb_per_s=home.intra_bytes_per_s / 1e9,
+        nic_gb_per_s=home.nic_bytes_per_s / 1e9,
+        nic=home.nic,
+        spot=home.spot,
+        availability=home.availability,
+        host=home.host,
+        tiers=list(home.tiers),
+    )
+    return node.model_copy(update={"price_usd_per_hour": None if price is None else price * part})
 
-    parts: tuple[Part, ...]
 
-    def __call__(self, pool: Pool, ask: Ask, cluster: ResolvedCluster) -> Pool:
-        engines = {p.engine for p in self.parts}
-        own = replace(pool, made={k: m for k, m in pool.made.items() if k.engine in engines and m.plain})
-        found = anew(own, cluster.classes, ask, ROLES, designs=[p.design for p in self.parts])
-        left = tuple(c for c in found.candidates if any(_is(c, p, i) for i, p in enumerate(self.parts, 1)))
-        keys = {c.key for c in left} or found.made.keys()  # of none the setups tell why
-        return replace(found, candidates=left, made={k: m for k, m in found.made.items() if k in keys})
+def as_given(text: str, homes: Mapping[str, str]) -> str:
+    """`text` with classes under the ids that their user knows.
+
+    >>> as_given("tp8 on mixed-1, not on mixed-10", {"mixed-1": "rack-a"})
+    'tp8 on rack-a, not on mixed-10'
+    """
+    ours = "|".join(re.escape(name) for name in sorted(homes, key=len, reverse=True))
+    return re.sub(rf"(?<![\w-])({ours})(?!\w)", lambda m: homes[m[0]], text)
 
 
-def _is(c: Any, p: Part, i: int) -> bool:
-    home = c.node_class.rsplit("-rest", 1)[0] == f"{p.role}-{i}"
-    return bool(home and (c.role, c.engine, c.design) == (p.role, p.engine, p.design))
+SWITCHES: Final = ("--enable-expert-parallel", "--enable_attention_dp")
+"""Flags that take no number."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +151,30 @@ class Imported:
             return []
         own, best = self.plan.replicas[0], self.near.replicas[0]
         names = FLAGS[own.engine]
-        now, then = ({"tp": r.tp, "pp": r.pp, "dp": r.attn_dp, "ep": r.ep} for r in (own, best))
+        now, then = (_told_sizes(r) for r in (own, best))
         said = [f"{names[k]} {now[k]} -> {then[k]}" for k in now if k in names and now[k] != then[k]]
+        said += self._more_sequences(best)
         return said + ([f"servers {own.count} -> {best.count}"] if own.count != best.count else [])
+
+    def _more_sequences(self, best: Replica) -> list[str]:
+        """The flag that lets a server decode as many sequences as `best`, where the command's is less."""
+        server = self.deployment.groups[0].server
+        told = next((int(server.facts[name]) for name in MOST_SEQUENCES if name in server.facts), 0)
+        needed = best.max_batch if best.engine == "sglang" else math.ceil(best.max_batch / best.attn_dp)
+        if not 0 < told < needed:
+            return []
+        return [f"{FLAGS[best.engine]['sequences']} {told} -> {needed}"]
+
+
+def _told_sizes(r: Replica) -> dict[str, object]:
+    """Sizes of a replica as the flags of its engine take them: SGLang's and TensorRT-LLM's tp is of all ranks
+    of a stage, and two flags are switches."""
+    ranks = r.tp * (r.attn_dp if r.engine in ("sglang", "trtllm") else 1)
+    sizes: dict[str, object] = {"tp": ranks, "pp": r.pp, "dp": r.attn_dp, "ep": r.ep}
+    for name, flag in FLAGS[r.engine].items():
+        if flag in SWITCHES:
+            sizes[name] = "on" if sizes[name] != 1 else "off"
+    return sizes
 
 
 def imported(
@@ -195,20 +203,20 @@ def imported(
     workload = options.pop("workload", "chat")
     limits = Limits(gap=float(options.get("gap", 0.01)), seconds=float(options.get("time_limit_s", 60.0)))
     asked = partial(read, model=card, gpus=None, workload=workload, loads=loads)
-    ours = asked(devices_of(deployment, there), options={**options, "engine": engine, "simple": 0.0})
+    with placed("--gpus" if cluster is None else "--cluster"):
+        taken, homes = devices_of(deployment, there)
+    ours = asked(taken, options={**options, "engine": engine, "simple": 0.0})
     try:
         plan = api.planned(replace(ours, only=Only(own)), limits, began, explain=False)
     except Infeasible as error:
-        said, hint = error.message, error.hint or ""
-        for node in ours.cluster.classes:  # their names are ours
-            said, hint = said.replace(node.id, node.device.name), hint.replace(node.id, node.device.name)
+        said, hint = (as_given(text, homes) for text in (error.message, error.hint or ""))
         raise Infeasible(f"as deployed: {said}", hint=hint) from None
     near = None
     if len(own) == 1 and own[0].role == "mixed":
         alike = asked(there, options={**options, "engine": engine, "simple": 0.99})
         near = api.planned(replace(alike, only=OneKind(engine)), limits, time.perf_counter(), explain=False)
     best = api.plan(there, card, workload=workload, explain=False, **loads, **options)
-    return Imported(deployment, plan, best, near, (*notes, *_caps(deployment, plan)))
+    return Imported(deployment, plan, best, near, tuple(notes))
 
 
 def _usual(deployment: Deployment) -> str:
@@ -232,22 +240,6 @@ def _told(deployment: Deployment) -> dict[str, Any]:
     if facts.get("quantization") == "fp8":
         found["precision"] = "fp8"
     return found
-
-
-def _caps(deployment: Deployment, plan: Plan) -> list[str]:
-    """Limits of the command that lie below what the plan's figures count on."""
-    said = []
-    for g, r in zip(deployment.groups, plan.replicas, strict=False):
-        for name in ("max_num_seqs", "max_running_requests", "max_batch_size"):
-            most = g.server.facts.get(name)
-            if (
-                isinstance(most, int)
-                and most * (r.attn_dp if name != "max_running_requests" else 1) < r.max_batch
-            ):
-                said.append(
-                    f"{name} {most} is less than the {r.max_batch} sequences that these figures count on"
-                )
-    return said
 
 
 def group_words(g: Group) -> str:

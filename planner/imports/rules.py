@@ -35,7 +35,7 @@ def doubts(s: Server) -> Iterator[str]:
     """What may be wrong by what stands around a command: a server that sees fewer GPUs than it takes."""
     ids = s.facts.get("gpu_ids") or []
     if ids and s.engine != "llama.cpp" and len(ids) < s.gpus_here:
-        yield f"CUDA_VISIBLE_DEVICES shows {len(ids)} GPUs, the command takes {s.gpus_here}: it cannot start"
+        yield f"the environment shows it {len(ids)} GPUs, the command takes {s.gpus_here}: it cannot start"
 
 
 def _vllm(s: Server) -> Iterator[str]:

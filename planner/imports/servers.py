@@ -266,11 +266,18 @@ def _transferred(transfer: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+VISIBLE = (
+    *("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
+    *("HABANA_VISIBLE_MODULES", "TPU_VISIBLE_CHIPS"),
+)
+"""Variables that name a server's GPUs by number."""
+
+
 def _placed(
     env: Mapping[str, str], tp: int, pp: int, partition: str | None, ids: str | None
 ) -> dict[str, Any]:
     """GPUs by number, those of each stage, and layers of the stages, where they are told."""
-    said = ids or env.get("CUDA_VISIBLE_DEVICES") or env.get("HIP_VISIBLE_DEVICES") or ""
+    said = ids or next((env[name] for name in VISIBLE if env.get(name)), "")
     gpus = (
         [int(x) for x in said.split(",")]
         if said and all(x.strip().isdigit() for x in said.split(","))

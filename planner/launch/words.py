@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from planner.launch.instances import Instance, instances, port
 from planner.launch.llama_cpp import RPC_HOSTS, RPC_PORT
-from planner.launch.server import vendor_of
+from planner.launch.server import Server, vendor_of
 from planner.launch.sglang import BOOTSTRAP
 from planner.plans.schema import Plan
 
@@ -18,6 +18,19 @@ ESCAPED = re.compile(r"[\"`\\]|\$(?![A-Z_]|\{\w+\})")
 """What double quotes do not keep as it is, variables apart."""
 
 VISIBLE = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
+VISIBLE_PART = {
+    "gaudi2": "HABANA_VISIBLE_MODULES",
+    "gaudi3": "HABANA_VISIBLE_MODULES",
+    "tpu": "TPU_VISIBLE_CHIPS",
+    "xe": "ZE_AFFINITY_MASK",
+    "xe2": "ZE_AFFINITY_MASK",
+}
+"""By generation, of a server that has a part of its node: `device_control_env_var` of vLLM's platforms
+(xpu.py, platform.py of tpu_inference and of vllm-gaudi)."""
+
+TPU_BOUNDS = {1: "1,1,1", 2: "1,2,1", 4: "2,2,1"}
+"""The grid of so many chips of a host. One process holds each chip, and without it waits for all of them."""
+
 PORTS = ("--disaggregation-bootstrap-port",)
 """Further ports of a server, apart by as much as its own from the engine's."""
 
@@ -64,12 +77,24 @@ def command(plan: Plan, i: Instance, rank: int = 0) -> str:
     """The command of one server on its node `rank`: GPUs, environment, port."""
     launch = i.replica.launch
     assert launch is not None
-    vendor = vendor_of(plan, i.replica.stages[0])
-    gpus = i.gpus[min(rank, len(i.gpus) - 1)][1]
-    visible = {VISIBLE[vendor]: ",".join(map(str, gpus))} if vendor in VISIBLE else {}
     others = ",".join(f"{node}:{RPC_PORT + shift(i)}" for node, _ in i.gpus[1:])
     words = [others if w == RPC_HOSTS else w for w in [launch.argv, *launch.ranks][rank]]
-    return assigned({**visible, **environment(i)}) + quoted(with_ports(words, i))
+    return assigned({**visible(plan, i, rank), **environment(i)}) + quoted(with_ports(words, i))
+
+
+def visible(plan: Plan, i: Instance, rank: int = 0) -> dict[str, str]:
+    """Variables that show a server its GPUs of its node `rank`, and no other."""
+    stage, gpus = i.replica.stages[0], i.gpus[min(rank, len(i.gpus) - 1)][1]
+    numbers, vendor = ",".join(map(str, gpus)), vendor_of(plan, stage)
+    if vendor in VISIBLE:
+        return {VISIBLE[vendor]: numbers}
+    name = VISIBLE_PART.get(str(plan.problem.devices[stage.device].get("generation")))
+    if name is None or len(gpus) >= Server(plan, i.replica).node_gpus:
+        return {}
+    if name != "TPU_VISIBLE_CHIPS" or len(gpus) not in TPU_BOUNDS:
+        return {name: numbers}
+    bounds = {"TPU_CHIPS_PER_PROCESS_BOUNDS": TPU_BOUNDS[len(gpus)], "TPU_PROCESS_BOUNDS": "1,1,1"}
+    return {**bounds, name: numbers}
 
 
 def environment(i: Instance) -> dict[str, str]:

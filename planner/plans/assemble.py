@@ -117,7 +117,7 @@ def _precision(s: Setup) -> schema.PrecisionUsed:
 def _batch(g: Group, mix_osl: np.ndarray) -> int:
     """Sequences in flight on one replica: those that Little's law finds there; where they come at random, or
     from other servers that prefill, with a burst on top, but no more than decode or than its cache holds of
-    the smallest: the others wait."""
+    the smallest or its engine is told: the others wait."""
     s, op, c = g.setup, g.operation, g.candidate
     index, ranks = index_of(s, c), c.design.attn_dp
     in_flight = op.in_flight(mix_osl, c.role) * ranks
@@ -126,6 +126,7 @@ def _batch(g: Group, mix_osl: np.ndarray) -> int:
     burst = in_flight + 3 * math.sqrt(max(in_flight, 1.0))
     each = (s.prompt_bytes if c.role == "prefill" else s.held_bytes)[index][op.rate > 0].min()
     held = ranks * math.floor(float(s.memory.kv_bytes[index]) / each) if each > 0 else math.inf
+    held = min(held, ranks * s.most_sequences) if c.role != "prefill" else held
     decoding = 0.0 if op.does == "prefill" else op.sequences * ranks
     return max(1, math.ceil(min(burst, max(held, decoding)) - 1e-6))
 

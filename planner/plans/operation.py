@@ -15,7 +15,7 @@ import numpy as np
 
 from planner.candidates.cache import admitted, prompt_byte_s, running_byte_s
 from planner.candidates.candidate import Candidate
-from planner.candidates.points import Points, at_rate, draw
+from planner.candidates.points import Points, at_rate, draw, seated
 from planner.candidates.setup import Role, Setup
 from planner.cost.attention import Load
 from planner.designs.shape import Floats
@@ -99,7 +99,8 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     own = s.one(index_of(s, c), rate / max(float(rate.sum()), 1e-30))
     at = at_rate(own, np.array([0]), rate.sum(keepdims=True), c.role)
     busy, fullest = float(at.utilisation[0]), [at.kv_share[0], *(row[0] for row in own.beside)]
-    utilisation = max(busy, *(float(rate @ row) for row in fullest))
+    seats = seated(own, at.sequences, rate[None], at.ttft_s, at.utilisation, own.does(c.role))
+    utilisation = max(busy, float(seats[0]), *(float(rate @ row) for row in fullest))
     sequences = float(at.decoding[0])
     return Operation(rate, at.ttft_s[0], at.tpot_s[0], sequences, utilisation, busy, own, at, c.role)
 

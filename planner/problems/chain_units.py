@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -134,15 +135,21 @@ class Posed:
             return False
         return all(self.node_load(s) <= BUSIEST and self.held_load(s) <= FULLEST for s in replicas)
 
-    def eased(self, served: Served) -> list[Served]:
-        """The plan's replicas with as few requests in flight as links and units carry, by bisection."""
+    def eased(self, served: Served, prompt_s: float = math.inf, decode_s: float = math.inf) -> list[Served]:
+        """The plan's replicas with as few requests in flight as links and units carry, and as keep these
+        seconds of a prompt and of a token where any do, by bisection."""
+
+        def fits(replicas: Sequence[Served]) -> bool:
+            whole = together(replicas)
+            return self.carried(replicas) and whole.prompt_s <= prompt_s and whole.decode_s <= decode_s
+
         best = self.replicas(served)
-        if self.carried(best):
+        if fits(best):
             return best
         low, high = 0.0, 1.0
         for _ in range(12):
             middle = (low + high) / 2
             tried = self.replicas(served, middle)
-            fits = self.carried(tried)
-            low, high, best = (middle, high, tried) if fits else (low, middle, best)
-        return best
+            low, high, best = (middle, high, tried) if fits(tried) else (low, middle, best)
+        limited = min(prompt_s, decode_s) < math.inf
+        return self.eased(served) if limited and not fits(best) else best

@@ -101,7 +101,7 @@ class _Complaint:
 def reworded(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
     """(message, hint) of one pydantic error; `known`: the fields beside it."""
     kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
-    name = str(loc[-1])[:60] if loc else "the document"
+    name = _called(loc)
     if kind == "extra_forbidden":
         line = converted(name, value, known)
         return f"unknown field `{name}`", f"write `{line}`" if line else _nearest_field(name, known)
@@ -124,6 +124,16 @@ def reworded(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
     if kind == "value_error":
         return str(context.get("error", error["msg"])), None
     return f"`{name}`: {error['msg']}", None
+
+
+def _called(loc: Loc) -> str:
+    """What an error calls the part at `loc`: its field, of an entry of a list with its place there.
+
+    >>> _called(("nodes", 0)), _called(("nodes", 0, "device")), _called(())
+    ('nodes[0]', 'device', 'the document')
+    """
+    named = [i for i, step in enumerate(loc) if isinstance(step, str)]
+    return dotted_path(loc[named[-1] if named else 0 :])[:60] or "the document"
 
 
 def _none(kind: str, context: Any, value: object) -> bool:

@@ -46,7 +46,7 @@ def anew(
                 continue
             if supports_cache(node.device, key.engine, ask.precisions.kv) is not None:
                 continue
-            few = _among(old.setup, designs) if designs else _worth(pool, old)
+            few = among(old.setup, designs) if designs else _worth(pool, old)
             if not len(few):
                 continue
             model = CostModel(ask.card, node, key.engine, ask.precisions, ask.calibration)
@@ -64,10 +64,10 @@ def _worth(pool: Pool, old: Made) -> Ints:
     s, own = old.setup, (old.key.where, old.key.engine, old.key.chunk)
     have = {c.design for c in pool.candidates if (c.node_class, c.engine, c.chunk) == own}
     without = np.flatnonzero(~s.holds["mixed"].all(axis=1)).astype(np.int64)
-    return np.union1d(_among(s, have), without)
+    return np.union1d(among(s, have), without)
 
 
-def _among(s: Setup, designs: Collection[Design]) -> Ints:
+def among(s: Setup, designs: Collection[Design]) -> Ints:
     """Indices of the setup's designs of these sizes."""
     have = {(*d.sizes.values(), d.redundant, d.cp) for d in designs}
     names = ("tp", "pp", "attn_dp", "moe_tp", "ep", "redundant", "cp")

@@ -55,11 +55,12 @@ class Overload:
 @dataclass(frozen=True)
 class Simulated:
     """What came of `requests`, of which `counted` (not those of a warm-up) are in the figures. `attained`:
-    share of requests within all limits. Rates: what ended between the first and the last counted arrival,
-    `span_s` apart. `planned_rps`: the plan's own load, which `predicted` and `expected` (percentiles by the
-    plan's formulas; empty where those know means only) are for. `found`: share of prompt tokens found in
-    caches, where a trace says what prompts share. `wires`: busy shares of declared links. `refused`: requests
-    of the trace that are longer than the model takes. `unordered`: those put in order, and the first."""
+    share of requests within all limits. Rates: what ended between the first counted arrival (the first end,
+    where nothing ran before) and the last one, `span_s` apart. `planned_rps`: the plan's own load, which
+    `predicted` and `expected` (percentiles by the plan's formulas; empty where those know means only) are
+    for. `found`: share of prompt tokens found in caches, where a trace says what prompts share. `wires`: busy
+    shares of declared links. `refused`: requests of the trace that are longer than the model takes.
+    `unordered`: those put in order, and the first."""
 
     arrivals: str
     routing: str
@@ -175,7 +176,7 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, given: Drawn) -> Simulated
     counted, in_flight = given.counted, given.load.in_flight
     ttft, tpot = 1e3 * out.ttft_s[counted], 1e3 * out.tpot_s[counted]
     e2e = 1e3 * (out.end_s - out.arrival_s)[counted]
-    first_s, last_s = float(out.arrival_s[counted].min()), float(out.arrival_s[counted].max())
+    first_s, last_s = _running(out, counted)
     ended = (out.end_s > first_s) & (out.end_s <= last_s)
     span_s = max(last_s - first_s, 1e-9)
     promises, within = _promises(servers, ttft, tpot, e2e)
@@ -188,7 +189,7 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, given: Drawn) -> Simulated
         counted=len(ttft),
         span_s=span_s,
         rps=float(ended.sum()) / span_s,
-        out_tok_per_s=float(out.osl[ended].sum()) / span_s,
+        out_tok_per_s=float(given.osl[ended].sum()) / span_s,
         ttft_ms=_times(ttft),
         tpot_ms=_times(tpot),
         e2e_ms=_times(e2e),
@@ -212,6 +213,15 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, given: Drawn) -> Simulated
         refused=given.refused,
         unordered=ask.trace.unordered if ask.trace is not None else (0, 0),
     )
+
+
+def _running(out: Outcome, counted: slice) -> tuple[float, float]:
+    """Seconds between which as many requests end as come: from the first counted arrival, or from the first
+    end where servers were empty until then, to the last counted arrival."""
+    came_s = out.arrival_s[counted]
+    first_s, last_s = float(came_s.min()), float(came_s.max())
+    ended_s = float(out.end_s.min())
+    return (ended_s if first_s < ended_s < last_s else first_s), last_s
 
 
 def _promises(servers: Servers, ttft: Floats, tpot: Floats, e2e: Floats) -> tuple[dict[str, Promise], Floats]:

@@ -29,11 +29,13 @@ PATIENCE = 2_000_000
 
 @dataclass(frozen=True)
 class Drawn:
-    """A load, and the requests (as a slice) whose times count: not those of the warm-up. `refused`: longer
-    than the model takes, and not in the load."""
+    """A load, and the requests (as a slice) whose times count: not those of the warm-up. `osl` of whole
+    answers: of some that are met on the way the load has the rest alone. `refused`: longer than the model
+    takes, and not in the load."""
 
     load: Load
     counted: slice
+    osl: Floats
     refused: int = 0
 
 
@@ -56,11 +58,11 @@ def drawn(servers: Servers, count: int | None, rate: float | None, seed: int) ->
         text = f"{n:,} requests are too few: the plan has {inside:,} in flight at once"
         raise InputError(text, "--requests", f"at least {4 * inside:,} show how it runs")
     kind = rng.choice(len(servers.isl), n, p=workload.shares)
-    isl, osl = servers.isl[kind].copy(), servers.osl[kind].copy()
+    isl, osl, whole = servers.isl[kind].copy(), servers.osl[kind].copy(), servers.osl[kind]
     if per_s:
         at = np.cumsum(rng.exponential(1 / per_s, n))
         warm = min(inside, n // 3)
-        return Drawn(_load(servers, Requests(at, isl, osl), kind), slice(warm, None))
+        return Drawn(_load(servers, Requests(at, isl, osl), kind), slice(warm, None), whole)
     met = int(inside * tokens * tpot_s / lifetime_s)
     part = rng.permutation(np.arange(1, met + 1)) / max(met, 1)  # even places in their answers
     left = np.ceil(osl[:met] * part)
@@ -71,7 +73,7 @@ def drawn(servers: Servers, count: int | None, rate: float | None, seed: int) ->
     load = replace(_load(servers, Requests(at, isl, osl), kind), in_flight=inside, met=met, span_s=n / speed)
     for new in load.new.values():
         new[:met] = 1.0
-    return Drawn(load, slice(min(2 * inside, n // 3), n - inside if n > 3 * inside else None))
+    return Drawn(load, slice(min(2 * inside, n // 3), n - inside if n > 3 * inside else None), whole)
 
 
 def traced(servers: Servers, trace: Trace, rate: float | None) -> Drawn:
@@ -92,7 +94,7 @@ def traced(servers: Servers, trace: Trace, rate: float | None) -> Drawn:
     if trace.block_tokens:
         edges = trace.start[:-1][fits], trace.start[1:][fits]
         load = replace(load, blocks=Blocks(trace.block, *edges, trace.block_tokens))
-    return Drawn(load, slice(None), int((~fits).sum()))
+    return Drawn(load, slice(None), osl, int((~fits).sum()))
 
 
 def _load(servers: Servers, requests: Requests, bucket: Ints) -> Load:

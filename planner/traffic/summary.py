@@ -10,10 +10,13 @@ exactly. What it loses of the second and fourth (they are not linear in the leng
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from planner.inputs.reuse import Idle
 from planner.inputs.trace_columns import Floats, Ints
 from planner.inputs.trace_workload import buckets_of, idle_of
 from planner.inputs.traces import Trace
@@ -240,9 +243,35 @@ def _rounded(x: float) -> float:
     return float(f"{x:.6g}")
 
 
+def _rising(idle: Idle) -> Idle:
+    """Classes of age whose ends differ in the digits that are written, each with all that was in those which
+    do not."""
+    ends = [_rounded(x) for x in idle.ages_s]
+    ages = sorted(set(ends))
+
+    def joined(row: Sequence[float]) -> list[float]:
+        return [float(x) for x in np.bincount([ages.index(end) for end in ends], weights=row)]
+
+    kinds = [k.model_copy(update={"back": joined(k.back)}) for k in idle.kinds]
+    return Idle(ages_s=ages, kinds=kinds, hits=[joined(row) for row in idle.hits])
+
+
+def _shortened(told: Any) -> Any:
+    """All numbers in it with the digits that a trace knows."""
+    if isinstance(told, dict):
+        return {name: _shortened(x) for name, x in told.items()}
+    if isinstance(told, list):
+        return [_shortened(x) for x in told]
+    return _rounded(told) if isinstance(told, float) else told
+
+
 def document(found: Workload) -> dict[str, object]:
-    """The workload as its YAML has it: nothing that says nothing."""
+    """The workload as its YAML has it: nothing that says nothing, and of figures that were counted the digits
+    that a trace knows."""
     told = found.model_dump(exclude_none=True)
+    told["buckets"] = _shortened(told["buckets"])
+    if found.idle is not None:
+        told["idle"] = _shortened(_rising(found.idle).model_dump(exclude_none=True))
     for name in ("reuse", "prefix_hit"):
         if not told.get(name):
             told.pop(name, None)

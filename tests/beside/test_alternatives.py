@@ -71,6 +71,15 @@ def test_answers_of_one_token_cannot_be_split():
     assert (split.status, split.why) == ("infeasible", "answers of one token need no decode")
 
 
+def test_an_engine_that_cannot_split_says_so():
+    """That no fleet keeps the limits would send its reader to looser limits."""
+    _, shown = beside("2xRTX-4090", "qwen3-8b", engine="llama.cpp")
+    split = next(a for a in shown if a.what == "prefill/decode split")
+
+    assert (split.status, split.objective) == ("infeasible", None)
+    assert split.why == "llama.cpp has no prefill and decode servers (server README)"
+
+
 def test_a_cache_that_gains_nothing_is_not_spoken_of():
     """Its prefill servers are at their ceiling: no room for cache brings more."""
     stated, question, found = solved()

@@ -121,6 +121,38 @@ def test_a_node_that_leaves_takes_few_layers_along(six, node):
     assert left.plan.problem.model_id == six.problem.model_id != ""
 
 
+def promised(plan, ttft_ms, tpot_ms):
+    """The same plan, asked for with limits."""
+    slo = {**plan.problem.workload["slo"], "ttft_ms": ttft_ms, "tpot_ms": tpot_ms}
+    workload = {**plan.problem.workload, "slo": slo}
+    return plan.model_copy(update={"problem": plan.problem.model_copy(update={"workload": workload})})
+
+
+def test_limits_that_the_plan_was_asked_for_are_kept_when_a_node_leaves(six):
+    free = without(six, ["a-0"]).plan.predicted
+    ttft_ms = 1e6
+    for share, least in ((1.01, 0.99), (0.9, 0.1)):  # kept as it is; by serving less
+        left = without(promised(six, ttft_ms, share * free.tpot_ms.value), ["a-0"])
+        slo = left.plan.problem.workload["slo"]
+
+        assert not check(left.plan)
+        assert (slo["ttft_ms"], slo["tpot_ms"]) == (ttft_ms, share * free.tpot_ms.value)
+        assert left.plan.predicted.tpot_ms.value <= slo["tpot_ms"]
+        assert least * free.rps.value < left.plan.predicted.rps.value <= free.rps.value * (1 + 1e-9)
+        assert "slo_relaxed" not in {w.code for w in left.plan.warnings}
+
+
+def test_a_limit_that_no_chain_keeps_any_more_is_relaxed_and_said_to_be(six):
+    asked = promised(six, 1e6, 1.0)
+    left = without(asked, ["a-0"])
+    (said,) = (w.message for w in left.plan.warnings if w.code == "slo_relaxed")
+
+    assert not check(left.plan)
+    assert left.plan.problem.workload["slo"]["ttft_ms"] == 1e6
+    assert left.plan.predicted.tpot_ms.value <= left.plan.problem.workload["slo"]["tpot_ms"]
+    assert said.startswith("without a-0 no chains keep the limits; relaxed: TPOT -> ")
+
+
 def test_leaving_in_vain(six):
     with pytest.raises(InputError, match="no node `b-0`"):
         without(six, ["b-0"])

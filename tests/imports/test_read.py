@@ -72,6 +72,8 @@ def test_every_command_of_the_collection_has_its_facts(entry):
             {"gpus": 2, "n_cpu_moe": 4, "max_model_len": 8192},
         ),
         ("CUDA_VISIBLE_DEVICES=2,3 vllm serve m -tp 2", {"gpu_ids": [2, 3]}),
+        ("ZE_AFFINITY_MASK=2,3 vllm serve m -tp 2", {"gpu_ids": [2, 3]}),
+        ("TPU_PROCESS_BOUNDS=1,1,1 TPU_VISIBLE_CHIPS=2,3 vllm serve m -tp 2", {"gpu_ids": [2, 3]}),
         (
             "vllm serve m --kv-transfer-config.kv_connector X --kv-transfer-config.kv_role kv_consumer",
             {"role": "decode"},

@@ -111,6 +111,37 @@ def test_servers_of_one_node_have_gpus_and_ports_of_their_own():
     assert "--port 8001" in command(p, found[1])
 
 
+@pytest.mark.parametrize(
+    ("generation", "tp", "said"),
+    [
+        ("xe2", 2, "ZE_AFFINITY_MASK=2,3 vllm"),
+        ("gaudi3", 2, "HABANA_VISIBLE_MODULES=2,3 vllm"),
+        ("tpu", 1, "TPU_CHIPS_PER_PROCESS_BOUNDS=1,1,1 TPU_PROCESS_BOUNDS=1,1,1 TPU_VISIBLE_CHIPS=1 vllm"),
+        ("tpu", 2, "TPU_CHIPS_PER_PROCESS_BOUNDS=1,2,1 TPU_PROCESS_BOUNDS=1,1,1 TPU_VISIBLE_CHIPS=2,3 vllm"),
+        ("tpu", 3, "TPU_VISIBLE_CHIPS=3,4,5 vllm"),
+        ("m1", 2, "vllm"),
+    ],
+)
+def test_servers_of_one_node_see_their_own_gpus_whoever_made_them(generation, tp, said):
+    p = by_others(made(replica("r1", "vllm", count=2, tp=tp)), generation)
+
+    assert command(p, instances(p)[1]).startswith(f"{said} serve")
+
+
+@pytest.mark.parametrize("generation", ["xe2", "gaudi3", "tpu"])
+def test_a_server_that_has_its_whole_node_needs_no_variable(generation):
+    p = by_others(made(replica("r1", "vllm", tp=8)), generation)
+
+    assert command(p, instances(p)[0]).startswith("vllm serve")
+
+
+def by_others(p, generation):
+    """The plan on devices of neither NVIDIA nor AMD."""
+    own = {"vendor": "other", "generation": generation}
+    devices = {name: {**form, **own} for name, form in p.problem.devices.items()}
+    return p.model_copy(update={"problem": p.problem.model_copy(update={"devices": devices})})
+
+
 def test_a_router_sends_pairs_from_prefill_to_decode():
     p = made(replica("p1", "sglang", "prefill", tp=4), replica("d1", "sglang", "decode", tp=4))
     words = router(instances(p))

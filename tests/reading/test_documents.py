@@ -144,6 +144,8 @@ def test_chained_aliases_cannot_nest_without_end():
         ("device: h100-sxm", "device: t4\n    nic: infinibnd", "`nic` must be 'infiniband'", "`infiniband`?"),
         ("name: lab\n", "links: [{between: [a], gb_per_s: 1}]\n", "must name two zones or nodes", None),
         ("name: lab\n", "links: [{between: [a, b], gb_per_s: 0}]\n", "must be greater than 0", None),
+        ("name: lab\n", "links: [3]\n", "`links[0]` must be named fields (`key: value`), got 3", None),
+        ("name: lab\n", "links: [{between: [a, 7], gb_per_s: 1}]\n", "`between[1]` must be text", '"7"'),
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_told_with_what_was_expected(old: str, new: str, message: str, hint: str | None):

@@ -88,6 +88,29 @@ def test_a_closed_loop_begins_in_the_middle() -> None:
     assert waits.max() < 0.1 * (made.load.in_flight or 1)
 
 
+@pytest.mark.parametrize("times", [2.5, 4.0])
+def test_few_requests_say_as_many_tokens_a_second_as_many_do(times: float) -> None:
+    """Of answers that a closed loop meets on the way the whole is counted where it ends, as of all others:
+    nobody counts what is begun when the last request comes."""
+    plan = golden("four-small-boxes")
+    inside = drawn(Servers(plan), None, None, 0).load.in_flight
+    found = simulate(plan, Ask(requests=int(times * inside)))
+
+    assert found.out_tok_per_s == pytest.approx(plan.predicted.out_tok_per_s.value, rel=0.03)
+
+
+def test_a_trace_that_begins_with_empty_servers_is_counted_from_its_first_end(tmp_path: Path) -> None:
+    """By hand: one request every 0.2 s, each alike: they end as fast as they come, the first of them late."""
+    plan = golden("four-small-boxes")
+    rows = [f"{0.2 * i},1000,200" for i in range(200)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["arrival_s,isl,osl", *rows]))
+    found = simulate(plan, Ask(trace=read_trace(path)))
+
+    assert found.rps == pytest.approx(5.0, rel=0.05)
+    assert found.out_tok_per_s == pytest.approx(1000.0, rel=0.05)
+
+
 def test_what_is_expected_at_each_percentile_is_the_plans_own_at_its_own() -> None:
     found = replayed("percentile")
     assert found.expected["ttft_ms"]["p95"] == pytest.approx(found.predicted["ttft_ms"].value, rel=0.05)

@@ -13,9 +13,19 @@ from hypothesis import strategies as st
 from planner.cli.app import run
 from planner.inputs.presets import PRESETS, SOURCES
 from planner.inputs.reading import read_workload
+from planner.inputs.reuse import Idle, IdleKind
 from planner.inputs.traces import Trace, read_trace
-from planner.inputs.workload import Slo
-from planner.traffic.summary import LOSS, MOST_BUCKETS, dispersion, lost, parted, summary, traffic_of
+from planner.inputs.workload import Bucket, Slo, Workload
+from planner.traffic.summary import (
+    LOSS,
+    MOST_BUCKETS,
+    dispersion,
+    document,
+    lost,
+    parted,
+    summary,
+    traffic_of,
+)
 
 
 def trace(arrival_s, isl, osl) -> Trace:
@@ -173,3 +183,32 @@ def test_slots_know_the_rate_that_their_queue_needs() -> None:
     assert traffic.needed_rps[0] == pytest.approx(traffic.rate_rps[0], rel=0.01)
     assert traffic.needed_rps[1] == pytest.approx(29.0, rel=0.02)
     assert summary(trace, "t", 600.0, Slo(percentile="mean")).workload.traffic.needed_rps == []
+
+
+def figures(told) -> list[float]:
+    """All numbers in a document."""
+    if isinstance(told, dict | list):
+        return [x for part in (told.values() if isinstance(told, dict) else told) for x in figures(part)]
+    return [told] if isinstance(told, float) else []
+
+
+def test_figures_that_were_counted_are_written_with_the_digits_that_a_trace_knows() -> None:
+    """Differences of times like 4.100000000000023 are no figures; limits that were asked for stay."""
+    made = summary(read_trace("docs/examples/trace.csv"), "x", None, Slo(ttft_ms=1234.56789)).workload
+    told = document(made)
+
+    assert told["slo"]["ttft_ms"] == 1234.56789
+    assert all(float(f"{x:.6g}") == x for x in figures({**told, "slo": 0}))
+    assert told["idle"]["ages_s"][1] == 4.1
+    assert Workload.model_validate(told | {"slo": made.slo}).idle is not None
+
+
+def test_ages_that_are_written_alike_are_one_class() -> None:
+    """What returns at 4.1 s and at a rounding more returns at 4.1 s."""
+    kind = IdleKind(bucket=0, depth=0.0, tokens=8.0, back=[0.125, 0.25, 0.5])
+    idle = Idle(ages_s=[4.1, 4.1 + 1e-12, 5.0], kinds=[kind], hits=[[1.0, 2.0, 4.0]])
+    buckets = [Bucket(isl=8, osl=2, share=1.0)]
+    told = document(Workload(name="x", buckets=buckets, rate_rps=1.0, idle=idle))["idle"]
+
+    assert told["ages_s"] == [4.1, 5.0]
+    assert (told["kinds"][0]["back"], told["hits"]) == ([0.375, 0.5], [[3.0, 4.0]])
