@@ -2,6 +2,7 @@
 
 import os
 import signal
+from concurrent.futures import wait
 from functools import partial
 from pathlib import Path
 
@@ -51,6 +52,16 @@ def test_what_a_killed_process_was_asked_is_asked_again(tmp_path):
 
     assert (tmp_path / "killed").exists()
     assert sorted(found) == [(str(x), 2 * x) for x in range(1, 7)]
+
+
+def test_a_process_may_be_killed_between_two_questions(tmp_path):
+    with Local(partial(killed_once, str(tmp_path)), jobs=1) as pool:
+        pool.submit("3", 3)
+        wait(list(pool.asked))
+        pool.submit("4", 4)
+        found = [pool.next(), pool.next()]
+
+    assert sorted(found) == [("3", 6), ("4", 8)]
 
 
 def test_where_processes_are_killed_again_and_again_the_sweep_says_so_and_ends():

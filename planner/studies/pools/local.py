@@ -43,7 +43,13 @@ class Local:
 
             threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
             self.executor = ProcessPoolExecutor(self.jobs, initializer=_as_worker, env=threads)
-        self.asked[self.executor.submit(self.work, question)] = (name, question)
+        try:
+            future = self.executor.submit(self.work, question)
+        except BrokenProcessPool:  # a process was killed since the last answer
+            self._again()
+            self.submit(name, question)
+        else:
+            self.asked[future] = (name, question)
 
     def next(self) -> tuple[str, Any]:
         while True:
