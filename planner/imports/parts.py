@@ -17,7 +17,7 @@ from planner.replicas.alike import ROLES
 from planner.replicas.pool import Pool
 from planner.rules.designs import DEPTHS
 
-MOST_SEQUENCES: Final = ("max_num_seqs", "max_running_requests", "max_batch_size", "parallel")
+SEQUENCES: Final = ("max_num_seqs", "max_running_requests", "max_batch_size", "parallel")
 """Facts of a server that limit the sequences it decodes at once: SGLang's of all attention-dp ranks together,
 the others' of each."""
 
@@ -65,10 +65,16 @@ def design_of(s: Server, card: ModelCard) -> tuple[Design, int]:
     return Design(tp // attn, pp, attn, tp // ep, ep, cp=cp), replicas
 
 
+def told_sequences(s: Server) -> int:
+    """The limit as the command has it; below 1 where it says nothing, or llama.cpp's -1: as the engine
+    likes."""
+    return next((int(s.facts[name]) for name in SEQUENCES if name in s.facts), 0)
+
+
 def most_sequences(s: Server, design: Design) -> int | None:
     """Sequences that one replica may decode at once, where the command says so."""
-    told = next((int(s.facts[name]) for name in MOST_SEQUENCES if name in s.facts), 0)
-    if told < 1:  # nothing, or llama.cpp's -1: as the engine likes
+    told = told_sequences(s)
+    if told < 1:
         return None
     return told if s.engine == "sglang" else told * design.attn_dp
 
@@ -82,27 +88,20 @@ class Only:
     def __call__(self, pool: Pool, ask: Ask, cluster: ResolvedCluster) -> Pool:
         engines = {p.engine for p in self.parts}
         own = replace(pool, made={k: m for k, m in pool.made.items() if k.engine in engines and m.plain})
-        most = {
-            n.id: p.most_a_rank
-            for n in cluster.classes
-            for i, p in enumerate(self.parts, 1)
-            if _home(n.id) == f"{p.role}-{i}"
-        }
+        parts = list(enumerate(self.parts, 1))
+        most = {n.id: p.most_a_rank for n in cluster.classes for i, p in parts if _stands(n.id, p, i)}
         told = replace(ask, most_sequences=most)
         self._planned(own)
         found = anew(own, cluster.classes, told, ROLES, designs=[p.design for p in self.parts])
-        left = tuple(c for c in found.candidates if any(_is(c, p, i) for i, p in enumerate(self.parts, 1)))
+        left = tuple(c for c in found.candidates if any(_is(c, p, i) for i, p in parts))
         keys = {c.key for c in left} or found.made.keys()  # of none the setups tell why
         return replace(found, candidates=left, made={k: m for k, m in found.made.items() if k in keys})
 
     def _planned(self, pool: Pool) -> None:
         """Raises InputError where a part is a layout that is not among those of its engine in `pool`."""
         for i, p in enumerate(self.parts, 1):
-            there = [
-                m
-                for m in pool.made.values()
-                if m.key.engine == p.engine and _home(m.key.where) == f"{p.role}-{i}"
-            ]
+            of_engine = (m for m in pool.made.values() if m.key.engine == p.engine)
+            there = [m for m in of_engine if _stands(m.key.where, p, i)]
             if there and not any(len(among(m.setup, [p.design])) for m in there):
                 depths = ", ".join(map(str, DEPTHS))
                 raise InputError(
@@ -113,11 +112,10 @@ class Only:
                 )
 
 
-def _home(class_id: str) -> str:
-    """The group that a class of `devices_of` is of."""
-    return class_id.rsplit("-rest", 1)[0]
+def _stands(class_id: str, p: Part, i: int) -> bool:
+    """Whether a class of `devices_of` is of part `i`."""
+    return class_id.rsplit("-rest", 1)[0] == f"{p.role}-{i}"
 
 
 def _is(c: Any, p: Part, i: int) -> bool:
-    home = _home(c.node_class) == f"{p.role}-{i}"
-    return bool(home and (c.role, c.engine, c.design) == (p.role, p.engine, p.design))
+    return bool(_stands(c.node_class, p, i) and (c.role, c.engine, c.design) == (p.role, p.engine, p.design))

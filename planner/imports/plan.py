@@ -18,7 +18,7 @@ from planner import api
 from planner.candidates.ask import Ask
 from planner.errors import Infeasible, InputError, placed
 from planner.imports.deployment import Deployment, Group
-from planner.imports.parts import MOST_SEQUENCES, Only, parts
+from planner.imports.parts import Only, parts, told_sequences
 from planner.plans.schema import Plan, Replica
 from planner.question.asked import read
 from planner.reading.units import counted
@@ -158,8 +158,7 @@ class Imported:
 
     def _more_sequences(self, best: Replica) -> list[str]:
         """The flag that lets a server decode as many sequences as `best`, where the command's is less."""
-        server = self.deployment.groups[0].server
-        told = next((int(server.facts[name]) for name in MOST_SEQUENCES if name in server.facts), 0)
+        told = told_sequences(self.deployment.groups[0].server)
         needed = best.max_batch if best.engine == "sglang" else math.ceil(best.max_batch / best.attn_dp)
         if not 0 < told < needed:
             return []

@@ -171,12 +171,11 @@ class Server:
     def sends_wide(self) -> bool:
         """Whether tokens go by DeepEP to experts beyond a scale-up domain (planner/cost/exchange.py)."""
         r, stage = self.replica, self.replica.stages[0]
-        device = self.plan.problem.devices[stage.device]
         nodes = self.plan.problem.cluster["nodes"]
         own: dict[str, Any] = next((n for n in nodes if n.get("name") == machine_of(stage.node_class)), {})
         domain = int(own.get("scale_up_gpus") or self.node_gpus)
         whole = r.ep == r.tp * r.attn_dp * r.cp > domain and r.attn_dp * r.cp > 1
-        return whole and r.ep > 1 and device.get("generation") in named(r.engine).sends_wide
+        return whole and r.ep > 1 and self.generation in named(r.engine).sends_wide
 
     def why_not(self) -> str | None:
         """Why no engine starts it as it comes; None where one does."""

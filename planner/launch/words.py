@@ -88,8 +88,9 @@ def visible(plan: Plan, i: Instance, rank: int = 0) -> dict[str, str]:
     numbers, vendor = ",".join(map(str, gpus)), vendor_of(plan, stage)
     if vendor in VISIBLE:
         return {VISIBLE[vendor]: numbers}
-    name = VISIBLE_PART.get(str(plan.problem.devices[stage.device].get("generation")))
-    if name is None or len(gpus) >= Server(plan, i.replica).node_gpus:
+    server = Server(plan, i.replica)
+    name = VISIBLE_PART.get(server.generation)
+    if name is None or len(gpus) >= server.node_gpus:
         return {}
     if name != "TPU_VISIBLE_CHIPS" or len(gpus) not in TPU_BOUNDS:
         return {name: numbers}
