@@ -65,7 +65,8 @@ def buy(
     from planner.buy.find import buy as bought
     from planner.cli.output import print_json, stderr, stdout, whole_file
     from planner.cli.progress import Status
-    from planner.plans.text import rounded, text
+    from planner.plans.text import text
+    from planner.reading.figures import rounded
 
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
         wish = asked_of(model, budget, status, **question)

@@ -113,7 +113,7 @@ def direct(answers: dict[str, Most], context: int, as_json: bool) -> None:
     from dataclasses import asdict
 
     from planner.cli.output import print_json
-    from planner.plans.text import rounded
+    from planner.reading.figures import rounded
 
     if as_json:
         print_json(rounded({name: asdict(most) for name, most in answers.items()}))

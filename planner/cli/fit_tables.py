@@ -64,7 +64,7 @@ def as_document(
     """The answer with all rows and cells as JSON."""
     from dataclasses import asdict
 
-    from planner.plans.text import rounded
+    from planner.reading.figures import rounded
 
     cells = [None if g is None else asdict(g) for g in grids]
     readers = [[{"row": asdict(row), **asdict(speed)} for row, speed in each.items()] for each in timed]
@@ -228,7 +228,7 @@ def show_largest(found: list[Largest], where: ResolvedCluster, as_json: bool) ->
 
     readers, missed = found[0].speed.readers, left_out(where, fits=True)
     if as_json:
-        from planner.plans.text import rounded
+        from planner.reading.figures import rounded
 
         print_json(rounded({"families": [asdict(one) for one in found], "left_out": missed}))
         return

@@ -149,7 +149,7 @@ def answer(plan: Callable[[Any], Plan], asker: str, question: Any) -> Answer | N
 
 def figures(plan: Plan) -> Answer:
     """The figures of a plan that a row keeps."""
-    from planner.plans.text import rounded
+    from planner.reading.figures import rounded
     from planner.reports.words import short
 
     told = {

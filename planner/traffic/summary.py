@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from planner.inputs.trace_workload import buckets_of, idle_of
 from planner.inputs.traces import Trace
 from planner.inputs.traffic import Dispersion, Traffic
 from planner.inputs.workload import Bucket, Slo, Workload
+from planner.reading.figures import rounded
 from planner.traffic.lindley import SHARES, WAITING, needed_by_slot, tokens
 
 WINDOWS_S = (1.0, 10.0, 60.0, 600.0)
@@ -238,9 +239,8 @@ def _peaks(trace: Trace, slot_s: float, slots: int, rates: Floats) -> list[float
     return [_rounded(max(float(t), float(r))) for t, r in zip(top, rates, strict=True)]
 
 
-def _rounded(x: float) -> float:
-    """Six digits: what a trace knows."""
-    return float(f"{x:.6g}")
+_rounded = partial(rounded, digits=6)
+"""To what a trace knows."""
 
 
 def _rising(idle: Idle) -> Idle:
@@ -256,22 +256,13 @@ def _rising(idle: Idle) -> Idle:
     return Idle(ages_s=ages, kinds=kinds, hits=[joined(row) for row in idle.hits])
 
 
-def _shortened(told: Any) -> Any:
-    """All numbers in it with the digits that a trace knows."""
-    if isinstance(told, dict):
-        return {name: _shortened(x) for name, x in told.items()}
-    if isinstance(told, list):
-        return [_shortened(x) for x in told]
-    return _rounded(told) if isinstance(told, float) else told
-
-
 def document(found: Workload) -> dict[str, object]:
     """The workload as its YAML has it: nothing that says nothing, and of figures that were counted the digits
     that a trace knows."""
     told = found.model_dump(exclude_none=True)
-    told["buckets"] = _shortened(told["buckets"])
+    told["buckets"] = _rounded(told["buckets"])
     if found.idle is not None:
-        told["idle"] = _shortened(_rising(found.idle).model_dump(exclude_none=True))
+        told["idle"] = _rounded(_rising(found.idle).model_dump(exclude_none=True))
     for name in ("reuse", "prefix_hit"):
         if not told.get(name):
             told.pop(name, None)

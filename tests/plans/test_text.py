@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from planner import plan
 from planner.check import check
 from planner.plans.schema import Plan
-from planner.plans.text import rounded, text
+from planner.plans.text import text
+from planner.reading.figures import rounded
 
 
 def test_a_written_plan_is_read_back_sound_with_nine_digits_at_most():
