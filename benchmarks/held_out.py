@@ -46,8 +46,8 @@ FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
 CHOSEN = "model x engine"
 """The fold that choices are made on, and by whose errors bands are as wide as they are."""
 
-LEVELS = {"ttft": ("engine", "engine+experts"), "tpot": ("ffn", "experts", "engine+experts")}
-"""Of bands, beside "all", from wide to narrow: TPOT scatters by whether there are experts before all else."""
+LEVELS = ("engine", "engine+experts")
+"""Of bands, beside "all", from wide to narrow."""
 
 
 def bench_of(rows: Sequence[Row]) -> Bench:
@@ -97,7 +97,7 @@ def bands(errors: Floats, servers: Sequence[Traits], groups: Keys) -> dict[str, 
         size = errors[:, column]
         sigma = np.full(len(size), np.quantile(np.abs(size), 0.8) / Z80)
         levels = {"all": {"all": float(sigma[0])}}
-        for level in LEVELS[kind]:
+        for level in LEVELS:
             keys = np.array([server.key(level) for server in servers])
             told = {}
             for key in np.unique(keys).tolist():
