@@ -96,7 +96,8 @@ def most_touched(held: Floats, met: Floats, ep: Ints) -> Floats:
     """
     ranks, at = np.unique(ep, return_inverse=True)
     above = np.array([NORMAL.inv_cdf((n - 0.375) / (n + 0.25)) if n > 1 else 0.0 for n in ranks.tolist()])
-    return np.asarray(held * met + above[at] * np.sqrt(held * met * np.maximum(1 - met, 0.0)))
+    spread = np.sqrt(held * met * np.maximum(1 - met, 0.0))
+    return np.asarray(np.minimum(held * met + above[at] * spread, held))
 
 
 @dataclass(frozen=True)
@@ -131,9 +132,9 @@ def expert_work(r: Routed) -> RankWork:
     cells = ffn.matrices * width * inner
     return RankWork(
         flops=2 * pairs * cells,
-        weights=np.minimum(touched, held) * cells * r.weight_bytes,
+        weights=touched * cells * r.weight_bytes,
         rows=ROW_BYTES * pairs * (2 * width + ffn.matrices * inner),
-        touched=np.minimum(touched, held),
+        touched=touched,
         held=held,
         permuted=ROW_BYTES * passing * tokens * width,
         split=np.where(ep > 1, 1.0, 0.0),
