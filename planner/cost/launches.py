@@ -31,9 +31,9 @@ INDEXER: Final = 11
 ROUTED: Final = 4
 DENSE: Final = 3
 
-BLUNT: Final = 3.0
+BLUNT: Final = 2.5
 """How blunt the corner is where launching and kernels take as long: the exponent of a norm, infinite for the
-longer of the two and 1 for their sum. Runs are as probable at 4, less at 2 and 6."""
+longer of the two and 1 for their sum. Runs are as probable at 3, less at 2 and 4."""
 
 
 def launches(layer: Layer) -> int:
@@ -80,7 +80,7 @@ def hidden(kernels_s: Floats, launching_s: Floats | float) -> Floats:
     others in flight for 16 and 17 ms, those of 4,096 for 23.
 
     >>> hidden(np.array([0.0, 0.03, 0.3]), 0.03).round(3).tolist()
-    [0.03, 0.038, 0.3]
+    [0.03, 0.04, 0.3]
     """
     longer = np.maximum(np.maximum(kernels_s, launching_s), 1e-12)
     both = (kernels_s / longer) ** BLUNT + (launching_s / longer) ** BLUNT

@@ -137,15 +137,15 @@ def test_a_captured_step_keeps_its_share_of_the_launches(engine, kind, tokens, t
 
 
 def test_launching_hides_behind_kernels_that_take_longer():
-    """To 100 ms a tenth of that adds a part in 3,000, as much a quarter; ten times as much hides them."""
+    """To 100 ms a tenth of that adds a part in 800, as much a third; ten times as much hides them."""
     kernels = np.full(4, 0.1)
     assert hidden(kernels, 0.0).tolist() == kernels.tolist()
     assert hidden(kernels, np.array([0.0, 0.01, 0.1, 1.0])) == pytest.approx(
-        [0.1, 0.1 * 1.001 ** (1 / 3), 0.1 * 2 ** (1 / 3), 1.001 ** (1 / 3)]
+        [0.1, 0.1001264, 0.1319508, 1.001264], rel=1e-6
     )
 
 
-@pytest.mark.parametrize(("tokens", "least", "most"), [(128, 0.6, 0.7), (8192, 0.0, 0.01)])
+@pytest.mark.parametrize(("tokens", "least", "most"), [(128, 0.6, 0.7), (8192, 0.0, 0.02)])
 def test_a_step_of_a_long_prompt_takes_hardly_longer_to_be_launched(tokens, least, most):
     """20 ms of launches add two thirds of themselves to 7.5 ms of kernels, next to nothing to 170 ms."""
     designs, prompts = tensor_parallel(1), Load.of(0, 0, tokens, 0)
