@@ -58,8 +58,8 @@ class Forgetting(pytest.MonkeyPatch):
 
 
 def beneath(changed: Any) -> bool:
-    """Whether the largest loads may come from what is changed, a module, something of one, or a name: not from
-    a module of ours that `planner.candidates` may not import."""
+    """Whether the largest loads may come from what is changed, a module, something of one, or a name: none
+    come from a module of ours that `planner.candidates` may not import."""
     if not isinstance(changed, str):
         changed = getattr(changed, "__module__", None) or getattr(changed, "__name__", "")
     return within(changed, CANDIDATES) or not within(changed, OURS)

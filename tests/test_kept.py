@@ -253,7 +253,8 @@ def test_the_report_says_where_for_how_long_and_what_a_gb_is_worth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
-    app.run(["plan", "--gpus", "1xl40s", "--model", "llama-3.1-8b", "--trace", str(tmp_path / "t.csv")])
+    asked = ["--gpus", "1xl40s", "--model", "llama-3.1-8b", "--engine", "vllm"]
+    app.run(["plan", *asked, "--trace", str(tmp_path / "t.csv")])
     said = " ".join(capsys.readouterr().out.split())
 
     assert "kept in" in said
