@@ -95,11 +95,8 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
             plan = solve(tpot_ms="none" if limit_ms is None else limit_ms, rate=None, objective="throughput")
         except (Infeasible, OutOfTime):
             return None
-        own_ms, osl = (
-            plan.predicted.tpot_ms.value,
-            plan.predicted.out_tok_per_s.value / plan.predicted.rps.value,
-        )
-        gpus = owned(plan)
+        p, gpus = plan.predicted, owned(plan)
+        own_ms, osl = p.tpot_ms.value, p.out_tok_per_s.value / p.rps.value
         rate = plan.proof.chosen if plan.proof.chosen is not None else plan.proof.objective
         bound = max(plan.proof.bound, rate) * osl / gpus
         held = own_ms if limit_ms is None else limit_ms
