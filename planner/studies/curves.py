@@ -118,10 +118,9 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
     for _ in range(max(most - len(known) - 1, 0)):
         if (between := _widest(known)) is None or between >= 1e3 / first.x:
             break
-        limit_ms = between
-        if (found := at(limit_ms)) is None:
+        if (found := at(between)) is None:
             break
-        known[limit_ms] = found
+        known[between] = found
         yield found
     if len(known) < most and (found := at((last * last * STEP) ** 0.5)) is not None:
         yield found
@@ -168,10 +167,8 @@ def cost(solve: Solve, most: int) -> Iterator[Point]:
             continue
         yield point
         found += 1
-        open_ += [
-            Between(widest.cheap, point, widest.known),
-            Between(point, widest.dear, max(budget, point.x)),
-        ]
+        open_.append(Between(widest.cheap, point, widest.known))
+        open_.append(Between(point, widest.dear, max(budget, point.x)))
 
 
 @dataclass(frozen=True)
