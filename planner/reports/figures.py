@@ -114,7 +114,7 @@ def _gpus(plan: Plan) -> tuple[dict[str, str], dict[tuple[str, str], float]]:
         name, zone = str(node.get("name") or node["device"]), str(node.get("zone") or "default")
         zones[name] = zone
         for device, many in by_device(node, plan.problem.devices):
-            gpus[zone, device] += many
+            gpus[zone, device] += (node.get("count") or 1) * many
     return zones, gpus
 
 
@@ -156,14 +156,17 @@ def used(plan: Plan) -> int:
 
 def owned(plan: Plan) -> int:
     """GPUs of the cluster."""
-    nodes, devices = plan.problem.cluster["nodes"], plan.problem.devices
-    return sum(many for node in nodes for _, many in by_device(node, devices))
+    return sum(gpus_of(node, plan.problem.devices) for node in plan.problem.cluster["nodes"])
+
+
+def gpus_of(node: dict[str, Any], devices: dict[str, dict[str, Any]]) -> int:
+    """GPUs of a `nodes:` entry of the cluster."""
+    return int(node.get("count") or 1) * sum(many for _, many in by_device(node, devices))
 
 
 def by_device(node: dict[str, Any], devices: dict[str, dict[str, Any]]) -> list[tuple[str, int]]:
-    """Devices of a `nodes:` entry of the cluster, and how many GPUs of each."""
-    times, kinds = int(node.get("count") or 1), node.get("gpus")
-    if kinds:
-        return [(kind["device"], times * int(kind.get("count") or 1)) for kind in kinds]
+    """Devices of one node of an entry, and how many GPUs of each."""
+    if kinds := node.get("gpus"):
+        return [(kind["device"], int(kind.get("count") or 1)) for kind in kinds]
     usual = devices.get(node["device"], {}).get("gpus_per_node", 1)
-    return [(node["device"], times * int(node.get("gpus_per_node") or usual))]
+    return [(node["device"], int(node.get("gpus_per_node") or usual))]
