@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from planner.candidates import known
+from tests.test_arrows import CANDIDATES, OURS, within
 
 BUSY = [HealthCheck.too_slow]  # which a busy machine may be, whatever a test draws
 settings.register_profile("fixed", derandomize=True, database=None, suppress_health_check=BUSY)
@@ -37,17 +38,31 @@ def pytest_collection_finish() -> None:
 
 
 class Forgetting(pytest.MonkeyPatch):
-    """pytest's own; where it puts other code in the place of some, what the code before has answered is
-    forgotten."""
+    """pytest's own; where it puts other code in the place of some that the largest loads may come from, what
+    the code before has answered is forgotten."""
+
+    forgets = False
 
     def setattr(self, *args: Any, **options: Any) -> None:
-        known.KNOWN.clear()
+        self.forgets |= beneath(args[0])
+        self._forget()
         super().setattr(*args, **options)
 
     def undo(self) -> None:
-        if self._setattr:
-            known.KNOWN.clear()
+        self._forget()
         super().undo()
+
+    def _forget(self) -> None:
+        if self.forgets:
+            known.KNOWN.clear()
+
+
+def beneath(changed: Any) -> bool:
+    """Whether the largest loads may come from what is changed, a module, something of one, or a name: none
+    come from a module of ours that `planner.candidates` may not import."""
+    if not isinstance(changed, str):
+        changed = getattr(changed, "__module__", None) or getattr(changed, "__name__", "")
+    return within(changed, CANDIDATES) or not within(changed, OURS)
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_without_a_recording_the_plan_says_so():
 
 
 def test_a_dense_model_has_no_experts():
-    assert plan(None, "llama-3.1-8b", gpus="1xh100").experts is None
+    assert plan(None, "llama-3.1-8b", gpus="1xh100", explain=False).experts is None
 
 
 def test_loads_of_another_model_are_refused(tmp_path):

@@ -52,7 +52,8 @@ def planned(kind: str) -> Plan:
     box = validate(read_text(BOX.replace("MEMORY", str(memory)), "box.yaml"), Cluster)
     ways = () if kind == "none" else WAYS
     engine = {"poor": "trtllm", "sglang": "sglang"}.get(kind, "vllm")
-    return api.plan(resolve(box), "llama-3.1-8b", workload=agents(*ways), engine=engine)
+    asked = {"workload": agents(*ways), "engine": engine, "explain": kind == "host"}
+    return api.plan(resolve(box), "llama-3.1-8b", **asked)
 
 
 def kept_of(plan: Plan) -> Kept:
@@ -111,7 +112,7 @@ def test_a_plan_survives_its_own_json() -> None:
 
 def test_nothing_that_returns_is_said() -> None:
     load = agents(Reuse(name="batch", gap_s=10, again=0.0))
-    plan = api.plan(None, "llama-3.1-8b", gpus="1xl40s", workload=load, engine="vllm")
+    plan = api.plan(None, "llama-3.1-8b", gpus="1xl40s", workload=load, engine="vllm", explain=False)
 
     assert [w.code for w in plan.warnings if w.code == "reuse_unused"] == ["reuse_unused"]
     assert plan.replicas[0].kept is None
@@ -215,7 +216,8 @@ TRACE = "arrival_s,isl,osl,prefix_id\n" + "".join(
 
 def test_a_trace_gives_lengths_and_reuse(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
-    plan = api.plan(None, "llama-3.1-8b", gpus="1xl40s", trace=tmp_path / "t.csv", engine="vllm")
+    asked = {"gpus": "1xl40s", "trace": tmp_path / "t.csv", "engine": "vllm", "explain": False}
+    plan = api.plan(None, "llama-3.1-8b", **asked)
     load = Workload.model_validate(plan.problem.workload)
     mean = sum(share * b.isl for share, b in zip(load.shares, load.buckets, strict=True))
 
@@ -253,7 +255,8 @@ def test_the_report_says_where_for_how_long_and_what_a_gb_is_worth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
-    app.run(["plan", "--gpus", "1xl40s", "--model", "llama-3.1-8b", "--trace", str(tmp_path / "t.csv")])
+    asked = ["--gpus", "1xl40s", "--model", "llama-3.1-8b", "--engine", "vllm"]
+    app.run(["plan", *asked, "--trace", str(tmp_path / "t.csv")])
     said = " ".join(capsys.readouterr().out.split())
 
     assert "kept in" in said

@@ -135,7 +135,9 @@ def test_the_engine_is_told_the_steps_that_were_counted(plan, option):
 
 def on_an_h100(engine: str) -> Plan:
     cluster = resolve(Cluster.model_validate(H100_BOX))
-    return api.plan(cluster, "deepseek-v3", precision="int4_wo", engine=engine, work_limit=1000)
+    return api.plan(
+        cluster, "deepseek-v3", precision="int4_wo", engine=engine, work_limit=1000, explain=False
+    )
 
 
 def assert_all_layers_are_somewhere(boxes: Plan) -> None:
@@ -156,7 +158,8 @@ def assert_all_layers_are_somewhere(boxes: Plan) -> None:
 
 
 def test_a_model_that_fits_stays_on_the_gpus():
-    plan = api.plan(REPO / "cluster_configs/examples/one-4090-128gb.yaml", "gpt-oss-20b", work_limit=1000)
+    box = REPO / "cluster_configs/examples/one-4090-128gb.yaml"
+    plan = api.plan(box, "gpt-oss-20b", work_limit=1000, explain=False)
 
     assert plan.tiers == []
     assert "PCIe" not in plan.replicas[0].step.by
@@ -230,6 +233,7 @@ def test_offline_the_link_is_shared_by_many_sequences():
         ttft_ms="none",
         tpot_ms="none",
         work_limit=1000,
+        explain=False,
     )
 
     assert check(many) == []

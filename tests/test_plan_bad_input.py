@@ -256,8 +256,8 @@ INFEASIBLE = {
     "a rate above what several budgets allow": PRICED + "--rate 30 --budget gpus=1,watts=700,usd_per_hour=1",
     "too little money for anything": PRICED + "--budget usd_per_hour=1",
     "too few watts for anything": PRICED + "--budget watts=20",
-    "a model larger than the GPUs": "plan --gpus 1xH100 --model llama-3.1-70b",
-    "a prompt longer than the memory": "plan --gpus 1xL4 --model llama-3.1-8b --isl 100000",
+    "a model larger than the GPUs": "plan --gpus 1xH100 --model llama-3.1-70b --engine vllm",
+    "a prompt longer than the memory": "plan --gpus 1xL4 --model llama-3.1-8b --engine vllm --isl 100000",
     "an engine that does not run there": "plan --gpus 8xT4 --model gpt-oss-20b --engine trtllm",
 }
 

@@ -104,7 +104,8 @@ def test_of_fleets_that_cost_the_same_the_one_without_limits_is_taken():
     """One node serves this with its GPUs as they come, and with them limited, for the same dollars."""
     nodes = [{"name": "l", "count": 3, "device": "l40s", "gpus_per_node": 4, "price_usd_per_hour": 4.0}]
     cellar = from_document(Document({"nodes": nodes, "power_caps_watts": {"default": 3200}}, "cluster"))
-    found = api.plan(cellar, model="qwen3-30b-a3b", rate=3.0, work_limit=2000, explain=False)
+    asked = {"model": "qwen3-30b-a3b", "engine": "sglang", "rate": 2.0, "work_limit": 2000}
+    found = api.plan(cellar, **asked, explain=False)
 
     assert found.proof.objective == 4.0
     assert not any(r.power_limit_watts for r in found.replicas)

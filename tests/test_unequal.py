@@ -5,9 +5,14 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
 from planner import plan
+from planner.beside.alternatives import alternatives
+from planner.beside.unlike import unlike
 from planner.check import check
 from planner.errors import Infeasible
 from planner.reports import words
+from tests.beside.solved import alone
+
+told = alone(alternatives, unlike)
 
 
 def cluster(link: float | None = None, **zones: str):

@@ -23,9 +23,7 @@ def chains(planned: Planned) -> Iterator[Alternative]:
     nodes = sum(c.node_count for c in cluster.classes)
     if not cluster.links or nodes > MOST_NODES or not planned.open_ended or planned.asked.offload:
         return
-    from planner.chains import (
-        plan as chained,  # here, not above: it loads SciPy, and most plans need none of it
-    )
+    from planner.chains import plan as chained  # here, not above: it loads SciPy, which few plans need
     from solvers.placement import served_bound as placement_served_bound
 
     try:

@@ -3,7 +3,7 @@ decode on the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations_with_replacement
 
 from cluster_configs.schema import NodeClass, ResolvedCluster
@@ -26,25 +26,17 @@ def too_thin(best: Found, chosen: Sequence[Group]) -> list[Alternative]:
     nodes = [n for n in best.cluster.classes if n.id in used]
     made = []
     for a, b in combinations_with_replacement(nodes, 2):
-        if {a.id, b.id} not in crossed:
-            made += list(_shown(a, b, best.cluster, rate, mean))
+        carried = None if {a.id, b.id} in crossed else carries(a, b, best.cluster)
+        if carried is None or rate * mean <= carried[0]:
+            continue
+        room, words = carried
+        what = f"{WHAT}, over {a.id if a is b else f'{a.id} and {b.id}'}"
+        why = (
+            f"KV of {rate:,.3g} requests/s is {rate * mean / 1e9:,.3g} GB/s, {words} {room / 1e9:,.3g}: "
+            f"{room / mean:,.3g} requests/s"
+        )
+        made.append(Alternative(what=what, objective=None, loss=None, why=why, status="infeasible"))
     return made
-
-
-def _shown(
-    a: NodeClass, b: NodeClass, cluster: ResolvedCluster, rate: float, mean: float
-) -> Iterator[Alternative]:
-    carried = carries(a, b, cluster)
-    if carried is None or rate * mean <= carried[0]:
-        return
-    room, words = carried
-    ends = a.id if a is b else f"{a.id} and {b.id}"
-    why = (
-        f"KV of {rate:,.3g} requests/s is {rate * mean / 1e9:,.3g} GB/s, {words} {room / 1e9:,.3g}: "
-        f"{room / mean:,.3g} requests/s"
-    )
-    what = f"{WHAT}, over {ends}"
-    yield Alternative(what=what, objective=None, loss=None, why=why, status="infeasible")
 
 
 def carries(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> tuple[float, str] | None:

@@ -21,17 +21,17 @@ FORMAT = {"bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "fp8", "int4
 @dataclass(frozen=True)
 class StageWork:
     """GPU-seconds at peak of one token in one stage: mixers' matrices; FFNs with the experts it takes; LM
-    head."""
+    head. Its layers, as `weights.counted` has them."""
 
     mixers_s: float
     ffns_s: float
     head_s: float
-    layers: tuple[Layer, ...]
+    layers: list[tuple[Layer, int]]
     pair_flop_per_s: float
 
     def pairs_s(self, context: float) -> float:
         """GPU-seconds of one query's scores and values at `context` cached tokens."""
-        flops = weights.by_kind(self.layers, lambda layer: _pair_flops(layer) * kv.seen(layer, context))
+        flops = (n * _pair_flops(layer) * kv.seen(layer, context) for layer, n in self.layers)
         return sum(flops) / self.pair_flop_per_s
 
     def prompt_pairs_s(self, prompt: float, new: float) -> float:
@@ -43,10 +43,10 @@ class StageWork:
 def stage_work(card: ModelCard, replica: Replica, index: int, device: Device) -> StageWork:
     """The work of stage `index` of a replica, at the fastest rate its precisions could run at."""
     first, end = replica.stages[index].layers
-    layers = card.stack[first:end]
-    each = weights.by_kind(layers, lambda layer: weights.layer_params(layer, card.hidden, weights.WHOLE))
+    layers = weights.counted(card.stack[first:end])
+    each = (weights.layer_params(layer, card.hidden, weights.WHOLE).times(n) for layer, n in layers)
     params = sum(each, weights.Parts())
-    routed = sum(_routed_params(layer, card.hidden) for layer in layers)
+    routed = sum(n * _routed_params(layer, card.hidden) for layer, n in layers)
     rate = peak(device, replica.precision.weights)
     head = card.vocab * card.hidden if end == len(card.stack) else 0
     ffns_s = 2 * params.dense.low / rate + 2 * routed / peak(device, replica.precision.experts)

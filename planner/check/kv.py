@@ -9,7 +9,7 @@ from functools import lru_cache
 from pydantic import ValidationError
 
 from model_zoo.schema import KV_BYTES, Attention, Layer, LinearAttention, Mamba2, Mla, ModelCard
-from planner.check.weights import by_kind
+from planner.check.weights import counted
 from planner.plans.schema import Draft, Replica, Stage
 
 STATE_BYTES = 4.0  # engines keep recurrent states in fp32
@@ -22,7 +22,8 @@ def sequence_bytes(card: ModelCard, replica: Replica, stage: Stage, context: flo
     if stage.layers[1] == len(card.stack):
         layers += drafter_of(card, replica)[1]
     element = KV_BYTES[replica.precision.kv]
-    return sum(by_kind(layers, lambda layer: _layer_bytes(layer, context / replica.cp, stage.tp, element)))
+    each = context / replica.cp
+    return sum(n * _layer_bytes(layer, each, stage.tp, element) for layer, n in counted(layers))
 
 
 def prompt_bytes(card: ModelCard, kv_precision: str, tokens: float) -> float:
@@ -31,7 +32,7 @@ def prompt_bytes(card: ModelCard, kv_precision: str, tokens: float) -> float:
     A Llama-3.1-8B prompt of 1,000 tokens: 32 layers x 2 x 8 heads x 128 x 2 bytes = 131,072 bytes a token.
     """
     element = KV_BYTES[kv_precision]
-    return sum(by_kind(card.stack, lambda layer: _layer_bytes(layer, tokens, 1, element)))
+    return sum(n * _layer_bytes(layer, tokens, 1, element) for layer, n in counted(card.stack))
 
 
 def read_bytes(card: ModelCard, replica: Replica, stage: Stage, context: float) -> float:
@@ -44,7 +45,7 @@ def read_bytes(card: ModelCard, replica: Replica, stage: Stage, context: float) 
         whole = _layer_bytes(layer, context / replica.cp, stage.tp, element)
         return whole * min(share, 1.0) if isinstance(layer.mixer, Attention | Mla) else whole
 
-    return sum(by_kind(card.stack[stage.layers[0] : stage.layers[1]], of))
+    return sum(n * of(layer) for layer, n in counted(card.stack[stage.layers[0] : stage.layers[1]]))
 
 
 def stored(layer: Layer, context: float) -> float:

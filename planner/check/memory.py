@@ -28,10 +28,10 @@ def violations(case: Case) -> Iterator[Violation]:
         for number, part in enumerate(replica.memory):
             yield from _capacity(case, replica, part, f"{where}[{number}]")
             if case.card is not None and not case.measured(replica):
-                yield from _weights(case, replica, part, f"{where}[{number}].weights_bytes")
-                yield from _activations(case, replica, part, f"{where}[{number}].activation_bytes")
+                yield from _weights(case, case.card, replica, part, f"{where}[{number}].weights_bytes")
+                yield from _activations(case.card, replica, part, f"{where}[{number}].activation_bytes")
         if case.card is not None:
-            yield from _cache(case, replica, f"replicas[{index}]")
+            yield from _cache(case, case.card, replica, f"replicas[{index}]")
             if not case.measured(replica):
                 yield from _requests(case, case.card, replica, where)
 
@@ -53,10 +53,11 @@ def _capacity(case: Case, replica: Replica, part: StageMemory, where: str) -> It
         yield Violation("capacity_over", f"{where}.capacity_bytes", text)
 
 
-def _weights(case: Case, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
+def _weights(
+    case: Case, card: ModelCard, replica: Replica, part: StageMemory, where: str
+) -> Iterator[Violation]:
     """Stated weights against our own count of the stage's layers."""
-    assert case.card is not None
-    span = weights.stage_bytes(case.card, replica, part.stage, case.away(replica)).total
+    span = weights.stage_bytes(card, replica, part.stage, case.away(replica)).total
     own = part.weights_bytes - kv.beside_bytes(replica)
     if not own >= (1 - MODEL) * span.low:
         text = f"{own / GB:.3f} GB stated, its layers weigh at least {span.low / GB:.3f} GB"
@@ -66,25 +67,23 @@ def _weights(case: Case, replica: Replica, part: StageMemory, where: str) -> Ite
         yield Violation("weights_overstated", where, text)
 
 
-def _activations(case: Case, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
+def _activations(card: ModelCard, replica: Replica, part: StageMemory, where: str) -> Iterator[Violation]:
     """The tokens of a step that the engine is told to take have at least their hidden states on a GPU."""
-    assert case.card is not None
     if replica.max_batched_tokens is None:
         return
-    least = replica.max_batched_tokens / replica.cp * case.card.hidden * ACTIVATION_BYTES
+    least = replica.max_batched_tokens / replica.cp * card.hidden * ACTIVATION_BYTES
     if not at_most(least, part.activation_bytes, MODEL):
         text = f"{part.activation_bytes / GB:.3f} GB, hidden states of a step alone take {least / GB:.3f} GB"
         yield Violation("activations_understated", where, text)
 
 
-def _cache(case: Case, replica: Replica, where: str) -> Iterator[Violation]:
+def _cache(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]:
     """kv_tokens within kv_bytes on every stage, at the workload's mean context, over all attention-dp
     ranks."""
-    assert case.card is not None
     context = longest_mean_context(case)
     for number, part in enumerate(replica.memory):
         stage = replica.stages[part.stage]
-        per_sequence = kv.sequence_bytes(case.card, replica, stage, context)
+        per_sequence = kv.sequence_bytes(card, replica, stage, context)
         if not per_sequence:
             continue
         room = replica.attn_dp * context * part.kv_bytes / per_sequence

@@ -218,12 +218,12 @@ def _proof(several: Several, cases: list[Case]) -> Iterator[Violation]:
     proof, total, goal = several.proof, several.total, cases[0].goal
     own = {"throughput": total.rps, "cost": total.usd_per_hour, "gpus": float(total.gpus)}[goal]
     if own is None or not same(proof.objective, own, FIGURE):
-        yield Violation(
-            "objective_wrong", "proof.objective", f"{proof.objective:.6g}, all together have {own}"
-        )
-    if proof.unit != UNITS[goal] or proof.sense != ("max" if goal == "throughput" else "min"):
+        text = f"{proof.objective:.6g}, all together have {own}"
+        yield Violation("objective_wrong", "proof.objective", text)
+    sense = "max" if goal == "throughput" else "min"
+    if proof.unit != UNITS[goal] or proof.sense != sense:
         yield Violation("objective_wrong", "proof.unit", f"{proof.unit}, {proof.sense} for {goal}")
-    yield from bounded(proof, "max" if goal == "throughput" else "min")
+    yield from bounded(proof, sense)
     gap = apart(proof.bound, proof.objective)
     most = {"optimal": EXACT, "within_gap": cases[0].options.gap}.get(proof.status)
     if proof.status == "joint" or (most is not None and not at_most(gap, most)):

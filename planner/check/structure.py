@@ -182,13 +182,10 @@ def _heads(card: ModelCard, replica: Replica, where: str) -> Iterator[Violation]
 
 def _divided(card: ModelCard, tp: int, where: str) -> Iterator[Violation]:
     for name, mixer in card.mixers.items():
-        bad = any(count % tp for count in _head_counts(mixer))
-        if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
-            bad = True
-        if bad:
-            yield Violation(
-                "heads_not_divisible", f"{where}.tp", f"the heads of {name} don't divide by tp {tp}"
-            )
+        apart = isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads
+        if apart or any(count % tp for count in _head_counts(mixer)):
+            text = f"the heads of {name} don't divide by tp {tp}"
+            yield Violation("heads_not_divisible", f"{where}.tp", text)
     for name, ffn in card.ffns.items():
         if isinstance(ffn, DenseFfn) and ffn.inner % tp:
             yield Violation("ffn_not_divisible", f"{where}.tp", f"width {ffn.inner} of {name} by tp {tp}")

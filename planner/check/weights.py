@@ -9,9 +9,8 @@ leanest choice everywhere and `Span.high` the most generous one. A plan must sta
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from model_zoo.schema import (
     KV_BYTES,
@@ -27,8 +26,6 @@ from model_zoo.schema import (
     MoeFfn,
 )
 from planner.plans.schema import PrecisionUsed, Replica
-
-T = TypeVar("T")
 
 WIDEST_BYTES = 4.0  # an unquantised leftover kept in fp32
 
@@ -111,13 +108,10 @@ class Away:
 ALL_HERE = Away()
 
 
-def by_kind(layers: Sequence[Layer], of: Callable[[Layer], T]) -> Iterator[T]:
-    """`of` every layer in order, worked out once where layers are one and the same."""
-    known: dict[int, T] = {}
-    for layer in layers:
-        if id(layer) not in known:
-            known[id(layer)] = of(layer)
-        yield known[id(layer)]
+def counted(layers: Sequence[Layer]) -> list[tuple[Layer, int]]:
+    """Layers that are one and the same once, and how many of them there are."""
+    one = {id(layer): layer for layer in layers}
+    return [(one[key], count) for key, count in Counter(map(id, layers)).items()]
 
 
 def stage_bytes(card: ModelCard, replica: Replica, index: int, away: Away = ALL_HERE) -> Parts:

@@ -60,12 +60,8 @@ def reader(source: Source) -> Callable[..., None]:
         with placed(where):
             found = source.read(tuple(Input.of(name, _text(name)) for name in names))
         if facts:
-            said = [
-                *found.warnings,
-                *found.assumed,
-                *doubts(found),
-                *([found.lacking] if found.lacking else []),
-            ]
+            lacking = [found.lacking] if found.lacking else []
+            said = [*found.warnings, *found.assumed, *doubts(found), *lacking]
             print_json({**found.facts, "warnings": list(dict.fromkeys(said))}, indent=2)
             return
         found = completed(found, device, gpus_per_node)

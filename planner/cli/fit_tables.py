@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from planner.fit.fits import ClassFit, Fit, Row
-    from planner.fit.grid import Cell, Grid
-    from planner.fit.speeds import Speed
-from typing import TYPE_CHECKING
-
 from planner.cli.output import print_json, stdout
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from cluster_configs.schema import ResolvedCluster
     from planner.fit.families import Largest
+    from planner.fit.fits import ClassFit, Fit, Row
+    from planner.fit.grid import Cell, Grid
+    from planner.fit.speeds import Speed
 
 SHOWN = 14
 """Rows of one class in a terminal: `--json` has all."""
@@ -177,10 +174,11 @@ def _best_kinds(rows: Sequence[Row], speeds: Mapping[Row, Speed] | None) -> dict
     are given, then most users, then longest context."""
     order = {row: i for i, row in enumerate(speeds or ())}
     kinds: dict[int, dict[tuple[bool, ...], Row]] = {}
-    last = len(order)
-    for row in sorted(
-        rows, key=lambda r: (order.get(r, last), -r.concurrency, r.missing_bytes, -r.max_context)
-    ):
+
+    def best_first(row: Row) -> tuple[int, int, float, int]:
+        return order.get(row, len(order)), -row.concurrency, row.missing_bytes, -row.max_context
+
+    for row in sorted(rows, key=best_first):
         kind = (row.tp > 1, row.pp > 1, row.attn_dp > 1, row.ep > 1)
         kinds.setdefault(row.gpus, {}).setdefault(kind, row)
     rank: dict[tuple[bool, ...], int] = {kind: i for i, kind in enumerate(USUAL)}

@@ -39,20 +39,18 @@ def models(
     console = output.stdout()
     if not console.is_terminal:
         console.width = PIPE_WIDTH
+    stems, one = [n for n in catalog.names() if squash(name or "") in squash(n)], None
     try:
         one = catalog.find(name) if name is not None else None
     except InputError:
-        stems = [stem for stem in catalog.names() if squash(name or "") in squash(stem)]
         if not stems or not squash(name or ""):
             raise
-        one = None
-    else:
-        stems = catalog.names()
     if one is None:
         cards = [catalog.load(stem) for stem in stems]
-        output.print_json([summary(card) for card in cards], indent=2) if json else _print_table(
-            console, cards
-        )
+        if json:
+            output.print_json([summary(card) for card in cards], indent=2)
+        else:
+            _print_table(console, cards)
         return
     card, warnings = one
     for warning in warnings:

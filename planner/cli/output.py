@@ -4,6 +4,7 @@ control characters of a user's text by their numbers."""
 
 from __future__ import annotations
 
+import codecs
 import glob
 import io
 import json
@@ -13,14 +14,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
 from planner.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
-import codecs
-from typing import Final
 
 NARROWEST = 80
 """Columns. A narrower terminal breaks lines itself: tables made to fit cut names and figures."""

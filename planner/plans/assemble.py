@@ -54,7 +54,7 @@ def replica(
         role=c.role,
         count=g.count,
         engine=c.engine,
-        precision=_precision(s),
+        precision=parts.precision(s.model.precisions, s.model.card.moe),
         tp=d.tp,
         pp=d.pp,
         attn_dp=d.attn_dp,
@@ -107,11 +107,6 @@ def _draft(g: Group) -> schema.Draft | None:
         weights_bytes=float(model.drafter_bytes(g.setup.designs.take(index))[0]),
         option=draft.option(g.candidate.engine),
     )
-
-
-def _precision(s: Setup) -> schema.PrecisionUsed:
-    moe = s.model.card.moe
-    return parts.precision(s.model.precisions, moe)
 
 
 def _batch(g: Group, mix_osl: np.ndarray) -> int:

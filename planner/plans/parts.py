@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from cluster_configs.schema import NodeClass
 from planner.cost.memory import Memory
 from planner.designs.shape import Precisions
-from planner.plans import parts, schema
-from planner.plans.found import Found, Group, Path, paths
+from planner.plans import schema
+from planner.plans.found import Found, Group, paths
 
 
 def precision(used: Precisions, experts: bool = True) -> schema.PrecisionUsed:
@@ -98,9 +98,5 @@ def idle(
 
 def routing(found: Found, made: Sequence[Group]) -> list[schema.Route]:
     """Shares of each bucket along each way; they add to one."""
-    return parts.routes([_way(p) for p in paths(found, made)])
-
-
-def _way(p: Path) -> parts.Way:
-    second = p.second.id if p.second else None
-    return parts.Way(p.bucket, p.rate, p.first.id, second, p.kv_bytes_per_s or 0.0)
+    ways = [(p, p.second.id if p.second else None) for p in paths(found, made)]
+    return routes([Way(p.bucket, p.rate, p.first.id, to, p.kv_bytes_per_s or 0.0) for p, to in ways])

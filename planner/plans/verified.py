@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.check import check
+from planner.check import Violation, check
 from planner.check.several import check as check_all
 from planner.errors import InputError, MeshwrightError
 from planner.plans.reading import read_any, read_plan
@@ -15,10 +15,7 @@ from planner.plans.schema.several import Several
 def read_sound(path: str | Path) -> Plan:
     """A plan of a file that passes its check. Raises InputError."""
     found = read_plan(path)
-    for violation in check(found):
-        hint = "plan again, or see all that is wrong: meshwright check"
-        where = f"{path}, {violation.where}"
-        raise InputError(f"this plan does not hold: {violation.message}", where, hint)
+    _sound("this plan does", check(found), path)
     return found
 
 
@@ -27,11 +24,15 @@ def read_sound_any(path: str | Path) -> Plan | Several:
     found = read_any(path)
     if not isinstance(found, Several):
         return read_sound(path)
-    for violation in check_all(found):
-        hint = "plan again, or see all that is wrong: meshwright check"
-        text = f"these plans do not hold: {violation.message}"
-        raise InputError(text, f"{path}, {violation.where}", hint)
+    _sound("these plans do", check_all(found), path)
     return found
+
+
+def _sound(what: str, violations: list[Violation], path: str | Path) -> None:
+    """Raises InputError with the first of the violations."""
+    for first in violations:
+        hint = "plan again, or see all that is wrong: meshwright check"
+        raise InputError(f"{what} not hold: {first.message}", f"{path}, {first.where}", hint)
 
 
 class Unsound(MeshwrightError):

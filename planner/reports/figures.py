@@ -113,10 +113,8 @@ def _gpus(plan: Plan) -> tuple[dict[str, str], dict[tuple[str, str], float]]:
     for node in plan.problem.cluster["nodes"]:
         name, zone = str(node.get("name") or node["device"]), str(node.get("zone") or "default")
         zones[name] = zone
-        kinds = node.get("gpus") or [{"device": node["device"], "count": node.get("gpus_per_node")}]
-        for kind in kinds:
-            each = kind.get("count") or plan.problem.devices[kind["device"]]["gpus_per_node"]
-            gpus[zone, kind["device"]] += (node.get("count") or 1) * each
+        for device, many in by_device(node, plan.problem.devices):
+            gpus[zone, device] += (node.get("count") or 1) * many
     return zones, gpus
 
 
@@ -163,7 +161,12 @@ def owned(plan: Plan) -> int:
 
 def gpus_of(node: dict[str, Any], devices: dict[str, dict[str, Any]]) -> int:
     """GPUs of a `nodes:` entry of the cluster."""
-    if node.get("gpus"):
-        return int(node.get("count") or 1) * sum(int(kind.get("count") or 1) for kind in node["gpus"])
+    return int(node.get("count") or 1) * sum(many for _, many in by_device(node, devices))
+
+
+def by_device(node: dict[str, Any], devices: dict[str, dict[str, Any]]) -> list[tuple[str, int]]:
+    """Devices of one node of an entry, and how many GPUs of each."""
+    if kinds := node.get("gpus"):
+        return [(kind["device"], int(kind.get("count") or 1)) for kind in kinds]
     usual = devices.get(node["device"], {}).get("gpus_per_node", 1)
-    return int(node.get("count") or 1) * int(node.get("gpus_per_node") or usual)
+    return [(node["device"], int(node.get("gpus_per_node") or usual))]

@@ -68,8 +68,7 @@ def warnings(plan: Plan, console: Console) -> None:
     if plan.warnings and console.is_terminal:
         console.print()
     for w in plan.warnings:
-        reason = f" ({w.reason})" if w.reason and w.reason not in w.message else ""
-        console.print(Text.assemble(("warning: ", "bold yellow"), w.message, reason))
+        console.print(Text.assemble(("warning: ", "bold yellow"), say.noted(w)))
 
 
 def section(console: Console, title: str, body: RenderableType) -> None:
@@ -107,9 +106,9 @@ def replicas(plan: Plan) -> RenderableType:
         "engine": [r.engine for r in plan.replicas],
         "precision": [say.precision(r) for r in plan.replicas],
         "chunks": [say.chunks(r) for r in plan.replicas],
+        "drafts": [say.drafted(r) for r in plan.replicas],
+        "GPU limit": [f"{r.power_limit_watts:g} W" if r.power_limit_watts else "" for r in plan.replicas],
     }
-    facts["drafts"] = [say.drafted(r) for r in plan.replicas]
-    facts["GPU limit"] = [f"{r.power_limit_watts:g} W" if r.power_limit_watts else "" for r in plan.replicas]
     for name in ("chunks", "drafts", "GPU limit"):
         if not any(facts[name]):
             del facts[name]

@@ -6,9 +6,8 @@ from math import floor, log10
 
 from rich.table import Table
 
-from planner.plans.schema import Replica
+from planner.plans.schema import PlanWarning, Replica
 from planner.reading.units import sizes_in_words
-from planner.reports import words as say
 
 
 def number(x: float, digits: int = 3) -> str:
@@ -124,6 +123,11 @@ def hardware(r: Replica) -> str:
     return " + ".join(f"{n}×{device}" for device, n in gpus.items())
 
 
+def noted(w: PlanWarning) -> str:
+    """A warning with its reason, where the message does not say it."""
+    return f"{w.message} ({w.reason})" if w.reason and w.reason not in w.message else w.message
+
+
 STEP_TOKENS = {
     "vllm": "--max-num-batched-tokens {0}",
     "sglang": "--chunked-prefill-size {0}",
@@ -164,10 +168,9 @@ def precision(r: Replica) -> str:
 def short(r: Replica) -> str:
     """Count, GPUs of each, layout, role, engine, precision and batch:
     `4x 2×h100-sxm tp2 mixed vllm bf16 b96`."""
-    precision = say.precision(r).replace(", ", "+").replace(" ", ":")
-    gpus = say.hardware(r).replace(" ", "")
-    layout = say.layout(r).replace(" ", "-")
-    return f"{r.count}x {gpus} {layout} {r.role} {r.engine} {precision} b{r.max_batch}"
+    gpus, split = hardware(r).replace(" ", ""), layout(r).replace(" ", "-")
+    used = precision(r).replace(", ", "+").replace(" ", ":")
+    return f"{r.count}x {gpus} {split} {r.role} {r.engine} {used} b{r.max_batch}"
 
 
 TELLS = {

@@ -95,11 +95,8 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
             plan = solve(tpot_ms="none" if limit_ms is None else limit_ms, rate=None, objective="throughput")
         except (Infeasible, OutOfTime):
             return None
-        own_ms, osl = (
-            plan.predicted.tpot_ms.value,
-            plan.predicted.out_tok_per_s.value / plan.predicted.rps.value,
-        )
-        gpus = owned(plan)
+        p, gpus = plan.predicted, owned(plan)
+        own_ms, osl = p.tpot_ms.value, p.out_tok_per_s.value / p.rps.value
         rate = plan.proof.chosen if plan.proof.chosen is not None else plan.proof.objective
         bound = max(plan.proof.bound, rate) * osl / gpus
         held = own_ms if limit_ms is None else limit_ms
@@ -121,10 +118,9 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
     for _ in range(max(most - len(known) - 1, 0)):
         if (between := _widest(known)) is None or between >= 1e3 / first.x:
             break
-        limit_ms = between
-        if (found := at(limit_ms)) is None:
+        if (found := at(between)) is None:
             break
-        known[limit_ms] = found
+        known[between] = found
         yield found
     if len(known) < most and (found := at((last * last * STEP) ** 0.5)) is not None:
         yield found
@@ -171,10 +167,8 @@ def cost(solve: Solve, most: int) -> Iterator[Point]:
             continue
         yield point
         found += 1
-        open_ += [
-            Between(widest.cheap, point, widest.known),
-            Between(point, widest.dear, max(budget, point.x)),
-        ]
+        open_.append(Between(widest.cheap, point, widest.known))
+        open_.append(Between(point, widest.dear, max(budget, point.x)))
 
 
 @dataclass(frozen=True)

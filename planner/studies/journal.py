@@ -76,8 +76,7 @@ class Journal:
         self.part.unlink()
 
     def __exit__(self, *_: object) -> None:
-        if self._file:
-            self._file.close()
+        self._close()
         if not self.done:
             self.part.unlink(missing_ok=True)
 

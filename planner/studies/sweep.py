@@ -41,14 +41,13 @@ def run(cells: list[Cell], results: Path, planner: Planner, start: Start, progre
         todo = {k: cell for k, cell in unlike.items() if k not in journal.done}
         known = len(unlike) - len(todo)
         if todo:
-            earlier = {row.get("question"): row for row in journal.done.values()}
             others = ("key", "cell", "question")
-            known_answers = {
-                digest: {name: value for name, value in row.items() if name not in others}
-                for digest, row in earlier.items()
-                if digest
+            answers = {
+                row["question"]: {name: value for name, value in row.items() if name not in others}
+                for row in journal.done.values()
+                if row["question"]
             }
-            desk = _Desk(planner, known_answers)
+            desk = _Desk(planner, answers)
             with start(partial(answer, planner.plan, made_by())) as pool:
                 progress(known, len(unlike), known)
                 for count, one in enumerate(desk.answers(todo, pool), start=known + 1):

@@ -39,6 +39,9 @@ LIGHTEST = 0.01
 GOALS: Mapping[str, Objective] = {str(one.spends): one for one in (COST, ENERGY, GPUS)}
 """The objective whose optimum is the least of each budget."""
 
+ROUGH = 0.1
+"""Gap to which a fleet is looked for where any is enough."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -65,8 +68,9 @@ class Look:
         return None if s is None else s.objective
 
     def carries(self, question: Question) -> bool:
-        """Whether some fleet does it, as far as is known."""
-        return self.least(question) is not None
+        """Whether some fleet does it, as far as is known: how good it is, is not asked."""
+        rough = replace(self, limits=replace(self.limits, gap=max(self.limits.gap, ROUGH)))
+        return rough.least(question) is not None
 
     def may(self, question: Question) -> bool:
         """Whether some fleet may do it: a search that was stopped does not say that none does."""

@@ -4,8 +4,12 @@ from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
+import pytest
+
 from cluster_configs.schema import ResolvedCluster
 from planner.beside.reasons import Fleet
+from planner.beside.ways import WAYS, Way
+from planner.fleet import finish
 from planner.objectives import named
 from planner.plans.found import Found
 from planner.question.asked import LOADS, Asked, read
@@ -40,6 +44,19 @@ def _parts(asked):
 def ended(found: Found, **solution) -> Found:
     """The fleet with another end of its solve: status, objective, bound."""
     return replace(found, solution=replace(found.solution, **solution))
+
+
+def alone(*ways: Way):
+    """A fixture of a module whose tests read what these ways tell: plans tell nothing else."""
+
+    @pytest.fixture(autouse=True, scope="module")
+    def told_alone():
+        assert set(ways) <= set(WAYS)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(finish, "WAYS", ways)
+            yield
+
+    return told_alone
 
 
 class Figures(Fleet):

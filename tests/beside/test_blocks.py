@@ -9,9 +9,12 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
 from planner import plan
 from planner.beside import blocks
-from planner.beside.blocks import ON_CPU, block, held_by, phase_seconds
+from planner.beside.blocks import ON_CPU, block, held_by, in_blocks, phase_seconds
 from planner.question.asked import read
 from solvers.linear import Limits
+from tests.beside.solved import alone
+
+told = alone(in_blocks)
 
 HOST = Host(memory_gb=128, gb_per_s=80, pcie_gb_per_s=25)
 DISK = Tier(kind="nvme", gb=2000, read_gb_per_s=7, write_gb_per_s=5)

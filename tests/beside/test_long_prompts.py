@@ -6,7 +6,9 @@ import pytest
 
 from model_zoo import catalog
 from planner import plan
+from planner.beside.contexts import other_contexts
 from planner.beside.lending import message_bytes
+from planner.beside.long_prompts import long_prompts
 from planner.beside.planned import Planned
 from planner.beside.unlike_shares import unlike_shares
 from planner.check import check
@@ -15,6 +17,9 @@ from planner.question.asked import read
 from planner.question.posed import pose
 from planner.search.find import find
 from solvers.linear import Limits
+from tests.beside.solved import alone
+
+told = alone(long_prompts, other_contexts)
 
 
 def ways(made):

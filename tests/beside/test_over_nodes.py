@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from planner import api
-from planner.beside.over_nodes import WHAT
+from planner.beside.over_nodes import WHAT, cut_over_nodes
+from tests.beside.solved import alone
+
+told = alone(cut_over_nodes)
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "cluster_configs" / "examples"
 

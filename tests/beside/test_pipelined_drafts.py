@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from planner import plan
-from planner.beside.pipelined_drafts import WHAT, token_s
+from planner.beside.pipelined_drafts import WHAT, pipelined_drafts, token_s
+from tests.beside.solved import alone
+
+told = alone(pipelined_drafts)
 
 BOXES = Path(__file__).resolve().parents[2] / "cluster_configs" / "examples" / "four-small-boxes.yaml"
 ASKED = {"model": "llama-3.1-70b", "precision": "int4_wo", "work_limit": 100}

@@ -4,8 +4,12 @@ import pytest
 
 from cluster_configs.reading import read_cluster
 from planner import plan
+from planner.beside.alternatives import alternatives
 from planner.beside.thin_links import WHAT
 from planner.check import check
+from tests.beside.solved import alone
+
+told = alone(alternatives)
 
 KV_BYTES = 131_072 * 4000  # Llama-3.1-8B: 32 layers x 2 x 8 heads x 128 x 2 bytes a token
 LINKED = """

@@ -15,7 +15,7 @@ ASKED = {"gpus": "1xh100", "model": "llama-3.1-8b", "isl": 8000, "osl": 2, "engi
 
 def test_limits_that_one_request_at_a_time_keeps_are_kept():
     """One sequence decoding at all times would mean prompts without a break."""
-    made = plan(None, **ASKED, ttft_ms=350, tpot_ms=60)
+    made = plan(None, **ASKED, ttft_ms=350, tpot_ms=60, explain=False)
 
     assert check(made) == []
     assert made.predicted.tpot_ms.value <= 60 * (1 + 1e-9)
@@ -48,7 +48,7 @@ def test_a_cache_is_counted_by_the_mean_of_what_is_computed():
     """Of 128 tokens 1.28 are computed on average: a prompt of one would hold a tenth less with half an answer
     of two, and `check` counts by the mean."""
     short = Workload(buckets=[Bucket(isl=128, osl=2)], prefix_hit=0.99, slo=Slo(ttft_ms=None, tpot_ms=60))
-    made = plan(None, "llama-3.1-8b", gpus="1xa40", workload=short, engine="sglang")
+    made = plan(None, "llama-3.1-8b", gpus="1xa40", workload=short, engine="sglang", explain=False)
 
     assert check(made) == []
     assert Mix.of(short).new == pytest.approx([1.28])

@@ -17,7 +17,7 @@ from planner.inputs.workload import Bucket, Workload
 from planner.plans.operation import index_of, operate
 from planner.question.asked import read
 from planner.question.posed import pose
-from tests.beside.solved import posed, solved
+from tests.beside.solved import solved
 
 SHARES = np.geomspace(2e-3, 1.0, 60)
 
@@ -99,15 +99,14 @@ UNLIKE = Workload(
 def test_a_column_of_one_bucket_is_asked_under_that_bucket_alone(objective):
     """Not under the mix of the workload, in which the other bucket's requests cost far more or less."""
     what = "watts" if objective == "energy" else "latency"
-    _, _, found = posed(
-        read(None, "llama-3.1-8b", "2xH100", UNLIKE, {}, {"engine": "vllm", "objective": objective})
-    )
-    some = [c for c in found.pool.candidates if c.tangents and len(c.bounds["busy"]) == 1]
+    given = {"engine": "vllm", "objective": objective}
+    _, pool, _ = pose(read(None, "llama-3.1-8b", "2xH100", UNLIKE, {}, given))
+    some = [c for c in pool.candidates if c.tangents and len(c.bounds["busy"]) == 1]
     served = {next(iter(c.bounds["busy"])) for c in some}
 
     assert served == {"0", "1"}
     for c in some:
-        (w,), s = c.bounds["busy"], found.pool.setup(c)
+        (w,), s = c.bounds["busy"], pool.setup(c)
         for share in (0.1, 0.5, 0.95):
             flow = share / max(row[w] for row in c.bounds.values())
             a, b = touching(c, s, index_of(s, c), flow, what)

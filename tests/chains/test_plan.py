@@ -5,10 +5,12 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Link, Node
 from planner import plan
+from planner.beside.chains import chains as way
 from planner.chains import plan as chained
 from planner.chains.repair import without
 from planner.check import check
 from planner.errors import Infeasible, InputError
+from planner.fleet import finish
 from planner.question.asked import read
 
 
@@ -84,7 +86,8 @@ def test_chains_are_chosen_where_no_replica_can_serve(monkeypatch):
         plan(cluster(), "qwen3-8b", ttft_ms="none", tpot_ms="none", engine="vllm")
 
 
-def test_a_plan_of_replicas_says_what_chains_would_have_given():
+def test_a_plan_of_replicas_says_what_chains_would_have_given(monkeypatch):
+    monkeypatch.setattr(finish, "WAYS", (way,))
     made_of_replicas = plan(cluster(), "qwen3-8b", ttft_ms="none", tpot_ms="none")
     told = next(a for a in made_of_replicas.alternatives if a.what.startswith("chains"))
 

@@ -30,7 +30,7 @@ ASKED: dict[str, dict[str, Any]] = {
 
 @cache
 def planned(name: str) -> dict[str, Any]:
-    return plan(None, **ASKED[name]).model_dump()
+    return plan(None, **ASKED[name], explain=False).model_dump()
 
 
 def codes(document: dict[str, Any]) -> set[str]:

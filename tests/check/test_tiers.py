@@ -53,9 +53,8 @@ def written(name: str) -> str:
     form: Document = {"nodes": [{"name": "box", "device": "rtx-4090", "gpus_per_node": 1, **node}]}
     form["device_overrides"] = {"rtx-a6000": {"memory_gb": 16}} if node.get("device") == "rtx-a6000" else {}
     cluster = resolve(Cluster.model_validate(form))
-    return api.plan(cluster, model, precision=precision, engine=engine, work_limit=1000).model_dump_json(
-        by_alias=True
-    )
+    asked = {"precision": precision, "engine": engine, "work_limit": 1000}
+    return api.plan(cluster, model, **asked, explain=False).model_dump_json(by_alias=True)
 
 
 def document(name: str) -> Document:

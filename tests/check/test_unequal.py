@@ -34,7 +34,7 @@ def written(source: str) -> str:
     ]
     link = {"between": ["x", "y"], "gb_per_s": 0.6, "latency_ms": 0.1}
     cluster = resolve(Cluster.model_validate({"nodes": nodes, "links": [link]}))
-    plan = api.plan(cluster, "qwen3-32b-fp8", tpot_ms="none", ttft_ms="none", work_limit=1000)
+    plan = api.plan(cluster, "qwen3-32b-fp8", tpot_ms="none", ttft_ms="none", work_limit=1000, explain=False)
     return plan.model_dump_json(by_alias=True)
 
 

@@ -58,7 +58,7 @@ def test_the_report_says_what_it_is_worth_and_stderr_what_was_refused(bench, tmp
 
 def asked(**options):
     """A small plan."""
-    return api.plan(None, "llama-3.1-8b", gpus="2xH100", engine="vllm", **options)
+    return api.plan(None, "llama-3.1-8b", gpus="2xH100", engine="vllm", explain=False, **options)
 
 
 def test_a_plan_is_made_by_it_and_says_so(calibration):

@@ -81,13 +81,13 @@ def test_bands_of_several_ways_are_the_mean_of_theirs():
 @pytest.fixture(scope="module")
 def small() -> Plan:
     """One of eight GPUs serves what is asked for."""
-    return plan(None, "llama-3.1-8b", gpus="8xH100", rate=3.0, objective="gpus", engine="vllm")
+    return plan(None, "llama-3.1-8b", gpus="8xH100", rate=3.0, objective="gpus", engine="vllm", explain=False)
 
 
 @pytest.fixture(scope="module")
 def largest() -> Plan:
     """All GPUs serve as much as they can."""
-    return plan(None, "llama-3.1-8b", gpus="2xH100", engine="vllm")
+    return plan(None, "llama-3.1-8b", gpus="2xH100", engine="vllm", explain=False)
 
 
 def test_gpus_in_no_replica_draw_12_per_cent_of_their_limit(small: Plan):
@@ -100,7 +100,9 @@ def test_gpus_in_no_replica_draw_12_per_cent_of_their_limit(small: Plan):
 
 
 def test_the_energy_objective_is_what_all_gpus_draw():
-    made = plan(None, "llama-3.1-8b", gpus="4xH100", rate=3.0, objective="energy", engine="vllm")
+    made = plan(
+        None, "llama-3.1-8b", gpus="4xH100", rate=3.0, objective="energy", engine="vllm", explain=False
+    )
     own = sum(r.count * r.watts for r in made.replicas)
     idle = 4 - sum(r.count * s.gpus for r in made.replicas for s in r.stages)
 

@@ -65,7 +65,7 @@ def test_a_toy_variant_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", [k.name for k in KINDS if k.name != "alike"])
 def test_each_optional_kind_can_be_taken_out_and_the_rest_still_plans(kind, monkeypatch) -> None:
     monkeypatch.setattr(generate, "KINDS", tuple(k for k in KINDS if k.name != kind))
-    made = plan(None, "qwen3-14b", gpus="2xrtx-3090,1xrtx-4090", engine="vllm", work_limit=100)
+    made = plan(None, "qwen3-14b", gpus="2xrtx-3090,1xrtx-4090", engine="vllm", work_limit=100, explain=False)
 
     assert made.replicas
     assert check(made) == []

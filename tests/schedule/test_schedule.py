@@ -297,8 +297,10 @@ def test_every_command_of_the_pages_runs(page: str, tmp_path: Path, monkeypatch,
     text = (DOCS / page).read_text(encoding="utf-8")
     commands = re.findall(r"^\$ meshwright (.*)$", text, re.MULTILINE)
     assert len(commands) == 2
-    for command in commands:  # 4: on a busy machine the limit of time ends a search
-        assert run(shlex.split(command)) in (0, 4), command
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8").splitlines()
+    for command in commands:
+        if f"$ meshwright {command}" not in readme:  # whose commands are run by its own test
+            assert run(shlex.split(command)) == 0, command
     for link in re.findall(r"\]\(([\w./-]+)\)", text):
         assert (DOCS / link).exists(), link
     capsys.readouterr()

@@ -134,7 +134,7 @@ def test_agrees_with_trying_every_replica_and_place(p: ExpertsProblem) -> None:
     assert s.status == "optimal"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(small(), st.sampled_from([1.02, 1.3, 3.0]))
 def test_exactly_is_the_best_however_bad_what_is_known(p: ExpertsProblem, worse: float) -> None:
     load, best = p.load_tok[0], coolest(p.load_tok[0], p.slots, p.speeds)

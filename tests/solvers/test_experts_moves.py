@@ -64,7 +64,7 @@ def test_a_map_that_is_good_enough_stays() -> None:
     assert s.objective == s.bound == 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(cases())
 def test_agrees_with_trying_every_placement(
     case: tuple[np.ndarray, list[int], np.ndarray, Place, float],

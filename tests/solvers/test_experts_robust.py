@@ -35,7 +35,7 @@ def test_two_steps_that_want_different_places_by_hand() -> None:
     assert s.status == "optimal"
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_agrees_with_trying_every_placement(data: st.DataObject) -> None:
     gpus = data.draw(st.integers(2, 3))

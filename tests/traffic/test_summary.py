@@ -115,7 +115,8 @@ def test_the_file_reads_back_and_plans(tmp_path: Path, capsys) -> None:
     assert load.traffic == own.traffic
     assert load.buckets == own.buckets
     assert load.rate_rps == max(load.traffic.rate_rps)
-    assert run(["plan", "--gpus", "2xL4", "-m", "qwen3-0.6b", "-w", str(out), "--json"]) == 0
+    plan = ["plan", "--gpus", "2xL4", "-m", "qwen3-0.6b", "--engine", "vllm", "-w", str(out), "--json"]
+    assert run(plan) == 0
     assert (
         json.loads(capsys.readouterr().out)["problem"]["workload"]["traffic"]["slot_s"] == own.traffic.slot_s
     )

@@ -14,6 +14,7 @@ from planner.launch.server import kinds_of, machine_of, node_sizes
 from planner.plans.schema import Plan, Replica, StageMemory
 from planner.reading.units import counted
 from planner.reports import words as say
+from planner.reports.figures import by_device
 from planner.reports.memory import GIB, PLACES, parts, what
 from planner.reports.page.blocks import Box, Drawing, Frame, Gpu, Key, Rack, Site, in_row
 from planner.reports.started import nodes_of, shortened
@@ -91,9 +92,7 @@ def _rack(plan: Plan, node: dict[str, Any], spots: list[Alike]) -> Rack:
 
 def _gpus(plan: Plan, node: dict[str, Any]) -> str:
     """`8 × h100-sxm`."""
-    kinds = [(g["device"], g.get("count") or 1) for g in node.get("gpus") or []]
-    usual = plan.problem.devices.get(node.get("device", ""), {}).get("gpus_per_node", 1)
-    kinds = kinds or [(node["device"], node.get("gpus_per_node") or usual)]
+    kinds = by_device(node, plan.problem.devices)
     return " + ".join(f"{count} × {device}" for device, count in kinds)
 
 

@@ -27,6 +27,7 @@ from planner.reports.proven import held_by, proof
 from planner.reports.replayed import replayed, surviving
 from planner.reports.started import MANY, SHOWN, files, notes, rented
 from planner.reports.terminal import caches, experts, long_prompts, replicas
+from planner.reports.words import noted
 
 
 def cluster(plan: Plan) -> Section:
@@ -130,10 +131,7 @@ def supposed(plan: Plan) -> Section | None:
 
 def warned(plan: Plan) -> tuple[str, ...]:
     """What is to be known before a plan is trusted."""
-    return tuple(
-        f"{w.message} ({w.reason})" if w.reason and w.reason not in w.message else w.message
-        for w in plan.warnings
-    )
+    return tuple(noted(w) for w in plan.warnings)
 
 
 FEW = 4
