@@ -92,8 +92,7 @@ def points(posed: Posed, grid: Sequence[tuple[int, int]]) -> list[Point]:
         return []
     stages, batch = (np.array([pair[i] for pair in pairs]) for i in (0, 1))
     per_class = [_times(posed, at, stages, batch) for at in range(len(posed.classes))]
-    layer, extra, fixed, launched = (np.concatenate([t[i] for t in per_class]) for i in range(4))
-    fixed = fixed + launched.min(axis=0)  # the least of all classes: no more than in any mix of them
+    layer, extra, fixed = (np.concatenate([t[i] for t in per_class]) for i in range(3))
     hops, far = _hops(posed, stages, batch)
     return [
         Point(int(s), float(b), layer[:, x], extra[:, x], fixed[:, x], hops[:, :, x], far[:, x])
@@ -101,9 +100,9 @@ def points(posed: Posed, grid: Sequence[tuple[int, int]]) -> list[Point]:
     ]
 
 
-def _times(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+def _times(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Floats, Floats, Floats]:
     """Seconds on class `at`: layer_s (kinds, points), extra_s (kinds, points, roles), round_s (kinds,
-    points), and what launching prompts adds to it where all stages are of one kind (kinds, points)."""
+    points)."""
     step, head = _layer_steps(posed, at, stages, batch)
     model, mix = posed.models[at], posed.mix
     own = prefill_s(step, mix.new[None, :], mix.isl[None, :]) @ mix.share
@@ -114,10 +113,10 @@ def _times(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Floats, Fl
     extra[:, :, [LAST, ALONE]] = head.reshape(shape)[:, :, None]
     chunk = _chunk(posed, stages, batch)
     met = step.t0_s.reshape(shape) + chunk / mix.prompt * own.reshape(shape)
-    kernels = len(model.card.stack) * met / stages  # of a round with prompts
+    kernels = len(model.card.stack) * met / stages  # of a round with prompts, all stages of this kind
     launched = prompts * mix.prompt / chunk * (hidden(kernels, model.launching_s) - kernels)
     engine = stages * model.tuning.step_s + batch * model.tuning.sequence_s
-    return layer, extra, np.broadcast_to(engine, shape), np.maximum(launched, 0.0)
+    return layer, extra, engine + np.maximum(launched, 0.0)
 
 
 def _layer_steps(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[StepTimes, Floats]:
