@@ -5,8 +5,8 @@ on an engine or on a device; a whole model, device, engine version or source. Ea
 group's from the priors on, then predicts the group; bands come from the folds' own errors on *other* groups
 (`sigmas`), so that no row helps to judge itself.
 
-Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: experts scatter
-more than dense layers, and some engines more than others.
+Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: some engines
+scatter more than others.
 """
 
 from __future__ import annotations
