@@ -42,7 +42,7 @@ SPREAD: Spread = {
     "decode_attention": KERNEL,
     "prompt_attention": KERNEL,
     "experts": {**EXPERTS, "engine": 0.08, **ERA},
-    "expert_flops": {"all": 0.2, "engine": 0.2, "engine+generation": 0.3, MODEL: 0.15},
+    "expert_flops": {**KERNEL, "engine": 0.42, MODEL: 0.22},
     "recurrent": {"all": 0.5},
     "launch": {**KERNEL, **ERA},
     "expert_launch": EXPERTS,
