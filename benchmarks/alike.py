@@ -47,11 +47,13 @@ def main() -> None:
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
     exact = [row for row in clean_rows() if row["drawn"] == "1.0"]
-    lines = []
+    lines, alike = [], {}
     for engine in sorted({row["backend"] for row in exact}):
         rows = [row for row in exact if row["backend"] == engine]
         for lengths in ("varied", "alike"):
             told = predict_rows([as_asked(row) | {"lengths": lengths} for row in rows])
+            if lengths == "alike":
+                alike[engine] = rows, [p.tpot_ms or 0.0 for p in told if isinstance(p, Prediction)]
             line = [engine, lengths, str(len(rows))]
             for kind in ("ttft", "tpot"):
                 said = np.array([getattr(p, f"{kind}_ms") for p in told if isinstance(p, Prediction)])
@@ -60,10 +62,9 @@ def main() -> None:
             lines.append(line)
     heads = [f"{kind} {what}" for kind in ("TTFT", "TPOT") for what in ("median", "P90", "bias")]
     print(table(["", "lengths", "runs", *heads], lines))
-    rows = [row for row in exact if row["backend"] == "trtllm"]
-    told = [p.tpot_ms for p in predict_rows([as_asked(row) for row in rows]) if isinstance(p, Prediction)]
+    rows, tpot_ms = alike["trtllm"]
     measured = held_up(rows, [float(row["silicon_tpot_ms"]) for row in rows])
-    said = held_up(rows, [ms or 0.0 for ms in told])
+    said = held_up(rows, tpot_ms)
     order = sorted(measured, key=lambda key: (key[0], float(key[1]), float(key[2])))
     lines = [
         [key[0], f"{float(key[1]):.0f}", key[2], f"{measured[key]:.1f} ms", f"{said[key]:.1f} ms"]
