@@ -226,11 +226,12 @@ def usual_node(device: str) -> NodeClass:
 
 def usual_kv(used: Precisions, device: Device, engine: str) -> str:
     """KV precision of a run that does not state it: public recipes of weights in 8 bits or less keep the
-    cache in fp8 on TensorRT-LLM and on Blackwell. (What such runs hold at once says so; a plan never assumes
-    it.)"""
-    low = used.gemm in ("fp8", "fp8_block", "nvfp4")
-    wont = used.kv != "bf16" or not (engine == "trtllm" or device.generation == "blackwell_dc")
-    return "fp8" if low and not wont else used.kv
+    cache in fp8 on TensorRT-LLM and on Blackwell, those of gpt-oss on Blackwell alone, where TensorRT-LLM and
+    vLLM can. (What such runs hold at once says so; a plan never assumes it.)"""
+    blackwell = device.generation == "blackwell_dc"
+    low = used.gemm in ("fp8", "fp8_block", "nvfp4") and (blackwell or engine == "trtllm")
+    low |= used.experts == "mxfp4" and blackwell and engine in ("trtllm", "vllm")
+    return "fp8" if low and used.kv == "bf16" else used.kv
 
 
 def _as_stored(asked: str, stored: str) -> str:

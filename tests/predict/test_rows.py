@@ -230,6 +230,11 @@ def test_stages_cover_the_model_and_name_each_class_once():
         ({"precision": "fp8", "device": "b200-sxm"}, "fp8"),
         ({"precision": "bf16", "device": "b200-sxm"}, "bf16"),
         ({"precision": "fp8", "engine": "trtllm", "kv_precision": "bf16"}, "bf16"),
+        ({"model": "gpt-oss-20b", "device": "b200-sxm"}, "fp8"),
+        ({"model": "gpt-oss-20b", "device": "b200-sxm", "engine": "trtllm"}, "fp8"),
+        ({"model": "gpt-oss-20b", "engine": "trtllm"}, "bf16"),  # on Hopper
+        ({"model": "gpt-oss-20b", "device": "b200-sxm", "engine": "sglang"}, "bf16"),
+        ({"model": "gpt-oss-20b", "device": "rtx-pro-6000-server"}, "bf16"),
     ],
 )
 def test_the_cache_of_public_recipes_is_in_8_bits_where_weights_are(cells, kv):
