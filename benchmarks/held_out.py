@@ -5,8 +5,8 @@ on an engine or on a device; a whole model, device, engine version or source. Ea
 group's from the priors on, then predicts the group; bands come from the folds' own errors on *other* groups
 (`sigmas`), so that no row helps to judge itself.
 
-Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: experts scatter
-more than dense layers, and some engines more than others.
+Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: some engines
+scatter more than others.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
 CHOSEN = "model x engine"
 """The fold that choices are made on, and by whose errors bands are as wide as they are."""
 
-LEVELS = {"ttft": ("engine", "engine+experts"), "tpot": ("ffn", "experts", "engine+experts")}
-"""Of bands, beside "all", from wide to narrow: TPOT scatters by whether there are experts before all else."""
+LEVELS = ("engine", "engine+experts")
+"""Of bands, beside "all", from wide to narrow."""
 
 
 def bench_of(rows: Sequence[Row]) -> Bench:
@@ -97,7 +97,7 @@ def bands(errors: Floats, servers: Sequence[Traits], groups: Keys) -> dict[str, 
         size = errors[:, column]
         sigma = np.full(len(size), np.quantile(np.abs(size), 0.8) / Z80)
         levels = {"all": {"all": float(sigma[0])}}
-        for level in LEVELS[kind]:
+        for level in LEVELS:
             keys = np.array([server.key(level) for server in servers])
             told = {}
             for key in np.unique(keys).tolist():

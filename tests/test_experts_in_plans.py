@@ -30,7 +30,7 @@ def recorded():
 def planned(recorded, tmp_path_factory):
     path = tmp_path_factory.mktemp("loads") / "loads.json"
     path.write_text(json.dumps(recorded.tolist()))
-    return plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path, explain=False)
+    return plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path, engine="vllm", explain=False)
 
 
 def test_a_hot_expert_is_copied_and_the_plan_says_where(planned, recorded):

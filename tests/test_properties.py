@@ -295,7 +295,7 @@ CACHED = Workload(buckets=[Bucket(isl=900, osl=150)], prefix_hit=0.5)
     [
         ("2xL40S,1xH100", {}),
         ("2xL40S,1xH100", {"rate": 3.0, "percentile": "p95", "objective": "gpus"}),
-        ("4xA100", {"rate": 1.5, "objective": "energy", "risk": 0.2}),
+        ("4xA100", {"rate": 0.5, "objective": "energy", "risk": 0.2}),
         ("2xH100", {"rate": 2.0, "objective": "latency", "isl": 4000, "osl": 20}),
         ("2xL4", {"workload": UNLIKE, "objective": "latency"}),
         ("8xL4", {"isl": 300, "osl": 1}),

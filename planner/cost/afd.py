@@ -176,7 +176,8 @@ class AfdModel(SeveralClasses):
         """Seconds of a step with the best number of micro-batches."""
         line = self._lines_s(designs, load).min(axis=0)
         waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
-        return np.asarray(line * waits + self._engine_s(load.sequences, 1.0) + self._prompts_s(load, designs))
+        launched = self._launched_s(line * waits, load, designs)
+        return np.asarray(launched + self._engine_s(load.sequences, 1.0))
 
     def _lines_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of kernels and messages with each number of micro-batches, (choices, n); infinite with more

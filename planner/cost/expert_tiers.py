@@ -1,8 +1,9 @@
 """Experts that are not all equally near: what a step still asks of those beyond the popular ones, and of
 those beyond a cache.
 
-Popularity is as in `experts.distinct_experts`: an expert is met λ times a token, λ a gamma of standard
-deviation / mean `POPULARITY`, and by T tokens with 1 - e^(-λT). All shapes (n,).
+Popularity is exponential: an expert is met λ times a token, λ a gamma of standard deviation / mean 1, and by
+T tokens with 1 - e^(-λT). That is over many steps, in which what is held stays: the tokens of one step are
+more alike (`experts.distinct_experts`). All shapes (n,).
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ import math
 
 import numpy as np
 
-from planner.cost.experts import POPULARITY
 from planner.designs.shape import Floats
 
-SHAPE = 1 / POPULARITY**2
-"""Shape of the gamma law that the loads of experts are drawn from, whose relative spread is POPULARITY."""
+SHAPE = 1.0
+"""Shape of the gamma law that the loads of experts are drawn from, one over the square of its spread."""
 
 ALWAYS = 1e12
 """Scale of the gamma where every token meets every expert."""
@@ -36,8 +36,8 @@ def rest_touched(experts: int, top_k: int, tokens: Floats, held: Floats) -> Floa
 
 
 def rest_chosen(experts: int, held: Floats) -> Floats:
-    """Share of all (token, expert) pairs that fall on others than the `held` most popular experts: at a
-    POPULARITY of 1 the x most popular take x (1 - ln x).
+    """Share of all (token, expert) pairs that fall on others than the `held` most popular experts: the x most
+    popular take x (1 - ln x).
 
     >>> rest_chosen(128, np.array([0, 32, 128])).round(3)
     array([1.   , 0.403, 0.   ])

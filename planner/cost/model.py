@@ -25,7 +25,7 @@ from planner.cost.communication import Links
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.fused import norm_apart_s
-from planner.cost.launches import graph_tokens, launching_s
+from planner.cost.launches import graph_tokens, hidden, launching_s
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.powered import Powered, own_limit_watts
 from planner.cost.told import AS_USUAL, Told
@@ -205,23 +205,26 @@ class CostModel(Powered):
         k = np.where(prompts, designs.pp, np.clip(load.sequences, 1.0, designs.pp))
         own = load.divided(k, designs.cp)
         fullest, all_stages = self._stages_s(designs, own)
-        kernels = np.maximum(k * fullest, all_stages)
         waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
-        engine_s = self._engine_s(load.sequences, k) + self._prompts_s(load, designs)
-        return np.asarray(kernels * waits + self.hops_s(designs, own) + engine_s)
+        kernels = np.maximum(k * fullest, all_stages) * waits + self.hops_s(designs, own)
+        return np.asarray(self._launched_s(kernels, load, designs) + self._engine_s(load.sequences, k))
 
     def _engine_s(self, sequences: Floats, micro_batches: Floats | float) -> Floats:
         """Seconds of the engine itself in a round of so many micro-batches without prompts."""
         return np.asarray(micro_batches * self.tuning.step_s + sequences * self.tuning.sequence_s)
 
-    def _prompts_s(self, load: Load, designs: Designs) -> Floats:
-        """What the engine takes more where a step has prompts: less where they are replayed from graphs."""
+    def _launched_s(self, kernels_s: Floats, load: Load, designs: Designs) -> Floats:
+        """Seconds of kernels that the host launches one by one where a step has prompts: the one hides behind
+        the other."""
+        return np.where(load.tokens > 0, hidden(kernels_s, self.launching(load, designs)), kernels_s)
+
+    def launching(self, load: Load, designs: Designs) -> Floats:
+        """Seconds of the host to launch a step with prompts, less where these are replayed from graphs."""
         anywhere = not self.graphs_alone
         replayed = (load.tokens <= self.graph_tokens) & (
             anywhere | (designs.attn_dp == 1) & (designs.pp == 1)
         )
-        left = np.where(replayed, self.tuning.captured, 1.0)
-        return np.where(load.tokens > 0, left * self.launching_s, 0.0)
+        return np.where(replayed, self.tuning.captured, 1.0) * self.launching_s
 
     def hops_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one token's way between stages, the sampled token's way back included."""

@@ -187,7 +187,9 @@ class OffloadModel(CostModel):
         total[:, GPU] += self.hops_s(designs, load)
         if self.streamed.any():
             self._stream(which, streamed, total)
-        total[:, ENGINE] = self.engine_s(designs, load.sequences) + self._prompts_s(load, designs)
+        kernels = total.sum(axis=1)
+        launched = self._launched_s(kernels, load, designs) - kernels
+        total[:, ENGINE] = self.engine_s(designs, load.sequences) + launched
         return total
 
     def _stream(self, which: Ints, streamed: Floats, total: Floats) -> None:

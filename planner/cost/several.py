@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import ModelCard
+from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
 from planner.cost.model import CostModel
 from planner.cost.told import AS_USUAL, Told
@@ -15,8 +17,9 @@ from planner.designs.shape import Designs, Floats, Ints, Precisions, Staging, li
 
 
 class SeveralClasses(CostModel):
-    """`of_class` by id; the engine's own seconds are those of the slowest host. `links`: what the cluster
-    declares of ways between its classes."""
+    """`of_class` by id; the engine's own seconds are those of the slowest host, whatever its generation, as
+    designs have some of the classes and not all. `links`: what the cluster declares of ways between its
+    classes."""
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class SeveralClasses(CostModel):
         self.of_class = {c.id: CostModel(card, c, *by) for c in classes}
         slowest = max(self.of_class.values(), key=lambda m: m.tuning.step_s)
         super().__init__(card, slowest.node_class, *by)
+        self.tuning = self.calibration.tuning(replace(self.traits, generation=""))
         self.stagings, self.cluster_links = tuple(stagings), tuple(links)
         for model in (self, *self.of_class.values()):
             model.limit_watts = None  # a step of several kinds of GPU is not timed under limits
@@ -44,6 +48,13 @@ class SeveralClasses(CostModel):
     def most_gpus(self) -> int:
         """All stagings stand on the nodes there are."""
         return sum(m.node_class.gpus for m in self.of_class.values())
+
+    def launching(self, load: Load, designs: Designs) -> Floats:
+        """That of the slowest host among those of each design."""
+        slowest = np.zeros(len(designs))
+        for node, gpus in self.by_class(designs):
+            slowest = np.maximum(slowest, np.where(gpus > 0, self.on(node).launching(load, designs), 0.0))
+        return slowest
 
     def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
         """GPUs of each class that each design takes."""

@@ -19,8 +19,8 @@ class Tuning:
     """Factors (1: as measured alone) and seconds.
 
     kernels: all kernels; gemm_flops, gemm_bytes: GEMMs where FLOPs or bytes bound them; decode_attention,
-    prompt_attention, experts, recurrent: those kernels; expert_flops: the same where FLOPs bound experts,
-    beside `experts`; launch, expert_launch: the fixed time of kernels; messages: collectives.
+    prompt_attention, experts, recurrent: those kernels; expert_flops: what grows with experts' tokens (FLOPs,
+    rows, sorting), beside `experts`; launch, expert_launch: the fixed time of kernels; messages: collectives.
     message_wait_s: wait for the slowest rank before each collective, a doubling of ranks; step_s: scheduling,
     launching and sampling of a step that the GPU waits for; sequence_s: the same a decoding sequence;
     prompt_layer_s: what launching a step with prompts takes without captured graphs, a dense layer, others by

@@ -11,6 +11,7 @@ from cluster_configs.schema import ClusterLink, NodeClass, declared_link
 from planner.candidates.ask import Ask
 from planner.candidates.mix import Mix
 from planner.cost.attention import Load
+from planner.cost.launches import hidden
 from planner.cost.layers import ACTIVATION_BYTES
 from planner.cost.memory import kv_bytes_per_seq, room_by_stage
 from planner.cost.model import CostModel
@@ -110,10 +111,12 @@ def _times(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Floats, Fl
     layer = (step.t0_s.reshape(shape) + prompts * own.reshape(shape)) / stages
     extra = np.zeros((*shape, 4))
     extra[:, :, [LAST, ALONE]] = head.reshape(shape)[:, :, None]
-    lumps = prompts * mix.prompt / _chunk(posed, stages, batch)
+    chunk = _chunk(posed, stages, batch)
+    met = step.t0_s.reshape(shape) + chunk / mix.prompt * own.reshape(shape)
+    kernels = len(model.card.stack) * met / stages  # of a round with prompts, all stages of this kind
+    launched = prompts * mix.prompt / chunk * (hidden(kernels, model.launching_s) - kernels)
     engine = stages * model.tuning.step_s + batch * model.tuning.sequence_s
-    engine = engine + lumps * model.launching_s
-    return layer, extra, np.broadcast_to(engine, shape)
+    return layer, extra, engine + np.maximum(launched, 0.0)
 
 
 def _layer_steps(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[StepTimes, Floats]:

@@ -22,14 +22,7 @@ def test_what_is_alike_is_predicted_best_as_alike_most_of_all_where_prompts_come
 
     assert off["sglang", "alike"] < off["sglang", "varied"] / 2
     assert off["trtllm", "alike"] < off["trtllm", "varied"]
-    assert len(held.splitlines()) == 2 + 32
-
-
-def test_what_a_prompt_holds_up_is_told_apart_from_decoding():
-    """By hand: with 32 in flight 20 ms a token, and 31.25 prompts of 16 ms beside N of them."""
-    same = {"family": "llama", "attn_tp": "8", "isl": "1024"}
-    rows = [same | {"concurrency": "32", "osl": str(n)} for n in (128, 256, 512)]
-    few = [row | {"concurrency": "8"} for row in rows]
-
-    found = alike.held_up([*rows, *few], [20 + 500 / n for n in (128, 256, 512)] + [9.0, 8.0, 7.0])
-    assert found == {("llama", "8", "1024"): pytest.approx(500 / 32)}
+    waits = [line.split() for line in held.splitlines()[2:]]
+    ratios = [float(cells[-2]) / float(cells[-4]) for cells in waits if cells[0].startswith("Llama")]
+    assert len(ratios) == 12
+    assert all(0.65 < ratio < 1.2 for ratio in ratios)  # the sum of launches and kernels is at 0.55 for some

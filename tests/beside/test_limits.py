@@ -104,7 +104,7 @@ def test_of_a_fleet_the_group_at_its_limit_is_named():
 
 
 def test_nics_that_are_full_hold_a_fleet():
-    found = solved("16xH100", "llama-3.1-70b", isl=8000, osl=100)[2]
+    found = solved("16xH100", "llama-3.1-70b", isl=8000, osl=300)[2]
     made = groups(found)
     assert any(g.candidate.role == "prefill" for g in made)
     thin = replace(

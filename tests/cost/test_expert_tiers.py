@@ -20,7 +20,7 @@ def touched(experts, top_k, tokens, held):
 def test_nothing_held_leaves_all_distinct_experts_and_all_held_leaves_none(asked):
     (experts, top_k), tokens, _ = asked
 
-    every = float(distinct_experts(experts, top_k, np.array([tokens]))[0])
+    every = float(distinct_experts(experts, top_k, np.array([tokens]), 1.0)[0])
     assert touched(experts, top_k, tokens, 0) == pytest.approx(every, rel=1e-6)
     assert touched(experts, top_k, tokens, experts) == pytest.approx(0.0, abs=1e-6)
 
@@ -64,7 +64,7 @@ def test_a_cache_misses_more_than_the_popular_ones_would_and_less_the_larger_it_
     miss = float(missed(experts, top_k, np.array([tokens]), np.array([part]))[0])
 
     assert touched(experts, top_k, tokens, part * experts) <= miss + 1e-6
-    assert miss <= float(distinct_experts(experts, top_k, np.array([tokens]))[0]) + 1e-6
+    assert miss <= float(distinct_experts(experts, top_k, np.array([tokens]), 1.0)[0]) + 1e-6
     assert miss >= float(missed(experts, top_k, np.array([tokens]), np.array([min(part + 0.1, 1)]))[0]) - 1e-9
 
 
@@ -76,5 +76,5 @@ def test_a_cache_of_all_misses_nothing_and_one_of_none_all():
     tokens, cached = np.array([4.0, 4.0]), np.array([0.0, 1.0])
 
     nothing, everything = missed(64, 4, tokens, cached)
-    assert nothing == pytest.approx(float(distinct_experts(64, 4, np.array([4.0]))[0]), rel=1e-6)
+    assert nothing == pytest.approx(float(distinct_experts(64, 4, np.array([4.0]), 1.0)[0]), rel=1e-6)
     assert everything == 0.0

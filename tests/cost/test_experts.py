@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 
 from model_zoo.schema import MoeFfn
-from planner.cost.efficiency.reading import Chip, Fit
-from planner.cost.experts import RankWork, Routed, distinct_experts, expert_work, fullest_share, rank_s
+from planner.cost.efficiency.reading import Chip, Fit, tuned
+from planner.cost.experts import (
+    RankWork,
+    Routed,
+    distinct_experts,
+    expert_work,
+    fullest_share,
+    most_touched,
+    rank_s,
+)
 from planner.cost.popularity import Popularity
+from planner.cost.tuning import Tuning
 from tests.cost.samples import designs
 
 
@@ -57,6 +66,19 @@ def test_the_fullest_rank_agrees_with_drawing_pairs(ep, tokens):
     assert np.mean(fullest) <= share <= 1.25 * np.mean(fullest)
 
 
+@pytest.mark.parametrize(("ep", "tokens"), [(2, 16), (4, 8), (4, 64), (8, 64), (16, 512)])
+def test_the_rank_that_touches_most_experts_agrees_with_drawing_them(ep, tokens):
+    """128 experts as popular as a gamma of spread 1.25 says, of which each token meets 8 on average."""
+    rng = np.random.default_rng(5)
+    rates = rng.gamma(1.25**-2, 1.0, (400, 128))
+    met = rng.random((400, 128)) < -np.expm1(-tokens * 8 * rates / rates.sum(axis=1, keepdims=True))
+    most = met.reshape(400, ep, -1).sum(axis=2).max(axis=1).mean()
+
+    assert most_touched(np.array([128 / ep]), met.mean(keepdims=True)[0], np.array([ep]))[0] == pytest.approx(
+        most, rel=0.04
+    )
+
+
 def test_popular_experts_fill_a_rank_further():
     """With 8 ranks of 16 experts the fullest gets about 1.3 times the mean even of very many tokens."""
     hottest = Popularity().of(128, designs((1, 1, 8, 1, 8)))
@@ -102,3 +124,17 @@ def test_the_seconds_of_a_rank_are_its_terms():
         )[0]
         == 0
     )
+
+
+def test_an_engines_factor_is_on_all_that_grows_with_the_experts_tokens():
+    """FLOPs, rows and sorting (3 us in all) take twice as long, weights and experts as before."""
+    one, none = np.ones(1), np.zeros(1)
+    fit = Fit(1, 1, 0.0, 1.0, tau_s=1e-6, rows=0.5, tokens=0.5)
+    chip = Chip(1e12, {"bf16": 1e14})
+    tokens = RankWork(1e8 * one, none, 5e5 * one, none, none, 5e5 * one, none)
+    weights = RankWork(1e-9 * one, 2e6 * one, none, 3 * one, none, none, none)
+    twice = tuned(fit, "moe", Tuning(expert_flops=2.0))
+
+    assert rank_s(fit, chip, tokens)[0] == pytest.approx(3e-6)
+    assert rank_s(twice, chip, tokens)[0] == pytest.approx(6e-6)
+    assert rank_s(twice, chip, weights)[0] == rank_s(fit, chip, weights)[0] == pytest.approx(5e-6)

@@ -19,6 +19,7 @@ from planner.cost.launches import (
     SOFTMAX,
     dense_layers,
     graph_tokens,
+    hidden,
     launches,
     launching_s,
 )
@@ -126,10 +127,33 @@ def test_a_captured_step_keeps_its_share_of_the_launches(engine, kind, tokens, t
     model, prompts = KINDS.get(kind, LLAMA_8B), Load.of(0, 0, tokens, 0)
     designs = replace(tensor_parallel(2), **{name: np.array([n]) for name, n in design.items()})
 
-    def step_s(captured, layer_s=1.0):
+    def step_s(captured, layer_s=1e4):  # so long that no kernels show beside it
         base = replace(Tuning(), prompt_layer_s=layer_s, latent_layer_s=0.0, captured=captured)
         by = cost(model, engine=engine, by=Calibration(base=base), told=Told(graph_tokens=told))
         return by.step_s(designs, prompts)[0]
 
     launched = step_s(0.25) - step_s(0.25, layer_s=0.0)
-    assert launched == pytest.approx(left * dense_layers(model))
+    assert launched == pytest.approx(1e4 * left * dense_layers(model), rel=1e-4)
+
+
+def test_launching_hides_behind_kernels_that_take_longer():
+    """To 100 ms a tenth of that adds a part in 800, as much a third; ten times as much hides them."""
+    kernels = np.full(4, 0.1)
+    assert hidden(kernels, 0.0).tolist() == kernels.tolist()
+    assert hidden(kernels, np.array([0.0, 0.01, 0.1, 1.0])) == pytest.approx(
+        [0.1, 0.1001264, 0.1319508, 1.001264], rel=1e-6
+    )
+
+
+@pytest.mark.parametrize(("tokens", "least", "most"), [(128, 0.6, 0.7), (8192, 0.0, 0.02)])
+def test_a_step_of_a_long_prompt_takes_hardly_longer_to_be_launched(tokens, least, most):
+    """20 ms of launches add two thirds of themselves to 7.5 ms of kernels, next to nothing to 170 ms."""
+    designs, prompts = tensor_parallel(1), Load.of(0, 0, tokens, 0)
+
+    def step_s(layer_s):
+        by = Calibration(base=replace(Tuning(), prompt_layer_s=layer_s))
+        return cost(LLAMA_8B, engine="trtllm", by=by).step_s(designs, prompts)[0]
+
+    launches = 20e-3 / dense_layers(LLAMA_8B)
+    share = (step_s(launches) - step_s(0.0)) / 20e-3
+    assert least < share < most

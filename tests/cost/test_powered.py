@@ -25,7 +25,7 @@ def drawn(model, load):
 def test_a_gpu_under_its_limit_draws_just_that_and_takes_longer():
     """By hand: arithmetic draws all that an H100 may, so 70 % of it takes (1 - 0.7) / (0.7 - 0.458) x 0.161 =
     20 % more of the arithmetic, which takes 1 / 0.75 of its seconds at peak."""
-    free, held = cost(engine="sglang"), cost(engine="sglang").limited(0.7 * H100)
+    free, held = cost(engine="trtllm"), cost(engine="trtllm").limited(0.7 * H100)
     compute, memory = (float(x[0]) for x in free.peaks_s(TP, PROMPTS))
     more = float(held.step_s(TP, PROMPTS)[0] - free.step_s(TP, PROMPTS)[0])
     reading = 0.0607 * (0.85 - 0.7) / (0.7 - 0.458 * 0.85)

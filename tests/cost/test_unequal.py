@@ -92,3 +92,21 @@ def test_a_slow_link_is_paid_on_the_way_there_and_back():
 
     assert hop[10.0] > 2 * 5e-3
     assert hop[0.1] - hop[10.0] == pytest.approx(2 * message * (1 / 0.1e9 - 1 / 10e9), rel=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_it_takes_what_it_takes_whatever_other_classes_the_model_knows(engine):
+    """The slowest host is one of its own, and what first tokens wait for beside the steps is the same."""
+    cluster, (card, _) = from_gpus("1xmi300x,1xa100-80,1xb200,1xh100"), catalog.find("llama-3.1-8b")
+    ids = [c.id for c in cluster.classes]
+    pairs: list[Staging] = [(Stage(a, 1, (0, 24)), Stage(b, 1, (24, 32))) for a in ids for b in ids if a != b]
+    used = precisions(card)
+    every = UnequalModel(card, cluster.classes, (), pairs, engine, used)
+
+    for i, pair in enumerate(pairs):
+        own = [c for c in cluster.classes if c.id in {stage.node_class for stage in pair}]
+        alone = UnequalModel(card, own, (), [pair], engine, used)
+        for point in POINTS:
+            told = every.step_s(designs_of(pairs).take(np.array([i])), point)
+            assert told == pytest.approx(alone.step_s(designs_of([pair]), point), rel=1e-9)
+        assert every.tuning == alone.tuning

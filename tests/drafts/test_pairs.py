@@ -63,7 +63,7 @@ def test_only_sides_that_decode_count_tokens_of_a_step(known):
 def test_a_request_waits_for_a_whole_step_of_the_server_that_decodes(monkeypatch):
     """Beside its prompt and the transfer, here of no time: as many tokens as come at once, at TPOT each."""
     monkeypatch.setattr(found, "transfer_s", lambda *_: 0.0)
-    loads = {"isl": 4000, "osl": 201, "rate": None, "ttft_ms": 400, "tpot_ms": 7, "percentile": None}
+    loads = {"isl": 4000, "osl": 201, "rate": None, "ttft_ms": 400, "tpot_ms": 6, "percentile": None}
     asked = read(None, "mimo-7b", "2xh100-sxm", "chat", loads, {"engine": "vllm", "speculation": "mtp"})
     asked, pool, question = pose(asked)
     best = find(question, pool, Limits(0.01, 10.0, 200))

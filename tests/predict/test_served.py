@@ -37,12 +37,12 @@ def test_a_crowd_waits_for_its_first_tokens_and_is_as_long_in_the_server():
 def test_prompts_of_one_step_have_their_first_token_together():
     """By hand: four prompts of one step wait for all four, 3 beside their own; of a step each, for 1.5."""
     at = {}
-    for budget in (2048, 8192):
-        told = {"concurrency": "4", "chunk": str(budget)}
+    for budget in (8192, 32768):
+        told = {"concurrency": "4", "isl": "8192", "chunk": str(budget)}
         alone, crowd = (served(Tuning(together=odds, arrival_s=0.0), **told) for odds in (1e-9, 1.0))
         at[budget] = float(crowd.ttft_s[0, 0] - alone.ttft_s[0, 0])
 
-    assert at[8192] == pytest.approx(2 * at[2048], rel=0.05)
+    assert at[32768] == pytest.approx(2 * at[8192], rel=0.05)
 
 
 def test_one_request_has_no_crowd():

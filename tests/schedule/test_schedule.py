@@ -230,7 +230,7 @@ def test_units_of_prompts_and_of_answers_are_the_same_nodes() -> None:
 HOURS = """\
 name: day
 buckets: [{isl: 3000, osl: 30}, {isl: 200, osl: 700}]
-slo: {ttft_ms: 3000, tpot_ms: 60, percentile: mean}
+slo: {ttft_ms: 3000, tpot_ms: 25, percentile: mean}
 traffic:
   slot_s: 21600
   rate_rps: [60, 60, 60, 60]

@@ -17,10 +17,10 @@ from tests.beside.solved import solved
 LIMITS = Limits(gap=0.002, work=1000)
 TWO = {"gpus": "8xH100,8xL40S", "model": "llama-3.1-8b"}
 ASKED = {
-    "one class": {},
+    "one class": {"tpot_ms": 30},
     "throughput": TWO,
     "gpus": {**TWO, "rate": 60.0, "objective": "gpus"},
-    "energy": {**TWO, "gpus": "4xH100,4xL40S", "rate": 30.0, "objective": "energy"},
+    "energy": {**TWO, "gpus": "4xH100,4xL40S", "rate": 40.0, "objective": "energy"},
     "latency": {**TWO, "rate": 60.0, "objective": "latency"},
 }
 

@@ -26,7 +26,7 @@ KINDS = {
     "unlike-stages": 0.1,
     "kept-cache": 0.1,
     "long-prompts": 0.1,
-    "energy": 0.1,
+    "h100-8": 0.1,
     "latency": 0.1,
     "four-small-boxes": 0.1,
     "melange-cloud": 0.1,
@@ -115,7 +115,7 @@ def test_what_is_expected_at_each_percentile_is_the_plans_own_at_its_own() -> No
     found = replayed("percentile")
     assert found.expected["ttft_ms"]["p95"] == pytest.approx(found.predicted["ttft_ms"].value, rel=0.05)
     assert list(found.expected["ttft_ms"]) == ["mean", "p50", "p90", "p95", "p99"]
-    assert not replayed("energy").expected
+    assert not replayed("h100-8").expected
 
 
 def test_more_than_it_serves_is_overload_and_no_less() -> None:

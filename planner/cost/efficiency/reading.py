@@ -193,8 +193,8 @@ def tuned(fit: Fit, kernel: str, by: Tuning) -> Fit:
         held_s=fit.held_s * launch,
         ep_s=fit.ep_s * launch,
         quantise=fit.quantise / moved,
-        rows=fit.rows / moved,
-        tokens=fit.tokens / moved,
+        rows=fit.rows / flops,
+        tokens=fit.tokens / flops,
     )
 
 
