@@ -5,8 +5,8 @@ on an engine or on a device; a whole model, device, engine version or source. Ea
 group's from the priors on, then predicts the group; bands come from the folds' own errors on *other* groups
 (`sigmas`), so that no row helps to judge itself.
 
-Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: some engines
-scatter more than others.
+Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: models with
+experts scatter more than dense ones, and some engines more than others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
 CHOSEN = "model x engine"
 """The fold that choices are made on, and by whose errors bands are as wide as they are."""
 
-LEVELS = ("engine", "engine+experts")
+LEVELS = ("ffn", "engine+ffn", "engine+experts")
 """Of bands, beside "all", from wide to narrow."""
 
 

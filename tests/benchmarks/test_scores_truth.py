@@ -142,13 +142,15 @@ def test_a_row_has_no_say_in_its_own_band():
 
 
 def test_a_narrower_level_is_drawn_to_the_wider_one_by_how_few_groups_it_has():
-    """By hand, in variances: one group of experts at 1.0 counts 1 beside 5 of the engine's."""
+    """By hand, in variances: one group of experts at 1.0 counts 1 beside 5 of the wider level's."""
     errors = np.array([[0.1, 0.1]] * 9 + [[1.0, 1.0]])
     servers = [SERVER] * 9 + [replace(SERVER, experts="fp8")]
     found = bands(errors, servers, [(str(i),) for i in range(10)])["ttft"]
 
-    engine = found["engine"]["vllm"]
-    assert engine == pytest.approx(0.1 / 1.2816, rel=1e-3) == found["all"]["all"]
-    expected = ((5 * engine**2 + (1.0 / 1.2816) ** 2) / 6) ** 0.5
-    assert found["engine+experts"]["vllm fp8"] == pytest.approx(expected, rel=1e-3)
-    assert found["engine+experts"]["vllm none"] == pytest.approx(engine)
+    wide = usual = found["all"]["all"]
+    assert usual == pytest.approx(0.1 / 1.2816, rel=1e-3)
+    for level, key in (("ffn", "moe"), ("engine+ffn", "vllm moe"), ("engine+experts", "vllm fp8")):
+        wide = ((5 * wide**2 + (1.0 / 1.2816) ** 2) / 6) ** 0.5
+        assert found[level][key] == pytest.approx(wide, rel=1e-3)
+    assert found["ffn"]["dense"] == pytest.approx(usual)
+    assert found["engine+experts"]["vllm none"] == pytest.approx(usual)
