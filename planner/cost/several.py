@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cluster_configs.schema import ClusterLink, NodeClass
 from model_zoo.schema import ModelCard
@@ -51,10 +53,14 @@ class SeveralClasses(CostModel):
 
     def launching(self, load: Load, designs: Designs) -> Floats:
         """That of the slowest host among those of each design."""
-        slowest = np.zeros(len(designs))
-        for node, gpus in self.by_class(designs):
-            slowest = np.maximum(slowest, np.where(gpus > 0, self.on(node).launching(load, designs), 0.0))
-        return slowest
+        every = np.array([m.launching(load, designs) for m in self.of_class.values()])
+        return np.asarray(np.where(self._hosts[:, which(designs)], every, 0.0).max(axis=0))
+
+    @cached_property
+    def _hosts(self) -> NDArray[np.bool_]:
+        """Whether each class has a stage of each staging, (classes, m)."""
+        own = [{stage.node_class for stage in staging} for staging in self.stagings]
+        return np.array([[g in names for names in own] for g in self.of_class])
 
     def by_class(self, designs: Designs) -> list[tuple[NodeClass, Ints]]:
         """GPUs of each class that each design takes."""
