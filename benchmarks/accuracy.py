@@ -16,6 +16,7 @@ from benchmarks.fit import fitted, shared
 from benchmarks.held_out import (
     CHOSEN,
     FOLDS,
+    added,
     as_held,
     bench_of,
     predictions,
@@ -40,12 +41,12 @@ def main() -> None:
     rows = clean_rows()
     bench = bench_of(rows)
     fit = fitted(bench)
-    servers = traits_of(bench)
+    servers, more = traits_of(bench), added(bench)
     held = {}
     for name, fold in FOLDS.items():
         groups = [fold(row) for row in rows]
         predicted = predictions(fit, groups)
-        band = sigmas(bench.measured - predicted, servers, groups)
+        band = np.hypot(sigmas(bench.measured - predicted, servers, groups), more)
         held[f"without its {name}"] = as_held(rows, bench.measured, predicted, band)
     amd = [i for i, row in enumerate(rows) if row["system"] in AMD]
     held["without its AMD device"] = held["without its device"].take(amd)
@@ -53,8 +54,8 @@ def main() -> None:
     tunings = bench.tunings(shared(fit))
     bench.settle(tunings)
     seen = bench.log_times(tunings)
-    spread = sigmas(bench.measured - seen, servers, [(str(i % 10),) for i in range(len(rows))])
-    held["in sample"] = as_held(rows, bench.measured, seen, spread)
+    own = sigmas(bench.measured - seen, servers, [(str(i % 10),) for i in range(len(rows))])
+    held["in sample"] = as_held(rows, bench.measured, seen, np.hypot(own, more))
     chosen = held[f"without its {CHOSEN}"]
     print(f"{summary(held)}\n\nBelow: without its {CHOSEN}\n\n{score(chosen)}")
     print("\n80 % bands of closed loops' rates, by the share of their time that prompts take")

@@ -29,10 +29,12 @@ from benchmarks.split_runs import (
     states_workers,
 )
 from benchmarks.truth import RUNS
+from planner.cost.bands import Z80
 
 Scored = tuple[Run, Predicted]
 
-HEADS = ("", "n", "TPOT median", "P90", "ratio", "TTFT median", "P90", "ratio")
+FIGURES = ("median", "P90", "ratio", "inside")
+HEADS = ("", "n", *(" ".join(("TPOT", f)) for f in FIGURES), *(" ".join(("TTFT", f)) for f in FIGURES))
 BATCHES = (4, 16, 64, 256)
 """Upper ends of the classes of sequences on a decode rank."""
 
@@ -68,12 +70,16 @@ def _scored(run: Run) -> Scored:
 
 
 def line(name: str, scored: Sequence[Scored]) -> list[str]:
-    """Medians, 90th percentiles and median ratios predicted / measured."""
+    """Medians, 90th percentiles and median ratios predicted / measured, and shares inside 80 % bands."""
     cells = [name, str(len(scored))]
     for i in (0, 1):
-        predicted = np.array([(p.tpot_ms, p.ttft_ms)[i] for _, p in scored])
-        found = errors(predicted, np.array([run.measured[i] for run, _ in scored]))
-        cells += [share(found.median), share(found.p90), f"{1 + found.bias:.2f}"]
+        predicted, sigma = np.array(
+            [((p.tpot_ms, p.sigma_tpot), (p.ttft_ms, p.sigma_ttft))[i] for _, p in scored]
+        ).T
+        measured = np.array([run.measured[i] for run, _ in scored])
+        found = errors(predicted, measured)
+        inside = np.abs(np.log(measured / predicted)) <= Z80 * sigma
+        cells += [share(found.median), share(found.p90), f"{1 + found.bias:.2f}", share(inside.mean())]
     return cells
 
 
@@ -119,8 +125,8 @@ def by_ranks(scored: Sequence[Scored]) -> str:
     lines = []
     for (ranks, most), part in sorted(found.items()):
         sizes = f"up to {most}" if most in BATCHES else f"more than {BATCHES[-1]}"
-        lines.append([f"attention-dp {ranks}, {sizes}", *line("", part)[1:5]])
-    return table(("decode ranks and sequences of one", *HEADS[1:5]), lines)
+        lines.append([f"attention-dp {ranks}, {sizes}", *line("", part)[1:6]])
+    return table(("decode ranks and sequences of one", *HEADS[1:6]), lines)
 
 
 def late(run: Run, predicted: Predicted) -> bool:

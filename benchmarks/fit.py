@@ -13,7 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.held_out import CHOSEN, FOLDS, as_held, bands, bench_of, predictions, sigmas, traits_of
+from benchmarks.held_out import (
+    CHOSEN,
+    FOLDS,
+    added,
+    as_held,
+    bands,
+    bench_of,
+    predictions,
+    sigmas,
+    traits_of,
+)
 from benchmarks.scores.picks import flattery, pick
 from benchmarks.truth import RUNS, clean_rows
 from planner.calibration.bench import TPOT, TTFT, Bench
@@ -136,7 +146,7 @@ def main() -> None:
         size = np.abs(np.expm1(-errors[:, column]))
         about[f"held_out_{kind}"] = f"median {np.median(size):.1%}, P90 {np.quantile(size, 0.9):.1%}"
     servers = traits_of(bench)
-    scored = as_held(rows, bench.measured, held, sigmas(errors, servers, groups))
+    scored = as_held(rows, bench.measured, held, np.hypot(sigmas(errors, servers, groups), added(bench)))
     chosen, every = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
     picked = max(0.0, round(chosen - every, 3))
     text = written(fit, bands(errors, servers, groups), picked, about)

@@ -5,15 +5,18 @@ on an engine or on a device; a whole model, device, engine version or source. Ea
 group's from the priors on, then predicts the group; bands come from the folds' own errors on *other* groups
 (`sigmas`), so that no row helps to judge itself.
 
-Bands are told at the levels `LEVELS`, each drawn to the wider one by how few groups it has: models with
-experts scatter more than dense ones, and some engines more than others.
+Bands are told by engine and by dense models or those with experts, as if either made errors so many times as
+wide whatever the other; what an engine's dense models, or its others, have of their own comes on top. Each is
+drawn to what is known without it by how few groups it has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.scores.held import Held
 from benchmarks.truth import Row, as_asked, group_of
@@ -46,8 +49,9 @@ FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
 CHOSEN = "model x engine"
 """The fold that choices are made on, and by whose errors bands are as wide as they are."""
 
-LEVELS = ("ffn", "engine+ffn", "engine+experts")
-"""Of bands, beside "all", from wide to narrow."""
+WIDER = 2
+"""Groups that what is known without a level counts for, in its band. With 1 to 5 bands are as good in all
+folds (mean interval scores, Gneiting and Raftery 2007, within 3 %); with few they hold alike for engines."""
 
 
 def bench_of(rows: Sequence[Row]) -> Bench:
@@ -92,25 +96,41 @@ def bands(errors: Floats, servers: Sequence[Traits], groups: Keys) -> dict[str, 
     """Kind → level → key → standard deviation whose central 80 % hold 80 % of held-out rows; `errors` (n, 2)
     in logs."""
     names = np.array([" ".join(group) for group in groups])
+    engines, ffns = (np.array([getattr(server, trait) for server in servers]) for trait in ("engine", "ffn"))
     found = {}
     for kind, column in KINDS.items():
         size = errors[:, column]
-        sigma = np.full(len(size), np.quantile(np.abs(size), 0.8) / Z80)
-        levels = {"all": {"all": float(sigma[0])}}
-        for level in LEVELS:
-            keys = np.array([server.key(level) for server in servers])
-            told = {}
-            for key in np.unique(keys).tolist():
-                at = keys == key
-                told[key] = pooled(size[at], sigma[at], len(set(names[at])))
-            sigma = np.array([told[key] for key in keys.tolist()])
-            levels[level] = told
-        found[kind] = levels
+        every = float(np.quantile(np.abs(size), 0.8)) / Z80
+
+        def told(at: NDArray[np.bool_], without: float, size: Floats = size) -> float:
+            """The deviation of the rows `at`, drawn to what is known `without` them."""
+            return pooled(size[at], without, len(set(names[at])), WIDER) if at.any() else without
+
+        by_engine = {key: told(engines == key, every) for key in np.unique(engines).tolist()}
+        by_ffn = {key: told(ffns == key, every) for key in np.unique(ffns).tolist()}
+        by_both = {
+            f"{engine} {ffn}": told((engines == engine) & (ffns == ffn), one * other / every)
+            for (engine, one), (ffn, other) in product(by_engine.items(), by_ffn.items())
+        }
+        found[kind] = {"all": {"all": every}, "ffn": by_ffn, "engine+ffn": by_both}
     return found
 
 
+def added(bench: Bench) -> Floats:
+    """What kernels that were not measured on the device, and designs that no run shows, add to the deviation
+    of each row's band, (n, 2)."""
+    out = np.zeros((len(bench), 2))
+    for cell in bench.cells:
+        model = cell.group.cost()
+        whole = model.sigmas(cell.load.designs)
+        for told, (kind, column) in zip(whole, (("ttft", TTFT), ("tpot", TPOT)), strict=True):
+            fitted = model.calibration.sigma(kind, cell.traits)
+            out[cell.at, column] = np.sqrt(np.maximum(told**2 - fitted**2, 0.0))
+    return out
+
+
 def sigmas(errors: Floats, servers: Sequence[Traits], groups: Keys) -> Floats:
-    """The deviation of each row's band, (n, 2): by the bands of all groups but its own."""
+    """The fitted deviation of each row's band, (n, 2): by the bands of all groups but its own."""
     out = np.zeros_like(errors)
     names = np.array([" ".join(group) for group in groups])
     for name in np.unique(names).tolist():

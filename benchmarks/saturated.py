@@ -20,12 +20,12 @@ from __future__ import annotations
 import csv
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.scores.render import table
+from benchmarks.scores.render import share, table
 from cluster_configs import devices
 from planner.errors import InputError
 from planner.predict.loads import Places, Rows
@@ -55,6 +55,7 @@ TRITON = {
 DeepSeek's architecture in FP8 get TensorRT-LLM's (server_args.py of those versions)."""
 
 Row = Mapping[str, str]
+Scored = tuple[Row, float, float]
 
 
 def overview() -> list[tuple[Row, dict[str, str], float]]:
@@ -114,13 +115,14 @@ def read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def scored(rows: Sequence[tuple[Row, dict[str, str], float]]) -> list[tuple[Row, float]]:
-    """Rows whose model and device are known, with predicted over measured throughput."""
+def scored(rows: Sequence[tuple[Row, dict[str, str], float]]) -> list[Scored]:
+    """Rows whose model and device are known, with predicted over measured throughput, and how far it may be
+    off: TPOT's band."""
     answers = predict_rows([cells for _, cells, _ in rows])
     return [
-        (row, told.out_tok_per_s / measured)
+        (row, told.out_tok_per_s / measured, told.tpot_ms_high / told.tpot_ms)
         for (row, _, measured), told in zip(rows, answers, strict=True)
-        if not isinstance(told, InputError) and told.out_tok_per_s
+        if not isinstance(told, InputError) and told.out_tok_per_s and told.tpot_ms and told.tpot_ms_high
     ]
 
 
@@ -160,12 +162,17 @@ def _tpot_ms(cells: dict[str, str]) -> float | None:
     return None if isinstance(told, InputError) else told.tpot_ms
 
 
-def line(name: str, ratios: Iterable[float]) -> list[str]:
-    """Runs, typical factor either way, its 90th percentile, and the median ratio."""
-    logs = np.log(np.array(list(ratios)))
+def line(name: str, runs: Sequence[Scored]) -> list[str]:
+    """Runs, typical factor either way, its 90th percentile, the median ratio, the share inside the band."""
+    logs, reach = np.log(np.array([[ratio, most] for _, ratio, most in runs])).T
     off = np.abs(logs)
     figures = (np.median(off), np.quantile(off, 0.9), np.median(logs))
-    return [name, str(len(logs)), *(f"{np.exp(x):.2f}" for x in figures)]
+    return [name, str(len(logs)), *(f"{np.exp(x):.2f}" for x in figures), share((off <= reach).mean())]
+
+
+def _pair(row: Row) -> tuple[str, str]:
+    """Model and device."""
+    return row["model"].split("/")[1], row["device"]
 
 
 def main() -> None:
@@ -178,23 +185,23 @@ def main() -> None:
         "long prompts": lambda r: int(r["isl"]) >= LONG,
         "long answers": lambda r: int(r["osl"]) >= LONG,
         "short": lambda r: max(int(r["isl"]), int(r["osl"])) < LONG,
-        **{name: lambda r, name=name: r["device"] == name for name in sorted({r["device"] for r, _ in rows})},
+        **{
+            name: lambda r, name=name: r["device"] == name for name in sorted({r["device"] for r, *_ in rows})
+        },
         **{
             name.split("/")[1]: lambda r, name=name: r["model"] == name
-            for name in sorted({r["model"] for r, _ in rows})
+            for name in sorted({r["model"] for r, *_ in rows})
         },
     }
-    lines = [line("all", (x for _, x in rows))]
-    lines += [line(name, (x for r, x in rows if of(r))) for name, of in classes.items()]
-    heads = ["", "n", "typical factor", "P90", "median ratio"]
+    lines = [line("all", rows)]
+    lines += [line(name, [run for run in rows if of(run[0])]) for name, of in classes.items()]
+    heads = ["", "n", "typical factor", "P90", "median ratio", "inside"]
     print(f"TensorRT-LLM's overview\n{table(heads, lines)}")
     told = cookbook()
     runs = scored(told)
-    lines = [line("all", (x for _, x in runs))]
-    for name in sorted({(r["model"].split("/")[1], r["device"]) for r, _ in runs}):
-        lines.append(
-            line(" ".join(name), (x for r, x in runs if (r["model"].split("/")[1], r["device"]) == name))
-        )
+    lines = [line("all", runs)]
+    for name in sorted({_pair(row) for row, *_ in runs}):
+        lines.append(line(" ".join(name), [run for run in runs if _pair(run[0]) == name]))
     print(f"\nSGLang's cookbook, {BUSY} in flight or more ({len(told) - len(runs)} of models without a card)")
     print(table(heads, lines))
     print(f"\nThe same runs, TPOT over what was measured\n{stopped()}")

@@ -21,6 +21,7 @@ from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
 from benchmarks.truth import DRAWN, RUNS, SERVING, Row, by_id, checkpoint
 from benchmarks.waves import Client, Workers, mean_ttft_s
 from planner.cost.attention import Load
+from planner.cost.bands import of_role
 from planner.cost.memory import (
     default_tokens_per_step,
     device_bytes,
@@ -120,13 +121,15 @@ class Run:
 class Predicted:
     """`tpot_ms`, `ttft_ms` of the benchmark's waves, `even_ttft_ms` of a first wave and prompts that come
     evenly from then on, `sequences` on a decode rank; `emptied_s`: when the last of all prompts at once would
-    be through prefill."""
+    be through prefill; `sigma_tpot`, `sigma_ttft`: deviations of the bands of decode and prefill workers."""
 
     tpot_ms: float
     ttft_ms: float
     even_ttft_ms: float
     sequences: float
     emptied_s: float
+    sigma_tpot: float
+    sigma_ttft: float
 
 
 def disaggregated_rows() -> list[Row]:
@@ -237,7 +240,9 @@ def _in_ms(split: Split, run: Run, ttft_s: float) -> Predicted:
     most = split.rate[0] / split.prefill_used[0]
     emptied = float(split.first_ttft_s[0] + run.concurrency / most / 2)
     tpot_s = float(split.tpot_s[0]) / run.emitted
-    return Predicted(1e3 * tpot_s, 1e3 * ttft_s, 1e3 * even_s, float(split.sequences[0]), emptied)
+    tpot = float(run.decode.cost.sigmas(run.decode.designs)[1, 0])
+    ttft = float(of_role(run.prefill.cost.sigmas(run.prefill.designs), "prefill")[0, 0])
+    return Predicted(1e3 * tpot_s, 1e3 * ttft_s, 1e3 * even_s, float(split.sequences[0]), emptied, tpot, ttft)
 
 
 def _prompts(run: Run) -> int:

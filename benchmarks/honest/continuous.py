@@ -77,7 +77,8 @@ def kept(model: OneModel, unit: Unit, limits: Limits, rates: Floats) -> NDArray[
             return np.zeros(len(rates), dtype=bool)
         ttft = sender.ttft_s + moved + at.tpot_s
         full = np.max([sender.utilisation, sender.cache, at.utilisation, at.cache], axis=0)
-    first, later = model.caution(unit.first)[0], model.caution(unit.second or unit.first)[1]
+    first = model.caution(unit.first, "prefill" if unit.second else "mixed")[0]
+    later = model.caution(unit.second or unit.first, "decode" if unit.second else "mixed")[1]
     in_time = np.isfinite(ttft) & (first * ttft <= limits.ttft_s) & (later * at.tpot_s <= limits.tpot_s)
     return np.asarray(in_time[:, taken].all(axis=1) & (full <= 1.0))
 

@@ -162,9 +162,9 @@ class PoolModel:
         first = np.where(np.isinf(tpot), np.inf, none) if role == "decode" else ttft
         return Judged(first, none if role == "prefill" else tpot, busy, held)
 
-    def caution(self, design: Design) -> tuple[float, float]:
+    def caution(self, design: Design, role: Role) -> tuple[float, float]:
         s, i = self._where[design]
-        return float(s.caution[0, i]), float(s.caution[1, i])
+        return float(s.caution(role)[0, i]), float(s.caution(role)[1, i])
 
     def handed_s(
         self, first: Design, second: Design, load: Floats, each: tuple[Floats, Floats]

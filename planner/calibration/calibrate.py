@@ -145,11 +145,12 @@ def _narrow(
                     bands[kind][level][key] = sigma
 
 
-def pooled(errors: Floats, before: Floats | float, units: int) -> float:
+def pooled(errors: Floats, before: Floats | float, units: int, earlier: int = EARLIER) -> float:
     """A band's deviation from the errors of `units` that were held back and the deviations of before (or of a
-    wider level): variances by their counts (a conjugate prior's mean; Gelman et al. 2013, ch. 2.6)."""
+    wider level), which count for `earlier`: variances by their counts (a conjugate prior's mean; Gelman et
+    al. 2013, ch. 2.6)."""
     own = float(np.quantile(np.abs(errors), 0.8)) / Z80
-    return float(np.sqrt((EARLIER * np.mean(before**2) + units * own**2) / (EARLIER + units)))
+    return float(np.sqrt((earlier * np.mean(before**2) + units * own**2) / (earlier + units)))
 
 
 def _keys(bench: Bench, level: str) -> list[str]:

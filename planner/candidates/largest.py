@@ -72,7 +72,7 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
     each = np.repeat(index, k)
     step = decode_steps(s, each, tries.ravel())
     curves = {role: batched(s, each, tries.ravel(), role, step) for role in roles}
-    caution = s.caution[1]
+    caution = s.caution("mixed")[1]
 
     def excess(points: Points, limit_s: float) -> Floats:
         slow = beyond(points.tpot_s * caution[points.index][:, None], s, limit_s)
@@ -112,7 +112,7 @@ def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
     levels[0] = QUIETEST
     every = np.repeat(np.arange(n), len(levels))
     points = prefilled(s, parts, every, np.tile(levels, n))
-    caution = s.caution[0, index]
+    caution = s.caution("prefill")[0, index]
     ttft = (points.ttft_s * caution[every][:, None]).reshape(n, len(levels), w)
     kept = points.other.reshape(n, len(levels), w)
     limits = np.minimum(within_s, s.promise.ttft_s)

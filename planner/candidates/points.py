@@ -155,7 +155,8 @@ def _some_points(
     kv = kv_in_use(s, index, step, e, sequences, role)
     if s.place is not None:
         e = replace(e, ttft_s=e.ttft_s + s.loading_s[index])
-    ttft_s, tpot_s = (x * c[:, None] for x, c in zip((e.ttft_s, e.tpot_s), s.caution[:, index], strict=True))
+    caution = s.caution(role)[:, index, None]
+    ttft_s, tpot_s = caution[0] * e.ttft_s, caution[1] * e.tpot_s
     filled = [rate * (kv @ s.mix.share), *(rate * (row[index] @ s.mix.share) for row in s.beside)]
     filled.append(seated(s, sequences, rate[:, None] * s.mix.share, ttft_s, e.utilisation, role))
     other = np.broadcast_to(np.max(filled, axis=0)[:, None] - 1, work.shape).copy()

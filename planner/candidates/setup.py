@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from planner.candidates.cache import ROUNDING, SPREADS, lengths_of
 from planner.candidates.candidate import Key
 from planner.candidates.idle_cache import Keep, Place
 from planner.candidates.mix import Mix, Promise
+from planner.cost.bands import of_role
 from planner.cost.memory import Memory
 from planner.cost.model import CostModel
 from planner.designs.shape import Designs, Floats, Ints, StepTimes
@@ -96,10 +97,14 @@ class Setup:
         """Tokens that the decode steps of a request compute, drafted ones with them, (w,)."""
         return self.mix.decodes * self.model.computed
 
+    def caution(self, role: Role) -> Floats:
+        """Factors on predicted TTFT and TPOT of each design in a role, shape (2, n)."""
+        return self._cautions[self.does(role)]
+
     @cached_property
-    def caution(self) -> Floats:
-        """Factors on predicted TTFT and TPOT of each design, shape (2, n)."""
-        return np.exp(self.risk_z * self.model.sigmas(self.designs))
+    def _cautions(self) -> dict[Role, Floats]:
+        sigmas, roles = self.model.sigmas(self.designs), get_args(Role)
+        return {role: np.exp(self.risk_z * of_role(sigmas, role)) for role in roles}
 
     @cached_property
     def prompt_bytes(self) -> Floats:

@@ -14,12 +14,18 @@ from planner.designs.shape import Floats, Precisions
 Phase = Literal["decode", "prefill"]
 
 BORROWED = {"device": 0.0, "runs": 0.2, "generation": 0.15, "datasheet": 0.35}
-"""Added where a kernel was not measured on the device: efficiencies scatter so much between models where they
-come from whole runs, within a generation, and over all."""
+"""Added where a kernel was not measured on the device: efficiencies scatter so much within a generation, and
+over all. "runs": whole runs on its generation were fitted, kernels or factors on the datasheet's. With each
+of AMD's two generations left out of the fit in turn, bands so wide hold 80 % of its TPOTs."""
 
-WIDE = 0.18
-"""Added for attention-dp and for replicas of several scale-up domains: no aggregated run shows them. Decode
-workers of disaggregated runs (attention-dp 8 to 32) scatter so much more than runs that were held out."""
+WIDE = np.array([[0.25], [0.12]])
+"""Added to TTFT and TPOT of attention-dp and of replicas of several scale-up domains, of which few runs or
+none were fitted: bands so much wider hold 80 % of first tokens of attention-dp where model and engine were
+held out, and of steps of disaggregated decode workers (attention-dp 8 to 32)."""
+
+APART = np.array([[0.3], [0.0]])
+"""Added to TTFT of servers that only prefill, which wait for the cache to be sent and for a place to decode,
+too: so much wider bands hold 80 % of disaggregated runs, of which none was fitted."""
 
 PROMPTS = 1.5
 """How much further off seconds of prompts are than those of decode steps, as logarithms. With two independent
@@ -32,10 +38,15 @@ Z80 = 1.2816
 """Normal score of the 90th percentile: the central 80 % reach so many standard deviations either way."""
 
 
-def band_sigma(fitted: float, card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) -> float:
-    """`fitted`, the spread of held-out runs on measured devices, and what borrowed kernels add."""
-    borrowed = max(BORROWED[fit.level] for fit in _kernels(card, fits, used, phase))
-    return float(np.hypot(fitted, borrowed))
+def band_sigma(
+    fitted: float, card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase, runs: bool
+) -> float:
+    """`fitted`, the spread of held-out runs on measured devices, and what borrowed kernels add; `runs`:
+    whether runs on the device's generation were fitted."""
+    levels = {fit.level for fit in _kernels(card, fits, used, phase)}
+    if runs:
+        levels = {"runs" if level == "datasheet" else level for level in levels}
+    return float(np.hypot(fitted, max(BORROWED[level] for level in levels)))
 
 
 def _kernels(card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) -> Iterator[Fit]:
@@ -49,6 +60,11 @@ def _kernels(card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) 
             break
     if card.moe:
         yield fits.fit("moe", used.experts)
+
+
+def of_role(sigmas: Floats, role: str) -> Floats:
+    """The deviations of TTFT and TPOT, (2, n), of servers in a role."""
+    return np.asarray(np.hypot(sigmas, APART)) if role == "prefill" else sigmas
 
 
 def band(value: Floats, sigma: float | Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,18 @@ class Calibration:
         add."""
         levels = self.bands[kind].items()
         return any(traits.key(level) in keys for level, keys in levels if "device" in level.split("+"))
+
+    def fitted_on(self, traits: Traits) -> bool:
+        """Whether runs of today's engines on such a generation of GPUs were among those fitted."""
+        return traits.engine not in self.old and traits.generation in self._generations
+
+    @cached_property
+    def _generations(self) -> set[str]:
+        told = [
+            (level.split("+"), keys) for levels in self.factors.values() for level, keys in levels.items()
+        ]
+        places = [(parts.index("generation"), keys) for parts, keys in told if "generation" in parts]
+        return {key.split()[place] for place, keys in places for key in keys}
 
 
 @cache

@@ -169,7 +169,8 @@ class CostModel(Powered):
         sigma = self.calibration.sigma(kind, self.traits)
         if self.calibration.measured(kind, self.traits):
             return sigma
-        return band_sigma(sigma, self.card, self.fits, self.precisions, phase)
+        runs = self.calibration.fitted_on(self.traits)
+        return band_sigma(sigma, self.card, self.fits, self.precisions, phase, runs)
 
     def sigmas(self, designs: Designs) -> Floats:
         """Standard deviations of the log of measured / predicted TTFT and TPOT by design, shape (2, n)."""

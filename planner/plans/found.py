@@ -58,7 +58,8 @@ class Group:
     @property
     def caution(self) -> list[float]:
         """Factors on TTFT and TPOT that --risk asks for."""
-        factors: list[float] = self.setup.caution[:, index_of(self.setup, self.candidate)].tolist()
+        caution = self.setup.caution(self.candidate.role)
+        factors: list[float] = caution[:, index_of(self.setup, self.candidate)].tolist()
         return factors
 
 

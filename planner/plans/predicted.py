@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from cluster_configs.schema import NodeClass
+from planner.cost.bands import of_role
 from planner.cost.power import idle_watts
 from planner.plans import placement, schema
 from planner.plans.bands import Edges, Totals, Way, band, chance, mean_band
@@ -64,7 +65,8 @@ def kept(found: Found, ways: Sequence[Path]) -> tuple[float | None, float | None
 def sigma_of(g: Group, kind: int) -> float:
     """Deviation of the log of a group's TTFT (0) or TPOT (1)."""
     s = g.setup
-    return float(s.model.sigmas(s.designs.take(np.array([index_of(s, g.candidate)])))[kind, 0])
+    own = s.model.sigmas(s.designs.take(np.array([index_of(s, g.candidate)])))
+    return float(of_role(own, g.operation.does)[kind, 0])
 
 
 def price(classes: Sequence[NodeClass], used: Mapping[str, int]) -> float | None:

@@ -20,7 +20,7 @@ from cluster_configs.reading import from_gpus
 from cluster_configs.schema import Device, NodeClass, ResolvedCluster
 from model_zoo import catalog
 from model_zoo.schema import Attention, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
-from planner.cost.bands import band
+from planner.cost.bands import band, of_role
 from planner.cost.calibration import Calibration
 from planner.cost.eras import engine_of_era, kernels_of_era
 from planner.cost.memory import Memory
@@ -105,7 +105,7 @@ def _answers(cost: CostModel, load: Rows, places: Places, found: Operated, by: T
     capacity = np.floor(places.sequences)
     decoding = asked.share * (asked.osl > 1) if (asked.osl > 1).any() else asked.share
     ttft, tpot = 1e3 * asked.mean(at.ttft_s), 1e3 * (decoding * at.tpot_s).sum(axis=1) / decoding.sum(axis=1)
-    sigmas = cost.sigmas(load.designs)
+    sigmas = of_role(cost.sigmas(load.designs), by.role)
     (ttft_low, ttft_high), (tpot_low, tpot_high) = band(ttft, sigmas[0]), band(tpot, sigmas[1])
     served = np.where(np.isfinite(at.sequences), 1.0, np.nan)
     made = 1.0 if by.role == "prefill" else asked.mean(asked.osl)

@@ -103,12 +103,13 @@ def standing(s: Setup) -> Ints:
 def quickest(s: Setup, index: Ints, level: float = QUIET) -> tuple[Floats, Floats]:
     """TTFT and TPOT (n,) with one request at a time, the slowest bucket's; infinite where not even that finds
     room. `level`: how busy a server is that only prefills."""
+    caution = s.caution("mixed")[:, index]
     if s.mix.steps == 0:
         points = prefilling(s, index, np.full(len(index), level))
-        return _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index]), np.zeros(len(index))
+        return _held(s, points, points.ttft_s.max(axis=1) * caution[0]), np.zeros(len(index))
     points = batched(s, index, one_at_a_time(s, index), "mixed")
-    ttft = _held(s, points, points.ttft_s.max(axis=1) * s.caution[0, index])
-    return ttft, points.tpot_s.max(axis=1) * s.caution[1, index]
+    ttft = _held(s, points, points.ttft_s.max(axis=1) * caution[0])
+    return ttft, points.tpot_s.max(axis=1) * caution[1]
 
 
 def _held(s: Setup, points: Points, seconds: Floats) -> Floats:

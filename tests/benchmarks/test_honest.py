@@ -180,7 +180,7 @@ class Toy:
             none if role == "decode" else wait, none if role == "prefill" else wait / 100, used, 0 * used
         )
 
-    def caution(self, design: Design) -> tuple[float, float]:
+    def caution(self, design: Design, role: Role) -> tuple[float, float]:
         return 1.0, 1.0
 
     def handed_s(

@@ -92,7 +92,7 @@ def scanned(s: Setup, design: int, bucket: int) -> tuple[float, float]:
     """The largest batch of a fine grid at which a bucket keeps the promise, and the next one."""
     grid = np.geomspace(0.5, 3000.0, 4000)
     p = batched(s, np.full(len(grid), design), grid, "mixed")
-    slow = p.tpot_s[:, bucket] * s.caution[1][design] > s.promise.tpot_s
+    slow = p.tpot_s[:, bucket] * s.caution("mixed")[1][design] > s.promise.tpot_s
     kept = np.flatnonzero(~slow & (p.late[:, bucket] <= 0) & (p.other[:, bucket] <= 0))
     return float(grid[kept[-1]]), float(grid[kept[-1] + 1])
 
@@ -134,7 +134,7 @@ def test_a_prefill_server_is_as_busy_as_its_first_token_allows():
         for load, kept in ((low * (1 - 1e-6), True), (high * (1 + 1e-5), False)):
             some = np.flatnonzero((low[edge, :, 0] > 0.01) & (high[edge, :, 0] < s.busiest * 0.999))
             p = prefilled(s, parts, some, load[edge, some, 0])
-            cautious = p.ttft_s[:, 0] * s.caution[0, index][some]
+            cautious = p.ttft_s[:, 0] * s.caution("prefill")[0, index][some]
             assert ((cautious <= limit) == kept).all()
     assert (low[1] >= low[0]).all()
     assert (low[1] > 0.1).all()

@@ -178,7 +178,7 @@ def test_a_prefill_server_carries_what_its_own_ttft_allows_and_no_more_than_the_
     assert high == pytest.approx(low)
     for edge, level in zip(within[:2], low[:2, :, 0], strict=True):
         at = prefilling(s, every, level)
-        late = at.ttft_s[:, 0] * s.caution[0, every] / edge - 1
+        late = at.ttft_s[:, 0] * s.caution("prefill")[0, every] / edge - 1
         assert np.maximum(late, level / s.busiest - 1) == pytest.approx(0.0, abs=1e-6)
     assert low[2] == pytest.approx(s.busiest)
 

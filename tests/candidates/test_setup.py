@@ -60,10 +60,10 @@ def test_who_wants_to_be_sure_counts_with_longer_times():
     s, sure, daring = cautious(0.0), cautious(1.28), cautious(-1.28)
     sigmas = s.model.sigmas(s.designs)
 
-    assert (s.caution == 1).all()
-    assert np.log(sure.caution) == pytest.approx(1.28 * sigmas)
-    assert (sure.caution > 1).all()
-    assert (daring.caution < 1).all()
+    assert (s.caution("mixed") == 1).all()
+    assert np.log(sure.caution("mixed")) == pytest.approx(1.28 * sigmas)
+    assert (sure.caution("mixed") > 1).all()
+    assert (daring.caution("mixed") < 1).all()
 
 
 def test_each_limit_is_exceeded_by_its_own_caution():
@@ -71,10 +71,10 @@ def test_each_limit_is_exceeded_by_its_own_caution():
     s, plain = cautious(1.28), cautious(0.0)
     points, own = (batched(x, EVERY, np.full(3, 20.0), "mixed") for x in (s, plain))
 
-    assert not np.allclose(s.caution[0], s.caution[1])
+    assert not np.allclose(*s.caution("mixed"))
     assert points.ttft_s == pytest.approx(own.ttft_s)
     assert points.tpot_s == pytest.approx(own.tpot_s)
-    late, slow = s.caution[:, EVERY, None] * np.stack([own.ttft_s / 2.0, own.tpot_s / 0.05]) - 1
+    late, slow = s.caution("mixed")[:, EVERY, None] * np.stack([own.ttft_s / 2.0, own.tpot_s / 0.05]) - 1
     assert points.late == pytest.approx(late)
     assert points.slow == pytest.approx(slow)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost.bands import BORROWED, Z80, band, band_sigma
+from planner.cost.bands import APART, BORROWED, Z80, band, band_sigma, of_role
 from planner.designs.shape import Precisions
 from tests.cost.samples import GQA, KINDS, MLA, MOE, card
 
@@ -48,7 +48,7 @@ def test_each_value_may_have_a_spread_of_its_own():
 
 @pytest.mark.parametrize("level", BORROWED)
 def test_borrowed_kernels_add_as_independent_errors_do(level):
-    sigma = band_sigma(0.3, KINDS["gqa"], Fits(gemm=level), USED, "decode")
+    sigma = band_sigma(0.3, KINDS["gqa"], Fits(gemm=level), USED, "decode", runs=False)
 
     assert sigma == pytest.approx((0.3**2 + BORROWED[level] ** 2) ** 0.5)
 
@@ -56,7 +56,25 @@ def test_borrowed_kernels_add_as_independent_errors_do(level):
 def test_the_furthest_of_the_kernels_counts_alone():
     fits = Fits(gemm="generation", decode="datasheet", moe="runs")
 
-    assert band_sigma(0.0, card(GQA, MOE), fits, USED, "decode") == BORROWED["datasheet"]
+    assert band_sigma(0.0, card(GQA, MOE), fits, USED, "decode", runs=False) == BORROWED["datasheet"]
+
+
+def test_first_tokens_of_servers_that_only_prefill_are_less_sure():
+    sigmas = np.array([[0.4, 0.3], [0.1, 0.2]])
+
+    assert of_role(sigmas, "mixed") is of_role(sigmas, "decode") is sigmas
+    assert of_role(sigmas, "prefill") == pytest.approx(
+        np.array([np.hypot([0.4, 0.3], APART[0, 0]), [0.1, 0.2]])
+    )
+
+
+def test_runs_on_the_generation_tell_more_than_the_datasheet():
+    told = {
+        level: band_sigma(0.0, KINDS["gqa"], Fits(gemm=level), USED, "decode", runs=True)
+        for level in BORROWED
+    }
+
+    assert told == BORROWED | {"datasheet": BORROWED["runs"]}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +92,6 @@ def test_the_furthest_of_the_kernels_counts_alone():
 )
 def test_the_kernels_that_weigh_most_are_asked_in_the_precision_that_they_have(of, phase, asked):
     fits = Fits()
-    band_sigma(0.1, of, fits, USED, phase)
+    band_sigma(0.1, of, fits, USED, phase, runs=False)
 
     assert fits.asked == asked

@@ -126,6 +126,17 @@ def test_the_narrowest_level_that_knows_a_server_says_how_sure_it_is(server, sig
     assert own.measured("tpot", server) is measured
 
 
+def test_runs_were_fitted_on_the_generations_that_factors_name():
+    """Not on those of engines whose names hold one, nor for an engine of 2024."""
+    told = {"step_s": {"engine+generation": {"vllm hopper": 1.1}, "engine": {"ada": 1.2}}}
+    own = Calibration(factors=told, old={"vllm-0.6": Tuning()})
+
+    assert own.fitted_on(replace(DENSE, generation="hopper"))
+    assert not own.fitted_on(replace(DENSE, generation="ada"))
+    assert not own.fitted_on(replace(DENSE, generation="hopper", engine="vllm-0.6"))
+    assert shipped().fitted_on(replace(DENSE, generation="cdna4"))
+
+
 def test_a_table_says_what_it_says_and_the_rest_is_the_base():
     own = of_table({"base": {"step_s": 2e-3}, "factors": {}, "bands": BANDS, "picked": 0.02})
 

@@ -80,11 +80,11 @@ WARY = 2.5
 def sure(made, role, which):
     """The groups with `WARY` times the caution of one limit in one role."""
     for g in made:
-        factors = g.setup.caution.copy()
+        factors = g.setup.caution(g.candidate.role).copy()
         if g.candidate.role == role:
             factors[which] *= WARY
         setup = replace(g.setup)
-        setup.__dict__["caution"] = factors
+        setup.__dict__["caution"] = {g.candidate.role: factors}.get
         yield replace(g, setup=setup)
 
 

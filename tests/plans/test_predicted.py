@@ -12,6 +12,7 @@ import pytest
 
 from planner import plan
 from planner.check import check
+from planner.cost.bands import APART
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.plans import bands, predicted
 from planner.plans.bands import Z80
@@ -27,11 +28,12 @@ def one_design(monkeypatch):
     monkeypatch.setattr(predicted, "index_of", lambda setup, candidate: 0)
 
 
-def group(ttft: float, tpot: float) -> Any:
+def group(ttft: float, tpot: float, does: str = "mixed") -> Any:
     """A group whose predictions are off by so much."""
     designs = SimpleNamespace(take=lambda index: None)
     model = SimpleNamespace(sigmas=lambda designs: np.array([[ttft], [tpot]]))
-    return SimpleNamespace(setup=SimpleNamespace(designs=designs, model=model), candidate=None)
+    setup, operation = SimpleNamespace(designs=designs, model=model), SimpleNamespace(does=does)
+    return SimpleNamespace(setup=setup, operation=operation, candidate=None)
 
 
 def found(**limits: float | None) -> Any:
@@ -40,10 +42,11 @@ def found(**limits: float | None) -> Any:
 
 
 def test_the_server_of_the_prompt_answers_for_ttft_and_that_of_the_tokens_for_tpot():
-    pair = Path(0, 2.0, group(FIRST, 9.0), group(9.0, OTHER), ttft_s=0.5, tpot_s=0.02)
-    firsts, others = predicted.times_ms(found(), [pair])
+    """A server that only prefills is less sure of it: its requests wait for another one, too."""
+    first, second = group(FIRST, 9.0, "prefill"), group(9.0, OTHER, "decode")
+    firsts, others = predicted.times_ms(found(), [Path(0, 2.0, first, second, ttft_s=0.5, tpot_s=0.02)])
 
-    assert firsts == [(2.0, 500.0, FIRST)]
+    assert firsts == [(2.0, 500.0, pytest.approx(np.hypot(FIRST, APART[0, 0])))]
     assert others == [(2.0, 20.0, OTHER)]
 
 
