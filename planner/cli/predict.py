@@ -11,7 +11,7 @@ from planner.cli.options import CalibrationOpt
 
 def predict(
     rows: Annotated[Path, arg("ROWS.csv", "One replica under one load a row.")],
-    out: Annotated[Path, opt("--out", "The table with answers added.", "OUT.csv")],
+    out: Annotated[Path, opt("--out -o", "The table with answers added.", "OUT.csv")],
     calibration: CalibrationOpt = None,
     cluster: Annotated[
         Path | None,
