@@ -56,27 +56,21 @@ def once(loads: Loads[Asked]) -> Loads[Asked]:
     return found
 
 
-class _Telling(pickle.Pickler):
-    """Tells of a class of nodes what steps hang on, and its name where stages are on several and `named`."""
-
-    named = False
-
-    def reducer_override(self, part: Any) -> Any:
-        if isinstance(part, NodeClass):
-            told = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in BESIDE}
-            own = (part.id, part.zone) if self.named else ()
-            return tuple, ((own, part.node_count if part.tiers else 0, *told.values()),)
-        return NotImplemented
+def _steps_of(node: NodeClass, named: bool) -> tuple[type, tuple[Any]]:
+    """What steps on a class of nodes hang on, as pickle has it; `named`: stages name it."""
+    own = (node.id, node.zone) if named else ()
+    told = (getattr(node, f.name) for f in fields(node) if f.name not in BESIDE)
+    return tuple, ((own, node.node_count if node.tiers else 0, *told),)
 
 
 def _told(model: CostModel) -> bytes:
     """All that a model is made of, told once of each; of one that cannot be told, a word of its own."""
     if model not in _TOLD:
         try:
-            told = io.BytesIO()
-            telling = _Telling(told)
-            telling.named = hasattr(model, "of_class")
-            telling.dump(model)
+            told, named = io.BytesIO(), hasattr(model, "of_class")
+            pickler = pickle.Pickler(told)
+            pickler.dispatch_table = {NodeClass: lambda node: _steps_of(node, named)}
+            pickler.dump(model)
             _TOLD[model] = digest(told.getvalue())
         except (pickle.PicklingError, AttributeError, TypeError):
             _TOLD[model] = token_bytes(16)
