@@ -57,16 +57,17 @@ def edges(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Intercept and slope, (m, k) each, of the edge to the right of each of the points (m, k), of the lower
     convex hull of those and of all to the left of them as high: no slope is below 0."""
     y = np.minimum.accumulate(y[:, ::-1], axis=1)[:, ::-1]
-    rows, k, apart = np.arange(len(x)), np.arange(x.shape[1]), SAME * x[:, -1:]
-    a, slope, at = y[:, :1] + np.zeros_like(y), np.zeros_like(y), np.zeros(len(x), dtype=np.int64)
-    while True:
+    k, apart = np.arange(x.shape[1]), SAME * x[:, -1:]
+    a, slope = y[:, :1] + np.zeros_like(y), np.zeros_like(y)
+    rows, at = np.arange(len(x)), np.zeros(len(x), dtype=np.int64)  # of those that go on: where they are
+    while len(rows):
         here = x[rows, at, None], y[rows, at, None]
-        step = x - here[0]
-        chord = np.where(step > apart, (y - here[1]) / np.where(step > apart, step, 1.0), np.inf)
+        step = x[rows] - here[0]
+        wide = step > apart[rows]
+        chord = np.where(wide, (y[rows] - here[1]) / np.where(wide, step, 1.0), np.inf)
         least = chord.min(axis=1, keepdims=True)
-        on = np.isfinite(least)
-        if not on.any():
-            return a, slope
-        least, beyond = np.where(on, least, 0.0), on & (k >= at[:, None])
-        slope, a = np.where(beyond, least, slope), np.where(beyond, here[1] - least * here[0], a)
-        at = np.where(on[:, 0], chord.argmin(axis=1), at)
+        on, beyond = np.isfinite(least), k >= at[:, None]
+        slope[rows] = np.where(on & beyond, least, slope[rows])
+        a[rows] = np.where(on & beyond, here[1] - np.where(on, least, 0.0) * here[0], a[rows])
+        rows, at = rows[on[:, 0]], chord.argmin(axis=1)[on[:, 0]]
+    return a, slope

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -57,9 +58,15 @@ def _joined(first: Sequence[Side], second: Sequence[Side], model: Cached) -> NDA
     """Which sides that prefill pair with which that decode; each must be able to have its role."""
     kinds = [[side.as_partner for side in sides] for sides in (first, second)]
     one, two = ({kind: i for i, kind in enumerate(dict.fromkeys(own))} for own in kinds)
-    few = np.array([[p.engine == d.engine and unpaired(p, d, model) is None for d in two] for p in one])
+    few = _few(tuple(one), tuple(two), model)
     at = [[own[kind] for kind in of] for own, of in zip((one, two), kinds, strict=True)]
     return np.asarray(few[np.ix_(*at)] if few.size else np.zeros((len(first), len(second)), dtype=bool))
+
+
+@lru_cache(maxsize=64)
+def _few(first: tuple[Side, ...], second: tuple[Side, ...], model: Cached) -> NDArray[np.bool_]:
+    """Which kinds pair: a plan that is explained asks for the same ones again."""
+    return np.array([[p.engine == d.engine and unpaired(p, d, model) is None for d in second] for p in first])
 
 
 PARTS = (0.5,)

@@ -7,6 +7,7 @@ T tokens (of all attention-dp ranks of the step) choose k of E experts each. Sha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -15,7 +16,7 @@ from model_zoo.schema import MoeFfn
 from planner.cost.compute import Work, kernel_s
 from planner.cost.efficiency.reading import Chip, Fit
 from planner.cost.popularity import Popularity
-from planner.designs.shape import Designs, Floats, Ints
+from planner.designs.shape import Designs, Floats, Ints, distinct
 
 POPULARITY = 1.25
 """Standard deviation of experts' popularity over its mean, for how many a step touches: tokens of a batch
@@ -94,10 +95,16 @@ def most_touched(held: Floats, met: Floats, ep: Ints) -> Floats:
     >>> most_touched(np.array([32.0, 32.0, 32.0]), np.array([0.2, 0.8, 1.0]), np.array([4, 4, 4])).round(1)
     array([ 8.8, 28. , 32. ])
     """
-    ranks, at = np.unique(ep, return_inverse=True)
-    above = np.array([NORMAL.inv_cdf((n - 0.375) / (n + 0.25)) if n > 1 else 0.0 for n in ranks.tolist()])
+    ranks = distinct(ep)
+    above = np.array([_largest(n) for n in ranks])[np.searchsorted(ranks, ep)]
     spread = np.sqrt(held * met * np.maximum(1 - met, 0.0))
-    return np.asarray(np.minimum(held * met + above[at] * spread, held))
+    return np.asarray(np.minimum(held * met + above * spread, held))
+
+
+@cache
+def _largest(of: int) -> float:
+    """By how many standard deviations the largest `of` so many Gaussians is above their mean on average."""
+    return NORMAL.inv_cdf((of - 0.375) / (of + 0.25)) if of > 1 else 0.0
 
 
 @dataclass(frozen=True)

@@ -61,13 +61,20 @@ class Stages:
 def stages_of(card: ModelCard, designs: Designs, layers: Ranges | None = None) -> Stages:
     """The stages of each design: by `stage_layers`, or the ranges `layers`."""
     kinds, seen = card.kinds
-    before = np.zeros((len(seen) + 1, len(kinds)))
-    np.cumsum(np.eye(len(kinds))[list(seen)], axis=0, out=before[1:])
+    before = _before(tuple(seen), len(kinds))
     bounds = _bounds(len(seen), designs, layers)
     stage = np.arange(bounds.shape[1])[None, :]
     pp = designs.pp[:, None]
     counts = before[bounds[..., 1]] - before[bounds[..., 0]]
     return Stages(kinds, counts, stage < pp, (stage == 0) & (pp > 0), stage == pp - 1)
+
+
+@lru_cache(maxsize=1024)
+def _before(seen: tuple[int, ...], kinds: int) -> Floats:
+    """Layers of each kind before each layer and after the last, shape (layers + 1, kinds)."""
+    before = np.zeros((len(seen) + 1, kinds))
+    np.cumsum(np.eye(kinds)[list(seen)], axis=0, out=before[1:])
+    return before
 
 
 def stage_counts(card: ModelCard, pp: int) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from hashlib import blake2b
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -69,7 +70,14 @@ def digest(*parts: Any) -> bytes:
 def _plain(parts: Iterable[Any]) -> Iterator[Any]:
     """The parts, of dataclasses their fields."""
     for part in parts:
-        if is_dataclass(part):
-            yield from _plain(getattr(part, f.name) for f in fields(part))
-        else:
+        names = _fields(type(part))  # type: ignore[arg-type]  # a type is hashable
+        if names is None:
             yield part
+        else:
+            yield from _plain([getattr(part, name) for name in names])
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...] | None:
+    """Names of the fields of a dataclass; None: it is none."""
+    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else None

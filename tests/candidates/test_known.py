@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cluster_configs.schema import Host
 from planner.candidates import known
 from planner.candidates.known import MOST, MOST_BYTES, once
 from planner.candidates.largest import largest
@@ -63,6 +64,57 @@ def test_another_setup_is_another_question(other: str):
     counting.loads(replace(ONE, **OTHERS[other](ONE)), INDEX, ASKED)
 
     assert counting.count == 2
+
+
+ALIKE: dict[str, dict[str, Any]] = {
+    "name": {"id": "other", "zone": "elsewhere"},
+    "price": {"price_usd_per_hour": 99.0, "spot": True, "availability": 0.5},
+    "count": {"nodes": ONE.model.node_class.nodes[:0]},
+}
+
+
+@pytest.mark.parametrize("other", ALIKE)
+def test_nodes_of_another_name_price_or_number_are_the_same_question(other: str):
+    counting, model = Counting(), one_setup().model
+    model.node_class = replace(model.node_class, **ALIKE[other])
+
+    counting.loads(ONE, INDEX, ASKED)
+    counting.loads(replace(ONE, model=model), INDEX, ASKED)
+
+    assert counting.count == 1
+
+
+@pytest.mark.parametrize("other", [{"gpus_per_node": 2}, {"host": Host(memory_gb=64, gb_per_s=100)}])
+def test_other_nodes_are_another_question(other: dict[str, Any]):
+    counting, model = Counting(), one_setup().model
+    model.node_class = replace(model.node_class, **other)
+
+    counting.loads(ONE, INDEX, ASKED)
+    counting.loads(replace(ONE, model=model), INDEX, ASKED)
+
+    assert counting.count == 2
+
+
+def test_classes_of_stages_are_known_by_their_names():
+    """Stagings name them."""
+    counting, models = Counting(), [one_setup().model, one_setup().model]
+    for model, name in zip(models, ("a", "b"), strict=True):
+        model.of_class = {}  # type: ignore[attr-defined]
+        model.node_class = replace(model.node_class, id=name)
+
+    for model in models:
+        counting.loads(replace(ONE, model=model), INDEX, ASKED)
+
+    assert counting.count == 2
+
+
+def test_designs_are_the_same_question_whatever_stands_beside_them():
+    counting = Counting()
+
+    counting.loads(ONE, INDEX, ASKED)
+    counting.loads(ONE.only(np.array([2, 0, 1])), np.array([1, 2]), ASKED)
+
+    assert counting.count == 1
 
 
 @pytest.mark.parametrize(("index", "asked"), [([1, 0], ASKED), ([0, 1], [("decode", 0.05)]), ([0, 1], [])])

@@ -162,17 +162,20 @@ REPO = Path(__file__).resolve().parents[2]
 def test_the_commands_of_the_page_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those for a cluster run in tests/studies/test_clusters.py."""
+    """The second goes on from the first's rows. Those for a cluster run in tests/studies/test_clusters.py."""
     page = (REPO / "docs" / "sweep.md").read_text()
     (tmp_path / "docs").symlink_to(REPO / "docs")
     monkeypatch.chdir(tmp_path)
     commands = [line[2:] for line in page.splitlines() if line.startswith("$ meshwright")]
     alone = [command for command in commands if "--backend" not in command]
-    assert alone
+    assert len(alone) == 2
 
     for command in alone:
         assert app.run(shlex.split(command)[1:]) == 0, capsys.readouterr().err
-        assert "llama-3.1-8b" in capsys.readouterr().out
+        said = capsys.readouterr()
+
+    assert "12 of 12 cells (12 found done)" in said.err
+    assert "llama-3.1-8b" in said.out
 
 
 def test_sweeps_with_a_cache_share_what_they_planned(
