@@ -4,10 +4,8 @@ import re
 
 import pytest
 
-from model_zoo import catalog
 from planner import plan
 from planner.beside.contexts import other_contexts
-from planner.beside.lending import message_bytes
 from planner.beside.long_prompts import long_prompts
 from planner.beside.planned import Planned
 from planner.beside.unlike_shares import unlike_shares
@@ -90,11 +88,6 @@ def test_parts_of_servers_left_over_hold_another_request():
     gain = whole / int(whole) - 1
     assert f"{gain:.0%} more requests/s" in way.why
     assert way.kv_tokens == pytest.approx(replica.count * replica.kv_tokens, rel=1e-3)
-
-
-def test_a_query_and_its_partial_output_by_hand():
-    """Llama-3.1-8B: 32 layers x 32 heads x (2 x 128 + 2) x 2 bytes."""
-    assert message_bytes(catalog.find("llama-3.1-8b")[0]) == 32 * 32 * 258 * 2
 
 
 def test_a_request_that_only_replicas_together_hold_is_told_so():
