@@ -8,9 +8,8 @@ best then, and limits stay as they are; a plan that is made anew may lose less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from cluster_configs.schema import NodeClass
 from planner.beside.planned import Planned
@@ -77,103 +76,63 @@ def assumptions(planned: Planned) -> Iterator[Assumption]:
 
 def trials(planned: Planned) -> Iterator[Trial]:
     """What may matter to this plan, and was not told."""
-    asked, made = planned.asked, planned.made
-    for words, field, matters in RATES:
-        name = f"cluster.nodes.{field}"
-        if name in asked.cluster.defaulted and matters(planned):
-            slower = partial(_slower, field=field)
-            yield Trial(name, f"links {words} at half their rate", _with(asked, slower))
-    used = {node.id for g in made for node in asked.cluster.classes if g.candidate.node_class == node.id}
-    if PRICES in asked.cluster.defaulted and _paid(asked) and len(used) > 1:
-        for name in sorted(used):
-            dearer = partial(_dearer, name=name)
-            yield Trial(PRICES, f"{name} nodes {100 * DEARER - 100:.0f} % dearer", _with(asked, dearer))
-    wide = any(g.candidate.design.ep > 1 for g in made)
-    if wide and asked.calibration.popularity.tokens is None:
+    asked, used = planned.asked, [g.candidate for g in planned.made]
+    nodes, told = {node.id: node for node in asked.cluster.classes}, asked.cluster.defaulted
+
+    joined = any(c.gpus > 1 for c in used)
+    apart = any(
+        c.role != "mixed" or c.node_class not in nodes or c.gpus > nodes[c.node_class].gpus_per_node
+        for c in used
+    )
+    for words, rate, matters in (("inside nodes", "intra", joined), ("between nodes", "nic", apart)):
+        name, field = f"cluster.nodes.{rate}_gb_per_s", f"{rate}_bytes_per_s"
+        if name in told and matters:
+            slower = (replace(node, **{field: LESS * getattr(node, field)}) for node in nodes.values())
+            yield Trial(name, f"links {words} at half their rate", _on(asked, slower))
+
+    stood_on = sorted({c.node_class for c in used} & nodes.keys())
+    paid = asked.objective.name == "cost" or asked.options.budget.usd_per_hour is not None
+    for name in stood_on if PRICES in told and paid and len(stood_on) > 1 else ():
+        dearer = replace(nodes[name], price_usd_per_hour=DEARER * (nodes[name].price_usd_per_hour or 0.0))
+        what = f"{name} nodes {100 * DEARER - 100:.0f} % dearer"
+        yield Trial(PRICES, what, _on(asked, (nodes | {name: dearer}).values()))
+
+    if any(c.design.ep > 1 for c in used) and asked.calibration.popularity.tokens is None:
         uneven = replace(asked, calibration=replace(asked.calibration, popularity=Uneven()))
         yield Trial("expert loads", "experts' loads twice as uneven as assumed", uneven)
 
 
+def _on(asked: Asked, classes: Iterable[NodeClass]) -> Asked:
+    """What is asked, of these classes of nodes in place of its own."""
+    return replace(asked, cluster=replace(asked.cluster, classes=tuple(classes)))
+
+
 def again(planned: Planned, asked: Asked) -> Found | None:
     """The best fleet of the plan's kinds of replica for what is asked now; None where they serve nothing."""
-    kinds = Kinds(planned.found)
-    if kinds.plain and not asked.offload:
-        own, classes = kinds.stems(planned.found.pool), asked.cluster.classes
-        pool = anew(own, classes, ask_of(asked), levels=kinds.levels, designs=kinds.designs)
+    found, pool = planned.found, planned.found.pool
+    used = [found.candidates[c] for c in found.solution.replicas]
+    if all(c.key.kind == "alike" for c in used) and not asked.offload:
+        stems = {Key(c.key.where, c.key.engine, chunk=c.key.chunk) for c in used}
+        own = replace(pool, made={key: m for key, m in pool.made.items() if key in stems})
+        levels, designs = {c.level for c in used} - {0}, {c.design for c in used}
+        pool = anew(own, asked.cluster.classes, ask_of(asked), levels=levels, designs=designs)
         question = replace(planned.question, cluster=asked.cluster)
     else:
         pool, question = pooled(asked)
-    pool = kinds.kept(pool)
+    pool = of_kinds(used, pool)
     if unserved(question.state(pool, "bound")):
         return None
     return find(question, pool, planned.limits)
 
 
-class Kinds:
-    """The kinds of replica of a fleet: who they are, whatever they carry."""
+def of_kinds(used: Sequence[Candidate], pool: Pool) -> Pool:
+    """The pool with candidates of the same kinds alone: in role, setup and design, unlike stages by what they
+    stand on, as order and layers follow the rates."""
 
-    def __init__(self, found: Found) -> None:
-        used = [found.candidates[c] for c in found.solution.replicas]
-        self.names = {_name(c) for c in used}
-        self.levels = {c.level for c in used} - {0}
-        self.designs = {c.design for c in used}
-        self.plain = all(c.key.kind == "alike" and not c.design.stages for c in used)
+    def kind(c: Candidate) -> tuple[Role, Key, Hashable]:
+        return c.role, c.key, tuple(sorted(stage.where for stage in c.design.stages)) or c.design
 
-    def stems(self, pool: Pool) -> Pool:
-        """The pool with what these kinds are made from alone."""
-        stems = {Key(key.where, key.engine, chunk=key.chunk) for _, key, _ in self.names}
-        return replace(pool, made={key: m for key, m in pool.made.items() if key in stems})
-
-    def kept(self, pool: Pool) -> Pool:
-        """The pool with candidates of these kinds alone."""
-        left = tuple(c for c in pool.candidates if _name(c) in self.names)
-        keys = {c.key for c in left}
-        return replace(pool, candidates=left, made={k: m for k, m in pool.made.items() if k in keys})
-
-
-def _name(c: Candidate) -> tuple[Role, Key, Hashable]:
-    """Role, setup and design; unlike stages by what they stand on: order and layers follow the rates."""
-    return c.role, c.key, tuple(sorted(str(getattr(s, "where", s)) for s in c.design.stages)) or c.design
-
-
-def _with(asked: Asked, change: Callable[[NodeClass], NodeClass]) -> Asked:
-    """What is asked of the cluster with every class changed."""
-    classes = tuple(map(change, asked.cluster.classes))
-    return replace(asked, cluster=replace(asked.cluster, classes=classes))
-
-
-def _slower(node: NodeClass, field: str) -> NodeClass:
-    rate = field.replace("_gb_per_s", "_bytes_per_s")
-    return replace(node, **{rate: LESS * getattr(node, rate)})
-
-
-def _dearer(node: NodeClass, name: str) -> NodeClass:
-    if node.id != name:
-        return node
-    return replace(node, price_usd_per_hour=DEARER * (node.price_usd_per_hour or 0.0))
-
-
-def _paid(asked: Asked) -> bool:
-    """Whether the plan depends on what nodes cost."""
-    return asked.objective.name == "cost" or asked.options.budget.usd_per_hour is not None
-
-
-def _joined(planned: Planned) -> bool:
-    """Whether replicas have several GPUs."""
-    return any(g.candidate.gpus > 1 for g in planned.made)
-
-
-def _apart(planned: Planned) -> bool:
-    """Whether replicas stand on several nodes, or hand caches to others."""
-    size = {node.id: node.gpus_per_node for node in planned.asked.cluster.classes}
-    return any(
-        g.candidate.role != "mixed" or g.candidate.gpus > size.get(g.candidate.node_class, 0)
-        for g in planned.made
-    )
-
-
-RATES: tuple[tuple[str, str, Callable[[Planned], bool]], ...] = (
-    ("inside nodes", "intra_gb_per_s", _joined),
-    ("between nodes", "nic_gb_per_s", _apart),
-)
-"""Words, the field of nodes, and whether it can matter to a fleet."""
+    kinds = {kind(c) for c in used}
+    left = tuple(c for c in pool.candidates if kind(c) in kinds)
+    keys = {c.key for c in left}
+    return replace(pool, candidates=left, made={k: m for k, m in pool.made.items() if k in keys})

@@ -11,8 +11,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from cluster_configs.schema import NodeClass
 from planner.beside.planned import Planned
 from planner.beside.rivals import WORTH, estimated, gains
@@ -23,15 +21,12 @@ from planner.plans.schema import Alternative
 from planner.problems.tiers import FEW, state, way_of, ways
 from planner.question.asked import Asked
 from solvers import tiers
-from solvers.linear import Floats, Limits
+from solvers.linear import Limits
 from solvers.tiers.rounding import Rounded, rounded, share_of
 from solvers.tiers.types import Place, TiersProblem
 
 PLAIN = "offline, in blocks over GPU, host and disk"
 ON_CPU = "offline, in blocks, a share of each layer's weights computed with on the CPU beside the GPU"
-
-EVEN = 0.02
-"""What takes this much less than the longest still holds the block."""
 
 GAP, NODES = 1e-3, 200
 """Gap and branch-and-bound nodes of an integer program, so that the clock decides nothing: they take some
@@ -48,50 +43,49 @@ def in_blocks(planned: Planned) -> list[Alternative]:
         return []
     found, (plain, said) = list[Alternative](), _of_all(asked, limits, False)
     if gains(planned.fleet, plain):
-        found.append(estimated(PLAIN, planned.fleet, plain, ". ".join(["no stock engine runs it", *said])))
-    shared, said = _of_all(asked, limits, True) if _promises(asked, plain, limits) else (0.0, [])
+        found.append(estimated(PLAIN, planned.fleet, plain, f"no stock engine runs it. {said}"))
+    shared, said = _of_all(asked, limits, True) if _promises(asked, plain, limits) else (0.0, "")
     if shared >= (1 + WORTH) * max(plain, ours):
-        why = ". ".join(["as HeteGen does, no stock engine", *said])
-        found.append(estimated(ON_CPU, planned.fleet, shared, why))
+        found.append(estimated(ON_CPU, planned.fleet, shared, f"as HeteGen does, no stock engine. {said}"))
     return found
 
 
+def _patient(asked: Asked) -> bool:
+    """Whether no limit on latency was asked for: none at all, or defaults that nothing meets."""
+    relaxed = any(w.code == "slo_relaxed" for w in asked.warnings)
+    return all(
+        getattr(asked.workload.slo, name) is None or (relaxed and f"slo.{name}" in asked.defaulted)
+        for name in ("ttft_ms", "tpot_ms")
+    )
+
+
 def _promises(asked: Asked, plain: float, limits: Limits) -> bool:
-    """Whether the bounds leave room for a gain by weights that the CPU computes with: of the first bucket, as
-    the programs in whole pieces take several times as long."""
-    bucket, most = asked.workload.buckets[0], 0.0
+    """Whether the bounds leave room for a gain by weights that the CPU computes with: of one bucket, as the
+    programs in whole pieces take several times as long."""
+    bucket, *others = asked.workload.buckets
+    if others:
+        return True
+    most = 0.0
     for node in asked.cluster.classes:
         in_time()
         problem = _problem(asked, node, bucket, True)
         bound = tiers.solve(problem, limits).bound if problem else None
         most += node.gpus * (bound or 0.0) / bucket.osl
-    return len(asked.workload.buckets) > 1 or most >= (1 + WORTH) * plain
+    return most >= (1 + WORTH) * plain
 
 
-def _of_all(asked: Asked, limits: Limits, cpu_weights: bool) -> tuple[float, list[str]]:
+def _of_all(asked: Asked, limits: Limits, cpu_weights: bool) -> tuple[float, str]:
     """Requests/s of all GPUs with a host, and what each kind of them does."""
-    total, said = 0.0, list[str]()
+    total, said, buckets = 0.0, list[str](), asked.workload.buckets
     for node in asked.cluster.classes:
-        blocks = [block(asked, node, bucket, limits, cpu_weights) for bucket in asked.workload.buckets]
-        if not all(blocks):
+        found = [block(asked, node, bucket, limits, cpu_weights) for bucket in buckets]
+        blocks = [made for made in found if made]
+        if len(blocks) < len(buckets):
             continue
-        seconds = sum(
-            b.share * b.osl / (made[1].tokens_per_s or 1.0)
-            for b, made in zip(asked.workload.buckets, blocks, strict=True)
-            if made
-        )
-        total += node.gpus / seconds
-        said.append(f"{node.device.name}: {'; '.join(in_words(made) for made in blocks if made)}")
-    return total, said
-
-
-def _patient(asked: Asked) -> bool:
-    """Whether no limit on latency was asked for: none at all, or defaults that nothing meets."""
-    slo, relaxed = asked.workload.slo, any(w.code == "slo_relaxed" for w in asked.warnings)
-    asked_for = {"ttft_ms": slo.ttft_ms, "tpot_ms": slo.tpot_ms}
-    return all(
-        limit is None or (relaxed and f"slo.{name}" in asked.defaulted) for name, limit in asked_for.items()
-    )
+        rates = [whole.tokens_per_s or 0.0 for _, whole in blocks]
+        total += node.gpus / sum(b.share * b.osl / rate for b, rate in zip(buckets, rates, strict=True))
+        said.append(f"{node.device.name}: {'; '.join(map(in_words, blocks))}")
+    return total, ". ".join(said)
 
 
 def block(
@@ -119,52 +113,29 @@ def _problem(asked: Asked, node: NodeClass, bucket: Bucket, cpu_weights: bool) -
 
 
 def in_words(made: Block) -> str:
-    """Batches, where everything rests, how long prompt and token take, what limits."""
+    """Batches, where everything rests, how long prompt and token take."""
     problem, whole = made
     assert whole.point is not None
-    way, batches = way_of(whole.point), whole.point.batches
-    (prompt, token), limit = phase_seconds(problem, whole), held_by(problem, whole)
-    rate = whole.tokens_per_s or 0.0
+    way = way_of(whole.point)
+    prompt_s, token_s = phase_seconds(problem, whole)
     rests = ", ".join(f"{q} {_percent(whole.pieces, q)}" for q in ("weights", "cache", "activations"))
     on = "CPU" if way.host_attention else "GPU"
     return (
-        f"{batches} x {way.gpu_batch} requests, {rate:,.{0 if rate >= 100 else 2}f} tok/s, {rests}, "
-        f"attention on the {on}, TTFT {_time(prompt)}, TPOT {_time(token)}, held by {limit}"
+        f"{whole.point.batches} x {way.gpu_batch} requests, {rests}, attention on the {on}, "
+        f"TTFT {prompt_s:,.1f} s, TPOT {1e3 * token_s:,.0f} ms"
     )
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:,.{0 if seconds >= 10 else 1}f} s" if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
 
 
 def phase_seconds(problem: TiersProblem, whole: Rounded) -> tuple[float, float]:
     """Seconds in all layers of the block's prompts, and of one token of each of its requests."""
-    rows, layers = _seconds(problem, whole).sum(axis=0), problem.times["prefill"]
+    assert whole.point is not None
+    x = [share_of(whole, place) for place in problem.columns]
+    rows, layers = (whole.point.seconds @ [*x, 1.0]).sum(axis=0), problem.times["prefill"]
     prefill, decode = (layers * float(rows[of].max()) for of in problem.of_phase)
     return prefill, decode
 
 
-def held_by(problem: TiersProblem, whole: Rounded) -> str:
-    """What the longest of all that goes on side by side wait for, in the phase that takes longest."""
-    seconds = _seconds(problem, whole)
-    phase = np.repeat(problem.counts, [len(of) for of in problem.of_phase])
-    slowest = {float((phase[of] * seconds[:, of].sum(axis=0)).max()): of for of in problem.of_phase}
-    rows = slowest[max(slowest)]
-    took = seconds[:, rows].sum(axis=0)
-    longest = rows[took >= (1 - EVEN) * took.max()]
-    names = list(problem.rate)
-    return " and ".join(dict.fromkeys(names[i] for i in seconds[:, longest].argmax(axis=0)))
-
-
-def _seconds(problem: TiersProblem, whole: Rounded) -> Floats:
-    """Seconds of a layer, (resources, busy rows)."""
-    assert whole.point is not None
-    x = [share_of(whole, place) for place in problem.columns]
-    found: Floats = whole.point.seconds @ [*x, 1.0]
-    return found
-
-
 def _percent(pieces: Mapping[Place, int], tensor: str) -> str:
-    """Where one tensor lies, by tier: `20 % gpu 80 % host`."""
+    """Where one tensor lies, by tier: `20% gpu 80% host`."""
     held = {tier: n for (q, tier), n in pieces.items() if q == tensor}
     return " ".join(f"{n / sum(held.values()):.0%} {tier}" for tier, n in held.items())

@@ -1,146 +1,87 @@
-"""Cache borrowed from other replicas of the plan: what `solvers/lending.py` says it would bring.
+"""Cache borrowed from other replicas of the plan: each keeps part of the cache of its equals' requests and
+computes attention on it (Infinite-LLM, arXiv:2401.02669). No stock engine does that.
 
-No stock engine does that; shown beside the plan where prompts are long and it pays.
+A server alone holds whole sequences, `fits` of a bucket; servers that lend fill each other's last gap. At a
+pace that all steps keep, one request/s of a bucket keeps steps * pace sequences decoding there, and takes
+
+    of the time    (steps * (sequence + token * context) + prompt) * pace / (pace - t0 - wait)
+    of the cache   steps * pace / fits, rounded down where nothing is lent
+
+with `sequence`, `token`, `prompt` and `t0` the seconds of a step. What the plan's replicas carry of that is
+`solvers/fleet`'s to say. Queries and partial outputs take no time by their size: 0.5 MB a step for each
+sequence that lies on two servers, of Llama-3.1-8B.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from cluster_configs.schema import ResolvedCluster
-from model_zoo.matrices import v_dim
-from model_zoo.schema import Attention, Mla, ModelCard
 from planner.beside.planned import Planned
 from planner.beside.reasons import describe
-from planner.cost.layers import ACTIVATION_BYTES
-from planner.plans.found import Found, Group
+from planner.candidates.points import alone
+from planner.plans.found import Group
 from planner.plans.operation import index_of
 from planner.plans.schema import LongPrompt
-from planner.problems.ways import link_name, route
 from planner.queueing import work_s
-from solvers import lending
-from solvers.lending import Bucket, Problem, Servers, Solution
+from solvers import fleet
 
 WORTH = 0.02
 """What borrowed cache must bring to be shown."""
 
-PIECE = 16_384.0
-"""Tokens of a sequence that are lent together at least."""
-
 ANSWER_S = 20e-6
-"""Seconds of a layer for a query to reach another node and its partial output to come back, beside their
-bytes."""
+"""Seconds of a layer for a query to reach another node and its partial output to come back."""
 
 
 def lent_cache(planned: Planned, own: LongPrompt) -> Iterator[LongPrompt]:
-    """Where replicas lend each other cache, if that serves more."""
+    """Where replicas lend each other cache, if that serves more; none where they are split by phase or
+    answers have one token. `own`: the line of the plan."""
     chosen = planned.made
-    both = borrowed(planned.found, chosen)
-    if both is None or both[1].rate <= (1 + WORTH) * both[0].rate:
+    if any(g.candidate.role != "mixed" or not g.candidate.step or not g.setup.mix.steps for g in chosen):
         return
-    alone, lent = both
-    tokens = sum(g.count * g.candidate.design.attn_dp * room_tokens(g) for g in chosen)
-    gain = f"{lent.rate / alone.rate - 1:.0%} more requests/s" if alone.rate else "serves all buckets"
-    why = f"{gain} than each by itself at the same pace; the longest context could be all their cache"
-    what = f"cache borrowed from other replicas: {describe(chosen)}"
-    yield LongPrompt(what=what, ttft_ms=own.ttft_ms, kv_tokens=tokens, started_by=None, why=why)
+    apart, lent = (carried(planned, lends) for lends in (False, True))
+    if lent <= (1 + WORTH) * apart:
+        return
+    gain = f"{lent / apart - 1:.0%} more requests/s" if apart else "serves all buckets"
+    rooms = [alone(g.setup, np.array([index_of(g.setup, g.candidate)]))[1][0] for g in chosen]
+    yield LongPrompt(
+        what=f"cache borrowed from other replicas: {describe(chosen)}",
+        ttft_ms=own.ttft_ms,
+        kv_tokens=float(sum(g.count * room for g, room in zip(chosen, rooms, strict=True))),
+        started_by=None,
+        why=f"{gain} than each by itself at the same pace; the longest context could be all their cache",
+    )
 
 
-def borrowed(best: Found, chosen: Sequence[Group]) -> tuple[Solution, Solution] | None:
-    """The plan's replicas alone, and lending cache to each other; None where they are split by phase, there
-    is one server, or requests do not decode."""
-    if any(g.candidate.role != "mixed" or not g.candidate.step for g in chosen):
-        return None
-    if sum(_servers(g) for g in chosen) < 2 or chosen[0].setup.mix.steps == 0:
-        return None
-    p = state(best, chosen)
-    return lending.solve(p, alone=True), lending.solve(p)
-
-
-def state(best: Found, chosen: Sequence[Group]) -> Problem:
-    """The plan's replica groups as servers, at the pace that is promised or kept."""
-    mix, card = chosen[0].setup.mix, chosen[0].setup.model.card
-    served = np.flatnonzero(mix.share > 0).tolist()
-    buckets = {
-        str(w): Bucket(
-            float(chosen[0].setup.held_each[w]), max(float(mix.osl[w]) - 1, 1e-9), float(mix.share[w])
-        )
-        for w in served
+def carried(planned: Planned, lends: bool) -> float:
+    """Requests/s of the plan's replicas at the pace that is promised, or that the slowest of them keeps."""
+    chosen, problem = planned.made, planned.found.problem
+    kept = np.concatenate([g.operation.tpot_s for g in chosen])
+    promised_s = chosen[0].setup.promise.tpot_s
+    pace_s = promised_s if np.isfinite(promised_s) else float(kept[np.isfinite(kept)].max())
+    columns = {
+        g.candidate.id: replace(problem.columns[g.candidate.id], use=use(g, pace_s, lends)) for g in chosen
     }
-    promised = chosen[0].setup.promise.tpot_s
-    kept = max(float(g.operation.tpot_s[np.isfinite(g.operation.tpot_s)].max()) for g in chosen)
-    over, links = _ways(best.cluster, chosen)
-    return Problem(
-        {g.id: _group(best.cluster, g, served) for g in chosen},
-        buckets,
-        promised if np.isfinite(promised) else kept,
-        message_bytes(card),
-        PIECE,
-        ANSWER_S * len(card.stack),
-        over,
-        links,
-    )
+    counts = {g.candidate.id: g.count for g in chosen}
+    return fleet.carried(replace(problem, columns=columns), counts, planned.limits)[1].rate
 
 
-def message_bytes(card: ModelCard) -> float:
-    """Bytes sent in a decode step for one sequence a piece of whose cache is away: a query there and a
-    partial output with its two sums back, in every layer of attention.
-
-    Llama-3.1-8B: 32 layers x 32 heads x (2 x 128 + 2) x 2 bytes = 528,384.
-    """
-    wide = 0.0
-    for mixer in (layer.mixer for layer in card.stack):
-        if isinstance(mixer, Mla):
-            wide += mixer.heads * (2 * mixer.kv_lora_rank + mixer.qk_rope + 2)
-        elif isinstance(mixer, Attention):
-            wide += mixer.heads * (mixer.head_dim + v_dim(mixer) + 2)
-    return ACTIVATION_BYTES * wide
-
-
-def room_tokens(g: Group) -> float:
-    """Tokens that one server of a group holds, at the mean context."""
-    s, index = g.setup, index_of(g.setup, g.candidate)
-    held = s.held_bytes[index] @ s.mix.share
-    return float(s.memory.kv_bytes[index] / held * (s.held_each @ s.mix.share))
-
-
-def _servers(g: Group) -> int:
-    return g.count * g.candidate.design.attn_dp
-
-
-def _group(cluster: ResolvedCluster, g: Group, served: Sequence[int]) -> Servers:
-    step, mix = g.candidate.step, g.setup.mix
+def use(g: Group, pace_s: float, lends: bool) -> dict[str, Mapping[str, float]]:
+    """Shares of a replica's time and cache that one request/s of each bucket takes which finds room there."""
+    s, step, servers = g.setup, g.candidate.step, g.candidate.design.attn_dp
     assert step is not None
-    prompt = work_s(step, mix.new, mix.isl, mix.osl, "prefill")[0]
-    home, gpus = g.candidate.home
-    nic = next(n.nic_bytes_per_s for n in cluster.classes if n.id == home)
-    return Servers(
-        _servers(g),
-        room_tokens(g),
-        float(step.t0_s[0]),
-        float(step.sequence_s[0]),
-        float(step.context_s_per_token[0]),
-        {str(w): float(prompt[w]) for w in served},
-        nic * gpus / g.candidate.design.attn_dp,
-    )
-
-
-def _ways(
-    cluster: ResolvedCluster, chosen: Sequence[Group]
-) -> tuple[Mapping[tuple[str, str], Sequence[str]], dict[str, float]]:
-    """Links between groups that anything joins, and their bytes/s."""
-    nodes = {n.id: n for n in cluster.classes}
-    over: dict[tuple[str, str], Sequence[str]] = {}
-    links: dict[str, float] = {}
-    for g, h in product(chosen, repeat=2):
-        a, b = nodes[g.candidate.home[0]], nodes[h.candidate.home[0]]
-        way = route(a, b, cluster)
-        if way is None:
-            continue
-        names = [link_name(way.link, a, b)] if way.link else []
-        over[g.id, h.id] = names
-        links |= {name: way.link.bytes_per_s for name in names if way.link}
-    return over, links
+    lends = lends and g.count * servers > 1
+    fits = s.memory.kv_bytes[index_of(s, g.candidate)] / s.held_bytes[index_of(s, g.candidate)]
+    fits = fits if lends else np.floor(fits)
+    left_s = pace_s - step.t0_s[0] - lends * ANSWER_S * len(s.model.card.stack)
+    steps = s.mix.osl - 1
+    prompt_s = work_s(step, s.mix.new, s.mix.isl, s.mix.osl, "prefill")[0]
+    decoding_s = steps * (step.sequence_s[0] + step.context_s_per_token[0] * s.held_each)
+    time = (decoding_s + prompt_s) * pace_s / max(left_s, 1e-6) / servers
+    able = np.flatnonzero((s.mix.share > 0) & (fits > 0)).tolist()
+    return {
+        "busy": {str(w): float(time[w]) for w in able},
+        "kv": {str(w): float(steps[w] * pace_s / fits[w] / servers) for w in able},
+    }

@@ -34,11 +34,9 @@ def line(what: str, lone: Lone, started_by: str | None, why: str = "") -> LongPr
     )
 
 
-def quickest(
-    s: Setup, index: Ints, where: str, model: CostModel | None = None, also: tuple[str, ...] = ()
-) -> list[Lone]:
+def quickest(s: Setup, index: Ints, where: str, model: CostModel | None = None) -> list[Lone]:
     """The design of `index` that has the first token first and holds the prompt; none where none does. By
-    another `model` than the setup's where one is given; `also`: what it does, in words."""
+    another `model` than the setup's where one is given."""
     index = index[(s.memory.kv_bytes[index] > 0) & (s.designs.gpus[index] <= s.model.most_gpus)]
     if not len(index):
         return []
@@ -47,7 +45,7 @@ def quickest(
     i = int(np.argmin(seconds))
     if not np.isfinite(seconds[i]):
         return []
-    words = ", ".join([layout(s, int(index[i]), where), *also, chunks(s)])
+    words = f"{layout(s, int(index[i]), where)}, {chunks(s)}"
     return [Lone(float(seconds[i]), float(tokens[i]), words, s.model.engine)]
 
 

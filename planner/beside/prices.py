@@ -43,27 +43,28 @@ def priced(
     found: Found, limits: Limits, budget: Budget, more: Iterable[tuple[FleetProblem, str, str]] = ()
 ) -> list[Price]:
     """Prices of nodes, of each `budget` that was asked for (others only cut the search short), and of what
-    `more` states as problems, limits and steps."""
-    marginal = fleet.marginals(found.space, limits)
+    `more` states as problems, limits and steps, the most valuable first; none of what nothing is known of."""
+    space, marginal = found.space, fleet.marginals(found.space, limits)
     tries: list[tuple[FleetProblem, str, str, float | None]] = []
     for node in found.cluster.classes:
-        stock = found.space.stocks[node.id]
-        larger = replace(
-            found.space, stocks={**found.space.stocks, node.id: replace(stock, nodes=stock.nodes + 1)}
-        )
-        unit = f"of this kind in a node as {node.box}" if node.box else "a node"
-        one = f"{node.gpus_per_node} GPUs ({unit})" if node.gpus_per_node > 1 else f"1 GPU ({unit})"
+        stock = space.stocks[node.id]
+        larger = replace(space, stocks={**space.stocks, node.id: replace(stock, nodes=stock.nodes + 1)})
+        gpus = f"{node.gpus_per_node} GPUs" if node.gpus_per_node > 1 else "1 GPU"
+        one = f"{gpus} ({f'of this kind in a node as {node.box}' if node.box else 'a node'})"
         tries.append((larger, f"nodes {node.id}", one, marginal.get(("nodes", node.id))))
     asked_for = budget.model_dump(exclude_none=True)
-    for name, value in ((name, found.space.budget[name]) for name in asked_for):
-        larger = replace(found.space, budget={**found.space.budget, name: value * (1 + BUDGET_STEP)})
-        tries.append(
-            (larger, f"budget {name}", STEPS[name](value * BUDGET_STEP), marginal.get(("budget", name)))
-        )
+    for name in asked_for:
+        step = BUDGET_STEP * space.budget[name]
+        larger = replace(space, budget={**space.budget, name: space.budget[name] + step})
+        tries.append((larger, f"budget {name}", STEPS[name](step), marginal.get(("budget", name))))
     tries += [(*one, None) for one in more]
     base = Base(found, replace(limits, seconds=limits.seconds / max(len(tries), 1)), bool(asked_for))
-    made = (_price(base, *one) for one in tries)
-    return sorted((p for p in made if p is not None), key=lambda p: -p.worth)
+    unit, made = found.objective.unit, list[Price]()
+    for problem, limit, one, dual in tries:
+        worth, known = _worth(base, problem), None if dual is None else abs(dual)
+        if worth is not None:
+            made.append(Price(limit=limit, one_more=one, worth=worth, unit=unit, marginal=known))
+    return sorted(made, key=lambda p: -p.worth)
 
 
 @dataclass(frozen=True)
@@ -114,15 +115,6 @@ class Base:
             return 0.0
         better = -self.found.objective.sign * (other - one)
         return better if better > EXACT * self.size else 0.0
-
-
-def _price(base: Base, more: FleetProblem, limit: str, one: str, marginal: float | None) -> Price | None:
-    """None where nothing is known of what it is worth."""
-    worth = _worth(base, more)
-    if worth is None:
-        return None
-    known = None if marginal is None else abs(marginal)
-    return Price(limit=limit, one_more=one, worth=worth, unit=base.found.objective.unit, marginal=known)
 
 
 def _worth(base: Base, more: FleetProblem) -> float | None:

@@ -74,15 +74,19 @@ def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str
         spent = rival.seconds if late else None
         return Alternative(what=what, objective=None, loss=None, why=said, status=rival.ended, seconds=spent)
     fleet, bound = rival.fleet, rival.fleet.bound
+    if bound is not None and not isfinite(bound):
+        bound = None
+    at_best = "" if bound is None else f", {bound:,.4g} {fleet.found.objective.unit} at best"
+    reason = f"not settled{at_best}" if rival.ended == "stopped" else why(best, fleet)
     named = describe(fleet.made)
-    reasons = [what and named, _open(rival) or why(best, fleet), remark or _passed_over(best, fleet)]
+    reasons = [what and named, reason, remark or _passed_over(best, fleet)]
     return Alternative(
         what=what or named,
         objective=fleet.objective,
         loss=max(lost(best, rival) or 0.0, 0.0),
         why="; ".join(filter(None, reasons)),
         status=rival.ended,
-        bound=bound if bound is not None and isfinite(bound) else None,
+        bound=bound,
     )
 
 
@@ -90,14 +94,6 @@ def told_once(lines: Sequence[Alternative]) -> list[Alternative]:
     """Without fleets that have a line of their own and stand in one that is named for what they lack, too."""
     inside = {(line.why.partition(";")[0], line.objective) for line in lines}
     return [line for line in lines if (line.what, line.objective) not in inside]
-
-
-def _open(rival: Rival) -> str:
-    """How far a solve came whose fleet and bound did not meet."""
-    if rival.ended != "stopped" or rival.fleet is None:
-        return ""
-    unit, bound = rival.fleet.found.objective.unit, rival.fleet.bound
-    return "not settled" + (f", {bound:,.4g} {unit} at best" if bound is not None and isfinite(bound) else "")
 
 
 def _passed_over(best: Fleet, rival: Fleet) -> str:
@@ -119,12 +115,8 @@ def estimated(what: str, best: Fleet, theirs: float, why: str) -> Alternative:
 def gains(best: Fleet, theirs: float) -> bool:
     """Whether a way outside the plan's own space gains enough to be shown: over all that this space may have,
     which is its bound."""
-    return best.gain(theirs) >= WORTH + margin(best)
-
-
-def margin(best: Fleet) -> float:
-    """How much better than the plan fleets of its own space can be at most, as a share of it."""
-    return 0.0 if best.bound is None else max(best.gain(best.bound), 0.0)
+    beyond = 0.0 if best.bound is None else max(best.gain(best.bound), 0.0)
+    return best.gain(theirs) >= WORTH + beyond
 
 
 @dataclass

@@ -1,29 +1,28 @@
-"""Ulysses beside the ring: what a prompt takes where context-parallel groups trade tokens for heads.
+"""Ulysses in place of the ring: what a prompt takes where context-parallel groups trade tokens for heads.
 
-cp = ulysses * ring groups of tp ranks. Before attention each rank gives its tokens' queries, keys and values
-of all but its own heads to the other `ulysses` - 1 groups and gets those of its heads for their tokens; the
-outputs come back. Keys and values then pass `ring` groups instead of cp, in messages 1/ulysses as long. The
-work of attention is what it was. Offered while each KV head is kept once: tp * ulysses <= KV heads.
+Before attention each of cp groups of tp ranks gives its tokens' queries, keys and values of all but its own
+heads to the others and gets those of its heads for their tokens; the outputs come back. Nothing passes a
+ring, and the work of attention is what it was. Offered while each KV head is kept once: tp * cp <= KV heads.
 
-Bytes of a rank: tokens/cp * (2 * query + 2 * KV heads / tp) * head size * 2 bytes * (1 - 1/ulysses), through
-its scale-up links where the groups that trade stand inside a domain, else through its NIC.
+Bytes of a rank, both ways: tokens / cp * 2 * (heads + KV heads) / tp * head size * 2 bytes * (1 - 1/cp).
 
-Source: DeepSpeed-Ulysses (arXiv:2309.14509), with a ring: USP (arXiv:2405.07719). No serving engine starts it
-as it comes; the vLLM plugin Arctic Inference does, without a ring (`--ulysses-sequence-parallel-size`).
+Source: DeepSpeed-Ulysses (arXiv:2309.14509). No serving engine starts it as it comes; the vLLM plugin Arctic
+Inference does (`--ulysses-sequence-parallel-size`). With a ring where heads don't suffice (USP,
+arXiv:2405.07719) neither does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 
 import numpy as np
+from numpy.typing import NDArray
 
-from model_zoo.derive import kv_elements_per_token, kv_shards
 from model_zoo.matrices import v_dim
-from model_zoo.schema import KV_BYTES, Attention, Mla, ModelCard
+from model_zoo.schema import Attention, Mla, ModelCard
 from planner.beside.lone_prompts import line, quickest
 from planner.beside.planned import Planned
-from planner.cost import attention
 from planner.cost.attention import Load
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.model import CostModel
@@ -35,63 +34,39 @@ def traded(planned: Planned) -> Iterator[LongPrompt]:
     """The quickest with heads traded for tokens."""
     found = []
     for made in planned.found.pool.bare:
-        s, where = made.setup, made.key.where
-        d, divided = s.designs, np.flatnonzero(s.designs.cp > 1)
-        if made.key.engine != "vllm" or s.model.stagings:
-            continue
-        of: dict[int, list[int]] = {}
-        for i in divided.tolist():
-            for u in degrees(s.model.card, int(d.tp[i]), int(d.cp[i])):
-                of.setdefault(u, []).append(i)
-        for u, own in of.items():
-            index = np.array(own, dtype=np.int64)
-            for ring in np.unique(d.cp[index]) // u:
-                words = [f"heads over {u} groups"] + [f"a ring of {ring}"] * bool(ring > 1)
-                same = index[d.cp[index] == ring * u]
-                found += quickest(s, same, where, with_ulysses(s.model, u), tuple(words))
+        s = made.setup
+        if made.key.engine == "vllm" and not s.model.stagings:
+            index = np.flatnonzero(tradable(s.model.card, s.designs)).astype(np.int64)
+            found += quickest(s, index, made.key.where, with_ulysses(s.model))
     if found:
-        why = "a vLLM plugin, Arctic Inference, does, without a ring"
-        yield line("Ulysses", min(found, key=lambda lone: lone.seconds), None, why)
+        first = min(found, key=lambda lone: lone.seconds)
+        yield line("Ulysses", first, None, "a vLLM plugin, Arctic Inference, does")
+
+
+def tradable(card: ModelCard, designs: Designs) -> NDArray[np.bool_]:
+    """Which designs divide a prompt, keep every KV head once and divide the query heads, (n,)."""
+    ranks, fits = designs.tp * designs.cp, designs.cp > 1
+    for mixer in card.mixers.values():
+        if not isinstance(mixer, Attention):
+            return np.zeros(len(designs), dtype=bool)
+        fits = fits & (ranks <= mixer.kv_heads) & (mixer.heads % ranks == 0)
+    return fits
 
 
 class UlyssesLayers(Layers):
-    """Layers whose context-parallel groups trade heads in groups of `degree`."""
-
-    degree: int = 1
+    """Layers whose context-parallel groups trade heads."""
 
     def _context_s(self, mixer: Attention | Mla, load: Load, designs: Designs) -> Floats:
-        each = KV_BYTES[self.used.kv] * kv_elements_per_token(mixer)
-        cached = np.where(load.tokens > 0, attention.entries(mixer, 2 * load.keys) * each, 0.0)
-        heads, ring = designs.tp * self.degree, designs.cp // self.degree
-        kept = cached / np.minimum(heads, kv_shards(mixer))
-        passed = self.links.ring_s(kept, heads, ring)
-        return passed + (self.traded_s(mixer, load, designs) if isinstance(mixer, Attention) else 0.0)
-
-    def traded_s(self, mixer: Attention, load: Load, designs: Designs) -> Floats:
         """Seconds of both all-to-alls."""
-        wide = 2 * (mixer.heads + mixer.kv_heads) * v_dim(mixer)
-        moved = ACTIVATION_BYTES * load.rows * wide / designs.tp * (1 - 1 / self.degree)
-        inside = designs.tp * self.degree <= self.links.domain
-        near, far = self.links.flat["hop"], self.links.flat["network"]
-        over = np.where(inside, near["share"] * self.links.intra, far["share"] * self.links.nic)
-        return np.asarray(2e-6 * np.where(inside, near["t0_us"], far["t0_us"]) + moved / over)
+        assert isinstance(mixer, Attention)
+        wide = (mixer.heads + mixer.kv_heads) * v_dim(mixer) / designs.tp
+        away = ACTIVATION_BYTES * load.rows * wide * (1 - 1 / designs.cp)
+        return 2 * self.links.hop_s(away, designs.tp * designs.cp)
 
 
-def with_ulysses(model: CostModel, degree: int) -> CostModel:
-    """The model with `degree` groups trading heads in every context-parallel design."""
-    other = CostModel(model.card, model.node_class, model.engine, model.precisions, model.calibration)
-    own = other.layers
+def with_ulysses(model: CostModel) -> CostModel:
+    """The model with heads traded in every context-parallel design."""
+    other, own = copy(model), model.layers
     parts = (own.card, own.chip, own.fits, own.links, own.used, own.popularity, own.norm_apart_s)
     other.layers = UlyssesLayers(*parts)
-    other.layers.degree = degree
     return other
-
-
-def degrees(card: ModelCard, tp: int, cp: int) -> list[int]:
-    """Divisors of cp above 1 at which every KV head is kept once and query heads divide."""
-    mixers = [m for m in card.mixers.values() if isinstance(m, Attention)]
-    if len(mixers) < len(card.mixers):
-        return []
-    most = min(m.kv_heads for m in mixers)
-    fits = (u for u in range(2, cp + 1) if cp % u == 0)
-    return [u for u in fits if tp * u <= most and all(m.heads % (tp * u) == 0 for m in mixers)]

@@ -16,8 +16,6 @@ from planner.beside.planned import Planned
 from planner.beside.rivals import Rival, gains, told
 from planner.candidates.ask import Freedom
 from planner.candidates.candidate import Candidate
-from planner.cost.afd_layout import Block
-from planner.cost.uneven_tp import Shard
 from planner.plans.schema import Alternative
 from planner.question.posed import pooled
 from planner.search.find import find
@@ -52,23 +50,23 @@ def unlike(planned: Planned) -> Iterator[Alternative]:
             yield told(plan, rival, what, remark=why)
 
 
-def _shards(c: Candidate) -> bool:
-    return any(isinstance(s, Shard) for s in c.design.stages)
-
-
-def _sizes(c: Candidate) -> bool:
-    return len({s.tp for s in c.design.stages}) > 1 and not _apart(c)
-
-
-def _apart(c: Candidate) -> bool:
-    return any(isinstance(s, Block) for s in c.design.stages)
-
-
 Form = tuple[str, str, Callable[[Candidate], bool]]
 """A name, why it is not the plan, and whether a candidate is one."""
 
 FORMS: tuple[Form, ...] = (
-    ("different tp in one replica", "no engine starts stages with different tp as it comes", _sizes),
-    ("unlike GPUs in one tp group", "no engine gives GPUs unequal shares of the heads as it comes", _shards),
-    ("attention and FFNs on different GPUs", "no engine release runs that as it comes", _apart),
+    (
+        "different tp in one replica",
+        "no engine starts stages with different tp as it comes",
+        lambda c: c.key.kind == "unlike stages" and len({s.tp for s in c.design.stages}) > 1,
+    ),
+    (
+        "unlike GPUs in one tp group",
+        "no engine gives GPUs unequal shares of the heads as it comes",
+        lambda c: c.key.kind == "uneven heads",
+    ),
+    (
+        "attention and FFNs on different GPUs",
+        "no engine release runs that as it comes",
+        lambda c: c.key.kind == "attention apart",
+    ),
 )

@@ -6,7 +6,7 @@ from cluster_configs.reading import from_gpus
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
 from planner.beside import assumptions as module
-from planner.beside.assumptions import LESS, MORE, Kinds, Uneven, assumptions, trials
+from planner.beside.assumptions import LESS, MORE, Uneven, assumptions, of_kinds, trials
 from planner.beside.planned import Planned
 from planner.cost.popularity import Popularity
 from solvers.linear import Limits
@@ -103,8 +103,7 @@ def test_a_solve_that_ends_far_from_its_bound_says_nothing(monkeypatch):
 
 def test_only_the_plans_own_kinds_are_tried():
     case = boxes()
-    kinds = Kinds(case.found)
-    left = kinds.kept(case.found.pool)
+    left = of_kinds([g.candidate for g in case.made], case.found.pool)
 
     assert {c.design for c in left.candidates} == {g.candidate.design for g in case.made}
     assert len(left.candidates) < len(case.found.pool.candidates)

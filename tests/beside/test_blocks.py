@@ -9,7 +9,7 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Host, Node, Tier
 from planner import plan
 from planner.beside import blocks
-from planner.beside.blocks import ON_CPU, block, held_by, in_blocks, phase_seconds
+from planner.beside.blocks import ON_CPU, block, in_blocks, phase_seconds
 from planner.question.asked import read
 from solvers.linear import Limits
 from tests.beside.solved import alone
@@ -41,16 +41,6 @@ def test_prompts_and_tokens_take_what_the_rate_says():
     assert whole.point.tokens / (prompt_s + 511 * token_s) == pytest.approx(whole.tokens_per_s)
 
 
-@pytest.mark.parametrize(
-    ("slow", "limit"),
-    [({"pcie_gb_per_s": 0.5, "memory_gb": 30}, "pcie"), ({"memory_gb": 3}, "disk read")],
-)
-def test_the_slowest_link_is_what_holds_a_model_that_does_not_fit(slow, limit):
-    made = made_for(cramped(HOST.model_copy(update=slow), memory_gb=8.0))
-
-    assert limit in held_by(*made).split(" and ")
-
-
 def test_without_a_host_or_room_there_is_no_block():
     assert made_for(cramped(host=None)) is None
     assert made_for(cramped(memory_gb=1.0)) is None
@@ -75,7 +65,7 @@ def test_patience_and_a_cramped_card_show_blocks_that_are_faster():
     assert found.objective > made.predicted.rps.value
     assert found.loss == 0
     assert "no stock engine" in found.why
-    assert re.search(r"weights .* (gpu|host).*cache .* host.*TPOT .* m?s, held by", found.why)
+    assert re.search(r"weights .* (gpu|host).*cache .* host.*TTFT [\d,.]+ s, TPOT [\d,]+ ms$", found.why)
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,12 @@
 """Ways to compute a long prompt that are shown beside a plan, and cache that replicas would lend."""
 
-import re
-
 import pytest
 
-from model_zoo import catalog
 from planner import plan
 from planner.beside.contexts import other_contexts
-from planner.beside.lending import message_bytes
 from planner.beside.long_prompts import long_prompts
-from planner.beside.planned import Planned
-from planner.beside.unlike_shares import unlike_shares
 from planner.check import check
 from planner.errors import Infeasible
-from planner.question.asked import read
-from planner.question.posed import pose
-from planner.search.find import find
-from solvers.linear import Limits
 from tests.beside.solved import alone
 
 told = alone(long_prompts, other_contexts)
@@ -58,18 +48,6 @@ def test_a_million_tokens_on_two_nodes_say_way_first_token_and_room(million):
     assert found["the plan"].kv_tokens == pytest.approx(million.replicas[0].kv_tokens, rel=1e-3)
 
 
-def test_unlike_gpus_take_unlike_shares_that_add_up():
-    load = {"isl": 100_000, "osl": 200, "ttft_ms": 60_000}
-    asked, pool, question = pose(read(None, "llama-3.1-8b", "4xh100,4xl40s", "chat", load, {}))
-    (way,) = unlike_shares(Planned(asked, question, find(question, pool, Limits(gap=0.1)), Limits()))
-    shares = {c: float(p) for p, c in re.findall(r"(\d+) % on \d+ x tp\d ([\w-]+)", way.what)}
-
-    assert shares["h100-sxm"] > shares["l40s"] > 0
-    assert sum(shares.values()) == pytest.approx(100, abs=1)
-    assert way.started_by is None
-    assert way.kv_tokens > 100_000
-
-
 def test_what_no_engine_starts_is_silent_where_it_is_no_sooner():
     made = plan(None, "llama-3.1-8b", gpus="4xh100,4xl40s", isl=100_000, osl=200, ttft_ms=60_000)
     soonest = min(w.ttft_ms for w in made.long_prompts if w.started_by)
@@ -90,11 +68,6 @@ def test_parts_of_servers_left_over_hold_another_request():
     gain = whole / int(whole) - 1
     assert f"{gain:.0%} more requests/s" in way.why
     assert way.kv_tokens == pytest.approx(replica.count * replica.kv_tokens, rel=1e-3)
-
-
-def test_a_query_and_its_partial_output_by_hand():
-    """Llama-3.1-8B: 32 layers x 32 heads x (2 x 128 + 2) x 2 bytes."""
-    assert message_bytes(catalog.find("llama-3.1-8b")[0]) == 32 * 32 * 258 * 2
 
 
 def test_a_request_that_only_replicas_together_hold_is_told_so():

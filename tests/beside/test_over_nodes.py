@@ -3,11 +3,17 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from cluster_configs.reading import read_cluster
 from planner import api
-from planner.beside.over_nodes import WHAT, cut_over_nodes
-from tests.beside.solved import alone
+from planner.beside.over_nodes import WHAT, _step_s, cut_over_nodes
+from planner.beside.planned import Planned
+from planner.cost.attention import Load
+from planner.plans.operation import index_of
+from solvers.linear import Limits
+from tests.beside.solved import alone, on
 
 told = alone(cut_over_nodes)
 
@@ -34,3 +40,19 @@ def test_it_is_not_shown_else(cluster, model):
     plan = api.plan(EXAMPLES / f"{cluster}.yaml", model, work_limit=1000)
 
     assert all(a.what != WHAT for a in plan.alternatives)
+
+
+def test_all_nodes_work_at_once_and_meet_twice_a_layer():
+    """What the four boxes do in turn takes a quarter; all-reduces stand in place of the network."""
+    cluster = read_cluster(EXAMPLES / "four-small-boxes.yaml")
+    asked, question, found = on(cluster, "llama-3.1-70b", engine="any")
+    (g,) = Planned(asked, question, found, Limits()).made
+    load, card = Load.of(1.0, 1000.0), g.setup.model.card
+    seconds, reduces = _step_s(g, load)
+    by = g.setup.model.seconds_by(g.setup.designs.take(np.array([index_of(g.setup, g.candidate)])), load)
+    sent = g.setup.model.links.all_reduce_s(np.array([2.0 * card.hidden]), np.array([4]))[0]
+
+    assert reduces == pytest.approx(2 * len(card.stack) * sent)
+    assert seconds - reduces == pytest.approx(
+        (sum(by.values()) - by["network"] - by["engine"]) / 4 + by["engine"]
+    )

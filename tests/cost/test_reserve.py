@@ -10,7 +10,7 @@ import pytest
 from cluster_configs import devices
 from cluster_configs.reading import from_gpus
 from model_zoo import catalog
-from planner.cost import afd_layout, unequal, uneven_tp
+from planner.cost import afd_layout, unequal
 from planner.cost.afd import AfdModel
 from planner.cost.afd_layout import Layout
 from planner.cost.host import HostStage
@@ -25,10 +25,10 @@ from planner.cost.reserve import (
     graph_bytes,
 )
 from planner.cost.rpc import RpcModel
-from planner.cost.uneven_tp import UnevenModel, group
 from planner.designs.precision import precisions
 from planner.designs.shape import Designs, Stage, designs_of, like
 from planner.errors import InputError
+from planner.replicas import uneven_heads
 from tests.cost.memory_cases import designs, room
 from tests.cost.test_offload import node
 from tests.replicas.test_several_hosts import box
@@ -103,10 +103,9 @@ def stages() -> tuple[CostModel, Designs]:
 
 def shares() -> tuple[CostModel, Designs]:
     cluster = from_gpus("1xrtx-4090,1xrtx-5090")
-    a, b = cluster.classes
-    made = [group(a, 1, 8 - heads, b, 1, heads, 32) for heads in (4, 5, 6)]
-    model = UnevenModel(LLAMA, cluster.classes, cluster.links, made, "vllm", precisions(LLAMA))
-    return model, uneven_tp.designs_of(made)
+    made = [g for g in uneven_heads.groups(cluster.classes, LLAMA) if g[0].heads in (2, 3, 4)]
+    own = (LLAMA, cluster.classes, cluster.links, made, "vllm", precisions(LLAMA))
+    return uneven_heads.UnevenModel(*own), uneven_heads.designs_of(made)
 
 
 def apart() -> tuple[CostModel, Designs]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers import contexts, fleet, idle_cache, lending, pipeline, schedule, tiers
+from solvers import fleet, idle_cache, pipeline, schedule, tiers
 from solvers.fleet import union
 from solvers.linear import Limits, Linear, Outcome, Undecided, highs, total
 from solvers.placement import served_bound
@@ -14,10 +14,8 @@ from solvers.schedule import Kind, Problem, Stated, solve
 from solvers.schedule.race import Race
 from solvers.tiers import rounding
 from tests.solvers.pipelines import random_problem
-from tests.solvers.test_contexts import SMALL as RING
 from tests.solvers.test_fleet import SMALL as FLEET
 from tests.solvers.test_idle_cache import problem
-from tests.solvers.test_lending import SMALL as LENT
 from tests.solvers.test_placement_served import SERVICE
 from tests.solvers.tier_cases import SMALL
 
@@ -161,9 +159,7 @@ def test_ctrl_c_in_a_shortlist_is_heard(monkeypatch):
 def test_what_was_stopped_has_no_bound(monkeypatch):
     stopping(monkeypatch)
 
-    assert lending.solve(LENT).bound == math.inf
     assert idle_cache.solve(problem(), Limits()).bound == math.inf
-    assert contexts.solve(RING) is None
 
 
 @pytest.mark.parametrize("value", [None, 1.0])
