@@ -21,6 +21,8 @@ CASES = {
     "stays long": replace(SMALL, kinds=(replace(B, up_slots=3),), demand=(2.0, 5.0, 0.0, 1.0, 0.0)),
     "reserved": replace(SMALL, kinds=(replace(A, reserved=0.4), replace(B, reserved=0.6))),
     "one reserved": replace(SMALL, kinds=(A, replace(B, reserved=0.6, cold_hours=0.5))),
+    "half hours": replace(SMALL, kinds=(replace(A, cold_hours=0.7), replace(B, cold_hours=0.3)), hours=0.5),
+    "seldom": replace(SMALL, kinds=(A, replace(B, reserved=0.6)), demand=(0.0, 2.0, 0.0), hours=0.5),
     "risky": replace(SMALL, kinds=(replace(A, risky=True), B), safe=0.6),
     "shared": replace(
         SMALL,
@@ -72,6 +74,20 @@ def test_a_window_between_counts_that_stay_finds_the_best_of_all_that_differ_the
 
         assert p.keeps(whole)
         assert p.cost(whole, kept) == pytest.approx(min(p.cost(n, kept) for n in inside))
+
+
+def test_what_stands_after_a_window_is_less_those_who_start_later():
+    """Of three at its end two stop within five slots and one more starts: the third alone may be new. Two new
+    ones, and the one that starts later, would be one more than stand in the last slot."""
+    p = Problem((Kind("a", 1.0, 1.0, 3, up_slots=5),), (3.0,) * 5 + (0.0, 3.0, 2.0, 3.0, 2.0), hours=1.0)
+    n = np.array([[3, 3, 3, 3, 3, 3, 3, 2, 3, 2]])
+    stated = Stated(p, range(5, 6), n)
+    stated.after(n)
+    found = stated.counts(stated.m.solve(Limits(gap=0.0)).values)
+
+    assert found.tolist() == [[2]]
+    assert p.keeps(np.hstack([n[:, :5], found, n[:, 6:]]))
+    assert not p.keeps(np.hstack([n[:, :5], found - 1, n[:, 6:]]))
 
 
 def test_cuts_raise_the_bound_and_leave_every_schedule():
