@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from planner.beside import lending
 from planner.beside.lending import ANSWER_S, carried, lent_cache, use
 from planner.beside.planned import Planned
+from planner.plans.operation import index_of
 from planner.plans.schema import LongPrompt
 from solvers.linear import Limits
 from tests.beside.solved import solved
@@ -57,6 +59,16 @@ def test_one_server_has_nobody_to_lend_to(pair):
     assert use(one, PACE_S, True) == use(one, PACE_S, False)
 
 
+def test_attention_dp_ranks_divide_time_and_cache(pair, monkeypatch):
+    (g,) = pair.made
+    monkeypatch.setattr(lending, "index_of", lambda setup, candidate: index_of(setup, g.candidate))
+    two = replace(g, candidate=replace(g.candidate, design=replace(g.candidate.design, attn_dp=2)))
+
+    for lends in (False, True):
+        one, both = use(g, PACE_S, lends), use(two, PACE_S, lends)
+        assert both == {row: {"0": pytest.approx(own["0"] / 2)} for row, own in one.items()}
+
+
 def test_two_replicas_with_room_for_two_and_a_half_hold_five_together(pair):
     planned = holding(pair, 2.5)
     (line,) = lent_cache(planned, OWN)
@@ -64,6 +76,7 @@ def test_two_replicas_with_room_for_two_and_a_half_hold_five_together(pair):
     assert carried(planned, False) == pytest.approx(4 / 49.9)
     assert carried(planned, True) == pytest.approx(5 / 49.9)
     assert line.why.startswith("25% more requests/s")
+    assert line.kv_tokens == pytest.approx(2 * 2.5 * 96_000, rel=0.01)
     assert line.started_by is None
 
 

@@ -14,9 +14,11 @@ from cluster_configs.schema import Cluster, Link, Node
 from model_zoo import catalog
 from planner.beside import unlike_shares as module
 from planner.beside.planned import Planned
-from planner.beside.unlike_shares import around_s, divided, passed_bytes, shares, unlike_shares
+from planner.beside.unlike_shares import around_s, divided, passed_bytes, share_of, shares, unlike_shares
+from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.designs.precision import precisions
+from planner.designs.shape import like
 from planner.question.asked import read
 from planner.question.posed import pose
 from planner.search.find import find
@@ -66,6 +68,19 @@ def test_no_shares_on_a_grid_are_through_sooner(fixed_s, each_s, most):
     assert (x <= most * (1 + 1e-9)).all()
     assert seconds == pytest.approx(np.where(x > 0, fixed_s + each_s * x, 0.0).max())
     assert seconds <= min(tried, default=np.inf) * (1 + 1e-9)
+
+
+def test_a_share_takes_what_the_cost_model_says_of_a_half_and_one_and_a_half_of_even_ones():
+    """Two chunks of four groups, each of which has room for so many tokens as its cache divides."""
+    ((m, tp),) = parts(from_gpus("4xh100"), 2)
+    isl, even = 2 * module.CHUNK, module.CHUNK / 4
+    fixed_s, each_s, most = share_of(m, tp, isl, 4)
+
+    for own in (even / 2, 1.5 * even):
+        step_s = m.step_s(like(1, tp), Load.of(tokens=own, keys=isl / 2))[0]
+        assert fixed_s + each_s * 2 * own == pytest.approx(2 * step_s)
+    room = m.memory(like(1, tp), int(2 * even), isl / 4).kv_bytes[0]
+    assert most == pytest.approx(room / (131_072 / tp), rel=0.01)
 
 
 def test_chunks_make_all_tokens_so_far_pass(monkeypatch):

@@ -162,6 +162,15 @@ def test_both_gpus_keep_buffers_for_collectives():
     assert reserved == pytest.approx(half, rel=1e-6)
 
 
+def test_all_bytes_of_a_gpu_are_something():
+    """Of one that would be by itself, and of one that would not."""
+    m, d = of_qwen(from_gpus("1xrtx-4090,1xrtx-5090"), 1, 3, 1, 5)
+    own = m.memory_by_stage(d, 2048)
+
+    used = own.weights_bytes + own.activation_bytes + own.reserve_bytes + own.kv_bytes
+    assert used == pytest.approx(own.capacity_bytes)
+
+
 def test_the_faster_gpu_with_more_heads_makes_the_group_faster():
     cluster = from_gpus("1xl4,1xrtx-5090")
     seconds = [
@@ -171,6 +180,17 @@ def test_the_faster_gpu_with_more_heads_makes_the_group_faster():
 
     assert int(np.argmin(seconds)) + 1 < 4  # the L4 has a sixth of the bandwidth
     assert seconds[-1] > 1.9 * min(seconds)
+
+
+def test_classes_meet_over_their_slowest_nic():
+    """Each over the NICs of its nodes, whatever joins the GPUs of one of them."""
+    nodes = [Node(name=n, device=n, nic_gb_per_s=x) for n, x in (("rtx-4090", 12), ("rtx-5090", 1))]
+    cluster, message = resolve(Cluster(nodes=nodes)), np.array([1e6])
+    m, d = of_qwen(cluster, 1, 4, 1, 4)
+    slow = m.of_class["rtx-5090"].links
+
+    assert m._meet_s(d, message)[0] == pytest.approx(2 * slow.hop_s(message, np.array([slow.domain + 1]))[0])
+    assert m._meet_s(d, message)[0] > 2e-3
 
 
 def test_a_declared_link_between_the_classes_slows_what_they_exchange():

@@ -72,6 +72,20 @@ def test_a_replica_over_two_nodes_is_lost_with_either():
     assert solved(replace(wide, demand=2.0)).status == "infeasible"
 
 
+def test_a_replica_that_loses_both_of_its_nodes_is_lost_once():
+    """One over two nodes carries 4 a second, one on each of the other two 1: whichever two nodes are lost,
+    one of the three is left, so that 6 a second must stand below the bound."""
+    columns = {
+        "tp16": Column("g", 16, {"busy": {"chat": 0.25}}),
+        "tp8": Column("g", 8, {"busy": {"chat": 1.0}}),
+    }
+    p = replace(SMALL, columns=columns, stocks={"g": Stock(4, 8, 1.0)}, objective=THROUGHPUT, demand=None)
+    p = replace(p, survive=Survive(2, 1 / 6))
+
+    assert fleet_nodes.apart(p)
+    assert (fleet.solve(p, Limits()).bound or 0.0) >= 6.0
+
+
 def test_of_a_pair_both_sides_are_left():
     """One prefills, one decodes, each on its class: both classes need a second node."""
     pair = FleetProblem(
