@@ -88,6 +88,17 @@ def test_a_prompt_of_two_and_a_half_budgets_takes_three_steps() -> None:
     assert line(of, p.drain_s, moments(of, of.sequences)).chunks[0, 0] == pytest.approx(3.0)
 
 
+@given(rate=st.floats(0.1, 19.0), new=st.floats(10.0, 2000.0), osl=st.floats(1.0, 400.0))
+def test_as_many_are_inside_a_loop_as_wait_and_make_tokens(rate: float, new: float, osl: float) -> None:
+    """Little's law, and more where a token is no shorter than a step without prompts."""
+    p = parts([new], [osl])
+    rate /= float(load(p, [1.0]).utilisation[0, 0]) * 20
+    of = load(p, [rate])
+    met = at_rate(p, of)
+
+    assert met.inside[0, 0] >= (rate * met.ttft_s[0, 0] + met.sequences[0, 0]) * (1 - 1e-9)
+
+
 def test_more_requests_mean_more_before_a_prompt() -> None:
     p = parts([500.0], [100.0])
     loads = [load(p, [rate], 2000) for rate in (0.5, 2.0, 6.0)]
