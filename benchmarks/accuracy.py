@@ -19,6 +19,7 @@ from benchmarks.held_out import (
     added,
     as_held,
     bench_of,
+    of_today,
     predictions,
     prompt_shares,
     sigmas,
@@ -38,24 +39,24 @@ def main() -> None:
     if not RUNS.is_file():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
-    rows = clean_rows()
-    bench = bench_of(rows)
+    every = clean_rows()
+    bench, told = bench_of(every), of_today(every)
     fit = fitted(bench)
-    servers, more = traits_of(bench), added(bench)
+    rows, measured, more = [every[i] for i in told], bench.measured[told], added(bench)[told]
+    servers = [traits_of(bench)[i] for i in told]
     held = {}
     for name, fold in FOLDS.items():
-        groups = [fold(row) for row in rows]
-        predicted = predictions(fit, groups)
-        band = np.hypot(sigmas(bench.measured - predicted, servers, groups), more)
-        held[f"without its {name}"] = as_held(rows, bench.measured, predicted, band)
+        predicted = predictions(fit, [fold(row) for row in every])[told]
+        band = np.hypot(sigmas(measured - predicted, servers, [fold(row) for row in rows]), more)
+        held[f"without its {name}"] = as_held(rows, measured, predicted, band)
     amd = [i for i, row in enumerate(rows) if row["system"] in AMD]
     held["without its AMD device"] = held["without its device"].take(amd)
-    shares = prompt_shares(fit)
+    shares = prompt_shares(fit)[told]
     tunings = bench.tunings(shared(fit))
     bench.settle(tunings)
-    seen = bench.log_times(tunings)
-    own = sigmas(bench.measured - seen, servers, [(str(i % 10),) for i in range(len(rows))])
-    held["in sample"] = as_held(rows, bench.measured, seen, np.hypot(own, more))
+    seen = bench.log_times(tunings)[told]
+    own = sigmas(measured - seen, servers, [(str(i % 10),) for i in range(len(rows))])
+    held["in sample"] = as_held(rows, measured, seen, np.hypot(own, more))
     chosen = held[f"without its {CHOSEN}"]
     print(f"{summary(held)}\n\nBelow: without its {CHOSEN}\n\n{score(chosen)}")
     print("\n80 % bands of closed loops' rates, by the share of their time that prompts take")

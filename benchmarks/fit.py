@@ -20,6 +20,7 @@ from benchmarks.held_out import (
     as_held,
     bands,
     bench_of,
+    of_today,
     predictions,
     sigmas,
     traits_of,
@@ -54,13 +55,13 @@ SPREAD: Spread = {
     "experts": {**EXPERTS, "engine": 0.08, **ERA},
     "expert_flops": {"all": 0.1, "engine": 0.05, "engine+generation": 0.1, MODEL: 0.08},
     "recurrent": {"all": 0.5},
-    "launch": {**KERNEL, **ERA},
+    "launch": {**KERNEL, **ERA, "fault": 0.7},
     "expert_launch": EXPERTS,
     "messages": KERNEL,
     "message_wait_s": ENGINE,
     "step_s": ENGINE,
     "sequence_s": ENGINE,
-    "prompt_layer_s": {**FIRST_TOKEN, "all": 0.5, "engine": 0.7, "engine+generation": 0.2},
+    "prompt_layer_s": {**FIRST_TOKEN, "all": 0.5, "engine": 0.7, "engine+generation": 0.2, "device": 0.5},
     "latent_layer_s": {"all": 0.5, "engine": 0.5, "engine+generation": 0.7, "host": 0.5, MODEL: 0.6},
     "captured": {"all": 0.5, "engine": 0.3},
     "request_s": {**FIRST_TOKEN, "engine": 0.15},
@@ -130,14 +131,15 @@ def main() -> None:
     if not RUNS.is_file():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
-    rows = clean_rows()
-    bench = bench_of(rows)
+    every = clean_rows()
+    bench, told = bench_of(every), of_today(every)
     fit = fitted(bench)
+    rows, measured = [every[i] for i in told], bench.measured[told]
     groups = [FOLDS[CHOSEN](r) for r in rows]
-    held = predictions(fit, groups)
-    errors = bench.measured - held
+    held = predictions(fit, [FOLDS[CHOSEN](r) for r in every])[told]
+    errors = measured - held
     about = {
-        "rows": len(rows),
+        "rows": len(every),
         "groups": len(set(groups)),
         "source": "public serving runs of aiconfigurator and InferenceX (Apache-2.0), clean aggregated rows",
         "written_by": "python -m benchmarks.fit",
@@ -145,10 +147,10 @@ def main() -> None:
     for kind, column in (("ttft", TTFT), ("tpot", TPOT)):
         size = np.abs(np.expm1(-errors[:, column]))
         about[f"held_out_{kind}"] = f"median {np.median(size):.1%}, P90 {np.quantile(size, 0.9):.1%}"
-    servers = traits_of(bench)
-    scored = as_held(rows, bench.measured, held, np.hypot(sigmas(errors, servers, groups), added(bench)))
-    chosen, every = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
-    picked = max(0.0, round(chosen - every, 3))
+    servers, more = [traits_of(bench)[i] for i in told], added(bench)[told]
+    scored = as_held(rows, measured, held, np.hypot(sigmas(errors, servers, groups), more))
+    chosen, every_rate = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
+    picked = max(0.0, round(chosen - every_rate, 3))
     text = written(fit, bands(errors, servers, groups), picked, about)
     SHIPPED.write_text(text, encoding="utf-8")
     print(f"{SHIPPED.name}: " + "; ".join(f"{k} {v}" for k, v in about.items() if k.startswith("held_out")))

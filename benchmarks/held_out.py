@@ -61,6 +61,12 @@ def bench_of(rows: Sequence[Row]) -> Bench:
     return Bench([looked_up(parse(as_asked(r))) for r in rows], np.log(np.array(figures)), np.array(doubt))
 
 
+def of_today(rows: Sequence[Row]) -> list[int]:
+    """Which rows are not of an older release that one device alone was slow with: these are fitted, but no
+    fold asks for them, as nothing but themselves tells of it."""
+    return [i for i, row in enumerate(rows) if not row.get("era")]
+
+
 def predictions(fit: Fit, groups: Keys) -> Floats:
     """Log times of every row, (n, 2), with its group held out. `fit` has run on all rows."""
     return fit.held_out([" ".join(group) for group in groups])

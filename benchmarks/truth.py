@@ -20,6 +20,7 @@ from benchmarks import launched, recipes
 from cluster_configs import devices
 from model_zoo import catalog
 from model_zoo.schema import MoeFfn
+from planner.cost.eras import engine_of_era
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 RUNS = DATA / "silicon_train.csv.gz"
@@ -100,15 +101,14 @@ MENDED = {
     # steps up to twice as slow in the first weeks of bringing it up
     ("mi355x", "sglang", "fp8"): "2026-01-05",
     ("mi355x", "sglang", "mxfp4"): "2025-12-19",
-    # steps up to 1.7 times as slow until 0.5.12: GEMMs of another generation, kernels not fused
-    # (sgl-project/sglang pull requests 14043 and 18242)
+    # steps up to 1.7 times as slow until 0.5.12, an era where the version is told (planner/cost/eras.py)
     ("mi300x", "sglang", "fp8"): "2026-05-18",
 }
 """By device, engine and weights: the first day on which DeepSeek runs were no longer held back by a fault
 that the engine has mended since."""
 
 LAYOUT = ("attn_tp", "attn_dp", "ep")
-CONFIGURATION = ("system", "backend", "gemm_quant_mode", *LAYOUT, "isl", "osl", "concurrency")
+CONFIGURATION = ("era", "system", "backend", "gemm_quant_mode", *LAYOUT, "isl", "osl", "concurrency")
 """What a run of the second table was repeated with, often daily: the newest counts."""
 
 
@@ -122,7 +122,7 @@ def mended(row: Row) -> bool:
     """Whether a DeepSeek run shows a fault of its engine that is mended."""
     if row["model_path"].split("/")[-1].startswith("DeepSeek"):
         days = [MENDED.get((row["system"], row["backend"], w), "") for w in ("", row["gemm_quant_mode"])]
-        return bool(row["measured"]) and row["measured"] < max(days)
+        return bool(row["measured"]) and row["measured"] < max(days) and not row.get("era")
     return False
 
 
@@ -211,6 +211,14 @@ def version_by(engine: str, day: str) -> str:
     return "1.1.0rc2" if engine == "trtllm" and day < "2026-01-20" else ""
 
 
+def era_on_cdna3(x: Row) -> str:
+    """The engine's era on CDNA3 alone, blank of others and where no version is told: those runs of an older
+    release stay beside the newest ones."""
+    engine = x["engine"]
+    era = engine_of_era(engine, x["engine_version"], "cdna3") if x["device"] == "mi300x" else engine
+    return "" if era == engine else era
+
+
 def deepseek(x: Row) -> Row:
     """A run of the second table in the columns of the first: a median first token, where it is told, is that
     of the steady state; a mean has the benchmark's first wave in it."""
@@ -219,6 +227,7 @@ def deepseek(x: Row) -> Row:
     return {
         **{name: x[name] for name in ("isl", "osl", "concurrency", "attn_dp", "ep", "moe_tp")},
         "row_id": f"r1-{x['row']}",
+        "era": era_on_cdna3(x),
         "backend": x["engine"],
         "backend_version": x["engine_version"] or version_by(x["engine"], x["date"]),
         "model_path": x["model"],

@@ -73,12 +73,12 @@ class Fitted:
 
 
 def effects_of(bench: Bench, spread: Spread) -> tuple[Effect, ...]:
-    """Every factor that a row of the bench has."""
+    """Every factor that a row of the bench has; none at a level where its key is blank."""
     return tuple(
         Effect(parameter, level, key, sd)
         for parameter, levels in spread.items()
         for level, sd in levels.items()
-        for key in sorted({cell.traits.key(level) for cell in bench.cells})
+        for key in sorted({cell.traits.key(level) for cell in bench.cells} - {""})
     )
 
 

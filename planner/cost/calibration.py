@@ -18,7 +18,7 @@ from typing import Any
 from cluster_configs.schema import Device
 from model_zoo.schema import ModelCard, MoeFfn
 from planner.cost.efficiency.reading import OLD_ENGINES, load
-from planner.cost.eras import ALIKE, HOSTS, engine_of
+from planner.cost.eras import ALIKE, FAULTS, HOSTS, engine_of
 from planner.cost.popularity import Popularity
 from planner.cost.tuning import AS_MEASURED, Tuning
 from planner.designs.shape import Precisions
@@ -63,6 +63,11 @@ class Traits:
     def ffn(self) -> str:
         """ "dense", or "moe" with experts."""
         return "dense" if self.experts == "none" else "moe"
+
+    @property
+    def fault(self) -> str:
+        """The era of an engine that was slower on this generation of GPUs alone, blank of others."""
+        return self.era if self.era in FAULTS else ""
 
     @property
     def host(self) -> str:

@@ -28,16 +28,25 @@ LATE_ERAS: Eras = {
 20 to 30 % shorter since TensorRT-LLM 1.2, those on Hopper 10 % (InferenceX's runs of the same configurations,
 month by month). Since 1.1.0rc0 it samples in PyTorch's own sampler (its release notes)."""
 
+CDNA3_ERAS: Eras = {"sglang": [((0, 0, 0), (0, 5, 12), "sglang-0.5.11")]}
+"""The same on CDNA3. DeepSeek's decode steps on MI300X are 10 ms shorter since SGLang 0.5.12, however many
+decode (InferenceX): GEMMs of another generation, kernels fused (its pull requests 14043 and 18242)."""
+
+FAULTS = {key for own in CDNA3_ERAS.values() for _, _, key in own}
+"""Eras that were slower on that generation alone."""
+
 ALIKE = {"sglang-0.5.9": "sglang"}
 """Eras that only what is known of them tells from today's engine (fused.py): fits know them as that one."""
 
-HOSTS = {"trtllm-1.0": "trtllm-1.1"}
+HOSTS = {"trtllm-1.0": "trtllm-1.1", "sglang-0.5.11": "sglang"}
 """Eras of 2025 → those whose first tokens they share: what a request waits for beside the steps."""
 
 LATER = ("blackwell_dc", "blackwell_rtx", "cdna4")
 """Generations that no engine of 2024 runs on: such a number is that of an image around today's."""
 
-OF_KEY = {key: engine for eras in (ERAS, LATE_ERAS) for engine, own in eras.items() for _, _, key in own}
+OF_KEY = {
+    key: engine for eras in (ERAS, LATE_ERAS, CDNA3_ERAS) for engine, own in eras.items() for _, _, key in own
+}
 
 NAMED: dict[tuple[str, str], Version] = {
     ("trtllm", "gpt-oss-dev"): (1, 1, 0),
@@ -60,11 +69,14 @@ def engine_of_era(engine: str, version: str, generation: str) -> str:
     ['trtllm-0.12', 'trtllm', 'trtllm']
     >>> engine_of_era("trtllm", "1.0.0rc3", "blackwell_dc")
     'trtllm-1.0'
+    >>> [engine_of_era("sglang", "0.5.9", generation) for generation in ("hopper", "cdna3", "cdna4")]
+    ['sglang-0.5.9', 'sglang-0.5.11', 'sglang-0.5.9']
     """
     number = number_of(engine, version)
     if not number:
         return engine
-    possible = (LATE_ERAS,) if generation in LATER else (ERAS, LATE_ERAS)
+    late = CDNA3_ERAS if generation == "cdna3" else LATE_ERAS
+    possible = (late,) if generation in LATER else (ERAS, late)
     for first, after, key in (era for eras in possible for era in eras.get(engine, [])):
         if first <= number < after:
             return key

@@ -84,6 +84,7 @@ class CostModel(Powered):
         usual = graph_tokens(card, generation, engine)
         self.graph_tokens = usual if told.graph_tokens is None else told.graph_tokens
         self.graphs_alone = named(self.engine).graphs_alone
+        self.ranks_gather = named(self.engine).balance_steps > 0
         self.limit_watts = own_limit_watts(node_class)
 
     def step_times(self, designs: Designs, load: Load) -> StepTimes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,13 +25,15 @@ def computed(isl: Floats, found: Floats) -> Floats:
 class Requests:
     """Requests of w buckets, shape (n, w) or (1, w): prompt tokens computed (`new`) and in all (`isl`),
     tokens of an answer (`osl`), share of all requests; the shares of a row add to one. `emitted` (n, 1), or
-    one for all: tokens that a decode step gives a sequence, more than one where drafted ones are accepted."""
+    one for all: tokens that a decode step gives a sequence, more than one where drafted ones are accepted.
+    `receive_steps` (n,), or one for all: decode steps between two looks of the engine at what has come."""
 
     new: Floats
     isl: Floats
     osl: Floats
     share: Floats
     emitted: Floats | float = 1.0
+    receive_steps: Floats | float = 1.0
 
     @cached_property
     def in_steps(self) -> Requests:
@@ -75,12 +77,12 @@ class Requests:
     def only(self, w: int) -> Requests:
         """The requests of bucket `w` alone."""
         new, isl, osl = (x[:, w : w + 1] for x in (self.new, self.isl, self.osl))
-        return Requests(new, isl, osl, np.ones((1, 1)), self.emitted)
+        return replace(self, new=new, isl=isl, osl=osl, share=np.ones((1, 1)))
 
     def take(self, index: Ints) -> Requests:
         """Requests of the servers at `index` (repeats allowed)."""
-        emitted = self.emitted if np.ndim(self.emitted) == 0 else np.asarray(self.emitted)[index]
-        return Requests(self.new[index], self.isl[index], self.osl[index], self.share[index], emitted)
+        each = (getattr(self, field.name) for field in fields(self))
+        return Requests(*(x if np.ndim(x) == 0 else np.asarray(x)[index] for x in each))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,12 @@ prompt tokens, p those of the mean prompt. The step is linear through 0 and s q 
 beside the GPUs times may be concave, as two prompts ask for many of the same ones: there the steps go through
 q = min(budget, p), a lone prompt, where that is steeper, as none takes less.
 
+An engine that looks at new requests every g-th step takes the prompts of g steps at once, so a is g times
+that, in every g-th step. Attention-dp ranks step together: a step in which any of R ranks has a prompt is
+launched with it on all. With R a prompts of p / R tokens in (1) such a step is as long as those of a prompts
+of p tokens where kernels are what takes time, but where launching does all ranks wait for each rank's: what
+it is longer by counts in every step. Ranks that wait for each other's prompts have them in the same steps.
+
 *Prefill servers*: the line through a round of lone prompts, one in each stage's micro-batch, and a full
 round of s budgets. A lone prompt then takes just what one alone does, a busy server just what full rounds
 do; between them the line is above the convex truth."""
@@ -54,17 +60,44 @@ def decoding_steps(
     Where a step gives a sequence several tokens, the queueing formulas see so many fewer of them at contexts
     that are as long: what those lack is a sequence's own."""
     sequences, stages = np.maximum(sequences, 1 / designs.attn_dp), model.concurrent(designs)
-    prompts = sequences / np.maximum(asked.decodes, 1.0) / stages
+    prompts = asked.receive_steps * sequences / np.maximum(asked.decodes, 1.0) / stages
 
-    def through(prompts: Floats | float) -> StepTimes:
-        tokens = stages * carried(asked.prompt, prompts, budget)
-        return model.step_times(designs, Load.of(sequences, asked.context, tokens))
+    def load(prompt: Floats, prompts: Floats | float) -> Load:
+        return Load.of(sequences, asked.context, stages * carried(prompt, prompts, budget))
 
-    step = through(prompts)
+    step = model.step_times(designs, load(asked.prompt, prompts))
     if model.fewer_alike:
-        step = _steeper(step, through(0.0), asked.context / 2)
+        step = _steeper(step, model.step_times(designs, load(asked.prompt, 0.0)), asked.context / 2)
+    waits_s = 0.0 if model.ranks_gather else _others_s(model, designs, asked, sequences, prompts, budget)
     beyond = asked.context - asked.in_steps.context
-    return replace(step, sequence_s=step.sequence_s + step.context_s_per_token * beyond)
+    own_s = step.sequence_s + step.context_s_per_token * beyond
+    return replace(step, t0_s=step.t0_s + waits_s, sequence_s=own_s)
+
+
+def _others_s(
+    model: CostModel,
+    designs: Designs,
+    asked: Requests,
+    sequences: Floats,
+    prompts: Floats,
+    budget: Floats | float,
+) -> Floats:
+    """Seconds (n,) that steps are longer as attention-dp ranks, each with so many `prompts` in one of its
+    steps, wait for launches of each other's."""
+    longer_s, n = np.zeros(len(designs)), len(designs)
+    at = np.flatnonzero(designs.attn_dp > 1)
+    if len(at):
+        ranks, few = designs.attn_dp[at], designs.take(at)
+        lengths = (sequences, asked.context, asked.prompt, prompts, budget, asked.receive_steps)
+        b, context, prompt, a, most, every = (np.broadcast_to(x, n)[at] for x in lengths)
+        stages, none = model.concurrent(few), np.zeros(len(at))
+        tokens = (carried(prompt, a, most), carried(prompt / ranks, a * ranks, most), none)
+        many = designs.take(np.tile(at, 3))
+        load = Load.of(np.tile(b, 3), np.tile(context, 3), np.tile(stages, 3) * np.concatenate(tokens))
+        own_s, any_s, none_s = model.step_s(many, load).reshape(3, -1)
+        own_s, any_s = (-np.expm1(-x) * (s - none_s) for x, s in ((a, own_s), (a * ranks, any_s)))
+        longer_s[at] = np.maximum(any_s - own_s, 0.0) / every
+    return longer_s
 
 
 def _steeper(one: StepTimes, other: StepTimes, keys: Floats) -> StepTimes:

@@ -128,7 +128,12 @@ class Rows:
         isl, osl, share = np.moveaxis(np.array([row.requests for row in rows], dtype=np.float64), 2, 0)
         hit, emitted = floats("prefix_hit")[:, None], 1 + floats("accepted_tokens")[:, None]
         asked = Requests(
-            computed(isl, hit * isl), isl, osl, share / share.sum(axis=1, keepdims=True), emitted
+            computed(isl, hit * isl),
+            isl,
+            osl,
+            share / share.sum(axis=1, keepdims=True),
+            emitted,
+            np.maximum(floats("receive_steps"), 1.0),
         )
         longest = np.maximum(floats("max_osl")[:, None], osl)
         wave = np.array([float(row.start == "at_once") for row in rows])

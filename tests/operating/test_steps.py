@@ -59,6 +59,54 @@ def test_steps_are_linear_through_none_and_what_all_stages_carry(i):
     assert (linear + step.prefill_s_per_token * tokens + pairs)[i] == pytest.approx(full[i])
 
 
+SHORT = 16.0
+"""Tokens of a prompt whose kernels take less than launching them."""
+
+
+def mean_s(model, designs, requests, sequences=16.0):
+    """A mean step by the linear form, with the prompts that come."""
+    step = decoding_steps(model, designs, requests, np.array([sequences]), BUDGET)
+    keys = requests.context / 2
+    prompts = (
+        sequences / requests.decodes * SHORT * (step.prefill_s_per_token + keys * step.prefill_s_per_pair)
+    )
+    own = step.sequence_s + requests.in_steps.context * step.context_s_per_token
+    return float((step.t0_s + sequences * own + prompts)[0])
+
+
+def launched_s(model, designs, requests, sequences=16.0):
+    """A step without prompts, and what launching one with a few tokens adds."""
+    none, some = (
+        model.step_s(designs, Load.of(sequences, requests.context, tokens)) for tokens in (0.0, SHORT)
+    )
+    return float(none[0]), float((some - none)[0])
+
+
+def test_prompts_that_are_looked_for_every_thirtieth_step_are_launched_together():
+    """By hand: 16 sequences of 199 steps have 16 / 199 prompts a step, so 1 - e^-2.41 of the steps in which
+    the engine looks have some, however many launched once."""
+    one, requests = like(1, 1, np.array([1])), asked(SHORT)
+    none, launching = launched_s(MODEL, one, requests)
+
+    assert mean_s(MODEL, one, requests) == pytest.approx(none + (1 - np.exp(-16 / 199)) * launching, rel=1e-3)
+    every = 30 * 16 / 199
+    gathered = mean_s(MODEL, one, replace(requests, receive_steps=30.0))
+    assert gathered == pytest.approx(none + (1 - np.exp(-every)) * launching / 30, rel=1e-3)
+
+
+@pytest.mark.parametrize(("engine", "ranks"), [("vllm", 8), ("trtllm", 1)])
+def test_attention_ranks_wait_for_each_others_launches_unless_they_have_their_prompts_together(engine, ranks):
+    """By hand: any of eight ranks has one in 1 - e^(-8 x 16 / 199) of their steps."""
+    card = find("deepseek-v3")[0]
+    model = CostModel(card, usual_node("h200-sxm"), engine, precisions(card))
+    eight = replace(like(1, 1, np.array([1])), attn_dp=np.array([8]), ep=np.array([8]))
+    none, launching = launched_s(model, eight, asked(SHORT))
+
+    expected = none + (1 - np.exp(-ranks * 16 / 199)) * launching
+    assert launching > none / 4
+    assert mean_s(model, eight, asked(SHORT)) == pytest.approx(expected, rel=0.03)
+
+
 def test_a_lone_prompt_takes_no_less_where_its_experts_are_copied_to_the_gpu():
     """Two short prompts ask for many of the same experts: twice one is more than both. Answers of two tokens
     let 1.6 prompts meet in a step on average, which must not make one of them quicker."""

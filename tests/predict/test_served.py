@@ -188,11 +188,13 @@ def test_a_crowd_makes_no_token_of_a_pipeline_quicker_than_a_step_without_prompt
 
 @pytest.mark.parametrize(("cells", "steps"), [({"wait_steps": "20"}, 20), ({"receive_steps": "30"}, 15)])
 def test_a_first_token_waits_for_the_steps_that_prompts_are_held_back(cells, steps):
-    """By hand: `batch_wait_timeout_iters` are waited whole, a look every 30 steps is half of them away."""
+    """By hand: `batch_wait_timeout_iters` are waited whole, a look every 30 steps is half of them away.
+    Prompts that are found at once are computed together."""
     plain, held = served(Tuning()), served(Tuning(), **cells)
+    waited = float(held.ttft_s[0, 0] - plain.ttft_s[0, 0])
 
-    assert float(held.ttft_s[0, 0] - plain.ttft_s[0, 0]) == pytest.approx(steps * float(plain.tpot_s[0, 0]))
-    assert held.tpot_s == pytest.approx(plain.tpot_s)
+    assert waited == pytest.approx(steps * float(held.tpot_s[0, 0]), rel=0.05)
+    assert held.tpot_s == pytest.approx(plain.tpot_s, rel=0.03)
 
 
 def test_no_more_run_at_once_than_the_engine_is_told():
