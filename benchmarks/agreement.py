@@ -151,7 +151,7 @@ def said(asked: Asked, g: Group) -> Cells | str:
         "precision": asked.options.precision or "",
         "kv_precision": s.model.precisions.kv,
         "role": "prefill" if s.mix.steps == 0 else c.role,
-        "chunk": str(c.chunk or ""),
+        "chunk": str(s.token_budget),  # as its launch line says
         "max_osl": str(asked.workload.max_osl or ""),
         "mix": "+".join(_bucket(asked, g, w) for w, rate in enumerate(g.operation.rate) if rate > 0),
         "prefix_hit": str(float(1 - s.mix.new[0] / s.mix.isl[0])),

@@ -37,7 +37,7 @@ def rows():
 
 @needs_runs
 def test_clean_rows_are_aggregated_and_can_be_asked_at_the_lengths_that_were_drawn(rows):
-    assert len(rows) == 1912
+    assert len(rows) == 1927
     for row in rows:
         asked = parse(as_asked(row))
 
