@@ -156,10 +156,11 @@ def _relaxed(asked: Asked, near: infeasible.Tightest, carries: _Carries | None) 
     words = ", ".join(
         f"{f.removesuffix('_ms').upper()} {getattr(slo, f):g} -> {getattr(loose, f):g} ms" for f in changed
     )
-    sure = carries is None or not carries.undecided
-    found = "the tightest that can be met" if sure else "what was found to be met in time"
-    note = schema.PlanWarning(
-        code="slo_relaxed", message=f"nothing meets the default SLO; relaxed to {found}: {words}"
-    )
+    found = "; relaxed to the tightest that can be met"
+    if carries is not None:  # requests that come more seldom may be answered sooner
+        rate = f"until {asked.workload.rate_rps:g} req/s are served"
+        until = "to what was found to be met in time" if carries.undecided else rate
+        found = f" with a request at a time; relaxed {until}"
+    note = schema.PlanWarning(code="slo_relaxed", message=f"nothing meets the default SLO{found}: {words}")
     workload = asked.workload.model_copy(update={"slo": loose})
     return replace(asked, workload=workload, warnings=[*asked.warnings, note])
