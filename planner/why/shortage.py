@@ -130,8 +130,8 @@ def _trickle(problem: FleetProblem) -> float:
 
 
 def _too_much(look: Look, rate: float, refuted: bool) -> MeshwrightError:
-    """The rate asked for is above what the nodes, or the budget, allow: proven where it is `refuted`, or above
-    the bound of the most that is served."""
+    """The rate asked for is above what the nodes, or the budget, allow: proven where the search `refuted` it,
+    or by the bound of the most that is served."""
     q = look.question
     most = look.solved(_at(q, None, THROUGHPUT))
     held = "by these nodes within the SLO" + (" and the budget" if _asked(q.budget) else "")

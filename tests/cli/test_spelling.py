@@ -43,6 +43,13 @@ def test_an_option_that_is_given_twice_is_an_error(twice):
         app.told(["plan", *twice])
 
 
+def test_an_option_without_its_value_says_what_it_takes():
+    with pytest.raises(InputError, match="`--rate` is given no value") as error:
+        app.told(["plan", "--rate"])
+
+    assert (error.value.where, error.value.hint) == ("--rate", "give requests a second, such as 12.5")
+
+
 def test_a_choice_that_is_none_has_the_list_and_the_nearest():
     with pytest.raises(InputError) as error:
         app.told(["plan", "--engine", "vlm"])

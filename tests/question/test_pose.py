@@ -124,9 +124,7 @@ def test_a_rate_loosens_them_further_until_it_is_carried(monkeypatch):
     ("short", "said"),
     [("infeasible", "until 4 req/s are served"), ("time_limit", "to what was found to be met in time")],
 )
-def test_limits_are_said_to_be_what_a_rate_takes_only_where_tighter_ones_were_refuted(
-    monkeypatch, short, said
-):
+def test_limits_are_said_to_be_what_a_rate_takes_where_tighter_ones_were_refuted(monkeypatch, short, said):
     World(monkeypatch, carried=1.15, short=short)
     found, _, _ = pose(asked(Slo(ttft_ms=100, tpot_ms=5), rate=4.0))
 
