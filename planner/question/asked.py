@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +47,10 @@ class Asked:
     model_id: str = ""  # under which engines load the model: as it was asked for
     only: Only | None = None  # what is kept of all candidates; None: all
     trace: Trace | None = None  # when requests came, where that was recorded
+
+    def loaded(self, **changes: Any) -> Asked:
+        """The same with changes to its workload."""
+        return replace(self, workload=self.workload.model_copy(update=changes))
 
 
 def read(

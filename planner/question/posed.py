@@ -91,8 +91,7 @@ class _Carries:
 
     def __call__(self, slo: Slo) -> bool:
         """Raises KeyboardInterrupt."""
-        trial = replace(self.asked, workload=self.asked.workload.model_copy(update={"slo": slo}))
-        pool, question = pooled(trial)
+        pool, question = pooled(self.asked.loaded(slo=slo))
         if unserved(question.state(pool, "bound")):
             self.undecided |= pool.late
             return False
@@ -162,5 +161,4 @@ def _relaxed(asked: Asked, near: infeasible.Tightest, carries: _Carries | None) 
         until = "to what was found to be met in time" if carries.undecided else rate
         found = f" with a request at a time; relaxed {until}"
     note = schema.PlanWarning(code="slo_relaxed", message=f"nothing meets the default SLO{found}: {words}")
-    workload = asked.workload.model_copy(update={"slo": loose})
-    return replace(asked, workload=workload, warnings=[*asked.warnings, note])
+    return replace(asked.loaded(slo=loose), warnings=[*asked.warnings, note])

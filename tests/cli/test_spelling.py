@@ -8,12 +8,14 @@ import sys
 import pytest
 
 from planner.cli import app
-from planner.cli.output import plain
+from planner.cli.output import LIKE, plain
 from planner.designs.precision import precision_named
 from planner.errors import InputError
 from planner.reading.documents import Document
 from planner.reading.units import amount
 from planner.reading.validation import in_units
+from planner.reports.curve import EIGHTHS
+from planner.reports.simulated import BLOCKS
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,14 @@ def test_a_field_in_another_unit_is_converted_in_the_hint():
 )
 def test_precisions_are_understood_by_their_other_names(said, meant):
     assert precision_named(said) == meant
+
+
+def test_bars_and_levels_have_likes_of_their_own():
+    """A queue over time would be a line of question marks; of levels no two are alike."""
+    signs = {*BLOCKS, *EIGHTHS, "±"} - {" "}
+
+    assert signs <= set(LIKE)
+    assert len({LIKE[level] for level in BLOCKS[1:]}) == len(BLOCKS) - 1
 
 
 def test_ascii_streams_write_likes(monkeypatch):
