@@ -254,13 +254,9 @@ class Forecast:
     alone: Judged
 
 
-def forecast(
-    fleet: Fleet, rate_rps: list[float], slot_s: float, short: float, in_slot: int = 1
-) -> Forecast | None:
-    """Of rates each `slot_s`, so many of which are one slot of the fleet's; None where there are not two
-    days."""
+def forecast(fleet: Fleet, rate_rps: list[float], slot_s: float, short: float) -> Forecast | None:
+    """Of rates each `slot_s`; None where there are not two days."""
     load = Load.of(np.array(rate_rps), slot_s)
-    load = replace(load, slot=load.slot // in_slot)
     day = round(DAY_S / load.step_s)
     if len(load.rate) < 2 * day or abs(day * load.step_s - DAY_S) > 1:
         return None
