@@ -71,7 +71,7 @@ def wanted(
 def refuse(options: Mapping[str, Any]) -> None:
     """Refuse what is planned for one model only. Raises InputError."""
     for name, what in NOT_BUILT.items():
-        if options.get(name) not in (None, "off"):
+        if options.get(name) is not None and (name, options[name]) != ("speculation", "off"):
             option = "--" + name.replace("_", "-")
             hint = "leave it out, or plan one model at a time"
             raise InputError(f"{what} cannot be planned for several models", option, hint)

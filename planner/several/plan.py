@@ -63,8 +63,6 @@ def plan_several(
     given = {name: value for name, value in options.items() if value is not None}
     loads = {name: given.pop(name, None) for name in LOADS}
     calibration = given.pop("calibration", None)
-    for name in ("profile", "trace", "survive", "expert_loads", "e2e_ms", "precisions"):
-        given.pop(name, None)
     found = wanted(models, workload, loads, given.get("engine"))
     if len(found) < 2:
         text = f"{len(found)} model is planned by itself: several are named by several --model"
