@@ -129,8 +129,7 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
 
 def _widest(known: Mapping[float, Point]) -> float | None:
     """Between which two limits the curve falls most: halfway, in logarithms; None where there is one."""
-    limits = sorted(known)
-    falls = [(abs(known[a].y - known[b].y), (a * b) ** 0.5) for a, b in pairwise(limits)]
+    falls = [(abs(known[a].y - known[b].y), (a * b) ** 0.5) for a, b in pairwise(sorted(known))]
     return max(falls)[1] if falls else None
 
 

@@ -38,7 +38,7 @@ SPAN_S = 3600.0
 def resampled(trace: Trace, seed: int) -> Trace:
     """`trace` with its minutes in another order inside each ten, and lengths dealt anew there."""
     rng = np.random.default_rng(seed)
-    at = trace.arrival_s - trace.arrival_s[0]
+    at = trace.arrival_s
     minute, ten = (at // MINUTE_S).astype(int), (at // DEAL_S).astype(int)
     moved, each = at.copy(), np.arange(len(at))
     many = int(DEAL_S / MINUTE_S)

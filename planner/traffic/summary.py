@@ -170,11 +170,8 @@ def traffic_of(trace: Trace, slot_s: float | None, which: Ints | None = None) ->
     lengths = np.full(slots, slot)
     lengths[-1] = trace.span_s - slot * (slots - 1)
     rates = np.bincount(at, minlength=slots) / lengths
-    spread = []
-    for window_s in WINDOWS_S:
-        index = dispersion(trace.arrival_s, trace.span_s, window_s, slot)
-        if index is not None:
-            spread.append(Dispersion(window_s=window_s, index=_rounded(index)))
+    indices = {w: dispersion(trace.arrival_s, trace.span_s, w, slot) for w in WINDOWS_S}
+    spread = [Dispersion(window_s=w, index=_rounded(i)) for w, i in indices.items() if i is not None]
     peaks = _peaks(trace, slot, slots, rates)
     rates = [_rounded(r) for r in rates]
     if which is None or slots < 2 or which.max() == 0:
