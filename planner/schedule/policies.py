@@ -196,9 +196,10 @@ class _Filling:
         near = NEAR if whole is np.floor else -NEAR
         need = [whole(np.divide(asked, c, out=np.zeros_like(asked), where=c > 0) + near) for c in each]
         need = [np.maximum(x, 0.0) for x in need]
-        room = np.minimum.reduce([self.free[g] for g in machines])
-        all_ = need[0] if len(way) == 1 or machines[0] != machines[1] else need[0] + need[1]
-        part = np.minimum(1.0, np.divide(room, all_, out=np.ones_like(asked), where=all_ > 0))
+        part = np.ones_like(asked)
+        for g in {*machines}:
+            all_ = np.sum([x for x, own in zip(need, machines, strict=True) if own == g], axis=0)
+            part = np.minimum(part, np.divide(self.free[g], all_, out=np.ones_like(asked), where=all_ > 0))
         got = [np.where(part < 1, np.floor(x * part), x) for x in need]
         served = np.minimum(np.minimum.reduce([x * c for x, c in zip(got, each, strict=True)]), asked)
         for k, g, x in zip(way, machines, got, strict=True):

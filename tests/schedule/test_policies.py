@@ -56,9 +56,10 @@ def test_servers_are_the_cheapest_first_with_pairs_as_one_way_and_spot_within_it
     assert fleet.carried(n, np.array([0, 0]))[0] == 4.0
     assert n[1, 1] + n[2, 1] <= 4
     assert fleet.carried(n, np.array([0, 0]))[1] >= 8.0
-    unlike = (mixed, replace(prefill, most=1), replace(decode, of="o"))  # a pair of two sorts of machines
-    n = Fleet(Problem(unlike, np.array([[8.0], [8.0]]), 1.0)).servers(np.array([8.0]), np.array([0]))
-    assert n[1, 0] <= 1
+    for most in ((1, 4), (4, 2)):  # of a pair of two sorts of machines
+        pair = replace(prefill, most=most[0]), replace(decode, most=most[1], of="o")
+        few = Fleet(Problem((mixed, *pair), np.array([[8.0], [8.0]]), 1.0))
+        assert (few.servers(np.array([8.0]), np.array([0]))[1:, 0] <= most).all()
     spot = (Kind("s", 1.0, 0.5, 99, risky=True), Kind("a", 1.0, 1.0, 99))
     n = Fleet(Problem(spot, [10.0], 1.0, safe=0.7)).servers(np.array([10.0]), np.array([0]))
     assert n[:, 0].tolist() == [3, 7]
