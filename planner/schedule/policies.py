@@ -79,9 +79,10 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """Servers of a schedule's problem, as ways to serve whole requests."""
+    """Servers of a schedule's problem, as ways to serve whole requests; each stays `min_up_s` at least."""
 
     problem: Problem
+    min_up_s: float = 0.0
 
     @cached_property
     def ways(self) -> list[tuple[int, ...]]:
@@ -152,11 +153,8 @@ class Fleet:
     def _follow(self, load: Load, head: float) -> Floats:
         """Counts (k, x) of the autoscaler: for the step before, kept as long as it may not stop them."""
         seen = np.concatenate([load.rate[:1], load.rate[:-1]])
-        n = self.servers(seen * (1 + head), load.slot)
-        for k, kind in enumerate(self.problem.kinds):
-            stays_s = max(DOWN_S, (kind.up_slots - 1) * self.problem.hours * 3600)
-            n[k] = _most(n[k], round(stays_s / load.step_s))
-        return n
+        stays = round(max(DOWN_S, self.min_up_s) / load.step_s)
+        return np.array([_most(mine, stays) for mine in self.servers(seen * (1 + head), load.slot)])
 
 
 @dataclass(eq=False)

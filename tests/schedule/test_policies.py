@@ -32,6 +32,8 @@ def test_what_it_starts_serves_a_cold_start_later_and_stays_for_minutes() -> Non
     assert found.short == pytest.approx((4 + 4 + 4) / 26)  # seen a minute late, and two minutes to start
     down = ONE.judged(load(6, *[2] * 8), Policy(None, 0.0))
     assert down.usd == pytest.approx(6 * 7 + 2 * 2)  # the minute after, and five more
+    long = replace(ONE, min_up_s=420.0).judged(load(6, *[2] * 8), Policy(None, 0.0))
+    assert long.usd == pytest.approx(6 * 9)  # seven more: a minimum of less than a slot counts, too
 
 
 def test_a_table_serves_from_the_first_step_of_a_slot() -> None:
